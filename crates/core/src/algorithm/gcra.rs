@@ -1,0 +1,109 @@
+//! The arithmetic of a bucket, shared by the token bucket and both leaky buckets.
+//!
+//! A bucket is kept as one moment: when it would be back at rest (full of tokens, or drained) if nothing more came.
+//! The distance from now to that moment is the backlog. With a rate of `per` units every `period` microseconds, one
+//! unit of cost weighs `period` and one microsecond works off `per`, so that everything is an integer and nothing is
+//! ever rounded: the moment is kept as whole microseconds and a remainder in `per`-ths of one.
+
+use super::division::{divide, divide_ceil, product};
+use super::outcome::{Outcome, Verdict};
+use super::rate::Rate;
+use super::{AMOUNT_MAX, CLOCK_SLACK, amount};
+use crate::limit::LimitError;
+use crate::time::Micros;
+
+/// The longest a bucket may take to refill from empty: then its moment stays below 2^53 until the year 2155.
+const SPAN_MAX: Micros = Micros::from_secs(100 * 366 * 86_400);
+
+/// The numbers of a bucket, checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Gcra {
+    pub(crate) capacity: u64,
+    /// `per` units every `period` microseconds, in lowest terms.
+    per: u64,
+    period: u64,
+    /// The time to work off a whole bucket, rounded up.
+    pub(crate) span: Micros,
+}
+
+/// When the bucket is at rest again: `at` and `part / per` of a microsecond. A moment in the past is a bucket at rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rest {
+    pub(crate) at: Micros,
+    pub(crate) part: u64,
+}
+
+impl Gcra {
+    pub(crate) fn new(capacity: u64, rate: Rate) -> Result<Self, LimitError> {
+        let capacity = amount("capacity", capacity)?;
+        let (per, period) = rate.reduced()?;
+        let span = product(capacity, period).div_ceil(u128::from(per));
+        match u64::try_from(span).map(Micros::new) {
+            Ok(span) if span <= SPAN_MAX => Ok(Self { capacity, per, period, span }),
+            _ => Err(LimitError::SlowRefill { capacity, rate }),
+        }
+    }
+
+    /// Units per microseconds, in lowest terms.
+    pub(crate) const fn rate(&self) -> (u64, u64) {
+        (self.per, self.period)
+    }
+
+    /// Spends `cost` when it fits. The state changes on a denial only where the clock has been set back since (or the
+    /// bucket was larger then): it is pulled in to an empty bucket, which refills nothing and locks nobody out.
+    pub(crate) fn spend(&self, rest: Rest, cost: u64, now: Micros) -> (Rest, Outcome) {
+        let whole = product(self.capacity, self.period);
+        let (backlog, rest) = self.backlog(rest, now);
+        if cost > self.capacity {
+            return (rest, self.outcome(Verdict::Never, backlog));
+        }
+        let wanted = backlog + product(cost, self.period);
+        if wanted > whole {
+            let retry_after = Micros::new(divide_ceil(wanted - whole, self.per));
+            return (rest, self.outcome(Verdict::Deny { retry_after }, backlog));
+        }
+        let spent = if cost == 0 { rest } else { self.rest_after(wanted, now) };
+        (spent, self.outcome(Verdict::ALLOW, wanted))
+    }
+
+    /// How long the units already in the bucket take to drain: what a queue asks the next one to wait.
+    pub(crate) fn wait(&self, rest: Rest, now: Micros) -> Micros {
+        Micros::new(divide_ceil(self.backlog(rest, now).0, self.per))
+    }
+
+    /// Gives `cost` back, at most what was spent.
+    pub(crate) fn refund(&self, rest: Rest, cost: u64, now: Micros) -> Rest {
+        let (backlog, _) = self.backlog(rest, now);
+        self.rest_after(backlog.saturating_sub(product(cost, self.period)), now)
+    }
+
+    /// What is still to be worked off, in `per`-ths of a microsecond, with the state it was read from.
+    #[inline]
+    fn backlog(&self, rest: Rest, now: Micros) -> (u128, Rest) {
+        if rest.at < now {
+            return (0, rest);
+        }
+        let backlog = product(rest.at.since(now).get(), self.per) + u128::from(rest.part.min(self.per - 1));
+        if rest.at.since(now) <= self.span.after(CLOCK_SLACK) {
+            return (backlog, rest);
+        }
+        let whole = product(self.capacity, self.period);
+        (whole, self.rest_after(whole, now))
+    }
+
+    #[inline]
+    fn rest_after(&self, backlog: u128, now: Micros) -> Rest {
+        let (micros, part) = divide(backlog, self.per);
+        Rest { at: now.after(Micros::new(micros)), part }
+    }
+
+    #[inline]
+    fn outcome(&self, verdict: Verdict, backlog: u128) -> Outcome {
+        let whole = product(self.capacity, self.period);
+        let (remaining, _) = divide(whole.saturating_sub(backlog), self.period);
+        let reset_after = Micros::new(divide_ceil(backlog, self.per));
+        Outcome { verdict, limit: self.capacity, remaining, reset_after }
+    }
+}
+
+const _: () = assert!(AMOUNT_MAX == 1 << 53, "a bucket's products fit in 128 bits");

@@ -1,0 +1,70 @@
+//! The algorithms: what is allowed, as checked numbers, and the arithmetic that decides.
+//!
+//! Every algorithm is a pure function of its numbers, its state, a cost and the time, over integers. Nothing here knows
+//! where state lives, what a key is, or how to ask a clock.
+//!
+//! | algorithm | passes when | worst case in any window's length | state |
+//! |---|---|---|---|
+//! | [`FixedWindow`] | used + cost <= limit | 2 x limit, across an edge | a count and an end |
+//! | [`SlidingWindow`] | weighted count + cost <= limit | just under 2 x limit, on made-up traffic | two counts |
+//! | [`SlidingLog`] | sum in the window + cost <= limit | the limit, exactly | every hit |
+//! | [`TokenBucket`] | tokens >= cost | capacity + rate x length, exactly | one moment |
+//! | [`LeakyBucket`] | level + cost <= capacity | capacity + rate x length, exactly | one moment |
+//! | [`Concurrency`] | in flight + cost <= limit | the limit at any moment | every holder |
+
+mod calendar;
+mod concurrency;
+mod division;
+mod fixed_window;
+mod gcra;
+mod leaky_bucket;
+mod outcome;
+mod quota;
+mod rate;
+mod sliding_log;
+mod sliding_window;
+mod token_bucket;
+
+use std::time::Duration;
+
+pub use calendar::Calendar;
+pub(crate) use concurrency::{Held, Leases};
+pub use concurrency::{Concurrency, IN_FLIGHT_MAX, LeaseId};
+pub(crate) use fixed_window::Used;
+pub use fixed_window::{FixedWindow, WindowStart};
+pub(crate) use gcra::{Gcra, Rest};
+pub use leaky_bucket::{LeakyBucket, LeakyMode};
+pub use outcome::{Outcome, Verdict};
+pub use quota::{Quota, Shape};
+pub use rate::Rate;
+pub(crate) use sliding_log::{Hit, Log};
+pub use sliding_log::{LOG_HITS_MAX, SlidingLog};
+pub(crate) use sliding_window::Counts;
+pub use sliding_window::SlidingWindow;
+pub use token_bucket::TokenBucket;
+
+use crate::limit::LimitError;
+use crate::time::Micros;
+
+/// The largest limit or capacity: 2^53, the last integer up to which every double is exact.
+pub const AMOUNT_MAX: u64 = 1 << 53;
+/// How far a clock may seem to go back before it counts as set back. Callers on several threads read the clock before
+/// they take their turn, so moments arrive slightly out of order: within this slack time stands still instead.
+pub const CLOCK_SLACK: Micros = Micros::from_secs(1);
+/// The shortest window.
+pub const WINDOW_MIN: Micros = Micros::from_millis(1);
+/// The longest window: ten years, leap days included.
+pub const WINDOW_MAX: Micros = Micros::from_secs(3_653 * 86_400);
+
+/// Checks a limit or a capacity.
+fn amount(field: &'static str, found: u64) -> Result<u64, LimitError> {
+    if (1..=AMOUNT_MAX).contains(&found) { Ok(found) } else { Err(LimitError::Amount { field, found }) }
+}
+
+/// Checks a window's length.
+fn window(found: Duration) -> Result<Micros, LimitError> {
+    Micros::from_duration_ceil(found)
+        .filter(|length| (WINDOW_MIN..=WINDOW_MAX).contains(length))
+        .filter(|_| found.subsec_nanos().is_multiple_of(1_000))
+        .ok_or(LimitError::Window { found })
+}

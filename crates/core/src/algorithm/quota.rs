@@ -1,0 +1,97 @@
+//! Any algorithm's numbers, as one type.
+
+use super::{Concurrency, FixedWindow, LeakyBucket, LeakyMode, SlidingLog, SlidingWindow, TokenBucket, WindowStart};
+use crate::time::Micros;
+
+/// What a limit allows: an algorithm and its numbers, checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Quota {
+    /// A count that starts again when the window ends.
+    FixedWindow(FixedWindow),
+    /// Two counts, weighted.
+    SlidingWindow(SlidingWindow),
+    /// Every hit stamped.
+    SlidingLog(SlidingLog),
+    /// Bursts, then a rate.
+    TokenBucket(TokenBucket),
+    /// A meter that refuses what overflows, or a queue that spaces what it admits.
+    LeakyBucket(LeakyBucket),
+    /// So many at once.
+    Concurrency(Concurrency),
+}
+
+impl Quota {
+    /// The most that can pass at once.
+    pub const fn limit(&self) -> u64 {
+        match self {
+            Self::FixedWindow(quota) => quota.limit,
+            Self::SlidingWindow(quota) => quota.limit,
+            Self::SlidingLog(quota) => quota.limit,
+            Self::TokenBucket(quota) => quota.gcra.capacity,
+            Self::LeakyBucket(quota) => quota.gcra.capacity,
+            Self::Concurrency(quota) => quota.limit,
+        }
+    }
+
+    /// The time over which [`limit`](Self::limit) is meant: the window, or how long a bucket takes from empty to full.
+    /// A concurrency limit has none.
+    pub const fn window(&self) -> Option<Micros> {
+        match self {
+            Self::FixedWindow(FixedWindow { start: WindowStart::FirstHit(length), .. }) => Some(*length),
+            Self::FixedWindow(FixedWindow { start: WindowStart::Clock(unit), .. }) => Some(unit.length_max()),
+            Self::SlidingWindow(quota) => Some(quota.length),
+            Self::SlidingLog(quota) => Some(quota.length),
+            Self::TokenBucket(quota) => Some(quota.gcra.span),
+            Self::LeakyBucket(quota) => Some(quota.gcra.span),
+            Self::Concurrency(_) => None,
+        }
+    }
+
+    /// The algorithm's name, as in a configuration.
+    pub const fn algorithm(&self) -> &'static str {
+        match self {
+            Self::FixedWindow(_) => "fixed_window",
+            Self::SlidingWindow(_) => "sliding_window",
+            Self::SlidingLog(_) => "sliding_log",
+            Self::TokenBucket(_) => "token_bucket",
+            Self::LeakyBucket(_) => "leaky_bucket",
+            Self::Concurrency(_) => "concurrency",
+        }
+    }
+
+    /// What of the numbers gives a counter its meaning. Two quotas of the same shape can share a counter: the limit and
+    /// the rate may change, and usage carries over. Another algorithm or window means another counter.
+    pub fn shape(&self) -> Shape {
+        let (tag, window) = match self {
+            Self::FixedWindow(FixedWindow { start: WindowStart::FirstHit(length), .. }) => (b'f', length.get()),
+            Self::FixedWindow(FixedWindow { start: WindowStart::Clock(unit), .. }) => (b'c', *unit as u64),
+            Self::SlidingWindow(quota) => (b's', quota.length.get()),
+            Self::SlidingLog(quota) => (b'l', quota.length.get()),
+            Self::TokenBucket(_) => (b't', 0),
+            Self::LeakyBucket(LeakyBucket { mode: LeakyMode::Meter, .. }) => (b'm', 0),
+            Self::LeakyBucket(LeakyBucket { mode: LeakyMode::Queue, .. }) => (b'q', 0),
+            Self::Concurrency(_) => (b'n', 0),
+        };
+        Shape { tag, window }
+    }
+}
+
+/// See [`Quota::shape`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// One letter per algorithm.
+    pub(crate) tag: u8,
+    /// Its window, where the state depends on it.
+    pub(crate) window: u64,
+}
+
+macro_rules! quota_from {
+    ($($kind:ident),*) => {$(
+        impl From<$kind> for Quota {
+            fn from(quota: $kind) -> Self {
+                Self::$kind(quota)
+            }
+        }
+    )*};
+}
+quota_from!(FixedWindow, SlidingWindow, SlidingLog, TokenBucket, LeakyBucket, Concurrency);

@@ -1,0 +1,112 @@
+//! How fast a bucket refills or leaks.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::limit::LimitError;
+use crate::time::Micros;
+
+/// The fastest rate: ten million per second, ten in a microsecond.
+const PER_MICRO_MAX: u64 = 10;
+/// The longest period over which a rate may be stated.
+const PERIOD_MAX: Micros = Micros::from_secs(30 * 86_400);
+
+/// A rate as people say it: so many per period. It is checked where it is used, in the quota's constructor.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::Rate;
+///
+/// assert_eq!(Rate::per_minute(6).to_string(), "6 per 1m");
+/// assert_eq!(Rate::new(3, Duration::from_millis(500)).to_string(), "3 per 500ms");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rate {
+    amount: u64,
+    period: Duration,
+}
+
+impl Rate {
+    /// `amount` every `period`.
+    pub const fn new(amount: u64, period: Duration) -> Self {
+        Self { amount, period }
+    }
+
+    /// `amount` every second.
+    pub const fn per_second(amount: u64) -> Self {
+        Self::new(amount, Duration::from_secs(1))
+    }
+
+    /// `amount` every minute.
+    pub const fn per_minute(amount: u64) -> Self {
+        Self::new(amount, Duration::from_secs(60))
+    }
+
+    /// `amount` every hour.
+    pub const fn per_hour(amount: u64) -> Self {
+        Self::new(amount, Duration::from_secs(3_600))
+    }
+
+    /// `amount` every 24 hours.
+    pub const fn per_day(amount: u64) -> Self {
+        Self::new(amount, Duration::from_secs(86_400))
+    }
+
+    /// The same rate as a reduced fraction: units per microseconds.
+    pub(crate) fn reduced(self) -> Result<(u64, u64), LimitError> {
+        let refuse = || LimitError::Rate { found: self };
+        let period = Micros::from_duration_ceil(self.period).filter(|p| *p <= PERIOD_MAX).ok_or_else(refuse)?;
+        if !self.period.subsec_nanos().is_multiple_of(1_000) || self.amount == 0 || period == Micros::ZERO {
+            return Err(refuse());
+        }
+        if self.amount > period.get().saturating_mul(PER_MICRO_MAX) {
+            return Err(refuse());
+        }
+        let divisor = gcd(self.amount, period.get());
+        Ok((self.amount / divisor, period.get() / divisor))
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Micros::from_duration_ceil(self.period) {
+            Some(period) => write!(f, "{} per {period}", self.amount),
+            None => write!(f, "{} per {:?}", self.amount, self.period),
+        }
+    }
+}
+
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_reduced_to_its_smallest_fraction() {
+        assert_eq!(Rate::per_minute(100).reduced(), Ok((1, 600_000)));
+        assert_eq!(Rate::per_second(7).reduced(), Ok((7, 1_000_000)));
+        assert_eq!(Rate::per_second(10_000_000).reduced(), Ok((10, 1)));
+        assert_eq!(Rate::new(1, Duration::from_secs(30 * 86_400)).reduced(), Ok((1, 2_592_000_000_000)));
+    }
+
+    #[test]
+    fn rates_outside_the_range_are_refused() {
+        for rate in [
+            Rate::per_second(0),
+            Rate::per_second(10_000_001),
+            Rate::new(1, Duration::ZERO),
+            Rate::new(1, Duration::from_nanos(1_500)),
+            Rate::new(1, Duration::from_secs(31 * 86_400)),
+            Rate::new(u64::MAX, Duration::MAX),
+        ] {
+            let refused = rate.reduced().unwrap_err().to_string();
+            assert!(refused.contains("1 per 30d"), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Time that moves only when told to: for tests, and for replaying the past.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+
+use super::{Clock, Sleep};
+use crate::time::Micros;
+
+/// A clock that is set by hand. Clones share the same time.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Limit, Limiter, ManualClock, MemoryStore};
+///
+/// let clock = ManualClock::default();
+/// let store = MemoryStore::builder().clock(clock.clone()).build();
+/// let limiter = Limiter::new(store, [Limit::fixed_window("api", 1, Duration::from_secs(60))]);
+///
+/// assert!(limiter.check("api", "ann").immediately()?.is_allowed());
+/// assert!(!limiter.check("api", "ann").immediately()?.is_allowed());
+/// clock.advance(Duration::from_secs(60));
+/// assert!(limiter.check("api", "ann").immediately()?.is_allowed());
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ManualClock {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    now: Micros,
+    sleepers: Vec<Waker>,
+}
+
+impl ManualClock {
+    /// A clock that shows `now`.
+    pub fn new(now: Micros) -> Self {
+        Self { state: Arc::new(Mutex::new(State { now, sleepers: Vec::new() })) }
+    }
+
+    /// Moves forward and wakes everyone whose time may have come.
+    pub fn advance(&self, length: std::time::Duration) {
+        let length = Micros::from_duration_ceil(length).unwrap_or(Micros::MAX);
+        let now = self.now().after(length);
+        self.set(now);
+    }
+
+    /// Shows another time from now on, earlier ones too.
+    pub fn set(&self, now: Micros) {
+        let sleepers = {
+            let mut state = self.state.lock();
+            state.now = now;
+            std::mem::take(&mut state.sleepers)
+        };
+        sleepers.into_iter().for_each(Waker::wake);
+    }
+
+    /// How many sleeps are waiting for the time to move.
+    pub fn sleepers(&self) -> usize {
+        self.state.lock().sleepers.len()
+    }
+}
+
+/// Starts at a round moment of our days, 2027-01-01 00:00:00 UTC.
+impl Default for ManualClock {
+    fn default() -> Self {
+        Self::new(Micros::from_secs(1_798_761_600))
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Micros {
+        self.state.lock().now
+    }
+
+    fn sleep(&self, length: Micros) -> Sleep {
+        Box::pin(ManualSleep { until: self.now().after(length), clock: self.clone() })
+    }
+}
+
+struct ManualSleep {
+    until: Micros,
+    clock: ManualClock,
+}
+
+impl Future for ManualSleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.clock.state.lock();
+        if state.now >= self.until {
+            return Poll::Ready(());
+        }
+        if !state.sleepers.iter().any(|waker| waker.will_wake(context.waker())) {
+            state.sleepers.push(context.waker().clone());
+        }
+        Poll::Pending
+    }
+}

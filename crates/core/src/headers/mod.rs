@@ -1,0 +1,1 @@
+//! Header values from a decision.

@@ -1,0 +1,76 @@
+//! Keyed hashes of key parts, so that secrets and personal data never reach a store.
+
+use std::fmt;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+/// Hashes key parts with a secret: HMAC-SHA-256, the first 128 bits.
+///
+/// Replicas that share a store must share the secret. Without it nobody can tell what a stored key stands for, not
+/// even by trying candidates.
+///
+/// ```
+/// use tollgate::Hasher;
+///
+/// let hasher = Hasher::new(b"a secret from the environment, 16 bytes or more")?;
+/// let part = hasher.hash(b"api-key-7f3a");          // a key part like any other
+/// assert_eq!(part, hasher.hash(b"api-key-7f3a"));
+/// # Ok::<(), tollgate::ShortSecret>(())
+/// ```
+#[derive(Clone)]
+pub struct Hasher {
+    mac: Hmac<Sha256>,
+}
+
+/// A key part known only by its hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Hashed([u8; 16]);
+
+/// The secret is too short to keep anything secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the hash secret has {found} bytes; use at least {SECRET_MIN}, such as from `openssl rand -hex 32`")]
+pub struct ShortSecret {
+    found: usize,
+}
+
+const SECRET_MIN: usize = 16;
+
+impl Hasher {
+    /// A hasher with this secret of at least 16 bytes.
+    pub fn new(secret: &[u8]) -> Result<Self, ShortSecret> {
+        let short = ShortSecret { found: secret.len() };
+        if secret.len() < SECRET_MIN {
+            return Err(short);
+        }
+        Hmac::new_from_slice(secret).map(|mac| Self { mac }).map_err(|_| short)
+    }
+
+    /// The hash of a value.
+    pub fn hash(&self, value: &[u8]) -> Hashed {
+        let digest = self.mac.clone().chain_update(value).finalize().into_bytes();
+        let mut short = [0; 16];
+        short.copy_from_slice(&digest[..16]);
+        Hashed(short)
+    }
+}
+
+impl fmt::Debug for Hasher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hasher(..)")
+    }
+}
+
+impl Hashed {
+    /// The hash itself.
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+/// Thirty-two hexadecimal digits: how a hashed key is shown.
+impl fmt::Display for Hashed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}

@@ -1,0 +1,176 @@
+//! What can be a key, and how its parts are written.
+
+use std::net::IpAddr;
+
+use smallvec::SmallVec;
+
+use super::{Hashed, KEY_MAX, KeyError};
+
+const TEXT: u8 = 1;
+const BYTES: u8 = 2;
+const NUMBER: u8 = 3;
+const IPV4: u8 = 4;
+const IPV6: u8 = 5;
+const HASHED: u8 = 6;
+
+/// Something that names a subject: text, a number, an address, a hash, or a tuple of these.
+///
+/// ```
+/// use std::net::Ipv4Addr;
+/// use std::time::Duration;
+/// use tollgate::{Limit, Limiter};
+///
+/// let login = Limiter::in_memory([Limit::sliding_log("login", 5, Duration::from_secs(900))]);
+/// let decision = login.check("login", (Ipv4Addr::new(203, 0, 113, 7), "ann@example.com")).immediately()?;
+/// assert_eq!(decision.remaining(), 4);
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+///
+/// The unit `()` has no parts: one counter for everyone. An empty text is refused, because a missing value must not
+/// silently do the same.
+pub trait ToKey {
+    /// Writes the parts in order.
+    fn write(&self, parts: &mut KeyParts);
+}
+
+/// Receives the parts of a key.
+#[derive(Debug)]
+pub struct KeyParts {
+    bytes: SmallVec<[u8; 64]>,
+    found: usize,
+    empty: bool,
+}
+
+impl KeyParts {
+    pub(super) fn new(bytes: SmallVec<[u8; 64]>) -> Self {
+        Self { found: bytes.len(), bytes, empty: false }
+    }
+
+    /// Adds a text.
+    #[inline]
+    pub fn text(&mut self, text: &str) {
+        self.varying(TEXT, text.as_bytes());
+    }
+
+    /// Adds bytes.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.varying(BYTES, bytes);
+    }
+
+    /// Adds a number.
+    pub fn number(&mut self, number: u64) {
+        self.push(NUMBER, &number.to_le_bytes());
+    }
+
+    /// Adds an address. An IPv4 address mapped into IPv6 is that IPv4 address.
+    pub fn address(&mut self, address: IpAddr) {
+        match address.to_canonical() {
+            IpAddr::V4(v4) => self.push(IPV4, &v4.octets()),
+            IpAddr::V6(v6) => self.push(IPV6, &v6.octets()),
+        }
+    }
+
+    /// Adds a value that is known only by its keyed hash.
+    pub fn hashed(&mut self, hashed: Hashed) {
+        self.push(HASHED, hashed.as_bytes());
+    }
+
+    /// Makes the key unusable, because a part of it is missing.
+    pub fn missing(&mut self) {
+        self.empty = true;
+    }
+
+    #[inline]
+    fn varying(&mut self, tag: u8, part: &[u8]) {
+        self.empty |= part.is_empty();
+        // A part over 64 KiB makes the key too long whatever these two bytes say.
+        let [low, high] = (part.len() as u16).to_le_bytes();
+        self.push(tag, &[low, high]);
+        self.put(part);
+    }
+
+    #[inline]
+    fn push(&mut self, tag: u8, part: &[u8]) {
+        self.put(&[tag]);
+        self.put(part);
+    }
+
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        self.found = self.found.saturating_add(bytes.len());
+        if self.found <= KEY_MAX {
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    pub(super) fn finish(self) -> Result<SmallVec<[u8; 64]>, KeyError> {
+        if self.empty {
+            Err(KeyError::Empty)
+        } else if self.found > KEY_MAX {
+            Err(KeyError::TooLong { found: self.found })
+        } else {
+            Ok(self.bytes)
+        }
+    }
+}
+
+macro_rules! to_key {
+    ($($kind:ty => |$value:ident, $parts:ident| $write:expr;)*) => {$(
+        impl ToKey for $kind {
+            #[inline]
+            fn write(&self, $parts: &mut KeyParts) {
+                let $value = self;
+                $write;
+            }
+        }
+    )*};
+}
+to_key! {
+    str => |text, parts| parts.text(text);
+    String => |text, parts| parts.text(text);
+    [u8] => |bytes, parts| parts.bytes(bytes);
+    Vec<u8> => |bytes, parts| parts.bytes(bytes);
+    u64 => |number, parts| parts.number(*number);
+    u32 => |number, parts| parts.number(u64::from(*number));
+    IpAddr => |address, parts| parts.address(*address);
+    std::net::Ipv4Addr => |address, parts| parts.address(IpAddr::V4(*address));
+    std::net::Ipv6Addr => |address, parts| parts.address(IpAddr::V6(*address));
+    Hashed => |hashed, parts| parts.hashed(*hashed);
+}
+
+impl ToKey for () {
+    fn write(&self, _: &mut KeyParts) {}
+}
+
+impl<T: ToKey + ?Sized> ToKey for &T {
+    #[inline]
+    fn write(&self, parts: &mut KeyParts) {
+        (**self).write(parts);
+    }
+}
+
+/// `None` refuses the check: a missing part is never a shared counter.
+impl<T: ToKey> ToKey for Option<T> {
+    fn write(&self, parts: &mut KeyParts) {
+        match self {
+            Some(part) => part.write(parts),
+            None => parts.missing(),
+        }
+    }
+}
+
+macro_rules! tuple_to_key {
+    ($($name:ident),*) => {
+        impl<$($name: ToKey),*> ToKey for ($($name,)*) {
+            fn write(&self, parts: &mut KeyParts) {
+                #[expect(non_snake_case, reason = "the type parameters name the fields")]
+                let ($($name,)*) = self;
+                $($name.write(parts);)*
+            }
+        }
+    };
+}
+tuple_to_key!(A);
+tuple_to_key!(A, B);
+tuple_to_key!(A, B, C);
+tuple_to_key!(A, B, C, D);

@@ -1,0 +1,210 @@
+//! A limit: a named rule, and every way in which one can be wrong.
+
+use std::time::Duration;
+
+use crate::algorithm::{
+    AMOUNT_MAX, Calendar, Concurrency, FixedWindow, IN_FLIGHT_MAX, LeakyBucket, LeakyMode, Quota, Rate, SlidingLog,
+    SlidingWindow, TokenBucket,
+};
+use crate::key::{Key, KeyError, KeyPrefix, ToKey};
+use crate::name::{LimitName, NAME_MAX};
+use crate::store::Check;
+
+/// A named rule: what it is called and what it allows.
+///
+/// The constructors take any numbers and keep what is wrong with them: [`Limiter::builder`](crate::Limiter::builder) and
+/// [`checked`](Self::checked) report it, and a limiter built without asking answers every check of that limit with it.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Limit, Rate};
+///
+/// let api = Limit::sliding_window("api", 100, Duration::from_secs(60)).checked()?;
+/// let reports = Limit::token_bucket("reports", 5, Rate::per_minute(6)).checked()?;
+///
+/// let wrong = Limit::sliding_window("api", 0, Duration::from_secs(60)).checked().unwrap_err();
+/// assert_eq!(wrong.to_string(), "limit is 0; it must be from 1 to 9007199254740992 (2^53)");
+/// # Ok::<(), tollgate::LimitError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Limit {
+    name: String,
+    rule: Result<Rule, LimitError>,
+    shadow: bool,
+}
+
+/// A limit whose name and numbers are right.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    name: LimitName,
+    quota: Quota,
+    prefix: KeyPrefix,
+    shadow: bool,
+}
+
+impl Limit {
+    /// A limit with this name and quota.
+    pub fn new(name: impl Into<String>, quota: impl Into<Quota>) -> Self {
+        Self::from_parts(name.into(), Ok(quota.into()))
+    }
+
+    /// `limit` per window that starts with a key's first hit. See [`FixedWindow`] for its known flaw.
+    pub fn fixed_window(name: impl Into<String>, limit: u64, window: Duration) -> Self {
+        Self::from_parts(name.into(), FixedWindow::new(limit, window).map(Into::into))
+    }
+
+    /// `limit` per calendar unit in UTC.
+    pub fn calendar_window(name: impl Into<String>, limit: u64, unit: Calendar) -> Self {
+        Self::from_parts(name.into(), FixedWindow::aligned(limit, unit).map(Into::into))
+    }
+
+    /// `limit` per sliding window, by two weighted counts: the default for plain API limits.
+    pub fn sliding_window(name: impl Into<String>, limit: u64, window: Duration) -> Self {
+        Self::from_parts(name.into(), SlidingWindow::new(limit, window).map(Into::into))
+    }
+
+    /// `limit` in any interval of the window's length, exactly, at the price of remembering every hit.
+    pub fn sliding_log(name: impl Into<String>, limit: u64, window: Duration) -> Self {
+        Self::from_parts(name.into(), SlidingLog::new(limit, window).map(Into::into))
+    }
+
+    /// Bursts of `capacity`, refilled at `rate`.
+    pub fn token_bucket(name: impl Into<String>, capacity: u64, rate: Rate) -> Self {
+        Self::from_parts(name.into(), TokenBucket::new(capacity, rate).map(Into::into))
+    }
+
+    /// A bucket that leaks at `rate` and refuses what would overflow its `capacity`.
+    pub fn leaky_bucket(name: impl Into<String>, capacity: u64, rate: Rate) -> Self {
+        Self::from_parts(name.into(), LeakyBucket::new(LeakyMode::Meter, capacity, rate).map(Into::into))
+    }
+
+    /// A queue of `capacity` that lets requests out at `rate`.
+    pub fn queue(name: impl Into<String>, capacity: u64, rate: Rate) -> Self {
+        Self::from_parts(name.into(), LeakyBucket::new(LeakyMode::Queue, capacity, rate).map(Into::into))
+    }
+
+    /// At most `limit` in flight; a holder that dies frees its place after `lease`.
+    pub fn concurrency(name: impl Into<String>, limit: u64, lease: Duration) -> Self {
+        Self::from_parts(name.into(), Concurrency::new(limit, lease).map(Into::into))
+    }
+
+    /// Counts and reports, and never refuses: for trying a limit out on real traffic.
+    #[must_use]
+    pub fn shadow(mut self) -> Self {
+        self.shadow = true;
+        self
+    }
+
+    /// The name as it was given.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The limit, or what is wrong with it.
+    pub fn checked(self) -> Result<Self, LimitError> {
+        self.rule().map(|_| self)
+    }
+
+    /// The rule this limit states, or what is wrong with it.
+    pub fn rule(&self) -> Result<Rule, LimitError> {
+        self.rule.clone().map(|rule| Rule { shadow: self.shadow, ..rule })
+    }
+
+    fn from_parts(name: String, quota: Result<Quota, LimitError>) -> Self {
+        let rule = LimitName::new(&name).and_then(|checked| {
+            let quota = quota?;
+            Ok(Rule { name: checked, quota, prefix: KeyPrefix::new(checked, quota.shape()), shadow: false })
+        });
+        Self { name, rule, shadow: false }
+    }
+}
+
+impl Rule {
+    /// What the limit is called.
+    pub const fn name(&self) -> LimitName {
+        self.name
+    }
+
+    /// What it allows, unless a call says otherwise.
+    pub const fn quota(&self) -> &Quota {
+        &self.quota
+    }
+
+    /// True when it never refuses.
+    pub const fn is_shadow(&self) -> bool {
+        self.shadow
+    }
+
+    /// A check of this limit for a key, with the limit's own numbers.
+    #[inline]
+    pub fn check(&self, key: impl ToKey, cost: u64) -> Result<Check, KeyError> {
+        Ok(Check { key: Key::new(&self.prefix, &key)?, quota: self.quota, cost, shadow: self.shadow })
+    }
+}
+
+/// What is wrong with a limit, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LimitError {
+    /// The name is the empty string.
+    #[error("a limit's name is empty; give it 1 to {NAME_MAX} letters, digits or any of - _ . : /")]
+    EmptyName,
+    /// The name is too long.
+    #[error("the name {found:?} has {bytes} bytes; a limit's name has at most {NAME_MAX}")]
+    LongName {
+        /// Its beginning.
+        found: String,
+        /// Its length.
+        bytes: usize,
+    },
+    /// The name holds a character that cannot travel in a header, a metric and a key alike.
+    #[error("the name {name:?} has the character {found:?}; use letters, digits or any of - _ . : /")]
+    NameCharacter {
+        /// The name.
+        name: String,
+        /// The first such character.
+        found: char,
+    },
+    /// Two limits have the same name.
+    #[error("two limits are named {name:?}; names must differ, or their counts would mix")]
+    DuplicateName {
+        /// The name.
+        name: String,
+    },
+    /// A limit or a capacity out of range.
+    #[error("{field} is {found}; it must be from 1 to {AMOUNT_MAX} (2^53)")]
+    Amount {
+        /// Which number.
+        field: &'static str,
+        /// Its value.
+        found: u64,
+    },
+    /// A window, or a lease, out of range.
+    #[error("the window {found:?} is out of range; it must be whole microseconds from 1ms to 3653d (ten years)")]
+    Window {
+        /// Its length.
+        found: Duration,
+    },
+    /// A rate out of range.
+    #[error(
+        "the rate {found} is out of range; it must be from 1 per 30d to 10000000 per 1s, over whole microseconds"
+    )]
+    Rate {
+        /// The rate.
+        found: Rate,
+    },
+    /// A bucket that would take more than a lifetime to fill.
+    #[error("a capacity of {capacity} at {rate} takes over 100 years to fill; use a smaller one or a faster rate")]
+    SlowRefill {
+        /// The capacity.
+        capacity: u64,
+        /// The rate.
+        rate: Rate,
+    },
+    /// Too many in flight, or none.
+    #[error("a concurrency limit of {found} is out of range; it must be from 1 to {IN_FLIGHT_MAX}")]
+    InFlight {
+        /// The limit.
+        found: u64,
+    },
+}

@@ -1,0 +1,85 @@
+//! Making a limiter.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::lease_ids::LeaseIds;
+use super::{Inner, Limiter};
+use crate::clock::{Clock, SystemClock};
+use crate::limit::{Limit, LimitError};
+use crate::memory::MemoryStore;
+use crate::store::Store;
+
+/// See [`Limiter::builder`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Limit, Limiter};
+///
+/// let limiter = Limiter::builder()
+///     .limit(Limit::sliding_window("api", 100, Duration::from_secs(60)))
+///     .build()?;
+/// # Ok::<(), tollgate::LimitError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct LimiterBuilder {
+    store: Option<Arc<dyn Store>>,
+    clock: Option<Arc<dyn Clock>>,
+    limits: Vec<Limit>,
+}
+
+impl LimiterBuilder {
+    /// Where counters live; a new memory store if nothing is said.
+    #[must_use]
+    pub fn store(mut self, store: impl Store + 'static) -> Self {
+        self.store = Some(Arc::new(store));
+        self
+    }
+
+    /// The clock to wait by; real time if nothing is said. Stores have a time of their own.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Some(Arc::new(clock));
+        self
+    }
+
+    /// Adds a limit.
+    #[must_use]
+    pub fn limit(mut self, limit: Limit) -> Self {
+        self.limits.push(limit);
+        self
+    }
+
+    /// Adds several limits.
+    #[must_use]
+    pub fn limits(mut self, limits: impl IntoIterator<Item = Limit>) -> Self {
+        self.limits.extend(limits);
+        self
+    }
+
+    /// The limiter, or what is wrong with the first limit that is.
+    pub fn build(self) -> Result<Limiter, LimitError> {
+        let mut names: Vec<&str> = self.limits.iter().map(Limit::name).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(LimitError::DuplicateName { name: twice[0].to_owned() });
+        }
+        for limit in &self.limits {
+            limit.rule()?;
+        }
+        Ok(self.build_with_errors())
+    }
+
+    /// The limiter, with what is wrong kept as the answer to checks.
+    pub(super) fn build_with_errors(self) -> Limiter {
+        let mut rules: HashMap<Box<str>, _, _> = HashMap::default();
+        for limit in self.limits {
+            let twice = || LimitError::DuplicateName { name: limit.name().to_owned() };
+            let rule = if rules.contains_key(limit.name()) { Err(twice()) } else { limit.rule() };
+            let _: Option<_> = rules.insert(Box::from(limit.name()), rule);
+        }
+        let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
+        let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
+        Limiter { inner: Arc::new(Inner { store, clock, rules, lease_ids: LeaseIds::default() }) }
+    }
+}

@@ -1,0 +1,73 @@
+//! Why a limiter gave no decision.
+
+use crate::key::KeyError;
+use crate::limit::LimitError;
+use crate::store::{CHECKS_MAX, StoreError};
+
+/// Why there is no decision. A denial is not among these: it is a [`Decision`](crate::Decision).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No limit has this name.
+    #[error("there is no limit named {limit:?}; there are: {known}")]
+    UnknownLimit {
+        /// The name asked for.
+        limit: String,
+        /// The names there are.
+        known: String,
+    },
+    /// The limit was made with wrong numbers.
+    #[error("the limit {limit:?} is not usable")]
+    Limit {
+        /// Its name.
+        limit: String,
+        /// What is wrong with it.
+        #[source]
+        source: LimitError,
+    },
+    /// The key cannot name a counter.
+    #[error("the key for the limit {limit:?} is not usable")]
+    Key {
+        /// The limit's name.
+        limit: String,
+        /// What is wrong with the key.
+        #[source]
+        source: KeyError,
+    },
+    /// The request names too many limits.
+    #[error("a request may name {CHECKS_MAX} limits at most; split it, or drop the widest limits")]
+    TooManyChecks,
+    /// The request charges one counter twice.
+    #[error("the request names the limit {limit:?} twice with the same key; name it once with a larger cost")]
+    DuplicateCheck {
+        /// The limit's name.
+        limit: String,
+    },
+    /// The numbers given with the call belong to another algorithm or window.
+    #[error(
+        "the limit {limit:?} is a {expected}; the numbers given with the call are a {found}, or have another window"
+    )]
+    OtherShape {
+        /// The limit's name.
+        limit: String,
+        /// The limit's algorithm.
+        expected: &'static str,
+        /// The algorithm of the numbers given.
+        found: &'static str,
+    },
+    /// A concurrency limit was asked to refund.
+    #[error("the limit {limit:?} counts requests in flight: release its lease instead of refunding it")]
+    RefundInFlight {
+        /// The limit's name.
+        limit: String,
+    },
+    /// Nothing to hold.
+    #[error("the request names no concurrency limit, so there is nothing to hold; use check")]
+    NothingToHold,
+    /// The store does not answer at once.
+    #[error("this store needs to be awaited; only the memory store answers immediately")]
+    NotImmediate,
+    /// The store gave no answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

@@ -1,0 +1,22 @@
+//! Names for leases that no two replicas share and nobody can guess.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::algorithm::LeaseId;
+
+/// A count, seen through two keyed hashes (SipHash) with secrets from the operating system.
+#[derive(Debug, Default)]
+pub(super) struct LeaseIds {
+    next: AtomicU64,
+    high: RandomState,
+    low: RandomState,
+}
+
+impl LeaseIds {
+    pub(super) fn next(&self) -> LeaseId {
+        let count = self.next.fetch_add(1, Relaxed);
+        let half = |secret: &RandomState| u128::from(secret.hash_one(count));
+        LeaseId::new(half(&self.high) << 64 | half(&self.low))
+    }
+}

@@ -1,0 +1,65 @@
+//! How a shard forgets: what time has made worthless, and at the cap what changes least.
+
+use super::budget::Budget;
+use super::shard::Shard;
+use super::slot::{Slot, Usage};
+use crate::time::Micros;
+
+/// Whether a shard may forget an offender, a key that has used up its budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Offenders {
+    /// They stay.
+    Spare,
+    /// One may go, if there is nothing else.
+    LastResort,
+}
+
+impl Shard {
+    /// Drops what is as good as absent, and memory that is no longer needed.
+    pub(super) fn sweep(&mut self, now: Micros, budget: &Budget) {
+        if self.table.is_sparse() || self.table.iter().any(|slot| slot.is_spent(now)) {
+            self.retain(budget, |slot| !slot.is_spent(now));
+        }
+    }
+
+    /// Forgets the keys with the most budget left, an eighth of the shard at a time so that the cost of looking is
+    /// shared. Whatever goes has at least as much left as anything that stays. True when something went.
+    pub(super) fn evict(&mut self, now: Micros, budget: &Budget, offenders: Offenders) -> bool {
+        let mut usages: Vec<Usage> = self.table.iter().map(|slot| slot.usage(now)).collect();
+        let Some(least) = usages.iter().copied().min() else { return false };
+        if least >= Usage::OFFENDER && offenders == Offenders::Spare {
+            return false;
+        }
+        let share = usages.len() / 8;
+        let bound = *usages.select_nth_unstable(share).1;
+        // All keys below the bound go, and this many of those at it.
+        let (bound, mut of_equals) = if least >= Usage::OFFENDER {
+            (least, 1)
+        } else if bound < Usage::OFFENDER {
+            let below = usages.iter().filter(|usage| **usage < bound).count();
+            (bound, share + 1 - below)
+        } else {
+            (Usage::OFFENDER, 0)
+        };
+        self.retain(budget, |slot| {
+            let usage = slot.usage(now);
+            let goes = usage < bound || (usage == bound && of_equals > 0);
+            of_equals -= usize::from(goes && usage == bound);
+            !goes
+        });
+        true
+    }
+
+    fn retain(&mut self, budget: &Budget, mut keep: impl FnMut(&Slot) -> bool) {
+        let mut dropped = Vec::new();
+        self.table.rebuild(|slot| {
+            let kept = keep(slot);
+            if !kept {
+                dropped.push(**slot);
+            }
+            kept
+        });
+        let sides: usize = dropped.iter().map(|slot| self.drop_side(slot)).sum();
+        budget.give_back(dropped.len() + sides);
+    }
+}

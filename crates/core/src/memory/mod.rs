@@ -1,0 +1,275 @@
+//! The embedded store: no set-up, no network, bounded memory.
+//!
+//! A sharded table of forty-byte counters found by a randomly keyed 128-bit fingerprint. A hit allocates nothing. What has
+//! expired is dropped in passing, and memory goes back after a burst of new keys. At the cap the keys nearest to a full
+//! budget are forgotten first, because forgetting them changes least; keys that have used theirs up go last.
+
+mod budget;
+mod builder;
+mod evict;
+mod fingerprint;
+mod shard;
+mod sides;
+mod slot;
+mod snapshot;
+mod table;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
+
+pub use builder::{KEYS_MAX_DEFAULT, MemoryStoreBuilder};
+pub use snapshot::SnapshotError;
+
+use self::budget::Budget;
+use self::evict::Offenders;
+use self::fingerprint::{Fingerprint, Fingerprinter};
+use self::shard::{LeaseChange, Looked, Shard, Spend};
+use crate::algorithm::LeaseId;
+use crate::clock::Clock;
+use crate::key::Key;
+use crate::store::{Answer, Check, Intent, Spent, Store};
+use crate::time::Micros;
+
+/// Every shard is swept about this often, as long as anything is asked of the store at all.
+const SWEEP_EVERY: Micros = Micros::from_secs(30);
+/// How many other shards are searched for something to forget before an offender is.
+const NEIGHBOURS: usize = 2;
+
+/// The embedded store. See the [module](self) for how it works and [`Limiter::in_memory`](crate::Limiter::in_memory)
+/// for the shortest way to one. Clones share the same counters.
+#[derive(Clone, Debug)]
+pub struct MemoryStore {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    clock: Arc<dyn Clock>,
+    prints: Fingerprinter,
+    shards: Box<[Padded]>,
+    budget: Budget,
+    sweep_at: AtomicU64,
+    sweep_next: AtomicUsize,
+}
+
+/// A shard on cache lines of its own, so that neighbours do not slow each other down.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Padded(Mutex<Shard>);
+
+type Guards<'a> = SmallVec<[(usize, MutexGuard<'a, Shard>); 4]>;
+
+impl MemoryStore {
+    /// A store with the default cap and real time.
+    pub fn new() -> Self {
+        Self::builder().build()
+    }
+
+    /// Choose the cap or the clock.
+    pub fn builder() -> MemoryStoreBuilder {
+        MemoryStoreBuilder::default()
+    }
+
+    /// How many counters are kept.
+    pub fn keys(&self) -> usize {
+        self.inner.shards.iter().map(|shard| shard.0.lock().keys()).sum()
+    }
+
+    /// The cap that was asked for.
+    pub fn keys_max(&self) -> usize {
+        self.inner.budget.max()
+    }
+
+    /// Bytes taken by the table, without the logs and leases beside it.
+    pub fn table_bytes(&self) -> usize {
+        let slots: usize = self.inner.shards.iter().map(|shard| shard.0.lock().slots()).sum();
+        slots * size_of::<slot::Slot>() + size_of_val(&*self.inner.shards)
+    }
+
+    /// Drops everything that has expired, now. Use makes this happen by itself; a store nobody asks keeps what it has.
+    pub fn sweep(&self) {
+        let now = self.inner.clock.now();
+        for shard in &self.inner.shards {
+            shard.0.lock().sweep(now, &self.inner.budget);
+        }
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.inner.clock
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Inner {
+    fn shard_of(&self, print: Fingerprint) -> usize {
+        // The number of shards is a power of two.
+        usize::try_from(print.high & (self.shards.len() as u64 - 1)).unwrap_or_default()
+    }
+
+    fn lock(&self, print: Fingerprint) -> MutexGuard<'_, Shard> {
+        self.shards[self.shard_of(print)].0.lock()
+    }
+
+    /// The usual case: one check, one lock.
+    #[inline]
+    fn spend_one(&self, check: &Check, intent: Intent, lease: LeaseId, now: Micros) -> Looked {
+        let print = self.prints.of(&check.key);
+        let spend = Spend { check, print, lease, now, budget: &self.budget };
+        let home = self.shard_of(print);
+        let mut shard = self.shards[home].0.lock();
+        let at = shard.find(print);
+        let looked = shard.look(at, &spend);
+        let spends = looked.outcome.verdict.is_allowed() && check.cost > 0 && intent == Intent::Spend;
+        if spends || looked.must_keep() {
+            self.commit(home, &mut shard, at, &looked, &spend);
+        }
+        looked
+    }
+
+    /// Locks the shards of all checks in order, so that requests cannot wait for each other in a circle, looks at all
+    /// of them, then commits all or none.
+    fn spend_all(&self, checks: &[Check], intent: Intent, lease: LeaseId, now: Micros) -> SmallVec<[Looked; 4]> {
+        let budget = &self.budget;
+        let spends: SmallVec<[Spend<'_>; 4]> = checks
+            .iter()
+            .map(|check| Spend { check, print: self.prints.of(&check.key), lease, now, budget })
+            .collect();
+        let mut guards = self.lock_all(spends.iter().map(|spend| spend.print));
+        let looked: SmallVec<[Looked; 4]> = spends
+            .iter()
+            .map(|spend| {
+                let shard = guard_of(&mut guards, self.shard_of(spend.print));
+                shard.look(shard.find(spend.print), spend)
+            })
+            .collect();
+        let fits = |(check, looked): (&Check, &Looked)| check.shadow || looked.outcome.verdict.is_allowed();
+        let passes = intent == Intent::Spend && checks.iter().zip(&looked).all(fits);
+        for (spend, looked) in spends.iter().zip(&looked) {
+            let spends = passes && looked.outcome.verdict.is_allowed() && spend.check.cost > 0;
+            if spends || looked.must_keep() {
+                let home = self.shard_of(spend.print);
+                let shard = guard_of(&mut guards, home);
+                // Looked up again: making room for an earlier check may have moved or dropped it.
+                self.commit(home, shard, shard.find(spend.print), looked, spend);
+            }
+        }
+        looked
+    }
+
+    fn lock_all(&self, prints: impl Iterator<Item = Fingerprint>) -> Guards<'_> {
+        let mut homes: SmallVec<[usize; 16]> = prints.map(|print| self.shard_of(print)).collect();
+        homes.sort_unstable();
+        homes.dedup();
+        homes.into_iter().map(|home| (home, self.shards[home].0.lock())).collect()
+    }
+
+    #[inline]
+    fn commit(&self, home: usize, shard: &mut Shard, at: Option<usize>, looked: &Looked, spend: &Spend<'_>) {
+        if at.is_none() && self.budget.take(1) > 0 {
+            self.make_room(home, shard, spend.now);
+        }
+        if shard.commit(at, looked, spend) > 0 {
+            self.make_room(home, shard, spend.now);
+        }
+    }
+
+    /// Forgets something: here, else next door, else an offender here. Other shards are only tried, never waited for, so
+    /// this cannot deadlock with a request that holds them.
+    #[cold]
+    fn make_room(&self, home: usize, shard: &mut Shard, now: Micros) {
+        let budget = &self.budget;
+        let next_door = (1..=NEIGHBOURS).map(|step| (home + step) & (self.shards.len() - 1));
+        let mut others = next_door.filter_map(|other| self.shards[other].0.try_lock());
+        let _ = shard.evict(now, budget, Offenders::Spare)
+            || others.any(|mut other| other.evict(now, budget, Offenders::Spare))
+            || shard.evict(now, budget, Offenders::LastResort);
+    }
+
+    /// Sweeps one shard when its turn has come.
+    #[inline]
+    fn sweep_in_passing(&self, now: Micros) {
+        if now.get() >= self.sweep_at.load(Relaxed) {
+            self.sweep_next(now);
+        }
+    }
+
+    #[cold]
+    fn sweep_next(&self, now: Micros) {
+        let due = self.sweep_at.load(Relaxed);
+        let next = now.after(Micros::new(SWEEP_EVERY.get() / self.shards.len() as u64));
+        if now.get() < due || self.sweep_at.compare_exchange(due, next.get(), Relaxed, Relaxed).is_err() {
+            return;
+        }
+        let turn = self.sweep_next.fetch_add(1, Relaxed) & (self.shards.len() - 1);
+        if let Some(mut shard) = self.shards[turn].0.try_lock() {
+            shard.sweep(now, &self.budget);
+        }
+    }
+
+    fn change_lease(&self, check: &Check, lease: LeaseId, change: LeaseChange) -> bool {
+        let print = self.prints.of(&check.key);
+        let now = self.clock.now();
+        let mut shard = self.lock(print);
+        let Some(index) = shard.find(print) else { return false };
+        shard.change_lease(index, change, &Spend { check, print, lease, now, budget: &self.budget })
+    }
+}
+
+fn guard_of<'g>(guards: &'g mut Guards<'_>, home: usize) -> &'g mut Shard {
+    let index = guards.iter().position(|(shard, _)| *shard == home).expect("every check's shard is locked");
+    &mut guards[index].1
+}
+
+impl Store for MemoryStore {
+    #[inline]
+    fn spend<'a>(&'a self, checks: &[Check], intent: Intent, lease: LeaseId) -> Answer<'a, Spent> {
+        let now = self.inner.clock.now();
+        self.inner.sweep_in_passing(now);
+        let outcomes = match checks {
+            [check] => SmallVec::from_buf([self.inner.spend_one(check, intent, lease, now).outcome]),
+            _ => self.inner.spend_all(checks, intent, lease, now).iter().map(|looked| looked.outcome).collect(),
+        };
+        Answer::ready(Ok(Spent { outcomes, at: now }))
+    }
+
+    fn refund<'a>(&'a self, checks: &[Check]) -> Answer<'a, ()> {
+        let now = self.inner.clock.now();
+        let mut guards = self.inner.lock_all(checks.iter().map(|check| self.inner.prints.of(&check.key)));
+        for check in checks {
+            let print = self.inner.prints.of(&check.key);
+            let shard = guard_of(&mut guards, self.inner.shard_of(print));
+            if let Some(index) = shard.find(print) {
+                shard.refund(index, check, now, &self.inner.budget);
+            }
+        }
+        Answer::ready(Ok(()))
+    }
+
+    fn reset<'a>(&'a self, key: &Key) -> Answer<'a, ()> {
+        let print = self.inner.prints.of(key);
+        let mut shard = self.inner.lock(print);
+        if let Some(index) = shard.find(print) {
+            shard.remove(index, &self.inner.budget);
+        }
+        Answer::ready(Ok(()))
+    }
+
+    fn release<'a>(&'a self, check: &Check, lease: LeaseId) -> Answer<'a, bool> {
+        Answer::ready(Ok(self.inner.change_lease(check, lease, LeaseChange::Release)))
+    }
+
+    fn renew<'a>(&'a self, check: &Check, lease: LeaseId) -> Answer<'a, bool> {
+        Answer::ready(Ok(self.inner.change_lease(check, lease, LeaseChange::Renew)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

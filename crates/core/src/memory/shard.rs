@@ -1,0 +1,248 @@
+//! One shard: a table of slots, the states beside it, and how a check is evaluated and committed.
+
+use super::budget::Budget;
+use super::fingerprint::Fingerprint;
+use super::sides::{Side, SideState, Sides};
+use super::slot::{Kind, Slot, Usage};
+use super::table::Table;
+use crate::algorithm::{
+    Concurrency, Counts, Held, LeakyBucket, Leases, LeaseId, Log, Outcome, Quota, Rest, SlidingLog, TokenBucket, Used,
+};
+use crate::store::Check;
+use crate::time::Micros;
+
+/// Found by [`Shard::look`], used by [`Shard::commit`] while the shard stays locked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Looked {
+    pub(super) outcome: Outcome,
+    /// The state to keep if the check passes, or at once if the clock was set back; `None` for states beside the table.
+    next: Option<Slot>,
+    /// The state changed although nothing was spent.
+    moved: bool,
+}
+
+/// One check on its way into a shard.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spend<'a> {
+    pub(super) check: &'a Check,
+    pub(super) print: Fingerprint,
+    pub(super) lease: LeaseId,
+    pub(super) now: Micros,
+    pub(super) budget: &'a Budget,
+}
+
+/// What to do with a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LeaseChange {
+    Release,
+    Renew,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    pub(super) table: Table,
+    pub(super) sides: Sides,
+}
+
+impl Shard {
+    pub(super) fn keys(&self) -> usize {
+        self.table.live()
+    }
+
+    pub(super) fn slots(&self) -> usize {
+        self.table.slots()
+    }
+
+    pub(super) fn find(&self, print: Fingerprint) -> Option<usize> {
+        self.table.find(print)
+    }
+
+    /// What the check's limit says, changing no answer.
+    #[inline]
+    pub(super) fn look(&mut self, at: Option<usize>, spend: &Spend<'_>) -> Looked {
+        let slot = at.map(|index| *self.table.get(index));
+        let &Spend { check, print, now, .. } = spend;
+        let cost = check.cost;
+        match &check.quota {
+            Quota::SlidingWindow(quota) => {
+                let counts = slot.map_or(Counts::default(), |slot| slot.as_sliding(quota.length));
+                let (next, outcome) = quota.spend(counts, cost, now);
+                Looked::plain(outcome, Slot::sliding(print, next, quota.length, quota.limit), next.start < counts.start)
+            }
+            Quota::TokenBucket(TokenBucket { gcra }) => {
+                let rest = slot.map_or(Rest::default(), |slot| slot.as_bucket());
+                let (next, outcome) = gcra.spend(rest, cost, now);
+                Looked::plain(outcome, Slot::bucket(print, next, gcra), next.at < rest.at)
+            }
+            Quota::LeakyBucket(quota) => {
+                let rest = slot.map_or(Rest::default(), |slot| slot.as_bucket());
+                let (next, outcome) = quota.spend(rest, cost, now);
+                Looked::plain(outcome, Slot::bucket(print, next, &quota.gcra), next.at < rest.at)
+            }
+            Quota::FixedWindow(quota) => {
+                let used = slot.map_or(Used::default(), |slot| slot.as_fixed());
+                let (next, outcome) = quota.spend(used, cost, now);
+                Looked::plain(outcome, Slot::fixed(print, next, quota.limit), next.ends < used.ends)
+            }
+            Quota::SlidingLog(quota) => Looked::beside(self.look_log(slot, quota, cost, now)),
+            Quota::Concurrency(quota) => Looked::beside(self.look_leases(slot, quota, cost, now)),
+        }
+    }
+
+    /// Keeps what [`look`](Self::look) found. A counter that is new (`at` is `None`) must have been given its room.
+    /// Returns by how much the store is now over its cap, as it can be when a log grows.
+    #[inline]
+    pub(super) fn commit(&mut self, at: Option<usize>, looked: &Looked, spend: &Spend<'_>) -> usize {
+        match (looked.next, at) {
+            (Some(slot), Some(index)) => {
+                self.table.set(index, slot);
+                0
+            }
+            (Some(slot), None) => {
+                self.add(slot);
+                0
+            }
+            (None, _) => self.commit_side(at, spend),
+        }
+    }
+
+    /// Gives the check's cost back to the counter at `index`.
+    pub(super) fn refund(&mut self, index: usize, check: &Check, now: Micros, budget: &Budget) {
+        let slot = *self.table.get(index);
+        let (print, cost) = (slot.print, check.cost);
+        let refunded = match &check.quota {
+            Quota::FixedWindow(quota) => Slot::fixed(print, quota.refund(slot.as_fixed(), cost, now), quota.limit),
+            Quota::SlidingWindow(quota) => {
+                let counts = quota.refund(slot.as_sliding(quota.length), cost, now);
+                Slot::sliding(print, counts, quota.length, quota.limit)
+            }
+            Quota::TokenBucket(TokenBucket { gcra }) | Quota::LeakyBucket(LeakyBucket { gcra, .. }) => {
+                Slot::bucket(print, gcra.refund(slot.as_bucket(), cost, now), gcra)
+            }
+            Quota::SlidingLog(quota) => {
+                if let Some(Side { state: SideState::Log(log), .. }) = self.sides.get_mut(slot.as_side()) {
+                    quota.settle(log, now);
+                    log.refund(cost);
+                }
+                self.update_side(index, &check.quota, budget);
+                return;
+            }
+            Quota::Concurrency(_) => return,
+        };
+        self.table.set(index, refunded);
+    }
+
+    /// Ends a lease of the counter at `index`, or starts its time again. False when it has already ended.
+    pub(super) fn change_lease(&mut self, index: usize, change: LeaseChange, spend: &Spend<'_>) -> bool {
+        let Quota::Concurrency(quota) = &spend.check.quota else { return false };
+        let side = self.sides.get_mut(self.table.get(index).as_side());
+        let Some(Side { state: SideState::Leases(leases), .. }) = side else { return false };
+        quota.settle(leases, spend.now);
+        let held = leases.take(spend.lease);
+        if let (LeaseChange::Renew, Some(held)) = (change, held) {
+            leases.push(Held { expires: spend.now.after(quota.lease), ..held });
+        }
+        self.update_side(index, &spend.check.quota, spend.budget);
+        held.is_some()
+    }
+
+    /// Adds a slot that is not there yet and has been given its room.
+    pub(super) fn add(&mut self, slot: Slot) {
+        self.table.reserve_one();
+        self.table.insert(slot);
+    }
+
+    /// Adds a counter from a snapshot. Returns by how much the store is now over its cap.
+    pub(super) fn bring_back(&mut self, slot: Slot, side: Option<SideState>, budget: &Budget) -> usize {
+        let Some(state) = side else {
+            self.add(slot);
+            return 0;
+        };
+        let index = self.sides.insert(state);
+        self.add(slot.moved_to(index));
+        self.sides.get_mut(index).map_or(0, |side| side.recharge(budget))
+    }
+
+    /// Forgets the counter at `index`.
+    pub(super) fn remove(&mut self, index: usize, budget: &Budget) {
+        let slot = *self.table.get(index);
+        self.table.remove(index);
+        budget.give_back(1 + self.drop_side(&slot));
+    }
+
+    fn look_log(&mut self, slot: Option<Slot>, quota: &SlidingLog, cost: u64, now: Micros) -> Outcome {
+        match slot.and_then(|slot| self.sides.get_mut(slot.as_side())) {
+            Some(Side { state: SideState::Log(log), .. }) => {
+                quota.settle(log, now);
+                quota.look(log, cost, now)
+            }
+            _ => quota.look(&Log::default(), cost, now),
+        }
+    }
+
+    fn look_leases(&mut self, slot: Option<Slot>, quota: &Concurrency, cost: u64, now: Micros) -> Outcome {
+        match slot.and_then(|slot| self.sides.get_mut(slot.as_side())) {
+            Some(Side { state: SideState::Leases(leases), .. }) => {
+                quota.settle(leases, now);
+                quota.look(leases, cost, now)
+            }
+            _ => quota.look(&Leases::default(), cost, now),
+        }
+    }
+
+    /// Stamps a hit, or adds a holder, in the state beside the table.
+    fn commit_side(&mut self, at: Option<usize>, spend: &Spend<'_>) -> usize {
+        let &Spend { check, print, lease, now, budget } = spend;
+        let index = at.unwrap_or_else(|| {
+            let state = match check.quota {
+                Quota::Concurrency(_) => SideState::Leases(Leases::default()),
+                _ => SideState::Log(Log::default()),
+            };
+            let side = self.sides.insert(state);
+            self.add(Slot::side(print, side, now, Usage::ALL));
+            self.table.find(print).expect("it has just been added")
+        });
+        match (self.sides.get_mut(self.table.get(index).as_side()), &check.quota) {
+            (Some(Side { state: SideState::Leases(leases), .. }), Quota::Concurrency(quota)) => {
+                leases.push(Held { id: lease, cost: check.cost, expires: now.after(quota.lease) });
+            }
+            (Some(Side { state: SideState::Log(log), .. }), _) => log.push(check.cost, now),
+            _ => {}
+        }
+        self.update_side(index, &check.quota, budget)
+    }
+
+    /// Squares the slot and the budget with the state beside the table after it has changed.
+    fn update_side(&mut self, index: usize, quota: &Quota, budget: &Budget) -> usize {
+        let slot = *self.table.get(index);
+        let Some(side) = self.sides.get_mut(slot.as_side()) else { return 0 };
+        let (until, used) = match (&side.state, quota) {
+            (SideState::Log(log), Quota::SlidingLog(quota)) => (quota.full_at(log), log.sum()),
+            (SideState::Leases(leases), _) => (leases.full_at(), leases.sum()),
+            _ => return 0,
+        };
+        let over = side.recharge(budget);
+        self.table.set(index, Slot::side(slot.print, slot.as_side(), until, Usage::of(used, quota.limit())));
+        over
+    }
+
+    pub(super) fn drop_side(&mut self, slot: &Slot) -> usize {
+        if slot.kind() == Kind::Side { self.sides.remove(slot.as_side()) } else { 0 }
+    }
+}
+
+impl Looked {
+    #[inline]
+    fn plain(outcome: Outcome, next: Slot, moved: bool) -> Self {
+        Self { outcome, next: Some(next), moved }
+    }
+
+    fn beside(outcome: Outcome) -> Self {
+        Self { outcome, next: None, moved: false }
+    }
+
+    /// True when the state must be kept although nothing is spent: the clock was set back.
+    pub(super) const fn must_keep(&self) -> bool {
+        self.moved
+    }
+}

@@ -1,0 +1,202 @@
+//! Saving the counters and bringing them back, so that a single instance survives a restart.
+//!
+//! A snapshot holds fingerprints, never keys, and the secrets they were made with: whoever has it can test a guess, so
+//! it deserves the same care as the process's memory. It is only read back by a build whose hash gives the same
+//! fingerprints; a probe inside tells.
+
+use sha2::{Digest, Sha256};
+
+use super::builder::MemoryStoreBuilder;
+use super::fingerprint::{Fingerprint, Fingerprinter, Seeds};
+use super::shard::Shard;
+use super::sides::SideState;
+use super::slot::{Kind, Slot};
+use super::MemoryStore;
+use crate::algorithm::{Held, Hit, Leases, LeaseId, Log};
+use crate::time::Micros;
+
+const MAGIC: [u8; 8] = *b"TOLLGATE";
+const VERSION: u64 = 1;
+const PROBE: &[u8] = b"the same hash gives the same fingerprint";
+const DIGEST_BYTES: usize = 32;
+
+/// Why bytes are not a snapshot that can be read here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// It does not begin like one.
+    #[error("this is not a snapshot of a memory store")]
+    NotASnapshot,
+    /// It is from a version that writes another format.
+    #[error("the snapshot has format {found}; this build reads format {VERSION}")]
+    Version {
+        /// Its format.
+        found: u64,
+    },
+    /// It was cut short or changed.
+    #[error("the snapshot is damaged: its checksum does not match; start empty or use an older one")]
+    Damaged,
+    /// It comes from a build or a processor whose hash differs.
+    #[error("the snapshot comes from a build with another hash, so its keys cannot be found; start empty")]
+    OtherHash,
+}
+
+impl MemoryStore {
+    /// All counters that are worth keeping. Each shard is saved at one moment, one after the other.
+    pub fn snapshot(&self) -> Vec<u8> {
+        let now = self.clock().now();
+        let mut writer = Writer(MAGIC.to_vec());
+        writer.number(VERSION);
+        self.inner.prints.seeds().iter().for_each(|seed| writer.number(*seed));
+        let probe = self.inner.prints.of_bytes(PROBE);
+        writer.number(probe.high);
+        writer.number(probe.low);
+        for shard in &self.inner.shards {
+            let shard = shard.0.lock();
+            shard.table.iter().filter(|slot| !slot.is_spent(now)).for_each(|slot| writer.slot(&shard, slot));
+        }
+        let digest = Sha256::digest(&writer.0);
+        writer.0.extend_from_slice(&digest);
+        writer.0
+    }
+
+    /// A store with the counters of a snapshot, the default cap and real time. See
+    /// [`MemoryStoreBuilder::restore`] to choose them.
+    pub fn restore(snapshot: &[u8]) -> Result<Self, SnapshotError> {
+        Self::builder().restore(snapshot)
+    }
+}
+
+impl MemoryStoreBuilder {
+    /// The store, with the counters of a snapshot. What has expired since is left out, and if there are more counters
+    /// than the cap allows, those nearest to a full budget go.
+    pub fn restore(self, snapshot: &[u8]) -> Result<MemoryStore, SnapshotError> {
+        let Some((body, digest)) = snapshot.split_last_chunk::<DIGEST_BYTES>() else {
+            return Err(SnapshotError::NotASnapshot);
+        };
+        let mut reader = Reader(body.strip_prefix(&MAGIC).ok_or(SnapshotError::NotASnapshot)?);
+        match reader.number().ok_or(SnapshotError::Damaged)? {
+            VERSION if Sha256::digest(body).as_slice() == digest => {}
+            VERSION => return Err(SnapshotError::Damaged),
+            found => return Err(SnapshotError::Version { found }),
+        }
+        let (prints, probe) = reader.prints().ok_or(SnapshotError::Damaged)?;
+        if prints.of_bytes(PROBE) != probe {
+            return Err(SnapshotError::OtherHash);
+        }
+        let store = self.build_with(prints);
+        let now = store.clock().now();
+        while !reader.0.is_empty() {
+            let (slot, side) = reader.slot().ok_or(SnapshotError::Damaged)?;
+            if !slot.is_spent(now) {
+                store.bring_back(slot, side, now);
+            }
+        }
+        Ok(store)
+    }
+}
+
+impl MemoryStore {
+    fn bring_back(&self, slot: Slot, side: Option<SideState>, now: Micros) {
+        let home = self.inner.shard_of(slot.print);
+        let mut shard = self.inner.shards[home].0.lock();
+        if shard.find(slot.print).is_some() {
+            return;
+        }
+        if self.inner.budget.take(1) > 0 {
+            self.inner.make_room(home, &mut shard, now);
+        }
+        let over = shard.bring_back(slot, side, &self.inner.budget);
+        if over > 0 {
+            self.inner.make_room(home, &mut shard, now);
+        }
+    }
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn number(&mut self, number: u64) {
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    fn slot(&mut self, shard: &Shard, slot: &Slot) {
+        slot.to_words().into_iter().for_each(|word| self.number(word));
+        if slot.kind() != Kind::Side {
+            return;
+        }
+        match shard.sides.get(slot.as_side()).map(|side| &side.state) {
+            Some(SideState::Log(log)) => {
+                self.number(0);
+                self.number(log.hits().len() as u64);
+                log.hits().for_each(|hit| [hit.at.get(), hit.cost].into_iter().for_each(|word| self.number(word)));
+            }
+            Some(SideState::Leases(leases)) => {
+                self.number(1);
+                self.number(leases.held().len() as u64);
+                leases.held().for_each(|held| self.held(held));
+            }
+            None => [0, 0].into_iter().for_each(|word| self.number(word)),
+        }
+    }
+
+    fn held(&mut self, held: Held) {
+        self.0.extend_from_slice(&held.id.get().to_le_bytes());
+        self.number(held.cost);
+        self.number(held.expires.get());
+    }
+}
+
+/// Reads back what [`Writer`] wrote; `None` when the bytes end too soon or make no sense.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn number(&mut self) -> Option<u64> {
+        let (number, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*number))
+    }
+
+    fn wide(&mut self) -> Option<u128> {
+        let (low, high) = (self.number()?, self.number()?);
+        Some(u128::from(high) << 64 | u128::from(low))
+    }
+
+    fn prints(&mut self) -> Option<(Fingerprinter, Fingerprint)> {
+        let mut seeds = Seeds::default();
+        for seed in &mut seeds {
+            *seed = self.number()?;
+        }
+        let (high, low) = (self.number()?, self.number()?);
+        Some((Fingerprinter::from_seeds(seeds), Fingerprint { high, low }))
+    }
+
+    fn slot(&mut self) -> Option<(Slot, Option<SideState>)> {
+        let mut words = [0; 5];
+        for word in &mut words {
+            *word = self.number()?;
+        }
+        let slot = Slot::from_words(words);
+        match slot.kind() {
+            Kind::Vacant => None,
+            Kind::Side => Some((slot, Some(self.side()?))),
+            Kind::Fixed | Kind::Sliding | Kind::Bucket => Some((slot, None)),
+        }
+    }
+
+    fn side(&mut self) -> Option<SideState> {
+        let (kind, count) = (self.number()?, self.number()?);
+        let mut log = Log::default();
+        let mut leases = Leases::default();
+        for _ in 0..count {
+            if kind == 0 {
+                let hit = Hit { at: Micros::new(self.number()?), cost: self.number()? };
+                log.push(hit.cost, hit.at);
+            } else {
+                let (id, cost) = (LeaseId::new(self.wide()?), self.number()?);
+                leases.push(Held { id, cost, expires: Micros::new(self.number()?) });
+            }
+        }
+        Some(if kind == 0 { SideState::Log(log) } else { SideState::Leases(leases) })
+    }
+}

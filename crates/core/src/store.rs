@@ -1,0 +1,122 @@
+//! The store contract: *spend these checks together, or none of them.*
+//!
+//! A store keeps counters and the time. It takes data and returns data, in one trip, and knows nothing of rules, HTTP or
+//! failure policy.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use smallvec::SmallVec;
+
+use crate::algorithm::{LeaseId, Outcome, Quota};
+use crate::key::Key;
+use crate::time::Micros;
+
+/// The most checks one request may make.
+pub const CHECKS_MAX: usize = 16;
+
+/// One limit asked about one key.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// Which counter. It holds the limit's name and shape, so it is all a store needs.
+    pub key: Key,
+    /// What that counter allows.
+    pub quota: Quota,
+    /// Units to spend; 0 only looks.
+    pub cost: u64,
+    /// A check that reports and never refuses: it spends only when it would have passed, and stops nothing.
+    pub shadow: bool,
+}
+
+/// 1 to [`CHECKS_MAX`] checks that pass together or not at all, no two of them on the same counter.
+pub type Checks = SmallVec<[Check; 1]>;
+
+/// Whether passing checks are charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// They are.
+    Spend,
+    /// They are not: tell what would happen.
+    Peek,
+}
+
+/// The answer to a request, one outcome per check in the order asked.
+#[derive(Clone, Debug)]
+pub struct Spent {
+    /// What each limit says. When the request is denied, limits that would have let it pass say so and kept their units.
+    pub outcomes: SmallVec<[Outcome; 1]>,
+    /// The moment of the decision on the store's timeline.
+    pub at: Micros,
+}
+
+/// Where counters live. Every method is one atomic step; dropping an [`Answer`] before it is ready leaves the step done
+/// or not done, never half done.
+pub trait Store: Send + Sync + fmt::Debug {
+    /// Spends every check, or none when any that is not a shadow does not fit. Concurrency checks are held under `lease`.
+    fn spend<'a>(&'a self, checks: &[Check], intent: Intent, lease: LeaseId) -> Answer<'a, Spent>;
+
+    /// Gives back what checks took, at most what is spent. Concurrency checks give back through [`release`](Self::release).
+    fn refund<'a>(&'a self, checks: &[Check]) -> Answer<'a, ()>;
+
+    /// Forgets a counter: its budget is full again.
+    fn reset<'a>(&'a self, key: &Key) -> Answer<'a, ()>;
+
+    /// Ends a lease; false when it has already ended. It takes effect even if the answer is dropped unread.
+    fn release<'a>(&'a self, check: &Check, lease: LeaseId) -> Answer<'a, bool>;
+
+    /// Starts a lease's time again; false when it has already ended.
+    fn renew<'a>(&'a self, check: &Check, lease: LeaseId) -> Answer<'a, bool>;
+}
+
+/// A store's answer: here at once, or coming. Stores that answer from memory need no allocation and no executor.
+pub enum Answer<'a, T> {
+    /// It is here. `None` once it has been taken.
+    Ready(Option<Result<T, StoreError>>),
+    /// It is on its way.
+    Pending(Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>),
+}
+
+impl<T> Answer<'_, T> {
+    /// An answer that is already here.
+    pub fn ready(answer: Result<T, StoreError>) -> Self {
+        Self::Ready(Some(answer))
+    }
+}
+
+impl<T> fmt::Debug for Answer<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if matches!(self, Self::Ready(_)) { "Answer::Ready(..)" } else { "Answer::Pending(..)" })
+    }
+}
+
+impl<T: Unpin> Future for Answer<'_, T> {
+    type Output = Result<T, StoreError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            Self::Ready(answer) => answer.take().map_or(Poll::Pending, Poll::Ready),
+            Self::Pending(answer) => answer.as_mut().poll(context),
+        }
+    }
+}
+
+/// Why a store gave no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The store could not be reached, or did not answer in time.
+    #[error("the store is away")]
+    Away(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The store answered, and not with what was asked.
+    #[error("the store refused")]
+    Refused(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl StoreError {
+    /// True when the same request may succeed later without anyone changing anything.
+    pub const fn is_transient(&self) -> bool {
+        matches!(self, Self::Away(_))
+    }
+}
