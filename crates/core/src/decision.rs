@@ -80,9 +80,27 @@ pub enum Retry {
 }
 
 impl Decision {
+    #[inline(always)]
     pub(crate) fn new(limits: SmallVec<[LimitStatus; 1]>, source: Source, lease: Option<LeaseId>) -> Self {
         let decider = Self::decider_of(&limits);
-        let lease = lease.filter(|_| decider.is_none());
+        Self::assemble(limits, decider, source, lease)
+    }
+
+    /// The decision of a single limit.
+    #[inline(always)]
+    pub(crate) fn single(limit: LimitStatus, source: Source, lease: Option<LeaseId>) -> Self {
+        let decider = limit.is_enforced_denial().then_some(0);
+        Self::assemble(SmallVec::from_buf([limit]), decider, source, lease)
+    }
+
+    #[inline(always)]
+    fn assemble(
+        limits: SmallVec<[LimitStatus; 1]>,
+        decider: Option<u8>,
+        source: Source,
+        lease: Option<LeaseId>,
+    ) -> Self {
+        let lease = if decider.is_none() { lease } else { None };
         Self { limits, decider, source, lease }
     }
 
@@ -185,6 +203,7 @@ impl Decision {
 }
 
 impl LimitStatus {
+    #[inline(always)]
     pub(crate) fn new(name: LimitName, quota: &Quota, outcome: Outcome, shadow: bool) -> Self {
         Self { name, outcome, window: quota.window(), shadow }
     }

@@ -52,5 +52,5 @@ pub use limit::{Limit, LimitError, Rule};
 pub use limiter::{Error, Limiter};
 pub use memory::MemoryStore;
 pub use name::{LimitName, NAME_MAX};
-pub use store::{Check, Store, StoreError};
+pub use store::{Check, CheckBuf, Store, StoreError};
 pub use time::Micros;

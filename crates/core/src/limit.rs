@@ -6,9 +6,9 @@ use crate::algorithm::{
     AMOUNT_MAX, Calendar, Concurrency, FixedWindow, IN_FLIGHT_MAX, LeakyBucket, LeakyMode, Quota, Rate, SlidingLog,
     SlidingWindow, TokenBucket,
 };
-use crate::key::{Key, KeyError, KeyPrefix, ToKey};
+use crate::key::{Encoded, Key, KeyError, KeyPrefix, Parts, ToKey};
 use crate::name::{LimitName, NAME_MAX};
-use crate::store::Check;
+use crate::store::{Check, CheckBuf};
 
 /// A named rule: what it is called and what it allows.
 ///
@@ -135,10 +135,16 @@ impl Rule {
         self.shadow
     }
 
-    /// A check of this limit for a key, with the limit's own numbers.
+    /// A check of this limit for a key, with the limit's own numbers, to put to a [`Store`](crate::Store) directly.
+    pub fn check(&self, key: impl ToKey, cost: u64) -> Result<CheckBuf, KeyError> {
+        let mut buffer = Encoded::new();
+        let parts = Parts::of(&key, &mut buffer)?;
+        Ok(self.check_with(parts, &self.quota, cost).to_buf())
+    }
+
     #[inline]
-    pub fn check(&self, key: impl ToKey, cost: u64) -> Result<Check, KeyError> {
-        Ok(Check { key: Key::new(&self.prefix, &key)?, quota: self.quota, cost, shadow: self.shadow })
+    pub(crate) const fn check_with<'a>(&'a self, parts: Parts<'a>, quota: &'a Quota, cost: u64) -> Check<'a> {
+        Check { key: Key::new(&self.prefix, parts), quota, cost, shadow: self.shadow }
     }
 }
 

@@ -11,7 +11,8 @@ use std::task::{Context, Poll};
 use smallvec::SmallVec;
 
 use crate::algorithm::{LeaseId, Outcome, Quota};
-use crate::key::Key;
+use crate::key::{Key, KeyPrefix, PartsBuf};
+use crate::limiter::Error;
 use crate::time::Micros;
 
 /// The most checks one request may make.
@@ -19,19 +20,45 @@ pub const CHECKS_MAX: usize = 16;
 
 /// One limit asked about one key.
 #[derive(Clone, Debug)]
-pub struct Check {
+pub struct Check<'a> {
     /// Which counter. It holds the limit's name and shape, so it is all a store needs.
-    pub key: Key,
+    pub key: Key<'a>,
     /// What that counter allows.
-    pub quota: Quota,
+    pub quota: &'a Quota,
     /// Units to spend; 0 only looks.
     pub cost: u64,
     /// A check that reports and never refuses: it spends only when it would have passed, and stops nothing.
     pub shadow: bool,
 }
 
-/// 1 to [`CHECKS_MAX`] checks that pass together or not at all, no two of them on the same counter.
-pub type Checks = SmallVec<[Check; 1]>;
+/// A [`Check`] that owns what it is about.
+#[derive(Clone, Debug)]
+pub struct CheckBuf {
+    prefix: KeyPrefix,
+    parts: PartsBuf,
+    /// What the counter allows.
+    pub quota: Quota,
+    /// Units to spend; 0 only looks.
+    pub cost: u64,
+    /// A check that reports and never refuses.
+    pub shadow: bool,
+}
+
+impl CheckBuf {
+    /// The check, as stores take it.
+    pub fn as_check(&self) -> Check<'_> {
+        let key = Key::new(&self.prefix, self.parts.as_parts());
+        Check { key, quota: &self.quota, cost: self.cost, shadow: self.shadow }
+    }
+}
+
+impl Check<'_> {
+    /// A copy that owns what it is about.
+    pub fn to_buf(&self) -> CheckBuf {
+        let (prefix, parts) = (*self.key.prefix(), self.key.parts().to_buf());
+        CheckBuf { prefix, parts, quota: *self.quota, cost: self.cost, shadow: self.shadow }
+    }
+}
 
 /// Whether passing checks are charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,20 +81,20 @@ pub struct Spent {
 /// Where counters live. Every method is one atomic step; dropping an [`Answer`] before it is ready leaves the step done
 /// or not done, never half done.
 pub trait Store: Send + Sync + fmt::Debug {
-    /// Spends every check, or none when any that is not a shadow does not fit. Concurrency checks are held under `lease`.
-    fn spend<'a>(&'a self, checks: &[Check], intent: Intent, lease: LeaseId) -> Answer<'a, Spent>;
+    /// Spends 1 to [`CHECKS_MAX`] checks, no two on the same counter: every one, or none when any that is not a shadow does not fit. Concurrency checks are held under `lease`.
+    fn spend<'a>(&'a self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Answer<'a, Spent>;
 
     /// Gives back what checks took, at most what is spent. Concurrency checks give back through [`release`](Self::release).
-    fn refund<'a>(&'a self, checks: &[Check]) -> Answer<'a, ()>;
+    fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()>;
 
     /// Forgets a counter: its budget is full again.
-    fn reset<'a>(&'a self, key: &Key) -> Answer<'a, ()>;
+    fn reset<'a>(&'a self, key: &Key<'_>) -> Answer<'a, ()>;
 
     /// Ends a lease; false when it has already ended. It takes effect even if the answer is dropped unread.
-    fn release<'a>(&'a self, check: &Check, lease: LeaseId) -> Answer<'a, bool>;
+    fn release<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool>;
 
     /// Starts a lease's time again; false when it has already ended.
-    fn renew<'a>(&'a self, check: &Check, lease: LeaseId) -> Answer<'a, bool>;
+    fn renew<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool>;
 }
 
 /// A store's answer: here at once, or coming. Stores that answer from memory need no allocation and no executor.
@@ -79,6 +106,14 @@ pub enum Answer<'a, T> {
 }
 
 impl<T> Answer<'_, T> {
+    /// Why there is no answer, of one that is known to be an error.
+    pub(crate) fn take_error(&mut self) -> Error {
+        match std::mem::replace(self, Self::Ready(None)) {
+            Self::Ready(Some(Err(error))) => error.into(),
+            Self::Ready(_) | Self::Pending(_) => Error::NotImmediate,
+        }
+    }
+
     /// An answer that is already here.
     pub fn ready(answer: Result<T, StoreError>) -> Self {
         Self::Ready(Some(answer))

@@ -2,7 +2,7 @@
 //! long, and almost no limit needs them.
 
 /// Quotient and remainder of `dividend / divisor`. The quotient must fit, as it does for everything the quotas admit.
-#[inline]
+#[inline(always)]
 pub(super) fn divide(dividend: u128, divisor: u64) -> (u64, u64) {
     match u64::try_from(dividend) {
         Ok(narrow) => (narrow / divisor, narrow % divisor),
@@ -14,14 +14,14 @@ pub(super) fn divide(dividend: u128, divisor: u64) -> (u64, u64) {
 }
 
 /// `dividend / divisor`, rounded up.
-#[inline]
+#[inline(always)]
 pub(super) fn divide_ceil(dividend: u128, divisor: u64) -> u64 {
     let (quotient, rest) = divide(dividend, divisor);
     quotient.saturating_add(u64::from(rest > 0))
 }
 
 /// The full product of two numbers.
-#[inline]
+#[inline(always)]
 pub(super) fn product(a: u64, b: u64) -> u128 {
     u128::from(a) * u128::from(b)
 }

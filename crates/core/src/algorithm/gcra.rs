@@ -51,6 +51,7 @@ impl Gcra {
 
     /// Spends `cost` when it fits. The state changes on a denial only where the clock has been set back since (or the
     /// bucket was larger then): it is pulled in to an empty bucket, which refills nothing and locks nobody out.
+    #[inline(always)]
     pub(crate) fn spend(&self, rest: Rest, cost: u64, now: Micros) -> (Rest, Outcome) {
         let whole = product(self.capacity, self.period);
         let (backlog, rest) = self.backlog(rest, now);
@@ -78,7 +79,7 @@ impl Gcra {
     }
 
     /// What is still to be worked off, in `per`-ths of a microsecond, with the state it was read from.
-    #[inline]
+    #[inline(always)]
     fn backlog(&self, rest: Rest, now: Micros) -> (u128, Rest) {
         if rest.at < now {
             return (0, rest);
@@ -91,13 +92,13 @@ impl Gcra {
         (whole, self.rest_after(whole, now))
     }
 
-    #[inline]
+    #[inline(always)]
     fn rest_after(&self, backlog: u128, now: Micros) -> Rest {
         let (micros, part) = divide(backlog, self.per);
         Rest { at: now.after(Micros::new(micros)), part }
     }
 
-    #[inline]
+    #[inline(always)]
     fn outcome(&self, verdict: Verdict, backlog: u128) -> Outcome {
         let whole = product(self.capacity, self.period);
         let (remaining, _) = divide(whole.saturating_sub(backlog), self.period);

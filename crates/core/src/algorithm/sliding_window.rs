@@ -43,7 +43,7 @@ impl SlidingWindow {
         self.length
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn spend(&self, counts: Counts, cost: u64, now: Micros) -> (Counts, Outcome) {
         let (counts, now) = self.roll(counts, now);
         if cost > self.limit {
@@ -79,7 +79,7 @@ impl SlidingWindow {
     /// The counts as of the window that holds `now`, and that moment. A moment slightly before the window under way is
     /// its start; one well before it means that the clock was set back, and then everything counts as fresh, so that
     /// going back never refills.
-    #[inline]
+    #[inline(always)]
     fn roll(&self, counts: Counts, now: Micros) -> (Counts, Micros) {
         let start = Micros::new(now.get() - now.get() % self.length.get());
         let rolled = if start == counts.start {
@@ -120,7 +120,7 @@ impl SlidingWindow {
         if room >= count { self.length.get() } else { divide(product(room, self.length.get()), count).0 }
     }
 
-    #[inline]
+    #[inline(always)]
     fn outcome(&self, verdict: Verdict, counts: Counts, now: Micros) -> Outcome {
         let left = self.left_of_window(counts, now);
         let previous = divide_ceil(product(counts.previous, left), self.length.get());

@@ -6,6 +6,7 @@ mod system;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 pub use manual::ManualClock;
 pub use system::SystemClock;
@@ -19,6 +20,23 @@ pub trait Clock: Send + Sync + fmt::Debug {
 
     /// Completes once `length` has passed on this timeline.
     fn sleep(&self, length: Micros) -> Sleep;
+}
+
+/// The clock of a store: real time, called directly because every decision asks for it, or another.
+#[derive(Clone, Debug)]
+pub(crate) enum Time {
+    System(Arc<SystemClock>),
+    Other(Arc<dyn Clock>),
+}
+
+impl Time {
+    #[inline]
+    pub(crate) fn now(&self) -> Micros {
+        match self {
+            Self::System(clock) => clock.now(),
+            Self::Other(clock) => clock.now(),
+        }
+    }
 }
 
 /// See [`Clock::sleep`].

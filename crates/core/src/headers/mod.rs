@@ -1,1 +1,143 @@
-//! Header values from a decision.
+//! What a client is told: header fields and bodies made from a [`Decision`], as text and numbers.
+//!
+//! Owns the spelling, the order and the rounding of every field. Knows no HTTP library, so any server can send the
+//! result. Times round up: a client that waits as long as it is told is never early. Shadow limits change nothing for
+//! the client, so they appear in no field; the body lists them, marked.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tollgate::headers::{Answer, Fields, Problem, fields};
+//! use tollgate::{Clock, Limit, Limiter, ManualClock, MemoryStore};
+//!
+//! let clock = ManualClock::default(); // 2027-01-01 00:00:00 UTC
+//! let store = MemoryStore::builder().clock(clock.clone()).build();
+//! let limiter = Limiter::new(store, [Limit::fixed_window("login", 1, Duration::from_secs(900))]);
+//! assert!(limiter.check("login", "ann").immediately()?.is_allowed());
+//!
+//! let decision = limiter.check("login", "ann").immediately()?;
+//! let text = |(name, value): &(&str, String)| format!("{name}: {value}\n");
+//! let sent: String = fields(&decision, Fields::default(), clock.now().into()).iter().map(text).collect();
+//! assert_eq!(
+//!     sent,
+//!     r#"RateLimit-Policy: "login";q=1;w=900
+//! RateLimit: "login";r=0;t=900
+//! X-RateLimit-Limit: 1
+//! X-RateLimit-Remaining: 0
+//! X-RateLimit-Reset: 1798762500
+//! Retry-After: 900
+//! "#
+//! );
+//!
+//! let (status, body) = match Problem::denied(&decision) {
+//!     None => (200, Answer::of(&decision).to_json()),
+//!     Some(problem) => (problem.status, problem.to_json()),
+//! };
+//! assert_eq!(status, 429);
+//! assert!(body.contains(r#""violated-policies":["login"]"#));
+//! # Ok::<(), tollgate::Error>(())
+//! ```
+
+mod answer;
+mod ietf;
+mod legacy;
+mod problem;
+mod retry_after;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+pub use answer::{Answer, LimitAnswer};
+pub use ietf::{rate_limit, rate_limit_policy};
+pub use legacy::Legacy;
+pub use problem::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED, TEMPORARY_REDUCED_CAPACITY};
+pub use retry_after::retry_after_secs;
+
+use crate::decision::{Decision, LimitStatus};
+
+/// The name of the field that [`rate_limit_policy`] fills.
+pub const RATE_LIMIT_POLICY: &str = "RateLimit-Policy";
+/// The name of the field that [`rate_limit`] fills.
+pub const RATE_LIMIT: &str = "RateLimit";
+/// The name of the field that [`Legacy::limit`] fills.
+pub const X_RATE_LIMIT_LIMIT: &str = "X-RateLimit-Limit";
+/// The name of the field that [`Legacy::remaining`] fills.
+pub const X_RATE_LIMIT_REMAINING: &str = "X-RateLimit-Remaining";
+/// The name of the field that [`Legacy::reset_epoch_secs`] fills.
+pub const X_RATE_LIMIT_RESET: &str = "X-RateLimit-Reset";
+/// The name of the field that [`retry_after_secs`] fills.
+pub const RETRY_AFTER: &str = "Retry-After";
+/// The name of the field that says `true` when the store was away and the limits' failure policies answered.
+pub const X_RATE_LIMIT_FALLBACK: &str = "X-RateLimit-Fallback";
+
+/// Which fields to send. By default all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fields {
+    /// `RateLimit-Policy` and `RateLimit`.
+    pub ietf: bool,
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
+    pub legacy: bool,
+    /// `Retry-After`.
+    pub retry_after: bool,
+}
+
+impl Default for Fields {
+    fn default() -> Self {
+        Self { ietf: true, legacy: true, retry_after: true }
+    }
+}
+
+/// The names and values of the fields to send with a decision, always in the same order. `now` is the time since the
+/// UNIX epoch. Whatever is chosen, an answer given while the store was away says so.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::headers::{Fields, fields};
+/// use tollgate::{Limit, Limiter};
+///
+/// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
+/// let decision = limiter.check("api", "ann").immediately()?;
+///
+/// let ietf = Fields { legacy: false, ..Fields::default() };
+/// let sent = fields(&decision, ietf, Duration::ZERO);
+/// assert_eq!(sent[0], ("RateLimit-Policy", r#""api";q=100;w=60"#.to_owned()));
+/// assert_eq!(sent[1], ("RateLimit", r#""api";r=99;t=60"#.to_owned()));
+/// assert_eq!(sent.len(), 2);
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+pub fn fields(decision: &Decision, chosen: Fields, now: Duration) -> Vec<(&'static str, String)> {
+    let mut fields = Vec::with_capacity(7);
+    if chosen.ietf {
+        fields.extend(rate_limit_policy(decision).map(|value| (RATE_LIMIT_POLICY, value)));
+        fields.extend(rate_limit(decision).map(|value| (RATE_LIMIT, value)));
+    }
+    if chosen.legacy
+        && let Some(legacy) = Legacy::of(decision, now)
+    {
+        fields.push((X_RATE_LIMIT_LIMIT, legacy.limit.to_string()));
+        fields.push((X_RATE_LIMIT_REMAINING, legacy.remaining.to_string()));
+        fields.push((X_RATE_LIMIT_RESET, legacy.reset_epoch_secs.to_string()));
+    }
+    if chosen.retry_after {
+        fields.extend(retry_after_secs(decision).map(|secs| (RETRY_AFTER, secs.to_string())));
+    }
+    if decision.is_degraded() {
+        fields.push((X_RATE_LIMIT_FALLBACK, "true".to_owned()));
+    }
+    fields
+}
+
+/// The limits that can refuse: the only ones a client needs to pace itself.
+fn enforced(decision: &Decision) -> impl Iterator<Item = &LimitStatus> {
+    decision.limits().iter().filter(|status| !status.is_shadow())
+}
+
+/// Whole seconds, rounded up.
+fn secs_ceil(length: Duration) -> u64 {
+    length.as_secs().saturating_add(u64::from(length.subsec_nanos() > 0))
+}
+
+/// Whole milliseconds, rounded up.
+fn millis_ceil(length: Duration) -> u64 {
+    u64::try_from(length.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}

@@ -1,4 +1,4 @@
-//! Keys: the canonical bytes that name one counter.
+//! Keys: what names one counter.
 //!
 //! A key is the limit's name and shape followed by its parts, each with a tag for its type and, where it varies, its
 //! length. Two different inputs therefore never give the same bytes: `("a", "bc")` is not `("ab", "c")`, the text `"7"` is not
@@ -6,64 +6,114 @@
 
 mod hashed;
 mod parts;
+mod prefix;
 
 use smallvec::SmallVec;
 
-use crate::algorithm::Shape;
-use crate::name::{LimitName, NAME_MAX};
-
 pub use hashed::{Hashed, Hasher, ShortSecret};
 pub use parts::{KeyParts, ToKey};
+pub(crate) use prefix::KeyPrefix;
 
-/// The longest key, in canonical bytes.
+/// The longest key, in canonical bytes after the limit's own.
 pub const KEY_MAX: usize = 1_024;
 
-/// The canonical bytes of one counter. Short keys live in place, so that building one allocates nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Key(SmallVec<[u8; 64]>);
+/// The name of one counter, borrowed from whoever asks: building one copies a single text never, and other parts only
+/// into a buffer on the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key<'a> {
+    prefix: &'a KeyPrefix,
+    parts: Parts<'a>,
+}
 
-impl Key {
-    /// The key of one counter of a limit, or why the parts cannot name one.
+/// The parts of a key. One input always takes the same of the two forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parts<'a> {
+    /// A single text, the usual case, as it is.
+    Text(&'a str),
+    /// Anything else, in canonical form.
+    Encoded(&'a [u8]),
+}
+
+/// Where parts are kept when they must outlive the caller's key.
+#[derive(Clone, Debug)]
+pub(crate) enum PartsBuf {
+    Text(Box<str>),
+    Encoded(Encoded),
+}
+
+/// Parts in canonical form, in place when they are short.
+pub(crate) type Encoded = SmallVec<[u8; 48]>;
+
+impl<'a> Key<'a> {
     #[inline]
-    pub(crate) fn new(prefix: &KeyPrefix, parts: &(impl ToKey + ?Sized)) -> Result<Self, KeyError> {
-        let mut bytes = SmallVec::new();
-        bytes.extend_from_slice(prefix.as_bytes());
-        let mut writer = KeyParts::new(bytes);
-        parts.write(&mut writer);
-        writer.finish().map(Self)
+    pub(crate) const fn new(prefix: &'a KeyPrefix, parts: Parts<'a>) -> Self {
+        Self { prefix, parts }
     }
 
-    /// The bytes.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-/// What every key of a limit begins with: its name and the shape of its state. A limit whose algorithm or window changes
-/// starts new counters instead of reading the old ones as something they are not.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KeyPrefix {
-    len: u8,
-    bytes: [u8; NAME_MAX + 10],
-}
-
-impl KeyPrefix {
-    pub(crate) fn new(name: LimitName, shape: Shape) -> Self {
-        let mut bytes = [0; NAME_MAX + 10];
-        let name = name.as_bytes();
-        let window = shape.window.to_le_bytes();
-        // The window only as long as it needs to be; its length makes the bytes unambiguous.
-        let window = &window[..window.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)];
-        let mut len = 0;
-        for part in [&[shape.tag | 0x80, window.len() as u8][..], window, name, &[0]] {
-            bytes[len..len + part.len()].copy_from_slice(part);
-            len += part.len();
+    /// The canonical bytes: different for different limits and different parts.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.prefix.as_bytes().to_vec();
+        match self.parts {
+            Parts::Text(text) => bytes.extend_from_slice(&parts::encode_text(text)),
+            Parts::Encoded(parts) => bytes.extend_from_slice(parts),
         }
-        Self { len: len as u8, bytes }
+        bytes
     }
 
-    fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
+    pub(crate) const fn prefix(&self) -> &'a KeyPrefix {
+        self.prefix
+    }
+
+    pub(crate) const fn parts(&self) -> Parts<'a> {
+        self.parts
+    }
+
+    /// Feeds a hash with two writes, of fixed and of stated length, so that different keys feed different things.
+    #[inline]
+    pub(crate) fn feed(&self, hasher: &mut impl std::hash::Hasher) {
+        match self.parts {
+            Parts::Text(text) => {
+                hasher.write_u128(self.prefix.digest());
+                hasher.write(text.as_bytes());
+            }
+            Parts::Encoded(parts) => {
+                hasher.write_u128(!self.prefix.digest());
+                hasher.write(parts);
+            }
+        }
+    }
+}
+
+impl<'a> Parts<'a> {
+    /// The parts of a key, or why they cannot name a counter. What must be written down goes into `buffer`.
+    #[inline(always)]
+    pub(crate) fn of<K: ToKey + ?Sized>(key: &'a K, buffer: &'a mut Encoded) -> Result<Self, KeyError> {
+        let Some(text) = key.as_text() else {
+            *buffer = KeyParts::encode(key)?;
+            return Ok(Self::Encoded(buffer));
+        };
+        match text.len() {
+            0 => Err(KeyError::Empty),
+            length if length > KEY_MAX => Err(KeyError::TooLong { found: length }),
+            _ => Ok(Self::Text(text)),
+        }
+    }
+
+    /// A copy that stays.
+    pub(crate) fn to_buf(self) -> PartsBuf {
+        match self {
+            Self::Text(text) => PartsBuf::Text(text.into()),
+            Self::Encoded(parts) => PartsBuf::Encoded(parts.into()),
+        }
+    }
+}
+
+impl PartsBuf {
+    pub(crate) fn as_parts(&self) -> Parts<'_> {
+        match self {
+            Self::Text(text) => Parts::Text(text),
+            Self::Encoded(parts) => Parts::Encoded(parts),
+        }
     }
 }
 
@@ -75,7 +125,7 @@ pub enum KeyError {
     #[error("a key part is empty; leave the check out, or use () to count everyone together on purpose")]
     Empty,
     /// The key is too long.
-    #[error("the key has {found} canonical bytes; at most {KEY_MAX} are kept: hash long parts with a Hasher")]
+    #[error("the key has {found} bytes; at most {KEY_MAX} are kept: hash long parts with a Hasher")]
     TooLong {
         /// Its length.
         found: usize,

@@ -2,9 +2,7 @@
 
 use std::net::IpAddr;
 
-use smallvec::SmallVec;
-
-use super::{Hashed, KEY_MAX, KeyError};
+use super::{Encoded, Hashed, KEY_MAX, KeyError};
 
 const TEXT: u8 = 1;
 const BYTES: u8 = 2;
@@ -31,19 +29,41 @@ const HASHED: u8 = 6;
 pub trait ToKey {
     /// Writes the parts in order.
     fn write(&self, parts: &mut KeyParts);
+
+    /// The text, for a key that is one text and nothing else: then it need not be copied. Whoever implements this
+    /// must write the same single text in [`write`](Self::write).
+    #[inline]
+    fn as_text(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// Receives the parts of a key.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct KeyParts {
-    bytes: SmallVec<[u8; 64]>,
+    bytes: Encoded,
     found: usize,
     empty: bool,
 }
 
+/// A text as a key's only part, in canonical form.
+pub(super) fn encode_text(text: &str) -> Encoded {
+    let mut parts = KeyParts::default();
+    parts.text(text);
+    parts.bytes
+}
+
 impl KeyParts {
-    pub(super) fn new(bytes: SmallVec<[u8; 64]>) -> Self {
-        Self { found: bytes.len(), bytes, empty: false }
+    pub(super) fn encode(key: &(impl ToKey + ?Sized)) -> Result<Encoded, KeyError> {
+        let mut parts = Self::default();
+        key.write(&mut parts);
+        if parts.empty {
+            Err(KeyError::Empty)
+        } else if parts.found > KEY_MAX {
+            Err(KeyError::TooLong { found: parts.found })
+        } else {
+            Ok(parts.bytes)
+        }
     }
 
     /// Adds a text.
@@ -102,16 +122,6 @@ impl KeyParts {
             self.bytes.extend_from_slice(bytes);
         }
     }
-
-    pub(super) fn finish(self) -> Result<SmallVec<[u8; 64]>, KeyError> {
-        if self.empty {
-            Err(KeyError::Empty)
-        } else if self.found > KEY_MAX {
-            Err(KeyError::TooLong { found: self.found })
-        } else {
-            Ok(self.bytes)
-        }
-    }
 }
 
 macro_rules! to_key {
@@ -126,8 +136,6 @@ macro_rules! to_key {
     )*};
 }
 to_key! {
-    str => |text, parts| parts.text(text);
-    String => |text, parts| parts.text(text);
     [u8] => |bytes, parts| parts.bytes(bytes);
     Vec<u8> => |bytes, parts| parts.bytes(bytes);
     u64 => |number, parts| parts.number(*number);
@@ -138,6 +146,28 @@ to_key! {
     Hashed => |hashed, parts| parts.hashed(*hashed);
 }
 
+impl ToKey for str {
+    fn write(&self, parts: &mut KeyParts) {
+        parts.text(self);
+    }
+
+    #[inline]
+    fn as_text(&self) -> Option<&str> {
+        Some(self)
+    }
+}
+
+impl ToKey for String {
+    fn write(&self, parts: &mut KeyParts) {
+        parts.text(self);
+    }
+
+    #[inline]
+    fn as_text(&self) -> Option<&str> {
+        Some(self)
+    }
+}
+
 impl ToKey for () {
     fn write(&self, _: &mut KeyParts) {}
 }
@@ -146,6 +176,11 @@ impl<T: ToKey + ?Sized> ToKey for &T {
     #[inline]
     fn write(&self, parts: &mut KeyParts) {
         (**self).write(parts);
+    }
+
+    #[inline]
+    fn as_text(&self) -> Option<&str> {
+        (**self).as_text()
     }
 }
 

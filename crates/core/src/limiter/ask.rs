@@ -6,44 +6,49 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use super::permit::{Acquired, Permit};
-use super::selection::Selection;
+use super::select::{Many, One, Select};
 use super::{Error, Limiter};
-use crate::algorithm::{LeaseId, Quota};
-use crate::decision::{Decision, Retry};
+use crate::algorithm::{LeaseId, Outcome, Quota};
+use crate::decision::{Decision, LimitStatus, Retry, Source};
 use crate::key::ToKey;
-use crate::store::{Answer, Intent, Spent};
+use crate::limit::Rule;
+use crate::store::{Answer, Check, Intent, Spent};
 use crate::time::Micros;
 
 /// A question to a [`Limiter`]. Await it for the decision.
 #[derive(Debug)]
 #[must_use = "a question does nothing until it is awaited"]
-pub struct Ask<'a> {
-    selection: Selection<'a>,
+pub struct Ask<'a, S> {
+    limiter: &'a Limiter,
+    select: S,
     intent: Intent,
 }
 
-impl<'a> Ask<'a> {
+impl<'a, S: Select<'a>> Ask<'a, S> {
     #[inline]
-    pub(super) fn new(selection: Selection<'a>, intent: Intent) -> Self {
-        Self { selection, intent }
+    pub(super) const fn new(limiter: &'a Limiter, select: S, intent: Intent) -> Self {
+        Self { limiter, select, intent }
     }
 
     /// Names another limit that must let the request pass too. All pass, or none is charged.
-    pub fn and(mut self, limit: &str, key: impl ToKey) -> Self {
-        self.selection.add(limit, key);
-        self
+    pub fn and(self, limit: &'a str, key: impl ToKey) -> Ask<'a, Many<'a>> {
+        let mut many = self.select.into_many();
+        many.add(One::new(self.limiter.find(limit), key));
+        Ask { limiter: self.limiter, select: many, intent: self.intent }
     }
 
     /// What the request costs in every limit named so far, instead of 1. Cost 0 only looks.
     #[inline]
     pub fn cost(mut self, cost: u64) -> Self {
-        self.selection.cost(cost);
+        self.select.set_cost(cost);
         self
     }
 
     /// What the request costs in the limit named last.
     pub fn own_cost(mut self, cost: u64) -> Self {
-        self.selection.last_cost(cost);
+        if let Some(wish) = self.select.last() {
+            wish.cost = cost;
+        }
         self
     }
 
@@ -60,18 +65,20 @@ impl<'a> Ask<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn quota(mut self, quota: impl Into<Quota>) -> Self {
-        self.selection.last_quota(quota.into());
+        if let Some(wish) = self.select.last() {
+            wish.quota = Some(quota.into());
+        }
         self
     }
 
     /// The decision, without an executor. Only stores that keep everything in this process can answer so.
     #[inline]
-    pub fn immediately(mut self) -> Result<Decision, Error> {
-        let (answer, lease) = self.put()?;
-        match answer {
-            Answer::Ready(Some(spent)) => Ok(self.selection.decide(&spent?.outcomes, lease)),
+    pub fn immediately(self) -> Result<Decision, Error> {
+        self.ask(|answer, rules, checks, lease| match answer {
+            Answer::Ready(Some(Ok(spent))) => Ok(decision(rules, checks, &spent.outcomes, lease)),
+            Answer::Ready(Some(Err(_))) => Err(answer.take_error()),
             Answer::Ready(None) | Answer::Pending(_) => Err(Error::NotImmediate),
-        }
+        })
     }
 
     /// The decision, waiting until it is a pass or until `deadline` has gone by. For a queue this includes the wait for
@@ -92,7 +99,7 @@ impl<'a> Ask<'a> {
     /// # Ok::<(), tollgate::Error>(())
     /// # }).unwrap();
     /// ```
-    pub async fn wait_up_to(mut self, deadline: Duration) -> Result<Decision, Error> {
+    pub async fn wait_up_to(self, deadline: Duration) -> Result<Decision, Error> {
         self.wait(deadline).await
     }
 
@@ -118,106 +125,154 @@ impl<'a> Ask<'a> {
 
     /// Like [`hold`](Self::hold), waiting for a place until `deadline` has gone by. Places are looked for when a lease
     /// runs out, and every 10 ms in case one is given back early.
-    pub async fn hold_up_to(mut self, deadline: Duration) -> Result<Acquired, Error> {
-        self.selection.take_error()?;
-        if !self.selection.holds() {
+    pub async fn hold_up_to(self, deadline: Duration) -> Result<Acquired, Error> {
+        if !self.select.with(self.limiter, |_, checks| Ok(holds(checks)))? {
             return Err(Error::NothingToHold);
         }
         let decision = self.wait(deadline).await?;
-        Ok(match decision.lease() {
-            Some(lease) => Acquired::Held(Permit::new(self.selection, lease, decision)),
-            None => Acquired::Denied(decision),
-        })
+        match decision.lease() {
+            Some(lease) => {
+                self.select.with(self.limiter, |_, checks| {
+                    Ok(Acquired::Held(Permit::new(self.limiter, checks, lease, decision)))
+                })
+            }
+            None => Ok(Acquired::Denied(decision)),
+        }
     }
 
-    async fn wait(&mut self, deadline: Duration) -> Result<Decision, Error> {
-        let clock = self.limiter().inner.clock.clone();
+    async fn wait(&self, deadline: Duration) -> Result<Decision, Error> {
+        let clock = &self.limiter.inner.clock;
+        let polls = self.select.with(self.limiter, |_, checks| Ok(holds(checks)))?;
         let deadline = clock.now().after(Micros::from_duration_ceil(deadline).unwrap_or(Micros::MAX));
         loop {
-            let (answer, lease) = self.put()?;
-            let decision = self.selection.decide(&answer.await?.outcomes, lease);
+            let decision = match self.put()? {
+                Put::Decided(decision) => decision,
+                Put::Coming(answer, lease) => self.decide(&answer.await?, lease)?,
+            };
             let left = Duration::from(deadline.since(clock.now()));
-            match decision.retry() {
-                Some(Retry::After(pause)) => {
-                    // A place in flight may be given back at any time; everything else keeps to its word.
-                    let pause = if self.selection.holds() { pause.min(PLACE_POLL) } else { pause };
-                    if pause > left || self.intent == Intent::Peek {
-                        return Ok(decision);
-                    }
-                    clock.sleep(Micros::from_duration_ceil(pause).unwrap_or(Micros::MAX)).await;
-                }
+            let pause = match decision.retry() {
+                // A place in flight may be given back at any time; everything else keeps to its word.
+                Some(Retry::After(pause)) if polls => pause.min(PLACE_POLL),
+                Some(Retry::After(pause)) => pause,
                 Some(Retry::Never) => return Ok(decision),
-                None if decision.wait() > left => return self.give_up_turn(decision).await,
-                None => {
-                    let turn = Micros::from_duration_ceil(decision.wait()).unwrap_or(Micros::MAX);
-                    if turn > Micros::ZERO && self.intent == Intent::Spend {
-                        clock.sleep(turn).await;
-                    }
-                    return Ok(decision);
-                }
+                None => return self.take_turn(decision, left).await,
+            };
+            if pause > left || self.intent == Intent::Peek {
+                return Ok(decision);
             }
+            clock.sleep(Micros::from_duration_ceil(pause).unwrap_or(Micros::MAX)).await;
         }
     }
 
-    /// Gives back a turn that would come after the deadline, and answers that it would have.
-    async fn give_up_turn(&mut self, decision: Decision) -> Result<Decision, Error> {
-        let store = &self.limiter().inner.store;
-        if self.intent == Intent::Spend {
-            store.refund(self.selection.checks()).await?;
-            if let Some(lease) = decision.lease() {
-                for check in self.selection.checks() {
-                    store.release(check, lease).await?;
-                }
-            }
+    /// Waits for the turn that a queue gave, or gives it back when it would come too late.
+    async fn take_turn(&self, decision: Decision, left: Duration) -> Result<Decision, Error> {
+        let turn = decision.wait();
+        if turn.is_zero() || self.intent == Intent::Peek {
+            return Ok(decision);
         }
+        let inner = &self.limiter.inner;
+        if turn <= left {
+            inner.clock.sleep(Micros::from_duration_ceil(turn).unwrap_or(Micros::MAX)).await;
+            return Ok(decision);
+        }
+        if let Some(lease) = decision.lease() {
+            self.select.with(self.limiter, |_, checks| {
+                // A release takes effect even when nobody waits for its answer.
+                checks.iter().for_each(|check| drop(inner.store.release(check, lease)));
+                Ok(())
+            })?;
+        }
+        self.select.with(self.limiter, |_, checks| Ok(inner.store.refund(checks)))?.await?;
         Ok(decision.turned_late())
     }
 
-    fn limiter(&self) -> &'a Limiter {
-        self.selection.limiter()
+    /// Puts the question to the store, and decides at once when the answer is there.
+    #[inline]
+    fn put(&self) -> Result<Put<'a>, Error> {
+        self.ask(|answer, rules, checks, lease| match answer {
+            Answer::Ready(Some(Ok(spent))) => Ok(Put::Decided(decision(rules, checks, &spent.outcomes, lease))),
+            Answer::Ready(Some(Err(_))) => Err(answer.take_error()),
+            answer => Ok(Put::Coming(std::mem::replace(answer, Answer::Ready(None)), lease)),
+        })
     }
 
-    /// Puts the question to the store.
-    #[inline]
-    fn put(&mut self) -> Result<(Answer<'a, Spent>, Option<LeaseId>), Error> {
-        self.selection.take_error()?;
-        let inner = &self.limiter().inner;
-        let holds = self.intent == Intent::Spend && self.selection.holds();
-        let lease = holds.then(|| inner.lease_ids.next());
-        let answer = inner.store.spend(self.selection.checks(), self.intent, lease.unwrap_or(LeaseId::NONE));
-        Ok((answer, lease))
+    #[inline(always)]
+    fn ask<T>(
+        &self,
+        then: impl FnOnce(&mut Answer<'a, Spent>, &[&Rule], &[Check<'_>], Option<LeaseId>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let inner = &self.limiter.inner;
+        self.select.with(self.limiter, |rules, checks| {
+            let lease = (self.intent == Intent::Spend && holds(checks)).then(|| inner.lease_ids.next());
+            let mut answer = inner.store.spend(checks, self.intent, lease.unwrap_or(LeaseId::NONE));
+            then(&mut answer, rules, checks, lease)
+        })
     }
+
+    fn decide(&self, spent: &Spent, lease: Option<LeaseId>) -> Result<Decision, Error> {
+        self.select.with(self.limiter, |rules, checks| Ok(decision(rules, checks, &spent.outcomes, lease)))
+    }
+}
+
+/// A question put: answered, or about to be.
+#[derive(Debug)]
+enum Put<'a> {
+    Decided(Decision),
+    Coming(Answer<'a, Spent>, Option<LeaseId>),
+}
+
+/// True when a pass takes a place that must be given back.
+#[inline]
+fn holds(checks: &[Check<'_>]) -> bool {
+    checks.iter().any(|check| matches!(check.quota, Quota::Concurrency(_)) && check.cost > 0)
+}
+
+/// The decision that the store's outcomes make.
+#[inline(always)]
+fn decision(rules: &[&Rule], checks: &[Check<'_>], outcomes: &[Outcome], lease: Option<LeaseId>) -> Decision {
+    let status = |rule: &Rule, check: &Check<'_>, outcome: &Outcome| {
+        LimitStatus::new(rule.name(), check.quota, *outcome, check.shadow)
+    };
+    if let ([rule], [check], [outcome]) = (rules, checks, outcomes) {
+        return Decision::single(status(rule, check, outcome), Source::Store, lease);
+    }
+    let statuses = rules.iter().zip(checks).zip(outcomes);
+    let statuses = statuses.map(|((rule, check), outcome)| status(rule, check, outcome)).collect();
+    Decision::new(statuses, Source::Store, lease)
 }
 
 /// How often to look for a place that was given back before its lease ran out.
 const PLACE_POLL: Duration = Duration::from_millis(10);
 
-impl<'a> IntoFuture for Ask<'a> {
+impl<'a, S: Select<'a> + Unpin> IntoFuture for Ask<'a, S> {
     type Output = Result<Decision, Error>;
-    type IntoFuture = Asking<'a>;
+    type IntoFuture = Asking<'a, S>;
 
-    fn into_future(self) -> Asking<'a> {
-        Asking { ask: self, put: None }
+    fn into_future(self) -> Asking<'a, S> {
+        Asking { ask: self, coming: None }
     }
 }
 
 /// An [`Ask`] being answered. On the memory store it is ready at once and allocates nothing.
 #[derive(Debug)]
-pub struct Asking<'a> {
-    ask: Ask<'a>,
-    put: Option<(Answer<'a, Spent>, Option<LeaseId>)>,
+pub struct Asking<'a, S> {
+    ask: Ask<'a, S>,
+    coming: Option<(Answer<'a, Spent>, Option<LeaseId>)>,
 }
 
-impl Future for Asking<'_> {
+impl<'a, S: Select<'a> + Unpin> Future for Asking<'a, S> {
     type Output = Result<Decision, Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let (answer, lease) = match &mut this.put {
-            Some(put) => put,
-            None => this.put.insert(this.ask.put()?),
+        let (answer, lease) = match &mut this.coming {
+            Some(coming) => coming,
+            None => match this.ask.put()? {
+                Put::Decided(decision) => return Poll::Ready(Ok(decision)),
+                Put::Coming(answer, lease) => this.coming.insert((answer, lease)),
+            },
         };
         let spent = ready!(Pin::new(answer).poll(context))?;
-        Poll::Ready(Ok(this.ask.selection.decide(&spent.outcomes, *lease)))
+        Poll::Ready(this.ask.decide(&spent, *lease))
     }
 }

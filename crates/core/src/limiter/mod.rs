@@ -6,7 +6,7 @@ mod error;
 mod lease_ids;
 mod permit;
 mod refund;
-mod selection;
+mod select;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,9 +18,10 @@ pub use builder::LimiterBuilder;
 pub use error::Error;
 pub use permit::{Acquired, Permit};
 pub use refund::{Refund, Refunding};
+pub use select::{Many, One, Select, Wish};
 
 use self::lease_ids::LeaseIds;
-use self::selection::Selection;
+use self::select::Found;
 use crate::algorithm::LeaseId;
 use crate::clock::Clock;
 use crate::key::ToKey;
@@ -85,26 +86,23 @@ impl Limiter {
     /// Asks whether a request of `key` may pass a limit, and charges it if so. Await it, or finish it with
     /// [`immediately`](Ask::immediately), [`wait_up_to`](Ask::wait_up_to) or [`hold`](Ask::hold).
     #[inline]
-    pub fn check(&self, limit: &str, key: impl ToKey) -> Ask<'_> {
-        Ask::new(self.select(limit, key), Intent::Spend)
+    pub fn check<'a, K: ToKey>(&'a self, limit: &'a str, key: K) -> Ask<'a, One<'a, K>> {
+        Ask::new(self, One::new(self.find(limit), key), Intent::Spend)
     }
 
     /// The same question, charging nothing.
-    pub fn peek(&self, limit: &str, key: impl ToKey) -> Ask<'_> {
-        Ask::new(self.select(limit, key), Intent::Peek)
+    pub fn peek<'a, K: ToKey>(&'a self, limit: &'a str, key: K) -> Ask<'a, One<'a, K>> {
+        Ask::new(self, One::new(self.find(limit), key), Intent::Peek)
     }
 
     /// Gives back what a check took.
-    pub fn refund(&self, limit: &str, key: impl ToKey) -> Refund<'_> {
-        Refund::new(self.select(limit, key))
+    pub fn refund<'a, K: ToKey>(&'a self, limit: &'a str, key: K) -> Refund<'a, One<'a, K>> {
+        Refund::new(self, One::new(self.find(limit), key))
     }
 
     /// Forgets what a key has used of a limit.
     pub async fn reset(&self, limit: &str, key: impl ToKey) -> Result<(), Error> {
-        let checks = self.select(limit, key).into_checks()?;
-        for check in &checks {
-            self.inner.store.reset(&check.key).await?;
-        }
+        One::new(self.find(limit), key).with(self, |_, checks| Ok(self.inner.store.reset(&checks[0].key)))?.await?;
         Ok(())
     }
 
@@ -116,11 +114,22 @@ impl Limiter {
     /// Ends a lease that a [`check`](Self::check) of a concurrency limit took; see
     /// [`Decision::lease`](crate::Decision::lease). False when it had already ended.
     pub async fn release(&self, limit: &str, key: impl ToKey, lease: LeaseId) -> Result<bool, Error> {
-        let mut released = false;
-        for check in &self.select(limit, key).into_checks()? {
-            released |= self.inner.store.release(check, lease).await?;
-        }
-        Ok(released)
+        Ok(One::new(self.find(limit), key).with(self, |_, checks| Ok(self.inner.store.release(&checks[0], lease)))?.await?)
+    }
+
+    /// A limit looked up once, for callers that decide about it all the time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, Limiter};
+    ///
+    /// let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))]);
+    /// let api = limiter.limit("api")?;
+    /// assert!(api.check("user:42").immediately()?.is_allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn limit(&self, limit: &str) -> Result<OneLimit<'_>, Error> {
+        self.rule(limit).map(|rule| OneLimit { limiter: self, rule })
     }
 
     /// The rule of a limit.
@@ -133,10 +142,11 @@ impl Limiter {
     }
 
     #[inline]
-    fn select(&self, limit: &str, key: impl ToKey) -> Selection<'_> {
-        let mut selection = Selection::new(self);
-        selection.add(limit, key);
-        selection
+    fn find<'a>(&'a self, limit: &'a str) -> Found<'a> {
+        match self.inner.rules.get(limit) {
+            Some(Ok(rule)) => Ok(rule),
+            Some(Err(_)) | None => Err(limit),
+        }
     }
 
     #[cold]
@@ -146,5 +156,35 @@ impl Limiter {
         let shown = known.iter().take(8).copied().collect::<Vec<_>>().join(", ");
         let known = if known.len() > 8 { format!("{shown} and {} more", known.len() - 8) } else { shown };
         Error::UnknownLimit { limit: limit.chars().take(80).collect(), known }
+    }
+}
+
+/// One limit of a [`Limiter`], looked up once. See [`Limiter::limit`].
+#[derive(Clone, Copy, Debug)]
+pub struct OneLimit<'a> {
+    limiter: &'a Limiter,
+    rule: &'a Rule,
+}
+
+impl<'a> OneLimit<'a> {
+    /// As [`Limiter::check`].
+    #[inline]
+    pub fn check<K: ToKey>(&self, key: K) -> Ask<'a, One<'a, K>> {
+        Ask::new(self.limiter, One::new(Ok(self.rule), key), Intent::Spend)
+    }
+
+    /// As [`Limiter::peek`].
+    pub fn peek<K: ToKey>(&self, key: K) -> Ask<'a, One<'a, K>> {
+        Ask::new(self.limiter, One::new(Ok(self.rule), key), Intent::Peek)
+    }
+
+    /// As [`Limiter::refund`].
+    pub fn refund<K: ToKey>(&self, key: K) -> Refund<'a, One<'a, K>> {
+        Refund::new(self.limiter, One::new(Ok(self.rule), key))
+    }
+
+    /// The limit's rule.
+    pub const fn rule(&self) -> &'a Rule {
+        self.rule
     }
 }

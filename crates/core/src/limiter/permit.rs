@@ -1,10 +1,11 @@
 //! Places held under a concurrency limit.
 
-use super::selection::Selection;
+use smallvec::SmallVec;
+
 use super::{Error, Limiter};
 use crate::algorithm::{LeaseId, Quota};
 use crate::decision::Decision;
-use crate::store::Checks;
+use crate::store::{Check, CheckBuf};
 
 /// The answer to a wish for a place.
 #[derive(Debug)]
@@ -39,16 +40,15 @@ impl Acquired {
 #[must_use = "a permit that is dropped gives its place back"]
 pub struct Permit {
     limiter: Limiter,
-    checks: Checks,
+    places: SmallVec<[CheckBuf; 1]>,
     lease: LeaseId,
     decision: Decision,
 }
 
 impl Permit {
-    pub(super) fn new(selection: Selection<'_>, lease: LeaseId, decision: Decision) -> Self {
-        let limiter = selection.limiter().clone();
-        let in_flight = selection.checks().iter().filter(|check| matches!(check.quota, Quota::Concurrency(_)));
-        Self { limiter, checks: in_flight.cloned().collect(), lease, decision }
+    pub(super) fn new(limiter: &Limiter, checks: &[Check<'_>], lease: LeaseId, decision: Decision) -> Self {
+        let in_flight = checks.iter().filter(|check| matches!(check.quota, Quota::Concurrency(_)));
+        Self { limiter: limiter.clone(), places: in_flight.map(Check::to_buf).collect(), lease, decision }
     }
 
     /// The decision that granted it.
@@ -59,8 +59,8 @@ impl Permit {
     /// Starts the lease's time again, for work that takes longer. False when the place was already lost.
     pub async fn renew(&self) -> Result<bool, Error> {
         let mut held = true;
-        for check in &self.checks {
-            held &= self.limiter.inner.store.renew(check, self.lease).await?;
+        for place in &self.places {
+            held &= self.limiter.inner.store.renew(&place.as_check(), self.lease).await?;
         }
         Ok(held)
     }
@@ -68,8 +68,8 @@ impl Permit {
     /// Gives the place back and waits until the store knows. False when it was already lost.
     pub async fn release(mut self) -> Result<bool, Error> {
         let mut held = true;
-        for check in &std::mem::take(&mut self.checks) {
-            held &= self.limiter.inner.store.release(check, self.lease).await?;
+        for place in std::mem::take(&mut self.places) {
+            held &= self.limiter.inner.store.release(&place.as_check(), self.lease).await?;
         }
         Ok(held)
     }
@@ -77,9 +77,9 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        for check in &self.checks {
+        for place in &self.places {
             // A release takes effect even when nobody waits for its answer.
-            drop(self.limiter.inner.store.release(check, self.lease));
+            drop(self.limiter.inner.store.release(&place.as_check(), self.lease));
         }
     }
 }

@@ -4,8 +4,8 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::Error;
-use super::selection::Selection;
+use super::select::{Many, One, Select};
+use super::{Error, Limiter};
 use crate::algorithm::Quota;
 use crate::key::ToKey;
 use crate::store::Answer;
@@ -27,66 +27,73 @@ use crate::store::Answer;
 /// ```
 #[derive(Debug)]
 #[must_use = "a refund does nothing until it is awaited"]
-pub struct Refund<'a> {
-    selection: Selection<'a>,
+pub struct Refund<'a, S> {
+    limiter: &'a Limiter,
+    select: S,
 }
 
-impl<'a> Refund<'a> {
-    pub(super) fn new(selection: Selection<'a>) -> Self {
-        Self { selection }
+impl<'a, S: Select<'a>> Refund<'a, S> {
+    pub(super) const fn new(limiter: &'a Limiter, select: S) -> Self {
+        Self { limiter, select }
     }
 
     /// Another limit to give back to.
-    pub fn and(mut self, limit: &str, key: impl ToKey) -> Self {
-        self.selection.add(limit, key);
-        self
+    pub fn and(self, limit: &'a str, key: impl ToKey) -> Refund<'a, Many<'a>> {
+        let mut many = self.select.into_many();
+        many.add(One::new(self.limiter.find(limit), key));
+        Refund { limiter: self.limiter, select: many }
     }
 
     /// How much to give back to every limit named so far, instead of 1.
     pub fn cost(mut self, cost: u64) -> Self {
-        self.selection.cost(cost);
+        self.select.set_cost(cost);
         self
     }
 
     /// How much to give back to the limit named last.
     pub fn own_cost(mut self, cost: u64) -> Self {
-        self.selection.last_cost(cost);
+        if let Some(wish) = self.select.last() {
+            wish.cost = cost;
+        }
         self
     }
 
     /// The numbers the check was made with, if they were not the limit's own.
     pub fn quota(mut self, quota: impl Into<Quota>) -> Self {
-        self.selection.last_quota(quota.into());
+        if let Some(wish) = self.select.last() {
+            wish.quota = Some(quota.into());
+        }
         self
     }
 
-    fn put(&mut self) -> Result<Answer<'a, ()>, Error> {
-        self.selection.take_error()?;
-        let mut checks = self.selection.rules().iter().zip(self.selection.checks());
-        if let Some((rule, _)) = checks.find(|(_, check)| matches!(check.quota, Quota::Concurrency(_))) {
-            return Err(Error::RefundInFlight { limit: rule.name().to_string() });
-        }
-        Ok(self.selection.limiter().inner.store.refund(self.selection.checks()))
+    fn put(&self) -> Result<Answer<'a, ()>, Error> {
+        self.select.with(self.limiter, |rules, checks| {
+            let mut both = rules.iter().zip(checks);
+            match both.find(|(_, check)| matches!(check.quota, Quota::Concurrency(_))) {
+                Some((rule, _)) => Err(Error::RefundInFlight { limit: rule.name().to_string() }),
+                None => Ok(self.limiter.inner.store.refund(checks)),
+            }
+        })
     }
 }
 
-impl<'a> IntoFuture for Refund<'a> {
+impl<'a, S: Select<'a> + Unpin> IntoFuture for Refund<'a, S> {
     type Output = Result<(), Error>;
-    type IntoFuture = Refunding<'a>;
+    type IntoFuture = Refunding<'a, S>;
 
-    fn into_future(self) -> Refunding<'a> {
+    fn into_future(self) -> Refunding<'a, S> {
         Refunding { refund: self, answer: None }
     }
 }
 
 /// A [`Refund`] under way.
 #[derive(Debug)]
-pub struct Refunding<'a> {
-    refund: Refund<'a>,
+pub struct Refunding<'a, S> {
+    refund: Refund<'a, S>,
     answer: Option<Answer<'a, ()>>,
 }
 
-impl Future for Refunding<'_> {
+impl<'a, S: Select<'a> + Unpin> Future for Refunding<'a, S> {
     type Output = Result<(), Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -23,6 +23,11 @@ impl Budget {
         self.used.fetch_sub(weight, Relaxed);
     }
 
+    #[cfg(test)]
+    pub(super) fn used(&self) -> usize {
+        self.used.load(Relaxed)
+    }
+
     pub(super) const fn max(&self) -> usize {
         self.max
     }

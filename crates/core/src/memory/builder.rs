@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use super::budget::Budget;
 use super::fingerprint::Fingerprinter;
 use super::{Inner, MemoryStore, Padded};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, SystemClock, Time};
 
 /// The cap when none is given: a million keys, about 60 MB.
 pub const KEYS_MAX_DEFAULT: usize = 1_000_000;
@@ -18,7 +18,7 @@ const SHARDS_MAX: usize = 256;
 #[derive(Debug)]
 pub struct MemoryStoreBuilder {
     keys_max: usize,
-    clock: Option<Arc<dyn Clock>>,
+    clock: Option<Time>,
 }
 
 impl Default for MemoryStoreBuilder {
@@ -38,7 +38,7 @@ impl MemoryStoreBuilder {
     /// Where time comes from.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Some(Arc::new(clock));
+        self.clock = Some(Time::Other(Arc::new(clock)));
         self
     }
 
@@ -50,7 +50,7 @@ impl MemoryStoreBuilder {
     pub(super) fn build_with(self, prints: Fingerprinter) -> MemoryStore {
         let shards = (self.keys_max / KEYS_PER_SHARD_MIN).clamp(1, SHARDS_MAX).next_power_of_two();
         let inner = Inner {
-            clock: self.clock.unwrap_or_else(|| Arc::new(SystemClock::new())),
+            clock: self.clock.unwrap_or_else(|| Time::System(Arc::new(SystemClock::new()))),
             prints,
             shards: (0..shards).map(|_| Padded::default()).collect(),
             budget: Budget::new(self.keys_max),

@@ -1,5 +1,7 @@
 //! How the table knows a key without keeping it.
 
+use std::hash::{BuildHasher, Hasher};
+
 use ahash::RandomState;
 
 use crate::key::Key;
@@ -26,7 +28,7 @@ impl Fingerprinter {
     /// With secrets from the operating system.
     pub(super) fn random() -> Self {
         let source = std::hash::RandomState::new();
-        Self::from_seeds(std::array::from_fn(|index| std::hash::BuildHasher::hash_one(&source, index)))
+        Self::from_seeds(std::array::from_fn(|index| source.hash_one(index)))
     }
 
     pub(super) fn from_seeds(seeds: Seeds) -> Self {
@@ -38,13 +40,19 @@ impl Fingerprinter {
         &self.seeds
     }
 
-    #[inline]
-    pub(super) fn of(&self, key: &Key) -> Fingerprint {
-        self.of_bytes(key.as_bytes())
+    #[inline(always)]
+    pub(super) fn of(&self, key: &Key<'_>) -> Fingerprint {
+        let half = |secrets: &RandomState| {
+            let mut hasher = secrets.build_hasher();
+            key.feed(&mut hasher);
+            hasher.finish()
+        };
+        Fingerprint { high: half(&self.high), low: half(&self.low) }
     }
 
-    #[inline]
-    pub(super) fn of_bytes(&self, bytes: &[u8]) -> Fingerprint {
-        Fingerprint { high: self.high.hash_one(bytes), low: self.low.hash_one(bytes) }
+    /// A fingerprint of fixed bytes, which tells whether two builds hash alike.
+    pub(super) fn probe(&self) -> Fingerprint {
+        let half = |secrets: &RandomState| secrets.hash_one("the same hash gives the same fingerprint");
+        Fingerprint { high: half(&self.high), low: half(&self.low) }
     }
 }

@@ -28,7 +28,7 @@ use self::evict::Offenders;
 use self::fingerprint::{Fingerprint, Fingerprinter};
 use self::shard::{LeaseChange, Looked, Shard, Spend};
 use crate::algorithm::LeaseId;
-use crate::clock::Clock;
+use crate::clock::Time;
 use crate::key::Key;
 use crate::store::{Answer, Check, Intent, Spent, Store};
 use crate::time::Micros;
@@ -47,7 +47,7 @@ pub struct MemoryStore {
 
 #[derive(Debug)]
 struct Inner {
-    clock: Arc<dyn Clock>,
+    clock: Time,
     prints: Fingerprinter,
     shards: Box<[Padded]>,
     budget: Budget,
@@ -91,14 +91,14 @@ impl MemoryStore {
 
     /// Drops everything that has expired, now. Use makes this happen by itself; a store nobody asks keeps what it has.
     pub fn sweep(&self) {
-        let now = self.inner.clock.now();
+        let now = self.now();
         for shard in &self.inner.shards {
             shard.0.lock().sweep(now, &self.inner.budget);
         }
     }
 
-    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
-        &self.inner.clock
+    fn now(&self) -> Micros {
+        self.inner.clock.now()
     }
 }
 
@@ -119,8 +119,8 @@ impl Inner {
     }
 
     /// The usual case: one check, one lock.
-    #[inline]
-    fn spend_one(&self, check: &Check, intent: Intent, lease: LeaseId, now: Micros) -> Looked {
+    #[inline(always)]
+    fn spend_one(&self, check: &Check<'_>, intent: Intent, lease: LeaseId, now: Micros) -> Looked {
         let print = self.prints.of(&check.key);
         let spend = Spend { check, print, lease, now, budget: &self.budget };
         let home = self.shard_of(print);
@@ -136,7 +136,7 @@ impl Inner {
 
     /// Locks the shards of all checks in order, so that requests cannot wait for each other in a circle, looks at all
     /// of them, then commits all or none.
-    fn spend_all(&self, checks: &[Check], intent: Intent, lease: LeaseId, now: Micros) -> SmallVec<[Looked; 4]> {
+    fn spend_all(&self, checks: &[Check<'_>], intent: Intent, lease: LeaseId, now: Micros) -> SmallVec<[Looked; 4]> {
         let budget = &self.budget;
         let spends: SmallVec<[Spend<'_>; 4]> = checks
             .iter()
@@ -150,7 +150,7 @@ impl Inner {
                 shard.look(shard.find(spend.print), spend)
             })
             .collect();
-        let fits = |(check, looked): (&Check, &Looked)| check.shadow || looked.outcome.verdict.is_allowed();
+        let fits = |(check, looked): (&Check<'_>, &Looked)| check.shadow || looked.outcome.verdict.is_allowed();
         let passes = intent == Intent::Spend && checks.iter().zip(&looked).all(fits);
         for (spend, looked) in spends.iter().zip(&looked) {
             let spends = passes && looked.outcome.verdict.is_allowed() && spend.check.cost > 0;
@@ -171,7 +171,7 @@ impl Inner {
         homes.into_iter().map(|home| (home, self.shards[home].0.lock())).collect()
     }
 
-    #[inline]
+    #[inline(always)]
     fn commit(&self, home: usize, shard: &mut Shard, at: Option<usize>, looked: &Looked, spend: &Spend<'_>) {
         if at.is_none() && self.budget.take(1) > 0 {
             self.make_room(home, shard, spend.now);
@@ -214,7 +214,7 @@ impl Inner {
         }
     }
 
-    fn change_lease(&self, check: &Check, lease: LeaseId, change: LeaseChange) -> bool {
+    fn change_lease(&self, check: &Check<'_>, lease: LeaseId, change: LeaseChange) -> bool {
         let print = self.prints.of(&check.key);
         let now = self.clock.now();
         let mut shard = self.lock(print);
@@ -229,8 +229,7 @@ fn guard_of<'g>(guards: &'g mut Guards<'_>, home: usize) -> &'g mut Shard {
 }
 
 impl Store for MemoryStore {
-    #[inline]
-    fn spend<'a>(&'a self, checks: &[Check], intent: Intent, lease: LeaseId) -> Answer<'a, Spent> {
+    fn spend<'a>(&'a self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Answer<'a, Spent> {
         let now = self.inner.clock.now();
         self.inner.sweep_in_passing(now);
         let outcomes = match checks {
@@ -240,7 +239,7 @@ impl Store for MemoryStore {
         Answer::ready(Ok(Spent { outcomes, at: now }))
     }
 
-    fn refund<'a>(&'a self, checks: &[Check]) -> Answer<'a, ()> {
+    fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()> {
         let now = self.inner.clock.now();
         let mut guards = self.inner.lock_all(checks.iter().map(|check| self.inner.prints.of(&check.key)));
         for check in checks {
@@ -253,7 +252,7 @@ impl Store for MemoryStore {
         Answer::ready(Ok(()))
     }
 
-    fn reset<'a>(&'a self, key: &Key) -> Answer<'a, ()> {
+    fn reset<'a>(&'a self, key: &Key<'_>) -> Answer<'a, ()> {
         let print = self.inner.prints.of(key);
         let mut shard = self.inner.lock(print);
         if let Some(index) = shard.find(print) {
@@ -262,11 +261,11 @@ impl Store for MemoryStore {
         Answer::ready(Ok(()))
     }
 
-    fn release<'a>(&'a self, check: &Check, lease: LeaseId) -> Answer<'a, bool> {
+    fn release<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool> {
         Answer::ready(Ok(self.inner.change_lease(check, lease, LeaseChange::Release)))
     }
 
-    fn renew<'a>(&'a self, check: &Check, lease: LeaseId) -> Answer<'a, bool> {
+    fn renew<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool> {
         Answer::ready(Ok(self.inner.change_lease(check, lease, LeaseChange::Renew)))
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Looked {
 /// One check on its way into a shard.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spend<'a> {
-    pub(super) check: &'a Check,
+    pub(super) check: &'a Check<'a>,
     pub(super) print: Fingerprint,
     pub(super) lease: LeaseId,
     pub(super) now: Micros,
@@ -58,40 +58,40 @@ impl Shard {
     }
 
     /// What the check's limit says, changing no answer.
-    #[inline]
+    #[inline(always)]
     pub(super) fn look(&mut self, at: Option<usize>, spend: &Spend<'_>) -> Looked {
-        let slot = at.map(|index| *self.table.get(index));
+        let slot = at.map(|index| self.table.get(index));
         let &Spend { check, print, now, .. } = spend;
         let cost = check.cost;
-        match &check.quota {
+        match check.quota {
             Quota::SlidingWindow(quota) => {
                 let counts = slot.map_or(Counts::default(), |slot| slot.as_sliding(quota.length));
                 let (next, outcome) = quota.spend(counts, cost, now);
                 Looked::plain(outcome, Slot::sliding(print, next, quota.length, quota.limit), next.start < counts.start)
             }
             Quota::TokenBucket(TokenBucket { gcra }) => {
-                let rest = slot.map_or(Rest::default(), |slot| slot.as_bucket());
+                let rest = slot.map_or(Rest::default(), Slot::as_bucket);
                 let (next, outcome) = gcra.spend(rest, cost, now);
                 Looked::plain(outcome, Slot::bucket(print, next, gcra), next.at < rest.at)
             }
             Quota::LeakyBucket(quota) => {
-                let rest = slot.map_or(Rest::default(), |slot| slot.as_bucket());
+                let rest = slot.map_or(Rest::default(), Slot::as_bucket);
                 let (next, outcome) = quota.spend(rest, cost, now);
                 Looked::plain(outcome, Slot::bucket(print, next, &quota.gcra), next.at < rest.at)
             }
             Quota::FixedWindow(quota) => {
-                let used = slot.map_or(Used::default(), |slot| slot.as_fixed());
+                let used = slot.map_or(Used::default(), Slot::as_fixed);
                 let (next, outcome) = quota.spend(used, cost, now);
                 Looked::plain(outcome, Slot::fixed(print, next, quota.limit), next.ends < used.ends)
             }
-            Quota::SlidingLog(quota) => Looked::beside(self.look_log(slot, quota, cost, now)),
-            Quota::Concurrency(quota) => Looked::beside(self.look_leases(slot, quota, cost, now)),
+            Quota::SlidingLog(quota) => Looked::beside(self.look_log(slot.copied(), quota, cost, now)),
+            Quota::Concurrency(quota) => Looked::beside(self.look_leases(slot.copied(), quota, cost, now)),
         }
     }
 
     /// Keeps what [`look`](Self::look) found. A counter that is new (`at` is `None`) must have been given its room.
     /// Returns by how much the store is now over its cap, as it can be when a log grows.
-    #[inline]
+    #[inline(always)]
     pub(super) fn commit(&mut self, at: Option<usize>, looked: &Looked, spend: &Spend<'_>) -> usize {
         match (looked.next, at) {
             (Some(slot), Some(index)) => {
@@ -107,10 +107,10 @@ impl Shard {
     }
 
     /// Gives the check's cost back to the counter at `index`.
-    pub(super) fn refund(&mut self, index: usize, check: &Check, now: Micros, budget: &Budget) {
+    pub(super) fn refund(&mut self, index: usize, check: &Check<'_>, now: Micros, budget: &Budget) {
         let slot = *self.table.get(index);
         let (print, cost) = (slot.print, check.cost);
-        let refunded = match &check.quota {
+        let refunded = match check.quota {
             Quota::FixedWindow(quota) => Slot::fixed(print, quota.refund(slot.as_fixed(), cost, now), quota.limit),
             Quota::SlidingWindow(quota) => {
                 let counts = quota.refund(slot.as_sliding(quota.length), cost, now);
@@ -124,7 +124,7 @@ impl Shard {
                     quota.settle(log, now);
                     log.refund(cost);
                 }
-                self.update_side(index, &check.quota, budget);
+                self.update_side(index, check.quota, budget);
                 return;
             }
             Quota::Concurrency(_) => return,
@@ -134,7 +134,7 @@ impl Shard {
 
     /// Ends a lease of the counter at `index`, or starts its time again. False when it has already ended.
     pub(super) fn change_lease(&mut self, index: usize, change: LeaseChange, spend: &Spend<'_>) -> bool {
-        let Quota::Concurrency(quota) = &spend.check.quota else { return false };
+        let Quota::Concurrency(quota) = spend.check.quota else { return false };
         let side = self.sides.get_mut(self.table.get(index).as_side());
         let Some(Side { state: SideState::Leases(leases), .. }) = side else { return false };
         quota.settle(leases, spend.now);
@@ -142,7 +142,7 @@ impl Shard {
         if let (LeaseChange::Renew, Some(held)) = (change, held) {
             leases.push(Held { expires: spend.now.after(quota.lease), ..held });
         }
-        self.update_side(index, &spend.check.quota, spend.budget);
+        self.update_side(index, spend.check.quota, spend.budget);
         held.is_some()
     }
 
@@ -202,14 +202,14 @@ impl Shard {
             self.add(Slot::side(print, side, now, Usage::ALL));
             self.table.find(print).expect("it has just been added")
         });
-        match (self.sides.get_mut(self.table.get(index).as_side()), &check.quota) {
+        match (self.sides.get_mut(self.table.get(index).as_side()), check.quota) {
             (Some(Side { state: SideState::Leases(leases), .. }), Quota::Concurrency(quota)) => {
                 leases.push(Held { id: lease, cost: check.cost, expires: now.after(quota.lease) });
             }
             (Some(Side { state: SideState::Log(log), .. }), _) => log.push(check.cost, now),
             _ => {}
         }
-        self.update_side(index, &check.quota, budget)
+        self.update_side(index, check.quota, budget)
     }
 
     /// Squares the slot and the budget with the state beside the table after it has changed.

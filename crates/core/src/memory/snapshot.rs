@@ -17,7 +17,6 @@ use crate::time::Micros;
 
 const MAGIC: [u8; 8] = *b"TOLLGATE";
 const VERSION: u64 = 1;
-const PROBE: &[u8] = b"the same hash gives the same fingerprint";
 const DIGEST_BYTES: usize = 32;
 
 /// Why bytes are not a snapshot that can be read here.
@@ -44,11 +43,11 @@ pub enum SnapshotError {
 impl MemoryStore {
     /// All counters that are worth keeping. Each shard is saved at one moment, one after the other.
     pub fn snapshot(&self) -> Vec<u8> {
-        let now = self.clock().now();
+        let now = self.now();
         let mut writer = Writer(MAGIC.to_vec());
         writer.number(VERSION);
         self.inner.prints.seeds().iter().for_each(|seed| writer.number(*seed));
-        let probe = self.inner.prints.of_bytes(PROBE);
+        let probe = self.inner.prints.probe();
         writer.number(probe.high);
         writer.number(probe.low);
         for shard in &self.inner.shards {
@@ -81,11 +80,11 @@ impl MemoryStoreBuilder {
             found => return Err(SnapshotError::Version { found }),
         }
         let (prints, probe) = reader.prints().ok_or(SnapshotError::Damaged)?;
-        if prints.of_bytes(PROBE) != probe {
+        if prints.probe() != probe {
             return Err(SnapshotError::OtherHash);
         }
         let store = self.build_with(prints);
-        let now = store.clock().now();
+        let now = store.now();
         while !reader.0.is_empty() {
             let (slot, side) = reader.slot().ok_or(SnapshotError::Damaged)?;
             if !slot.is_spent(now) {

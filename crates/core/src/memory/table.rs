@@ -36,7 +36,7 @@ impl Table {
     }
 
     /// Where the slot with this fingerprint is. A table is never full, so the search ends.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, print: Fingerprint) -> Option<usize> {
         let home = self.home(print);
         let (before, from_home) = self.slots.split_at(home);

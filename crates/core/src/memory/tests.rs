@@ -1,0 +1,257 @@
+use std::time::Duration;
+
+use super::*;
+use crate::algorithm::{Quota, Rate, Verdict};
+use crate::clock::ManualClock;
+use crate::limit::{Limit, Rule};
+
+fn store(keys_max: usize) -> (MemoryStore, ManualClock) {
+    let clock = ManualClock::default();
+    (MemoryStore::builder().keys_max(keys_max).clock(clock.clone()).build(), clock)
+}
+
+fn rule(limit: Limit) -> Rule {
+    limit.rule().unwrap()
+}
+
+fn bucket(capacity: u64) -> Rule {
+    rule(Limit::token_bucket("bucket", capacity, Rate::per_hour(capacity)))
+}
+
+fn spend(store: &MemoryStore, rule: &Rule, key: &str, cost: u64) -> Verdict {
+    let check = rule.check(key, cost).unwrap();
+    match store.spend(&[check.as_check()], Intent::Spend, LeaseId::new(1)) {
+        Answer::Ready(Some(Ok(spent))) => spent.outcomes[0].verdict,
+        answer => panic!("the memory store answers at once, not with {answer:?}"),
+    }
+}
+
+fn remaining(store: &MemoryStore, rule: &Rule, key: &str) -> u64 {
+    let check = rule.check(key, 0).unwrap();
+    match store.spend(&[check.as_check()], Intent::Peek, LeaseId::NONE) {
+        Answer::Ready(Some(Ok(spent))) => spent.outcomes[0].remaining,
+        answer => panic!("the memory store answers at once, not with {answer:?}"),
+    }
+}
+
+#[test]
+fn the_cap_holds_and_offenders_keep_their_state_through_a_flood() {
+    let (store, _) = store(10_000);
+    let rule = bucket(100);
+    for offender in 0..1_000 {
+        assert!(spend(&store, &rule, &format!("offender:{offender}"), 100).is_allowed());
+    }
+    for stranger in 0..200_000 {
+        assert!(spend(&store, &rule, &format!("stranger:{stranger}"), 1).is_allowed());
+        if stranger % 1_000 == 0 {
+            assert!(store.keys() <= 10_000);
+        }
+    }
+    let freed = (0..1_000).filter(|key| spend(&store, &rule, &format!("offender:{key}"), 1).is_allowed()).count();
+    assert_eq!(freed, 0, "an offender was forgotten while fuller keys were there to forget");
+}
+
+#[test]
+fn what_is_evicted_was_never_more_used_than_what_stays() {
+    let (store, _) = store(1_000); // one shard, so the order is strict
+    let rule = bucket(10_000);
+    for key in 0..1_000u64 {
+        spend(&store, &rule, &format!("key:{key}"), 1 + key * 7 % 1_000);
+    }
+    spend(&store, &rule, "one too many", 500);
+    let used = |key: u64| 1 + key * 7 % 1_000;
+    let (kept, gone): (Vec<u64>, Vec<u64>) =
+        (0..1_000).partition(|key| remaining(&store, &rule, &format!("key:{key}")) < 10_000);
+    let most_used_gone = gone.iter().map(|key| used(*key)).max().unwrap();
+    let least_used_kept = kept.iter().map(|key| used(*key)).min().unwrap();
+    assert!(most_used_gone <= least_used_kept, "{most_used_gone} went and {least_used_kept} stayed");
+    assert_eq!(remaining(&store, &rule, "one too many"), 9_500);
+}
+
+#[test]
+fn one_key_with_budget_left_goes_before_any_offender() {
+    for limit in [
+        Limit::fixed_window("fixed", 5, Duration::from_secs(60)),
+        Limit::sliding_window("sliding", 5, Duration::from_secs(60)),
+        Limit::token_bucket("bucket", 5, Rate::per_minute(5)),
+        Limit::queue("queue", 5, Rate::per_minute(5)),
+    ] {
+        let (store, _) = store(100);
+        let rule = rule(limit);
+        for offender in 0..99 {
+            spend(&store, &rule, &format!("offender:{offender}"), 5);
+        }
+        spend(&store, &rule, "fuller", 4);
+        spend(&store, &rule, "new", 5);
+        assert_eq!(remaining(&store, &rule, "fuller"), 5, "{}: the fuller key stayed", rule.name());
+        for offender in 0..99 {
+            assert_eq!(remaining(&store, &rule, &format!("offender:{offender}")), 0, "{} {offender}", rule.name());
+        }
+    }
+}
+
+#[test]
+fn a_store_full_of_offenders_still_counts_newcomers() {
+    let (store, _) = store(50);
+    let rule = bucket(5);
+    for key in 0..200 {
+        spend(&store, &rule, &format!("key:{key}"), 5);
+        assert_eq!(remaining(&store, &rule, &format!("key:{key}")), 0);
+    }
+    assert_eq!(store.keys(), 50);
+}
+
+#[test]
+fn a_cap_of_one_key_is_a_cap() {
+    let (store, _) = store(1);
+    let rule = bucket(5);
+    for key in 0..10 {
+        spend(&store, &rule, &format!("key:{key}"), 1);
+        assert_eq!(store.keys(), 1);
+    }
+}
+
+#[test]
+fn logs_count_against_the_cap_by_their_size() {
+    let (store, clock) = store(1_000);
+    let rule = rule(Limit::sliding_log("log", 1 << 40, Duration::from_secs(3_600)));
+    for _ in 0..10 {
+        for key in 0..200 {
+            for _ in 0..4 {
+                clock.advance(Duration::from_micros(1));
+                spend(&store, &rule, &format!("key:{key}"), 1);
+            }
+        }
+        assert!(store.inner.budget.used() <= 1_001, "{}", store.inner.budget.used());
+    }
+    assert!(store.keys() < 200, "{} logs of up to 40 hits cannot all fit", store.keys());
+}
+
+#[test]
+fn memory_comes_back_after_a_burst_of_new_keys() {
+    let (store, clock) = store(1_000_000);
+    let rule = rule(Limit::fixed_window("api", 5, Duration::from_secs(60)));
+    let log = self::rule(Limit::sliding_log("log", 5, Duration::from_secs(60)));
+    for key in 0..100_000 {
+        spend(&store, &rule, &format!("key:{key}"), 1);
+    }
+    for key in 0..1_000 {
+        spend(&store, &log, &format!("key:{key}"), 1);
+    }
+    let burst = store.table_bytes();
+    assert!(burst > 100_000 * 40);
+    // Ordinary traffic on one key, two minutes of it, is all it takes.
+    for _ in 0..1_200 {
+        clock.advance(Duration::from_millis(100));
+        spend(&store, &rule, "someone", 1);
+    }
+    assert_eq!(store.keys(), 1);
+    assert!(store.table_bytes() < burst / 50, "{} of {burst} bytes are still taken", store.table_bytes());
+    assert_eq!(store.inner.budget.used(), 1);
+}
+
+#[test]
+fn a_million_keys_take_at_most_64_bytes_each() {
+    let (store, _) = store(2_000_000);
+    let rule = bucket(5);
+    for key in 0..1_000_000u32 {
+        let check = rule.check(key, 1).unwrap();
+        drop(store.spend(&[check.as_check()], Intent::Spend, LeaseId::NONE));
+    }
+    assert_eq!(store.keys(), 1_000_000);
+    assert!(store.table_bytes() <= 64_000_000, "{} bytes per key", store.table_bytes() / 1_000_000);
+}
+
+#[test]
+fn a_reset_key_gives_back_its_room() {
+    let (store, _) = store(100);
+    let log = rule(Limit::sliding_log("log", 50, Duration::from_secs(60)));
+    spend(&store, &log, "ann", 1);
+    let check = log.check("ann", 1).unwrap();
+    drop(store.reset(&check.as_check().key));
+    assert_eq!((store.keys(), store.inner.budget.used()), (0, 0));
+}
+
+/// Every kind of state, saved, brought back in another store, and asked again.
+#[test]
+fn a_snapshot_brings_back_every_kind_of_state() {
+    let (store, clock) = store(1_000);
+    let rules = [
+        Limit::fixed_window("fixed", 10, Duration::from_secs(60)),
+        Limit::sliding_window("sliding", 10, Duration::from_secs(60)),
+        Limit::sliding_log("log", 10, Duration::from_secs(60)),
+        Limit::token_bucket("bucket", 10, Rate::per_minute(7)),
+        Limit::queue("queue", 10, Rate::per_minute(7)),
+        Limit::concurrency("flight", 10, Duration::from_secs(60)),
+    ]
+    .map(rule);
+    for rule in &rules {
+        spend(&store, rule, "ann", 2);
+        clock.advance(Duration::from_millis(300));
+        spend(&store, rule, "ann", 3);
+    }
+    let before: Vec<u64> = rules.iter().map(|rule| remaining(&store, rule, "ann")).collect();
+    let restored = MemoryStore::builder().clock(clock.clone()).restore(&store.snapshot()).unwrap();
+    let after: Vec<u64> = rules.iter().map(|rule| remaining(&restored, rule, "ann")).collect();
+    assert_eq!(before, after);
+    assert_eq!(before, [5, 5, 5, 5, 5, 5]);
+    let check = rules[5].check("ann", 1).unwrap();
+    assert!(matches!(restored.release(&check.as_check(), LeaseId::new(1)), Answer::Ready(Some(Ok(true)))));
+}
+
+#[test]
+fn a_snapshot_leaves_out_what_has_expired_and_respects_the_cap() {
+    let (store, clock) = store(1_000);
+    let (short, long) = (
+        rule(Limit::fixed_window("short", 5, Duration::from_secs(1))),
+        rule(Limit::fixed_window("long", 5, Duration::from_secs(60))),
+    );
+    for key in 0..100 {
+        spend(&store, &short, &format!("key:{key}"), 1);
+        spend(&store, &long, &format!("key:{key}"), 1 + u64::from(key < 10) * 4);
+    }
+    let snapshot = store.snapshot();
+    clock.advance(Duration::from_secs(2));
+    let restored = MemoryStore::builder().clock(clock.clone()).restore(&snapshot).unwrap();
+    assert_eq!(restored.keys(), 100);
+    let smaller = MemoryStore::builder().keys_max(20).clock(clock).restore(&snapshot).unwrap();
+    assert!(smaller.keys() <= 20);
+    for key in 0..10 {
+        assert_eq!(remaining(&smaller, &long, &format!("key:{key}")), 0, "an offender was left behind");
+    }
+}
+
+#[test]
+fn damaged_and_foreign_snapshots_are_refused() {
+    let (store, _) = store(100);
+    let log = rule(Limit::sliding_log("log", 50, Duration::from_secs(60)));
+    spend(&store, &log, "ann", 1);
+    let snapshot = store.snapshot();
+    let refused = |bytes: &[u8]| MemoryStore::restore(bytes).unwrap_err();
+    assert_eq!(refused(b""), SnapshotError::NotASnapshot);
+    assert_eq!(refused(&[0; 200]), SnapshotError::NotASnapshot);
+    for cut in 48..snapshot.len() {
+        assert_eq!(refused(&snapshot[..cut]), SnapshotError::Damaged, "cut to {cut} bytes");
+    }
+    for (at, _) in snapshot.iter().enumerate().skip(16) {
+        let mut changed = snapshot.clone();
+        changed[at] ^= 1;
+        assert_eq!(refused(&changed), SnapshotError::Damaged, "byte {at} changed");
+    }
+    let mut newer = snapshot.clone();
+    newer[8] = 9;
+    assert_eq!(refused(&newer), SnapshotError::Version { found: 9 });
+}
+
+/// The quota of a shape that is not the stored one cannot reach the stored state: the key differs.
+#[test]
+fn a_changed_window_starts_a_new_counter_and_changed_numbers_do_not() {
+    let (store, _) = store(100);
+    let minute = rule(Limit::fixed_window("api", 5, Duration::from_secs(60)));
+    let hour = rule(Limit::fixed_window("api", 5, Duration::from_secs(3_600)));
+    let larger = rule(Limit::fixed_window("api", 50, Duration::from_secs(60)));
+    spend(&store, &minute, "ann", 5);
+    assert_eq!(remaining(&store, &hour, "ann"), 5);
+    assert_eq!(remaining(&store, &larger, "ann"), 45);
+    assert!(matches!(minute.quota(), Quota::FixedWindow(_)));
+}

@@ -1,0 +1,44 @@
+//! The older fields `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, which can tell of one limit
+//! only.
+
+use std::time::Duration;
+
+use super::secs_ceil;
+use crate::decision::Decision;
+
+/// The values of the older fields, about the limit that refused or, of those that let the request pass, the one with
+/// least left.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::headers::Legacy;
+/// use tollgate::{Limit, Limiter};
+///
+/// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
+/// let decision = limiter.check("api", "ann").immediately()?;
+/// let now = Duration::from_millis(1_798_761_600_500);
+/// let expected = Legacy { limit: 100, remaining: 99, reset_epoch_secs: 1_798_761_661 };
+/// assert_eq!(Legacy::of(&decision, now), Some(expected));
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Legacy {
+    /// `X-RateLimit-Limit`: the most that passes at once.
+    pub limit: u64,
+    /// `X-RateLimit-Remaining`: whole units left.
+    pub remaining: u64,
+    /// `X-RateLimit-Reset`: when the budget is full again, in seconds since the UNIX epoch, rounded up.
+    pub reset_epoch_secs: u64,
+}
+
+impl Legacy {
+    /// The values for a decision made `now`, a time since the UNIX epoch. `None` when no limit is enforced.
+    pub fn of(decision: &Decision, now: Duration) -> Option<Self> {
+        let status = decision.tightest().filter(|status| !status.is_shadow())?;
+        Some(Self {
+            limit: status.limit(),
+            remaining: status.remaining(),
+            reset_epoch_secs: secs_ceil(now.saturating_add(status.reset_after())),
+        })
+    }
+}

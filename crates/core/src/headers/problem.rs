@@ -1,0 +1,116 @@
+//! Why a request was refused, as an `application/problem+json` body (RFC 9457) of the types that
+//! draft-ietf-httpapi-ratelimit-headers registers. It names limits and never keys: a key may be a secret.
+
+use serde::Serialize;
+
+use super::answer::{Answer, to_json};
+use super::enforced;
+use super::retry_after::wait_secs;
+use crate::decision::{Decision, LimitStatus, Retry};
+
+/// The media type of a [`Problem`].
+pub const PROBLEM_JSON: &str = "application/problem+json";
+/// The type of a problem whose cause is that the client used up its quota.
+pub const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
+/// The type of a problem whose cause is on the server's side and will pass.
+pub const TEMPORARY_REDUCED_CAPACITY: &str =
+    "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
+
+/// The body of a refusal: the members of RFC 9457, then those of [`Answer`].
+///
+/// ```
+/// use tollgate::headers::Problem;
+/// use tollgate::{Limit, Limiter, Rate};
+///
+/// let limiter = Limiter::in_memory([Limit::token_bucket("upload", 10, Rate::per_hour(1))]);
+/// let passed = limiter.check("upload", "ann").cost(10).immediately()?;
+/// assert_eq!(Problem::denied(&passed), None);
+///
+/// let denied = limiter.check("upload", "ann").immediately()?;
+/// let problem = Problem::denied(&denied).unwrap();
+/// assert_eq!(problem.status, 429);
+/// assert_eq!(problem.detail, r#"The limit "upload" has no room for this request now; try again in 3600 seconds."#);
+/// assert_eq!(problem.violated_policies, ["upload"]);
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Problem<'a> {
+    /// What kind of problem it is, as a URI: member `type`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// The kind in words, the same for every problem of the kind.
+    pub title: &'static str,
+    /// The HTTP status to send. Set it when a proxy needs another one.
+    pub status: u16,
+    /// This refusal in a sentence: which limit, and when to try again.
+    pub detail: String,
+    /// The names of the enforced limits that refuse, each once: member `violated-policies`.
+    #[serde(rename = "violated-policies")]
+    pub violated_policies: Vec<&'a str>,
+    /// The decision in numbers; its members stand beside the others.
+    #[serde(flatten)]
+    pub answer: Answer<'a>,
+}
+
+impl<'a> Problem<'a> {
+    /// The limits refuse: status 429. `None` when the request passes.
+    pub fn denied(decision: &'a Decision) -> Option<Self> {
+        let decider = decision.denied_by()?;
+        let title = "Request cannot be satisfied as assigned quota has been exceeded";
+        Some(Self::new(QUOTA_EXCEEDED, title, 429, no_room(decider), decision))
+    }
+
+    /// The store is away and the limits' failure policy is to refuse: status 503. `None` when the request passes.
+    pub fn unavailable(decision: &'a Decision) -> Option<Self> {
+        let decider = decision.denied_by()?;
+        let title = "Request cannot be satisfied due to temporary server capacity constraints";
+        Some(Self::new(TEMPORARY_REDUCED_CAPACITY, title, 503, cannot_count(decider), decision))
+    }
+
+    fn new(
+        kind: &'static str,
+        title: &'static str,
+        status: u16,
+        detail: String,
+        decision: &'a Decision,
+    ) -> Self {
+        let mut violated_policies = Vec::with_capacity(1);
+        for refusing in enforced(decision).filter(|status| status.is_enforced_denial()) {
+            if !violated_policies.contains(&refusing.name()) {
+                violated_policies.push(refusing.name());
+            }
+        }
+        Self { kind, title, status, detail, violated_policies, answer: Answer::of(decision) }
+    }
+
+    /// The body as text, to be sent as [`PROBLEM_JSON`].
+    pub fn to_json(&self) -> String {
+        to_json(self)
+    }
+}
+
+fn no_room(decider: &LimitStatus) -> String {
+    let name = decider.name();
+    match decider.retry() {
+        Some(Retry::Never) => format!(
+            "The request asks for more than the limit {name:?} holds ({}); it will not pass later either.",
+            decider.limit()
+        ),
+        retry => format!("The limit {name:?} has no room for this request now; {}.", try_again(retry)),
+    }
+}
+
+fn cannot_count(decider: &LimitStatus) -> String {
+    format!("The limit {:?} cannot be counted at the moment; {}.", decider.name(), try_again(decider.retry()))
+}
+
+fn try_again(retry: Option<Retry>) -> String {
+    match retry {
+        Some(Retry::After(length)) => match wait_secs(length) {
+            1 => "try again in 1 second".to_owned(),
+            secs => format!("try again in {secs} seconds"),
+        },
+        Some(Retry::Never) | None => "try again later".to_owned(),
+    }
+}

@@ -1,0 +1,41 @@
+//! What every key of a limit begins with.
+
+use sha2::{Digest, Sha256};
+
+use crate::algorithm::Shape;
+use crate::name::{LimitName, NAME_MAX};
+
+/// A limit's name and the shape of its state. A limit whose algorithm or window changes starts new counters instead of
+/// reading the old ones as something they are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyPrefix {
+    len: usize,
+    bytes: [u8; NAME_MAX + 10],
+    digest: u128,
+}
+
+impl KeyPrefix {
+    pub(crate) fn new(name: LimitName, shape: Shape) -> Self {
+        let window = shape.window.to_le_bytes();
+        let mut bytes = [0; NAME_MAX + 10];
+        let mut len = 0;
+        for part in [&[shape.tag], &window[..], name.as_bytes(), &[0]] {
+            bytes[len..len + part.len()].copy_from_slice(part);
+            len += part.len();
+        }
+        let mut digest = [0; 16];
+        digest.copy_from_slice(&Sha256::digest(&bytes[..len])[..16]);
+        Self { len, bytes, digest: u128::from_le_bytes(digest) }
+    }
+
+    /// A tag, eight bytes of window, the name and a zero, which no name contains: unambiguous whatever follows.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// Stands for the bytes where only equality matters.
+    #[inline]
+    pub(crate) const fn digest(&self) -> u128 {
+        self.digest
+    }
+}

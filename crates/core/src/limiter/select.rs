@@ -1,0 +1,157 @@
+//! What a request names: which limits, with which keys, numbers and costs.
+
+use smallvec::{SmallVec, smallvec};
+
+use super::{Error, Limiter};
+use crate::algorithm::Quota;
+use crate::key::{Encoded, KeyError, Parts, PartsBuf, ToKey};
+use crate::limit::Rule;
+use crate::store::{CHECKS_MAX, Check};
+
+/// The limits a request names, ready to become checks.
+pub trait Select<'a>: Sized {
+    /// Makes the checks and hands them on, each beside its rule.
+    #[doc(hidden)]
+    fn with<T>(&self, limiter: &'a Limiter, then: impl FnOnce(&[&'a Rule], &[Check<'_>]) -> Result<T, Error>) -> Result<T, Error>;
+
+    /// Sets the cost of every check named so far.
+    #[doc(hidden)]
+    fn set_cost(&mut self, cost: u64);
+
+    /// The check named last.
+    #[doc(hidden)]
+    fn last(&mut self) -> Option<&mut Wish>;
+
+    /// The same request with room for more limits.
+    #[doc(hidden)]
+    fn into_many(self) -> Many<'a>;
+}
+
+/// The rule of a limit, or the name that has none.
+pub(super) type Found<'a> = Result<&'a Rule, &'a str>;
+
+/// How a limit is to be checked, apart from the key.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    pub(super) cost: u64,
+    pub(super) quota: Option<Quota>,
+}
+
+impl Wish {
+    const PLAIN: Self = Self { cost: 1, quota: None };
+
+    /// The numbers to use: those of the call if they fit the rule, else the rule's own.
+    #[inline]
+    fn quota<'q>(&'q self, rule: &'q Rule) -> Result<&'q Quota, Error> {
+        let Some(quota) = &self.quota else { return Ok(rule.quota()) };
+        if quota.shape() == rule.quota().shape() { Ok(quota) } else { Err(other_shape(rule, quota)) }
+    }
+}
+
+#[cold]
+fn other_shape(rule: &Rule, quota: &Quota) -> Error {
+    let (expected, found) = (rule.quota().algorithm(), quota.algorithm());
+    Error::OtherShape { limit: rule.name().to_string(), expected, found }
+}
+
+/// One limit and one key: the usual case, which copies nothing until the decision.
+#[derive(Debug)]
+pub struct One<'a, K> {
+    rule: Found<'a>,
+    key: K,
+    wish: Wish,
+}
+
+impl<'a, K: ToKey> One<'a, K> {
+    #[inline]
+    pub(super) const fn new(rule: Found<'a>, key: K) -> Self {
+        Self { rule, key, wish: Wish::PLAIN }
+    }
+}
+
+impl<'a, K: ToKey> Select<'a> for One<'a, K> {
+    #[inline(always)]
+    fn with<T>(&self, limiter: &'a Limiter, then: impl FnOnce(&[&'a Rule], &[Check<'_>]) -> Result<T, Error>) -> Result<T, Error> {
+        let rule = self.rule.or_else(|name| limiter.rule(name))?;
+        let mut buffer = Encoded::new();
+        let parts = Parts::of(&self.key, &mut buffer).map_err(|source| key_error(rule, source))?;
+        let check = rule.check_with(parts, self.wish.quota(rule)?, self.wish.cost);
+        then(&[rule], &[check])
+    }
+
+    #[inline]
+    fn set_cost(&mut self, cost: u64) {
+        self.wish.cost = cost;
+    }
+
+    fn last(&mut self) -> Option<&mut Wish> {
+        Some(&mut self.wish)
+    }
+
+    fn into_many(self) -> Many<'a> {
+        let mut many = Many { named: smallvec![] };
+        many.add(self);
+        many
+    }
+}
+
+/// Several limits, each with a key of its own.
+#[derive(Debug)]
+pub struct Many<'a> {
+    named: SmallVec<[Named<'a>; 4]>,
+}
+
+#[derive(Debug)]
+struct Named<'a> {
+    rule: Found<'a>,
+    parts: Result<PartsBuf, KeyError>,
+    wish: Wish,
+}
+
+impl<'a> Many<'a> {
+    pub(super) fn add<K: ToKey>(&mut self, one: One<'a, K>) {
+        // One too many is enough to be refused.
+        if self.named.len() <= CHECKS_MAX {
+            let parts = Parts::of(&one.key, &mut Encoded::new()).map(Parts::to_buf);
+            self.named.push(Named { rule: one.rule, parts, wish: one.wish });
+        }
+    }
+}
+
+impl<'a> Select<'a> for Many<'a> {
+    fn with<T>(&self, limiter: &'a Limiter, then: impl FnOnce(&[&'a Rule], &[Check<'_>]) -> Result<T, Error>) -> Result<T, Error> {
+        if self.named.len() > CHECKS_MAX {
+            return Err(Error::TooManyChecks);
+        }
+        let mut rules: SmallVec<[&Rule; 4]> = smallvec![];
+        let mut checks: SmallVec<[Check<'_>; 4]> = smallvec![];
+        for named in &self.named {
+            let rule = named.rule.or_else(|name| limiter.rule(name))?;
+            let parts = named.parts.as_ref().map_err(|source| key_error(rule, *source))?;
+            let check = rule.check_with(parts.as_parts(), named.wish.quota(rule)?, named.wish.cost);
+            if checks.iter().any(|other| other.key == check.key) {
+                return Err(Error::DuplicateCheck { limit: rule.name().to_string() });
+            }
+            rules.push(rule);
+            checks.push(check);
+        }
+        then(&rules, &checks)
+    }
+
+    fn set_cost(&mut self, cost: u64) {
+        self.named.iter_mut().for_each(|named| named.wish.cost = cost);
+    }
+
+    fn last(&mut self) -> Option<&mut Wish> {
+        self.named.last_mut().map(|named| &mut named.wish)
+    }
+
+    fn into_many(self) -> Many<'a> {
+        self
+    }
+}
+
+#[cold]
+fn key_error(rule: &Rule, source: KeyError) -> Error {
+    Error::Key { limit: rule.name().to_string(), source }
+}
