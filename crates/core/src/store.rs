@@ -19,7 +19,7 @@ use crate::time::Micros;
 pub const CHECKS_MAX: usize = 16;
 
 /// One limit asked about one key.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Check<'a> {
     /// Which counter. It holds the limit's name and shape, so it is all a store needs.
     pub key: Key<'a>,
@@ -72,7 +72,8 @@ pub enum Intent {
 /// The answer to a request, one outcome per check in the order asked.
 #[derive(Clone, Debug)]
 pub struct Spent {
-    /// What each limit says. When the request is denied, limits that would have let it pass say so and kept their units.
+    /// What each limit says. `remaining` and `reset_after` are what is left once the request has been dealt with: when it
+    /// is only a peek, or refused by another limit, a limit that would let it pass says so and has kept its units.
     pub outcomes: SmallVec<[Outcome; 1]>,
     /// The moment of the decision on the store's timeline.
     pub at: Micros,

@@ -9,7 +9,7 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// The most that could ever pass at once: the limit, the capacity.
     pub limit: u64,
-    /// Whole units left after this check.
+    /// Whole units left once the request has been dealt with.
     pub remaining: u64,
     /// How long until the budget is full again if nothing more is spent.
     pub reset_after: Micros,

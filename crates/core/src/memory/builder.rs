@@ -28,7 +28,8 @@ impl Default for MemoryStoreBuilder {
 }
 
 impl MemoryStoreBuilder {
-    /// The most counters to keep, at least 1. Hits of logs and holders of leases count too, by their size.
+    /// The most counters to keep, at least 1. Hits of logs and holders of leases count too, by their size; a single key
+    /// may hold more than the cap when nothing else is left to forget.
     #[must_use]
     pub fn keys_max(mut self, keys_max: usize) -> Self {
         self.keys_max = keys_max.max(1);

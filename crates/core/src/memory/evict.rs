@@ -1,6 +1,7 @@
 //! How a shard forgets: what time has made worthless, and at the cap what changes least.
 
 use super::budget::Budget;
+use super::fingerprint::Fingerprint;
 use super::shard::Shard;
 use super::slot::{Slot, Usage};
 use crate::time::Micros;
@@ -23,9 +24,11 @@ impl Shard {
     }
 
     /// Forgets the keys with the most budget left, an eighth of the shard at a time so that the cost of looking is
-    /// shared. Whatever goes has at least as much left as anything that stays. True when something went.
-    pub(super) fn evict(&mut self, now: Micros, budget: &Budget, offenders: Offenders) -> bool {
-        let mut usages: Vec<Usage> = self.table.iter().map(|slot| slot.usage(now)).collect();
+    /// shared. Whatever goes has at least as much left as anything that stays. The key that needs the room never goes for
+    /// it: a large log would make room by forgetting itself. True when something went.
+    pub(super) fn evict(&mut self, needy: Fingerprint, now: Micros, budget: &Budget, offenders: Offenders) -> bool {
+        let others = self.table.iter().filter(|slot| slot.print != needy);
+        let mut usages: Vec<Usage> = others.map(|slot| slot.usage(now)).collect();
         let Some(least) = usages.iter().copied().min() else { return false };
         if least >= Usage::OFFENDER && offenders == Offenders::Spare {
             return false;
@@ -43,7 +46,7 @@ impl Shard {
         };
         self.retain(budget, |slot| {
             let usage = slot.usage(now);
-            let goes = usage < bound || (usage == bound && of_equals > 0);
+            let goes = slot.print != needy && (usage < bound || (usage == bound && of_equals > 0));
             of_equals -= usize::from(goes && usage == bound);
             !goes
         });

@@ -27,7 +27,7 @@ use self::budget::Budget;
 use self::evict::Offenders;
 use self::fingerprint::{Fingerprint, Fingerprinter};
 use self::shard::{LeaseChange, Looked, Shard, Spend};
-use crate::algorithm::LeaseId;
+use crate::algorithm::{LeaseId, Outcome};
 use crate::clock::Time;
 use crate::key::Key;
 use crate::store::{Answer, Check, Intent, Spent, Store};
@@ -60,6 +60,7 @@ struct Inner {
 #[repr(align(128))]
 struct Padded(Mutex<Shard>);
 
+type Outcomes = SmallVec<[Outcome; 1]>;
 type Guards<'a> = SmallVec<[(usize, MutexGuard<'a, Shard>); 4]>;
 
 impl MemoryStore {
@@ -120,23 +121,26 @@ impl Inner {
 
     /// The usual case: one check, one lock.
     #[inline(always)]
-    fn spend_one(&self, check: &Check<'_>, intent: Intent, lease: LeaseId, now: Micros) -> Looked {
+    fn spend_one(&self, check: &Check<'_>, intent: Intent, lease: LeaseId, now: Micros) -> Outcome {
         let print = self.prints.of(&check.key);
         let spend = Spend { check, print, lease, now, budget: &self.budget };
         let home = self.shard_of(print);
         let mut shard = self.shards[home].0.lock();
         let at = shard.find(print);
         let looked = shard.look(at, &spend);
-        let spends = looked.outcome.verdict.is_allowed() && check.cost > 0 && intent == Intent::Spend;
-        if spends || looked.must_keep() {
+        let fits = looked.outcome.verdict.is_allowed() && check.cost > 0;
+        if fits && intent == Intent::Peek {
+            return shard.uncharged(at, looked.outcome.verdict, &spend);
+        }
+        if fits || looked.must_keep() {
             self.commit(home, &mut shard, at, &looked, &spend);
         }
-        looked
+        looked.outcome
     }
 
     /// Locks the shards of all checks in order, so that requests cannot wait for each other in a circle, looks at all
     /// of them, then commits all or none.
-    fn spend_all(&self, checks: &[Check<'_>], intent: Intent, lease: LeaseId, now: Micros) -> SmallVec<[Looked; 4]> {
+    fn spend_all(&self, checks: &[Check<'_>], intent: Intent, lease: LeaseId, now: Micros) -> Outcomes {
         let budget = &self.budget;
         let spends: SmallVec<[Spend<'_>; 4]> = checks
             .iter()
@@ -152,16 +156,21 @@ impl Inner {
             .collect();
         let fits = |(check, looked): (&Check<'_>, &Looked)| check.shadow || looked.outcome.verdict.is_allowed();
         let passes = intent == Intent::Spend && checks.iter().zip(&looked).all(fits);
-        for (spend, looked) in spends.iter().zip(&looked) {
-            let spends = passes && looked.outcome.verdict.is_allowed() && spend.check.cost > 0;
-            if spends || looked.must_keep() {
-                let home = self.shard_of(spend.print);
-                let shard = guard_of(&mut guards, home);
-                // Looked up again: making room for an earlier check may have moved or dropped it.
-                self.commit(home, shard, shard.find(spend.print), looked, spend);
+        let settle = |(spend, looked): (&Spend<'_>, &Looked)| {
+            let home = self.shard_of(spend.print);
+            let shard = guard_of(&mut guards, home);
+            // Looked up again: making room for an earlier check may have moved or dropped it.
+            let at = shard.find(spend.print);
+            let fits = looked.outcome.verdict.is_allowed() && spend.check.cost > 0;
+            if fits && !passes {
+                return shard.uncharged(at, looked.outcome.verdict, spend);
             }
-        }
-        looked
+            if fits || looked.must_keep() {
+                self.commit(home, shard, at, looked, spend);
+            }
+            looked.outcome
+        };
+        spends.iter().zip(&looked).map(settle).collect()
     }
 
     fn lock_all(&self, prints: impl Iterator<Item = Fingerprint>) -> Guards<'_> {
@@ -174,23 +183,23 @@ impl Inner {
     #[inline(always)]
     fn commit(&self, home: usize, shard: &mut Shard, at: Option<usize>, looked: &Looked, spend: &Spend<'_>) {
         if at.is_none() && self.budget.take(1) > 0 {
-            self.make_room(home, shard, spend.now);
+            self.make_room(home, shard, spend.print, spend.now);
         }
         if shard.commit(at, looked, spend) > 0 {
-            self.make_room(home, shard, spend.now);
+            self.make_room(home, shard, spend.print, spend.now);
         }
     }
 
     /// Forgets something: here, else next door, else an offender here. Other shards are only tried, never waited for, so
     /// this cannot deadlock with a request that holds them.
     #[cold]
-    fn make_room(&self, home: usize, shard: &mut Shard, now: Micros) {
+    fn make_room(&self, home: usize, shard: &mut Shard, needy: Fingerprint, now: Micros) {
         let budget = &self.budget;
         let next_door = (1..=NEIGHBOURS).map(|step| (home + step) & (self.shards.len() - 1));
         let mut others = next_door.filter_map(|other| self.shards[other].0.try_lock());
-        let _ = shard.evict(now, budget, Offenders::Spare)
-            || others.any(|mut other| other.evict(now, budget, Offenders::Spare))
-            || shard.evict(now, budget, Offenders::LastResort);
+        let _ = shard.evict(needy, now, budget, Offenders::Spare)
+            || others.any(|mut other| other.evict(needy, now, budget, Offenders::Spare))
+            || shard.evict(needy, now, budget, Offenders::LastResort);
     }
 
     /// Sweeps one shard when its turn has come.
@@ -233,8 +242,8 @@ impl Store for MemoryStore {
         let now = self.inner.clock.now();
         self.inner.sweep_in_passing(now);
         let outcomes = match checks {
-            [check] => SmallVec::from_buf([self.inner.spend_one(check, intent, lease, now).outcome]),
-            _ => self.inner.spend_all(checks, intent, lease, now).iter().map(|looked| looked.outcome).collect(),
+            [check] => Outcomes::from_buf([self.inner.spend_one(check, intent, lease, now)]),
+            _ => self.inner.spend_all(checks, intent, lease, now),
         };
         Answer::ready(Ok(Spent { outcomes, at: now }))
     }

@@ -6,7 +6,7 @@ use super::sides::{Side, SideState, Sides};
 use super::slot::{Kind, Slot, Usage};
 use super::table::Table;
 use crate::algorithm::{
-    Concurrency, Counts, Held, LeakyBucket, Leases, LeaseId, Log, Outcome, Quota, Rest, SlidingLog, TokenBucket, Used,
+    Concurrency, Counts, Held, LeakyBucket, Leases, LeaseId, Log, Outcome, Quota, Rest, SlidingLog, TokenBucket, Used, Verdict,
 };
 use crate::store::Check;
 use crate::time::Micros;
@@ -87,6 +87,12 @@ impl Shard {
             Quota::SlidingLog(quota) => Looked::beside(self.look_log(slot.copied(), quota, cost, now)),
             Quota::Concurrency(quota) => Looked::beside(self.look_leases(slot.copied(), quota, cost, now)),
         }
+    }
+
+    /// The outcome of a check that would pass and is not charged: its verdict, and what is left without it.
+    pub(super) fn uncharged(&mut self, at: Option<usize>, verdict: Verdict, spend: &Spend<'_>) -> Outcome {
+        let look = Check { cost: 0, ..*spend.check };
+        Outcome { verdict, ..self.look(at, &Spend { check: &look, ..*spend }).outcome }
     }
 
     /// Keeps what [`look`](Self::look) found. A counter that is new (`at` is `None`) must have been given its room.

@@ -103,11 +103,11 @@ impl MemoryStore {
             return;
         }
         if self.inner.budget.take(1) > 0 {
-            self.inner.make_room(home, &mut shard, now);
+            self.inner.make_room(home, &mut shard, slot.print, now);
         }
         let over = shard.bring_back(slot, side, &self.inner.budget);
         if over > 0 {
-            self.inner.make_room(home, &mut shard, now);
+            self.inner.make_room(home, &mut shard, slot.print, now);
         }
     }
 }

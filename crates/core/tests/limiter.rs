@@ -1,0 +1,313 @@
+//! The limiter as a user meets it: through its public interface, on the memory store.
+
+use std::time::Duration;
+
+use pollster::block_on;
+use tollgate::limiter::Acquired;
+use tollgate::{Calendar, Error, Limit, Limiter, ManualClock, MemoryStore, Rate, Retry, Source, TokenBucket};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn limiter(limits: impl IntoIterator<Item = Limit>) -> (Limiter, ManualClock) {
+    let clock = ManualClock::default();
+    let store = MemoryStore::builder().clock(clock.clone()).build();
+    (Limiter::builder().store(store).clock(clock.clone()).limits(limits).build().unwrap(), clock)
+}
+
+#[test]
+fn two_lines_to_a_first_decision() {
+    block_on(async {
+        let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, MINUTE)]);
+        let decision = limiter.check("api", "user:42").await.unwrap();
+        assert!(decision.is_allowed());
+        assert_eq!((decision.limit(), decision.remaining()), (100, 99));
+        assert_eq!((decision.source(), decision.is_degraded()), (Source::Store, false));
+    });
+}
+
+#[test]
+fn a_denial_names_the_limit_and_the_time() {
+    let (limiter, clock) = limiter([Limit::token_bucket("api", 2, Rate::per_second(1))]);
+    for _ in 0..2 {
+        assert!(limiter.check("api", "ann").immediately().unwrap().is_allowed());
+    }
+    let denied = limiter.check("api", "ann").immediately().unwrap();
+    assert_eq!(denied.denied_by().unwrap().name(), "api");
+    assert_eq!(denied.retry(), Some(Retry::After(Duration::from_secs(1))));
+    clock.advance(denied.retry_after().unwrap() - Duration::from_micros(1));
+    assert!(!limiter.check("api", "ann").immediately().unwrap().is_allowed());
+    clock.advance(Duration::from_micros(1));
+    assert!(limiter.check("api", "ann").immediately().unwrap().is_allowed());
+}
+
+#[test]
+fn never_is_not_later() {
+    let (limiter, _) = limiter([Limit::token_bucket("api", 5, Rate::per_second(1))]);
+    let never = limiter.check("api", "ann").cost(6).immediately().unwrap();
+    assert!(never.is_never() && !never.is_allowed());
+    assert_eq!(never.retry_after(), None);
+    let later = limiter.check("api", "ann").cost(5).immediately().unwrap();
+    assert!(later.is_allowed(), "the refused request consumed something");
+}
+
+#[test]
+fn several_limits_pass_together_or_none_is_charged() {
+    let (limiter, _) = limiter([
+        Limit::fixed_window("user", 2, MINUTE),
+        Limit::sliding_log("tenant", 3, MINUTE),
+        Limit::calendar_window("month", 100, Calendar::Month),
+    ]);
+    let ask = |user| limiter.check("user", user).and("tenant", "acme").and("month", ()).immediately().unwrap();
+    assert!(ask("ann").is_allowed() && ask("ann").is_allowed());
+    let refused = ask("ann");
+    assert_eq!(refused.denied_by().unwrap().name(), "user");
+    let told: Vec<(&str, u64)> = refused.limits().iter().map(|limit| (limit.name(), limit.remaining())).collect();
+    assert_eq!(told, [("user", 0), ("tenant", 1), ("month", 98)]);
+    assert!(ask("bob").is_allowed());
+    assert_eq!(ask("bob").denied_by().unwrap().name(), "tenant");
+    let left = |limit: &str, key: &str| limiter.peek(limit, key).cost(0).immediately().unwrap().remaining();
+    assert_eq!((left("user", "bob"), left("tenant", "acme")), (1, 0));
+    assert_eq!(limiter.peek("month", ()).cost(0).immediately().unwrap().remaining(), 97);
+}
+
+#[test]
+fn of_several_refusals_the_longest_decides() {
+    let (limiter, _) = limiter([Limit::fixed_window("short", 1, MINUTE), Limit::fixed_window("long", 1, MINUTE * 60)]);
+    let ask = || limiter.check("long", "ann").and("short", "ann").immediately().unwrap();
+    assert!(ask().is_allowed());
+    assert_eq!(ask().denied_by().unwrap().name(), "long");
+    assert_eq!(ask().retry_after(), Some(MINUTE * 60));
+}
+
+#[test]
+fn shadow_limits_count_and_never_refuse_or_change_the_enforced_ones() {
+    let (limiter, _) = limiter([Limit::fixed_window("new", 1, MINUTE).shadow(), Limit::fixed_window("old", 3, MINUTE)]);
+    for left in [2, 1, 0] {
+        let decision = limiter.check("new", "ann").and("old", "ann").immediately().unwrap();
+        assert!(decision.is_allowed());
+        assert_eq!(decision.remaining(), left, "the client is told of the enforced limit");
+    }
+    let refused = limiter.check("new", "ann").and("old", "ann").immediately().unwrap();
+    assert_eq!(refused.denied_by().unwrap().name(), "old");
+    assert!(refused.limits()[0].is_shadow() && refused.limits()[0].retry().is_some());
+}
+
+#[test]
+fn costs_refunds_and_resets() {
+    block_on(async {
+        let (limiter, _) = limiter([Limit::sliding_window("api", 10, MINUTE), Limit::fixed_window("day", 10, MINUTE)]);
+        let both = limiter.check("api", "ann").and("day", "ann").cost(4).own_cost(1).await.unwrap();
+        let left: Vec<u64> = both.limits().iter().map(tollgate::LimitStatus::remaining).collect();
+        assert_eq!(left, [6, 9]);
+        limiter.refund("api", "ann").and("day", "ann").cost(4).own_cost(1).await.unwrap();
+        assert_eq!(limiter.peek("api", "ann").cost(0).await.unwrap().remaining(), 10);
+        assert_eq!(limiter.check("api", "ann").cost(10).await.unwrap().remaining(), 0);
+        assert!(!limiter.peek("api", "ann").await.unwrap().is_allowed(), "a peek asks about a request of cost 1");
+        limiter.reset("api", "ann").await.unwrap();
+        assert!(limiter.peek("api", "ann").await.unwrap().is_allowed());
+    });
+}
+
+#[test]
+fn numbers_of_the_callers_tier_share_the_counter() {
+    let (limiter, _) = limiter([Limit::token_bucket("plan", 100, Rate::per_second(10))]);
+    let pro = TokenBucket::new(1_000, Rate::per_second(100)).unwrap();
+    assert_eq!(limiter.check("plan", "ann").quota(pro).cost(500).immediately().unwrap().remaining(), 500);
+    assert_eq!(limiter.check("plan", "ann").immediately().unwrap().remaining(), 49, "half used is half used");
+    let other = tollgate::SlidingWindow::new(5, MINUTE).unwrap();
+    let refused = limiter.check("plan", "ann").quota(other).immediately().unwrap_err();
+    assert!(refused.to_string().contains("is a token_bucket; the numbers given with the call are a sliding_window"));
+}
+
+#[test]
+fn wrong_requests_are_refused_and_change_nothing() {
+    block_on(async {
+        let (limiter, _) = limiter([Limit::fixed_window("api", 9, MINUTE), Limit::concurrency("jobs", 1, MINUTE)]);
+        let text = |error: Error| format!("{error}: {}", std::error::Error::source(&error).map_or_else(String::new, |e| e.to_string()));
+        let unknown = text(limiter.check("apy", "ann").await.unwrap_err());
+        assert_eq!(unknown, "there is no limit named \"apy\"; there are: api, jobs: ");
+        let empty = text(limiter.check("api", "ann").and("jobs", "").await.unwrap_err());
+        assert!(empty.contains("the key for the limit \"jobs\" is not usable: a key part is empty"), "{empty}");
+        let twice = text(limiter.check("api", "ann").and("api", "ann").await.unwrap_err());
+        assert!(twice.contains("names the limit \"api\" twice"), "{twice}");
+        let in_flight = text(limiter.refund("jobs", "ann").await.unwrap_err());
+        assert!(in_flight.contains("release its lease"), "{in_flight}");
+        assert!(matches!(limiter.acquire("api", "ann").await, Err(Error::NothingToHold)));
+        let keys: Vec<String> = (0..17).map(|key| format!("key:{key}")).collect();
+        let many = keys[1..].iter().fold(limiter.check("api", &keys[0]).and("api", "x"), |ask, key| ask.and("api", key));
+        assert!(matches!(many.await, Err(Error::TooManyChecks)));
+        assert_eq!(limiter.peek("api", "ann").cost(0).await.unwrap().remaining(), 9);
+    });
+}
+
+#[test]
+fn wrong_limits_are_refused_at_the_start_or_at_the_first_check() {
+    let zero = || Limit::fixed_window("api", 0, MINUTE);
+    let refused = Limiter::builder().limit(zero()).build().unwrap_err();
+    assert_eq!(refused.to_string(), "limit is 0; it must be from 1 to 9007199254740992 (2^53)");
+    let late = Limiter::in_memory([zero(), Limit::fixed_window("ok", 1, MINUTE)]);
+    assert!(matches!(late.check("api", "ann").immediately(), Err(Error::Limit { .. })));
+    assert!(late.check("ok", "ann").immediately().unwrap().is_allowed());
+    let twice = [Limit::fixed_window("api", 1, MINUTE), Limit::fixed_window("api", 2, MINUTE)];
+    let refused = Limiter::builder().limits(twice.clone()).build().unwrap_err();
+    assert!(refused.to_string().contains("two limits are named \"api\""));
+    assert!(Limiter::in_memory(twice).check("api", "ann").immediately().is_err());
+}
+
+#[test]
+fn bad_values_say_what_would_be_right() {
+    let day = Duration::from_secs(86_400);
+    let refused = |limit: Limit, says: &str| {
+        let text = limit.checked().expect_err(says).to_string();
+        assert!(text.contains(says), "{text:?} does not say {says:?}");
+    };
+    refused(Limit::fixed_window("", 1, MINUTE), "name is empty; give it 1 to 47");
+    refused(Limit::fixed_window("x".repeat(48), 1, MINUTE), "has 48 bytes; a limit's name has at most 47");
+    refused(Limit::fixed_window("a b", 1, MINUTE), "has the character ' '; use letters");
+    refused(Limit::fixed_window("api\n", 1, MINUTE), "has the character '\\n'");
+    refused(Limit::sliding_log("api", (1 << 53) + 1, MINUTE), "limit is 9007199254740993; it must be from 1 to");
+    refused(Limit::sliding_window("api", 1, Duration::ZERO), "whole microseconds from 1ms to 3653d");
+    refused(Limit::sliding_window("api", 1, Duration::from_micros(999)), "from 1ms");
+    refused(Limit::sliding_window("api", 1, Duration::from_nanos(1_000_001)), "whole microseconds");
+    refused(Limit::sliding_window("api", 1, 3_654 * day), "to 3653d (ten years)");
+    refused(Limit::sliding_window("api", 1, Duration::MAX), "to 3653d (ten years)");
+    refused(Limit::token_bucket("api", 0, Rate::per_second(1)), "capacity is 0; it must be from 1");
+    refused(Limit::token_bucket("api", 1, Rate::per_second(0)), "the rate 0 per 1s is out of range");
+    refused(Limit::token_bucket("api", 1, Rate::per_second(10_000_001)), "to 10000000 per 1s");
+    refused(Limit::queue("api", 1 << 53, Rate::per_day(1)), "takes over 100 years to fill");
+    refused(Limit::concurrency("api", 0, MINUTE), "it must be from 1 to 65536");
+    refused(Limit::concurrency("api", 65_537, MINUTE), "it must be from 1 to 65536");
+    refused(Limit::concurrency("api", 1, Duration::ZERO), "from 1ms");
+}
+
+#[test]
+fn a_place_is_given_back_when_its_permit_is_dropped() {
+    block_on(async {
+        let (limiter, clock) = limiter([Limit::concurrency("jobs", 2, MINUTE)]);
+        let first = limiter.acquire("jobs", "ann").await.unwrap().permit().unwrap();
+        let second = limiter.acquire("jobs", "ann").await.unwrap().permit().unwrap();
+        let Acquired::Denied(denied) = limiter.acquire("jobs", "ann").await.unwrap() else { panic!("a third place") };
+        assert_eq!(denied.retry_after(), Some(MINUTE));
+        drop(first);
+        let third = limiter.acquire("jobs", "ann").await.unwrap().permit().unwrap();
+        assert!(second.release().await.unwrap());
+        clock.advance(MINUTE / 2);
+        assert!(third.renew().await.unwrap());
+        clock.advance(MINUTE / 2);
+        assert_eq!(limiter.peek("jobs", "ann").await.unwrap().remaining(), 1, "the other had been released");
+        clock.advance(MINUTE / 2);
+        assert!(!third.renew().await.unwrap(), "the lease had run out");
+        assert!(!third.release().await.unwrap());
+    });
+}
+
+#[test]
+fn a_lease_from_a_plain_check_is_released_by_hand() {
+    block_on(async {
+        let (limiter, _) = limiter([Limit::concurrency("jobs", 1, MINUTE), Limit::fixed_window("api", 1, MINUTE)]);
+        let decision = limiter.check("jobs", "ann").and("api", "ann").await.unwrap();
+        let lease = decision.lease().unwrap();
+        assert!(limiter.check("jobs", "ann").await.unwrap().lease().is_none());
+        assert!(limiter.release("jobs", "ann", lease).await.unwrap());
+        assert!(!limiter.release("jobs", "ann", lease).await.unwrap());
+        let refused = limiter.check("jobs", "ann").and("api", "ann").await.unwrap();
+        assert_eq!(refused.denied_by().unwrap().name(), "api");
+        assert!(limiter.check("jobs", "ann").await.unwrap().is_allowed(), "the refused request kept its place");
+    });
+}
+
+/// Moves the clock whenever someone waits for it, until the work is done.
+fn while_time_passes<T: Send>(clock: &ManualClock, step: Duration, work: impl Future<Output = T> + Send) -> T {
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Acquire) {
+                if clock.sleepers() > 0 {
+                    clock.advance(step);
+                }
+                std::thread::yield_now();
+            }
+        });
+        let result = block_on(work);
+        done.store(true, std::sync::atomic::Ordering::Release);
+        result
+    })
+}
+
+fn now(clock: &ManualClock) -> tollgate::Micros {
+    tollgate::Clock::now(clock)
+}
+
+#[test]
+fn waiting_ends_with_a_pass_when_the_time_has_come() {
+    let (limiter, clock) = limiter([Limit::token_bucket("api", 1, Rate::per_second(10))]);
+    let start = now(&clock);
+    while_time_passes(&clock, Duration::from_millis(1), async {
+        for _ in 0..5 {
+            assert!(limiter.check("api", ()).wait_up_to(Duration::from_secs(1)).await.unwrap().is_allowed());
+        }
+    });
+    assert_eq!(Duration::from(now(&clock).since(start)), Duration::from_millis(400));
+}
+
+#[test]
+fn waiting_answers_at_once_when_the_deadline_cannot_be_met_or_it_can_never_pass() {
+    block_on(async {
+        let (limiter, _) = limiter([Limit::token_bucket("api", 1, Rate::per_second(1))]);
+        assert!(limiter.check("api", ()).await.unwrap().is_allowed());
+        let late = limiter.check("api", ()).wait_up_to(Duration::from_millis(999)).await.unwrap();
+        assert_eq!(late.retry_after(), Some(Duration::from_secs(1)));
+        assert!(limiter.check("api", ()).cost(2).wait_up_to(MINUTE).await.unwrap().is_never());
+    });
+}
+
+#[test]
+fn a_queue_spaces_what_it_admits_and_gives_back_turns_that_come_too_late() {
+    let (limiter, clock) = limiter([Limit::queue("export", 3, Rate::per_second(10))]);
+    let waits: Vec<Duration> =
+        (0..3).map(|_| limiter.check("export", ()).immediately().unwrap().wait()).collect();
+    assert_eq!(waits, [0, 100, 200].map(Duration::from_millis));
+    assert!(!limiter.check("export", ()).immediately().unwrap().is_allowed(), "the queue is bounded");
+    clock.advance(Duration::from_millis(100));
+    block_on(async {
+        let late = limiter.check("export", ()).wait_up_to(Duration::from_millis(199)).await.unwrap();
+        assert_eq!((late.is_allowed(), late.retry_after()), (false, Some(Duration::from_millis(200))));
+        assert_eq!(limiter.peek("export", ()).cost(0).await.unwrap().remaining(), 1, "the turn was given back");
+    });
+    let start = now(&clock);
+    while_time_passes(&clock, Duration::from_millis(10), async {
+        assert!(limiter.check("export", ()).wait_up_to(Duration::from_millis(200)).await.unwrap().is_allowed());
+    });
+    assert_eq!(Duration::from(now(&clock).since(start)), Duration::from_millis(200));
+}
+
+#[test]
+fn waiting_for_a_place_notices_one_given_back_early() {
+    let (limiter, clock) = limiter([Limit::concurrency("jobs", 1, MINUTE)]);
+    let permit = block_on(limiter.acquire("jobs", ())).unwrap().permit().unwrap();
+    let holder = std::thread::spawn({
+        let clock = clock.clone();
+        move || {
+            while clock.sleepers() == 0 {
+                std::thread::yield_now();
+            }
+            drop(permit);
+        }
+    });
+    holder.thread().unpark();
+    let acquired = while_time_passes(&clock, Duration::from_millis(1), async {
+        limiter.check("jobs", ()).hold_up_to(MINUTE * 2).await.unwrap()
+    });
+    holder.join().unwrap();
+    assert!(matches!(acquired, Acquired::Held(_)));
+}
+
+#[test]
+fn the_clock_of_the_wall_does_not_matter_and_real_time_works_too() {
+    let limiter = Limiter::in_memory([Limit::token_bucket("api", 1, Rate::per_second(1_000))]);
+    block_on(async {
+        for _ in 0..20 {
+            assert!(limiter.check("api", ()).wait_up_to(MINUTE).await.unwrap().is_allowed());
+        }
+    });
+}
