@@ -18,7 +18,8 @@ pub(super) enum Offenders {
 impl Shard {
     /// Drops what is as good as absent, and memory that is no longer needed.
     pub(super) fn sweep(&mut self, now: Micros, budget: &Budget) {
-        if self.table.is_sparse() || self.table.iter().any(|slot| slot.is_spent(now)) {
+        let table = self.table();
+        if table.is_sparse() || table.iter().any(|slot| slot.is_spent(now)) {
             self.retain(budget, |slot| !slot.is_spent(now));
         }
     }
@@ -27,7 +28,7 @@ impl Shard {
     /// shared. Whatever goes has at least as much left as anything that stays. The key that needs the room never goes for
     /// it: a large log would make room by forgetting itself. True when something went.
     pub(super) fn evict(&mut self, needy: Fingerprint, now: Micros, budget: &Budget, offenders: Offenders) -> bool {
-        let others = self.table.iter().filter(|slot| slot.print != needy);
+        let others = self.table().iter().filter(|slot| slot.print != needy);
         let mut usages: Vec<Usage> = others.map(|slot| slot.usage(now)).collect();
         let Some(least) = usages.iter().copied().min() else { return false };
         if least >= Usage::OFFENDER && offenders == Offenders::Spare {
@@ -55,7 +56,7 @@ impl Shard {
 
     fn retain(&mut self, budget: &Budget, mut keep: impl FnMut(&Slot) -> bool) {
         let mut dropped = Vec::new();
-        self.table.rebuild(|slot| {
+        self.table().rebuild(|slot| {
             let kept = keep(slot);
             if !kept {
                 dropped.push(**slot);

@@ -60,6 +60,28 @@ struct Inner {
 #[repr(align(128))]
 struct Padded(Mutex<Shard>);
 
+/// How often a taken lock is tried, at growing distances, before the thread goes to sleep for it. A shard is held for
+/// some tens of nanoseconds; going to sleep takes microseconds.
+const SPINS: u32 = 7;
+
+impl Padded {
+    #[inline(always)]
+    fn lock(&self) -> MutexGuard<'_, Shard> {
+        self.0.try_lock().unwrap_or_else(|| self.lock_contended())
+    }
+
+    #[cold]
+    fn lock_contended(&self) -> MutexGuard<'_, Shard> {
+        for spin in 0..SPINS {
+            (0..1 << spin).for_each(|_| std::hint::spin_loop());
+            if let Some(shard) = self.0.try_lock() {
+                return shard;
+            }
+        }
+        self.0.lock()
+    }
+}
+
 type Outcomes = SmallVec<[Outcome; 1]>;
 type Guards<'a> = SmallVec<[(usize, MutexGuard<'a, Shard>); 4]>;
 
@@ -76,7 +98,7 @@ impl MemoryStore {
 
     /// How many counters are kept.
     pub fn keys(&self) -> usize {
-        self.inner.shards.iter().map(|shard| shard.0.lock().keys()).sum()
+        self.inner.shards.iter().map(|shard| shard.lock().keys()).sum()
     }
 
     /// The cap that was asked for.
@@ -86,7 +108,7 @@ impl MemoryStore {
 
     /// Bytes taken by the table, without the logs and leases beside it.
     pub fn table_bytes(&self) -> usize {
-        let slots: usize = self.inner.shards.iter().map(|shard| shard.0.lock().slots()).sum();
+        let slots: usize = self.inner.shards.iter().map(|shard| shard.lock().slots()).sum();
         slots * size_of::<slot::Slot>() + size_of_val(&*self.inner.shards)
     }
 
@@ -94,7 +116,7 @@ impl MemoryStore {
     pub fn sweep(&self) {
         let now = self.now();
         for shard in &self.inner.shards {
-            shard.0.lock().sweep(now, &self.inner.budget);
+            shard.lock().sweep(now, &self.inner.budget);
         }
     }
 
@@ -116,7 +138,7 @@ impl Inner {
     }
 
     fn lock(&self, print: Fingerprint) -> MutexGuard<'_, Shard> {
-        self.shards[self.shard_of(print)].0.lock()
+        self.shards[self.shard_of(print)].lock()
     }
 
     /// The usual case: one check, one lock.
@@ -125,7 +147,7 @@ impl Inner {
         let print = self.prints.of(&check.key);
         let spend = Spend { check, print, lease, now, budget: &self.budget };
         let home = self.shard_of(print);
-        let mut shard = self.shards[home].0.lock();
+        let mut shard = self.shards[home].lock();
         let at = shard.find(print);
         let looked = shard.look(at, &spend);
         let fits = looked.outcome.verdict.is_allowed() && check.cost > 0;
@@ -135,6 +157,7 @@ impl Inner {
         if fits || looked.must_keep() {
             self.commit(home, &mut shard, at, &looked, &spend);
         }
+        shard.offer_seat(at, print);
         looked.outcome
     }
 
@@ -177,7 +200,7 @@ impl Inner {
         let mut homes: SmallVec<[usize; 16]> = prints.map(|print| self.shard_of(print)).collect();
         homes.sort_unstable();
         homes.dedup();
-        homes.into_iter().map(|home| (home, self.shards[home].0.lock())).collect()
+        homes.into_iter().map(|home| (home, self.shards[home].lock())).collect()
     }
 
     #[inline(always)]
@@ -264,9 +287,7 @@ impl Store for MemoryStore {
     fn reset<'a>(&'a self, key: &Key<'_>) -> Answer<'a, ()> {
         let print = self.inner.prints.of(key);
         let mut shard = self.inner.lock(print);
-        if let Some(index) = shard.find(print) {
-            shard.remove(index, &self.inner.budget);
-        }
+        shard.remove(print, &self.inner.budget);
         Answer::ready(Ok(()))
     }
 

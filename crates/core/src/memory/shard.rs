@@ -38,10 +38,25 @@ pub(super) enum LeaseChange {
     Renew,
 }
 
-#[derive(Debug, Default)]
+/// Where [`Shard::find`] says a counter is when it has the seat.
+const SEAT: usize = usize::MAX;
+
+/// A shard's first cache line, which the lock shares, holds a copy of one counter: a key that comes twice in a row takes
+/// the seat, and while it keeps coming, nothing else is touched. The table's copy is out of date meanwhile.
+#[derive(Debug)]
+#[repr(C)]
 pub(super) struct Shard {
-    pub(super) table: Table,
+    seat: Slot,
+    /// Half the fingerprint of the key that came last.
+    last: u64,
+    table: Table,
     pub(super) sides: Sides,
+}
+
+impl Default for Shard {
+    fn default() -> Self {
+        Self { seat: Slot::VACANT, last: 0, table: Table::default(), sides: Sides::default() }
+    }
 }
 
 impl Shard {
@@ -53,14 +68,58 @@ impl Shard {
         self.table.slots()
     }
 
+    #[inline(always)]
     pub(super) fn find(&self, print: Fingerprint) -> Option<usize> {
-        self.table.find(print)
+        if self.seat.print == print && !self.seat.is_vacant() { Some(SEAT) } else { self.table.find(print) }
+    }
+
+    /// Gives a key that came last time too the seat, unless it was found there.
+    #[inline(always)]
+    pub(super) fn offer_seat(&mut self, at: Option<usize>, print: Fingerprint) {
+        if self.last == print.low && at != Some(SEAT) {
+            self.change_seat(print);
+        }
+        self.last = print.low;
+    }
+
+    #[cold]
+    fn change_seat(&mut self, print: Fingerprint) {
+        self.clear_seat();
+        self.seat = self.table.find(print).map_or(Slot::VACANT, |index| *self.table.get(index));
+    }
+
+    /// Brings the table up to date.
+    fn clear_seat(&mut self) {
+        if let Some(index) = self.table.find(self.seat.print).filter(|_| !self.seat.is_vacant()) {
+            self.table.set(index, self.seat);
+        }
+        self.seat = Slot::VACANT;
+    }
+
+    /// The table, up to date, for everything but the way of a single check.
+    pub(super) fn table(&mut self) -> &mut Table {
+        self.clear_seat();
+        &mut self.table
+    }
+
+    #[inline(always)]
+    fn slot(&self, at: usize) -> &Slot {
+        if at == SEAT { &self.seat } else { self.table.get(at) }
+    }
+
+    #[inline(always)]
+    fn set(&mut self, at: usize, slot: Slot) {
+        if at == SEAT {
+            self.seat = slot;
+        } else {
+            self.table.set(at, slot);
+        }
     }
 
     /// What the check's limit says, changing no answer.
     #[inline(always)]
     pub(super) fn look(&mut self, at: Option<usize>, spend: &Spend<'_>) -> Looked {
-        let slot = at.map(|index| self.table.get(index));
+        let slot = at.map(|index| self.slot(index));
         let &Spend { check, print, now, .. } = spend;
         let cost = check.cost;
         match check.quota {
@@ -101,7 +160,7 @@ impl Shard {
     pub(super) fn commit(&mut self, at: Option<usize>, looked: &Looked, spend: &Spend<'_>) -> usize {
         match (looked.next, at) {
             (Some(slot), Some(index)) => {
-                self.table.set(index, slot);
+                self.set(index, slot);
                 0
             }
             (Some(slot), None) => {
@@ -114,7 +173,7 @@ impl Shard {
 
     /// Gives the check's cost back to the counter at `index`.
     pub(super) fn refund(&mut self, index: usize, check: &Check<'_>, now: Micros, budget: &Budget) {
-        let slot = *self.table.get(index);
+        let slot = *self.slot(index);
         let (print, cost) = (slot.print, check.cost);
         let refunded = match check.quota {
             Quota::FixedWindow(quota) => Slot::fixed(print, quota.refund(slot.as_fixed(), cost, now), quota.limit),
@@ -135,13 +194,14 @@ impl Shard {
             }
             Quota::Concurrency(_) => return,
         };
-        self.table.set(index, refunded);
+        self.set(index, refunded);
     }
 
     /// Ends a lease of the counter at `index`, or starts its time again. False when it has already ended.
     pub(super) fn change_lease(&mut self, index: usize, change: LeaseChange, spend: &Spend<'_>) -> bool {
         let Quota::Concurrency(quota) = spend.check.quota else { return false };
-        let side = self.sides.get_mut(self.table.get(index).as_side());
+        let side = self.slot(index).as_side();
+        let side = self.sides.get_mut(side);
         let Some(Side { state: SideState::Leases(leases), .. }) = side else { return false };
         quota.settle(leases, spend.now);
         let held = leases.take(spend.lease);
@@ -169,8 +229,9 @@ impl Shard {
         self.sides.get_mut(index).map_or(0, |side| side.recharge(budget))
     }
 
-    /// Forgets the counter at `index`.
-    pub(super) fn remove(&mut self, index: usize, budget: &Budget) {
+    /// Forgets a counter, if it is there.
+    pub(super) fn remove(&mut self, print: Fingerprint, budget: &Budget) {
+        let Some(index) = self.table().find(print) else { return };
         let slot = *self.table.get(index);
         self.table.remove(index);
         budget.give_back(1 + self.drop_side(&slot));
@@ -208,7 +269,8 @@ impl Shard {
             self.add(Slot::side(print, side, now, Usage::ALL));
             self.table.find(print).expect("it has just been added")
         });
-        match (self.sides.get_mut(self.table.get(index).as_side()), check.quota) {
+        let side = self.slot(index).as_side();
+        match (self.sides.get_mut(side), check.quota) {
             (Some(Side { state: SideState::Leases(leases), .. }), Quota::Concurrency(quota)) => {
                 leases.push(Held { id: lease, cost: check.cost, expires: now.after(quota.lease) });
             }
@@ -220,7 +282,7 @@ impl Shard {
 
     /// Squares the slot and the budget with the state beside the table after it has changed.
     fn update_side(&mut self, index: usize, quota: &Quota, budget: &Budget) -> usize {
-        let slot = *self.table.get(index);
+        let slot = *self.slot(index);
         let Some(side) = self.sides.get_mut(slot.as_side()) else { return 0 };
         let (until, used) = match (&side.state, quota) {
             (SideState::Log(log), Quota::SlidingLog(quota)) => (quota.full_at(log), log.sum()),
@@ -228,7 +290,7 @@ impl Shard {
             _ => return 0,
         };
         let over = side.recharge(budget);
-        self.table.set(index, Slot::side(slot.print, slot.as_side(), until, Usage::of(used, quota.limit())));
+        self.set(index, Slot::side(slot.print, slot.as_side(), until, Usage::of(used, quota.limit())));
         over
     }
 

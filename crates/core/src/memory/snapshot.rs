@@ -8,8 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::builder::MemoryStoreBuilder;
 use super::fingerprint::{Fingerprint, Fingerprinter, Seeds};
-use super::shard::Shard;
-use super::sides::SideState;
+use super::sides::{SideState, Sides};
 use super::slot::{Kind, Slot};
 use super::MemoryStore;
 use crate::algorithm::{Held, Hit, Leases, LeaseId, Log};
@@ -51,8 +50,9 @@ impl MemoryStore {
         writer.number(probe.high);
         writer.number(probe.low);
         for shard in &self.inner.shards {
-            let shard = shard.0.lock();
-            shard.table.iter().filter(|slot| !slot.is_spent(now)).for_each(|slot| writer.slot(&shard, slot));
+            let mut shard = shard.lock();
+            let slots: Vec<Slot> = shard.table().iter().filter(|slot| !slot.is_spent(now)).copied().collect();
+            slots.iter().for_each(|slot| writer.slot(&shard.sides, slot));
         }
         let digest = Sha256::digest(&writer.0);
         writer.0.extend_from_slice(&digest);
@@ -98,7 +98,7 @@ impl MemoryStoreBuilder {
 impl MemoryStore {
     fn bring_back(&self, slot: Slot, side: Option<SideState>, now: Micros) {
         let home = self.inner.shard_of(slot.print);
-        let mut shard = self.inner.shards[home].0.lock();
+        let mut shard = self.inner.shards[home].lock();
         if shard.find(slot.print).is_some() {
             return;
         }
@@ -119,12 +119,12 @@ impl Writer {
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
-    fn slot(&mut self, shard: &Shard, slot: &Slot) {
+    fn slot(&mut self, sides: &Sides, slot: &Slot) {
         slot.to_words().into_iter().for_each(|word| self.number(word));
         if slot.kind() != Kind::Side {
             return;
         }
-        match shard.sides.get(slot.as_side()).map(|side| &side.state) {
+        match sides.get(slot.as_side()).map(|side| &side.state) {
             Some(SideState::Log(log)) => {
                 self.number(0);
                 self.number(log.hits().len() as u64);
