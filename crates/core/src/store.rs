@@ -12,7 +12,6 @@ use smallvec::SmallVec;
 
 use crate::algorithm::{LeaseId, Outcome, Quota};
 use crate::key::{Key, KeyPrefix, PartsBuf};
-use crate::limiter::Error;
 use crate::time::Micros;
 
 /// The most checks one request may make.
@@ -85,6 +84,13 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Spends 1 to [`CHECKS_MAX`] checks, no two on the same counter: every one, or none when any that is not a shadow does not fit. Concurrency checks are held under `lease`.
     fn spend<'a>(&'a self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Answer<'a, Spent>;
 
+    /// The same for a single check, the usual case, by stores that can answer without waiting; `None` from those that
+    /// cannot, which have then done nothing.
+    #[inline]
+    fn spend_one(&self, _check: &Check<'_>, _intent: Intent, _lease: LeaseId) -> Option<Outcome> {
+        None
+    }
+
     /// Gives back what checks took, at most what is spent. Concurrency checks give back through [`release`](Self::release).
     fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()>;
 
@@ -107,14 +113,6 @@ pub enum Answer<'a, T> {
 }
 
 impl<T> Answer<'_, T> {
-    /// Why there is no answer, of one that is known to be an error.
-    pub(crate) fn take_error(&mut self) -> Error {
-        match std::mem::replace(self, Self::Ready(None)) {
-            Self::Ready(Some(Err(error))) => error.into(),
-            Self::Ready(_) | Self::Pending(_) => Error::NotImmediate,
-        }
-    }
-
     /// An answer that is already here.
     pub fn ready(answer: Result<T, StoreError>) -> Self {
         Self::Ready(Some(answer))

@@ -74,11 +74,29 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     /// The decision, without an executor. Only stores that keep everything in this process can answer so.
     #[inline]
     pub fn immediately(self) -> Result<Decision, Error> {
-        self.ask(|answer, rules, checks, lease| match answer {
-            Answer::Ready(Some(Ok(spent))) => Ok(decision(rules, checks, &spent.outcomes, lease)),
-            Answer::Ready(Some(Err(_))) => Err(answer.take_error()),
-            Answer::Ready(None) | Answer::Pending(_) => Err(Error::NotImmediate),
-        })
+        self.ask(decision, |_| Err(Error::NotImmediate))
+    }
+
+    /// Only whether the request passes, without an executor: for hot paths that need nothing else.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, Limiter};
+    ///
+    /// let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))]);
+    /// let api = limiter.limit("api")?;
+    /// if api.check("user:42").passes()? {
+    ///     // go on
+    /// }
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[inline]
+    pub fn passes(self) -> Result<bool, Error> {
+        let passes = |_: &[&Rule], checks: &[Check<'_>], outcomes: &[Outcome], _| {
+            let mut both = checks.iter().zip(outcomes);
+            both.all(|(check, outcome)| check.shadow || outcome.verdict.is_allowed())
+        };
+        self.ask(passes, |_| Err(Error::NotImmediate))
     }
 
     /// The decision, waiting until it is a pass or until `deadline` has gone by. For a queue this includes the wait for
@@ -147,7 +165,7 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
         loop {
             let decision = match self.put()? {
                 Put::Decided(decision) => decision,
-                Put::Coming(answer, lease) => self.decide(&answer.await?, lease)?,
+                Put::Coming(coming) => self.decide(&coming.answer.await?, coming.lease)?,
             };
             let left = Duration::from(deadline.since(clock.now()));
             let pause = match decision.retry() {
@@ -189,23 +207,32 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     /// Puts the question to the store, and decides at once when the answer is there.
     #[inline]
     fn put(&self) -> Result<Put<'a>, Error> {
-        self.ask(|answer, rules, checks, lease| match answer {
-            Answer::Ready(Some(Ok(spent))) => Ok(Put::Decided(decision(rules, checks, &spent.outcomes, lease))),
-            Answer::Ready(Some(Err(_))) => Err(answer.take_error()),
-            answer => Ok(Put::Coming(std::mem::replace(answer, Answer::Ready(None)), lease)),
-        })
+        let decided = |rules: &[&Rule], checks: &[Check<'_>], outcomes: &[Outcome], lease| {
+            Put::Decided(decision(rules, checks, outcomes, lease))
+        };
+        self.ask(decided, |coming| Ok(Put::Coming(coming)))
     }
 
+    /// Puts the question to the store, then goes on with what is `here` or `coming`.
     #[inline(always)]
     fn ask<T>(
         &self,
-        then: impl FnOnce(&mut Answer<'a, Spent>, &[&Rule], &[Check<'_>], Option<LeaseId>) -> Result<T, Error>,
+        here: impl FnOnce(&[&Rule], &[Check<'_>], &[Outcome], Option<LeaseId>) -> T,
+        coming: impl FnOnce(Coming<'a>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let inner = &self.limiter.inner;
         self.select.with(self.limiter, |rules, checks| {
             let lease = (self.intent == Intent::Spend && holds(checks)).then(|| inner.lease_ids.next());
-            let mut answer = inner.store.spend(checks, self.intent, lease.unwrap_or(LeaseId::NONE));
-            then(&mut answer, rules, checks, lease)
+            let id = lease.unwrap_or(LeaseId::NONE);
+            if let [check] = checks
+                && let Some(outcome) = inner.store.spend_one(check, self.intent, id)
+            {
+                return Ok(here(rules, checks, &[outcome], lease));
+            }
+            match inner.store.spend(checks, self.intent, id) {
+                Answer::Ready(Some(spent)) => Ok(here(rules, checks, &spent?.outcomes, lease)),
+                answer => coming(Coming { answer, lease }),
+            }
         })
     }
 
@@ -218,7 +245,14 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
 #[derive(Debug)]
 enum Put<'a> {
     Decided(Decision),
-    Coming(Answer<'a, Spent>, Option<LeaseId>),
+    Coming(Coming<'a>),
+}
+
+/// An answer on its way, and the lease it may grant.
+#[derive(Debug)]
+struct Coming<'a> {
+    answer: Answer<'a, Spent>,
+    lease: Option<LeaseId>,
 }
 
 /// True when a pass takes a place that must be given back.
@@ -257,7 +291,7 @@ impl<'a, S: Select<'a> + Unpin> IntoFuture for Ask<'a, S> {
 #[derive(Debug)]
 pub struct Asking<'a, S> {
     ask: Ask<'a, S>,
-    coming: Option<(Answer<'a, Spent>, Option<LeaseId>)>,
+    coming: Option<Coming<'a>>,
 }
 
 impl<'a, S: Select<'a> + Unpin> Future for Asking<'a, S> {
@@ -265,14 +299,14 @@ impl<'a, S: Select<'a> + Unpin> Future for Asking<'a, S> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let (answer, lease) = match &mut this.coming {
+        let coming = match &mut this.coming {
             Some(coming) => coming,
             None => match this.ask.put()? {
                 Put::Decided(decision) => return Poll::Ready(Ok(decision)),
-                Put::Coming(answer, lease) => this.coming.insert((answer, lease)),
+                Put::Coming(coming) => this.coming.insert(coming),
             },
         };
-        let spent = ready!(Pin::new(answer).poll(context))?;
-        Poll::Ready(this.ask.decide(&spent, *lease))
+        let spent = ready!(Pin::new(&mut coming.answer).poll(context))?;
+        Poll::Ready(this.ask.decide(&spent, coming.lease))
     }
 }

@@ -264,11 +264,13 @@ impl Store for MemoryStore {
     fn spend<'a>(&'a self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Answer<'a, Spent> {
         let now = self.inner.clock.now();
         self.inner.sweep_in_passing(now);
-        let outcomes = match checks {
-            [check] => Outcomes::from_buf([self.inner.spend_one(check, intent, lease, now)]),
-            _ => self.inner.spend_all(checks, intent, lease, now),
-        };
-        Answer::ready(Ok(Spent { outcomes, at: now }))
+        Answer::ready(Ok(Spent { outcomes: self.inner.spend_all(checks, intent, lease, now), at: now }))
+    }
+
+    fn spend_one(&self, check: &Check<'_>, intent: Intent, lease: LeaseId) -> Option<Outcome> {
+        let now = self.inner.clock.now();
+        self.inner.sweep_in_passing(now);
+        Some(self.inner.spend_one(check, intent, lease, now))
     }
 
     fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()> {
