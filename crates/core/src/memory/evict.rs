@@ -25,32 +25,22 @@ impl Shard {
     }
 
     /// Forgets the keys with the most budget left, an eighth of the shard at a time so that the cost of looking is
-    /// shared. Whatever goes has at least as much left as anything that stays. The key that needs the room never goes for
-    /// it: a large log would make room by forgetting itself. True when something went.
+    /// shared. Whatever goes has at least as much left as anything that stays; among equals the fingerprint decides, by
+    /// the half that does not place it in the table (else the table would clump) and differently each time. The key that
+    /// needs the room never goes for it: a large log would make room by forgetting itself. True when something went.
     pub(super) fn evict(&mut self, needy: Fingerprint, now: Micros, budget: &Budget, offenders: Offenders) -> bool {
+        let turn = self.next_turn();
+        let rank = |slot: &Slot| (slot.usage(now), slot.print.high ^ turn);
         let others = self.table().iter().filter(|slot| slot.print != needy);
-        let mut usages: Vec<Usage> = others.map(|slot| slot.usage(now)).collect();
-        let Some(least) = usages.iter().copied().min() else { return false };
-        if least >= Usage::OFFENDER && offenders == Offenders::Spare {
+        let mut ranks: Vec<(Usage, u64)> = others.map(rank).collect();
+        let Some(least) = ranks.iter().copied().min() else { return false };
+        if least.0 >= Usage::OFFENDER && offenders == Offenders::Spare {
             return false;
         }
-        let share = usages.len() / 8;
-        let bound = *usages.select_nth_unstable(share).1;
-        // All keys below the bound go, and this many of those at it.
-        let (bound, mut of_equals) = if least >= Usage::OFFENDER {
-            (least, 1)
-        } else if bound < Usage::OFFENDER {
-            let below = usages.iter().filter(|usage| **usage < bound).count();
-            (bound, share + 1 - below)
-        } else {
-            (Usage::OFFENDER, 0)
-        };
-        self.retain(budget, |slot| {
-            let usage = slot.usage(now);
-            let goes = slot.print != needy && (usage < bound || (usage == bound && of_equals > 0));
-            of_equals -= usize::from(goes && usage == bound);
-            !goes
-        });
+        let share = ranks.len() / 8;
+        let bound = *ranks.select_nth_unstable(share).1;
+        let last_to_go = if least.0 >= Usage::OFFENDER { least } else { bound.min((Usage::OFFENDER, 0)) };
+        self.retain(budget, |slot| slot.print == needy || rank(slot) > last_to_go);
         true
     }
 

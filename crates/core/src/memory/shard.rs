@@ -51,11 +51,13 @@ pub(super) struct Shard {
     last: u64,
     table: Table,
     pub(super) sides: Sides,
+    /// How often this shard has had to make room, scrambled.
+    turn: u64,
 }
 
 impl Default for Shard {
     fn default() -> Self {
-        Self { seat: Slot::VACANT, last: 0, table: Table::default(), sides: Sides::default() }
+        Self { seat: Slot::VACANT, last: 0, table: Table::default(), sides: Sides::default(), turn: 0 }
     }
 }
 
@@ -100,6 +102,12 @@ impl Shard {
     pub(super) fn table(&mut self) -> &mut Table {
         self.clear_seat();
         &mut self.table
+    }
+
+    /// A number that differs from turn to turn in all its bits.
+    pub(super) fn next_turn(&mut self) -> u64 {
+        self.turn = self.turn.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.turn
     }
 
     #[inline(always)]
