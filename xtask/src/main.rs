@@ -1,2 +1,44 @@
-//! xtask
-fn main(){}
+//! The project's own commands: `cargo xtask ci`, `test`, `lint`, `deny`, `bench`.
+//!
+//! They are Rust, not shell, so that they run wherever the project builds and are read, typed and linted like the rest
+//! of it. Each command is a file that lists its steps; `run` is the one place that runs them.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::cli::{Cli, Command};
+use crate::error::Error;
+use crate::workspace::Workspace;
+
+mod bench;
+mod ci;
+mod cli;
+mod deny;
+mod error;
+mod lint;
+mod run;
+mod test;
+mod tools;
+mod workspace;
+
+fn main() -> ExitCode {
+    match dispatch(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", error::with_sources(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Result<(), Error> {
+    let workspace = Workspace::read()?;
+    match command {
+        Command::Ci => run::all(ci::plan(&workspace)),
+        Command::Test => run::all(test::plan(&workspace)),
+        Command::Lint => run::all(lint::plan(&workspace)),
+        Command::Deny => run::all(deny::plan(&workspace, deny::Absent::Install)),
+        Command::Bench { bench } => run::alone(bench::command(&workspace, bench)),
+    }
+}

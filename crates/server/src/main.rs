@@ -1,3 +1,9 @@
-//! The `tollgate` binary.
+//! The `tollgate` binary: hands the command line to the library.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    tollgate_server::run(&tollgate_server::Cli::parse())
+}

@@ -1,1 +1,13 @@
-//! testkit
+//! What Tollgate is tested with.
+//!
+//! - [`model`]: the slow obvious model of every algorithm, the definition of right.
+//! - [`differential`]: random traces on which a store is compared with the model, operation by operation.
+//! - [`conformance`]: the stories that every store must pass, on a clock set by hand or in real time.
+//! - [`overadmission`]: from a log of what was let through, by how much the limit was ever exceeded.
+//!
+//! Nothing here is published, and nothing in the other crates needs it to work.
+
+pub mod conformance;
+pub mod differential;
+pub mod model;
+pub mod overadmission;

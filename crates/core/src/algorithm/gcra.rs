@@ -5,7 +5,7 @@
 //! unit of cost weighs `period` and one microsecond works off `per`, so that everything is an integer and nothing is
 //! ever rounded: the moment is kept as whole microseconds and a remainder in `per`-ths of one.
 
-use super::division::{divide, divide_ceil, product};
+use super::division::{Width, product};
 use super::outcome::{Outcome, Verdict};
 use super::rate::Rate;
 use super::{AMOUNT_MAX, CLOCK_SLACK, amount};
@@ -24,6 +24,8 @@ pub(crate) struct Gcra {
     period: u64,
     /// The time to work off a whole bucket, rounded up.
     pub(crate) span: Micros,
+    /// Every product that comes up fits into 64 bits.
+    is_narrow: bool,
 }
 
 /// When the bucket is at rest again: `at` and `part / per` of a microsecond. A moment in the past is a bucket at rest.
@@ -38,10 +40,12 @@ impl Gcra {
         let capacity = amount("capacity", capacity)?;
         let (per, period) = rate.reduced()?;
         let span = product(capacity, period).div_ceil(u128::from(per));
-        match u64::try_from(span).map(Micros::new) {
-            Ok(span) if span <= SPAN_MAX => Ok(Self { capacity, per, period, span }),
-            _ => Err(LimitError::SlowRefill { capacity, rate }),
-        }
+        let Some(span) = u64::try_from(span).ok().map(Micros::new).filter(|span| *span <= SPAN_MAX) else {
+            return Err(LimitError::SlowRefill { capacity, rate });
+        };
+        // The largest is a whole bucket on top of the longest backlog that is taken as it is.
+        let largest = product(span.after(CLOCK_SLACK).get() + 1, per) + product(capacity, period);
+        Ok(Self { capacity, per, period, span, is_narrow: u64::try_from(largest).is_ok() })
     }
 
     /// Units per microseconds, in lowest terms.
@@ -53,56 +57,66 @@ impl Gcra {
     /// bucket was larger then): it is pulled in to an empty bucket, which refills nothing and locks nobody out.
     #[inline(always)]
     pub(crate) fn spend(&self, rest: Rest, cost: u64, now: Micros) -> (Rest, Outcome) {
-        let whole = product(self.capacity, self.period);
-        let (backlog, rest) = self.backlog(rest, now);
+        if self.is_narrow { self.spend_in::<u64>(rest, cost, now) } else { self.spend_wide(rest, cost, now) }
+    }
+
+    /// How long the units already in the bucket take to drain: what a queue asks the next one to wait.
+    pub(crate) fn wait(&self, rest: Rest, now: Micros) -> Micros {
+        Micros::new(self.backlog::<u128>(rest, now).0.divide_ceil(self.per))
+    }
+
+    /// Gives `cost` back, at most what was spent.
+    pub(crate) fn refund(&self, rest: Rest, cost: u64, now: Micros) -> Rest {
+        let (backlog, _) = self.backlog::<u128>(rest, now);
+        self.rest_after(backlog.less(u128::product(cost, self.period)), now)
+    }
+
+    #[cold]
+    fn spend_wide(&self, rest: Rest, cost: u64, now: Micros) -> (Rest, Outcome) {
+        self.spend_in::<u128>(rest, cost, now)
+    }
+
+    #[inline(always)]
+    fn spend_in<W: Width>(&self, rest: Rest, cost: u64, now: Micros) -> (Rest, Outcome) {
+        let whole = W::product(self.capacity, self.period);
+        let (backlog, rest) = self.backlog::<W>(rest, now);
         if cost > self.capacity {
             return (rest, self.outcome(Verdict::Never, backlog));
         }
-        let wanted = backlog + product(cost, self.period);
-        if wanted > whole {
-            let retry_after = Micros::new(divide_ceil(wanted - whole, self.per));
+        let wanted = backlog + W::product(cost, self.period);
+        if wanted > whole && cost > 0 {
+            let retry_after = Micros::new((wanted - whole).divide_ceil(self.per));
             return (rest, self.outcome(Verdict::Deny { retry_after }, backlog));
         }
         let spent = if cost == 0 { rest } else { self.rest_after(wanted, now) };
         (spent, self.outcome(Verdict::ALLOW, wanted))
     }
 
-    /// How long the units already in the bucket take to drain: what a queue asks the next one to wait.
-    pub(crate) fn wait(&self, rest: Rest, now: Micros) -> Micros {
-        Micros::new(divide_ceil(self.backlog(rest, now).0, self.per))
-    }
-
-    /// Gives `cost` back, at most what was spent.
-    pub(crate) fn refund(&self, rest: Rest, cost: u64, now: Micros) -> Rest {
-        let (backlog, _) = self.backlog(rest, now);
-        self.rest_after(backlog.saturating_sub(product(cost, self.period)), now)
-    }
-
     /// What is still to be worked off, in `per`-ths of a microsecond, with the state it was read from.
     #[inline(always)]
-    fn backlog(&self, rest: Rest, now: Micros) -> (u128, Rest) {
+    fn backlog<W: Width>(&self, rest: Rest, now: Micros) -> (W, Rest) {
         if rest.at < now {
-            return (0, rest);
+            return (W::of(0), rest);
         }
-        let backlog = product(rest.at.since(now).get(), self.per) + u128::from(rest.part.min(self.per - 1));
-        if rest.at.since(now) <= self.span.after(CLOCK_SLACK) {
-            return (backlog, rest);
+        let ahead = rest.at.since(now);
+        if ahead <= self.span.after(CLOCK_SLACK) {
+            return (W::product(ahead.get(), self.per) + W::of(rest.part.min(self.per - 1)), rest);
         }
-        let whole = product(self.capacity, self.period);
+        let whole = W::product(self.capacity, self.period);
         (whole, self.rest_after(whole, now))
     }
 
     #[inline(always)]
-    fn rest_after(&self, backlog: u128, now: Micros) -> Rest {
-        let (micros, part) = divide(backlog, self.per);
+    fn rest_after<W: Width>(&self, backlog: W, now: Micros) -> Rest {
+        let (micros, part) = backlog.divide(self.per);
         Rest { at: now.after(Micros::new(micros)), part }
     }
 
     #[inline(always)]
-    fn outcome(&self, verdict: Verdict, backlog: u128) -> Outcome {
-        let whole = product(self.capacity, self.period);
-        let (remaining, _) = divide(whole.saturating_sub(backlog), self.period);
-        let reset_after = Micros::new(divide_ceil(backlog, self.per));
+    fn outcome<W: Width>(&self, verdict: Verdict, backlog: W) -> Outcome {
+        let whole = W::product(self.capacity, self.period);
+        let (remaining, _) = whole.less(backlog).divide(self.period);
+        let reset_after = Micros::new(backlog.divide_ceil(self.per));
         Outcome { verdict, limit: self.capacity, remaining, reset_after }
     }
 }

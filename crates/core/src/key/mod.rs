@@ -69,7 +69,7 @@ impl<'a> Key<'a> {
     }
 
     /// Feeds a hash with two writes, of fixed and of stated length, so that different keys feed different things.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn feed(&self, hasher: &mut impl std::hash::Hasher) {
         match self.parts {
             Parts::Text(text) => {

@@ -42,12 +42,10 @@ impl Fingerprinter {
 
     #[inline(always)]
     pub(super) fn of(&self, key: &Key<'_>) -> Fingerprint {
-        let half = |secrets: &RandomState| {
-            let mut hasher = secrets.build_hasher();
-            key.feed(&mut hasher);
-            hasher.finish()
-        };
-        Fingerprint { high: half(&self.high), low: half(&self.low) }
+        let (mut high, mut low) = (self.high.build_hasher(), self.low.build_hasher());
+        key.feed(&mut high);
+        key.feed(&mut low);
+        Fingerprint { high: high.finish(), low: low.finish() }
     }
 
     /// A fingerprint of fixed bytes, which tells whether two builds hash alike.

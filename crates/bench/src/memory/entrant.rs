@@ -1,0 +1,154 @@
+//! Subjects of different types in one list. The call through `dyn` is made once a round; the loop inside it is compiled
+//! for each subject.
+
+use std::hint::black_box;
+use std::marker::PhantomData;
+use std::sync::Barrier;
+
+use super::bytes::{self, Footprint};
+use super::cap::{self, Flood, Flooded};
+use super::keys::ORDER_LEN;
+use super::subjects::{Setup, Subject};
+use crate::timing::{Span, time};
+
+/// A kind of subject.
+pub(super) trait Entrant {
+    fn name(&self) -> &'static str;
+    /// A subject that knows these keys, and has refused each of them if `use_up` says so.
+    fn fill(&self, setup: &Setup, keys: &[String], use_up: bool) -> Box<dyn Filled>;
+    /// The time for each key that an empty subject has never seen.
+    fn insert(&self, setup: &Setup, keys: &[String]) -> Round;
+    fn bytes(&self, setup: &Setup, keys: &[String]) -> Footprint;
+    fn flood(&self, setup: &Setup, flood: Flood) -> Flooded;
+}
+
+/// A subject ready to be measured.
+pub(super) trait Filled {
+    fn name(&self) -> &'static str;
+    /// The time that a thread spends on each of its decisions.
+    fn round(&mut self, load: &Load<'_>) -> Round;
+}
+
+/// The result of one round.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round {
+    pub(super) ns_per_op: f64,
+    /// Which part of the time was lost to other programs. It is not in `ns_per_op`, but caches went cold meanwhile.
+    pub(super) waited: f64,
+}
+
+impl Round {
+    fn new(span: Span, operations: u32) -> Self {
+        Self { ns_per_op: span.ns_per_op(operations), waited: span.waited_share() }
+    }
+}
+
+/// What a round asks, the same for every subject.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load<'a> {
+    pub(super) keys: &'a [String],
+    pub(super) order: &'a [u32],
+    /// Where in the order to begin.
+    pub(super) start: usize,
+    /// For each thread.
+    pub(super) operations: u32,
+    pub(super) threads: usize,
+    /// What the answer must be.
+    pub(super) is_allowed: bool,
+}
+
+impl Load<'_> {
+    /// Asks everything of one thread. Returns how many were allowed, which also keeps the answers from being optimised
+    /// away.
+    #[inline]
+    fn ask(&self, thread: usize, mut allow: impl FnMut(&String) -> bool) -> u32 {
+        let order: &[u32; ORDER_LEN] = self.order.try_into().expect("orders have one length");
+        let start = self.start + thread * (ORDER_LEN / self.threads);
+        let mut allowed = 0;
+        for step in 0..self.operations as usize {
+            let key = &self.keys[order[(start + step) & (ORDER_LEN - 1)] as usize];
+            allowed += u32::from(allow(key));
+        }
+        allowed
+    }
+}
+
+pub(super) struct Kind<S>(PhantomData<fn() -> S>);
+
+impl<S: Subject> Kind<S> {
+    pub(super) fn entrant() -> Box<dyn Entrant> {
+        Box::new(Self(PhantomData))
+    }
+}
+
+impl<S: Subject> Entrant for Kind<S> {
+    fn name(&self) -> &'static str {
+        S::NAME
+    }
+
+    fn fill(&self, setup: &Setup, keys: &[String], use_up: bool) -> Box<dyn Filled> {
+        let mut subject = S::new(setup);
+        for key in keys {
+            while subject.allow_alone(key) && use_up {}
+        }
+        Box::new(Ready(subject))
+    }
+
+    fn insert(&self, setup: &Setup, keys: &[String]) -> Round {
+        let mut subject = S::new(setup);
+        let (took, allowed) = time(|| keys.iter().filter(|key| subject.allow_alone(key)).count());
+        assert_eq!(allowed, keys.len(), "{} must allow what it sees first", S::NAME);
+        // Freeing is not part of inserting.
+        drop(black_box(subject));
+        Round::new(took, u32::try_from(keys.len()).expect("keys are numbered by u32"))
+    }
+
+    fn bytes(&self, setup: &Setup, keys: &[String]) -> Footprint {
+        bytes::measure::<S>(setup, keys)
+    }
+
+    fn flood(&self, setup: &Setup, flood: Flood) -> Flooded {
+        cap::flood::<S>(setup, flood)
+    }
+}
+
+struct Ready<S>(S);
+
+impl<S: Subject> Ready<S> {
+    fn alone(&mut self, load: &Load<'_>) -> (Span, u32) {
+        time(|| load.ask(0, |key| self.0.allow_alone(key)))
+    }
+
+    /// All threads start together. The mean over threads is what one of them waits for a decision.
+    fn together(&self, load: &Load<'_>) -> (Span, u32) {
+        let barrier = Barrier::new(load.threads);
+        let run = |thread: usize| {
+            barrier.wait();
+            time(|| load.ask(thread, |key| self.0.allow(key)))
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..load.threads).map(|thread| scope.spawn(move || run(thread))).collect();
+            let mut sum = (Span::default(), 0);
+            for thread in threads {
+                let (took, allowed) = thread.join().expect("subjects do not panic");
+                sum.0 += took;
+                sum.1 += allowed;
+            }
+            sum
+        })
+    }
+}
+
+impl<S: Subject> Filled for Ready<S> {
+    fn name(&self) -> &'static str {
+        S::NAME
+    }
+
+    fn round(&mut self, load: &Load<'_>) -> Round {
+        let (took, allowed) = if load.threads == 1 { self.alone(load) } else { self.together(load) };
+        let asked = load.operations * u32::try_from(load.threads).expect("a few threads");
+        let expected = if load.is_allowed { asked } else { 0 };
+        assert_eq!(allowed, expected, "{} answered wrongly, so its time would mean nothing", S::NAME);
+        Round::new(took, asked)
+    }
+}

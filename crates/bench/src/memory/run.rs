@@ -1,0 +1,136 @@
+//! Rounds: every subject in turn, so that whatever else the machine does hits all alike.
+
+use super::Settings;
+use super::cases::{Case, Population, Stage};
+use super::entrant::{Filled, Load};
+use super::keys;
+use super::report::Row;
+use super::subjects::{self, Ration, Setup};
+use crate::memory::progress::Progress;
+
+/// Measures the cases of a stage with every number of threads.
+pub(super) fn stage(stage: &Stage, settings: &Settings, progress: &mut Progress) -> Vec<Row> {
+    let count = match stage.population {
+        Population::One => 1,
+        Population::Offenders => settings.offender_keys,
+        Population::Everyone => settings.keys,
+    };
+    let names = keys::names(count);
+    let setup = settings.setup(stage.ration);
+    let use_up = stage.cases.iter().any(|case| !case.is_allowed());
+    let entrants = settings.chosen(stage.population.subjects());
+    progress.note(&format!("filling {} subjects with {count} keys", entrants.len()));
+    let mut filled: Vec<_> = entrants.iter().map(|entrant| entrant.fill(&setup, &names, use_up)).collect();
+    let mut rows = Vec::new();
+    for case in stage.cases.iter().filter(|case| settings.has(**case)) {
+        let order = case.order(count);
+        for threads in THREADS {
+            let load = Load {
+                keys: &names,
+                order: &order,
+                start: 0,
+                operations: 0,
+                threads,
+                is_allowed: case.is_allowed(),
+            };
+            progress.step(case.name(), threads);
+            rows.extend(case_rows(*case, load, &mut filled, settings, progress));
+        }
+    }
+    rows
+}
+
+/// The numbers of threads that are measured.
+pub(super) const THREADS: [usize; 2] = [1, 2];
+
+fn case_rows(
+    case: Case,
+    mut load: Load<'_>,
+    filled: &mut [Box<dyn Filled>],
+    settings: &Settings,
+    progress: &Progress,
+) -> Vec<Row> {
+    let Some(first) = filled.first_mut() else { return Vec::new() };
+    load.operations = calibrate(first.as_mut(), load, settings.round_ns);
+    let mut rounds = vec![Vec::with_capacity(settings.rounds); filled.len()];
+    for round in 0..settings.rounds {
+        for turn in in_turn(round, filled.len()) {
+            progress.round(round, settings.rounds, filled[turn].name());
+            rounds[turn].push(filled[turn].round(&load));
+        }
+        load.start += load.operations as usize;
+    }
+    let measured = filled.iter().zip(rounds);
+    measured.map(|(subject, rounds)| Row::new(subject.name(), case.name(), load.threads, &rounds)).collect()
+}
+
+/// Each round begins with another subject, so that nobody always comes after the same one.
+fn in_turn(round: usize, subjects: usize) -> impl Iterator<Item = usize> {
+    (0..subjects).map(move |turn| (turn + round) % subjects)
+}
+
+/// How many operations fill a round, found with the first subject and then the same for all.
+fn calibrate(first: &mut dyn Filled, mut load: Load<'_>, round_ns: f64) -> u32 {
+    load.operations = 1_000;
+    loop {
+        let ns_per_op = first.round(&load).ns_per_op;
+        let fit = round_ns / ns_per_op;
+        if ns_per_op * f64::from(load.operations) > round_ns / 8.0 {
+            return whole(fit);
+        }
+        load.operations *= 4;
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to what fits")]
+fn whole(operations: f64) -> u32 {
+    operations.clamp(1_000.0, 1e9) as u32
+}
+
+/// Measures keys that an empty subject has never seen. There is nothing to calibrate: every key is inserted once.
+pub(super) fn insert(settings: &Settings, progress: &mut Progress) -> Vec<Row> {
+    let names = keys::names(settings.keys);
+    let setup = settings.setup(Ration::AMPLE);
+    let entrants = settings.chosen(subjects::keyed());
+    progress.step(Case::Insert.name(), 1);
+    let mut rounds = vec![Vec::with_capacity(settings.rounds); entrants.len()];
+    for round in 0..settings.rounds {
+        for turn in in_turn(round, entrants.len()) {
+            progress.round(round, settings.rounds, entrants[turn].name());
+            rounds[turn].push(entrants[turn].insert(&setup, &names));
+        }
+    }
+    let measured = entrants.iter().zip(rounds);
+    measured.map(|(entrant, rounds)| Row::new(entrant.name(), Case::Insert.name(), 1, &rounds)).collect()
+}
+
+/// Bytes for each key, of every subject.
+pub(super) fn bytes(settings: &Settings, progress: &mut Progress) -> Vec<super::bytes::Footprint> {
+    let names = keys::names(settings.keys);
+    let setup = settings.setup(Ration::AMPLE);
+    progress.step("bytes per key", 1);
+    settings.chosen(subjects::keyed()).iter().map(|entrant| entrant.bytes(&setup, &names)).collect()
+}
+
+/// The flood, of those subjects where it tells something.
+pub(super) fn floods(settings: &Settings, progress: &mut Progress) -> Vec<super::cap::Flooded> {
+    let setup = Setup { ration: Ration::SCARCE, keys_max: settings.keys };
+    progress.step("flood of new keys", 1);
+    let entrants = settings.chosen(subjects::flooded());
+    let flooded = entrants.iter().map(|entrant| {
+        progress.note(entrant.name());
+        entrant.flood(&setup, settings.flood)
+    });
+    flooded.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_turn;
+
+    #[test]
+    fn every_subject_has_its_turn_and_another_begins() {
+        assert_eq!(in_turn(0, 3).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(in_turn(4, 3).collect::<Vec<_>>(), [1, 2, 0]);
+    }
+}

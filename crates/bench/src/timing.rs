@@ -1,0 +1,89 @@
+//! The only place here that reads a clock.
+//!
+//! The time that a thread was ready to run but had no core to run on is another program's doing. Linux counts it, and it
+//! is taken out; on a quiet machine it is next to nothing, and what is left of it is reported.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::ops::AddAssign;
+use std::time::{Duration, Instant, SystemTime};
+
+/// How long something took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// On the wall.
+    pub(crate) wall: Duration,
+    /// Of that, how long the thread waited for a core.
+    pub(crate) waited: Duration,
+}
+
+impl Span {
+    /// Nanoseconds for each of `operations`, without the wait for a core.
+    pub(crate) fn ns_per_op(self, operations: u32) -> f64 {
+        self.wall.saturating_sub(self.waited).as_secs_f64() * 1e9 / f64::from(operations)
+    }
+
+    /// Which part of the time was spent waiting for a core.
+    pub(crate) fn waited_share(self) -> f64 {
+        if self.wall.is_zero() { 0.0 } else { self.waited.as_secs_f64() / self.wall.as_secs_f64() }
+    }
+}
+
+impl AddAssign for Span {
+    fn add_assign(&mut self, other: Self) {
+        self.wall += other.wall;
+        self.waited += other.waited;
+    }
+}
+
+/// How long `work` takes on this thread, and what it gives.
+#[expect(clippy::disallowed_methods, reason = "measuring time is what a benchmark is for")]
+#[inline]
+pub(crate) fn time<T>(work: impl FnOnce() -> T) -> (Span, T) {
+    let waited_before = waited_for_core();
+    let start = Instant::now();
+    let result = work();
+    let wall = start.elapsed();
+    (Span { wall, waited: waited_for_core().saturating_sub(waited_before).min(wall) }, result)
+}
+
+/// The wall clock, for subjects that expect their caller to read it: the read is part of what such a decision costs.
+#[expect(clippy::disallowed_methods, reason = "a subject's caller passes the time")]
+#[inline]
+pub(crate) fn wall_clock() -> SystemTime {
+    SystemTime::now()
+}
+
+/// How long this thread has waited for a core since it began; zero where the system does not tell. Allocates nothing,
+/// because allocations may be being counted.
+fn waited_for_core() -> Duration {
+    let mut text = [0; 64];
+    let Ok(mut file) = File::open("/proc/thread-self/schedstat") else { return Duration::ZERO };
+    let len = file.read(&mut text).unwrap_or_default();
+    parse_schedstat(&text[..len]).map_or(Duration::ZERO, Duration::from_nanos)
+}
+
+/// The second of three numbers: nanoseconds on a core, nanoseconds waiting for one, turns.
+fn parse_schedstat(text: &[u8]) -> Option<u64> {
+    let mut numbers = std::str::from_utf8(text).ok()?.split_ascii_whitespace();
+    numbers.nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_for_a_core_is_taken_out() {
+        let mut span = Span { wall: Duration::from_micros(90), waited: Duration::from_micros(10) };
+        span += Span { wall: Duration::from_micros(10), waited: Duration::ZERO };
+        assert!((span.ns_per_op(1_000) - 90.0).abs() < 1e-9);
+        assert!((span.waited_share() - 0.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn schedstat_is_read_by_position() {
+        assert_eq!(parse_schedstat(b"137778 3271351 2\n"), Some(3_271_351));
+        assert_eq!(parse_schedstat(b""), None);
+    }
+}

@@ -1,0 +1,142 @@
+//! The stories that every store must pass, one function each.
+//!
+//! A story asks a store through its contract alone and knows nothing of how it keeps counters. Every story has limits of
+//! its own, so that all can run on one store at once. What only needs counting has windows of days, so
+//! that no slow machine can spoil it; what needs time to pass has windows of milliseconds, because on a real store it
+//! really passes.
+
+mod budgets;
+mod keys;
+mod leases;
+mod quotas;
+mod requests;
+mod scene;
+mod times;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::Store;
+
+use crate::differential::Kind;
+use scene::Scene;
+
+/// A store and its time.
+pub trait Harness {
+    /// The store, the same one every time.
+    fn store(&self) -> Arc<dyn Store>;
+
+    /// Lets time pass on the store's timeline: moves a clock, or waits.
+    fn advance(&self, length: Duration);
+
+    /// True when no time passes but by [`advance`](Self::advance): then waiting a microsecond less must not be enough.
+    fn is_exact(&self) -> bool;
+}
+
+/// One story.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Its name.
+    pub name: &'static str,
+    story: fn(&Scene<'_>),
+}
+
+impl Case {
+    /// Tells it on a store.
+    ///
+    /// # Panics
+    ///
+    /// If the store does not do as the story says.
+    pub fn run(&self, harness: &dyn Harness) {
+        let number = CASES.iter().take_while(|case| case.name != self.name).count();
+        (self.story)(&Scene::new(number, harness));
+    }
+}
+
+/// Tells every story on one store, printing their names.
+///
+/// # Panics
+///
+/// If the store does not do as a story says; the last name printed is that story's.
+pub fn run_all(harness: &dyn Harness) {
+    for case in cases() {
+        println!("conformance: {}", case.name);
+        case.run(harness);
+    }
+}
+
+/// Every story.
+pub fn cases() -> &'static [Case] {
+    CASES
+}
+
+/// A list of cases named after their functions.
+macro_rules! cases {
+    (
+        every algorithm { $($each:ident::$each_story:ident),* $(,)? }
+        every budget { $($budget:ident::$budget_story:ident),* $(,)? }
+        once { $($once:ident::$once_story:ident),* $(,)? }
+    ) => {
+        static CASES: &[Case] = &[
+            $(cases!(@each $each::$each_story, "fixed-first-hit", FixedFirstHit),
+            cases!(@each $each::$each_story, "fixed-calendar", FixedCalendar),
+            cases!(@each $each::$each_story, "sliding-window", SlidingWindow),
+            cases!(@each $each::$each_story, "sliding-log", SlidingLog),
+            cases!(@each $each::$each_story, "token-bucket", TokenBucket),
+            cases!(@each $each::$each_story, "leaky-meter", LeakyMeter),
+            cases!(@each $each::$each_story, "leaky-queue", LeakyQueue),
+            cases!(@each $each::$each_story, "concurrency", Concurrency),)*
+            $(cases!(@each $budget::$budget_story, "fixed-first-hit", FixedFirstHit),
+            cases!(@each $budget::$budget_story, "fixed-calendar", FixedCalendar),
+            cases!(@each $budget::$budget_story, "sliding-window", SlidingWindow),
+            cases!(@each $budget::$budget_story, "sliding-log", SlidingLog),
+            cases!(@each $budget::$budget_story, "token-bucket", TokenBucket),
+            cases!(@each $budget::$budget_story, "leaky-meter", LeakyMeter),
+            cases!(@each $budget::$budget_story, "leaky-queue", LeakyQueue),)*
+            $(Case { name: stringify!($once_story), story: $once::$once_story },)*
+        ];
+    };
+    (@each $module:ident::$story:ident, $algorithm:literal, $kind:ident) => {
+        Case {
+            name: concat!($algorithm, ":", stringify!($story)),
+            story: |scene| $module::$story(scene, Kind::$kind),
+        }
+    };
+}
+
+cases! {
+    every algorithm {
+        budgets::allows_to_the_limit_and_denies,
+        budgets::takes_every_cost,
+        budgets::peek_takes_nothing,
+        budgets::reset_fills,
+        times::retry_after_is_when_it_passes,
+        times::reset_after_is_when_it_is_full,
+        quotas::a_changed_limit_keeps_what_is_used,
+    }
+    every budget {
+        budgets::refund_gives_back,
+    }
+    once {
+        times::first_hit_window_is_not_extended,
+        times::a_queue_says_when_the_turn_comes,
+        requests::all_or_nothing_in_both_orders,
+        requests::never_takes_nothing_from_the_others,
+        requests::all_algorithms_together,
+        requests::a_shadow_never_blocks,
+        requests::a_shadow_takes_only_what_passes,
+        requests::a_peek_of_several_takes_nothing,
+        requests::a_refund_of_several,
+        requests::the_most_checks,
+        leases::release_frees_the_place,
+        leases::renew_keeps_the_place,
+        leases::a_lease_runs_out,
+        leases::a_refund_does_not_release,
+        leases::a_denied_request_holds_nothing,
+        keys::text_and_number_differ,
+        keys::parts_do_not_run_together,
+        keys::limits_do_not_mix,
+        keys::algorithms_do_not_mix,
+        keys::reset_forgets_one_counter_alone,
+    }
+}

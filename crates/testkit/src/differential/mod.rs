@@ -1,0 +1,13 @@
+//! Random traces on which a store is compared with the model, operation by operation.
+//!
+//! [`trace_strategy`] draws traces and knows how to make a failing one small; [`run_trace`] plays one.
+
+mod quotas;
+mod replay;
+mod steps;
+mod trace;
+
+pub use quotas::{Kind, changed_quota_strategy, quota_strategy};
+pub use replay::run_trace;
+pub use steps::{StepsBack, any_trace_strategy, trace_strategy};
+pub use trace::{Act, Ask, Cost, Counter, Length, Move, Step, Trace};

@@ -1,0 +1,125 @@
+//! Traces to try: mostly on the edges, where limits go wrong.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use tollgate::{Micros, Quota};
+
+use super::quotas::{Kind, changed_quota_strategy, quota_strategy};
+use super::trace::{Act, Ask, Cost, Counter, Length, Move, Step, Trace};
+
+const COUNTERS_MAX: usize = 3;
+
+/// Whether the clock of a trace may be set back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepsBack {
+    /// It only goes forward.
+    No,
+    /// It is set back now and then, by little and by much.
+    Yes,
+}
+
+/// Traces on counters of one kind.
+pub fn trace_strategy(kind: Kind, steps_back: StepsBack) -> impl Strategy<Value = Trace> {
+    traces(quota_strategy(kind), steps_back)
+}
+
+/// Traces on counters of every kind together.
+pub fn any_trace_strategy(steps_back: StepsBack) -> impl Strategy<Value = Trace> {
+    traces(select(Kind::ALL.to_vec()).prop_flat_map(quota_strategy), steps_back)
+}
+
+fn traces(quotas: impl Strategy<Value = Quota>, steps_back: StepsBack) -> impl Strategy<Value = Trace> {
+    let counter = quotas.prop_flat_map(|quota| {
+        vec(changed_quota_strategy(quota), 0..=2).prop_map(move |mut quotas| {
+            quotas.insert(0, quota);
+            Counter { quotas }
+        })
+    });
+    (starts(), vec(counter, 1..=COUNTERS_MAX), vec(steps(steps_back), 1..=90))
+        .prop_map(|(start, counters, steps)| Trace { start, counters, steps })
+}
+
+/// Our days, a leap day, the last second of a year, and shortly after the epoch.
+fn starts() -> impl Strategy<Value = Micros> {
+    let told = [1_798_761_600_000_000, 1_709_164_799_999_999, 1_735_689_599_000_001, 86_400_000_000];
+    prop_oneof![select(told.to_vec()), 1_700_000_000_000_000..2_000_000_000_000_000u64].prop_map(Micros::new)
+}
+
+fn steps(steps_back: StepsBack) -> impl Strategy<Value = Step> {
+    (moves(steps_back), acts()).prop_map(|(time, act)| Step { time, act })
+}
+
+fn moves(steps_back: StepsBack) -> BoxedStrategy<Move> {
+    let onward = prop_oneof![
+        4 => Just(Move::Stay),
+        6 => lengths().prop_map(Move::Forward),
+    ];
+    match steps_back {
+        StepsBack::No => onward.boxed(),
+        StepsBack::Yes => prop_oneof![7 => onward, 1 => backs().prop_map(Move::Back)].boxed(),
+    }
+}
+
+fn lengths() -> impl Strategy<Value = Length> {
+    prop_oneof![
+        2 => select(vec![1, 2, 999, 1_000, 1_000_000, 60_000_000]).prop_map(Length::Micros),
+        2 => (0..5_000_000u64).prop_map(Length::Micros),
+        5 => of_window(),
+        3 => (0..=1u64).prop_map(|less| Length::Retry { less }),
+        1 => (0..=1u64).prop_map(|less| Length::Reset { less }),
+    ]
+}
+
+fn of_window() -> impl Strategy<Value = Length> {
+    let thousandths = prop_oneof![0..=1_000u64, select(vec![0, 1, 500, 999, 1_000, 2_000]), 0..=3_000u64];
+    (0..COUNTERS_MAX, thousandths, 0..=1u64).prop_map(|(counter, thousandths, more)| Length::OfWindow {
+        counter,
+        thousandths,
+        more,
+    })
+}
+
+fn backs() -> impl Strategy<Value = Length> {
+    prop_oneof![
+        select(vec![1, 1_000, 999_999, 1_000_000, 1_000_001, 2_000_000, 3_600_000_000])
+            .prop_map(Length::Micros),
+        (0..3_000_000u64).prop_map(Length::Micros),
+        of_window(),
+    ]
+}
+
+fn acts() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        8 => one_ask().prop_map(Act::SpendOne),
+        1 => one_ask().prop_map(Act::PeekOne),
+        6 => asks(COUNTERS_MAX).prop_map(Act::Spend),
+        2 => asks(COUNTERS_MAX).prop_map(Act::Peek),
+        2 => asks(COUNTERS_MAX).prop_map(Act::Refund),
+        1 => (0..COUNTERS_MAX).prop_map(Act::Reset),
+        1 => (0..4usize).prop_map(Act::Release),
+        1 => (0..4usize).prop_map(Act::Renew),
+    ]
+}
+
+fn asks(most: usize) -> impl Strategy<Value = Vec<Ask>> {
+    vec(one_ask(), 1..=most)
+}
+
+fn one_ask() -> impl Strategy<Value = Ask> {
+    let quota = prop_oneof![12 => Just(0), 1 => 0..3usize];
+    (0..COUNTERS_MAX, quota, costs(), prop::bool::weighted(0.1))
+        .prop_map(|(counter, quota, cost, shadow)| Ask { counter, quota, cost, shadow })
+}
+
+fn costs() -> impl Strategy<Value = Cost> {
+    prop_oneof![
+        1 => Just(Cost::Units(0)),
+        8 => Just(Cost::Units(1)),
+        3 => (2..=10u64).prop_map(Cost::Units),
+        4 => (0..=1_000u64).prop_map(Cost::OfLimit),
+        1 => (0..=1u64).prop_map(Cost::LimitAnd),
+        5 => (0..=1u64).prop_map(Cost::LeftAnd),
+        1 => select(vec![u64::MAX, u64::MAX - 1, 1 << 53, (1 << 53) + 1]).prop_map(Cost::Units),
+    ]
+}

@@ -1,0 +1,72 @@
+//! Concurrency: who holds how much, and until when.
+
+use tollgate::LeaseId;
+
+use super::{Counter, SLACK};
+
+#[derive(Clone, Debug)]
+pub(super) struct Leases {
+    pub(super) limit: i128,
+    pub(super) lease: i128,
+    held: Vec<Held>,
+}
+
+#[derive(Clone, Debug)]
+struct Held {
+    id: LeaseId,
+    cost: i128,
+    expires: i128,
+}
+
+impl Leases {
+    pub(super) fn new(limit: i128, lease: i128) -> Self {
+        Self { limit, lease, held: Vec::new() }
+    }
+
+    /// Ends a lease; false when it has already ended.
+    pub(super) fn release(&mut self, id: LeaseId, now: i128) -> bool {
+        self.see(now);
+        let before = self.held.len();
+        self.held.retain(|held| held.id != id);
+        self.held.len() < before
+    }
+
+    /// Starts a lease's time again; false when it has already ended.
+    pub(super) fn renew(&mut self, id: LeaseId, now: i128) -> bool {
+        self.see(now);
+        let found = self.held.iter_mut().find(|held| held.id == id);
+        found.map(|held| held.expires = now + self.lease).is_some()
+    }
+
+    fn sum(&self, at: i128) -> i128 {
+        self.held.iter().filter(|held| held.expires > at).map(|held| held.cost).sum()
+    }
+}
+
+impl Counter for Leases {
+    fn see(&mut self, now: i128) {
+        let latest = now + self.lease;
+        for held in self.held.iter_mut().filter(|held| held.expires - latest > SLACK) {
+            held.expires = latest;
+        }
+        self.held.retain(|held| held.expires > now);
+    }
+
+    fn fits(&self, cost: i128, at: i128) -> bool {
+        self.sum(at) + cost <= self.limit
+    }
+
+    fn remaining(&self, at: i128) -> i128 {
+        self.limit - self.sum(at)
+    }
+
+    fn is_fresh(&self, at: i128) -> bool {
+        self.sum(at) == 0
+    }
+
+    fn add(&mut self, cost: i128, now: i128, lease: LeaseId) {
+        self.held.push(Held { id: lease, cost, expires: now + self.lease });
+    }
+
+    fn refund(&mut self, _: i128, _: i128) {}
+}

@@ -1,0 +1,66 @@
+//! Sliding window log: every hit with its moment.
+
+use tollgate::LeaseId;
+
+use super::{Counter, SLACK};
+
+#[derive(Clone, Debug)]
+pub(super) struct Log {
+    pub(super) limit: i128,
+    length: i128,
+    /// In the order of their moments.
+    hits: Vec<Hit>,
+}
+
+#[derive(Clone, Debug)]
+struct Hit {
+    at: i128,
+    cost: i128,
+}
+
+impl Log {
+    pub(super) fn new(limit: i128, length: i128) -> Self {
+        Self { limit, length, hits: Vec::new() }
+    }
+
+    fn sum(&self, at: i128) -> i128 {
+        self.hits.iter().filter(|hit| hit.at + self.length > at).map(|hit| hit.cost).sum()
+    }
+}
+
+impl Counter for Log {
+    fn see(&mut self, now: i128) {
+        self.hits.retain(|hit| hit.at + self.length > now);
+        for hit in self.hits.iter_mut().filter(|hit| hit.at - now > SLACK) {
+            hit.at = now;
+        }
+        self.hits.sort_by_key(|hit| hit.at);
+    }
+
+    fn fits(&self, cost: i128, at: i128) -> bool {
+        self.sum(at) + cost <= self.limit
+    }
+
+    fn remaining(&self, at: i128) -> i128 {
+        self.limit - self.sum(at)
+    }
+
+    fn is_fresh(&self, at: i128) -> bool {
+        self.sum(at) == 0
+    }
+
+    fn add(&mut self, cost: i128, now: i128, _: LeaseId) {
+        let at = self.hits.last().map_or(now, |last| last.at.max(now));
+        self.hits.push(Hit { at, cost });
+    }
+
+    fn refund(&mut self, cost: i128, _: i128) {
+        let mut rest = cost;
+        for hit in self.hits.iter_mut().rev() {
+            let back = rest.min(hit.cost);
+            hit.cost -= back;
+            rest -= back;
+        }
+        self.hits.retain(|hit| hit.cost > 0);
+    }
+}

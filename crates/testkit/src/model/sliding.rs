@@ -1,0 +1,87 @@
+//! Sliding window counter: how much was spent in each window, the previous one weighted by what is left of this one.
+
+use std::collections::BTreeMap;
+
+use tollgate::LeaseId;
+
+use super::fraction::Fraction;
+use super::{Counter, SLACK};
+
+#[derive(Clone, Debug)]
+pub(super) struct Sliding {
+    pub(super) limit: i128,
+    length: i128,
+    /// What was spent in each window, by the window's number since the epoch.
+    spent: BTreeMap<i128, i128>,
+    /// The window of the last spend or refund, or the one to which the clock was set back.
+    counted: i128,
+}
+
+impl Sliding {
+    pub(super) fn new(limit: i128, length: i128) -> Self {
+        Self { limit, length, spent: BTreeMap::new(), counted: 0 }
+    }
+
+    /// A moment before the counted window is taken to be its start.
+    fn at_least_counted(&self, at: i128) -> i128 {
+        at.max(self.counted * self.length)
+    }
+
+    fn spent_in(&self, window: i128) -> i128 {
+        self.spent.get(&window).copied().unwrap_or_default()
+    }
+
+    /// This window's count and the previous one's.
+    fn counts(&self, at: i128) -> (i128, i128) {
+        let window = self.at_least_counted(at) / self.length;
+        (self.spent_in(window), self.spent_in(window - 1))
+    }
+
+    /// The weighted count.
+    fn used(&self, at: i128) -> Fraction {
+        let (current, previous) = self.counts(at);
+        let left = self.length - self.at_least_counted(at) % self.length;
+        Fraction::whole(current).plus(&Fraction::whole(previous).times(left, self.length))
+    }
+}
+
+impl Counter for Sliding {
+    fn see(&mut self, now: i128) {
+        let start = self.counted * self.length;
+        if start - now > SLACK {
+            let everything = self.spent_in(self.counted) + self.spent_in(self.counted - 1);
+            self.counted = now / self.length;
+            self.spent = BTreeMap::from([(self.counted, everything)]);
+        }
+    }
+
+    fn fits(&self, cost: i128, at: i128) -> bool {
+        self.used(at).plus(&Fraction::whole(cost)) <= Fraction::whole(self.limit)
+    }
+
+    fn remaining(&self, at: i128) -> i128 {
+        Fraction::whole(self.limit).minus(&self.used(at)).floor()
+    }
+
+    fn is_fresh(&self, at: i128) -> bool {
+        self.counts(at) == (0, 0)
+    }
+
+    fn add(&mut self, cost: i128, now: i128, _: LeaseId) {
+        self.counted = self.at_least_counted(now) / self.length;
+        *self.spent.entry(self.counted).or_default() += cost;
+    }
+
+    fn refund(&mut self, cost: i128, now: i128) {
+        if self.spent.is_empty() {
+            return;
+        }
+        self.counted = self.at_least_counted(now) / self.length;
+        let mut rest = cost;
+        for window in [self.counted, self.counted - 1] {
+            let back = rest.min(self.spent_in(window));
+            self.spent.entry(window).and_modify(|spent| *spent -= back);
+            rest -= back;
+        }
+    }
+}

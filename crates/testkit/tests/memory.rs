@@ -1,0 +1,160 @@
+//! The memory store against the model and through the conformance suite.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
+use testkit::conformance::{Harness, run_all};
+use testkit::differential::{Kind, StepsBack, Trace, any_trace_strategy, run_trace, trace_strategy};
+use tollgate::store::Intent;
+use tollgate::{Clock, LeaseId, Limit, ManualClock, MemoryStore, Micros, Rate, Store, SystemClock};
+
+/// Few enough keys for a single shard, so that a sweep always meets the counters of the trace.
+const KEYS_MAX: usize = 64;
+/// How many traces are drawn between two looks at the count of operations.
+const TRACES_PER_ROUND: u32 = 500;
+
+/// How many operations to compare in each test.
+fn operations() -> u64 {
+    let told = std::env::var("TOLLGATE_TRACE_OPS").ok();
+    told.map_or(1_000_000, |text| text.parse().expect("TOLLGATE_TRACE_OPS is a whole number"))
+}
+
+/// A runner of one round; it would do nothing in a second.
+fn runner(regressions: &'static str) -> TestRunner {
+    TestRunner::new(Config {
+        cases: TRACES_PER_ROUND,
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(regressions))),
+        max_shrink_iters: 200_000,
+        ..Config::default()
+    })
+}
+
+fn store(clock: &ManualClock) -> MemoryStore {
+    MemoryStore::builder().keys_max(KEYS_MAX).clock(clock.clone()).build()
+}
+
+/// A store that does not sweep while a trace runs. Sweeping forgets what is over; a clock that is then set back would
+/// find it forgotten or not, depending on when the sweep came, and both are right.
+fn unswept_store(clock: &ManualClock) -> MemoryStore {
+    let store = store(clock);
+    clock.set(Micros::MAX);
+    let rule = Limit::token_bucket("far-away", 1, Rate::per_second(1)).rule().expect("right numbers");
+    let check = rule.check((), 0).expect("a right key");
+    pollster::block_on(store.spend(&[check.as_check()], Intent::Peek, LeaseId::NONE))
+        .expect("memory is there");
+    store
+}
+
+/// Draws traces until enough operations have been compared: half of them on a clock that is set back now and then,
+/// half on one that is not, with sweeps.
+#[expect(clippy::panic, reason = "it fails the test with a trace that must stay readable")]
+fn compare(
+    name: &str,
+    regressions: &'static str,
+    straight: impl Strategy<Value = Trace>,
+    set_back: impl Strategy<Value = Trace>,
+) {
+    let (compared, wanted) = (Cell::new(0), operations());
+    let play = |store: MemoryStore, clock: &ManualClock, trace: &Trace| {
+        let agreed = run_trace(&store, clock, trace).map_err(TestCaseError::fail)?;
+        compared.set(compared.get() + agreed);
+        Ok(())
+    };
+    while compared.get() < wanted {
+        let clock = ManualClock::default();
+        let result = runner(regressions).run(&straight, |trace| play(store(&clock), &clock, &trace));
+        result.unwrap_or_else(|failure| panic!("{name}, time going forward: {failure}"));
+        let result = runner(regressions).run(&set_back, |trace| play(unswept_store(&clock), &clock, &trace));
+        result.unwrap_or_else(|failure| panic!("{name}, the clock set back: {failure}"));
+    }
+    println!("{name}: {} operations compared with the model", compared.get());
+}
+
+macro_rules! compared_with_the_model {
+    ($($name:ident => $kind:ident;)*) => {$(
+        #[test]
+        fn $name() {
+            compare(
+                stringify!($name),
+                concat!("proptest-regressions/", stringify!($name), ".txt"),
+                trace_strategy(Kind::$kind, StepsBack::No),
+                trace_strategy(Kind::$kind, StepsBack::Yes),
+            );
+        }
+    )*};
+}
+
+compared_with_the_model! {
+    fixed_first_hit => FixedFirstHit;
+    fixed_calendar => FixedCalendar;
+    sliding_window => SlidingWindow;
+    sliding_log => SlidingLog;
+    token_bucket => TokenBucket;
+    leaky_meter => LeakyMeter;
+    leaky_queue => LeakyQueue;
+    concurrency => Concurrency;
+}
+
+/// Requests that spend from several algorithms at once.
+#[test]
+fn mixed() {
+    compare(
+        "mixed",
+        "proptest-regressions/mixed.txt",
+        any_trace_strategy(StepsBack::No),
+        any_trace_strategy(StepsBack::Yes),
+    );
+}
+
+struct ByHand {
+    clock: ManualClock,
+    store: Arc<MemoryStore>,
+}
+
+impl Harness for ByHand {
+    fn store(&self) -> Arc<dyn Store> {
+        self.store.clone()
+    }
+
+    fn advance(&self, length: Duration) {
+        self.clock.advance(length);
+    }
+
+    fn is_exact(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn conformance() {
+    let clock = ManualClock::default();
+    let store = Arc::new(MemoryStore::builder().clock(clock.clone()).build());
+    run_all(&ByHand { clock, store });
+}
+
+struct InRealTime(Arc<MemoryStore>);
+
+impl Harness for InRealTime {
+    fn store(&self) -> Arc<dyn Store> {
+        self.0.clone()
+    }
+
+    /// Waits a millisecond more, so that a timer that is early by the fraction of one does no harm.
+    fn advance(&self, length: Duration) {
+        let length = Micros::from_duration_ceil(length).expect("a short wait").after(Micros::from_millis(1));
+        pollster::block_on(SystemClock::new().sleep(length));
+    }
+
+    fn is_exact(&self) -> bool {
+        false
+    }
+}
+
+/// Stores elsewhere live in real time; this shows that the suite can be passed there.
+#[test]
+fn conformance_in_real_time() {
+    run_all(&InRealTime(Arc::new(MemoryStore::new())));
+}

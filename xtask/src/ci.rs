@@ -1,0 +1,13 @@
+//! `cargo xtask ci`: what must hold before a change is taken. `.ci/run` calls it.
+
+use crate::lint;
+use crate::run::Plan;
+use crate::test;
+use crate::workspace::Workspace;
+
+pub(crate) fn plan(workspace: &Workspace) -> Plan {
+    let Plan { mut steps, .. } = lint::plan(workspace);
+    let tests = test::plan(workspace);
+    steps.extend(tests.steps);
+    Plan { steps, closing: tests.closing }
+}

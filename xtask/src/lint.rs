@@ -1,0 +1,70 @@
+//! `cargo xtask lint`: everything that can be said about the code without running it.
+//!
+//! The steps share one set of flags and one profile, so that each dependency is checked once for all of them.
+
+use crate::deny::{self, Absent};
+use crate::run::{Plan, Step};
+use crate::tools;
+use crate::workspace::{Package, Workspace};
+
+pub(crate) fn plan(workspace: &Workspace) -> Plan {
+    let mut steps = vec![
+        Step::new("fmt", workspace.cargo("fmt --all -- --check")),
+        Step::new("clippy", workspace.cargo("clippy --workspace --all-targets -- -D warnings")),
+    ];
+    steps.extend(features_alone(workspace));
+    steps.push(docs(workspace));
+    steps.extend(deny::plan(workspace, Absent::Skip).steps);
+    steps.push(typos(workspace));
+    Plan { steps, closing: None }
+}
+
+/// Each feature of what users get, alone, and none at all: features must not lean on each other in secret.
+fn features_alone(workspace: &Workspace) -> Vec<Step> {
+    let packages = workspace.packages.iter().filter(|package| package.is_publishable());
+    packages.flat_map(|package| package_features_alone(workspace, package)).collect()
+}
+
+fn package_features_alone(workspace: &Workspace, package: &Package) -> Vec<Step> {
+    let mut choices: Vec<Option<&str>> = package.features().map(Some).collect();
+    if !choices.is_empty() {
+        choices.insert(0, None);
+    }
+    let name = &package.name;
+    let step = |feature: Option<&str>| {
+        let mut command = workspace.cargo("clippy --no-default-features --package");
+        command.arg(name);
+        if let Some(feature) = feature {
+            command.args(["--features", feature]);
+        }
+        command.args(["--", "-D", "warnings"]);
+        Step::new(format!("clippy {name} ({})", feature.unwrap_or("no features")), command)
+    };
+    choices.into_iter().map(step).collect()
+}
+
+fn docs(workspace: &Workspace) -> Step {
+    let mut command = workspace.cargo("doc --workspace --no-deps");
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    Step::new("docs", command)
+}
+
+fn typos(workspace: &Workspace) -> Step {
+    match tools::TYPOS.ensure(workspace) {
+        Ok(typos) => Step::new("typos", typos.command(&[])),
+        Err(reason) => Step::skipped("typos", reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::features_alone;
+    use crate::workspace::tests::sample;
+
+    #[test]
+    fn every_feature_of_every_published_crate_is_checked_alone() {
+        let steps = features_alone(&sample());
+        let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
+        assert_eq!(names, ["clippy gate (no features)", "clippy gate (fast)", "clippy gate (headers)"]);
+    }
+}
