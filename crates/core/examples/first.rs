@@ -15,7 +15,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let decision = limiter.check("per-user", user).and("per-tenant", "acme").immediately()?;
         match decision.denied_by() {
             None => println!("{user}: allowed, {} left", decision.remaining()),
-            Some(limit) => println!("{user}: refused by {}, retry in {:?}", limit.name(), decision.retry_after()),
+            Some(limit) => {
+                println!("{user}: refused by {}, retry in {:?}", limit.name(), decision.retry_after());
+            }
         }
     }
 

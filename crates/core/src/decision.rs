@@ -113,7 +113,8 @@ impl Decision {
     /// This pass as the denial that it amounts to when one cannot wait for one's turn: the turn was given back.
     pub(crate) fn turned_late(mut self) -> Self {
         let longest = self.limits.iter().enumerate().filter(|(_, status)| !status.shadow);
-        self.decider = longest.max_by_key(|(_, status)| status.wait()).and_then(|(index, _)| u8::try_from(index).ok());
+        self.decider =
+            longest.max_by_key(|(_, status)| status.wait()).and_then(|(index, _)| u8::try_from(index).ok());
         if let Some(status) = self.decider.and_then(|index| self.limits.get_mut(usize::from(index))) {
             status.outcome.verdict = Verdict::Deny { retry_after: status.wait_micros() };
         }
@@ -177,7 +178,10 @@ impl Decision {
     pub fn tightest(&self) -> Option<&LimitStatus> {
         let enforced = || self.limits.iter().filter(|status| !status.shadow);
         self.denied_by()
-            .or_else(|| enforced().min_by_key(|status| (status.remaining(), std::cmp::Reverse(status.outcome.reset_after))))
+            .or_else(|| {
+                enforced()
+                    .min_by_key(|status| (status.remaining(), std::cmp::Reverse(status.outcome.reset_after)))
+            })
             .or_else(|| self.limits.first())
     }
 

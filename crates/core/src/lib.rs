@@ -42,8 +42,8 @@ pub mod store;
 mod time;
 
 pub use algorithm::{
-    Calendar, Concurrency, FixedWindow, LeakyBucket, LeakyMode, LeaseId, Outcome, Quota, Rate, SlidingLog, SlidingWindow,
-    TokenBucket, Verdict,
+    Calendar, Concurrency, FixedWindow, LeakyBucket, LeakyMode, LeaseId, Outcome, Quota, Rate, SlidingLog,
+    SlidingWindow, TokenBucket, Verdict,
 };
 pub use clock::{Clock, ManualClock, Sleep, SystemClock};
 pub use decision::{Decision, LimitStatus, Retry, Source};

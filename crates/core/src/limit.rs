@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::algorithm::{
-    AMOUNT_MAX, Calendar, Concurrency, FixedWindow, IN_FLIGHT_MAX, LeakyBucket, LeakyMode, Quota, Rate, SlidingLog,
-    SlidingWindow, TokenBucket,
+    AMOUNT_MAX, Calendar, Concurrency, FixedWindow, IN_FLIGHT_MAX, LeakyBucket, LeakyMode, Quota, Rate,
+    SlidingLog, SlidingWindow, TokenBucket,
 };
 use crate::key::{Encoded, Key, KeyError, KeyPrefix, Parts, ToKey};
 use crate::name::{LimitName, NAME_MAX};
@@ -186,7 +186,9 @@ pub enum LimitError {
         found: u64,
     },
     /// A window, or a lease, out of range.
-    #[error("the window {found:?} is out of range; it must be whole microseconds from 1ms to 3653d (ten years)")]
+    #[error(
+        "the window {found:?} is out of range; it must be whole microseconds from 1ms to 3653d (ten years)"
+    )]
     Window {
         /// Its length.
         found: Duration,
@@ -200,7 +202,9 @@ pub enum LimitError {
         found: Rate,
     },
     /// A bucket that would take more than a lifetime to fill.
-    #[error("a capacity of {capacity} at {rate} takes over 100 years to fill; use a smaller one or a faster rate")]
+    #[error(
+        "a capacity of {capacity} at {rate} takes over 100 years to fill; use a smaller one or a faster rate"
+    )]
     SlowRefill {
         /// The capacity.
         capacity: u64,

@@ -72,9 +72,12 @@ fn overlapping_requests_consume_everything_or_nothing() {
             if next(2) == 0 {
                 named.reverse();
             }
-            let [first, second, third] = [0, 1, 2].map(|index: usize| (["a", "b", "c"][usize::try_from(named[index].0).unwrap()], named[index].1));
+            let [first, second, third] = [0, 1, 2].map(|index: usize| {
+                (["a", "b", "c"][usize::try_from(named[index].0).unwrap()], named[index].1)
+            });
             let ask = limiter.check(first.0, first.1).own_cost(named[0].2);
-            let ask = ask.and(second.0, second.1).own_cost(named[1].2).and(third.0, third.1).own_cost(named[2].2);
+            let ask =
+                ask.and(second.0, second.1).own_cost(named[1].2).and(third.0, third.1).own_cost(named[2].2);
             if ask.immediately().unwrap().is_allowed() {
                 for (limit, key, cost) in named {
                     spent[usize::try_from(limit * 7 + key).unwrap()].fetch_add(cost, Relaxed);
@@ -119,7 +122,11 @@ fn a_flood_from_many_threads_stays_under_the_cap_without_deadlock() {
     let store = MemoryStore::builder().keys_max(5_000).clock(ManualClock::default()).build();
     let limiter = Limiter::new(
         store.clone(),
-        [Limit::fixed_window("a", 5, DAY), Limit::sliding_log("b", 5, DAY), Limit::token_bucket("c", 5, Rate::per_day(1))],
+        [
+            Limit::fixed_window("a", 5, DAY),
+            Limit::sliding_log("b", 5, DAY),
+            Limit::token_bucket("c", 5, Rate::per_day(1)),
+        ],
     );
     on_threads(|thread| {
         for key in 0..10_000u64 {
@@ -127,7 +134,11 @@ fn a_flood_from_many_threads_stays_under_the_cap_without_deadlock() {
             let decision = limiter.check("a", key).and("b", key).and("c", key).immediately().unwrap();
             assert!(decision.is_allowed());
             if key.1.is_multiple_of(500) {
-                assert!(store.keys() <= 5_000 + usize::try_from(3 * THREADS).unwrap(), "{} keys", store.keys());
+                assert!(
+                    store.keys() <= 5_000 + usize::try_from(3 * THREADS).unwrap(),
+                    "{} keys",
+                    store.keys()
+                );
             }
         }
     });

@@ -149,7 +149,7 @@ fn a_refunded_window_is_pulled_in_too() {
         now(Act::Spend(ask(1))),
         now(Act::Refund(ask(1))),
         back(SECOND + 1, Act::Spend(ask(0))),
-        back(1, Act::Peek(ask(1))),
+        back(1, Act::Spend(ask(1))),
     ];
     agree([quota], steps);
 }

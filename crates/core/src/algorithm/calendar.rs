@@ -72,7 +72,8 @@ mod tests {
 
     /// Month lengths, one after the other, as one would count them on the knuckles.
     fn month_starts() -> impl Iterator<Item = u64> {
-        let leap = |year: u64| (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400);
+        let leap =
+            |year: u64| (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400);
         (1970..2256u64)
             .flat_map(move |year| {
                 let february = if leap(year) { 29 } else { 28 };

@@ -89,7 +89,7 @@ impl Concurrency {
             Verdict::Deny { retry_after }
         };
         let taken = if verdict.is_allowed() { cost } else { 0 };
-        let last = if taken > 0 { now.after(self.lease) } else { leases.full_at() };
+        let last = if taken > 0 { leases.full_at().max(now.after(self.lease)) } else { leases.full_at() };
         Outcome {
             verdict,
             limit: self.limit,
@@ -101,12 +101,17 @@ impl Concurrency {
     /// Forgets leases that have run out, and pulls in those stamped before the clock was set back.
     pub(crate) fn settle(&self, leases: &mut Leases, now: Micros) {
         let latest = now.after(self.lease);
+        let mut pulled_in = false;
         leases.held.retain_mut(|held| {
             if held.expires.since(latest) > CLOCK_SLACK {
                 held.expires = latest;
+                pulled_in = true;
             }
             held.expires > now
         });
+        if pulled_in {
+            leases.held.sort_by_key(|held| held.expires);
+        }
     }
 }
 

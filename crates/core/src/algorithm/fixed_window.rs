@@ -60,7 +60,7 @@ impl FixedWindow {
         let open = self.open(used, now);
         let left = self.limit.saturating_sub(open.count);
         // Looking at a key with no window does not open one; a window pulled in after a clock step stays pulled in.
-        let kept = if open.count == 0 { used } else { open };
+        let kept = if used.ends <= now { used } else { open };
         if cost > self.limit {
             (kept, self.outcome(Verdict::Never, kept, now))
         } else if cost > left {

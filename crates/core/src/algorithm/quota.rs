@@ -1,6 +1,8 @@
 //! Any algorithm's numbers, as one type.
 
-use super::{Concurrency, FixedWindow, LeakyBucket, LeakyMode, SlidingLog, SlidingWindow, TokenBucket, WindowStart};
+use super::{
+    Concurrency, FixedWindow, LeakyBucket, LeakyMode, SlidingLog, SlidingWindow, TokenBucket, WindowStart,
+};
 use crate::time::Micros;
 
 /// What a limit allows: an algorithm and its numbers, checked.
@@ -63,7 +65,9 @@ impl Quota {
     /// the rate may change, and usage carries over. Another algorithm or window means another counter.
     pub fn shape(&self) -> Shape {
         let (tag, window) = match self {
-            Self::FixedWindow(FixedWindow { start: WindowStart::FirstHit(length), .. }) => (b'f', length.get()),
+            Self::FixedWindow(FixedWindow { start: WindowStart::FirstHit(length), .. }) => {
+                (b'f', length.get())
+            }
             Self::FixedWindow(FixedWindow { start: WindowStart::Clock(unit), .. }) => (b'c', *unit as u64),
             Self::SlidingWindow(quota) => (b's', quota.length.get()),
             Self::SlidingLog(quota) => (b'l', quota.length.get()),

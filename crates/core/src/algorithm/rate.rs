@@ -55,7 +55,8 @@ impl Rate {
     /// The same rate as a reduced fraction: units per microseconds.
     pub(crate) fn reduced(self) -> Result<(u64, u64), LimitError> {
         let refuse = || LimitError::Rate { found: self };
-        let period = Micros::from_duration_ceil(self.period).filter(|p| *p <= PERIOD_MAX).ok_or_else(refuse)?;
+        let period =
+            Micros::from_duration_ceil(self.period).filter(|p| *p <= PERIOD_MAX).ok_or_else(refuse)?;
         if !self.period.subsec_nanos().is_multiple_of(1_000) || self.amount == 0 || period == Micros::ZERO {
             return Err(refuse());
         }

@@ -61,7 +61,8 @@ impl SlidingLog {
             Verdict::Deny { retry_after: self.retry_after(log, cost, now) }
         };
         let sum = log.sum.saturating_add(if verdict.is_allowed() { cost } else { 0 });
-        let last = if verdict.is_allowed() && cost > 0 { Some(now) } else { log.hits.back().map(|hit| hit.at) };
+        let newest = log.hits.back().map(|hit| hit.at);
+        let last = if verdict.is_allowed() && cost > 0 { newest.max(Some(now)) } else { newest };
         Outcome {
             verdict,
             limit: self.limit,
@@ -77,8 +78,13 @@ impl SlidingLog {
             log.hits.pop_front();
             log.sum = log.sum.saturating_sub(hit.cost);
         }
+        let mut restamped = false;
         for hit in log.hits.iter_mut().rev().take_while(|hit| hit.at.since(now) > CLOCK_SLACK) {
             hit.at = now;
+            restamped = true;
+        }
+        if restamped {
+            log.hits.make_contiguous().sort_by_key(|hit| hit.at);
         }
     }
 

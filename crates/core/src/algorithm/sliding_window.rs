@@ -45,15 +45,14 @@ impl SlidingWindow {
 
     #[inline(always)]
     pub(crate) fn spend(&self, counts: Counts, cost: u64, now: Micros) -> (Counts, Outcome) {
-        let (counts, now) = self.roll(counts, now);
+        let counts = self.roll(counts, now);
         if cost > self.limit {
             return (counts, self.outcome(Verdict::Never, counts, now));
         }
         // All of these are at most 2^53, so the sums fit.
         let room = self.limit.saturating_sub(counts.current);
         let fits = cost <= room
-            && product(counts.previous, self.left_of_window(counts, now))
-                <= product(room - cost, self.length.get());
+            && product(counts.previous, self.covered(counts, now)) <= product(room - cost, self.length.get());
         if cost == 0 {
             (counts, self.outcome(Verdict::ALLOW, counts, now))
         } else if fits {
@@ -67,7 +66,7 @@ impl SlidingWindow {
 
     /// Takes from the current window first, then from the previous one.
     pub(crate) fn refund(&self, counts: Counts, cost: u64, now: Micros) -> Counts {
-        let (counts, _) = self.roll(counts, now);
+        let counts = self.roll(counts, now);
         let rest = cost.saturating_sub(counts.current);
         Counts {
             current: counts.current.saturating_sub(cost),
@@ -76,30 +75,31 @@ impl SlidingWindow {
         }
     }
 
-    /// The counts as of the window that holds `now`, and that moment. A moment slightly before the window under way is
-    /// its start; one well before it means that the clock was set back, and then everything counts as fresh, so that
-    /// going back never refills.
+    /// The counts as of the window that holds `now`. A moment slightly before the window under way still belongs to it;
+    /// one well before it means that the clock was set back, and then everything counts as fresh, so that going back
+    /// never refills.
     #[inline(always)]
-    fn roll(&self, counts: Counts, now: Micros) -> (Counts, Micros) {
+    fn roll(&self, counts: Counts, now: Micros) -> Counts {
         let start = Micros::new(now.get() - now.get() % self.length.get());
-        let rolled = if start == counts.start {
+        if start == counts.start || (start < counts.start && counts.start.since(now) <= CLOCK_SLACK) {
             counts
         } else if start < counts.start {
-            if counts.start.since(now) <= CLOCK_SLACK {
-                return (counts, counts.start);
-            }
             Counts { current: counts.current.saturating_add(counts.previous), previous: 0, start }
         } else if start.since(counts.start) == self.length {
             Counts { current: 0, previous: counts.current, start }
         } else {
             Counts { current: 0, previous: 0, start }
-        };
-        (rolled, now)
+        }
     }
 
-    /// Microseconds of the current window still to come; the previous window weighs this over the length.
+    /// Microseconds until the current window ends.
     fn left_of_window(&self, counts: Counts, now: Micros) -> u64 {
-        self.length.since(now.since(counts.start)).get()
+        counts.start.after(self.length).since(now).get()
+    }
+
+    /// How much of the previous window the sliding window still covers; it weighs this over the length.
+    fn covered(&self, counts: Counts, now: Micros) -> u64 {
+        self.left_of_window(counts, now).min(self.length.get())
     }
 
     /// The first microsecond at which `cost` fits: in this window if the current count leaves room, else in the next,
@@ -123,7 +123,7 @@ impl SlidingWindow {
     #[inline(always)]
     fn outcome(&self, verdict: Verdict, counts: Counts, now: Micros) -> Outcome {
         let left = self.left_of_window(counts, now);
-        let previous = divide_ceil(product(counts.previous, left), self.length.get());
+        let previous = divide_ceil(product(counts.previous, self.covered(counts, now)), self.length.get());
         let remaining = self.limit.saturating_sub(counts.current.saturating_add(previous));
         let reset_after = if counts.current > 0 {
             left.saturating_add(self.length.get())

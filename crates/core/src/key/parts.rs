@@ -104,7 +104,7 @@ impl KeyParts {
     fn varying(&mut self, tag: u8, part: &[u8]) {
         self.empty |= part.is_empty();
         // A part over 64 KiB makes the key too long whatever these two bytes say.
-        let [low, high] = (part.len() as u16).to_le_bytes();
+        let [low, high] = u16::try_from(part.len()).unwrap_or(u16::MAX).to_le_bytes();
         self.push(tag, &[low, high]);
         self.put(part);
     }

@@ -167,6 +167,7 @@ fn hashed_parts_need_the_secret_and_do_not_show_it() {
 /// RFC 4231, test case 6: a key longer than the hash's block.
 #[test]
 fn the_keyed_hash_is_hmac_sha_256() {
-    let hashed = Hasher::new(&[0xaa; 131]).unwrap().hash(b"Test Using Larger Than Block-Size Key - Hash Key First");
+    let hashed =
+        Hasher::new(&[0xaa; 131]).unwrap().hash(b"Test Using Larger Than Block-Size Key - Hash Key First");
     assert_eq!(hashed.to_string(), "60e431591ee0b67f0d8a26aacbf5b77f");
 }

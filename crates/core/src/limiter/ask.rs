@@ -33,7 +33,7 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     /// Names another limit that must let the request pass too. All pass, or none is charged.
     pub fn and(self, limit: &'a str, key: impl ToKey) -> Ask<'a, Many<'a>> {
         let mut many = self.select.into_many();
-        many.add(One::new(self.limiter.find(limit), key));
+        many.add(&One::new(self.limiter.find(limit), key));
         Ask { limiter: self.limiter, select: many, intent: self.intent }
     }
 
@@ -149,11 +149,9 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
         }
         let decision = self.wait(deadline).await?;
         match decision.lease() {
-            Some(lease) => {
-                self.select.with(self.limiter, |_, checks| {
-                    Ok(Acquired::Held(Permit::new(self.limiter, checks, lease, decision)))
-                })
-            }
+            Some(lease) => self.select.with(self.limiter, |_, checks| {
+                Ok(Acquired::Held(Permit::new(self.limiter, checks, lease, decision)))
+            }),
             None => Ok(Acquired::Denied(decision)),
         }
     }

@@ -102,7 +102,9 @@ impl Limiter {
 
     /// Forgets what a key has used of a limit.
     pub async fn reset(&self, limit: &str, key: impl ToKey) -> Result<(), Error> {
-        One::new(self.find(limit), key).with(self, |_, checks| Ok(self.inner.store.reset(&checks[0].key)))?.await?;
+        One::new(self.find(limit), key)
+            .with(self, |_, checks| Ok(self.inner.store.reset(&checks[0].key)))?
+            .await?;
         Ok(())
     }
 
@@ -114,7 +116,9 @@ impl Limiter {
     /// Ends a lease that a [`check`](Self::check) of a concurrency limit took; see
     /// [`Decision::lease`](crate::Decision::lease). False when it had already ended.
     pub async fn release(&self, limit: &str, key: impl ToKey, lease: LeaseId) -> Result<bool, Error> {
-        Ok(One::new(self.find(limit), key).with(self, |_, checks| Ok(self.inner.store.release(&checks[0], lease)))?.await?)
+        Ok(One::new(self.find(limit), key)
+            .with(self, |_, checks| Ok(self.inner.store.release(&checks[0], lease)))?
+            .await?)
     }
 
     /// A limit looked up once, for callers that decide about it all the time.

@@ -10,6 +10,10 @@ use crate::store::{Check, CheckBuf};
 /// The answer to a wish for a place.
 #[derive(Debug)]
 #[must_use = "a place that nobody keeps is given back at once"]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a permit is made once per unit of work and not kept in numbers"
+)]
 pub enum Acquired {
     /// Here it is.
     Held(Permit),

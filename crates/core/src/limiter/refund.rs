@@ -40,7 +40,7 @@ impl<'a, S: Select<'a>> Refund<'a, S> {
     /// Another limit to give back to.
     pub fn and(self, limit: &'a str, key: impl ToKey) -> Refund<'a, Many<'a>> {
         let mut many = self.select.into_many();
-        many.add(One::new(self.limiter.find(limit), key));
+        many.add(&One::new(self.limiter.find(limit), key));
         Refund { limiter: self.limiter, select: many }
     }
 

@@ -12,7 +12,11 @@ use crate::store::{CHECKS_MAX, Check};
 pub trait Select<'a>: Sized {
     /// Makes the checks and hands them on, each beside its rule.
     #[doc(hidden)]
-    fn with<T>(&self, limiter: &'a Limiter, then: impl FnOnce(&[&'a Rule], &[Check<'_>]) -> Result<T, Error>) -> Result<T, Error>;
+    fn with<T>(
+        &self,
+        limiter: &'a Limiter,
+        then: impl FnOnce(&[&'a Rule], &[Check<'_>]) -> Result<T, Error>,
+    ) -> Result<T, Error>;
 
     /// Sets the cost of every check named so far.
     #[doc(hidden)]
@@ -71,7 +75,11 @@ impl<'a, K: ToKey> One<'a, K> {
 
 impl<'a, K: ToKey> Select<'a> for One<'a, K> {
     #[inline(always)]
-    fn with<T>(&self, limiter: &'a Limiter, then: impl FnOnce(&[&'a Rule], &[Check<'_>]) -> Result<T, Error>) -> Result<T, Error> {
+    fn with<T>(
+        &self,
+        limiter: &'a Limiter,
+        then: impl FnOnce(&[&'a Rule], &[Check<'_>]) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let rule = self.rule.or_else(|name| limiter.rule(name))?;
         let mut buffer = Encoded::new();
         let parts = Parts::of(&self.key, &mut buffer).map_err(|source| key_error(rule, source))?;
@@ -90,7 +98,7 @@ impl<'a, K: ToKey> Select<'a> for One<'a, K> {
 
     fn into_many(self) -> Many<'a> {
         let mut many = Many { named: smallvec![] };
-        many.add(self);
+        many.add(&self);
         many
     }
 }
@@ -109,7 +117,7 @@ struct Named<'a> {
 }
 
 impl<'a> Many<'a> {
-    pub(super) fn add<K: ToKey>(&mut self, one: One<'a, K>) {
+    pub(super) fn add<K: ToKey>(&mut self, one: &One<'a, K>) {
         // One too many is enough to be refused.
         if self.named.len() <= CHECKS_MAX {
             let parts = Parts::of(&one.key, &mut Encoded::new()).map(Parts::to_buf);
@@ -119,7 +127,11 @@ impl<'a> Many<'a> {
 }
 
 impl<'a> Select<'a> for Many<'a> {
-    fn with<T>(&self, limiter: &'a Limiter, then: impl FnOnce(&[&'a Rule], &[Check<'_>]) -> Result<T, Error>) -> Result<T, Error> {
+    fn with<T>(
+        &self,
+        limiter: &'a Limiter,
+        then: impl FnOnce(&[&'a Rule], &[Check<'_>]) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         if self.named.len() > CHECKS_MAX {
             return Err(Error::TooManyChecks);
         }

@@ -1,6 +1,6 @@
 //! The embedded store: no set-up, no network, bounded memory.
 //!
-//! A sharded table of forty-byte counters found by a randomly keyed 128-bit fingerprint. A hit allocates nothing. What has
+//! A sharded table of 32-byte counters found by a randomly keyed fingerprint. A hit allocates nothing. What has
 //! expired is dropped in passing, and memory goes back after a burst of new keys. At the cap the keys nearest to a full
 //! budget are forgotten first, because forgetting them changes least; keys that have used theirs up go last.
 
@@ -134,7 +134,7 @@ impl Default for MemoryStore {
 impl Inner {
     fn shard_of(&self, print: Fingerprint) -> usize {
         // The number of shards is a power of two.
-        usize::try_from(print.high & (self.shards.len() as u64 - 1)).unwrap_or_default()
+        print.high as usize & (self.shards.len() - 1)
     }
 
     fn lock(&self, print: Fingerprint) -> MutexGuard<'_, Shard> {
@@ -177,7 +177,8 @@ impl Inner {
                 shard.look(shard.find(spend.print), spend)
             })
             .collect();
-        let fits = |(check, looked): (&Check<'_>, &Looked)| check.shadow || looked.outcome.verdict.is_allowed();
+        let fits =
+            |(check, looked): (&Check<'_>, &Looked)| check.shadow || looked.outcome.verdict.is_allowed();
         let passes = intent == Intent::Spend && checks.iter().zip(&looked).all(fits);
         let settle = |(spend, looked): (&Spend<'_>, &Looked)| {
             let home = self.shard_of(spend.print);

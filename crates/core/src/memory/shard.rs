@@ -6,7 +6,8 @@ use super::sides::{Side, SideState, Sides};
 use super::slot::{Kind, Slot, Usage};
 use super::table::Table;
 use crate::algorithm::{
-    Concurrency, Counts, Held, LeakyBucket, Leases, LeaseId, Log, Outcome, Quota, Rest, SlidingLog, TokenBucket, Used, Verdict,
+    Concurrency, Counts, Held, LeakyBucket, LeaseId, Leases, Log, Outcome, Quota, Rest, SlidingLog,
+    TokenBucket, Used, Verdict,
 };
 use crate::store::Check;
 use crate::time::Micros;
@@ -47,7 +48,8 @@ const SEAT: usize = usize::MAX;
 #[repr(C)]
 pub(super) struct Shard {
     seat: Slot,
-    /// Half the fingerprint of the key that came last.
+    /// Part of the fingerprint of the key that came last, if it did not have the seat. It is on the next cache line, which
+    /// a key that has the seat only reads.
     last: u64,
     table: Table,
     pub(super) sides: Sides,
@@ -72,16 +74,20 @@ impl Shard {
 
     #[inline(always)]
     pub(super) fn find(&self, print: Fingerprint) -> Option<usize> {
-        if self.seat.print == print && !self.seat.is_vacant() { Some(SEAT) } else { self.table.find(print) }
+        if self.seat.holds(print) { Some(SEAT) } else { self.table.find(print) }
     }
 
     /// Gives a key that came last time too the seat, unless it was found there.
     #[inline(always)]
     pub(super) fn offer_seat(&mut self, at: Option<usize>, print: Fingerprint) {
-        if self.last == print.low && at != Some(SEAT) {
-            self.change_seat(print);
+        if at != Some(SEAT) {
+            if self.last == print.low {
+                self.change_seat(print);
+            }
+            self.last = print.low;
+        } else if self.last != 0 {
+            self.last = 0;
         }
-        self.last = print.low;
     }
 
     #[cold]
@@ -92,7 +98,7 @@ impl Shard {
 
     /// Brings the table up to date.
     fn clear_seat(&mut self) {
-        if let Some(index) = self.table.find(self.seat.print).filter(|_| !self.seat.is_vacant()) {
+        if let Some(index) = self.table.find(self.seat.print()).filter(|_| !self.seat.is_vacant()) {
             self.table.set(index, self.seat);
         }
         self.seat = Slot::VACANT;
@@ -134,7 +140,11 @@ impl Shard {
             Quota::SlidingWindow(quota) => {
                 let counts = slot.map_or(Counts::default(), |slot| slot.as_sliding(quota.length));
                 let (next, outcome) = quota.spend(counts, cost, now);
-                Looked::plain(outcome, Slot::sliding(print, next, quota.length, quota.limit), next.start < counts.start)
+                Looked::plain(
+                    outcome,
+                    Slot::sliding(print, next, quota.length, quota.limit),
+                    next.start < counts.start,
+                )
             }
             Quota::TokenBucket(TokenBucket { gcra }) => {
                 let rest = slot.map_or(Rest::default(), Slot::as_bucket);
@@ -159,7 +169,12 @@ impl Shard {
     /// The outcome of a check that would pass and is not charged: its verdict, and what is left without it.
     pub(super) fn uncharged(&mut self, at: Option<usize>, verdict: Verdict, spend: &Spend<'_>) -> Outcome {
         let look = Check { cost: 0, ..*spend.check };
-        Outcome { verdict, ..self.look(at, &Spend { check: &look, ..*spend }).outcome }
+        let spend = Spend { check: &look, ..*spend };
+        let looked = self.look(at, &spend);
+        if looked.must_keep() {
+            self.commit(at, &looked, &spend);
+        }
+        Outcome { verdict, ..looked.outcome }
     }
 
     /// Keeps what [`look`](Self::look) found. A counter that is new (`at` is `None`) must have been given its room.
@@ -182,9 +197,11 @@ impl Shard {
     /// Gives the check's cost back to the counter at `index`.
     pub(super) fn refund(&mut self, index: usize, check: &Check<'_>, now: Micros, budget: &Budget) {
         let slot = *self.slot(index);
-        let (print, cost) = (slot.print, check.cost);
+        let (print, cost) = (slot.print(), check.cost);
         let refunded = match check.quota {
-            Quota::FixedWindow(quota) => Slot::fixed(print, quota.refund(slot.as_fixed(), cost, now), quota.limit),
+            Quota::FixedWindow(quota) => {
+                Slot::fixed(print, quota.refund(slot.as_fixed(), cost, now), quota.limit)
+            }
             Quota::SlidingWindow(quota) => {
                 let counts = quota.refund(slot.as_sliding(quota.length), cost, now);
                 Slot::sliding(print, counts, quota.length, quota.limit)
@@ -298,7 +315,7 @@ impl Shard {
             _ => return 0,
         };
         let over = side.recharge(budget);
-        self.set(index, Slot::side(slot.print, slot.as_side(), until, Usage::of(used, quota.limit())));
+        self.set(index, Slot::side(slot.print(), slot.as_side(), until, Usage::of(used, quota.limit())));
         over
     }
 

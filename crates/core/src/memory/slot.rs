@@ -1,4 +1,4 @@
-//! One counter, in forty bytes.
+//! One counter, in 32 bytes.
 
 use super::fingerprint::Fingerprint;
 use crate::algorithm::{Counts, Gcra, Rest, Used};
@@ -35,11 +35,13 @@ pub(super) enum Kind {
     Side,
 }
 
-/// A counter's state, packed: two words by kind, and a word with the moment from which on it is as good as none (53 bits),
-/// the usage where the words do not tell it (8 bits) and the kind (3 bits).
+/// A counter, packed into half a cache line: 64 bits of its fingerprint; two words by kind of 54 bits, each with ten more
+/// bits of the fingerprint; and a word with the moment from which on the counter is as good as none (53 bits), the usage
+/// where the words do not tell it (8 bits) and the kind (3 bits).
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 pub(super) struct Slot {
-    pub(super) print: Fingerprint,
+    low: u64,
     first: u64,
     second: u64,
     meta: u64,
@@ -48,13 +50,39 @@ pub(super) struct Slot {
 const KIND_BITS: u32 = 3;
 const USAGE_BITS: u32 = 8;
 const USAGE_MAX: u64 = (1 << USAGE_BITS) - 1;
+/// Enough for a limit of 2^53 that is used up.
+const WORD_BITS: u32 = 54;
+const WORD_MAX: u64 = (1 << WORD_BITS) - 1;
+/// How much of the fingerprint travels above each word.
+const TAG_BITS: u32 = u64::BITS - WORD_BITS;
+const TAG_MAX: u32 = (1 << TAG_BITS) - 1;
 
 impl Slot {
-    pub(super) const VACANT: Self = Self::new(Fingerprint { high: 0, low: 0 }, 0, 0, Kind::Vacant, Micros::ZERO, 0);
+    pub(super) const VACANT: Self = Self { low: 0, first: 0, second: 0, meta: 0 };
 
+    #[inline(always)]
     const fn new(print: Fingerprint, first: u64, second: u64, kind: Kind, until: Micros, usage: u64) -> Self {
         let until = if until.get() > Micros::MAX.get() { Micros::MAX.get() } else { until.get() };
-        Self { print, first, second, meta: until << (KIND_BITS + USAGE_BITS) | usage << KIND_BITS | kind as u64 }
+        Self {
+            low: print.low,
+            first: word(first, print.high & TAG_MAX),
+            second: word(second, print.high >> TAG_BITS & TAG_MAX),
+            meta: until << (KIND_BITS + USAGE_BITS) | usage << KIND_BITS | kind as u64,
+        }
+    }
+
+    /// The fingerprint of the key.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "two tags make twenty bits")]
+    pub(super) const fn print(&self) -> Fingerprint {
+        let high = (self.second >> WORD_BITS << TAG_BITS | self.first >> WORD_BITS) as u32;
+        Fingerprint { low: self.low, high }
+    }
+
+    /// True when a counter is here and it is this key's.
+    #[inline(always)]
+    pub(super) fn holds(&self, print: Fingerprint) -> bool {
+        self.low == print.low && self.print() == print && !self.is_vacant()
     }
 
     pub(super) const fn fixed(print: Fingerprint, used: Used, limit: u64) -> Self {
@@ -74,6 +102,14 @@ impl Slot {
 
     pub(super) const fn side(print: Fingerprint, index: u32, until: Micros, usage: Usage) -> Self {
         Self::new(print, index as u64, usage.0 as u64, Kind::Side, until, 0)
+    }
+
+    const fn first(&self) -> u64 {
+        self.first & WORD_MAX
+    }
+
+    const fn second(&self) -> u64 {
+        self.second & WORD_MAX
     }
 
     pub(super) const fn kind(&self) -> Kind {
@@ -101,26 +137,26 @@ impl Slot {
     }
 
     pub(super) const fn as_fixed(&self) -> Used {
-        Used { count: self.first, ends: self.until() }
+        Used { count: self.first(), ends: self.until() }
     }
 
     pub(super) const fn as_sliding(&self, length: Micros) -> Counts {
         let start = self.until().since(length).since(length);
-        Counts { current: self.first, previous: self.second, start }
+        Counts { current: self.first(), previous: self.second(), start }
     }
 
     pub(super) const fn as_bucket(&self) -> Rest {
-        Rest { at: self.until(), part: self.first }
+        Rest { at: self.until(), part: self.first() }
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "it was a u32 when it was packed")]
     pub(super) const fn as_side(&self) -> u32 {
-        self.first as u32
+        self.first() as u32
     }
 
     /// The same counter, its state kept elsewhere.
     pub(super) const fn moved_to(self, index: u32) -> Self {
-        Self { first: index as u64, ..self }
+        Self { first: word(index as u64, (self.first >> WORD_BITS) as u32), ..self }
     }
 
     /// How much of the budget is used at `now`, without knowing the limit.
@@ -128,9 +164,9 @@ impl Slot {
         match self.kind() {
             Kind::Vacant => Usage(0),
             _ if self.is_spent(now) => Usage(0),
-            Kind::Fixed => Usage::of(self.first, self.second),
-            Kind::Bucket => Usage::of(self.until().since(now).get(), self.second),
-            Kind::Side => Usage(u32::try_from(self.second).unwrap_or(u32::MAX)),
+            Kind::Fixed => Usage::of(self.first(), self.second()),
+            Kind::Bucket => Usage::of(self.until().since(now).get(), self.second()),
+            Kind::Side => Usage(u32::try_from(self.second()).unwrap_or(u32::MAX)),
             Kind::Sliding => {
                 let usage = self.meta >> KIND_BITS & USAGE_MAX;
                 Usage::of(usage, USAGE_MAX)
@@ -138,14 +174,21 @@ impl Slot {
         }
     }
 
-    pub(super) const fn to_words(self) -> [u64; 5] {
-        [self.print.high, self.print.low, self.first, self.second, self.meta]
+    pub(super) const fn to_words(self) -> [u64; 4] {
+        [self.low, self.first, self.second, self.meta]
     }
 
-    pub(super) const fn from_words(words: [u64; 5]) -> Self {
-        let [high, low, first, second, meta] = words;
-        Self { print: Fingerprint { high, low }, first, second, meta }
+    pub(super) const fn from_words([low, first, second, meta]: [u64; 4]) -> Self {
+        Self { low, first, second, meta }
     }
 }
 
-const _: () = assert!(size_of::<Slot>() == 40, "the size of a counter is a promise");
+/// A word of 54 bits with ten bits of the fingerprint above. Everything kept here fits: counts and limits are at most
+/// 2^53, and so are moments and their parts; what does not is kept as large as it can be.
+#[inline(always)]
+const fn word(value: u64, tag: u32) -> u64 {
+    let value = if value > WORD_MAX { WORD_MAX } else { value };
+    (tag as u64) << WORD_BITS | value
+}
+
+const _: () = assert!(size_of::<Slot>() == 32, "the size of a counter is a promise");

@@ -6,12 +6,12 @@
 
 use sha2::{Digest, Sha256};
 
+use super::MemoryStore;
 use super::builder::MemoryStoreBuilder;
 use super::fingerprint::{Fingerprint, Fingerprinter, Seeds};
 use super::sides::{SideState, Sides};
 use super::slot::{Kind, Slot};
-use super::MemoryStore;
-use crate::algorithm::{Held, Hit, Leases, LeaseId, Log};
+use crate::algorithm::{Held, Hit, LeaseId, Leases, Log};
 use crate::time::Micros;
 
 const MAGIC: [u8; 8] = *b"TOLLGATE";
@@ -47,7 +47,7 @@ impl MemoryStore {
         writer.number(VERSION);
         self.inner.prints.seeds().iter().for_each(|seed| writer.number(*seed));
         let probe = self.inner.prints.probe();
-        writer.number(probe.high);
+        writer.number(probe.high.into());
         writer.number(probe.low);
         for shard in &self.inner.shards {
             let mut shard = shard.lock();
@@ -97,17 +97,17 @@ impl MemoryStoreBuilder {
 
 impl MemoryStore {
     fn bring_back(&self, slot: Slot, side: Option<SideState>, now: Micros) {
-        let home = self.inner.shard_of(slot.print);
+        let home = self.inner.shard_of(slot.print());
         let mut shard = self.inner.shards[home].lock();
-        if shard.find(slot.print).is_some() {
+        if shard.find(slot.print()).is_some() {
             return;
         }
         if self.inner.budget.take(1) > 0 {
-            self.inner.make_room(home, &mut shard, slot.print, now);
+            self.inner.make_room(home, &mut shard, slot.print(), now);
         }
         let over = shard.bring_back(slot, side, &self.inner.budget);
         if over > 0 {
-            self.inner.make_room(home, &mut shard, slot.print, now);
+            self.inner.make_room(home, &mut shard, slot.print(), now);
         }
     }
 }
@@ -128,7 +128,8 @@ impl Writer {
             Some(SideState::Log(log)) => {
                 self.number(0);
                 self.number(log.hits().len() as u64);
-                log.hits().for_each(|hit| [hit.at.get(), hit.cost].into_iter().for_each(|word| self.number(word)));
+                log.hits()
+                    .for_each(|hit| [hit.at.get(), hit.cost].into_iter().for_each(|word| self.number(word)));
             }
             Some(SideState::Leases(leases)) => {
                 self.number(1);
@@ -166,12 +167,12 @@ impl Reader<'_> {
         for seed in &mut seeds {
             *seed = self.number()?;
         }
-        let (high, low) = (self.number()?, self.number()?);
-        Some((Fingerprinter::from_seeds(seeds), Fingerprint { high, low }))
+        let (high, low) = (u32::try_from(self.number()?).ok()?, self.number()?);
+        Some((Fingerprinter::from_seeds(seeds), Fingerprint { low, high }))
     }
 
     fn slot(&mut self) -> Option<(Slot, Option<SideState>)> {
-        let mut words = [0; 5];
+        let mut words = [0; 4];
         for word in &mut words {
             *word = self.number()?;
         }

@@ -10,12 +10,12 @@ fn store(keys_max: usize) -> (MemoryStore, ManualClock) {
     (MemoryStore::builder().keys_max(keys_max).clock(clock.clone()).build(), clock)
 }
 
-fn rule(limit: Limit) -> Rule {
+fn rule(limit: &Limit) -> Rule {
     limit.rule().unwrap()
 }
 
 fn bucket(capacity: u64) -> Rule {
-    rule(Limit::token_bucket("bucket", capacity, Rate::per_hour(capacity)))
+    rule(&Limit::token_bucket("bucket", capacity, Rate::per_hour(capacity)))
 }
 
 fn spend(store: &MemoryStore, rule: &Rule, key: &str, cost: u64) -> Verdict {
@@ -47,7 +47,8 @@ fn the_cap_holds_and_offenders_keep_their_state_through_a_flood() {
             assert!(store.keys() <= 10_000);
         }
     }
-    let freed = (0..1_000).filter(|key| spend(&store, &rule, &format!("offender:{key}"), 1).is_allowed()).count();
+    let freed =
+        (0..1_000).filter(|key| spend(&store, &rule, &format!("offender:{key}"), 1).is_allowed()).count();
     assert_eq!(freed, 0, "an offender was forgotten while fuller keys were there to forget");
 }
 
@@ -77,7 +78,7 @@ fn one_key_with_budget_left_goes_before_any_offender() {
         Limit::queue("queue", 5, Rate::per_minute(5)),
     ] {
         let (store, _) = store(100);
-        let rule = rule(limit);
+        let rule = rule(&limit);
         for offender in 0..99 {
             spend(&store, &rule, &format!("offender:{offender}"), 5);
         }
@@ -85,7 +86,12 @@ fn one_key_with_budget_left_goes_before_any_offender() {
         spend(&store, &rule, "new", 5);
         assert_eq!(remaining(&store, &rule, "fuller"), 5, "{}: the fuller key stayed", rule.name());
         for offender in 0..99 {
-            assert_eq!(remaining(&store, &rule, &format!("offender:{offender}")), 0, "{} {offender}", rule.name());
+            assert_eq!(
+                remaining(&store, &rule, &format!("offender:{offender}")),
+                0,
+                "{} {offender}",
+                rule.name()
+            );
         }
     }
 }
@@ -114,7 +120,7 @@ fn a_cap_of_one_key_is_a_cap() {
 #[test]
 fn logs_count_against_the_cap_by_their_size() {
     let (store, clock) = store(1_000);
-    let rule = rule(Limit::sliding_log("log", 1 << 40, Duration::from_secs(3_600)));
+    let rule = rule(&Limit::sliding_log("log", 1 << 40, Duration::from_secs(3_600)));
     for _ in 0..10 {
         for key in 0..200 {
             for _ in 0..4 {
@@ -130,8 +136,8 @@ fn logs_count_against_the_cap_by_their_size() {
 #[test]
 fn memory_comes_back_after_a_burst_of_new_keys() {
     let (store, clock) = store(1_000_000);
-    let rule = rule(Limit::fixed_window("api", 5, Duration::from_secs(60)));
-    let log = self::rule(Limit::sliding_log("log", 5, Duration::from_secs(60)));
+    let rule = rule(&Limit::fixed_window("api", 5, Duration::from_secs(60)));
+    let log = self::rule(&Limit::sliding_log("log", 5, Duration::from_secs(60)));
     for key in 0..100_000 {
         spend(&store, &rule, &format!("key:{key}"), 1);
     }
@@ -165,7 +171,7 @@ fn a_million_keys_take_at_most_64_bytes_each() {
 #[test]
 fn a_reset_key_gives_back_its_room() {
     let (store, _) = store(100);
-    let log = rule(Limit::sliding_log("log", 50, Duration::from_secs(60)));
+    let log = rule(&Limit::sliding_log("log", 50, Duration::from_secs(60)));
     spend(&store, &log, "ann", 1);
     let check = log.check("ann", 1).unwrap();
     drop(store.reset(&check.as_check().key));
@@ -184,7 +190,7 @@ fn a_snapshot_brings_back_every_kind_of_state() {
         Limit::queue("queue", 10, Rate::per_minute(7)),
         Limit::concurrency("flight", 10, Duration::from_secs(60)),
     ]
-    .map(rule);
+    .map(|limit| rule(&limit));
     for rule in &rules {
         spend(&store, rule, "ann", 2);
         clock.advance(Duration::from_millis(300));
@@ -203,8 +209,8 @@ fn a_snapshot_brings_back_every_kind_of_state() {
 fn a_snapshot_leaves_out_what_has_expired_and_respects_the_cap() {
     let (store, clock) = store(1_000);
     let (short, long) = (
-        rule(Limit::fixed_window("short", 5, Duration::from_secs(1))),
-        rule(Limit::fixed_window("long", 5, Duration::from_secs(60))),
+        rule(&Limit::fixed_window("short", 5, Duration::from_secs(1))),
+        rule(&Limit::fixed_window("long", 5, Duration::from_secs(60))),
     );
     for key in 0..100 {
         spend(&store, &short, &format!("key:{key}"), 1);
@@ -224,7 +230,7 @@ fn a_snapshot_leaves_out_what_has_expired_and_respects_the_cap() {
 #[test]
 fn damaged_and_foreign_snapshots_are_refused() {
     let (store, _) = store(100);
-    let log = rule(Limit::sliding_log("log", 50, Duration::from_secs(60)));
+    let log = rule(&Limit::sliding_log("log", 50, Duration::from_secs(60)));
     spend(&store, &log, "ann", 1);
     let snapshot = store.snapshot();
     let refused = |bytes: &[u8]| MemoryStore::restore(bytes).unwrap_err();
@@ -247,9 +253,9 @@ fn damaged_and_foreign_snapshots_are_refused() {
 #[test]
 fn a_changed_window_starts_a_new_counter_and_changed_numbers_do_not() {
     let (store, _) = store(100);
-    let minute = rule(Limit::fixed_window("api", 5, Duration::from_secs(60)));
-    let hour = rule(Limit::fixed_window("api", 5, Duration::from_secs(3_600)));
-    let larger = rule(Limit::fixed_window("api", 50, Duration::from_secs(60)));
+    let minute = rule(&Limit::fixed_window("api", 5, Duration::from_secs(60)));
+    let hour = rule(&Limit::fixed_window("api", 5, Duration::from_secs(3_600)));
+    let larger = rule(&Limit::fixed_window("api", 50, Duration::from_secs(60)));
     spend(&store, &minute, "ann", 5);
     assert_eq!(remaining(&store, &hour, "ann"), 5);
     assert_eq!(remaining(&store, &larger, "ann"), 45);
