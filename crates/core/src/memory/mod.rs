@@ -8,6 +8,7 @@ mod budget;
 mod builder;
 mod evict;
 mod fingerprint;
+mod in_slot;
 mod shard;
 mod sides;
 mod slot;
@@ -73,7 +74,7 @@ impl Padded {
     #[cold]
     fn lock_contended(&self) -> MutexGuard<'_, Shard> {
         for spin in 0..SPINS {
-            (0..1 << spin).for_each(|_| std::hint::spin_loop());
+            (0..16 << spin).for_each(|_| std::hint::spin_loop());
             if let Some(shard) = self.0.try_lock() {
                 return shard;
             }
@@ -141,7 +142,7 @@ impl Inner {
         self.shards[self.shard_of(print)].lock()
     }
 
-    /// The usual case: one check, one lock.
+    /// One check, one lock.
     #[inline(always)]
     fn spend_one(&self, check: &Check<'_>, intent: Intent, lease: LeaseId, now: Micros) -> Outcome {
         let print = self.prints.of(&check.key);
@@ -149,16 +150,32 @@ impl Inner {
         let home = self.shard_of(print);
         let mut shard = self.shards[home].lock();
         let at = shard.find(print);
-        let looked = shard.look(at, &spend);
-        let fits = looked.outcome.verdict.is_allowed() && check.cost > 0;
+        let usual = at.filter(|_| intent == Intent::Spend).and_then(|at| shard.spend_at(at, &spend));
+        let outcome = usual.unwrap_or_else(|| self.spend_unusual(home, &mut shard, at, &spend, intent));
+        shard.offer_seat(at, print);
+        outcome
+    }
+
+    /// A new key, a log, a place in flight, or only a look.
+    #[cold]
+    fn spend_unusual(
+        &self,
+        home: usize,
+        shard: &mut Shard,
+        at: Option<usize>,
+        spend: &Spend<'_>,
+        intent: Intent,
+    ) -> Outcome {
+        let looked = shard.look(at, spend);
+        let outcome = looked.outcome();
+        let fits = outcome.verdict.is_allowed() && spend.check.cost > 0;
         if fits && intent == Intent::Peek {
-            return shard.uncharged(at, looked.outcome.verdict, &spend);
+            return shard.uncharged(at, outcome.verdict, spend);
         }
         if fits || looked.must_keep() {
-            self.commit(home, &mut shard, at, &looked, &spend);
+            self.commit(home, shard, at, &looked, spend);
         }
-        shard.offer_seat(at, print);
-        looked.outcome
+        outcome
     }
 
     /// Locks the shards of all checks in order, so that requests cannot wait for each other in a circle, looks at all
@@ -178,21 +195,21 @@ impl Inner {
             })
             .collect();
         let fits =
-            |(check, looked): (&Check<'_>, &Looked)| check.shadow || looked.outcome.verdict.is_allowed();
+            |(check, looked): (&Check<'_>, &Looked)| check.shadow || looked.outcome().verdict.is_allowed();
         let passes = intent == Intent::Spend && checks.iter().zip(&looked).all(fits);
         let settle = |(spend, looked): (&Spend<'_>, &Looked)| {
             let home = self.shard_of(spend.print);
             let shard = guard_of(&mut guards, home);
             // Looked up again: making room for an earlier check may have moved or dropped it.
             let at = shard.find(spend.print);
-            let fits = looked.outcome.verdict.is_allowed() && spend.check.cost > 0;
+            let fits = looked.outcome().verdict.is_allowed() && spend.check.cost > 0;
             if fits && !passes {
-                return shard.uncharged(at, looked.outcome.verdict, spend);
+                return shard.uncharged(at, looked.outcome().verdict, spend);
             }
             if fits || looked.must_keep() {
                 self.commit(home, shard, at, looked, spend);
             }
-            looked.outcome
+            looked.outcome()
         };
         spends.iter().zip(&looked).map(settle).collect()
     }
@@ -204,7 +221,6 @@ impl Inner {
         homes.into_iter().map(|home| (home, self.shards[home].lock())).collect()
     }
 
-    #[inline(always)]
     fn commit(&self, home: usize, shard: &mut Shard, at: Option<usize>, looked: &Looked, spend: &Spend<'_>) {
         if at.is_none() && self.budget.take(1) > 0 {
             self.make_room(home, shard, spend.print, spend.now);

@@ -2,24 +2,35 @@
 
 use super::budget::Budget;
 use super::fingerprint::Fingerprint;
+use super::in_slot::{InSlot, Step};
 use super::sides::{Side, SideState, Sides};
 use super::slot::{Kind, Slot, Usage};
 use super::table::Table;
-use crate::algorithm::{
-    Concurrency, Counts, Held, LeakyBucket, LeaseId, Leases, Log, Outcome, Quota, Rest, SlidingLog,
-    TokenBucket, Used, Verdict,
-};
+use crate::algorithm::{Concurrency, Held, LeaseId, Leases, Log, Outcome, Quota, SlidingLog, Verdict};
 use crate::store::Check;
 use crate::time::Micros;
 
 /// Found by [`Shard::look`], used by [`Shard::commit`] while the shard stays locked.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Looked {
-    pub(super) outcome: Outcome,
-    /// The state to keep if the check passes, or at once if the clock was set back; `None` for states beside the table.
-    next: Option<Slot>,
-    /// The state changed although nothing was spent.
-    moved: bool,
+pub(super) enum Looked {
+    /// The state fits into a slot.
+    Plain(Step),
+    /// It is kept beside the table.
+    Beside(Outcome),
+}
+
+impl Looked {
+    pub(super) const fn outcome(&self) -> Outcome {
+        match self {
+            Self::Plain(step) => step.outcome,
+            Self::Beside(outcome) => *outcome,
+        }
+    }
+
+    /// True when the state must be kept although nothing is spent: the clock was set back.
+    pub(super) const fn must_keep(&self) -> bool {
+        matches!(self, Self::Plain(Step { moved: true, .. }))
+    }
 }
 
 /// One check on its way into a shard.
@@ -130,39 +141,40 @@ impl Shard {
         }
     }
 
-    /// What the check's limit says, changing no answer.
+    /// The usual check from start to end: a known key, a state that fits into a slot, to be charged. `None` when it is not
+    /// the usual check, and then nothing has happened.
     #[inline(always)]
+    pub(super) fn spend_at(&mut self, at: usize, spend: &Spend<'_>) -> Option<Outcome> {
+        match spend.check.quota {
+            Quota::SlidingWindow(quota) => Some(self.spend_in_slot(at, quota, spend)),
+            Quota::TokenBucket(quota) => Some(self.spend_in_slot(at, quota, spend)),
+            Quota::LeakyBucket(quota) => Some(self.spend_in_slot(at, quota, spend)),
+            Quota::FixedWindow(quota) => Some(self.spend_in_slot(at, quota, spend)),
+            Quota::SlidingLog(_) | Quota::Concurrency(_) => None,
+        }
+    }
+
+    #[inline(always)]
+    fn spend_in_slot(&mut self, at: usize, quota: &impl InSlot, spend: &Spend<'_>) -> Outcome {
+        let step = quota.step(Some(self.slot(at)), spend.print, spend.check.cost, spend.now);
+        if (step.outcome.verdict.is_allowed() && spend.check.cost > 0) || step.moved {
+            self.set(at, step.next);
+        }
+        step.outcome
+    }
+
+    /// What the check's limit says, changing no answer.
     pub(super) fn look(&mut self, at: Option<usize>, spend: &Spend<'_>) -> Looked {
-        let slot = at.map(|index| self.slot(index));
+        let slot = at.map(|index| *self.slot(index));
         let &Spend { check, print, now, .. } = spend;
         let cost = check.cost;
         match check.quota {
-            Quota::SlidingWindow(quota) => {
-                let counts = slot.map_or(Counts::default(), |slot| slot.as_sliding(quota.length));
-                let (next, outcome) = quota.spend(counts, cost, now);
-                Looked::plain(
-                    outcome,
-                    Slot::sliding(print, next, quota.length, quota.limit),
-                    next.start < counts.start,
-                )
-            }
-            Quota::TokenBucket(TokenBucket { gcra }) => {
-                let rest = slot.map_or(Rest::default(), Slot::as_bucket);
-                let (next, outcome) = gcra.spend(rest, cost, now);
-                Looked::plain(outcome, Slot::bucket(print, next, gcra), next.at < rest.at)
-            }
-            Quota::LeakyBucket(quota) => {
-                let rest = slot.map_or(Rest::default(), Slot::as_bucket);
-                let (next, outcome) = quota.spend(rest, cost, now);
-                Looked::plain(outcome, Slot::bucket(print, next, &quota.gcra), next.at < rest.at)
-            }
-            Quota::FixedWindow(quota) => {
-                let used = slot.map_or(Used::default(), Slot::as_fixed);
-                let (next, outcome) = quota.spend(used, cost, now);
-                Looked::plain(outcome, Slot::fixed(print, next, quota.limit), next.ends < used.ends)
-            }
-            Quota::SlidingLog(quota) => Looked::beside(self.look_log(slot.copied(), quota, cost, now)),
-            Quota::Concurrency(quota) => Looked::beside(self.look_leases(slot.copied(), quota, cost, now)),
+            Quota::SlidingWindow(quota) => Looked::Plain(quota.step(slot.as_ref(), print, cost, now)),
+            Quota::TokenBucket(quota) => Looked::Plain(quota.step(slot.as_ref(), print, cost, now)),
+            Quota::LeakyBucket(quota) => Looked::Plain(quota.step(slot.as_ref(), print, cost, now)),
+            Quota::FixedWindow(quota) => Looked::Plain(quota.step(slot.as_ref(), print, cost, now)),
+            Quota::SlidingLog(quota) => Looked::Beside(self.look_log(slot, quota, cost, now)),
+            Quota::Concurrency(quota) => Looked::Beside(self.look_leases(slot, quota, cost, now)),
         }
     }
 
@@ -174,41 +186,29 @@ impl Shard {
         if looked.must_keep() {
             self.commit(at, &looked, &spend);
         }
-        Outcome { verdict, ..looked.outcome }
+        Outcome { verdict, ..looked.outcome() }
     }
 
     /// Keeps what [`look`](Self::look) found. A counter that is new (`at` is `None`) must have been given its room.
     /// Returns by how much the store is now over its cap, as it can be when a log grows.
-    #[inline(always)]
     pub(super) fn commit(&mut self, at: Option<usize>, looked: &Looked, spend: &Spend<'_>) -> usize {
-        match (looked.next, at) {
-            (Some(slot), Some(index)) => {
-                self.set(index, slot);
-                0
-            }
-            (Some(slot), None) => {
-                self.add(slot);
-                0
-            }
-            (None, _) => self.commit_side(at, spend),
+        match (looked, at) {
+            (Looked::Plain(step), Some(index)) => self.set(index, step.next),
+            (Looked::Plain(step), None) => self.add(step.next),
+            (Looked::Beside(_), _) => return self.commit_side(at, spend),
         }
+        0
     }
 
     /// Gives the check's cost back to the counter at `index`.
     pub(super) fn refund(&mut self, index: usize, check: &Check<'_>, now: Micros, budget: &Budget) {
         let slot = *self.slot(index);
-        let (print, cost) = (slot.print(), check.cost);
+        let cost = check.cost;
         let refunded = match check.quota {
-            Quota::FixedWindow(quota) => {
-                Slot::fixed(print, quota.refund(slot.as_fixed(), cost, now), quota.limit)
-            }
-            Quota::SlidingWindow(quota) => {
-                let counts = quota.refund(slot.as_sliding(quota.length), cost, now);
-                Slot::sliding(print, counts, quota.length, quota.limit)
-            }
-            Quota::TokenBucket(TokenBucket { gcra }) | Quota::LeakyBucket(LeakyBucket { gcra, .. }) => {
-                Slot::bucket(print, gcra.refund(slot.as_bucket(), cost, now), gcra)
-            }
+            Quota::FixedWindow(quota) => quota.refunded(&slot, cost, now),
+            Quota::SlidingWindow(quota) => quota.refunded(&slot, cost, now),
+            Quota::TokenBucket(quota) => quota.refunded(&slot, cost, now),
+            Quota::LeakyBucket(quota) => quota.refunded(&slot, cost, now),
             Quota::SlidingLog(quota) => {
                 if let Some(Side { state: SideState::Log(log), .. }) = self.sides.get_mut(slot.as_side()) {
                     quota.settle(log, now);
@@ -321,21 +321,5 @@ impl Shard {
 
     pub(super) fn drop_side(&mut self, slot: &Slot) -> usize {
         if slot.kind() == Kind::Side { self.sides.remove(slot.as_side()) } else { 0 }
-    }
-}
-
-impl Looked {
-    #[inline]
-    fn plain(outcome: Outcome, next: Slot, moved: bool) -> Self {
-        Self { outcome, next: Some(next), moved }
-    }
-
-    fn beside(outcome: Outcome) -> Self {
-        Self { outcome, next: None, moved: false }
-    }
-
-    /// True when the state must be kept although nothing is spent: the clock was set back.
-    pub(super) const fn must_keep(&self) -> bool {
-        self.moved
     }
 }

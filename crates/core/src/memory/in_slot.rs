@@ -1,0 +1,77 @@
+//! The algorithms whose state fits into a slot: reading it, spending from it, giving back to it.
+
+use super::fingerprint::Fingerprint;
+use super::slot::Slot;
+use crate::algorithm::{Counts, FixedWindow, LeakyBucket, Outcome, Rest, SlidingWindow, TokenBucket, Used};
+use crate::time::Micros;
+
+/// What a check does to a slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) outcome: Outcome,
+    /// The counter if the check is charged.
+    pub(super) next: Slot,
+    /// The clock was set back, so the counter must be kept as `next` even if nothing is charged.
+    pub(super) moved: bool,
+}
+
+/// A state that fits into a slot. No slot is a counter that nobody has used.
+pub(super) trait InSlot {
+    fn step(&self, slot: Option<&Slot>, print: Fingerprint, cost: u64, now: Micros) -> Step;
+
+    fn refunded(&self, slot: &Slot, cost: u64, now: Micros) -> Slot;
+}
+
+impl InSlot for SlidingWindow {
+    #[inline(always)]
+    fn step(&self, slot: Option<&Slot>, print: Fingerprint, cost: u64, now: Micros) -> Step {
+        let counts = slot.map_or(Counts::default(), |slot| slot.as_sliding(self.length));
+        let (next, outcome) = self.spend(counts, cost, now);
+        let moved = next.start < counts.start;
+        Step { outcome, next: Slot::sliding(print, next, self.length, self.limit), moved }
+    }
+
+    fn refunded(&self, slot: &Slot, cost: u64, now: Micros) -> Slot {
+        let counts = self.refund(slot.as_sliding(self.length), cost, now);
+        Slot::sliding(slot.print(), counts, self.length, self.limit)
+    }
+}
+
+impl InSlot for FixedWindow {
+    #[inline(always)]
+    fn step(&self, slot: Option<&Slot>, print: Fingerprint, cost: u64, now: Micros) -> Step {
+        let used = slot.map_or(Used::default(), Slot::as_fixed);
+        let (next, outcome) = self.spend(used, cost, now);
+        Step { outcome, next: Slot::fixed(print, next, self.limit), moved: next.ends < used.ends }
+    }
+
+    fn refunded(&self, slot: &Slot, cost: u64, now: Micros) -> Slot {
+        Slot::fixed(slot.print(), self.refund(slot.as_fixed(), cost, now), self.limit)
+    }
+}
+
+impl InSlot for TokenBucket {
+    #[inline(always)]
+    fn step(&self, slot: Option<&Slot>, print: Fingerprint, cost: u64, now: Micros) -> Step {
+        let rest = slot.map_or(Rest::default(), Slot::as_bucket);
+        let (next, outcome) = self.gcra.spend(rest, cost, now);
+        Step { outcome, next: Slot::bucket(print, next, &self.gcra), moved: next.at < rest.at }
+    }
+
+    fn refunded(&self, slot: &Slot, cost: u64, now: Micros) -> Slot {
+        Slot::bucket(slot.print(), self.gcra.refund(slot.as_bucket(), cost, now), &self.gcra)
+    }
+}
+
+impl InSlot for LeakyBucket {
+    #[inline(always)]
+    fn step(&self, slot: Option<&Slot>, print: Fingerprint, cost: u64, now: Micros) -> Step {
+        let rest = slot.map_or(Rest::default(), Slot::as_bucket);
+        let (next, outcome) = self.spend(rest, cost, now);
+        Step { outcome, next: Slot::bucket(print, next, &self.gcra), moved: next.at < rest.at }
+    }
+
+    fn refunded(&self, slot: &Slot, cost: u64, now: Micros) -> Slot {
+        Slot::bucket(slot.print(), self.gcra.refund(slot.as_bucket(), cost, now), &self.gcra)
+    }
+}
