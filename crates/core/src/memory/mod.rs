@@ -83,7 +83,6 @@ impl Padded {
     }
 }
 
-type Outcomes = SmallVec<[Outcome; 1]>;
 type Guards<'a> = SmallVec<[(usize, MutexGuard<'a, Shard>); 4]>;
 
 impl MemoryStore {
@@ -156,7 +155,8 @@ impl Inner {
         outcome
     }
 
-    /// A new key, a log, a place in flight, or only a look.
+    /// A new key, a log, a place in flight, or only a look. A log must not see time go back, or what one thread found
+    /// expired would make room for a hit of a moment before; so the time is asked for again, now that it is locked.
     #[cold]
     fn spend_unusual(
         &self,
@@ -166,6 +166,7 @@ impl Inner {
         spend: &Spend<'_>,
         intent: Intent,
     ) -> Outcome {
+        let spend = &Spend { now: self.clock.now(), ..*spend };
         let looked = shard.look(at, spend);
         let outcome = looked.outcome();
         let fits = outcome.verdict.is_allowed() && spend.check.cost > 0;
@@ -179,14 +180,14 @@ impl Inner {
     }
 
     /// Locks the shards of all checks in order, so that requests cannot wait for each other in a circle, looks at all
-    /// of them, then commits all or none.
-    fn spend_all(&self, checks: &[Check<'_>], intent: Intent, lease: LeaseId, now: Micros) -> Outcomes {
-        let budget = &self.budget;
-        let spends: SmallVec<[Spend<'_>; 4]> = checks
-            .iter()
-            .map(|check| Spend { check, print: self.prints.of(&check.key), lease, now, budget })
-            .collect();
-        let mut guards = self.lock_all(spends.iter().map(|spend| spend.print));
+    /// of them, then commits all or none. The time is asked for once they are locked.
+    fn spend_all(&self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Spent {
+        let prints: SmallVec<[Fingerprint; 4]> =
+            checks.iter().map(|check| self.prints.of(&check.key)).collect();
+        let mut guards = self.lock_all(prints.iter().copied());
+        let (now, budget) = (self.clock.now(), &self.budget);
+        let spend = |(check, print)| Spend { check, print, lease, now, budget };
+        let spends: SmallVec<[Spend<'_>; 4]> = checks.iter().zip(prints).map(spend).collect();
         let looked: SmallVec<[Looked; 4]> = spends
             .iter()
             .map(|spend| {
@@ -211,7 +212,7 @@ impl Inner {
             }
             looked.outcome()
         };
-        spends.iter().zip(&looked).map(settle).collect()
+        Spent { outcomes: spends.iter().zip(&looked).map(settle).collect(), at: now }
     }
 
     fn lock_all(&self, prints: impl Iterator<Item = Fingerprint>) -> Guards<'_> {
@@ -279,9 +280,9 @@ fn guard_of<'g>(guards: &'g mut Guards<'_>, home: usize) -> &'g mut Shard {
 
 impl Store for MemoryStore {
     fn spend<'a>(&'a self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Answer<'a, Spent> {
-        let now = self.inner.clock.now();
-        self.inner.sweep_in_passing(now);
-        Answer::ready(Ok(Spent { outcomes: self.inner.spend_all(checks, intent, lease, now), at: now }))
+        let spent = self.inner.spend_all(checks, intent, lease);
+        self.inner.sweep_in_passing(spent.at);
+        Answer::ready(Ok(spent))
     }
 
     fn spend_one(&self, check: &Check<'_>, intent: Intent, lease: LeaseId) -> Option<Outcome> {
