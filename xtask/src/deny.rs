@@ -8,21 +8,9 @@ use crate::workspace::Workspace;
 const POLICY: &str = "cargo-deny";
 const ADVISORIES: &str = "advisories";
 
-/// What to do when cargo-deny is not there. Building it takes a minute or two: right when it was asked for by name,
-/// too long as a part of every fresh check.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Absent {
-    Install,
-    Skip,
-}
-
-pub(crate) fn plan(workspace: &Workspace, absent: Absent) -> Plan {
-    let deny = match absent {
-        Absent::Install => tools::DENY.ensure(workspace),
-        Absent::Skip => tools::DENY
-            .find(workspace)
-            .ok_or_else(|| "cargo-deny is not installed; `cargo xtask deny` installs it".to_owned()),
-    };
+/// Building cargo-deny takes two minutes the first time; it is kept with the other tools after that.
+pub(crate) fn plan(workspace: &Workspace) -> Plan {
+    let deny = tools::DENY.ensure(workspace);
     let steps = match deny {
         Ok(deny) => vec![policy(&deny), advisories(&deny)],
         Err(reason) => vec![Step::skipped(POLICY, reason.clone()), Step::skipped(ADVISORIES, reason)],

@@ -2,7 +2,7 @@
 //!
 //! The steps share one set of flags and one profile, so that each dependency is checked once for all of them.
 
-use crate::deny::{self, Absent};
+use crate::deny;
 use crate::run::{Plan, Step};
 use crate::tools;
 use crate::workspace::{Package, Workspace};
@@ -14,7 +14,7 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
     ];
     steps.extend(features_alone(workspace));
     steps.push(docs(workspace));
-    steps.extend(deny::plan(workspace, Absent::Skip).steps);
+    steps.extend(deny::plan(workspace).steps);
     steps.push(typos(workspace));
     Plan { steps, closing: None }
 }

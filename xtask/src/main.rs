@@ -38,7 +38,7 @@ fn dispatch(command: Command) -> Result<(), Error> {
         Command::Ci => run::all(ci::plan(&workspace)),
         Command::Test => run::all(test::plan(&workspace)),
         Command::Lint => run::all(lint::plan(&workspace)),
-        Command::Deny => run::all(deny::plan(&workspace, deny::Absent::Install)),
+        Command::Deny => run::all(deny::plan(&workspace)),
         Command::Bench { bench } => run::alone(bench::command(&workspace, bench)),
     }
 }

@@ -91,7 +91,8 @@ pub trait Store: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Gives back what checks took, at most what is spent. Concurrency checks give back through [`release`](Self::release).
+    /// Gives back what checks took, at most what is spent. It takes effect even if the answer is dropped unread. Concurrency
+    /// checks give back through [`release`](Self::release) and are passed over here.
     fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()>;
 
     /// Forgets a counter: its budget is full again.

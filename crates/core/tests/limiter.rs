@@ -100,6 +100,18 @@ fn shadow_limits_count_and_never_refuse_or_change_the_enforced_ones() {
 }
 
 #[test]
+fn keys_and_secrets_do_not_show_in_debug_output() {
+    let limiter = Limiter::in_memory([Limit::concurrency("jobs", 5, MINUTE)]);
+    let acquired = block_on(limiter.acquire("jobs", "ann@example.com")).unwrap();
+    let ask = limiter.check("jobs", "ann@example.com").and("jobs", ("ann@example.com", 1u64));
+    let check = limiter.rule("jobs").unwrap().check("ann@example.com", 1).unwrap();
+    let shown =
+        format!("{limiter:?} {acquired:?} {:?} {check:?} {ask:?}", limiter.check("jobs", "ann@example.com"));
+    assert!(!shown.contains("ann@"), "{shown}");
+    assert!(shown.len() < 5_000, "{} bytes of debug output", shown.len());
+}
+
+#[test]
 fn costs_refunds_and_resets() {
     block_on(async {
         let (limiter, _) =
@@ -324,6 +336,29 @@ fn a_queue_spaces_what_it_admits_and_gives_back_turns_that_come_too_late() {
         );
     });
     assert_eq!(Duration::from(now(&clock).since(start)), Duration::from_millis(200));
+}
+
+/// A client that goes away while it waits for its turn: the turn, and the place that came with it, are free again.
+#[test]
+fn a_wait_that_is_given_up_gives_back_what_it_held() {
+    let (limiter, _) = limiter([
+        Limit::queue("export", 3, Rate::per_second(10)),
+        Limit::concurrency("jobs", 5, MINUTE),
+        Limit::fixed_window("tried", 1, MINUTE).shadow(),
+    ]);
+    let ask = || limiter.check("export", ()).and("jobs", ()).and("tried", ());
+    assert!(ask().immediately().unwrap().is_allowed());
+    let mut waiting = Box::pin(ask().hold_up_to(MINUTE));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    let left = |limit: &str| limiter.peek(limit, ()).cost(0).immediately().unwrap().remaining();
+    assert_eq!((left("export"), left("jobs"), left("tried")), (1, 3, 0));
+    drop(waiting);
+    assert_eq!(
+        (left("export"), left("jobs"), left("tried")),
+        (2, 4, 0),
+        "the shadow limit was not charged twice"
+    );
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn bytes(key: &(impl ToKey + ?Sized)) -> Vec<u8> {
 }
 
 fn refused(key: &(impl ToKey + ?Sized)) -> KeyError {
-    Parts::of(key, &mut Encoded::new()).unwrap_err()
+    Parts::of(key, &mut Encoded::new()).err().expect("the key is refused")
 }
 
 /// One part of any type, for making keys at random.

@@ -3,25 +3,22 @@
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
-use super::permit::{Acquired, Permit};
 use super::select::{Many, One, Select};
 use super::{Error, Limiter};
 use crate::algorithm::{LeaseId, Outcome, Quota};
-use crate::decision::{Decision, LimitStatus, Retry, Source};
+use crate::decision::{Decision, LimitStatus, Source};
 use crate::key::ToKey;
 use crate::limit::Rule;
 use crate::store::{Answer, Check, Intent, Spent};
-use crate::time::Micros;
 
 /// A question to a [`Limiter`]. Await it for the decision.
 #[derive(Debug)]
 #[must_use = "a question does nothing until it is awaited"]
 pub struct Ask<'a, S> {
-    limiter: &'a Limiter,
-    select: S,
-    intent: Intent,
+    pub(super) limiter: &'a Limiter,
+    pub(super) select: S,
+    pub(super) intent: Intent,
 }
 
 impl<'a, S: Select<'a>> Ask<'a, S> {
@@ -99,112 +96,9 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
         self.ask(passes, |_| Err(Error::NotImmediate))
     }
 
-    /// The decision, waiting until it is a pass or until `deadline` has gone by. For a queue this includes the wait for
-    /// one's turn: once this answers with a pass, go. A pass whose turn would come too late is given back. When nothing
-    /// that can be waited for helps, the answer is the denial, at once.
-    ///
-    /// ```
-    /// # pollster::block_on(async {
-    /// use std::time::Duration;
-    /// use tollgate::{Limit, Limiter, Rate};
-    ///
-    /// let outgoing = Limiter::in_memory([Limit::queue("partner-api", 50, Rate::per_second(1_000))]);
-    /// for _ in 0..3 {
-    ///     let decision = outgoing.check("partner-api", ()).wait_up_to(Duration::from_secs(2)).await?;
-    ///     assert!(decision.is_allowed());
-    ///     // call the partner
-    /// }
-    /// # Ok::<(), tollgate::Error>(())
-    /// # }).unwrap();
-    /// ```
-    pub async fn wait_up_to(self, deadline: Duration) -> Result<Decision, Error> {
-        self.wait(deadline).await
-    }
-
-    /// Takes the places that the request's concurrency limits give, held until the permit is dropped.
-    ///
-    /// ```
-    /// # pollster::block_on(async {
-    /// use std::time::Duration;
-    /// use tollgate::limiter::Acquired;
-    /// use tollgate::{Limit, Limiter};
-    ///
-    /// let limiter = Limiter::in_memory([Limit::concurrency("in-flight", 20, Duration::from_secs(30))]);
-    /// match limiter.check("in-flight", "tenant:7").hold().await? {
-    ///     Acquired::Held(permit) => drop(permit), // work first
-    ///     Acquired::Denied(decision) => println!("busy: {:?}", decision.retry_after()),
-    /// }
-    /// # Ok::<(), tollgate::Error>(())
-    /// # }).unwrap();
-    /// ```
-    pub async fn hold(self) -> Result<Acquired, Error> {
-        self.hold_up_to(Duration::ZERO).await
-    }
-
-    /// Like [`hold`](Self::hold), waiting for a place until `deadline` has gone by. Places are looked for when a lease
-    /// runs out, and every 10 ms in case one is given back early.
-    pub async fn hold_up_to(self, deadline: Duration) -> Result<Acquired, Error> {
-        if !self.select.with(self.limiter, |_, checks| Ok(holds(checks)))? {
-            return Err(Error::NothingToHold);
-        }
-        let decision = self.wait(deadline).await?;
-        match decision.lease() {
-            Some(lease) => self.select.with(self.limiter, |_, checks| {
-                Ok(Acquired::Held(Permit::new(self.limiter, checks, lease, decision)))
-            }),
-            None => Ok(Acquired::Denied(decision)),
-        }
-    }
-
-    async fn wait(&self, deadline: Duration) -> Result<Decision, Error> {
-        let clock = &self.limiter.inner.clock;
-        let polls = self.select.with(self.limiter, |_, checks| Ok(holds(checks)))?;
-        let deadline = clock.now().after(Micros::from_duration_ceil(deadline).unwrap_or(Micros::MAX));
-        loop {
-            let decision = match self.put()? {
-                Put::Decided(decision) => decision,
-                Put::Coming(coming) => self.decide(&coming.answer.await?, coming.lease)?,
-            };
-            let left = Duration::from(deadline.since(clock.now()));
-            let pause = match decision.retry() {
-                // A place in flight may be given back at any time; everything else keeps to its word.
-                Some(Retry::After(pause)) if polls => pause.min(PLACE_POLL),
-                Some(Retry::After(pause)) => pause,
-                Some(Retry::Never) => return Ok(decision),
-                None => return self.take_turn(decision, left).await,
-            };
-            if pause > left || self.intent == Intent::Peek {
-                return Ok(decision);
-            }
-            clock.sleep(Micros::from_duration_ceil(pause).unwrap_or(Micros::MAX)).await;
-        }
-    }
-
-    /// Waits for the turn that a queue gave, or gives it back when it would come too late.
-    async fn take_turn(&self, decision: Decision, left: Duration) -> Result<Decision, Error> {
-        let turn = decision.wait();
-        if turn.is_zero() || self.intent == Intent::Peek {
-            return Ok(decision);
-        }
-        let inner = &self.limiter.inner;
-        if turn <= left {
-            inner.clock.sleep(Micros::from_duration_ceil(turn).unwrap_or(Micros::MAX)).await;
-            return Ok(decision);
-        }
-        if let Some(lease) = decision.lease() {
-            self.select.with(self.limiter, |_, checks| {
-                // A release takes effect even when nobody waits for its answer.
-                checks.iter().for_each(|check| drop(inner.store.release(check, lease)));
-                Ok(())
-            })?;
-        }
-        self.select.with(self.limiter, |_, checks| Ok(inner.store.refund(checks)))?.await?;
-        Ok(decision.turned_late())
-    }
-
     /// Puts the question to the store, and decides at once when the answer is there.
     #[inline]
-    fn put(&self) -> Result<Put<'a>, Error> {
+    pub(super) fn put(&self) -> Result<Put<'a>, Error> {
         let decided = |rules: &[&Rule], checks: &[Check<'_>], outcomes: &[Outcome], lease| {
             Put::Decided(decision(rules, checks, outcomes, lease))
         };
@@ -234,28 +128,28 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
         })
     }
 
-    fn decide(&self, spent: &Spent, lease: Option<LeaseId>) -> Result<Decision, Error> {
+    pub(super) fn decide(&self, spent: &Spent, lease: Option<LeaseId>) -> Result<Decision, Error> {
         self.select.with(self.limiter, |rules, checks| Ok(decision(rules, checks, &spent.outcomes, lease)))
     }
 }
 
 /// A question put: answered, or about to be.
 #[derive(Debug)]
-enum Put<'a> {
+pub(super) enum Put<'a> {
     Decided(Decision),
     Coming(Coming<'a>),
 }
 
 /// An answer on its way, and the lease it may grant.
 #[derive(Debug)]
-struct Coming<'a> {
-    answer: Answer<'a, Spent>,
-    lease: Option<LeaseId>,
+pub(super) struct Coming<'a> {
+    pub(super) answer: Answer<'a, Spent>,
+    pub(super) lease: Option<LeaseId>,
 }
 
 /// True when a pass takes a place that must be given back.
 #[inline]
-fn holds(checks: &[Check<'_>]) -> bool {
+pub(super) fn holds(checks: &[Check<'_>]) -> bool {
     checks.iter().any(|check| matches!(check.quota, Quota::Concurrency(_)) && check.cost > 0)
 }
 
@@ -272,9 +166,6 @@ fn decision(rules: &[&Rule], checks: &[Check<'_>], outcomes: &[Outcome], lease: 
     let statuses = statuses.map(|((rule, check), outcome)| status(rule, check, outcome)).collect();
     Decision::new(statuses, Source::Store, lease)
 }
-
-/// How often to look for a place that was given back before its lease ran out.
-const PLACE_POLL: Duration = Duration::from_millis(10);
 
 impl<'a, S: Select<'a> + Unpin> IntoFuture for Ask<'a, S> {
     type Output = Result<Decision, Error>;

@@ -7,6 +7,7 @@ mod lease_ids;
 mod permit;
 mod refund;
 mod select;
+mod waiting;
 
 use std::collections::HashMap;
 use std::sync::Arc;

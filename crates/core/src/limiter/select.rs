@@ -1,5 +1,7 @@
 //! What a request names: which limits, with which keys, numbers and costs.
 
+use std::fmt;
+
 use smallvec::{SmallVec, smallvec};
 
 use super::{Error, Limiter};
@@ -59,7 +61,6 @@ fn other_shape(rule: &Rule, quota: &Quota) -> Error {
 }
 
 /// One limit and one key: the usual case, which copies nothing until the decision.
-#[derive(Debug)]
 pub struct One<'a, K> {
     rule: Found<'a>,
     key: K,
@@ -70,6 +71,14 @@ impl<'a, K: ToKey> One<'a, K> {
     #[inline]
     pub(super) const fn new(rule: Found<'a>, key: K) -> Self {
         Self { rule, key, wish: Wish::PLAIN }
+    }
+}
+
+/// Without the key, which names a person.
+impl<K> fmt::Debug for One<'_, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limit = self.rule.map(|rule| rule.name().to_string());
+        f.debug_struct("One").field("limit", &limit).field("wish", &self.wish).finish_non_exhaustive()
     }
 }
 

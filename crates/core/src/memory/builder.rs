@@ -8,7 +8,7 @@ use super::fingerprint::Fingerprinter;
 use super::{Inner, MemoryStore, Padded};
 use crate::clock::{Clock, SystemClock, Time};
 
-/// The cap when none is given: a million keys, about 60 MB.
+/// The cap when none is given: a million keys, at most 58 MB.
 pub const KEYS_MAX_DEFAULT: usize = 1_000_000;
 /// A shard is worth having for this many keys.
 const KEYS_PER_SHARD_MIN: usize = 1_024;

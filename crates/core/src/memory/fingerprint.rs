@@ -29,7 +29,6 @@ impl Fingerprint {
 /// The secrets, two independent hashes' worth.
 pub(super) type Seeds = [u64; 8];
 
-#[derive(Debug)]
 pub(super) struct Fingerprinter {
     seeds: Seeds,
     high: RandomState,

@@ -15,6 +15,7 @@ mod slot;
 mod snapshot;
 mod table;
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -41,12 +42,11 @@ const NEIGHBOURS: usize = 2;
 
 /// The embedded store. See the [module](self) for how it works and [`Limiter::in_memory`](crate::Limiter::in_memory)
 /// for the shortest way to one. Clones share the same counters.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct MemoryStore {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     clock: Time,
     prints: Fingerprinter,
@@ -61,18 +61,20 @@ struct Inner {
 #[repr(align(128))]
 struct Padded(Mutex<Shard>);
 
+type Guard<'a> = MutexGuard<'a, Shard>;
+
 /// How often a taken lock is tried, at growing distances, before the thread goes to sleep for it. A shard is held for
 /// some tens of nanoseconds; going to sleep takes microseconds.
 const SPINS: u32 = 7;
 
 impl Padded {
     #[inline(always)]
-    fn lock(&self) -> MutexGuard<'_, Shard> {
+    fn lock(&self) -> Guard<'_> {
         self.0.try_lock().unwrap_or_else(|| self.lock_contended())
     }
 
     #[cold]
-    fn lock_contended(&self) -> MutexGuard<'_, Shard> {
+    fn lock_contended(&self) -> Guard<'_> {
         for spin in 0..SPINS {
             (0..16 << spin).for_each(|_| std::hint::spin_loop());
             if let Some(shard) = self.0.try_lock() {
@@ -83,7 +85,7 @@ impl Padded {
     }
 }
 
-type Guards<'a> = SmallVec<[(usize, MutexGuard<'a, Shard>); 4]>;
+type Guards<'a> = SmallVec<[(usize, Guard<'a>); 4]>;
 
 impl MemoryStore {
     /// A store with the default cap and real time.
@@ -125,6 +127,13 @@ impl MemoryStore {
     }
 }
 
+/// Its size, and nothing of what it knows.
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("keys_max", &self.keys_max()).finish_non_exhaustive()
+    }
+}
+
 impl Default for MemoryStore {
     fn default() -> Self {
         Self::new()
@@ -137,7 +146,7 @@ impl Inner {
         print.high as usize & (self.shards.len() - 1)
     }
 
-    fn lock(&self, print: Fingerprint) -> MutexGuard<'_, Shard> {
+    fn lock(&self, print: Fingerprint) -> Guard<'_> {
         self.shards[self.shard_of(print)].lock()
     }
 
