@@ -1,9 +1,9 @@
 //! Making a limiter.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::lease_ids::LeaseIds;
+use super::rules::Rules;
 use super::{Inner, Limiter};
 use crate::clock::{Clock, SystemClock};
 use crate::limit::{Limit, LimitError};
@@ -72,14 +72,15 @@ impl LimiterBuilder {
 
     /// The limiter, with what is wrong kept as the answer to checks.
     pub(super) fn build_with_errors(self) -> Limiter {
-        let mut rules: HashMap<Box<str>, _, _> = HashMap::default();
-        for limit in self.limits {
-            let twice = || LimitError::DuplicateName { name: limit.name().to_owned() };
-            let rule = if rules.contains_key(limit.name()) { Err(twice()) } else { limit.rule() };
-            let _: Option<_> = rules.insert(Box::from(limit.name()), rule);
-        }
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
-        Limiter { inner: Arc::new(Inner { store, clock, rules, lease_ids: LeaseIds::default() }) }
+        Limiter {
+            inner: Arc::new(Inner {
+                store,
+                clock,
+                rules: Rules::new(self.limits),
+                lease_ids: LeaseIds::default(),
+            }),
+        }
     }
 }

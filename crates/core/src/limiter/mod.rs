@@ -6,13 +6,11 @@ mod error;
 mod lease_ids;
 mod permit;
 mod refund;
+mod rules;
 mod select;
 mod waiting;
 
-use std::collections::HashMap;
 use std::sync::Arc;
-
-use ahash::RandomState;
 
 pub use ask::{Ask, Asking};
 pub use builder::LimiterBuilder;
@@ -22,11 +20,12 @@ pub use refund::{Refund, Refunding};
 pub use select::{Many, One, Select, Wish};
 
 use self::lease_ids::LeaseIds;
+use self::rules::Rules;
 use self::select::Found;
 use crate::algorithm::LeaseId;
 use crate::clock::Clock;
 use crate::key::ToKey;
-use crate::limit::{Limit, LimitError, Rule};
+use crate::limit::{Limit, Rule};
 use crate::memory::MemoryStore;
 use crate::store::{Intent, Store};
 
@@ -61,14 +60,14 @@ pub struct Limiter {
 struct Inner {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    rules: HashMap<Box<str>, Result<Rule, LimitError>, RandomState>,
+    rules: Rules,
     lease_ids: LeaseIds,
 }
 
 impl Limiter {
     /// These limits on a new memory store.
     ///
-    /// A limit that is wrong (see [`LimitError`]) answers each of its checks with what is wrong. To learn of it at the
+    /// A limit that is wrong (see [`LimitError`](crate::LimitError)) answers each of its checks with what is wrong. To learn of it at the
     /// start instead, use [`builder`](Self::builder).
     pub fn in_memory(limits: impl IntoIterator<Item = Limit>) -> Self {
         Self::new(MemoryStore::new(), limits)
@@ -156,7 +155,7 @@ impl Limiter {
 
     #[cold]
     fn unknown(&self, limit: &str) -> Error {
-        let mut known: Vec<&str> = self.inner.rules.keys().map(AsRef::as_ref).collect();
+        let mut known: Vec<&str> = self.inner.rules.names().collect();
         known.sort_unstable();
         let shown = known.iter().take(8).copied().collect::<Vec<_>>().join(", ");
         let known = if known.len() > 8 { format!("{shown} and {} more", known.len() - 8) } else { shown };

@@ -11,7 +11,7 @@ use super::builder::MemoryStoreBuilder;
 use super::fingerprint::{Fingerprint, Fingerprinter, Seeds};
 use super::sides::{SideState, Sides};
 use super::slot::{Kind, Slot};
-use crate::algorithm::{Held, Hit, LeaseId, Leases, Log};
+use crate::algorithm::{Held, Hit, IN_FLIGHT_MAX, LOG_HITS_MAX, LeaseId, Leases, Log};
 use crate::time::Micros;
 
 const MAGIC: [u8; 8] = *b"TOLLGATE";
@@ -186,6 +186,10 @@ impl Reader<'_> {
 
     fn side(&mut self) -> Option<SideState> {
         let (kind, count) = (self.number()?, self.number()?);
+        let count_max = if kind == 0 { LOG_HITS_MAX as u64 } else { IN_FLIGHT_MAX };
+        if kind > 1 || count > count_max {
+            return None;
+        }
         let mut log = Log::default();
         let mut leases = Leases::default();
         for _ in 0..count {
