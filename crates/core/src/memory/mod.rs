@@ -152,8 +152,11 @@ impl Inner {
 
     /// One check, one lock.
     #[inline(always)]
-    fn spend_one(&self, check: &Check<'_>, intent: Intent, lease: LeaseId, now: Micros) -> Outcome {
+    fn spend_one(&self, check: &Check<'_>, intent: Intent, lease: LeaseId) -> Outcome {
+        // In this order: reading the counter holds up what comes after it, and the key may be far away in memory.
         let print = self.prints.of(&check.key);
+        let now = self.clock.now();
+        self.sweep_in_passing(now);
         let spend = Spend { check, print, lease, now, budget: &self.budget };
         let home = self.shard_of(print);
         let mut shard = self.shards[home].lock();
@@ -295,9 +298,7 @@ impl Store for MemoryStore {
     }
 
     fn spend_one(&self, check: &Check<'_>, intent: Intent, lease: LeaseId) -> Option<Outcome> {
-        let now = self.inner.clock.now();
-        self.inner.sweep_in_passing(now);
-        Some(self.inner.spend_one(check, intent, lease, now))
+        Some(self.inner.spend_one(check, intent, lease))
     }
 
     fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()> {
