@@ -49,7 +49,7 @@ pub use clock::{Clock, ManualClock, Sleep, SystemClock};
 pub use decision::{Decision, LimitStatus, Retry, Source};
 pub use key::{Hashed, Hasher, KEY_MAX, Key, KeyError, KeyParts, ShortSecret, ToKey};
 pub use limit::{Limit, LimitError, Rule};
-pub use limiter::{Error, Limiter};
+pub use limiter::{Acquired, Error, Limiter, Permit};
 pub use memory::MemoryStore;
 pub use name::{LimitName, NAME_MAX};
 pub use store::{Check, CheckBuf, Store, StoreError};

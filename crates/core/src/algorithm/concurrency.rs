@@ -49,7 +49,16 @@ impl fmt::Debug for LeaseId {
 pub(crate) struct Held {
     pub(crate) id: LeaseId,
     pub(crate) cost: u64,
+    /// How long the lease is, which may not be what the limit says by now.
+    pub(crate) length: Micros,
     pub(crate) expires: Micros,
+}
+
+impl Held {
+    /// A lease that begins now.
+    pub(crate) fn new(id: LeaseId, cost: u64, length: Micros, now: Micros) -> Self {
+        Self { id, cost, length, expires: now.after(length) }
+    }
 }
 
 /// The holders of one key, soonest to expire first.
@@ -99,10 +108,10 @@ impl Concurrency {
     }
 
     /// Forgets leases that have run out, and pulls in those stamped before the clock was set back.
-    pub(crate) fn settle(&self, leases: &mut Leases, now: Micros) {
-        let latest = now.after(self.lease);
+    pub(crate) fn settle(leases: &mut Leases, now: Micros) {
         let mut pulled_in = false;
         leases.held.retain_mut(|held| {
+            let latest = now.after(held.length);
             if held.expires.since(latest) > CLOCK_SLACK {
                 held.expires = latest;
                 pulled_in = true;

@@ -53,11 +53,22 @@ impl Gcra {
         (self.per, self.period)
     }
 
-    /// Spends `cost` when it fits. The state changes on a denial only where the clock has been set back since (or the
-    /// bucket was larger then): it is pulled in to an empty bucket, which refills nothing and locks nobody out.
+    /// Spends `cost` when it fits. The state changes on a denial only where the clock has been set back since: it is
+    /// pulled in to an empty bucket, which refills nothing and locks nobody out.
     #[inline(always)]
     pub(crate) fn spend(&self, rest: Rest, cost: u64, now: Micros) -> (Rest, Outcome) {
         if self.is_narrow { self.spend_in::<u64>(rest, cost, now) } else { self.spend_wide(rest, cost, now) }
+    }
+
+    /// The same bucket by these numbers when it was last used by others, under which a whole bucket took `span` to work
+    /// off: half empty stays half empty. Rounded up, and `None` when there is nothing to convert.
+    pub(crate) fn converted(&self, rest: Rest, span: Micros, now: Micros) -> Option<Rest> {
+        let ahead = rest.at.since(now).get().saturating_add(u64::from(rest.part > 0));
+        if span == self.span || rest.at < now || ahead == 0 || span == Micros::ZERO {
+            return None;
+        }
+        let ahead = u128::product(ahead, self.span.get()).divide_ceil(span.get());
+        Some(Rest { at: now.after(Micros::new(ahead)), part: 0 })
     }
 
     /// How long the units already in the bucket take to drain: what a queue asks the next one to wait.

@@ -105,11 +105,11 @@ impl<'a> Parts<'a> {
     pub(crate) fn of<K: ToKey + ?Sized>(key: &'a K, buffer: &'a mut Encoded) -> Result<Self, KeyError> {
         let Some(text) = key.as_text() else {
             *buffer = KeyParts::encode(key)?;
-            return Ok(Self::Encoded(buffer));
+            return Ok(parts::single_text(buffer).map_or(Self::Encoded(buffer), Self::Text));
         };
         match text.len() {
             0 => Err(KeyError::Empty),
-            length if length > KEY_MAX => Err(KeyError::TooLong { found: length }),
+            length if length > parts::TEXT_MAX => Err(KeyError::TooLong { found: length }),
             _ => Ok(Self::Text(text)),
         }
     }
@@ -140,7 +140,9 @@ pub enum KeyError {
     #[error("a key part is empty; leave the check out, or use () to count everyone together on purpose")]
     Empty,
     /// The key is too long.
-    #[error("the key has {found} bytes; at most {KEY_MAX} are kept: hash long parts with a Hasher")]
+    #[error(
+        "the key has {found} bytes; at most {KEY_MAX} are kept, with 1 to 3 more for each part: hash long parts with a Hasher"
+    )]
     TooLong {
         /// Its length.
         found: usize,

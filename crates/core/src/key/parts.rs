@@ -46,6 +46,16 @@ pub struct KeyParts {
     empty: bool,
 }
 
+/// The longest text that is a key by itself: it has a tag and its length in front.
+pub(super) const TEXT_MAX: usize = KEY_MAX - 3;
+
+/// The text, if the encoded parts are one text and nothing else: then that is what the key is, however it was given.
+pub(super) fn single_text(parts: &[u8]) -> Option<&str> {
+    let ([TEXT, low, high], text) = parts.split_first_chunk()? else { return None };
+    let is_all = text.len() == usize::from(u16::from_le_bytes([*low, *high]));
+    std::str::from_utf8(text).ok().filter(|_| is_all)
+}
+
 /// A text as a key's only part, in canonical form.
 pub(super) fn encode_text(text: &str) -> Encoded {
     let mut parts = KeyParts::default();

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::lease_ids::LeaseIds;
 use super::rules::Rules;
-use super::{Inner, Limiter};
+use super::{Error, Inner, Limiter};
 use crate::clock::{Clock, SystemClock};
-use crate::limit::{Limit, LimitError};
+use crate::limit::Limit;
 use crate::memory::MemoryStore;
 use crate::store::Store;
 
@@ -19,7 +19,7 @@ use crate::store::Store;
 /// let limiter = Limiter::builder()
 ///     .limit(Limit::sliding_window("api", 100, Duration::from_secs(60)))
 ///     .build()?;
-/// # Ok::<(), tollgate::LimitError>(())
+/// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct LimiterBuilder {
@@ -58,16 +58,12 @@ impl LimiterBuilder {
     }
 
     /// The limiter, or what is wrong with the first limit that is.
-    pub fn build(self) -> Result<Limiter, LimitError> {
-        let mut names: Vec<&str> = self.limits.iter().map(Limit::name).collect();
-        names.sort_unstable();
-        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(LimitError::DuplicateName { name: twice[0].to_owned() });
+    pub fn build(self) -> Result<Limiter, Error> {
+        let limiter = self.build_with_errors();
+        for name in limiter.inner.rules.names() {
+            limiter.rule(name)?;
         }
-        for limit in &self.limits {
-            limit.rule()?;
-        }
-        Ok(self.build_with_errors())
+        Ok(limiter)
     }
 
     /// The limiter, with what is wrong kept as the answer to checks.

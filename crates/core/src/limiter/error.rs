@@ -17,22 +17,20 @@ pub enum Error {
         known: String,
     },
     /// The limit was made with wrong numbers.
-    #[error("the limit {limit:?} is not usable")]
+    #[error("the limit {limit:?} is not usable: {cause}")]
     Limit {
         /// Its name.
         limit: String,
         /// What is wrong with it.
-        #[source]
-        source: LimitError,
+        cause: LimitError,
     },
     /// The key cannot name a counter.
-    #[error("the key for the limit {limit:?} is not usable")]
+    #[error("the key for the limit {limit:?} is not usable: {cause}")]
     Key {
         /// The limit's name.
         limit: String,
         /// What is wrong with the key.
-        #[source]
-        source: KeyError,
+        cause: KeyError,
     },
     /// The request names too many limits.
     #[error("a request may name {CHECKS_MAX} limits at most; split it, or drop the widest limits")]
@@ -56,13 +54,17 @@ pub enum Error {
         found: &'static str,
     },
     /// A concurrency limit was asked to refund.
-    #[error("the limit {limit:?} counts requests in flight: release its lease instead of refunding it")]
+    #[error(
+        "the limit {limit:?} counts requests in flight: drop its permit or use Limiter::release instead of refunding it"
+    )]
     RefundInFlight {
         /// The limit's name.
         limit: String,
     },
     /// Nothing to hold.
-    #[error("the request names no concurrency limit, so there is nothing to hold; use check")]
+    #[error(
+        "there is nothing to hold: name a concurrency limit, with a cost, and ask with check instead of peek"
+    )]
     NothingToHold,
     /// The store does not answer at once.
     #[error("this store needs to be awaited; only the memory store answers immediately")]

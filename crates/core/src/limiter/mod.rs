@@ -140,7 +140,7 @@ impl Limiter {
     pub fn rule(&self, limit: &str) -> Result<&Rule, Error> {
         match self.inner.rules.get(limit) {
             Some(Ok(rule)) => Ok(rule),
-            Some(Err(wrong)) => Err(Error::Limit { limit: limit.to_owned(), source: wrong.clone() }),
+            Some(Err(wrong)) => Err(Error::Limit { limit: limit.to_owned(), cause: wrong.clone() }),
             None => Err(self.unknown(limit)),
         }
     }
@@ -158,6 +158,7 @@ impl Limiter {
         let mut known: Vec<&str> = self.inner.rules.names().collect();
         known.sort_unstable();
         let shown = known.iter().take(8).copied().collect::<Vec<_>>().join(", ");
+        let shown = if known.is_empty() { "none".to_owned() } else { shown };
         let known = if known.len() > 8 { format!("{shown} and {} more", known.len() - 8) } else { shown };
         Error::UnknownLimit { limit: limit.chars().take(80).collect(), known }
     }

@@ -51,8 +51,12 @@ pub struct Permit {
 
 impl Permit {
     pub(super) fn new(limiter: &Limiter, checks: &[Check<'_>], lease: LeaseId, decision: Decision) -> Self {
-        let in_flight = checks.iter().filter(|check| matches!(check.quota, Quota::Concurrency(_)));
-        Self { limiter: limiter.clone(), places: in_flight.map(Check::to_buf).collect(), lease, decision }
+        // Not what only looked, and not what a shadow limit would have refused.
+        let charged = checks.iter().zip(decision.limits()).filter(|(check, status)| {
+            matches!(check.quota, Quota::Concurrency(_)) && check.cost > 0 && status.retry().is_none()
+        });
+        let places = charged.map(|(check, _)| check.to_buf()).collect();
+        Self { limiter: limiter.clone(), places, lease, decision }
     }
 
     /// The decision that granted it.
@@ -72,8 +76,9 @@ impl Permit {
     /// Gives the place back and waits until the store knows. False when it was already lost.
     pub async fn release(mut self) -> Result<bool, Error> {
         let mut held = true;
-        for place in std::mem::take(&mut self.places) {
+        while let Some(place) = self.places.last() {
             held &= self.limiter.inner.store.release(&place.as_check(), self.lease).await?;
+            self.places.pop();
         }
         Ok(held)
     }

@@ -173,6 +173,6 @@ impl<'a> Select<'a> for Many<'a> {
 }
 
 #[cold]
-fn key_error(rule: &Rule, source: KeyError) -> Error {
-    Error::Key { limit: rule.name().to_string(), source }
+fn key_error(rule: &Rule, cause: KeyError) -> Error {
+    Error::Key { limit: rule.name().to_string(), cause }
 }

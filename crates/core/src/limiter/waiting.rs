@@ -8,6 +8,7 @@ use super::Error;
 use super::ask::{Ask, Put, holds};
 use super::permit::{Acquired, Permit};
 use super::select::Select;
+use crate::algorithm::Quota;
 use crate::decision::{Decision, Retry};
 use crate::store::{Check, Intent};
 use crate::time::Micros;
@@ -61,7 +62,8 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     /// Like [`hold`](Self::hold), waiting for a place until `deadline` has gone by. Places are looked for when a lease
     /// runs out, and every 10 ms in case one is given back early.
     pub async fn hold_up_to(self, deadline: Duration) -> Result<Acquired, Error> {
-        if !self.select.with(self.limiter, |_, checks| Ok(holds(checks)))? {
+        let is_peek = self.intent == Intent::Peek;
+        if is_peek || !self.select.with(self.limiter, |_, checks| Ok(holds(checks)))? {
             return Err(Error::NothingToHold);
         }
         let decision = self.wait(deadline).await?;
@@ -75,7 +77,6 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
 
     async fn wait(&self, deadline: Duration) -> Result<Decision, Error> {
         let clock = &self.limiter.inner.clock;
-        let polls = self.select.with(self.limiter, |_, checks| Ok(holds(checks)))?;
         let deadline = clock.now().after(Micros::from_duration_ceil(deadline).unwrap_or(Micros::MAX));
         loop {
             let decision = match self.put()? {
@@ -85,7 +86,7 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
             let left = Duration::from(deadline.since(clock.now()));
             let pause = match decision.retry() {
                 // A place in flight may be given back at any time; everything else keeps to its word.
-                Some(Retry::After(pause)) if polls => pause.min(PLACE_POLL),
+                Some(Retry::After(pause)) if self.waits_for_places_only(&decision)? => pause.min(PLACE_POLL),
                 Some(Retry::After(pause)) => pause,
                 Some(Retry::Never) => return Ok(decision),
                 None => return Ok(self.take_turn(decision, left).await),
@@ -95,6 +96,14 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
             }
             clock.sleep(Micros::from_duration_ceil(pause).unwrap_or(Micros::MAX)).await;
         }
+    }
+
+    fn waits_for_places_only(&self, decision: &Decision) -> Result<bool, Error> {
+        self.select.with(self.limiter, |_, checks| {
+            let both = checks.iter().zip(decision.limits());
+            let mut refusing = both.filter(|(_, status)| status.is_enforced_denial());
+            Ok(refusing.all(|(check, _)| matches!(check.quota, Quota::Concurrency(_))))
+        })
     }
 
     /// Waits for the turn that a queue gave, or gives it back when it would come too late, or when nobody waits for it

@@ -23,6 +23,10 @@ impl Budget {
         self.used.fetch_sub(weight, Relaxed);
     }
 
+    pub(super) fn is_over(&self) -> bool {
+        self.used.load(Relaxed) > self.max
+    }
+
     #[cfg(test)]
     pub(super) fn used(&self) -> usize {
         self.used.load(Relaxed)

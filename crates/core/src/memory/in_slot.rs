@@ -2,7 +2,9 @@
 
 use super::fingerprint::Fingerprint;
 use super::slot::Slot;
-use crate::algorithm::{Counts, FixedWindow, LeakyBucket, Outcome, Rest, SlidingWindow, TokenBucket, Used};
+use crate::algorithm::{
+    Counts, FixedWindow, Gcra, LeakyBucket, Outcome, Rest, SlidingWindow, TokenBucket, Used,
+};
 use crate::time::Micros;
 
 /// What a check does to a slot.
@@ -11,7 +13,8 @@ pub(super) struct Step {
     pub(super) outcome: Outcome,
     /// The counter if the check is charged.
     pub(super) next: Slot,
-    /// The clock was set back, so the counter must be kept as `next` even if nothing is charged.
+    /// The clock was set back, or the bucket follows other numbers now, so the counter must be kept as `next` even if
+    /// nothing is charged.
     pub(super) moved: bool,
 }
 
@@ -53,25 +56,43 @@ impl InSlot for FixedWindow {
 impl InSlot for TokenBucket {
     #[inline(always)]
     fn step(&self, slot: Option<&Slot>, print: Fingerprint, cost: u64, now: Micros) -> Step {
-        let rest = slot.map_or(Rest::default(), Slot::as_bucket);
-        let (next, outcome) = self.gcra.spend(rest, cost, now);
-        Step { outcome, next: Slot::bucket(print, next, &self.gcra), moved: next.at < rest.at }
+        bucket_step(&self.gcra, slot, print, now, |rest| self.gcra.spend(rest, cost, now))
     }
 
     fn refunded(&self, slot: &Slot, cost: u64, now: Micros) -> Slot {
-        Slot::bucket(slot.print(), self.gcra.refund(slot.as_bucket(), cost, now), &self.gcra)
+        bucket_refunded(&self.gcra, slot, cost, now)
     }
 }
 
 impl InSlot for LeakyBucket {
     #[inline(always)]
     fn step(&self, slot: Option<&Slot>, print: Fingerprint, cost: u64, now: Micros) -> Step {
-        let rest = slot.map_or(Rest::default(), Slot::as_bucket);
-        let (next, outcome) = self.spend(rest, cost, now);
-        Step { outcome, next: Slot::bucket(print, next, &self.gcra), moved: next.at < rest.at }
+        bucket_step(&self.gcra, slot, print, now, |rest| self.spend(rest, cost, now))
     }
 
     fn refunded(&self, slot: &Slot, cost: u64, now: Micros) -> Slot {
-        Slot::bucket(slot.print(), self.gcra.refund(slot.as_bucket(), cost, now), &self.gcra)
+        bucket_refunded(&self.gcra, slot, cost, now)
     }
+}
+
+#[inline(always)]
+fn bucket_step(
+    gcra: &Gcra,
+    slot: Option<&Slot>,
+    print: Fingerprint,
+    now: Micros,
+    spend: impl Fn(Rest) -> (Rest, Outcome),
+) -> Step {
+    let rest = slot.map_or(Rest::default(), Slot::as_bucket);
+    let converted =
+        slot.filter(|slot| slot.span() != gcra.span).and_then(|slot| gcra.converted(rest, slot.span(), now));
+    let (next, outcome) = spend(converted.unwrap_or(rest));
+    let moved = next.at < rest.at || converted.is_some();
+    Step { outcome, next: Slot::bucket(print, next, gcra), moved }
+}
+
+fn bucket_refunded(gcra: &Gcra, slot: &Slot, cost: u64, now: Micros) -> Slot {
+    let rest = slot.as_bucket();
+    let rest = gcra.converted(rest, slot.span(), now).unwrap_or(rest);
+    Slot::bucket(slot.print(), gcra.refund(rest, cost, now), gcra)
 }

@@ -244,15 +244,15 @@ impl Inner {
     }
 
     /// Forgets something: here, else next door, else an offender here. Other shards are only tried, never waited for, so
-    /// this cannot deadlock with a request that holds them.
+    /// this cannot deadlock with a request that holds them. False when there was nothing to forget.
     #[cold]
-    fn make_room(&self, home: usize, shard: &mut Shard, needy: Fingerprint, now: Micros) {
+    fn make_room(&self, home: usize, shard: &mut Shard, needy: Fingerprint, now: Micros) -> bool {
         let budget = &self.budget;
         let next_door = (1..=NEIGHBOURS).map(|step| (home + step) & (self.shards.len() - 1));
         let mut others = next_door.filter_map(|other| self.shards[other].0.try_lock());
-        let _ = shard.evict(needy, now, budget, Offenders::Spare)
+        shard.evict(needy, now, budget, Offenders::Spare)
             || others.any(|mut other| other.evict(needy, now, budget, Offenders::Spare))
-            || shard.evict(needy, now, budget, Offenders::LastResort);
+            || shard.evict(needy, now, budget, Offenders::LastResort)
     }
 
     /// Sweeps one shard when its turn has come.

@@ -228,10 +228,10 @@ impl Shard {
         let side = self.slot(index).as_side();
         let side = self.sides.get_mut(side);
         let Some(Side { state: SideState::Leases(leases), .. }) = side else { return false };
-        quota.settle(leases, spend.now);
+        Concurrency::settle(leases, spend.now);
         let held = leases.take(spend.lease);
         if let (LeaseChange::Renew, Some(held)) = (change, held) {
-            leases.push(Held { expires: spend.now.after(quota.lease), ..held });
+            leases.push(Held::new(held.id, held.cost, quota.lease, spend.now));
         }
         self.update_side(index, spend.check.quota, spend.budget);
         held.is_some()
@@ -243,15 +243,14 @@ impl Shard {
         self.table.insert(slot);
     }
 
-    /// Adds a counter from a snapshot. Returns by how much the store is now over its cap.
-    pub(super) fn bring_back(&mut self, slot: Slot, side: Option<SideState>, budget: &Budget) -> usize {
-        let Some(state) = side else {
-            self.add(slot);
-            return 0;
-        };
+    /// Adds a counter from a snapshot, which has been given the room for its slot.
+    pub(super) fn bring_back(&mut self, slot: Slot, side: Option<SideState>, budget: &Budget) {
+        let Some(state) = side else { return self.add(slot) };
         let index = self.sides.insert(state);
         self.add(slot.moved_to(index));
-        self.sides.get_mut(index).map_or(0, |side| side.recharge(budget))
+        if let Some(side) = self.sides.get_mut(index) {
+            side.recharge(budget);
+        }
     }
 
     /// Forgets a counter, if it is there.
@@ -275,7 +274,7 @@ impl Shard {
     fn look_leases(&mut self, slot: Option<Slot>, quota: &Concurrency, cost: u64, now: Micros) -> Outcome {
         match slot.and_then(|slot| self.sides.get_mut(slot.as_side())) {
             Some(Side { state: SideState::Leases(leases), .. }) => {
-                quota.settle(leases, now);
+                Concurrency::settle(leases, now);
                 quota.look(leases, cost, now)
             }
             _ => quota.look(&Leases::default(), cost, now),
@@ -297,7 +296,7 @@ impl Shard {
         let side = self.slot(index).as_side();
         match (self.sides.get_mut(side), check.quota) {
             (Some(Side { state: SideState::Leases(leases), .. }), Quota::Concurrency(quota)) => {
-                leases.push(Held { id: lease, cost: check.cost, expires: now.after(quota.lease) });
+                leases.push(Held::new(lease, check.cost, quota.lease, now));
             }
             (Some(Side { state: SideState::Log(log), .. }), _) => log.push(check.cost, now),
             _ => {}
@@ -309,13 +308,17 @@ impl Shard {
     fn update_side(&mut self, index: usize, quota: &Quota, budget: &Budget) -> usize {
         let slot = *self.slot(index);
         let Some(side) = self.sides.get_mut(slot.as_side()) else { return 0 };
-        let (until, used) = match (&side.state, quota) {
-            (SideState::Log(log), Quota::SlidingLog(quota)) => (quota.full_at(log), log.sum()),
-            (SideState::Leases(leases), _) => (leases.full_at(), leases.sum()),
+        let (until, usage) = match (&side.state, quota) {
+            (SideState::Log(log), Quota::SlidingLog(quota)) => {
+                (quota.full_at(log), Usage::of(log.sum(), quota.limit))
+            }
+            // Places in flight are forgotten last, however few: nobody waits for them to come back by themselves.
+            (SideState::Leases(leases), _) if leases.sum() > 0 => (leases.full_at(), Usage::ALL),
+            (SideState::Leases(leases), _) => (leases.full_at(), Usage(0)),
             _ => return 0,
         };
         let over = side.recharge(budget);
-        self.set(index, Slot::side(slot.print(), slot.as_side(), until, Usage::of(used, quota.limit())));
+        self.set(index, Slot::side(slot.print(), slot.as_side(), until, usage));
         over
     }
 

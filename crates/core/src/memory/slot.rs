@@ -149,6 +149,11 @@ impl Slot {
         Rest { at: self.until(), part: self.first() }
     }
 
+    /// How long the bucket took to work off a whole one by the numbers it was last used with.
+    pub(super) const fn span(&self) -> Micros {
+        Micros::new(self.second())
+    }
+
     #[expect(clippy::cast_possible_truncation, reason = "it was a u32 when it was packed")]
     pub(super) const fn as_side(&self) -> u32 {
         self.first() as u32

@@ -105,10 +105,9 @@ impl MemoryStore {
         if self.inner.budget.take(1) > 0 {
             self.inner.make_room(home, &mut shard, slot.print(), now);
         }
-        let over = shard.bring_back(slot, side, &self.inner.budget);
-        if over > 0 {
-            self.inner.make_room(home, &mut shard, slot.print(), now);
-        }
+        shard.bring_back(slot, side, &self.inner.budget);
+        // A log may be worth many keys, so one round may not be enough.
+        while self.inner.budget.is_over() && self.inner.make_room(home, &mut shard, slot.print(), now) {}
     }
 }
 
@@ -142,8 +141,7 @@ impl Writer {
 
     fn held(&mut self, held: Held) {
         self.0.extend_from_slice(&held.id.get().to_le_bytes());
-        self.number(held.cost);
-        self.number(held.expires.get());
+        [held.cost, held.length.get(), held.expires.get()].into_iter().for_each(|word| self.number(word));
     }
 }
 
@@ -198,7 +196,8 @@ impl Reader<'_> {
                 log.push(hit.cost, hit.at);
             } else {
                 let (id, cost) = (LeaseId::new(self.wide()?), self.number()?);
-                leases.push(Held { id, cost, expires: Micros::new(self.number()?) });
+                let (length, expires) = (Micros::new(self.number()?), Micros::new(self.number()?));
+                leases.push(Held { id, cost, length, expires });
             }
         }
         Some(if kind == 0 { SideState::Log(log) } else { SideState::Leases(leases) })

@@ -134,6 +134,17 @@ fn logs_count_against_the_cap_by_their_size() {
 }
 
 #[test]
+fn places_in_flight_outlast_a_flood() {
+    let (store, _) = store(1_000);
+    let jobs = rule(&Limit::concurrency("jobs", 20, Duration::from_secs(60)));
+    spend(&store, &jobs, "tenant", 1);
+    for key in 0..5_000 {
+        spend(&store, &bucket(100), &format!("key:{key}"), 1);
+    }
+    assert_eq!(remaining(&store, &jobs, "tenant"), 19);
+}
+
+#[test]
 fn memory_comes_back_after_a_burst_of_new_keys() {
     let (store, clock) = store(1_000_000);
     let rule = rule(&Limit::fixed_window("api", 5, Duration::from_secs(60)));

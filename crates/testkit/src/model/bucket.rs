@@ -21,10 +21,12 @@ pub(super) struct Numbers {
     pub(super) is_queue: bool,
 }
 
+/// So many tokens at a moment, by the numbers of that time.
 #[derive(Clone, Debug)]
 struct Level {
     tokens: Fraction,
     at: i128,
+    numbers: Numbers,
 }
 
 impl Numbers {
@@ -39,40 +41,65 @@ impl Numbers {
     }
 }
 
+impl Level {
+    /// Below nothing before the moment of the level: those tokens are still to come.
+    fn tokens(&self, at: i128) -> Fraction {
+        let come = Fraction::new((at - self.at) * self.numbers.per, self.numbers.period);
+        self.tokens.plus(&come).min(Fraction::whole(self.numbers.capacity))
+    }
+
+    /// How long until it is full.
+    fn time_to_full(&self, at: i128) -> Fraction {
+        let missing = Fraction::whole(self.numbers.capacity).minus(&self.tokens(at));
+        self.numbers.time_for(&missing)
+    }
+
+    /// The same bucket by other numbers, `time_to_full` from full at this moment.
+    fn by(numbers: Numbers, time_to_full: &Fraction, at: i128) -> Self {
+        let missing = time_to_full.times(numbers.per, numbers.period);
+        let tokens = Fraction::whole(numbers.capacity).minus(&missing).reduced();
+        Self { tokens, at, numbers }
+    }
+}
+
 impl Bucket {
     pub(super) fn new(numbers: Numbers) -> Self {
         Self { numbers, level: None }
     }
 
-    /// Other numbers for the same bucket: the moment at which it is full again stays.
-    pub(super) fn requota(&mut self, numbers: Numbers) {
-        if let Some(level) = self.level.as_mut().filter(|_| numbers != self.numbers) {
-            let missing = Fraction::whole(self.numbers.capacity).minus(&level.tokens);
-            let missing = self.numbers.time_for(&missing).times(numbers.per, numbers.period);
-            level.tokens = Fraction::whole(numbers.capacity).minus(&missing).reduced();
-        }
-        self.numbers = numbers;
-    }
-
-    /// The tokens at a moment. Before the moment of the level it can be below nothing: those tokens are still to come.
     fn tokens(&self, at: i128) -> Fraction {
-        let full = Fraction::whole(self.numbers.capacity);
-        let Some(level) = &self.level else { return full };
-        let come = Fraction::new((at - level.at) * self.numbers.per, self.numbers.period);
-        level.tokens.plus(&come).min(full)
+        match &self.level {
+            Some(level) if level.numbers == self.numbers => level.tokens(at),
+            // A level by other numbers was full when it was last seen, else it would have been converted.
+            _ => Fraction::whole(self.numbers.capacity),
+        }
     }
 
-    /// How long until it is full.
     fn time_to_full(&self, at: i128) -> Fraction {
         self.numbers.time_for(&Fraction::whole(self.numbers.capacity).minus(&self.tokens(at)))
+    }
+
+    /// Other numbers for the same bucket: half empty stays half empty, so that the time until it is full grows or shrinks
+    /// as that of the whole bucket does, in whole microseconds and rounded up.
+    fn convert(&mut self, now: i128) {
+        let Some(level) = self.level.as_ref().filter(|level| level.numbers != self.numbers) else { return };
+        let (was, is) = (level.numbers.span(), self.numbers.span());
+        let time_to_full = level.time_to_full(now);
+        if was == is {
+            self.level = Some(Level::by(self.numbers, &level.time_to_full(level.at), level.at));
+        } else if time_to_full.ceil() > 0 {
+            let scaled = Fraction::new(time_to_full.ceil() * is, was).ceil();
+            self.level = Some(Level::by(self.numbers, &Fraction::whole(scaled), now));
+        }
     }
 }
 
 impl Counter for Bucket {
     fn see(&mut self, now: i128) {
+        self.convert(now);
         // Moments are compared in whole microseconds.
         if self.time_to_full(now).floor() > self.numbers.span() + SLACK {
-            self.level = Some(Level { tokens: Fraction::whole(0), at: now });
+            self.level = Some(Level { tokens: Fraction::whole(0), at: now, numbers: self.numbers });
         }
     }
 
@@ -93,14 +120,15 @@ impl Counter for Bucket {
     }
 
     fn add(&mut self, cost: i128, now: i128, _: LeaseId) {
-        self.level = Some(Level { tokens: self.tokens(now).minus(&Fraction::whole(cost)), at: now });
+        let tokens = self.tokens(now).minus(&Fraction::whole(cost));
+        self.level = Some(Level { tokens, at: now, numbers: self.numbers });
     }
 
     fn refund(&mut self, cost: i128, now: i128) {
         if self.level.is_some() {
             let full = Fraction::whole(self.numbers.capacity);
             let tokens = self.tokens(now).plus(&Fraction::whole(cost)).min(full);
-            self.level = Some(Level { tokens, at: now });
+            self.level = Some(Level { tokens, at: now, numbers: self.numbers });
         }
     }
 }

@@ -15,6 +15,8 @@ pub(super) struct Leases {
 struct Held {
     id: LeaseId,
     cost: i128,
+    /// How long the lease is, by the numbers it was taken or renewed with.
+    length: i128,
     expires: i128,
 }
 
@@ -35,7 +37,7 @@ impl Leases {
     pub(super) fn renew(&mut self, id: LeaseId, now: i128) -> bool {
         self.see(now);
         let found = self.held.iter_mut().find(|held| held.id == id);
-        found.map(|held| held.expires = now + self.lease).is_some()
+        found.map(|held| (held.length, held.expires) = (self.lease, now + self.lease)).is_some()
     }
 
     fn sum(&self, at: i128) -> i128 {
@@ -45,9 +47,8 @@ impl Leases {
 
 impl Counter for Leases {
     fn see(&mut self, now: i128) {
-        let latest = now + self.lease;
-        for held in self.held.iter_mut().filter(|held| held.expires - latest > SLACK) {
-            held.expires = latest;
+        for held in self.held.iter_mut().filter(|held| held.expires - (now + held.length) > SLACK) {
+            held.expires = now + held.length;
         }
         self.held.retain(|held| held.expires > now);
     }
@@ -65,7 +66,7 @@ impl Counter for Leases {
     }
 
     fn add(&mut self, cost: i128, now: i128, lease: LeaseId) {
-        self.held.push(Held { id: lease, cost, expires: now + self.lease });
+        self.held.push(Held { id: lease, cost, length: self.lease, expires: now + self.lease });
     }
 
     fn refund(&mut self, _: i128, _: i128) {}

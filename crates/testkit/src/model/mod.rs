@@ -102,10 +102,10 @@ impl Model {
                 (leases.limit, leases.lease) = (limit, micros(quota.lease()));
             }
             (State::Bucket(bucket), Quota::TokenBucket(quota)) => {
-                bucket.requota(Numbers::new(limit, quota.refill(), LeakyMode::Meter));
+                bucket.numbers = Numbers::new(limit, quota.refill(), LeakyMode::Meter);
             }
             (State::Bucket(bucket), Quota::LeakyBucket(quota)) => {
-                bucket.requota(Numbers::new(limit, quota.leak(), quota.mode()));
+                bucket.numbers = Numbers::new(limit, quota.leak(), quota.mode());
             }
             _ => self.state = Self::new(quota).state,
         }
