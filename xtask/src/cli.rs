@@ -6,7 +6,7 @@
 #[command(
     name = "cargo xtask",
     bin_name = "cargo xtask",
-    subcommand_value_name = "ci|test|lint|deny|bench|help"
+    subcommand_value_name = "ci|test|faults|lint|deny|bench|help"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -17,8 +17,14 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Every check and every test: `lint`, then `test`
     Ci,
-    /// Every test, after installing what the tests need
+    /// Every test but the long ones, after installing what the tests need: Redis by apt-get, Valkey inside `target`
     Test,
+    /// The long tests of what Tollgate survives, with what they print, after installing what they need
+    Faults {
+        /// Which tests, by a part of their name, and options of the test runner
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// The checks of `ci` without the tests
     Lint,
     /// Licences, bans, sources and known vulnerabilities of the dependencies
@@ -40,6 +46,13 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// The shared store, after installing the servers it is measured on; what follows is passed on to the benchmark
+    #[command(disable_help_flag = true)]
+    Redis {
+        /// Passed on as they are
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
 }
 
 #[cfg(test)]
@@ -55,12 +68,21 @@ mod tests {
 
     #[test]
     fn a_benchmark_gets_its_arguments_untouched() {
-        let cli = Cli::try_parse_from(["xtask", "bench", "memory", "--help", "--threads", "2", "--", "-x"])
-            .unwrap();
-        let Command::Bench { bench: Bench::Memory { args } } = cli.command else {
-            panic!("not a benchmark: {cli:?}")
-        };
-        assert_eq!(args, ["--help", "--threads", "2", "--", "-x"]);
+        let typed = ["--help", "--threads", "2", "--", "-x"];
+        for name in ["memory", "redis"] {
+            let cli = Cli::try_parse_from(["xtask", "bench", name].into_iter().chain(typed)).unwrap();
+            let Command::Bench { bench: Bench::Memory { args } | Bench::Redis { args } } = cli.command else {
+                panic!("not a benchmark: {cli:?}")
+            };
+            assert_eq!(args, typed);
+        }
+    }
+
+    #[test]
+    fn the_long_tests_can_be_chosen() {
+        let cli = Cli::try_parse_from(["xtask", "faults", "frozen", "--no-fail-fast"]).unwrap();
+        let Command::Faults { args } = cli.command else { panic!("not the long tests: {cli:?}") };
+        assert_eq!(args, ["frozen", "--no-fail-fast"]);
     }
 
     #[test]

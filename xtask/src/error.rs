@@ -11,6 +11,10 @@ pub(crate) enum Error {
     Command { command: String, found: String },
     #[error("the output of `{command}` is not what cargo of this version should print")]
     Metadata { command: String, source: serde_json::Error },
+    #[error("{path} could not be written")]
+    Write { path: String, source: io::Error },
+    #[error("{}", reasons.join("; "))]
+    Missing { reasons: Vec<String> },
     #[error("{} failed: {}; each says why where it ran, above", count(names), names.join(", "))]
     Steps { names: Vec<String> },
 }

@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask ci`, `test`, `lint`, `deny`, `bench`.
+//! The project's own commands: `cargo xtask ci`, `test`, `faults`, `lint`, `deny`, `bench`.
 //!
 //! They are Rust, not shell, so that they run wherever the project builds and are read, typed and linted like the rest
 //! of it. Each command is a file that lists its steps; `run` is the one place that runs them.
@@ -16,8 +16,10 @@ mod ci;
 mod cli;
 mod deny;
 mod error;
+mod faults;
 mod lint;
 mod run;
+mod servers;
 mod test;
 mod tools;
 mod workspace;
@@ -37,8 +39,9 @@ fn dispatch(command: Command) -> Result<(), Error> {
     match command {
         Command::Ci => run::all(ci::plan(&workspace)),
         Command::Test => run::all(test::plan(&workspace)),
+        Command::Faults { args } => run::all(faults::plan(&workspace, args)),
         Command::Lint => run::all(lint::plan(&workspace)),
         Command::Deny => run::all(deny::plan(&workspace)),
-        Command::Bench { bench } => run::alone(bench::command(&workspace, bench)),
+        Command::Bench { bench } => run::alone(bench::command(&workspace, bench)?),
     }
 }

@@ -29,6 +29,7 @@ pub(crate) struct Step {
 enum Work {
     Run(Command),
     Skip(String),
+    Fail(String),
 }
 
 #[derive(Debug)]
@@ -53,6 +54,11 @@ impl Step {
     /// A step that cannot run here. It is listed with the reason, so that nobody takes it for passed.
     pub(crate) fn skipped(name: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { name: name.into(), work: Work::Skip(reason.into()) }
+    }
+
+    /// A step that cannot run here and that nothing can do without.
+    pub(crate) fn failed(name: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { name: name.into(), work: Work::Fail(reason.into()) }
     }
 }
 
@@ -106,6 +112,10 @@ fn run_step(step: Step, number: usize, total: usize) -> Report {
     let command = match step.work {
         Work::Skip(reason) => {
             return Report { name: step.name, outcome: Outcome::Skipped(reason), seconds: 0.0 };
+        }
+        Work::Fail(reason) => {
+            eprintln!("error: {reason}");
+            return Report { name: step.name, outcome: Outcome::Failed, seconds: 0.0 };
         }
         Work::Run(command) => command,
     };

@@ -1,22 +1,27 @@
-//! `cargo xtask test`: every test there is.
+//! `cargo xtask test`: every test there is, but for the long ones of `cargo xtask faults`.
 
 use crate::run::{Plan, Step};
+use crate::servers::Servers;
 use crate::tools;
 use crate::workspace::Workspace;
 
 /// Unit and integration tests first. The examples in the documentation of what users get, which nextest does not run,
 /// close.
 pub(crate) fn plan(workspace: &Workspace) -> Plan {
-    let tests = match tools::NEXTEST.ensure(workspace) {
+    let servers = Servers::ensure(workspace);
+    let mut tests = match tools::NEXTEST.ensure(workspace) {
         Ok(nextest) => nextest.command(&["run", "--workspace", "--no-fail-fast"]),
         Err(reason) => {
             eprintln!("{reason}. Using `cargo test`, which runs the same tests, more slowly.");
             workspace.cargo("test --workspace --tests --no-fail-fast")
         }
     };
+    servers.pass_to(&mut tests);
     let mut doctests = workspace.cargo("test --doc --no-fail-fast");
     for package in workspace.packages.iter().filter(|package| package.is_publishable()) {
         doctests.args(["--package", &package.name]);
     }
-    Plan { steps: vec![Step::new("tests", tests)], closing: Some(Step::new("doctests", doctests)) }
+    let mut steps = servers.missing();
+    steps.push(Step::new("tests", tests));
+    Plan { steps, closing: Some(Step::new("doctests", doctests)) }
 }

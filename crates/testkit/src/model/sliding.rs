@@ -49,7 +49,8 @@ impl Counter for Sliding {
     fn see(&mut self, now: i128) {
         let start = self.counted * self.length;
         if start - now > SLACK {
-            let everything = self.spent_in(self.counted) + self.spent_in(self.counted - 1);
+            // No count is ever kept beyond the largest limit there is.
+            let everything = (self.spent_in(self.counted) + self.spent_in(self.counted - 1)).min(1 << 53);
             self.counted = now / self.length;
             self.spent = BTreeMap::from([(self.counted, everything)]);
         }

