@@ -5,6 +5,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::algorithm::{LeaseId, Outcome, Quota, Verdict};
+use crate::limit::OnStoreFailure;
 use crate::name::LimitName;
 use crate::time::Micros;
 
@@ -42,7 +43,7 @@ pub enum Source {
     Lease,
     /// From a denial that the store said would hold until later.
     DenyCache,
-    /// By the limit's failure policy, because the store was away.
+    /// By the limits' failure policies, because the store gave no answer.
     Fallback,
     /// In this process alone, as the limit asks.
     Local,
@@ -68,6 +69,7 @@ pub struct LimitStatus {
     outcome: Outcome,
     window: Option<Micros>,
     shadow: bool,
+    fallback: Option<OnStoreFailure>,
 }
 
 /// When a denied request would pass.
@@ -195,9 +197,15 @@ impl Decision {
         self.source
     }
 
-    /// True when the store was away and the limits' failure policies answered.
+    /// True when the store gave no answer and the limits' failure policies did. [`LimitStatus::fallback`] says which.
     pub const fn is_degraded(&self) -> bool {
         matches!(self.source, Source::Fallback)
+    }
+
+    /// True when the request is refused only because the store is away and the policy of the limit that refuses is
+    /// [`OnStoreFailure::Deny`]: the client did nothing wrong, and HTTP says 503 instead of 429.
+    pub fn is_unavailable(&self) -> bool {
+        self.denied_by().is_some_and(LimitStatus::is_refused_by_policy)
     }
 
     /// What to release when the work is done, if a concurrency limit took part and the request passed.
@@ -209,7 +217,12 @@ impl Decision {
 impl LimitStatus {
     #[inline(always)]
     pub(crate) fn new(name: LimitName, quota: &Quota, outcome: Outcome, shadow: bool) -> Self {
-        Self { name, outcome, window: quota.window(), shadow }
+        Self { name, outcome, window: quota.window(), shadow, fallback: None }
+    }
+
+    /// The same answer, given by a failure policy.
+    pub(crate) const fn by_policy(self, policy: OnStoreFailure) -> Self {
+        Self { fallback: Some(policy), ..self }
     }
 
     /// The limit's name.
@@ -217,12 +230,13 @@ impl LimitStatus {
         &self.name
     }
 
-    /// The most that passes at once.
+    /// The most that passes at once. By the policy [`Local`](OnStoreFailure::Local), this process's share of it.
     pub const fn limit(&self) -> u64 {
         self.outcome.limit
     }
 
-    /// Whole units left.
+    /// Whole units left. By the policy [`Allow`](OnStoreFailure::Allow) nothing is counted, so nothing is missing; by
+    /// [`Deny`](OnStoreFailure::Deny) nothing is to be had.
     pub const fn remaining(&self) -> u64 {
         self.outcome.remaining
     }
@@ -249,6 +263,21 @@ impl LimitStatus {
     /// True when the limit only counts and reports.
     pub const fn is_shadow(&self) -> bool {
         self.shadow
+    }
+
+    /// The policy that answered in place of the store; `None` when the store did.
+    pub const fn fallback(&self) -> Option<OnStoreFailure> {
+        self.fallback
+    }
+
+    /// True when the limit refuses, whether that stops the request or not, for no other reason than its policy.
+    pub(crate) fn is_refused_by_policy(&self) -> bool {
+        self.fallback == Some(OnStoreFailure::Deny) && matches!(self.outcome.verdict, Verdict::Deny { .. })
+    }
+
+    /// True when the request, if it passed, was counted here: not what was refused, and not what a policy let through.
+    pub(crate) fn counts(&self) -> bool {
+        self.fallback != Some(OnStoreFailure::Allow) && self.outcome.verdict.is_allowed()
     }
 
     /// The raw answer.

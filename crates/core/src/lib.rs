@@ -23,6 +23,7 @@
 //! - **Look** with [`peek`](Limiter::peek), **give back** with [`refund`](Limiter::refund), **forget** with
 //!   [`reset`](Limiter::reset).
 //! - **Wait your turn** with [`wait_up_to`](limiter::Ask::wait_up_to), **hold a place** with [`acquire`](Limiter::acquire).
+//! - **Survive a store that is away** with [`on_store_failure`](Limit::on_store_failure): each limit answers by its own policy.
 //! - **Tell the client** with the values in `headers` (feature `headers`, on by default).
 //! - **Survive a restart** with [`MemoryStore::snapshot`] and [`MemoryStore::restore`].
 //!
@@ -48,8 +49,8 @@ pub use algorithm::{
 pub use clock::{Clock, ManualClock, Sleep, SystemClock};
 pub use decision::{Decision, LimitStatus, Retry, Source};
 pub use key::{Hashed, Hasher, KEY_MAX, Key, KeyError, KeyParts, ShortSecret, ToKey};
-pub use limit::{Limit, LimitError, Rule};
-pub use limiter::{Acquired, Error, Limiter, Permit};
+pub use limit::{Limit, LimitError, OnStoreFailure, Rule};
+pub use limiter::{Acquired, Error, Health, Limiter, Permit};
 pub use memory::MemoryStore;
 pub use name::{LimitName, NAME_MAX};
 pub use store::{Check, CheckBuf, Store, StoreError};

@@ -31,6 +31,7 @@ pub struct Limit {
     name: String,
     rule: Result<Rule, LimitError>,
     shadow: bool,
+    on_store_failure: OnStoreFailure,
 }
 
 /// A limit whose name and numbers are right.
@@ -40,6 +41,79 @@ pub struct Rule {
     quota: Quota,
     prefix: KeyPrefix,
     shadow: bool,
+    on_store_failure: OnStoreFailure,
+}
+
+/// What a limit answers when its store gives no answer. The memory store always gives one.
+///
+/// | policy | a request | choose it where |
+/// |---|---|---|
+/// | `Allow` | passes, uncounted | an unlimited minute is better than a lost one: most public APIs |
+/// | `Deny` | is refused for the time being (HTTP 503) | nothing must pass uncounted: logins, payments |
+/// | `Local` | is counted in this process, against its share of the limit | neither will do |
+///
+/// The share is the limit divided by [`expected_replicas`](crate::limiter::LimiterBuilder::expected_replicas), see
+/// [`Quota::share`]. It starts with nothing, so that nothing can be gained by making the store fall over.
+///
+/// ```
+/// # use tollgate::store::{Answer, Intent, Spent};
+/// # use tollgate::{Check, Key, LeaseId, Store, StoreError};
+/// # #[derive(Debug)]
+/// # struct Away;
+/// # impl Store for Away {
+/// #     fn spend<'a>(&'a self, _: &[Check<'_>], _: Intent, _: LeaseId) -> Answer<'a, Spent> {
+/// #         Answer::ready(Err(StoreError::Timeout))
+/// #     }
+/// #     fn refund<'a>(&'a self, _: &[Check<'_>]) -> Answer<'a, ()> {
+/// #         Answer::ready(Err(StoreError::Timeout))
+/// #     }
+/// #     fn reset<'a>(&'a self, _: &Key<'_>) -> Answer<'a, ()> {
+/// #         Answer::ready(Err(StoreError::Timeout))
+/// #     }
+/// #     fn release<'a>(&'a self, _: &Check<'_>, _: LeaseId) -> Answer<'a, bool> {
+/// #         Answer::ready(Err(StoreError::Timeout))
+/// #     }
+/// #     fn renew<'a>(&'a self, _: &Check<'_>, _: LeaseId) -> Answer<'a, bool> {
+/// #         Answer::ready(Err(StoreError::Timeout))
+/// #     }
+/// # }
+/// # let store = Away;
+/// use std::time::Duration;
+/// use tollgate::{Limit, Limiter, OnStoreFailure};
+///
+/// let login = Limit::sliding_log("login", 5, Duration::from_secs(900)).on_store_failure(OnStoreFailure::Deny);
+/// let search = Limit::sliding_window("search", 100, Duration::from_secs(60));
+/// let limiter = Limiter::new(store, [login, search]); // a store that is away
+///
+/// let passed = limiter.check("search", "ann").immediately()?;
+/// assert!(passed.is_allowed() && passed.is_degraded());
+/// assert_eq!(passed.limits()[0].fallback(), Some(OnStoreFailure::Allow));
+///
+/// let refused = limiter.check("login", "ann").immediately()?;
+/// assert!(refused.is_unavailable()); // 503, not 429
+/// assert_eq!(refused.retry_after(), Some(Duration::from_secs(1)));
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnStoreFailure {
+    /// Let requests pass, uncounted.
+    #[default]
+    Allow,
+    /// Refuse requests.
+    Deny,
+    /// Count in this process, against its share of the limit.
+    Local,
+}
+
+impl OnStoreFailure {
+    /// The word used in answers and configurations.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+            Self::Local => "local",
+        }
+    }
 }
 
 impl Limit {
@@ -95,6 +169,22 @@ impl Limit {
         self
     }
 
+    /// What to answer when the store gives no answer; to allow if nothing is said.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, OnStoreFailure};
+    ///
+    /// let login = Limit::sliding_log("login", 5, Duration::from_secs(900)).on_store_failure(OnStoreFailure::Deny);
+    /// assert_eq!(login.rule()?.on_store_failure(), OnStoreFailure::Deny);
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub fn on_store_failure(mut self, policy: OnStoreFailure) -> Self {
+        self.on_store_failure = policy;
+        self
+    }
+
     /// The name as it was given.
     pub fn name(&self) -> &str {
         &self.name
@@ -107,15 +197,18 @@ impl Limit {
 
     /// The rule this limit states, or what is wrong with it.
     pub fn rule(&self) -> Result<Rule, LimitError> {
-        self.rule.clone().map(|rule| Rule { shadow: self.shadow, ..rule })
+        let (shadow, on_store_failure) = (self.shadow, self.on_store_failure);
+        self.rule.clone().map(|rule| Rule { shadow, on_store_failure, ..rule })
     }
 
     fn from_parts(name: String, quota: Result<Quota, LimitError>) -> Self {
         let rule = LimitName::new(&name).and_then(|checked| {
             let quota = quota?;
-            Ok(Rule { name: checked, quota, prefix: KeyPrefix::new(checked, quota.shape()), shadow: false })
+            let (prefix, on_store_failure) =
+                (KeyPrefix::new(checked, quota.shape()), OnStoreFailure::default());
+            Ok(Rule { name: checked, quota, prefix, shadow: false, on_store_failure })
         });
-        Self { name, rule, shadow: false }
+        Self { name, rule, shadow: false, on_store_failure: OnStoreFailure::default() }
     }
 }
 
@@ -133,6 +226,11 @@ impl Rule {
     /// True when it never refuses.
     pub const fn is_shadow(&self) -> bool {
         self.shadow
+    }
+
+    /// What it answers when the store gives no answer.
+    pub const fn on_store_failure(&self) -> OnStoreFailure {
+        self.on_store_failure
     }
 
     /// A check of this limit for a key, with the limit's own numbers, to put to a [`Store`](crate::Store) directly.

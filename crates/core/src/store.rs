@@ -52,6 +52,12 @@ impl CheckBuf {
 }
 
 impl Check<'_> {
+    /// True when a pass takes a place that must be given back.
+    #[inline]
+    pub(crate) const fn takes_place(&self) -> bool {
+        matches!(self.quota, Quota::Concurrency(_)) && self.cost > 0
+    }
+
     /// A copy that owns what it is about.
     pub fn to_buf(&self) -> CheckBuf {
         let (prefix, parts) = (*self.key.prefix(), self.key.parts().to_buf());
@@ -80,6 +86,10 @@ pub struct Spent {
 
 /// Where counters live. Every method is one atomic step; dropping an [`Answer`] before it is ready leaves the step done
 /// or not done, never half done.
+///
+/// A store answers every question within a deadline of its own, with an error if need be: the limiter sets no timer, and
+/// waits as long as the store lets it. What a limit answers to an error is the limit's choice, see
+/// [`OnStoreFailure`](crate::OnStoreFailure).
 pub trait Store: Send + Sync + fmt::Debug {
     /// Spends 1 to [`CHECKS_MAX`] checks, no two on the same counter: every one, or none when any that is not a shadow does not fit. Concurrency checks are held under `lease`.
     fn spend<'a>(&'a self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Answer<'a, Spent>;
@@ -137,21 +147,45 @@ impl<T: Unpin> Future for Answer<'_, T> {
     }
 }
 
-/// Why a store gave no answer.
+/// Why a store gave no answer. Its text, and that of its sources, is logged: a store keeps secrets and keys out of it.
+///
+/// ```
+/// use tollgate::StoreError;
+///
+/// let away = StoreError::Away("connection refused".into());
+/// assert_eq!(away.to_string(), "the store cannot be reached");
+/// assert_eq!((away.kind(), away.is_transient()), ("away", true));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The store could not be reached, or did not answer in time.
-    #[error("the store is away")]
+    /// No answer came within the store's deadline. Whether the step was done is not known.
+    #[error("the store did not answer within its deadline")]
+    Timeout,
+    /// The store could not be asked: there is no connection, or it broke.
+    #[error("the store cannot be reached")]
     Away(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The store answered, and not with what was asked.
-    #[error("the store refused")]
+    /// The store was not asked, because as much is waiting for it as may.
+    #[error("as many requests wait for the store as may; this one was not sent")]
+    Overloaded,
+    /// The store answered, and not with what was asked. Someone must change something: a permission, a version, a memory limit.
+    #[error("the store refused the request")]
     Refused(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl StoreError {
     /// True when the same request may succeed later without anyone changing anything.
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Away(_))
+        !matches!(self, Self::Refused(_))
+    }
+
+    /// The word used in logs and metrics.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Away(_) => "away",
+            Self::Overloaded => "overloaded",
+            Self::Refused(_) => "refused",
+        }
     }
 }

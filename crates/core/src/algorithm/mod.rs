@@ -21,6 +21,8 @@ mod leaky_bucket;
 mod outcome;
 mod quota;
 mod rate;
+pub mod remote;
+mod share;
 mod sliding_log;
 mod sliding_window;
 mod token_bucket;

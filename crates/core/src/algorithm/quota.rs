@@ -1,5 +1,7 @@
 //! Any algorithm's numbers, as one type.
 
+use std::fmt;
+
 use super::{
     Concurrency, FixedWindow, LeakyBucket, LeakyMode, SlidingLog, SlidingWindow, TokenBucket, WindowStart,
 };
@@ -87,6 +89,13 @@ pub struct Shape {
     pub(crate) tag: u8,
     /// Its window, where the state depends on it.
     pub(crate) window: u64,
+}
+
+/// The letter, then the window in microseconds: short and safe in any key.
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", char::from(self.tag), self.window)
+    }
 }
 
 macro_rules! quota_from {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::division::{divide, divide_ceil, product};
 use super::outcome::{Outcome, Verdict};
-use super::{CLOCK_SLACK, amount, window};
+use super::{AMOUNT_MAX, CLOCK_SLACK, amount, window};
 use crate::limit::LimitError;
 use crate::time::Micros;
 
@@ -84,7 +84,7 @@ impl SlidingWindow {
         if start == counts.start || (start < counts.start && counts.start.since(now) <= CLOCK_SLACK) {
             counts
         } else if start < counts.start {
-            Counts { current: counts.current.saturating_add(counts.previous), previous: 0, start }
+            Counts { current: counts.current.saturating_add(counts.previous).min(AMOUNT_MAX), previous: 0, start }
         } else if start.since(counts.start) == self.length {
             Counts { current: 0, previous: counts.current, start }
         } else {

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::millis_ceil;
 use crate::decision::{Decision, LimitStatus, Retry};
+use crate::limit::OnStoreFailure;
 
 /// A decision as the service's answers carry it. Field names are member names.
 ///
@@ -58,6 +59,10 @@ pub struct LimitAnswer<'a> {
     /// True when the limit only counts and reports. Absent otherwise.
     #[serde(skip_serializing_if = "is_false")]
     pub shadow: bool,
+    /// The failure policy that answered in place of the store, in the words of
+    /// [`OnStoreFailure::as_str`](crate::OnStoreFailure::as_str). Absent when the store did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<&'static str>,
 }
 
 impl<'a> Answer<'a> {
@@ -94,6 +99,7 @@ impl<'a> LimitAnswer<'a> {
             retry_after_ms,
             never,
             shadow: status.is_shadow(),
+            fallback: status.fallback().map(OnStoreFailure::as_str),
         }
     }
 }

@@ -54,18 +54,25 @@ pub struct Problem<'a> {
 }
 
 impl<'a> Problem<'a> {
-    /// The limits refuse: status 429. `None` when the request passes.
+    /// Why a request is refused. `None` when it passes.
+    ///
+    /// Status 429 when a limit has no room for it, counted in the store or, while that is away, in this process; 503 when
+    /// a limit refuses only because the store is away, as [`Decision::is_unavailable`] tells.
     pub fn denied(decision: &'a Decision) -> Option<Self> {
+        Self::unavailable(decision).or_else(|| Self::quota_exceeded(decision))
+    }
+
+    /// The store is away and the failure policy of the limit that decides is to refuse: status 503. `None` otherwise.
+    pub fn unavailable(decision: &'a Decision) -> Option<Self> {
+        let decider = decision.denied_by().filter(|_| decision.is_unavailable())?;
+        let title = "Request cannot be satisfied due to temporary server capacity constraints";
+        Some(Self::new(TEMPORARY_REDUCED_CAPACITY, title, 503, cannot_count(decider), decision))
+    }
+
+    fn quota_exceeded(decision: &'a Decision) -> Option<Self> {
         let decider = decision.denied_by()?;
         let title = "Request cannot be satisfied as assigned quota has been exceeded";
         Some(Self::new(QUOTA_EXCEEDED, title, 429, no_room(decider), decision))
-    }
-
-    /// The store is away and the limits' failure policy is to refuse: status 503. `None` when the request passes.
-    pub fn unavailable(decision: &'a Decision) -> Option<Self> {
-        let decider = decision.denied_by()?;
-        let title = "Request cannot be satisfied due to temporary server capacity constraints";
-        Some(Self::new(TEMPORARY_REDUCED_CAPACITY, title, 503, cannot_count(decider), decision))
     }
 
     fn new(

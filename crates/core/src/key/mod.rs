@@ -12,6 +12,8 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
+use crate::algorithm::Shape;
+
 pub use hashed::{Hashed, Hasher, ShortSecret};
 pub use parts::{KeyParts, ToKey};
 pub(crate) use prefix::KeyPrefix;
@@ -60,6 +62,27 @@ impl<'a> Key<'a> {
             Parts::Encoded(parts) => bytes.extend_from_slice(parts),
         }
         bytes
+    }
+
+    /// The name of the limit that the counter belongs to.
+    pub fn limit(&self) -> &'a str {
+        self.prefix.name()
+    }
+
+    /// What gives the counter its meaning, beside the limit's name.
+    pub const fn shape(&self) -> Shape {
+        self.prefix.shape()
+    }
+
+    /// Writes the parts alone, which say who or what is limited: the same for every limit that is asked about the same
+    /// parts, and different for different parts. A single text stays readable.
+    pub fn write_parts(&self, into: &mut Vec<u8>) {
+        let (mark, parts) = match self.parts {
+            Parts::Text(text) => (b'=', text.as_bytes()),
+            Parts::Encoded(parts) => (b'#', parts),
+        };
+        into.push(mark);
+        into.extend_from_slice(parts);
     }
 
     pub(crate) const fn prefix(&self) -> &'a KeyPrefix {

@@ -4,13 +4,14 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use super::failure::{Question, Settled};
 use super::select::{Many, One, Select};
 use super::{Error, Limiter};
 use crate::algorithm::{LeaseId, Outcome, Quota};
 use crate::decision::{Decision, LimitStatus, Source};
 use crate::key::ToKey;
 use crate::limit::Rule;
-use crate::store::{Answer, Check, Intent, Spent};
+use crate::store::{Answer, Check, Intent, Spent, StoreError};
 
 /// A question to a [`Limiter`]. Await it for the decision.
 #[derive(Debug)]
@@ -71,7 +72,7 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     /// The decision, without an executor. Only stores that keep everything in this process can answer so.
     #[inline]
     pub fn immediately(self) -> Result<Decision, Error> {
-        self.ask(decision, |_| Err(Error::NotImmediate))
+        self.ask(decision, |fallen| fallen.decision, |_| Err(Error::NotImmediate))
     }
 
     /// Only whether the request passes, without an executor: for hot paths that need nothing else.
@@ -93,23 +94,25 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
             let mut both = checks.iter().zip(outcomes);
             both.all(|(check, outcome)| check.shadow || outcome.verdict.is_allowed())
         };
-        self.ask(passes, |_| Err(Error::NotImmediate))
+        self.ask(passes, |fallen| fallen.decision.is_allowed(), |_| Err(Error::NotImmediate))
     }
 
-    /// Puts the question to the store, and decides at once when the answer is there.
+    /// Puts the question to the store, and decides at once when the answer is there. Keeps what `part` takes of it.
     #[inline]
-    pub(super) fn put(&self) -> Result<Put<'a>, Error> {
+    pub(super) fn put<T>(&self, part: impl Fn(Settled) -> T) -> Result<Put<'a, T>, Error> {
         let decided = |rules: &[&Rule], checks: &[Check<'_>], outcomes: &[Outcome], lease| {
-            Put::Decided(decision(rules, checks, outcomes, lease))
+            Put::Settled(part(Settled { decision: decision(rules, checks, outcomes, lease), local: None }))
         };
-        self.ask(decided, |coming| Ok(Put::Coming(coming)))
+        self.ask(decided, |fallen| Put::Settled(part(fallen)), |coming| Ok(Put::Coming(coming)))
     }
 
-    /// Puts the question to the store, then goes on with what is `here` or `coming`.
+    /// Puts the question to the store, then goes on with what is `here`, has `fallen` to the limits' failure policies, or
+    /// is `coming`.
     #[inline(always)]
     fn ask<T>(
         &self,
         here: impl FnOnce(&[&Rule], &[Check<'_>], &[Outcome], Option<LeaseId>) -> T,
+        fallen: impl FnOnce(Settled) -> T,
         coming: impl FnOnce(Coming<'a>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let inner = &self.limiter.inner;
@@ -122,21 +125,44 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
                 return Ok(here(rules, checks, &[outcome], lease));
             }
             match inner.store.spend(checks, self.intent, id) {
-                Answer::Ready(Some(spent)) => Ok(here(rules, checks, &spent?.outcomes, lease)),
+                Answer::Ready(Some(Ok(spent))) => {
+                    inner.watch.answered(&*inner.clock);
+                    Ok(here(rules, checks, &spent.outcomes, lease))
+                }
+                Answer::Ready(Some(Err(error))) => {
+                    let question = Question { rules, checks, intent: self.intent, lease };
+                    Ok(fallen(inner.fall_back(&question, &error)))
+                }
                 answer => coming(Coming { answer, lease }),
             }
         })
     }
 
-    pub(super) fn decide(&self, spent: &Spent, lease: Option<LeaseId>) -> Result<Decision, Error> {
-        self.select.with(self.limiter, |rules, checks| Ok(decision(rules, checks, &spent.outcomes, lease)))
+    /// The decision once the answer has come, by the limits' failure policies when there is none.
+    pub(super) fn settle(
+        &self,
+        answer: Result<Spent, StoreError>,
+        lease: Option<LeaseId>,
+    ) -> Result<Settled, Error> {
+        let inner = &self.limiter.inner;
+        self.select.with(self.limiter, |rules, checks| match answer {
+            Ok(spent) => {
+                inner.watch.answered(&*inner.clock);
+                let decision = decision(rules, checks, &spent.outcomes, lease);
+                Ok(Settled { decision, local: None })
+            }
+            Err(error) => {
+                let question = Question { rules, checks, intent: self.intent, lease };
+                Ok(inner.fall_back(&question, &error))
+            }
+        })
     }
 }
 
 /// A question put: answered, or about to be.
 #[derive(Debug)]
-pub(super) enum Put<'a> {
-    Decided(Decision),
+pub(super) enum Put<'a, T> {
+    Settled(T),
     Coming(Coming<'a>),
 }
 
@@ -150,7 +176,7 @@ pub(super) struct Coming<'a> {
 /// True when a pass takes a place that must be given back.
 #[inline]
 pub(super) fn holds(checks: &[Check<'_>]) -> bool {
-    checks.iter().any(|check| matches!(check.quota, Quota::Concurrency(_)) && check.cost > 0)
+    checks.iter().any(Check::takes_place)
 }
 
 /// The decision that the store's outcomes make.
@@ -190,12 +216,12 @@ impl<'a, S: Select<'a> + Unpin> Future for Asking<'a, S> {
         let this = self.get_mut();
         let coming = match &mut this.coming {
             Some(coming) => coming,
-            None => match this.ask.put()? {
-                Put::Decided(decision) => return Poll::Ready(Ok(decision)),
+            None => match this.ask.put(|settled| settled.decision)? {
+                Put::Settled(decision) => return Poll::Ready(Ok(decision)),
                 Put::Coming(coming) => this.coming.insert(coming),
             },
         };
-        let spent = ready!(Pin::new(&mut coming.answer).poll(context))?;
-        Poll::Ready(this.ask.decide(&spent, coming.lease))
+        let answer = ready!(Pin::new(&mut coming.answer).poll(context));
+        Poll::Ready(this.ask.settle(answer, coming.lease).map(|settled| settled.decision))
     }
 }

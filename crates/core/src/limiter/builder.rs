@@ -1,7 +1,9 @@
 //! Making a limiter.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use super::failure::Watch;
 use super::lease_ids::LeaseIds;
 use super::rules::Rules;
 use super::{Error, Inner, Limiter};
@@ -26,6 +28,7 @@ pub struct LimiterBuilder {
     store: Option<Arc<dyn Store>>,
     clock: Option<Arc<dyn Clock>>,
     limits: Vec<Limit>,
+    expected_replicas: Option<u32>,
 }
 
 impl LimiterBuilder {
@@ -57,8 +60,31 @@ impl LimiterBuilder {
         self
     }
 
-    /// The limiter, or what is wrong with the first limit that is.
+    /// How many processes share the store, this one included; 1 if nothing is said. While the store is away, limits whose
+    /// policy is [`OnStoreFailure::Local`](crate::OnStoreFailure::Local) grant this part of themselves in each process.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, Limiter, OnStoreFailure};
+    ///
+    /// let api = Limit::sliding_window("api", 100, Duration::from_secs(60));
+    /// let limiter = Limiter::builder()
+    ///     .limit(api.on_store_failure(OnStoreFailure::Local)) // while the store is away, 25 per minute here
+    ///     .expected_replicas(4)
+    ///     .build()?;
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn expected_replicas(mut self, replicas: u32) -> Self {
+        self.expected_replicas = Some(replicas);
+        self
+    }
+
+    /// The limiter, or what is wrong with the number of replicas or the first limit that is.
     pub fn build(self) -> Result<Limiter, Error> {
+        if self.expected_replicas == Some(0) {
+            return Err(Error::NoReplicas);
+        }
         let limiter = self.build_with_errors();
         for name in limiter.inner.rules.names() {
             limiter.rule(name)?;
@@ -70,12 +96,15 @@ impl LimiterBuilder {
     pub(super) fn build_with_errors(self) -> Limiter {
         let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
+        let replicas = self.expected_replicas.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
         Limiter {
             inner: Arc::new(Inner {
                 store,
                 clock,
                 rules: Rules::new(self.limits),
                 lease_ids: LeaseIds::default(),
+                replicas,
+                watch: Watch::default(),
             }),
         }
     }

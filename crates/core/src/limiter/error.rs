@@ -66,10 +66,14 @@ pub enum Error {
         "there is nothing to hold: name a concurrency limit, with a cost, and ask with check instead of peek"
     )]
     NothingToHold,
+    /// The number of replicas is zero.
+    #[error("expected_replicas is 0; it must be at least 1, the number of processes that share the store")]
+    NoReplicas,
     /// The store does not answer at once.
     #[error("this store needs to be awaited; only the memory store answers immediately")]
     NotImmediate,
-    /// The store gave no answer.
+    /// The store gave no answer to a refund, a reset, a release or a renewal. A check is answered all the same, by the
+    /// limits' failure policies: see [`OnStoreFailure`](crate::OnStoreFailure).
     #[error(transparent)]
     Store(#[from] StoreError),
 }

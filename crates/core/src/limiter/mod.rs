@@ -3,6 +3,7 @@
 mod ask;
 mod builder;
 mod error;
+mod failure;
 mod lease_ids;
 mod permit;
 mod refund;
@@ -10,15 +11,18 @@ mod rules;
 mod select;
 mod waiting;
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 pub use ask::{Ask, Asking};
 pub use builder::LimiterBuilder;
 pub use error::Error;
+pub use failure::{Health, StoreErrors};
 pub use permit::{Acquired, Permit};
 pub use refund::{Refund, Refunding};
 pub use select::{Many, One, Select, Wish};
 
+use self::failure::Watch;
 use self::lease_ids::LeaseIds;
 use self::rules::Rules;
 use self::select::Found;
@@ -27,7 +31,7 @@ use crate::clock::Clock;
 use crate::key::ToKey;
 use crate::limit::{Limit, Rule};
 use crate::memory::MemoryStore;
-use crate::store::{Intent, Store};
+use crate::store::{Answer, Intent, Store, StoreError};
 
 /// Decides about requests: limits by name, on one store. Clones share everything.
 ///
@@ -62,6 +66,16 @@ struct Inner {
     clock: Arc<dyn Clock>,
     rules: Rules,
     lease_ids: LeaseIds,
+    /// How many processes share the store.
+    replicas: NonZeroU32,
+    watch: Watch,
+}
+
+impl Inner {
+    /// The answer to anything but a check, for which no policy stands in.
+    fn noted<T>(&self, answer: Result<T, StoreError>) -> Result<T, Error> {
+        answer.inspect_err(|error| self.watch.count(error)).map_err(Error::from)
+    }
 }
 
 impl Limiter {
@@ -95,17 +109,17 @@ impl Limiter {
         Ask::new(self, One::new(self.find(limit), key), Intent::Peek)
     }
 
-    /// Gives back what a check took.
+    /// Gives back what a check took. See [`Refund::taken_by`] for checks that the store may not have answered.
     pub fn refund<'a, K: ToKey>(&'a self, limit: &'a str, key: K) -> Refund<'a, One<'a, K>> {
         Refund::new(self, One::new(self.find(limit), key))
     }
 
     /// Forgets what a key has used of a limit.
     pub async fn reset(&self, limit: &str, key: impl ToKey) -> Result<(), Error> {
-        One::new(self.find(limit), key)
+        let answer = One::new(self.find(limit), key)
             .with(self, |_, checks| Ok(self.inner.store.reset(&checks[0].key)))?
-            .await?;
-        Ok(())
+            .await;
+        self.inner.noted(answer)
     }
 
     /// Takes a place under a concurrency limit, held until the permit is dropped.
@@ -114,11 +128,38 @@ impl Limiter {
     }
 
     /// Ends a lease that a [`check`](Self::check) of a concurrency limit took; see
-    /// [`Decision::lease`](crate::Decision::lease). False when it had already ended.
+    /// [`Decision::lease`](crate::Decision::lease). False when it had already ended, as those taken while the store was
+    /// away have when it is back.
     pub async fn release(&self, limit: &str, key: impl ToKey, lease: LeaseId) -> Result<bool, Error> {
-        Ok(One::new(self.find(limit), key)
-            .with(self, |_, checks| Ok(self.inner.store.release(&checks[0], lease)))?
-            .await?)
+        let answer = One::new(self.find(limit), key)
+            .with(self, |_, checks| {
+                let local = self.inner.watch.local();
+                let released = local.is_some_and(|local| local.release(&checks[0], lease));
+                Ok(if released {
+                    Answer::ready(Ok(true))
+                } else {
+                    self.inner.store.release(&checks[0], lease)
+                })
+            })?
+            .await;
+        self.inner.noted(answer)
+    }
+
+    /// How this limiter gets on with its store, for metrics and for whoever asks whether it can decide.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, Limiter};
+    ///
+    /// let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))]);
+    /// let health = limiter.health();
+    /// assert!(!health.degraded);
+    /// for (kind, count) in health.store_errors.by_kind() {
+    ///     println!("tollgate_store_errors_total{{kind={kind:?}}} {count}");
+    /// }
+    /// ```
+    pub fn health(&self) -> Health {
+        self.inner.watch.health()
     }
 
     /// A limit looked up once, for callers that decide about it all the time.

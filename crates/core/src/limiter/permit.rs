@@ -2,10 +2,11 @@
 
 use smallvec::SmallVec;
 
+use super::failure::{Local, Settled};
 use super::{Error, Limiter};
-use crate::algorithm::{LeaseId, Quota};
+use crate::algorithm::LeaseId;
 use crate::decision::Decision;
-use crate::store::{Check, CheckBuf};
+use crate::store::{Answer, Check, CheckBuf};
 
 /// The answer to a wish for a place.
 #[derive(Debug)]
@@ -39,7 +40,8 @@ impl Acquired {
     }
 }
 
-/// A place under a concurrency limit. Dropping it gives the place back.
+/// A place under a concurrency limit. Dropping it gives the place back. One that a limit's failure policy let through holds
+/// nothing.
 #[derive(Debug)]
 #[must_use = "a permit that is dropped gives its place back"]
 pub struct Permit {
@@ -47,16 +49,19 @@ pub struct Permit {
     places: SmallVec<[CheckBuf; 1]>,
     lease: LeaseId,
     decision: Decision,
+    /// Where the places are, if not in the limiter's store.
+    local: Option<Local>,
 }
 
 impl Permit {
-    pub(super) fn new(limiter: &Limiter, checks: &[Check<'_>], lease: LeaseId, decision: Decision) -> Self {
-        // Not what only looked, and not what a shadow limit would have refused.
-        let charged = checks.iter().zip(decision.limits()).filter(|(check, status)| {
-            matches!(check.quota, Quota::Concurrency(_)) && check.cost > 0 && status.retry().is_none()
-        });
+    pub(super) fn new(limiter: &Limiter, checks: &[Check<'_>], settled: Settled) -> Self {
+        let Settled { decision, local } = settled;
+        // Not what only looked, not what a shadow limit would have refused, and not what a policy let through.
+        let both = checks.iter().zip(decision.limits());
+        let charged = both.filter(|(check, status)| check.takes_place() && status.counts());
         let places = charged.map(|(check, _)| check.to_buf()).collect();
-        Self { limiter: limiter.clone(), places, lease, decision }
+        let lease = decision.lease().unwrap_or(LeaseId::NONE);
+        Self { limiter: limiter.clone(), places, lease, decision, local }
     }
 
     /// The decision that granted it.
@@ -68,7 +73,11 @@ impl Permit {
     pub async fn renew(&self) -> Result<bool, Error> {
         let mut held = true;
         for place in &self.places {
-            held &= self.limiter.inner.store.renew(&place.as_check(), self.lease).await?;
+            let check = place.as_check();
+            held &= match &self.local {
+                Some(local) => local.renew(&check, self.lease),
+                None => self.limiter.inner.noted(self.limiter.inner.store.renew(&check, self.lease).await)?,
+            };
         }
         Ok(held)
     }
@@ -77,10 +86,19 @@ impl Permit {
     pub async fn release(mut self) -> Result<bool, Error> {
         let mut held = true;
         while let Some(place) = self.places.last() {
-            held &= self.limiter.inner.store.release(&place.as_check(), self.lease).await?;
+            let answer = self.give_back(place).await;
+            held &= self.limiter.inner.noted(answer)?;
             self.places.pop();
         }
         Ok(held)
+    }
+
+    fn give_back(&self, place: &CheckBuf) -> Answer<'_, bool> {
+        let check = place.as_check();
+        match &self.local {
+            Some(local) => Answer::ready(Ok(local.release(&check, self.lease))),
+            None => self.limiter.inner.store.release(&check, self.lease),
+        }
     }
 }
 
@@ -88,7 +106,7 @@ impl Drop for Permit {
     fn drop(&mut self) {
         for place in &self.places {
             // A release takes effect even when nobody waits for its answer.
-            drop(self.limiter.inner.store.release(&place.as_check(), self.lease));
+            drop(self.give_back(place));
         }
     }
 }

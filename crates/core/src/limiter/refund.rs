@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use super::select::{Many, One, Select};
 use super::{Error, Limiter};
 use crate::algorithm::Quota;
+use crate::decision::Decision;
 use crate::key::ToKey;
 use crate::store::Answer;
 
@@ -30,18 +31,20 @@ use crate::store::Answer;
 pub struct Refund<'a, S> {
     limiter: &'a Limiter,
     select: S,
+    /// The check was not charged to the store, so that nothing may be given back there.
+    untaken: bool,
 }
 
 impl<'a, S: Select<'a>> Refund<'a, S> {
     pub(super) const fn new(limiter: &'a Limiter, select: S) -> Self {
-        Self { limiter, select }
+        Self { limiter, select, untaken: false }
     }
 
     /// Another limit to give back to.
     pub fn and(self, limit: &'a str, key: impl ToKey) -> Refund<'a, Many<'a>> {
         let mut many = self.select.into_many();
         many.add(&One::new(self.limiter.find(limit), key));
-        Refund { limiter: self.limiter, select: many }
+        Refund { limiter: self.limiter, select: many, untaken: self.untaken }
     }
 
     /// How much to give back to every limit named so far, instead of 1.
@@ -66,11 +69,32 @@ impl<'a, S: Select<'a>> Refund<'a, S> {
         self
     }
 
+    /// The decision that took it. What the store did not take is not given back to it, or someone would have it twice: a
+    /// decision made while the store was away, or a denial, makes this refund do nothing and succeed. What was counted in
+    /// this process meanwhile stays counted.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, Limiter};
+    ///
+    /// let limiter = Limiter::in_memory([Limit::sliding_log("login", 5, Duration::from_secs(900))]);
+    /// let decision = limiter.check("login", "ann").await?;
+    /// limiter.refund("login", "ann").taken_by(&decision).await?;
+    /// # Ok::<(), tollgate::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn taken_by(mut self, decision: &Decision) -> Self {
+        self.untaken = decision.is_degraded() || !decision.is_allowed();
+        self
+    }
+
     fn put(&self) -> Result<Answer<'a, ()>, Error> {
         self.select.with(self.limiter, |rules, checks| {
             let mut both = rules.iter().zip(checks);
             match both.find(|(_, check)| matches!(check.quota, Quota::Concurrency(_))) {
                 Some((rule, _)) => Err(Error::RefundInFlight { limit: rule.name().to_string() }),
+                None if self.untaken => Ok(Answer::ready(Ok(()))),
                 None => Ok(self.limiter.inner.store.refund(checks)),
             }
         })
@@ -102,6 +126,7 @@ impl<'a, S: Select<'a> + Unpin> Future for Refunding<'a, S> {
             Some(answer) => answer,
             None => this.answer.insert(this.refund.put()?),
         };
-        Pin::new(answer).poll(context).map_err(Error::from)
+        let inner = &this.refund.limiter.inner;
+        Pin::new(answer).poll(context).map(|answer| inner.noted(answer))
     }
 }

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::Error;
 use super::ask::{Ask, Put, holds};
+use super::failure::Settled;
 use super::permit::{Acquired, Permit};
 use super::select::Select;
 use crate::algorithm::Quota;
@@ -19,7 +20,8 @@ const PLACE_POLL: Duration = Duration::from_millis(10);
 impl<'a, S: Select<'a>> Ask<'a, S> {
     /// The decision, waiting until it is a pass or until `deadline` has gone by. For a queue this includes the wait for
     /// one's turn: once this answers with a pass, go. A pass whose turn would come too late is given back. When nothing
-    /// that can be waited for helps, the answer is the denial, at once.
+    /// that can be waited for helps, the answer is the denial, at once; so it is when a limit refuses only because the
+    /// store is away, which may stay so.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -36,7 +38,7 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     /// # }).unwrap();
     /// ```
     pub async fn wait_up_to(self, deadline: Duration) -> Result<Decision, Error> {
-        self.wait(deadline).await
+        self.wait(deadline).await.map(|settled| settled.decision)
     }
 
     /// Takes the places that the request's concurrency limits give, held until the permit is dropped.
@@ -66,33 +68,35 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
         if is_peek || !self.select.with(self.limiter, |_, checks| Ok(holds(checks)))? {
             return Err(Error::NothingToHold);
         }
-        let decision = self.wait(deadline).await?;
-        match decision.lease() {
-            Some(lease) => self.select.with(self.limiter, |_, checks| {
-                Ok(Acquired::Held(Permit::new(self.limiter, checks, lease, decision)))
-            }),
-            None => Ok(Acquired::Denied(decision)),
+        let settled = self.wait(deadline).await?;
+        if !settled.decision.is_allowed() {
+            return Ok(Acquired::Denied(settled.decision));
         }
+        self.select
+            .with(self.limiter, |_, checks| Ok(Acquired::Held(Permit::new(self.limiter, checks, settled))))
     }
 
-    async fn wait(&self, deadline: Duration) -> Result<Decision, Error> {
+    async fn wait(&self, deadline: Duration) -> Result<Settled, Error> {
         let clock = &self.limiter.inner.clock;
         let deadline = clock.now().after(Micros::from_duration_ceil(deadline).unwrap_or(Micros::MAX));
         loop {
-            let decision = match self.put()? {
-                Put::Decided(decision) => decision,
-                Put::Coming(coming) => self.decide(&coming.answer.await?, coming.lease)?,
+            let settled = match self.put(|settled| settled)? {
+                Put::Settled(settled) => settled,
+                Put::Coming(coming) => self.settle(coming.answer.await, coming.lease)?,
             };
+            let decision = &settled.decision;
             let left = Duration::from(deadline.since(clock.now()));
             let pause = match decision.retry() {
+                Some(Retry::Never) => return Ok(settled),
+                // The store may be away for longer than anyone would wait.
+                Some(_) if is_refused_by_policy(decision) => return Ok(settled),
                 // A place in flight may be given back at any time; everything else keeps to its word.
-                Some(Retry::After(pause)) if self.waits_for_places_only(&decision)? => pause.min(PLACE_POLL),
+                Some(Retry::After(pause)) if self.waits_for_places_only(decision)? => pause.min(PLACE_POLL),
                 Some(Retry::After(pause)) => pause,
-                Some(Retry::Never) => return Ok(decision),
-                None => return Ok(self.take_turn(decision, left).await),
+                None => return Ok(self.take_turn(settled, left).await),
             };
             if pause > left || self.intent == Intent::Peek {
-                return Ok(decision);
+                return Ok(settled);
             }
             clock.sleep(Micros::from_duration_ceil(pause).unwrap_or(Micros::MAX)).await;
         }
@@ -108,55 +112,68 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
 
     /// Waits for the turn that a queue gave, or gives it back when it would come too late, or when nobody waits for it
     /// any more.
-    async fn take_turn(&self, decision: Decision, left: Duration) -> Decision {
-        let turn = decision.wait();
+    async fn take_turn(&self, settled: Settled, left: Duration) -> Settled {
+        let turn = settled.decision.wait();
         if turn.is_zero() || self.intent == Intent::Peek {
-            return decision;
+            return settled;
         }
-        let mut pass = Pass { ask: self, decision: Some(decision) };
+        let mut pass = Pass { ask: self, settled: Some(settled) };
         if turn <= left {
             let clock = &self.limiter.inner.clock;
             clock.sleep(Micros::from_duration_ceil(turn).unwrap_or(Micros::MAX)).await;
             return pass.keep();
         }
-        pass.give_back().turned_late()
+        let Settled { decision, local } = pass.give_back();
+        Settled { decision: decision.turned_late(), local }
     }
+}
+
+/// True when a limit refuses for no other reason than its failure policy, whichever limit refuses longest.
+fn is_refused_by_policy(decision: &Decision) -> bool {
+    decision.limits().iter().any(|status| status.is_enforced_denial() && status.is_refused_by_policy())
 }
 
 /// A pass that is given back unless it is kept.
 struct Pass<'p, 'a, S: Select<'a>> {
     ask: &'p Ask<'a, S>,
-    decision: Option<Decision>,
+    settled: Option<Settled>,
 }
 
 impl<'a, S: Select<'a>> Pass<'_, 'a, S> {
-    fn keep(&mut self) -> Decision {
-        self.decision.take().expect("a pass is kept or given back once")
+    fn keep(&mut self) -> Settled {
+        self.settled.take().expect("a pass is kept or given back once")
     }
 
-    /// Gives back what was charged: not what a shadow limit would have refused.
-    fn give_back(&mut self) -> Decision {
-        let decision = self.keep();
-        let limiter = self.ask.limiter;
-        let given_back = self.ask.select.with(limiter, |_, checks| {
+    /// Gives back what was charged, where it was charged: not what a shadow limit would have refused, and not what a
+    /// failure policy let through.
+    fn give_back(&mut self) -> Settled {
+        let settled = self.keep();
+        let Settled { decision, local } = &settled;
+        let store = &self.ask.limiter.inner.store;
+        let given_back = self.ask.select.with(self.ask.limiter, |_, checks| {
             let both = checks.iter().zip(decision.limits());
-            let charged = both.filter(|(_, status)| status.retry().is_none()).map(|(check, _)| *check);
+            let charged = both.filter(|(_, status)| status.counts()).map(|(check, _)| *check);
             let charged: SmallVec<[Check<'_>; 4]> = charged.collect();
             // Refunds and releases take effect even when nobody waits for their answer.
-            drop(limiter.inner.store.refund(&charged));
-            if let Some(lease) = decision.lease() {
-                charged.iter().for_each(|check| drop(limiter.inner.store.release(check, lease)));
+            match local {
+                Some(local) => local.refund(&charged),
+                None => drop(store.refund(&charged)),
             }
+            let Some(lease) = decision.lease() else { return Ok(()) };
+            charged.iter().for_each(|check| match local {
+                Some(local) => _ = local.release(check, lease),
+                None => drop(store.release(check, lease)),
+            });
             Ok(())
         });
         debug_assert!(given_back.is_ok(), "the same checks have just been made");
-        decision
+        settled
     }
 }
 
 impl<'a, S: Select<'a>> Drop for Pass<'_, 'a, S> {
     fn drop(&mut self) {
-        if self.decision.is_some() {
+        if self.settled.is_some() {
             drop(self.give_back());
         }
     }

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use super::budget::Budget;
 use super::fingerprint::Fingerprinter;
+use super::shard::Newcomers;
 use super::{Inner, MemoryStore, Padded};
 use crate::clock::{Clock, SystemClock, Time};
+use crate::time::Micros;
 
 /// The cap when none is given: a million keys, at most 58 MB.
 pub const KEYS_MAX_DEFAULT: usize = 1_000_000;
@@ -19,11 +21,12 @@ const SHARDS_MAX: usize = 256;
 pub struct MemoryStoreBuilder {
     keys_max: usize,
     clock: Option<Time>,
+    newcomers: Newcomers,
 }
 
 impl Default for MemoryStoreBuilder {
     fn default() -> Self {
-        Self { keys_max: KEYS_MAX_DEFAULT, clock: None }
+        Self { keys_max: KEYS_MAX_DEFAULT, clock: None, newcomers: Newcomers::Full }
     }
 }
 
@@ -38,8 +41,21 @@ impl MemoryStoreBuilder {
 
     /// Where time comes from.
     #[must_use]
-    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Some(Time::Other(Arc::new(clock)));
+    pub fn clock(self, clock: impl Clock + 'static) -> Self {
+        self.shared_clock(Arc::new(clock))
+    }
+
+    /// A clock that someone else goes by too.
+    #[must_use]
+    pub(crate) fn shared_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(Time::Other(clock));
+        self
+    }
+
+    /// Buckets of keys that the store does not know had nothing at that moment, and refill from then on.
+    #[must_use]
+    pub(crate) fn empty_since(mut self, moment: Micros) -> Self {
+        self.newcomers = Newcomers::EmptySince(moment);
         self
     }
 
@@ -57,6 +73,7 @@ impl MemoryStoreBuilder {
             budget: Budget::new(self.keys_max),
             sweep_at: AtomicU64::new(0),
             sweep_next: AtomicUsize::new(0),
+            newcomers: self.newcomers,
         };
         MemoryStore { inner: Arc::new(inner) }
     }

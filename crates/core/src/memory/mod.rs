@@ -28,7 +28,7 @@ pub use snapshot::SnapshotError;
 use self::budget::Budget;
 use self::evict::Offenders;
 use self::fingerprint::{Fingerprint, Fingerprinter};
-use self::shard::{LeaseChange, Looked, Shard, Spend};
+use self::shard::{LeaseChange, Looked, Newcomers, Shard, Spend};
 use crate::algorithm::{LeaseId, Outcome};
 use crate::clock::Time;
 use crate::key::Key;
@@ -54,6 +54,7 @@ struct Inner {
     budget: Budget,
     sweep_at: AtomicU64,
     sweep_next: AtomicUsize,
+    newcomers: Newcomers,
 }
 
 /// A shard on cache lines of its own, so that neighbours do not slow each other down.
@@ -122,6 +123,23 @@ impl MemoryStore {
         }
     }
 
+    /// What [`Store::spend`] answers, without the wrapping.
+    pub(crate) fn spend_together(&self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Spent {
+        let spent = self.inner.spend_all(checks, intent, lease);
+        self.inner.sweep_in_passing(spent.at);
+        spent
+    }
+
+    /// What [`Store::release`] answers, without the wrapping.
+    pub(crate) fn release_place(&self, check: &Check<'_>, lease: LeaseId) -> bool {
+        self.inner.change_lease(check, lease, LeaseChange::Release)
+    }
+
+    /// What [`Store::renew`] answers, without the wrapping.
+    pub(crate) fn renew_place(&self, check: &Check<'_>, lease: LeaseId) -> bool {
+        self.inner.change_lease(check, lease, LeaseChange::Renew)
+    }
+
     fn now(&self) -> Micros {
         self.inner.clock.now()
     }
@@ -179,11 +197,11 @@ impl Inner {
         intent: Intent,
     ) -> Outcome {
         let spend = &Spend { now: self.clock.now(), ..*spend };
-        let looked = shard.look(at, spend);
+        let looked = shard.look(at, spend, self.newcomers);
         let outcome = looked.outcome();
         let fits = outcome.verdict.is_allowed() && spend.check.cost > 0;
         if fits && intent == Intent::Peek {
-            return shard.uncharged(at, outcome.verdict, spend);
+            return shard.uncharged(at, outcome.verdict, spend, self.newcomers);
         }
         if fits || looked.must_keep() {
             self.commit(home, shard, at, &looked, spend);
@@ -204,7 +222,7 @@ impl Inner {
             .iter()
             .map(|spend| {
                 let shard = guard_of(&mut guards, self.shard_of(spend.print));
-                shard.look(shard.find(spend.print), spend)
+                shard.look(shard.find(spend.print), spend, self.newcomers)
             })
             .collect();
         let fits =
@@ -217,7 +235,7 @@ impl Inner {
             let at = shard.find(spend.print);
             let fits = looked.outcome().verdict.is_allowed() && spend.check.cost > 0;
             if fits && !passes {
-                return shard.uncharged(at, looked.outcome().verdict, spend);
+                return shard.uncharged(at, looked.outcome().verdict, spend, self.newcomers);
             }
             if fits || looked.must_keep() {
                 self.commit(home, shard, at, looked, spend);
@@ -292,9 +310,7 @@ fn guard_of<'g>(guards: &'g mut Guards<'_>, home: usize) -> &'g mut Shard {
 
 impl Store for MemoryStore {
     fn spend<'a>(&'a self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Answer<'a, Spent> {
-        let spent = self.inner.spend_all(checks, intent, lease);
-        self.inner.sweep_in_passing(spent.at);
-        Answer::ready(Ok(spent))
+        Answer::ready(Ok(self.spend_together(checks, intent, lease)))
     }
 
     fn spend_one(&self, check: &Check<'_>, intent: Intent, lease: LeaseId) -> Option<Outcome> {
@@ -322,11 +338,11 @@ impl Store for MemoryStore {
     }
 
     fn release<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool> {
-        Answer::ready(Ok(self.inner.change_lease(check, lease, LeaseChange::Release)))
+        Answer::ready(Ok(self.release_place(check, lease)))
     }
 
     fn renew<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool> {
-        Answer::ready(Ok(self.inner.change_lease(check, lease, LeaseChange::Renew)))
+        Answer::ready(Ok(self.renew_place(check, lease)))
     }
 }
 

@@ -43,6 +43,27 @@ pub(super) struct Spend<'a> {
     pub(super) budget: &'a Budget,
 }
 
+/// What a key has of which the store knows nothing. It is asked for only once the key was not found.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Newcomers {
+    /// All of its budget.
+    Full,
+    /// What has come into its bucket since this moment, when that was empty. So forgetting a bucket that is full again
+    /// changes nothing here either. Other states than buckets start full.
+    EmptySince(Micros),
+}
+
+impl Newcomers {
+    fn slot(self, quota: &Quota, print: Fingerprint) -> Option<Slot> {
+        let Self::EmptySince(moment) = self else { return None };
+        match quota {
+            Quota::TokenBucket(quota) => Some(Slot::empty_bucket(print, &quota.gcra, moment)),
+            Quota::LeakyBucket(quota) => Some(Slot::empty_bucket(print, &quota.gcra, moment)),
+            _ => None,
+        }
+    }
+}
+
 /// What to do with a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeaseChange {
@@ -164,9 +185,12 @@ impl Shard {
     }
 
     /// What the check's limit says, changing no answer.
-    pub(super) fn look(&mut self, at: Option<usize>, spend: &Spend<'_>) -> Looked {
-        let slot = at.map(|index| *self.slot(index));
+    pub(super) fn look(&mut self, at: Option<usize>, spend: &Spend<'_>, newcomers: Newcomers) -> Looked {
         let &Spend { check, print, now, .. } = spend;
+        let slot = match at {
+            Some(index) => Some(*self.slot(index)),
+            None => newcomers.slot(check.quota, print),
+        };
         let cost = check.cost;
         match check.quota {
             Quota::SlidingWindow(quota) => Looked::Plain(quota.step(slot.as_ref(), print, cost, now)),
@@ -179,10 +203,16 @@ impl Shard {
     }
 
     /// The outcome of a check that would pass and is not charged: its verdict, and what is left without it.
-    pub(super) fn uncharged(&mut self, at: Option<usize>, verdict: Verdict, spend: &Spend<'_>) -> Outcome {
+    pub(super) fn uncharged(
+        &mut self,
+        at: Option<usize>,
+        verdict: Verdict,
+        spend: &Spend<'_>,
+        newcomers: Newcomers,
+    ) -> Outcome {
         let look = Check { cost: 0, ..*spend.check };
         let spend = Spend { check: &look, ..*spend };
-        let looked = self.look(at, &spend);
+        let looked = self.look(at, &spend, newcomers);
         if looked.must_keep() {
             self.commit(at, &looked, &spend);
         }

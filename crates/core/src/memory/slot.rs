@@ -100,6 +100,11 @@ impl Slot {
         Self::new(print, rest.part, gcra.span.get(), Kind::Bucket, rest.at, 0)
     }
 
+    /// A bucket of which nothing was left at that moment.
+    pub(super) const fn empty_bucket(print: Fingerprint, gcra: &Gcra, moment: Micros) -> Self {
+        Self::bucket(print, Rest { at: moment.after(gcra.span), part: 0 }, gcra)
+    }
+
     pub(super) const fn side(print: Fingerprint, index: u32, until: Micros, usage: Usage) -> Self {
         Self::new(print, index as u64, usage.0 as u64, Kind::Side, until, 0)
     }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::algorithm::{Quota, Rate, Verdict};
-use crate::clock::ManualClock;
+use crate::clock::{Clock, ManualClock};
 use crate::limit::{Limit, Rule};
 
 fn store(keys_max: usize) -> (MemoryStore, ManualClock) {
@@ -271,4 +271,28 @@ fn a_changed_window_starts_a_new_counter_and_changed_numbers_do_not() {
     assert_eq!(remaining(&store, &hour, "ann"), 5);
     assert_eq!(remaining(&store, &larger, "ann"), 45);
     assert!(matches!(minute.quota(), Quota::FixedWindow(_)));
+}
+
+/// As the limiter counts while its store is away. What a key has must not depend on whether it was forgotten meanwhile.
+#[test]
+fn buckets_that_began_empty_are_forgotten_once_they_are_full() {
+    let clock = ManualClock::default();
+    let builder = MemoryStore::builder().clock(clock.clone()).empty_since(clock.now());
+    let store = builder.build();
+    let rule = bucket(100);
+    assert_eq!(remaining(&store, &rule, "ann"), 0);
+    let denied = spend(&store, &rule, "ann", 1);
+    assert_eq!(denied, Verdict::Deny { retry_after: Micros::from_secs(36) });
+    assert_eq!(store.keys(), 0, "a denial takes no room");
+    clock.advance(Duration::from_secs(1_800));
+    assert!(spend(&store, &rule, "ann", 20).is_allowed());
+    let check = rule.check("bob", 30).unwrap();
+    let one = store.spend_one(&check.as_check(), Intent::Spend, LeaseId::NONE).unwrap();
+    assert_eq!((one.verdict, one.remaining), (Verdict::ALLOW, 20));
+    assert_eq!((remaining(&store, &rule, "ann"), remaining(&store, &rule, "cid")), (30, 50));
+    clock.advance(Duration::from_secs(3_600));
+    store.sweep();
+    assert_eq!(store.keys(), 0);
+    assert_eq!((remaining(&store, &rule, "ann"), remaining(&store, &rule, "cid")), (100, 100));
+    assert!(spend(&store, &rule, "ann", 100).is_allowed() && !spend(&store, &rule, "ann", 1).is_allowed());
 }

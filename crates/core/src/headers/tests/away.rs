@@ -1,0 +1,117 @@
+//! Golden texts for answers given while the store is away: fields and bodies, by each failure policy.
+
+use super::bodies::one_line;
+use super::*;
+use crate::store::{Answer as Told, Intent, Spent};
+use crate::{Check, Key, LeaseId, OnStoreFailure, Store, StoreError};
+
+/// A store that never answers in time.
+#[derive(Debug)]
+struct Away;
+
+impl Store for Away {
+    fn spend<'a>(&'a self, _: &[Check<'_>], _: Intent, _: LeaseId) -> Told<'a, Spent> {
+        Told::ready(Err(StoreError::Timeout))
+    }
+
+    fn refund<'a>(&'a self, _: &[Check<'_>]) -> Told<'a, ()> {
+        Told::ready(Err(StoreError::Timeout))
+    }
+
+    fn reset<'a>(&'a self, _: &Key<'_>) -> Told<'a, ()> {
+        Told::ready(Err(StoreError::Timeout))
+    }
+
+    fn release<'a>(&'a self, _: &Check<'_>, _: LeaseId) -> Told<'a, bool> {
+        Told::ready(Err(StoreError::Timeout))
+    }
+
+    fn renew<'a>(&'a self, _: &Check<'_>, _: LeaseId) -> Told<'a, bool> {
+        Told::ready(Err(StoreError::Timeout))
+    }
+}
+
+/// A limiter whose store is away, one of two replicas, at 2027-01-01 00:00:00 UTC.
+pub(super) fn limiter(limits: impl IntoIterator<Item = Limit>) -> Limiter {
+    let clock = ManualClock::default();
+    Limiter::builder().store(Away).clock(clock).limits(limits).expected_replicas(2).build().unwrap()
+}
+
+fn window(name: &str, limit: u64, policy: OnStoreFailure) -> Limit {
+    Limit::fixed_window(name, limit, MINUTE).on_store_failure(policy)
+}
+
+#[test]
+fn a_pass_that_nobody_counted_says_that_nothing_is_missing() {
+    let limiter = limiter([window("burst", 100, OnStoreFailure::Allow)]);
+    let decision = limiter.check("burst", "ann").cost(50).immediately().unwrap();
+    let expected = r#"RateLimit-Policy: "burst";q=100;w=60
+RateLimit: "burst";r=100;t=0
+X-RateLimit-Limit: 100
+X-RateLimit-Remaining: 100
+X-RateLimit-Reset: 1798761600
+X-RateLimit-Fallback: true
+"#;
+    assert_eq!(sent(&decision), expected);
+    assert_eq!(Problem::denied(&decision), None);
+    let expected = r#"{"allowed":true,"source":"fallback","degraded":true,"wait_ms":0,"limits":[
+        {"name":"burst","limit":100,"remaining":100,"reset_after_ms":0,"retry_after_ms":null,"fallback":"allow"}]}"#;
+    assert_eq!(Answer::of(&decision).to_json(), one_line(expected));
+}
+
+#[test]
+fn a_store_that_is_away_is_not_the_clients_fault() {
+    let limiter = limiter([window("login", 5, OnStoreFailure::Deny)]);
+    let decision = limiter.check("login", "ann").immediately().unwrap();
+    let expected = r#"RateLimit-Policy: "login";q=5;w=60
+RateLimit: "login";r=0;t=1
+X-RateLimit-Limit: 5
+X-RateLimit-Remaining: 0
+X-RateLimit-Reset: 1798761601
+Retry-After: 1
+X-RateLimit-Fallback: true
+"#;
+    assert_eq!(sent(&decision), expected);
+    let expected = r#"{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+        "title":"Request cannot be satisfied due to temporary server capacity constraints",
+        "status":503,
+        "detail":"The limit \"login\" cannot be counted at the moment; try again in 1 second.",
+        "violated-policies":["login"],
+        "allowed":false,"source":"fallback","degraded":true,"wait_ms":0,"limits":[
+        {"name":"login","limit":5,"remaining":0,"reset_after_ms":1000,"retry_after_ms":1000,"fallback":"deny"}]}"#;
+    assert_eq!(Problem::denied(&decision).unwrap().to_json(), one_line(expected));
+    assert_eq!(Problem::unavailable(&decision), Problem::denied(&decision));
+}
+
+#[test]
+fn a_share_that_is_used_up_is_the_clients_fault() {
+    let limiter = limiter([window("api", 4, OnStoreFailure::Local)]);
+    let decision = limiter.check("api", "ann").immediately().unwrap();
+    let expected = r#"RateLimit-Policy: "api";q=2;w=60
+RateLimit: "api";r=0;t=30
+X-RateLimit-Limit: 2
+X-RateLimit-Remaining: 0
+X-RateLimit-Reset: 1798761660
+Retry-After: 30
+X-RateLimit-Fallback: true
+"#;
+    assert_eq!(sent(&decision), expected);
+    let expected = r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",
+        "title":"Request cannot be satisfied as assigned quota has been exceeded",
+        "status":429,
+        "detail":"The limit \"api\" has no room for this request now; try again in 30 seconds.",
+        "violated-policies":["api"],
+        "allowed":false,"source":"fallback","degraded":true,"wait_ms":0,"limits":[
+        {"name":"api","limit":2,"remaining":0,"reset_after_ms":60000,"retry_after_ms":30000,"fallback":"local"}]}"#;
+    assert_eq!(Problem::denied(&decision).unwrap().to_json(), one_line(expected));
+    assert_eq!(Problem::unavailable(&decision), None);
+}
+
+#[test]
+fn what_can_never_fit_is_not_blamed_on_the_store() {
+    let limiter = limiter([window("login", 5, OnStoreFailure::Deny)]);
+    let decision = limiter.check("login", "ann").cost(6).immediately().unwrap();
+    let problem = Problem::denied(&decision).unwrap();
+    assert_eq!((problem.status, problem.kind), (429, QUOTA_EXCEEDED));
+    assert!(problem.answer.limits[0].never);
+}
