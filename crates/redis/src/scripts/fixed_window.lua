@@ -1,0 +1,32 @@
+-- Fixed window: how much is used of the window under way, and when it ends. The end is set by the first hit and stays;
+-- every write gives the key the expiry that follows from it, also one that has lost it.
+-- Numbers: limit, cost, unit (0 from the first hit, 1 whole multiples of the length, 2 months), length (the longest).
+-- Counter: count, end, 0.
+-- Told:    the same.
+local limit, cost, unit, length
+limit, cost, unit, length, at = read('<dddd', argument, at)
+n1, n2 = s1, s2
+if s2 <= now or s2 - now > length + SLACK then
+  if unit == 0 then
+    n2 = now + length
+  elseif unit == 1 then
+    n2 = now - now % length + length
+  else
+    -- include next_month.lua
+    n2 = next_month(now)
+  end
+  if s2 <= now then
+    n1, known = 0, false
+  else
+    -- The clock was set back: the count stays, and the window ends as if it had begun now.
+    mended, s2 = n2 < s2, n2
+  end
+end
+s_until, n_until = s2, n2
+if is_refund then
+  n1 = n1 > cost and n1 - cost or 0
+else
+  costs = cost > 0
+  fits = not costs or cost <= limit - n1
+  n1 = n1 + cost
+end

@@ -1,0 +1,163 @@
+-- Sliding window log: a list of hits, oldest first, behind a head that holds their sum.
+--
+-- Numbers: limit, cost, length.
+-- Counter: a list; its head is the sum, every other element a moment and a cost.
+-- Told:    sum, moment at which the newest hit leaves the window, moment at which enough have left for the check to fit.
+-- include commands.lua
+if not log then
+  log = {}
+
+  -- The most hits one key keeps; beyond it the two oldest become one, with the later moment.
+  local HITS_MAX = 8192
+  -- How many elements are read or written at a time.
+  local CHUNK = 128
+
+  local function hit_of(element)
+    return read('<dd', element)
+  end
+
+  -- Writes the list anew with no hit later than now, except for those within the slack.
+  local function restamp(key, sum)
+    local elements, hits = ask_server('LRANGE', key, 1, -1), {}
+    for j = 1, #elements do
+      local moment, cost = hit_of(elements[j])
+      hits[j] = { moment - now > SLACK and now or moment, cost }
+    end
+    table.sort(hits, function(a, b) return a[1] < b[1] end)
+    put('DEL', key)
+    put('RPUSH', key, pack('<d', sum))
+    for from = 1, #hits, CHUNK do
+      local chunk = {}
+      for j = from, math.min(from + CHUNK - 1, #hits) do
+        chunk[#chunk + 1] = pack('<dd', hits[j][1], hits[j][2])
+      end
+      put('RPUSH', key, unpack(chunk))
+    end
+    return hits[#hits][1]
+  end
+
+  -- Drops what has left the window; returns the sum of the rest.
+  local function drop_old(key, sum, length)
+    local dropped, old = 0, true
+    while old do
+      local elements = ask_server('LRANGE', key, dropped + 1, dropped + CHUNK)
+      for j = 1, #elements do
+        local moment, cost = hit_of(elements[j])
+        old = moment + length <= now
+        if not old then break end
+        dropped, sum = dropped + 1, sum - cost
+      end
+      old = old and #elements == CHUNK
+    end
+    -- The last hit to go becomes the head.
+    put('LSET', key, dropped, pack('<d', sum))
+    put('LTRIM', key, dropped, -1)
+    return sum
+  end
+
+  -- The sum of the hits in the window and the moment of the newest; 0 and nothing when there are none.
+  local function settle(key, length)
+    local ends = ask_server('LRANGE', key, 0, 1)
+    if not ends or not ends[1] then
+      return 0
+    end
+    if #ends[1] ~= 8 or not ends[2] or #ends[2] ~= 16 then
+      failed = failed or NOT_A_COUNTER
+      return 0
+    end
+    local sum, newest, mended = read('<d', ends[1]), hit_of(ask_server('LINDEX', key, -1)), false
+    if newest + length <= now then
+      put('DEL', key)
+      return 0
+    end
+    if hit_of(ends[2]) + length <= now then
+      sum = drop_old(key, sum, length)
+    end
+    if newest - now > SLACK then
+      newest = restamp(key, sum)
+      mended = true
+    end
+    if mended then
+      put('PEXPIRE', key, ceil((newest + length - now) / 1000) + AFTERLIFE)
+    end
+    return sum, newest
+  end
+
+  -- The moment at which the oldest hits that make up `missing` have left the window.
+  local function frees_at(key, missing, length)
+    local from = 1
+    while true do
+      local elements = ask_server('LRANGE', key, from, from + CHUNK - 1)
+      for j = 1, #elements do
+        local moment, cost = hit_of(elements[j])
+        missing = missing - cost
+        if missing <= 0 then return moment + length end
+      end
+      if #elements < CHUNK then return 0 end
+      from = from + CHUNK
+    end
+  end
+
+  -- The check looked at last.
+  local cost, length, sum, newest
+
+  function log.look(key, argument, at)
+    local limit
+    limit, cost, length, at = read('<ddd', argument, at)
+    sum, newest = settle(key, length)
+    local fits, frees = cost == 0 or cost <= limit - sum, 0
+    if not fits and cost <= limit then
+      frees = frees_at(key, sum - (limit - cost), length)
+    end
+    return fits, cost > 0, sum, newest and newest + length or 0, frees, at
+  end
+
+  function log.charge(key)
+    if not newest then
+      put('RPUSH', key, pack('<d', cost), pack('<dd', now, cost))
+      newest = now
+    elseif newest >= now then
+      local _, last = hit_of(ask_server('LINDEX', key, -1))
+      put('LSET', key, -1, pack('<dd', newest, last + cost))
+      put('LSET', key, 0, pack('<d', sum + cost))
+    else
+      local count = put('RPUSH', key, pack('<dd', now, cost))
+      newest = now
+      if count and count - 1 > HITS_MAX then
+        local _, first = hit_of(ask_server('LINDEX', key, 1))
+        local moment, second = hit_of(ask_server('LINDEX', key, 2))
+        put('LSET', key, 2, pack('<dd', moment, first + second))
+        put('LTRIM', key, 1, -1)
+      end
+      put('LSET', key, 0, pack('<d', sum + cost))
+    end
+    put('PEXPIRE', key, ceil((newest + length - now) / 1000) + AFTERLIFE)
+  end
+
+  -- Gives back the newest first.
+  function log.change(key, argument, at)
+    local _
+    _, cost, length, at = read('<ddd', argument, at)
+    sum, newest = settle(key, length)
+    while newest and cost > 0 do
+      local moment, last = hit_of(ask_server('LINDEX', key, -1))
+      if last > cost then
+        put('LSET', key, -1, pack('<dd', moment, last - cost))
+        sum, cost, newest = sum - cost, 0, moment
+      else
+        put('RPOP', key)
+        sum, cost = sum - last, cost - last
+        if sum <= 0 then
+          put('DEL', key)
+          return true, at
+        end
+      end
+    end
+    if newest then
+      put('LSET', key, 0, pack('<d', sum))
+      newest = hit_of(ask_server('LINDEX', key, -1))
+      put('PEXPIRE', key, math.max(0, ceil((newest + length - now) / 1000)) + AFTERLIFE)
+    end
+    return true, at
+  end
+end

@@ -1,0 +1,178 @@
+//! The store: requests to lanes, answers to outcomes.
+
+mod across;
+mod attempt;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep, timeout};
+use tollgate::store::{Answer, Intent, Spent};
+use tollgate::{Check, Key, LeaseId, Quota, Store, StoreError};
+
+use self::attempt::{Attempt, joined};
+use crate::builder::RedisBuilder;
+use crate::endpoint::ConfigError;
+use crate::failure::{Cause, Failure};
+use crate::topology::Topology;
+use crate::wire::{Answered, Asked, Keys, Request, Verb};
+
+/// Counters on Redis or Valkey. Clones share everything; the last one to go ends the connections.
+#[derive(Clone, Debug)]
+pub struct RedisStore {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    topology: Topology,
+    keys: Keys,
+    timeout: Duration,
+    max_retries: u32,
+    runtime: Handle,
+}
+
+/// How much a store has done since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Script calls sent.
+    pub calls: u64,
+    /// Requests in them: the more to a call, the less each costs.
+    pub requests: u64,
+    /// Connections made.
+    pub connections: u64,
+    /// Servers that can be asked now.
+    pub up: usize,
+    /// Servers there are.
+    pub servers: usize,
+}
+
+impl RedisStore {
+    /// A standalone server, as in `redis://127.0.0.1:6379`; for anything else see [`RedisBuilder`]. Must be called inside
+    /// a Tokio runtime.
+    pub fn connect(url: impl AsRef<str>) -> Result<Self, ConfigError> {
+        RedisBuilder::standalone(url).build()
+    }
+
+    pub(crate) fn new(topology: Topology, keys: Keys, timeout: Duration, max_retries: u32) -> Self {
+        let runtime = Handle::current();
+        Self { inner: Arc::new(Inner { topology, keys, timeout, max_retries, runtime }) }
+    }
+
+    /// Waits until every server can be asked, for so long at most; says whether they can. Nobody has to: until then the
+    /// limits' failure policies answer.
+    pub async fn ready(&self, patience: Duration) -> bool {
+        let up = async {
+            match &self.inner.topology {
+                Topology::Single(lane) => lane.shared().up().await,
+                Topology::Cluster(cluster) => {
+                    while !cluster.is_whole() {
+                        sleep(Duration::from_millis(5)).await;
+                    }
+                }
+            }
+        };
+        timeout(patience, up).await.is_ok()
+    }
+
+    /// How much has been done.
+    pub fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        for lane in self.inner.topology.lanes() {
+            let counts = &lane.shared().counts;
+            stats.calls += counts.calls.load(Relaxed);
+            stats.requests += counts.requests.load(Relaxed);
+            stats.connections += counts.connections.load(Relaxed);
+            stats.up += usize::from(lane.is_up());
+            stats.servers += 1;
+        }
+        stats
+    }
+
+    fn attempt(&self, request: Request) -> Attempt {
+        Attempt::start(self.inner.clone(), request, Instant::now() + self.inner.timeout)
+    }
+
+    /// Does something for its effect: it goes on when nobody waits for it.
+    fn effect(&self, request: Request) -> impl Future<Output = Result<Answered, Failure>> + Send + 'static {
+        let attempt = self.attempt(request);
+        let is_cluster = self.inner.topology.is_cluster();
+        // A single server has the request in its queue by now; a cluster may send it on.
+        let driven = if is_cluster { Ok(self.inner.runtime.spawn(attempt.run())) } else { Err(attempt) };
+        async move {
+            match driven {
+                Ok(task) => joined(task.await),
+                Err(attempt) => attempt.run().await,
+            }
+        }
+    }
+
+    fn change_lease<'a>(&'a self, verb: Verb, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool> {
+        if !matches!(check.quota, Quota::Concurrency(_)) {
+            return Answer::ready(Ok(false));
+        }
+        let done = self.effect(self.inner.keys.request(verb, std::slice::from_ref(check), lease));
+        pending(async move { Ok(done.await?.passed) })
+    }
+}
+
+impl Store for RedisStore {
+    fn spend<'a>(&'a self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Answer<'a, Spent> {
+        let verb = if intent == Intent::Spend { Verb::Spend } else { Verb::Peek };
+        let slots =
+            |request: &Request| request.keys.iter().map(|key| crate::topology::slot_of(key)).collect();
+        let request = self.inner.keys.request(verb, checks, lease);
+        if self.inner.topology.is_cluster() && checks.len() > 1 {
+            let slots: SmallVec<[u16; 4]> = slots(&request);
+            if slots.iter().any(|slot| *slot != request.slot) {
+                return pending(across::spend(self.clone(), checks, &slots, intent, lease));
+            }
+        }
+        let asked: SmallVec<[Asked; 1]> = checks.iter().map(Asked::new).collect();
+        match self.attempt(request).fail_fast() {
+            Err(failure) => Answer::ready(Err(failure.into())),
+            Ok(attempt) => pending(async move { Ok(spent(&attempt.run().await?, &asked, intent)?) }),
+        }
+    }
+
+    fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()> {
+        let is_cluster = self.inner.topology.is_cluster();
+        let request = |checks: &[Check<'_>]| self.inner.keys.request(Verb::Refund, checks, LeaseId::NONE);
+        let groups: Vec<_> = if is_cluster {
+            checks.iter().map(|check| self.effect(request(std::slice::from_ref(check)))).collect()
+        } else {
+            vec![self.effect(request(checks))]
+        };
+        pending(async move {
+            for group in groups {
+                group.await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn reset<'a>(&'a self, key: &Key<'_>) -> Answer<'a, ()> {
+        let done = self.effect(self.inner.keys.reset(key));
+        pending(async move { Ok(done.await.map(drop)?) })
+    }
+
+    fn release<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool> {
+        self.change_lease(Verb::Release, check, lease)
+    }
+
+    fn renew<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool> {
+        self.change_lease(Verb::Renew, check, lease)
+    }
+}
+
+fn pending<'a, T>(future: impl Future<Output = Result<T, StoreError>> + Send + 'a) -> Answer<'a, T> {
+    Answer::Pending(Box::pin(future))
+}
+
+fn spent(answered: &Answered, asked: &[Asked], intent: Intent) -> Result<Spent, Failure> {
+    let disagree = || Cause::new("a counter was written by something else, or by another version");
+    answered.spent(asked, intent).ok_or_else(|| Failure::Refused(disagree()))
+}

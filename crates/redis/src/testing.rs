@@ -1,0 +1,17 @@
+//! What benchmarks and tests need to ask a server the same question by other means. Not part of the interface.
+
+use tollgate::{Check, LeaseId};
+
+use crate::script::{Script, TimeSource};
+use crate::wire::{Keys, Verb};
+
+/// The script as it is sent, by the server's time.
+pub fn script() -> &'static str {
+    &Script::batch(TimeSource::Server).source
+}
+
+/// The key and the argument with which the script spends one check, under the usual prefix.
+pub fn request(check: &Check<'_>) -> (Vec<u8>, Vec<u8>) {
+    let request = Keys::new("tollgate:").request(Verb::Spend, std::slice::from_ref(check), LeaseId::NONE);
+    (request.keys[0].to_vec(), request.argument)
+}

@@ -1,0 +1,176 @@
+//! A cluster: which server has which slots, and keeping that true.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+
+use super::{Route, SLOTS};
+use crate::access::SharedAccess;
+use crate::endpoint::Address;
+use crate::failure::Cause;
+use crate::lane::Lane;
+use crate::resp::Reply;
+use crate::time::CallTime;
+
+/// The least time between two looks at the map.
+const LOOK_PAUSE: Duration = Duration::from_millis(50);
+/// How often to look while a server is away or the map has holes: its slots may have gone to another.
+const LOOK_DOWN: Duration = Duration::from_millis(200);
+/// How often to look when all is well.
+const LOOK_IDLE: Duration = Duration::from_secs(10);
+
+/// The servers of a cluster. Dropping it ends them all.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    inner: Arc<Inner>,
+    task: AbortHandle,
+}
+
+#[derive(Debug)]
+struct Inner {
+    map: ArcSwap<Map>,
+    seeds: Vec<Address>,
+    access: SharedAccess,
+    call_time: CallTime,
+    /// The map may be out of date.
+    doubted: Notify,
+}
+
+/// Which lane each slot is in.
+#[derive(Debug, Default)]
+struct Map {
+    lanes: BTreeMap<Address, Arc<Lane>>,
+    /// By slot.
+    owners: Vec<Option<Arc<Lane>>>,
+}
+
+/// Slots from the first to the last, both of them included, on one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Range {
+    first: u16,
+    last: u16,
+    owner: Address,
+}
+
+impl Cluster {
+    pub(crate) fn start(seeds: Vec<Address>, access: SharedAccess, call_time: CallTime) -> Self {
+        let map = ArcSwap::from_pointee(Map::default());
+        let inner = Arc::new(Inner { map, seeds, access, call_time, doubted: Notify::new() });
+        let task = tokio::spawn(keep_true(Arc::downgrade(&inner))).abort_handle();
+        Self { inner, task }
+    }
+
+    /// The lane to the server that has the slot.
+    pub(crate) fn lane(&self, slot: u16) -> Option<Arc<Lane>> {
+        self.inner.map.load().owners.get(usize::from(slot)).cloned().flatten()
+    }
+
+    pub(crate) fn lanes(&self) -> Vec<Arc<Lane>> {
+        self.inner.map.load().lanes.values().cloned().collect()
+    }
+
+    /// The lane to a server that another one named; `None` when it is not known yet.
+    pub(crate) fn lane_to(&self, address: &Address) -> Option<Arc<Lane>> {
+        self.inner.map.load().lanes.get(address).cloned()
+    }
+
+    /// Has the map looked at anew.
+    pub(crate) fn doubt(&self) {
+        self.inner.doubted.notify_one();
+    }
+
+    /// True when every slot has a server that can be asked.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.inner.map.load().is_whole()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Looks at the map when it is doubted, often while something is wrong, and now and then.
+async fn keep_true(inner: Weak<Inner>) {
+    loop {
+        let Some(inner) = inner.upgrade() else { return };
+        if let Err(cause) = inner.look().await {
+            tracing::debug!(%cause, "the cluster's map is not to be had");
+        }
+        sleep(LOOK_PAUSE).await;
+        let pause = if inner.map.load().is_whole() { LOOK_IDLE } else { LOOK_DOWN };
+        let _doubted_or_not = timeout(pause, inner.doubted.notified()).await;
+    }
+}
+
+impl Inner {
+    /// Asks one server after the other for the map, those that are well first.
+    async fn look(&self) -> Result<(), Cause> {
+        let map = self.map.load_full();
+        let (up, down): (Vec<_>, Vec<_>) = map.lanes.iter().partition(|(_, lane)| lane.is_up());
+        let known = up.into_iter().chain(down).map(|(address, _)| address);
+        let unknown = self.seeds.iter().filter(|seed| !map.lanes.contains_key(seed));
+        let mut last = Cause::new("no server of the cluster is known");
+        for address in known.chain(unknown) {
+            match timeout(self.access.connect_timeout, self.ask(address)).await {
+                Ok(Ok(ranges)) => {
+                    self.redraw(&map, &ranges);
+                    return Ok(());
+                }
+                Ok(Err(cause)) => last = cause,
+                Err(_) => last = Cause::new(format!("{address} did not answer in time")),
+            }
+        }
+        Err(last)
+    }
+
+    async fn ask(&self, address: &Address) -> Result<Vec<Range>, Cause> {
+        let mut connection = self.access.visit(address).await?;
+        let reply = connection.ask(&[b"CLUSTER", b"SLOTS"]).await?;
+        let ranges =
+            reply.as_list().and_then(|list| list.iter().map(|range| range_of(range, address)).collect());
+        ranges.ok_or_else(|| Cause::new(format!("{address} does not know a cluster")))
+    }
+
+    /// A new map; lanes to servers that are still there stay as they are.
+    fn redraw(&self, old: &Map, ranges: &[Range]) {
+        let mut map = Map { lanes: BTreeMap::new(), owners: vec![None; usize::from(SLOTS)] };
+        for Range { first, last, owner } in ranges {
+            let lane = map.lanes.entry(owner.clone()).or_insert_with(|| {
+                old.lanes.get(owner).cloned().unwrap_or_else(|| {
+                    let route = Route::Direct(owner.clone());
+                    Arc::new(Lane::start(route, self.access.clone(), self.call_time.clone(), true))
+                })
+            });
+            for slot in *first..=(*last).min(SLOTS - 1) {
+                map.owners[usize::from(slot)] = Some(lane.clone());
+            }
+        }
+        self.map.store(Arc::new(map));
+    }
+}
+
+impl Map {
+    fn is_whole(&self) -> bool {
+        !self.owners.is_empty()
+            && self.owners.iter().all(Option::is_some)
+            && self.lanes.values().all(|lane| lane.is_up())
+    }
+}
+
+/// One entry of `CLUSTER SLOTS`: first, last, then the primary as host, port and more. A server that does not know its
+/// own address leaves the host out, and means the one it was asked at.
+fn range_of(entry: &Reply, asked: &Address) -> Option<Range> {
+    let [first, last, primary, ..] = entry.as_list()? else { return None };
+    let [host, port, ..] = primary.as_list()? else { return None };
+    let host = host.as_text().filter(|host| !host.is_empty() && *host != "?").unwrap_or(&asked.host);
+    let slot = |reply: &Reply| reply.as_number().and_then(|number| u16::try_from(number).ok());
+    let port = port.as_number().and_then(|port| u16::try_from(port).ok())?;
+    Some(Range { first: slot(first)?, last: slot(last)?, owner: Address::new(host, port) })
+}

@@ -1,0 +1,116 @@
+//! What the script answers, and the outcomes that follow.
+
+use bytes::{Buf as _, Bytes};
+use smallvec::SmallVec;
+use tollgate::algorithm::remote::{Holdings, Seen};
+use tollgate::store::{Intent, Spent};
+use tollgate::{Check, Micros, Outcome, Quota};
+
+use super::request::{Request, Verb};
+
+/// The answer to one request.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Answered {
+    pub(crate) at: Micros,
+    /// It passed, or was done.
+    pub(crate) passed: bool,
+    /// Three numbers for each check.
+    seen: SmallVec<[[u64; 3]; 1]>,
+}
+
+/// Reads the answers to these requests, in order; `None` when they are not there. Each is an answer or the server's
+/// error.
+pub(crate) fn answers<'r>(
+    mut reply: Bytes,
+    requests: impl Iterator<Item = &'r Request>,
+) -> Option<Vec<Result<Answered, String>>> {
+    let at = Micros::new(number(&mut reply)?);
+    let answers: Option<Vec<_>> = requests.map(|request| answer(&mut reply, request, at)).collect();
+    answers.filter(|_| reply.is_empty())
+}
+
+fn answer(reply: &mut Bytes, request: &Request, at: Micros) -> Option<Result<Answered, String>> {
+    let status = reply.try_get_u8().ok()?;
+    if status == 2 {
+        let length = usize::from(reply.try_get_u16_le().ok()?);
+        let text = (length <= reply.len()).then(|| reply.split_to(length))?;
+        return Some(Err(String::from_utf8_lossy(&text).into_owned()));
+    }
+    let checks = if matches!(request.verb, Verb::Spend | Verb::Peek) { request.keys.len() } else { 0 };
+    let seen: Option<_> = (0..checks).map(|_| three(reply)).collect();
+    Some(Ok(Answered { at, passed: status == 1, seen: seen? }))
+}
+
+fn three(reply: &mut Bytes) -> Option<[u64; 3]> {
+    Some([number(reply)?, number(reply)?, number(reply)?])
+}
+
+/// A whole number below 2^64 that is not negative.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "what does not fit has been refused"
+)]
+fn number(reply: &mut Bytes) -> Option<u64> {
+    let number = reply.try_get_f64_le().ok()?;
+    let is_whole = (0.0..1.8e19).contains(&number) && number.fract() == 0.0;
+    is_whole.then_some(number as u64)
+}
+
+/// A check that has been sent, for making its outcome.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    quota: Quota,
+    cost: u64,
+    pub(crate) shadow: bool,
+}
+
+impl Asked {
+    pub(crate) fn new(check: &Check<'_>) -> Self {
+        Self { quota: *check.quota, cost: check.cost, shadow: check.shadow }
+    }
+
+    fn seen(&self, [first, second, third]: [u64; 3]) -> Seen {
+        match self.quota {
+            Quota::TokenBucket(_) | Quota::LeakyBucket(_) => {
+                Seen::Bucket { at: Micros::new(first), part: second }
+            }
+            Quota::FixedWindow(_) => Seen::Fixed { count: first, ends: Micros::new(second) },
+            Quota::SlidingWindow(_) => {
+                Seen::Sliding { current: first, previous: second, start: Micros::new(third) }
+            }
+            Quota::SlidingLog(_) | Quota::Concurrency(_) => {
+                Seen::Held(Holdings { sum: first, until: Micros::new(second), frees: Micros::new(third) })
+            }
+        }
+    }
+}
+
+impl Answered {
+    /// The answer to what no script was asked about.
+    pub(crate) fn done() -> Self {
+        Self { at: Micros::ZERO, passed: true, seen: SmallVec::new() }
+    }
+
+    /// What each limit says. Made by the arithmetic of the embedded store from what the script saw; `None` when the two
+    /// do not agree on whether the request passes, and then something else has written to the keys.
+    pub(crate) fn spent(&self, asked: &[Asked], intent: Intent) -> Option<Spent> {
+        let outcomes = || asked.iter().zip(&self.seen);
+        let of = |asked: &Asked, seen: &[u64; 3], cost| asked.quota.outcome(asked.seen(*seen), cost, self.at);
+        let mut asking: SmallVec<[Outcome; 1]> =
+            outcomes().map(|(asked, seen)| of(asked, seen, asked.cost)).collect::<Option<_>>()?;
+        let fits = |(asked, outcome): (&Asked, &Outcome)| asked.shadow || outcome.verdict.is_allowed();
+        if asked.iter().zip(&asking).all(fits) != self.passed {
+            return None;
+        }
+        if !self.passed || intent == Intent::Peek {
+            // What would pass has kept its units.
+            for ((asked, seen), outcome) in outcomes().zip(&mut asking) {
+                if outcome.verdict.is_allowed() {
+                    *outcome = Outcome { verdict: outcome.verdict, ..of(asked, seen, 0)? };
+                }
+            }
+        }
+        Some(Spent { outcomes: asking, at: self.at })
+    }
+}

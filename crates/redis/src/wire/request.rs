@@ -1,0 +1,120 @@
+//! Requests as the script reads them.
+
+use std::io::Write as _;
+
+use smallvec::SmallVec;
+use tollgate::algorithm::WindowStart;
+use tollgate::algorithm::remote::Numbers;
+use tollgate::{Calendar, Check, Key, LeaseId};
+
+use crate::topology::slot_of;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Verb {
+    Spend = 1,
+    Peek = 2,
+    Refund = 3,
+    Release = 4,
+    Renew = 5,
+    /// Not for the script: forget the key.
+    Reset = 6,
+}
+
+/// One request: its keys, and what to ask about them, ready to be sent.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) verb: Verb,
+    pub(crate) keys: SmallVec<[Box<[u8]>; 1]>,
+    pub(crate) argument: Vec<u8>,
+    /// The slot of its first key. In a cluster it is that of all its keys.
+    pub(crate) slot: u16,
+}
+
+/// Makes keys: the prefix of the store, who is limited, the limit and its shape.
+///
+/// Who is limited stands in braces, so that a cluster keeps all limits of one entity together; the name of a limit holds
+/// neither brace nor bar, so that different counters have different keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Keys {
+    prefix: String,
+}
+
+impl Keys {
+    pub(crate) fn new(prefix: impl Into<String>) -> Self {
+        Self { prefix: prefix.into() }
+    }
+
+    pub(crate) fn name(&self, key: &Key<'_>) -> Box<[u8]> {
+        let mut name = Vec::with_capacity(self.prefix.len() + 96);
+        name.extend_from_slice(self.prefix.as_bytes());
+        name.push(b'{');
+        key.write_parts(&mut name);
+        name.push(b'}');
+        write!(name, "{}|{}", key.limit(), key.shape()).expect("a vector takes everything");
+        name.into_boxed_slice()
+    }
+
+    /// The request that asks about these checks.
+    pub(crate) fn request(&self, verb: Verb, checks: &[Check<'_>], lease: LeaseId) -> Request {
+        let keys: SmallVec<[Box<[u8]>; 1]> = checks.iter().map(|check| self.name(&check.key)).collect();
+        let slot = keys.first().map_or(0, |key| slot_of(key));
+        let mut argument = Vec::with_capacity(2 + 64 * checks.len());
+        // A request has 16 checks at most.
+        argument.extend([verb as u8, u8::try_from(checks.len()).unwrap_or_default()]);
+        for check in checks {
+            let numbers = match verb {
+                Verb::Refund => check.quota.refund_numbers(check.cost),
+                _ => check.quota.numbers(check.cost),
+            };
+            write_check(&mut argument, check.shadow, numbers, lease);
+        }
+        Request { verb, keys, argument, slot }
+    }
+
+    /// The request that forgets a counter.
+    pub(crate) fn reset(&self, key: &Key<'_>) -> Request {
+        let name = self.name(key);
+        let slot = slot_of(&name);
+        Request { verb: Verb::Reset, keys: SmallVec::from_buf([name]), argument: Vec::new(), slot }
+    }
+}
+
+fn write_check(out: &mut Vec<u8>, shadow: bool, numbers_of: Numbers, lease: LeaseId) {
+    let shadow = u8::from(shadow);
+    match numbers_of {
+        Numbers::Bucket { whole, cost, per, span } => {
+            out.extend([1, shadow]);
+            numbers(out, [whole.micros, whole.part, cost.micros, cost.part, per, span.get()]);
+        }
+        Numbers::Fixed { limit, cost, start } => {
+            let (unit, length) = match start {
+                WindowStart::FirstHit(length) => (0, length),
+                WindowStart::Clock(Calendar::Month) => (2, Calendar::Month.length_max()),
+                WindowStart::Clock(unit) => (1, unit.length_max()),
+            };
+            out.extend([2, shadow]);
+            numbers(out, [limit, cost, unit, length.get()]);
+        }
+        Numbers::Sliding { limit, cost, length } => {
+            out.extend([3, shadow]);
+            numbers(out, [limit, cost, length.get()]);
+        }
+        Numbers::Log { limit, cost, length } => {
+            out.extend([4, shadow]);
+            numbers(out, [limit, cost, length.get()]);
+        }
+        Numbers::Leases { limit, cost, length } => {
+            out.extend([5, shadow]);
+            numbers(out, [limit, cost, length.get()]);
+            out.extend(lease.get().to_le_bytes());
+        }
+    }
+}
+
+/// Doubles, exact because no number of a limit is beyond 2^53 + 2.
+fn numbers<const N: usize>(out: &mut Vec<u8>, numbers: [u64; N]) {
+    #[expect(clippy::cast_precision_loss, reason = "the numbers of a limit fit into a double")]
+    numbers.iter().for_each(|number| out.extend((*number as f64).to_le_bytes()));
+}

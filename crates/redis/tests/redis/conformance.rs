@@ -1,0 +1,90 @@
+//! The stories that every store must pass, on real servers, in real time.
+
+use crate::common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use testkit::conformance::{Harness, run_all};
+use testkit::servers::{Cluster, Flavor, Server};
+use tollgate::{Clock, ManualClock, Micros, Store, SystemClock};
+use tollgate_redis::{RedisBuilder, RedisStore};
+
+struct InRealTime(Arc<RedisStore>);
+
+impl Harness for InRealTime {
+    fn store(&self) -> Arc<dyn Store> {
+        self.0.clone()
+    }
+
+    fn advance(&self, length: Duration) {
+        let length = Micros::from_duration_ceil(length).expect("a short wait").after(Micros::from_millis(1));
+        pollster::block_on(SystemClock::new().sleep(length));
+    }
+
+    fn is_exact(&self) -> bool {
+        false
+    }
+}
+
+struct ByHand {
+    clock: ManualClock,
+    store: Arc<RedisStore>,
+}
+
+impl Harness for ByHand {
+    fn store(&self) -> Arc<dyn Store> {
+        self.store.clone()
+    }
+
+    fn advance(&self, length: Duration) {
+        self.clock.advance(length);
+    }
+
+    fn is_exact(&self) -> bool {
+        true
+    }
+}
+
+fn on_one_server(flavor: Flavor) {
+    let (runtime, server) = (common::runtime(), Server::start(flavor));
+    run_all(&InRealTime(Arc::new(common::standalone(&runtime, &server))));
+    assert_eq!(server.immortal_keys(), Vec::<Vec<u8>>::new());
+}
+
+fn on_a_cluster(flavor: Flavor) {
+    let (runtime, cluster) = (common::runtime(), Cluster::start(flavor, 3, 0));
+    run_all(&InRealTime(Arc::new(common::on_cluster(&runtime, &cluster))));
+    for node in cluster.nodes() {
+        assert_eq!(node.immortal_keys(), Vec::<Vec<u8>>::new());
+    }
+}
+
+#[test]
+fn redis() {
+    on_one_server(Flavor::Redis);
+}
+
+#[test]
+fn valkey() {
+    on_one_server(Flavor::Valkey);
+}
+
+#[test]
+fn a_cluster_of_redis() {
+    on_a_cluster(Flavor::Redis);
+}
+
+#[test]
+fn a_cluster_of_valkey() {
+    on_a_cluster(Flavor::Valkey);
+}
+
+/// To the microsecond, which real time does not allow.
+#[test]
+fn on_time_moved_by_hand() {
+    let (runtime, server, clock) = (common::runtime(), Server::start(Flavor::Redis), ManualClock::default());
+    let builder = RedisBuilder::standalone(server.url()).timeout(common::PATIENT).manual_time(clock.clone());
+    let store = Arc::new(common::connected(&runtime, builder));
+    run_all(&ByHand { clock, store });
+}

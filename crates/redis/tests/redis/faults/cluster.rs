@@ -1,0 +1,168 @@
+//! Faults of a cluster: what is wrong with one primary is wrong with its slots, and with no others.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use testkit::servers::{Cluster, Flavor, Server};
+use testkit::wait;
+use tollgate_redis::RedisBuilder;
+
+use super::figures::{Memory, p99};
+use super::load::{Load, Plan};
+use super::record::{Record, Told};
+use super::refusals::must;
+use super::row::Row;
+use super::subjects::{KEYS, Subject, key};
+
+/// Longer than this machine ever holds a server up: where others must not degrade, nothing but the fault may make them.
+const DEADLINE: Duration = Duration::from_millis(200);
+/// How long the nodes may take to agree on a change.
+const CHANGE_LIMIT: Duration = Duration::from_secs(20);
+
+fn load_on(row: Row, cluster: &Cluster) -> Load {
+    let builder = || RedisBuilder::cluster(cluster.urls());
+    Plan::new(row, builder(), builder()).deadline(DEADLINE).start()
+}
+
+fn slot_of(cluster: &Cluster, key_number: usize) -> u16 {
+    cluster.slot_of(&format!("{{={}}}", key(key_number)))
+}
+
+/// The primary of the first key, and the keys it has.
+fn victim(cluster: &Cluster) -> (&Server, BTreeSet<usize>) {
+    let primary = |key_number| cluster.primary_of_slot(slot_of(cluster, key_number));
+    let victim = primary(0);
+    let keys: BTreeSet<usize> = (0..KEYS).filter(|number| primary(*number).addr() == victim.addr()).collect();
+    assert!(keys.len() < KEYS, "other primaries have keys too");
+    (victim, keys)
+}
+
+/// Waits until every node that runs says that all is well.
+fn wait_until_ok(cluster: &Cluster) {
+    let running = || cluster.nodes().iter().filter(|node| node.is_running() && !node.is_frozen());
+    wait::until_true(CHANGE_LIMIT, "the cluster to be well", || {
+        running().all(|node| {
+            let info = must(node, &["CLUSTER", "INFO"]);
+            info.as_str().is_some_and(|text| text.contains("cluster_state:ok"))
+        })
+    });
+}
+
+/// Waits until a slot has another primary than this one.
+fn wait_for_successor(cluster: &Cluster, slot: u16, old: &Server) {
+    wait::until_true(CHANGE_LIMIT, "another primary", || cluster.primary_of_slot(slot).addr() != old.addr());
+    wait_until_ok(cluster);
+}
+
+fn running(cluster: &Cluster) -> impl Iterator<Item = &Server> {
+    cluster.nodes().iter().filter(|node| node.is_running())
+}
+
+/// Nobody but these keys was answered by policy.
+fn only_these_degraded(record: &Record, keys: &BTreeSet<usize>) {
+    let degraded = record.told.iter().filter(|told| told.is_degraded);
+    let others = degraded.filter(|told| !keys.contains(&record.subjects[told.subject].key_number));
+    assert_eq!(others.count(), 0, "other slots are not concerned");
+}
+
+#[test]
+#[ignore = "long: cargo xtask faults"]
+fn primary_killed() {
+    let row = Row::begin("cluster primary killed");
+    let cluster = Cluster::start(Flavor::Redis, 3, 1);
+    let (primary, keys) = victim(&cluster);
+    let mut load = load_on(row, &cluster);
+    load.fails_over();
+    primary.kill();
+    load.degrades();
+    wait_for_successor(&cluster, slot_of(&cluster, 0), primary);
+    load.recovers_for(|subject| keys.contains(&subject.key_number));
+    let record = load.stop();
+    record.figures(Memory::FailedOver, running(&cluster)).hold();
+    only_these_degraded(&record, &keys);
+}
+
+#[test]
+fn primary_frozen() {
+    let row = Row::begin("one primary frozen");
+    let cluster = Cluster::start(Flavor::Redis, 3, 0);
+    let (primary, keys) = victim(&cluster);
+    let mut load = load_on(row, &cluster);
+    let others_p99 = |told: Vec<(Told, Subject)>| {
+        p99(told.iter().filter(|(_, subject)| !keys.contains(&subject.key_number)).map(|(told, _)| told))
+    };
+    let before = others_p99(load.told(Duration::ZERO, load.now()));
+    primary.freeze();
+    load.degrades();
+    let from = load.now();
+    load.decides(2_000);
+    let during = others_p99(load.told(from, load.now()));
+    primary.thaw();
+    wait_until_ok(&cluster);
+    load.recovers_for(|subject| keys.contains(&subject.key_number));
+    let record = load.stop();
+    record.figures(Memory::Kept, running(&cluster)).hold();
+    println!("  other slots     p99 {before:?} before, {during:?} while one primary was frozen");
+    only_these_degraded(&record, &keys);
+}
+
+/// While a slot is open, requests about several counters of which some are missing are for neither server to decide; the
+/// policies answer. Nothing else is noticed.
+#[test]
+#[ignore = "long: cargo xtask faults"]
+fn resharding() {
+    let row = Row::begin("resharding under load");
+    let cluster = Cluster::start(Flavor::Redis, 3, 0);
+    let mut load = load_on(row, &cluster);
+    let moved = BTreeSet::from([0, 5, 9]);
+    for key_number in moved.iter().copied().cycle().take(6) {
+        let slot = slot_of(&cluster, key_number);
+        let from = cluster.primary_of_slot(slot).addr();
+        let to = cluster.nodes().iter().find(|node| node.addr() != from).expect("there are three");
+        cluster.begin_move_slot(slot, to);
+        load.decides(300);
+        cluster.finish_move_slot(slot, to);
+        load.recovers_for(|subject| subject.key_number == key_number);
+        load.decides(300);
+    }
+    let record = load.stop();
+    record.figures(Memory::Kept, running(&cluster)).hold();
+    only_these_degraded(&record, &moved);
+}
+
+/// The replica takes over when it has everything: nothing is forgotten.
+#[test]
+#[ignore = "long: cargo xtask faults"]
+fn cluster_failover() {
+    let row = Row::begin("CLUSTER FAILOVER");
+    let cluster = Cluster::start(Flavor::Valkey, 3, 1);
+    let (primary, keys) = victim(&cluster);
+    let mut load = load_on(row, &cluster);
+    let replica = cluster.replicas_of(primary)[0];
+    must(replica, &["CLUSTER", "FAILOVER"]);
+    wait_for_successor(&cluster, slot_of(&cluster, 0), primary);
+    load.recovers_for(|subject| keys.contains(&subject.key_number));
+    let record = load.stop();
+    record.figures(Memory::Kept, running(&cluster)).hold();
+    only_these_degraded(&record, &keys);
+}
+
+/// A cluster that must be whole refuses everything while one of its primaries is missing.
+#[test]
+#[ignore = "long: cargo xtask faults"]
+fn cluster_down() {
+    let row = Row::begin("CLUSTERDOWN");
+    let cluster = Cluster::builder(Flavor::Redis).config("cluster-require-full-coverage", "yes").start();
+    let (primary, keys) = victim(&cluster);
+    let mut load = load_on(row, &cluster);
+    primary.freeze();
+    load.degrades();
+    let is_other = |subject: &Subject| !keys.contains(&subject.key_number);
+    load.shows("another primary's slots by policy", |told, subject| told.is_degraded && is_other(subject));
+    load.decides(500);
+    primary.thaw();
+    wait_until_ok(&cluster);
+    load.recovers();
+    load.recovers_for(|subject| keys.contains(&subject.key_number));
+    load.stop().figures(Memory::Kept, running(&cluster)).hold();
+}

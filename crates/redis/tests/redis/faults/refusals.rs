@@ -1,0 +1,226 @@
+//! Servers that are there and say no.
+
+use std::time::Duration;
+
+use testkit::proxy::{Fault, FaultProxy};
+use testkit::servers::{Client, Flavor, Reply, Server};
+use testkit::wait;
+use tollgate::Micros;
+
+use super::figures::Memory;
+use super::load::Load;
+use super::network::load_through;
+use super::process::load_on;
+use super::row::Row;
+use super::subjects::KEYS;
+use super::watched::Fate;
+
+/// Runs a command that must work.
+pub(super) fn must(server: &Server, words: &[&str]) -> Reply {
+    let reply = server.command(words);
+    assert!(reply.error().is_none(), "{words:?} was refused: {reply:?}");
+    reply
+}
+
+/// The number that a line of `INFO` tells.
+fn info(server: &Server, name: &str) -> u64 {
+    let reply = must(server, &["INFO"]);
+    let text = reply.as_str().expect("it is a text");
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.and_then(|value| value.parse().ok()).expect("it is told as a number")
+}
+
+/// Some decisions by policy, then the end of the fault, then the figures.
+fn holds(mut load: Load, server: &Server, complaint: &str, clear: impl FnOnce()) {
+    load.degrades();
+    load.complains_of(complaint);
+    load.decides(500);
+    clear();
+    load.recovers();
+    load.stop().figures(Memory::Kept, [server]).hold();
+}
+
+#[test]
+fn busy_script() {
+    let row = Row::begin("BUSY script");
+    let server = Server::builder(Flavor::Redis).config("busy-reply-threshold", "1").start();
+    let load = load_on(row, &server);
+    let mut other = server.client();
+    other.send(&[b"EVAL", b"while true do end", b"0"]).expect("the server is there");
+    holds(load, &server, "BUSY", || {
+        must(&server, &["SCRIPT", "KILL"]);
+    });
+}
+
+/// The script is sent along when it is missing, on the same connection: nothing but a slow machine makes a policy answer.
+#[test]
+fn script_flush() {
+    let row = Row::begin("SCRIPT FLUSH 100/s");
+    let server = Server::start(Flavor::Valkey);
+    let load = load_on(row, &server);
+    let mut other = server.client();
+    for _ in 0..100 {
+        other.call(&["SCRIPT", "FLUSH"]).expect("the server is there");
+        load.lasts(Duration::from_millis(10));
+    }
+    let record = load.stop();
+    let figures = record.figures(Memory::Kept, [&server]);
+    figures.hold();
+    let late = record.told.iter().filter(|told| told.fate == Fate::Lost("timeout")).count();
+    assert_eq!(figures.degraded(), late, "a script that is missing is no failure");
+}
+
+#[test]
+fn flushall() {
+    let row = Row::begin("FLUSHALL");
+    let server = Server::start(Flavor::Redis);
+    let mut load = load_on(row, &server);
+    let mut other = server.client();
+    for words in [&["MULTI"][..], &["TIME"], &["FLUSHALL"]] {
+        other.call(words).expect("the server is there");
+    }
+    let done = other.call(&["EXEC"]).expect("the server is there");
+    let time: Vec<u64> =
+        done.items()[0].items().iter().filter_map(Reply::as_int).map(i64::unsigned_abs).collect();
+    load.forgot(Micros::new(time[0] * 1_000_000 + time[1]));
+    load.decides(500);
+    load.stop().figures(Memory::Emptied, [&server]).hold();
+}
+
+#[test]
+fn out_of_memory_without_eviction() {
+    let row = Row::begin("OOM with noeviction");
+    let server = Server::builder(Flavor::Valkey).config("maxmemory-policy", "noeviction").start();
+    let load = load_on(row, &server);
+    must(&server, &["CONFIG", "SET", "maxmemory", "1"]);
+    holds(load, &server, "OOM", || {
+        must(&server, &["CONFIG", "SET", "maxmemory", "0"]);
+    });
+}
+
+/// A server that may evict forgets counters, and each that it forgets is worth a burst: the price of that setting.
+#[test]
+fn eviction() {
+    let row = Row::begin("eviction on");
+    let server = Server::builder(Flavor::Redis).config("maxmemory-policy", "allkeys-lru").start();
+    let load = load_on(row, &server);
+    let room = info(&server, "used_memory") + 200_000;
+    must(&server, &["CONFIG", "SET", "maxmemory", &room.to_string()]);
+    let (mut other, filler) = (server.client(), "x".repeat(1_000));
+    for number in 0..2_000 {
+        let key = format!("filler:{number}");
+        other.call(&["SET", &key, &filler, "PX", "60000"]).expect("the server is there");
+    }
+    load.decides(500);
+    let record = load.stop();
+    let evicted = info(&server, "evicted_keys");
+    println!("evicted {evicted} keys");
+    assert!(evicted > 0, "the server was short of memory");
+    record.figures(Memory::Evicted { keys: evicted }, [&server]).hold();
+}
+
+#[test]
+fn maxclients() {
+    let row = Row::begin("maxclients reached");
+    let server = Server::builder(Flavor::Redis).config("maxclients", "40").start();
+    let proxy = FaultProxy::start(server.addr());
+    let load = load_through(row, &proxy, &server);
+    proxy.set(Fault::Refuse);
+    proxy.cut();
+    let mut others = Vec::new();
+    wait::until_true(Duration::from_secs(10), "a server that takes no more clients", || {
+        let mut other = Client::connect(server.addr()).expect("the server listens");
+        let is_full = other.call(&["PING"]).is_ok_and(|reply| reply.error().is_some());
+        others.push(other);
+        is_full
+    });
+    proxy.clear();
+    holds(load, &server, "max number of clients", move || drop(others));
+}
+
+/// What was rotated is put back: a store cannot guess a password.
+#[test]
+fn password_rotated() {
+    let row = Row::begin("password rotated");
+    let server = Server::builder(Flavor::Redis).password("hunter2").start();
+    let load = load_on(row, &server);
+    must(&server, &["CONFIG", "SET", "requirepass", "other"]);
+    must(&server, &["CLIENT", "KILL", "TYPE", "normal"]);
+    holds(load, &server, "WRONGPASS", || {
+        must(&server, &["CONFIG", "SET", "requirepass", "hunter2"]);
+    });
+}
+
+#[test]
+fn acl_without_eval() {
+    let row = Row::begin("ACL without EVAL");
+    let server = Server::builder(Flavor::Valkey).user("limiter", "secret", "~tollgate:* +@all").start();
+    let load = load_on(row, &server);
+    must(&server, &["ACL", "SETUSER", "limiter", "-eval", "-evalsha"]);
+    holds(load, &server, "NOPERM", || {
+        must(&server, &["ACL", "SETUSER", "limiter", "+eval", "+evalsha"]);
+    });
+}
+
+/// Only the limits whose counters were spoiled answer by policy.
+#[test]
+fn wrong_type_at_a_key() {
+    let row = Row::begin("wrong type at a key");
+    let server = Server::start(Flavor::Redis);
+    let mut load = load_on(row, &server);
+    let spoiled: Vec<Vec<u8>> = server.keys().into_iter().filter(|key| is_victim(key)).collect();
+    assert_eq!(spoiled.len(), 3, "each of the three has a counter");
+    let mut other = server.client();
+    for key in &spoiled {
+        let words: &[&[u8]] = if key.windows(4).any(|part| part == b"log|") {
+            &[b"SET", key, b"a text"]
+        } else {
+            &[b"LPUSH", key, b"a", b"list"]
+        };
+        other.call_bytes(&[b"DEL", key]).expect("the server is there");
+        other.call_bytes(words).expect("the server is there");
+        other.call_bytes(&[b"PEXPIRE", key, b"60000"]).expect("the server is there");
+    }
+    load.degrades();
+    load.decides(1_000);
+    for key in &spoiled {
+        other.call_bytes(&[b"DEL", key]).expect("the server is there");
+    }
+    load.recovers_for(|subject| subject.key_number == VICTIM && subject.limit == Some("bucket"));
+    let record = load.stop();
+    record.figures(Memory::Spoiled { counters: 3 }, [&server]).hold();
+    let refused = record.told.iter().filter(|told| told.fate == Fate::Refused);
+    let victims: Vec<_> = refused.map(|told| &record.subjects[told.subject]).collect();
+    let is_hit = |limit| victims.iter().any(|subject| subject.limit == Some(limit));
+    assert!(is_hit("bucket") && is_hit("log") && is_hit("sliding"), "each of the three was asked for");
+    assert!(victims.iter().all(|subject| subject.key_number == VICTIM), "nobody else was touched");
+}
+
+/// The key whose counters are spoiled.
+const VICTIM: usize = KEYS / 2;
+
+fn is_victim(key: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(key);
+    let of = |limit: &str| text.contains(&format!("{{=key-{VICTIM}}}{limit}|"));
+    of("bucket") || of("sliding") || of("log")
+}
+
+/// A disk that cannot be written: the server takes no more writes until a snapshot succeeds.
+#[test]
+fn disk_full() {
+    let row = Row::begin("disk full MISCONF");
+    let server = Server::builder(Flavor::Redis).config("save", "3600 1").start();
+    let load = load_on(row, &server);
+    let directory = server.directory().display().to_string();
+    // Not even root can write there.
+    must(&server, &["CONFIG", "SET", "dir", "/proc"]);
+    must(&server, &["BGSAVE"]);
+    holds(load, &server, "MISCONF", || {
+        must(&server, &["CONFIG", "SET", "dir", &directory]);
+        must(&server, &["BGSAVE"]);
+        wait::until_true(Duration::from_secs(10), "a snapshot", || {
+            let reply = must(&server, &["INFO", "persistence"]);
+            reply.as_str().is_some_and(|text| text.contains("rdb_last_bgsave_status:ok"))
+        });
+    });
+}

@@ -1,0 +1,135 @@
+//! The script against the model, operation by operation, on time moved by hand.
+
+use crate::common;
+
+use std::cell::Cell;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
+use testkit::differential::{Kind, StepsBack, Trace, any_trace_strategy, run_trace, trace_strategy};
+use testkit::servers::{Client, Cluster, Flavor, Server};
+use tollgate::ManualClock;
+use tollgate_redis::{RedisBuilder, RedisStore};
+
+const TRACES_PER_ROUND: u32 = 50;
+
+/// How many operations to compare in each test. `TOLLGATE_REDIS_TRACE_OPS` says otherwise.
+fn operations() -> u64 {
+    let told = std::env::var("TOLLGATE_REDIS_TRACE_OPS").ok();
+    told.map_or(10_000, |text| text.parse().expect("TOLLGATE_REDIS_TRACE_OPS is a whole number"))
+}
+
+fn runner(regressions: &'static str) -> TestRunner {
+    TestRunner::new(Config {
+        cases: TRACES_PER_ROUND,
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(regressions))),
+        max_shrink_iters: 2_000,
+        ..Config::default()
+    })
+}
+
+/// A store whose time is moved by hand, and a way to forget everything in it.
+struct Subject {
+    store: RedisStore,
+    clock: ManualClock,
+    servers: Vec<std::cell::RefCell<Client>>,
+}
+
+impl Subject {
+    fn new(runtime: &tokio::runtime::Runtime, builder: RedisBuilder, servers: &[Server]) -> Self {
+        let clock = ManualClock::default();
+        let builder = builder.timeout(common::PATIENT).manual_time(clock.clone());
+        let store = common::connected(runtime, builder);
+        Self { store, clock, servers: servers.iter().map(|server| server.client().into()).collect() }
+    }
+
+    fn play(&self, trace: &Trace) -> Result<u64, TestCaseError> {
+        for server in &self.servers {
+            server.borrow_mut().call(&["FLUSHALL"]).expect("the server is there");
+        }
+        run_trace(&self.store, &self.clock, trace).map_err(TestCaseError::fail)
+    }
+}
+
+#[expect(clippy::panic, reason = "it fails the test with a trace that must stay readable")]
+fn compare(
+    name: &str,
+    regressions: &'static str,
+    subject: &Subject,
+    traces: &[BoxedStrategy<Trace>; 2],
+    wanted: u64,
+) {
+    let compared = Cell::new(0);
+    while compared.get() < wanted {
+        for strategy in traces {
+            let result = runner(regressions).run(strategy, |trace| {
+                compared.set(compared.get() + subject.play(&trace)?);
+                Ok(())
+            });
+            result.unwrap_or_else(|failure| panic!("{name}: {failure}"));
+        }
+    }
+    println!("{name}: {} operations compared with the model", compared.get());
+}
+
+fn of_kind(kind: Kind) -> [BoxedStrategy<Trace>; 2] {
+    [StepsBack::No, StepsBack::Yes].map(|steps_back| trace_strategy(kind, steps_back).boxed())
+}
+
+fn mixed() -> [BoxedStrategy<Trace>; 2] {
+    [StepsBack::No, StepsBack::Yes].map(|steps_back| any_trace_strategy(steps_back).boxed())
+}
+
+fn on_standalone(name: &str, regressions: &'static str, traces: &dyn Fn() -> [BoxedStrategy<Trace>; 2]) {
+    let runtime = common::runtime();
+    for flavor in common::FLAVORS {
+        let server = Server::start(flavor);
+        let servers = [server];
+        let subject = Subject::new(&runtime, RedisBuilder::standalone(servers[0].url()), &servers);
+        compare(&format!("{name} on {flavor:?}"), regressions, &subject, &traces(), operations() / 2);
+    }
+}
+
+macro_rules! compared_with_the_model {
+    ($($name:ident => $traces:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            let regressions = concat!("proptest-regressions/", stringify!($name), ".txt");
+            on_standalone(stringify!($name), regressions, &|| $traces);
+        }
+    )*};
+}
+
+compared_with_the_model! {
+    fixed_first_hit => of_kind(Kind::FixedFirstHit);
+    fixed_calendar => of_kind(Kind::FixedCalendar);
+    sliding_window => of_kind(Kind::SlidingWindow);
+    sliding_log => of_kind(Kind::SlidingLog);
+    token_bucket => of_kind(Kind::TokenBucket);
+    leaky_meter => of_kind(Kind::LeakyMeter);
+    leaky_queue => of_kind(Kind::LeakyQueue);
+    concurrency => of_kind(Kind::Concurrency);
+    several_at_once => mixed();
+}
+
+/// Every counter of a trace is about the same entity, so a cluster decides about all of them in one slot.
+#[test]
+fn on_a_cluster() {
+    let runtime = common::runtime();
+    for flavor in common::FLAVORS {
+        let cluster = Cluster::start(flavor, 3, 0);
+        let subject = Subject::new(&runtime, RedisBuilder::cluster(cluster.urls()), cluster.nodes());
+        let name = format!("a cluster of {flavor:?}");
+        compare(&name, "proptest-regressions/on_a_cluster.txt", &subject, &mixed(), operations());
+    }
+}
+
+/// The other flavor for those who read the list of tests.
+#[test]
+fn both_flavors_are_what_they_say() {
+    for flavor in common::FLAVORS {
+        let info = Server::start(flavor).command(&["INFO", "server"]);
+        let says_valkey = info.as_str().is_some_and(|text| text.contains("valkey_version"));
+        assert_eq!(says_valkey, flavor == Flavor::Valkey);
+    }
+}

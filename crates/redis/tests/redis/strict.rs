@@ -1,0 +1,219 @@
+//! Strictness with real processes: eight of them on one hot key.
+//!
+//! Every process prints what it was answered and when, by the server's clock. Put together in that order, the answers
+//! must be those of the model to one caller after the other: nothing was let through that one process alone would not
+//! have been.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use testkit::differential::Kind;
+use testkit::model::ModelStore;
+use testkit::overadmission::{Bound, Event, OverAdmission};
+use testkit::servers::Server;
+use tollgate::store::{Intent, Spent};
+use tollgate::{
+    Calendar, CheckBuf, Concurrency, FixedWindow, LeakyBucket, LeakyMode, LeaseId, Limit, LimitError, Micros,
+    Outcome, Quota, Rate, SlidingLog, SlidingWindow, Store, TokenBucket, Verdict,
+};
+use tollgate_redis::{RedisBuilder, RedisStore};
+
+use crate::common;
+
+const PROCESSES: usize = 8;
+/// How many decisions each process asks for, a few at a time.
+const DECISIONS: usize = 400;
+const CALLERS: usize = 4;
+const LIMIT: u64 = 60;
+const WINDOW: Duration = Duration::from_millis(150);
+
+/// Where a worker finds the server, and which algorithm it is to use.
+const URL: &str = "TOLLGATE_TEST_WORKER_URL";
+const KIND: &str = "TOLLGATE_TEST_WORKER_KIND";
+
+fn quota(kind: Kind) -> Quota {
+    fn built(quota: Result<impl Into<Quota>, LimitError>) -> Quota {
+        quota.expect("the numbers are right").into()
+    }
+    let rate = Rate::new(LIMIT, WINDOW);
+    match kind {
+        Kind::FixedFirstHit => built(FixedWindow::new(LIMIT, WINDOW)),
+        Kind::FixedCalendar => built(FixedWindow::aligned(LIMIT, Calendar::Second)),
+        Kind::SlidingWindow => built(SlidingWindow::new(LIMIT, WINDOW)),
+        Kind::SlidingLog => built(SlidingLog::new(LIMIT, WINDOW)),
+        Kind::TokenBucket => built(TokenBucket::new(LIMIT, rate)),
+        Kind::LeakyMeter => built(LeakyBucket::new(LeakyMode::Meter, LIMIT, rate)),
+        Kind::LeakyQueue => built(LeakyBucket::new(LeakyMode::Queue, LIMIT, rate)),
+        Kind::Concurrency => built(Concurrency::new(5, Duration::from_mins(1))),
+    }
+}
+
+fn check(kind: Kind) -> CheckBuf {
+    let rule = Limit::new("hot", quota(kind)).rule().expect("the name is right");
+    rule.check("everyone", 1).expect("the key is right")
+}
+
+/// One answer on a line: the moment, what was said, how long, what is left, until when.
+fn line(spent: &Spent) -> String {
+    let outcome = spent.outcomes[0];
+    let (said, micros) = match outcome.verdict {
+        Verdict::Allow { wait } => ("allow", wait.get()),
+        Verdict::Deny { retry_after } => ("deny", retry_after.get()),
+        Verdict::Never => ("never", 0),
+    };
+    format!("{} {said} {micros} {} {}", spent.at.get(), outcome.remaining, outcome.reset_after.get())
+}
+
+fn read_line(line: &str, limit: u64) -> Option<Spent> {
+    let mut words = line.split(' ');
+    let number = |text: Option<&str>| text?.parse().ok().map(Micros::new);
+    let at = number(words.next())?;
+    let said = words.next()?;
+    let micros = number(words.next())?;
+    let verdict = match said {
+        "allow" => Verdict::Allow { wait: micros },
+        "deny" => Verdict::Deny { retry_after: micros },
+        _ => return None,
+    };
+    let remaining = number(words.next())?.get();
+    let outcome = Outcome { verdict, limit, remaining, reset_after: number(words.next())? };
+    Some(Spent { outcomes: std::iter::once(outcome).collect(), at })
+}
+
+/// What one of the processes does.
+#[test]
+#[ignore = "a process that the tests beside it start"]
+fn worker() {
+    let (Ok(url), Ok(kind)) = (std::env::var(URL), std::env::var(KIND)) else { return };
+    let kind = Kind::ALL.iter().copied().find(|other| format!("{other:?}") == kind).expect("a kind there is");
+    let runtime = common::runtime();
+    let store = common::connected(&runtime, RedisBuilder::standalone(url).timeout(common::PATIENT));
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|caller| {
+            let store = store.clone();
+            runtime.spawn(async move {
+                for turn in 0..DECISIONS / CALLERS {
+                    let number = u128::from(std::process::id()) << 64 | (caller << 32 | turn) as u128;
+                    println!("{}", ask(&store, kind, LeaseId::new(number)).await);
+                }
+            })
+        })
+        .collect();
+    callers.into_iter().for_each(|caller| runtime.block_on(caller).expect("no caller panics"));
+}
+
+async fn ask(store: &RedisStore, kind: Kind, lease: LeaseId) -> String {
+    let check = check(kind);
+    let spent = store.spend(&[check.as_check()], Intent::Spend, lease).await.expect("the server is there");
+    if kind != Kind::Concurrency || !spent.outcomes[0].verdict.is_allowed() {
+        return line(&spent);
+    }
+    // The place is certainly held until the moment of a look before it is given back.
+    let looked = store.spend(&[check.as_check()], Intent::Peek, lease).await.expect("the server is there");
+    assert!(store.release(&check.as_check(), lease).await.expect("the server is there"));
+    format!("{} until {}", line(&spent), looked.at.get())
+}
+
+fn start_worker(server: &Server, kind: Kind) -> Child {
+    let program = std::env::current_exe().expect("this program has a path");
+    Command::new(program)
+        .args(["strict::worker", "--exact", "--ignored", "--nocapture"])
+        .env(URL, server.url())
+        .env(KIND, format!("{kind:?}"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("this program starts again")
+}
+
+/// What all processes were answered.
+fn lines(server: &Server, kind: Kind) -> Vec<String> {
+    let mut workers: Vec<Child> = (0..PROCESSES).map(|_| start_worker(server, kind)).collect();
+    let mut lines = Vec::new();
+    for worker in &mut workers {
+        let output = BufReader::new(worker.stdout.take().expect("it is piped"));
+        lines.extend(output.lines().map(|line| line.expect("it is text")));
+        assert!(worker.wait().expect("it ends").success());
+    }
+    lines.retain(|line| line.contains(" allow ") || line.contains(" deny "));
+    assert_eq!(lines.len(), PROCESSES * DECISIONS, "every question is answered");
+    lines
+}
+
+/// One answer after the other, as the model would give them.
+fn is_strict(kind: Kind) {
+    for flavor in common::FLAVORS {
+        let server = Server::start(flavor);
+        let check = check(kind);
+        let lines = lines(&server, kind);
+        let mut answers: Vec<Spent> =
+            lines.iter().map(|line| read_line(line, LIMIT).expect("an answer")).collect();
+        // Within one moment those that passed came first, and each left less than the one before.
+        answers.sort_by_key(|spent| {
+            let outcome = spent.outcomes[0];
+            (spent.at, !outcome.verdict.is_allowed(), std::cmp::Reverse(outcome.remaining))
+        });
+        let mut model = ModelStore::default();
+        for spent in &answers {
+            let compared = model.confirm(&[check.as_check()], Intent::Spend, LeaseId::NONE, spent);
+            assert_eq!(compared, Ok(()), "{kind:?} on {flavor:?} at {:?}", spent.at);
+        }
+        let allowed = |spent: &Spent| spent.outcomes[0].verdict.is_allowed();
+        let passed = answers.iter().filter(|spent| allowed(spent)).count();
+        assert!(passed >= 60, "only {passed} passed");
+        let bound = Bound::for_quota(&check.quota).expect("only concurrency has none");
+        let events =
+            answers.iter().map(|spent| Event { at: spent.at, key: (), cost: 1, allowed: allowed(spent) });
+        let worst = OverAdmission::of(bound, events).worst().expect("something passed");
+        assert!(!worst.excess.is_over(), "{kind:?} on {flavor:?}: {worst:?}");
+        println!("{kind:?} on {flavor:?}: {passed} of {} passed, excess {}", answers.len(), worst.excess);
+    }
+}
+
+macro_rules! strict {
+    ($($name:ident => $kind:ident;)*) => {$(
+        #[test]
+        fn $name() {
+            is_strict(Kind::$kind);
+        }
+    )*};
+}
+
+strict! {
+    fixed_first_hit => FixedFirstHit;
+    fixed_calendar => FixedCalendar;
+    sliding_window => SlidingWindow;
+    sliding_log => SlidingLog;
+    token_bucket => TokenBucket;
+    leaky_meter => LeakyMeter;
+    leaky_queue => LeakyQueue;
+}
+
+/// At no moment are more places held than there are.
+#[test]
+fn concurrency() {
+    for flavor in common::FLAVORS {
+        let server = Server::start(flavor);
+        let mut edges: Vec<(u64, i32)> = Vec::new();
+        for line in lines(&server, Kind::Concurrency) {
+            if let Some((taken, until)) = line.split_once(" until ") {
+                let from = taken.split(' ').next().and_then(|text| text.parse().ok());
+                edges.push((from.expect("a moment"), 1));
+                edges.push((until.parse().expect("a moment"), -1));
+            }
+        }
+        edges.sort_unstable();
+        let mut held = 0;
+        let most = edges
+            .iter()
+            .map(|(_, change)| {
+                held += change;
+                held
+            })
+            .max()
+            .expect("some were held");
+        println!("places on {flavor:?}: {} grants, {most} at once", edges.len() / 2);
+        assert!((1..=5).contains(&most), "{most} held at once");
+        assert_eq!(server.keys(), Vec::<Vec<u8>>::new(), "everything was given back");
+    }
+}
