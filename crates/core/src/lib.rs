@@ -23,7 +23,7 @@
 //! - **Look** with [`peek`](Limiter::peek), **give back** with [`refund`](Limiter::refund), **forget** with
 //!   [`reset`](Limiter::reset).
 //! - **Wait your turn** with [`wait_up_to`](limiter::Ask::wait_up_to), **hold a place** with [`acquire`](Limiter::acquire).
-//! - **Survive a store that is away** with [`on_store_failure`](Limit::on_store_failure): each limit answers by its own policy.
+//! - **Survive a store that is away** by a policy for each limit: [`on_store_failure`](Limit::on_store_failure).
 //! - **Tell the client** with the values in `headers` (feature `headers`, on by default).
 //! - **Survive a restart** with [`MemoryStore::snapshot`] and [`MemoryStore::restore`].
 //!

@@ -168,7 +168,8 @@ pub enum StoreError {
     /// The store was not asked, because as much is waiting for it as may.
     #[error("as many requests wait for the store as may; this one was not sent")]
     Overloaded,
-    /// The store answered, and not with what was asked. Someone must change something: a permission, a version, a memory limit.
+    /// The store answered, and not with what was asked. Someone must change something: a permission, a version, a memory
+    /// limit.
     #[error("the store refused the request")]
     Refused(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

@@ -4,7 +4,9 @@
 //! here, by the same arithmetic as for the embedded store. So both give the same answers, and a script stays small.
 
 use super::division::{Width, product};
-use super::{AMOUNT_MAX, Counts, Gcra, LeakyBucket, Outcome, Quota, Rest, TokenBucket, Used, Verdict, WindowStart};
+use super::{
+    AMOUNT_MAX, Counts, Gcra, LeakyBucket, Outcome, Quota, Rest, TokenBucket, Used, Verdict, WindowStart,
+};
 use crate::time::Micros;
 
 /// A length of time to a fraction of a microsecond: whole ones, and parts of which the rate's `per` make one.
@@ -161,8 +163,12 @@ impl Quota {
             (Self::SlidingWindow(quota), Seen::Sliding { current, previous, start }) => {
                 Some(quota.spend(Counts { current, previous, start }, cost, now).1)
             }
-            (Self::SlidingLog(quota), Seen::Held(held)) => Some(held.outcome(quota.limit, quota.length, cost, now)),
-            (Self::Concurrency(quota), Seen::Held(held)) => Some(held.outcome(quota.limit, quota.lease, cost, now)),
+            (Self::SlidingLog(quota), Seen::Held(held)) => {
+                Some(held.outcome(quota.limit, quota.length, cost, now))
+            }
+            (Self::Concurrency(quota), Seen::Held(held)) => {
+                Some(held.outcome(quota.limit, quota.lease, cost, now))
+            }
             _ => None,
         }
     }

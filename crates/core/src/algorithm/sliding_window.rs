@@ -84,7 +84,11 @@ impl SlidingWindow {
         if start == counts.start || (start < counts.start && counts.start.since(now) <= CLOCK_SLACK) {
             counts
         } else if start < counts.start {
-            Counts { current: counts.current.saturating_add(counts.previous).min(AMOUNT_MAX), previous: 0, start }
+            Counts {
+                current: counts.current.saturating_add(counts.previous).min(AMOUNT_MAX),
+                previous: 0,
+                start,
+            }
         } else if start.since(counts.start) == self.length {
             Counts { current: 0, previous: counts.current, start }
         } else {

@@ -74,6 +74,19 @@ fn a_local_place_outlives_the_outage_and_never_reaches_the_store() {
     assert_eq!(scene.store.returns(), 2);
 }
 
+/// A store that did not answer in time may have granted the place, which would then be held by nobody.
+#[test]
+fn a_place_that_may_have_been_granted_in_vain_is_given_back() {
+    for (fault, returns) in
+        [(Fault::Timeout, 1), (Fault::Away, 0), (Fault::Overloaded, 0), (Fault::Refused, 0)]
+    {
+        let scene = Scene::new([jobs(OnStoreFailure::Deny)]);
+        scene.store.fail(fault);
+        assert!(hold(&scene).is_none());
+        assert_eq!(scene.store.returns(), returns, "{fault:?}");
+    }
+}
+
 #[test]
 fn a_place_held_in_the_store_is_the_stores_business() {
     let scene = Scene::new([jobs(OnStoreFailure::Local)]);

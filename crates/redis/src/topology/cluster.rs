@@ -104,12 +104,22 @@ async fn keep_true(inner: Weak<Inner>) {
             tracing::debug!(%cause, "the cluster's map is not to be had");
         }
         sleep(LOOK_PAUSE).await;
-        let pause = if inner.map.load().is_whole() { LOOK_IDLE } else { LOOK_DOWN };
-        let _doubted_or_not = timeout(pause, inner.doubted.notified()).await;
+        inner.reason_to_look().await;
     }
 }
 
 impl Inner {
+    /// Completes when the map is doubted, is not whole, or has not been looked at for long.
+    async fn reason_to_look(&self) {
+        let mut waited = Duration::ZERO;
+        while timeout(LOOK_DOWN, self.doubted.notified()).await.is_err() {
+            waited += LOOK_DOWN;
+            if waited >= LOOK_IDLE || !self.map.load().is_whole() {
+                return;
+            }
+        }
+    }
+
     /// Asks one server after the other for the map, those that are well first.
     async fn look(&self) -> Result<(), Cause> {
         let map = self.map.load_full();

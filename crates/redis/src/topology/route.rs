@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::sentinel::Sentinels;
-use crate::access::{Access, Connection, Role};
+use crate::access::{Connection, Role, SharedAccess};
 use crate::endpoint::Address;
 use crate::failure::Cause;
 
@@ -19,7 +19,7 @@ pub(crate) enum Route {
 
 impl Route {
     /// The server, ready to be asked.
-    pub(crate) async fn reach(&self, access: &Access) -> Result<(Address, Connection), Cause> {
+    pub(crate) async fn reach(&self, access: &SharedAccess) -> Result<(Address, Connection), Cause> {
         match self {
             Self::Direct(address) => {
                 let connection = access.reach(address, Role::Any).await?;

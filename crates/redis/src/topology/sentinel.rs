@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::access::{Access, Connection, Role, SharedAccess};
@@ -35,7 +36,10 @@ impl Sentinels {
     }
 
     /// A connection to the primary. When no Sentinel answers, the last one known is tried: it may well be there.
-    pub(crate) async fn reach_primary(&self, access: &Access) -> Result<(Address, Connection), Cause> {
+    pub(crate) async fn reach_primary(
+        self: &Arc<Self>,
+        access: &SharedAccess,
+    ) -> Result<(Address, Connection), Cause> {
         let address = match self.ask_all(access).await {
             Ok(address) => address,
             Err(cause) => self.primary.lock().clone().ok_or(cause)?,
@@ -45,14 +49,23 @@ impl Sentinels {
         Ok((address, connection))
     }
 
-    /// The primary by the first Sentinel that knows.
-    async fn ask_all(&self, access: &Access) -> Result<Address, Cause> {
+    /// The primary by the first Sentinel that knows. All are asked at once: one that hangs must not hold up the others.
+    async fn ask_all(self: &Arc<Self>, access: &SharedAccess) -> Result<Address, Cause> {
+        let mut asked = JoinSet::new();
+        for address in self.addresses.clone() {
+            let (sentinels, access) = (self.clone(), access.clone());
+            asked.spawn(async move {
+                let late = Cause::new(format!("the Sentinel {address} did not answer in time"));
+                let answer = timeout(access.connect_timeout, sentinels.ask(&address, &access)).await;
+                answer.unwrap_or(Err(late))
+            });
+        }
         let mut last = Cause::new("there is no Sentinel");
-        for address in &self.addresses {
-            match timeout(access.connect_timeout, self.ask(address, access)).await {
+        while let Some(answer) = asked.join_next().await {
+            match answer {
                 Ok(Ok(primary)) => return Ok(primary),
                 Ok(Err(cause)) => last = cause,
-                Err(_) => last = Cause::new(format!("the Sentinel {address} did not answer in time")),
+                Err(_) => last = Cause::new("the runtime is shutting down"),
             }
         }
         Err(last)

@@ -75,7 +75,7 @@ fn over(
     rule: &Rule,
     moment: impl Fn(&Told) -> Option<Micros>,
 ) -> Option<Over> {
-    let bound = Bound::for_quota(rule.quota())?;
+    let bound = bound(rule.quota())?;
     let Worst { key, excess, .. } = OverAdmission::of(bound, events(record, limit, moment)).worst()?;
     let (numerator, denominator) = excess.parts();
     let burst = i128::from(rule.quota().limit()) * i128::from(denominator);
@@ -83,6 +83,14 @@ fn over(
     #[expect(clippy::cast_precision_loss, reason = "it is only shown")]
     let units = numerator as f64 / denominator as f64;
     Some(Over { limit, key_number: key, units, bursts })
+}
+
+/// What a limit allows in an interval. Places that nobody gives back are free again when their leases run out.
+fn bound(quota: &Quota) -> Option<Bound> {
+    match quota {
+        Quota::Concurrency(places) => Some(Bound::PerWindow { limit: quota.limit(), window: places.lease() }),
+        _ => Bound::for_quota(quota),
+    }
 }
 
 fn worst(all: impl Iterator<Item = Over>) -> Option<Over> {

@@ -28,16 +28,19 @@ fn wait_for_role(server: &Server, role: &str) {
     });
 }
 
-/// Waits until a replica has everything that its primary has.
-fn wait_for_link(replica: &Server) {
-    wait::until_true(CHANGE_LIMIT, "a replica to follow its primary", || {
-        let reply = must(replica, &["INFO", "replication"]);
-        reply.as_str().is_some_and(|text| text.contains("master_link_status:up"))
-    });
-}
-
 fn follow(replica: &Server, primary: &Server) {
     must(replica, &["REPLICAOF", "127.0.0.1", &primary.addr().port().to_string()]);
+}
+
+/// Waits until a replica has everything that its primary has: both must say so, because a primary keeps what is new to itself
+/// until it has heard from the replica.
+pub(super) fn wait_for_link(replica: &Server, primary: &Server) {
+    let says = |server: &Server, what: &str| {
+        must(server, &["INFO", "replication"]).as_str().is_some_and(|text| text.contains(what))
+    };
+    wait::until_true(CHANGE_LIMIT, "a replica to follow its primary", || {
+        says(replica, "master_link_status:up") && says(primary, "state=online")
+    });
 }
 
 #[test]
@@ -45,6 +48,7 @@ fn follow(replica: &Server, primary: &Server) {
 fn sentinel_failover() {
     let row = Row::begin("Sentinel fail-over");
     let group = Sentinels::start(Flavor::Redis);
+    wait_for_link(group.replica(), group.primary());
     let mut load = load_by_name(row, &group);
     load.fails_over();
     group.primary().kill();
@@ -63,6 +67,7 @@ fn sentinel_failover() {
 fn sentinel_failover_on_demand() {
     let row = Row::begin("manual demotion by Sentinel");
     let group = Sentinels::start(Flavor::Valkey);
+    wait_for_link(group.replica(), group.primary());
     let mut load = load_by_name(row, &group);
     load.fails_over();
     must(&group.sentinels()[0], &["SENTINEL", "FAILOVER", group.master_name()]);
@@ -78,14 +83,14 @@ fn manual_demotion() {
     let row = Row::begin("manual demotion (READONLY)");
     let (server, other) = (Server::start(Flavor::Redis), Server::start(Flavor::Redis));
     follow(&other, &server);
-    wait_for_link(&other);
+    wait_for_link(&other, &server);
     let mut load = load_on(row, &server);
     load.fails_over();
     must(&other, &["REPLICAOF", "NO", "ONE"]);
     follow(&server, &other);
     load.complains_of("READONLY");
     load.decides(500);
-    wait_for_link(&server);
+    wait_for_link(&server, &other);
     must(&server, &["REPLICAOF", "NO", "ONE"]);
     load.recovers();
     load.stop().figures(Memory::FailedOver, [&server]).hold();

@@ -7,6 +7,7 @@ use testkit::servers::{Cluster, Flavor, Server};
 use testkit::wait;
 use tollgate_redis::RedisBuilder;
 
+use super::availability::wait_for_link;
 use super::figures::{Memory, p99};
 use super::load::{Load, Plan};
 use super::record::{Record, Told};
@@ -71,6 +72,7 @@ fn primary_killed() {
     let row = Row::begin("cluster primary killed");
     let cluster = Cluster::start(Flavor::Redis, 3, 1);
     let (primary, keys) = victim(&cluster);
+    wait_for_link(cluster.replicas_of(primary)[0], primary);
     let mut load = load_on(row, &cluster);
     load.fails_over();
     primary.kill();

@@ -173,6 +173,11 @@ impl Figures<'_> {
         self.ledger.degraded_allowed + self.ledger.degraded_denied
     }
 
+    /// What the store charged and nobody was told of.
+    pub(crate) fn gap(&self) -> i128 {
+        self.charges.iter().map(Charge::gap).sum()
+    }
+
     fn charge_holds(&self) {
         for (key_number, charge) in self.charges.iter().enumerate() {
             let gap = charge.gap();
@@ -249,7 +254,10 @@ impl Figures<'_> {
     fn fmt_charge(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sum = |of: fn(&Charge) -> i128| self.charges.iter().map(of).sum::<i128>();
         let (charged, allowed) = (sum(|charge| charge.charged), sum(|charge| charge.allowed));
-        let (gap, lost) = (sum(Charge::gap), sum(|charge| charge.lost));
+        let (gap, lost) = (self.gap(), sum(|charge| charge.lost));
+        if matches!(self.memory, Memory::Evicted { .. }) {
+            return writeln!(f, "  charge          {allowed} allowed; the server has forgotten ledgers");
+        }
         let least = self.charges.iter().map(Charge::gap).min().unwrap_or_default();
         let most = self.charges.iter().map(Charge::gap).max().unwrap_or_default();
         writeln!(

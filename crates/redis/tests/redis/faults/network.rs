@@ -21,6 +21,9 @@ fn plan_through(row: Row, proxy: &FaultProxy, server: &Server) -> Plan {
     Plan::new(row, store, RedisBuilder::standalone(server.url()))
 }
 
+/// What a store says of a server that takes connections and answers nothing on them.
+const SILENT: &str = "did not answer in time";
+
 /// What happens to the connections there are when a fault begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Existing {
@@ -29,7 +32,7 @@ enum Existing {
 }
 
 /// A fault that leaves the store without answers until it is over.
-fn cut_off(name: &'static str, existing: Existing, faults: &[Fault]) {
+fn cut_off(name: &'static str, existing: Existing, faults: &[Fault], complaint: &str) {
     let row = Row::begin(name);
     let server = Server::start(Flavor::Redis);
     let proxy = FaultProxy::start(server.addr());
@@ -39,7 +42,7 @@ fn cut_off(name: &'static str, existing: Existing, faults: &[Fault]) {
         if existing == Existing::Reset {
             proxy.cut();
         }
-        load.degrades();
+        load.complains_of(complaint);
         load.decides(800);
         proxy.clear();
         load.recovers();
@@ -53,37 +56,57 @@ fn cut_off(name: &'static str, existing: Existing, faults: &[Fault]) {
 
 #[test]
 fn refused() {
-    cut_off("refused", Existing::Reset, &[Fault::Refuse]);
+    cut_off("refused", Existing::Reset, &[Fault::Refuse], "Connection refused");
 }
 
 #[test]
 fn black_hole() {
-    cut_off("black hole mid-stream", Existing::Stay, &[Fault::BlackHole]);
+    cut_off("black hole mid-stream", Existing::Stay, &[Fault::BlackHole], SILENT);
 }
 
 #[test]
 fn syn_dropped() {
-    cut_off("SYN dropped", Existing::Reset, &[Fault::DropSyn]);
+    cut_off("SYN dropped", Existing::Reset, &[Fault::DropSyn], SILENT);
 }
 
+/// Again and again, so that much is charged that nobody is told of.
 #[test]
 fn reply_lost() {
-    cut_off("reply lost after the script ran", Existing::Stay, &[Fault::DropReplies]);
+    let row = Row::begin("reply lost after the script ran");
+    let server = Server::start(Flavor::Redis);
+    let proxy = FaultProxy::start(server.addr());
+    let mut load = load_through(row, &proxy, &server);
+    for _ in 0..10 {
+        proxy.set(Fault::DropReplies);
+        load.degrades();
+        proxy.clear();
+        load.recovers();
+        load.decides(100);
+    }
+    let record = load.stop();
+    let figures = record.figures(Memory::Kept, [&server]);
+    figures.hold();
+    assert!(figures.gap() > 0, "scripts ran whose replies were lost");
 }
 
 #[test]
 fn a_kilobyte_a_second() {
-    cut_off("1 kB/s", Existing::Stay, &[Fault::Throttle { bytes_per_second: 1_000 }]);
+    cut_off("1 kB/s", Existing::Stay, &[Fault::Throttle { bytes_per_second: 1_000 }], SILENT);
 }
 
 #[test]
 fn garbage() {
-    cut_off("garbage RESP", Existing::Stay, &[Fault::Garbage]);
+    cut_off("garbage RESP", Existing::Stay, &[Fault::Garbage], "not a reply");
 }
 
 #[test]
 fn giant_headers() {
-    cut_off("giant bulk header, giant list header", Existing::Stay, &[Fault::GiantBulk, Fault::GiantArray]);
+    cut_off(
+        "giant bulk header, giant list header",
+        Existing::Stay,
+        &[Fault::GiantBulk, Fault::GiantArray],
+        "too long",
+    );
 }
 
 /// Once in the middle of a header, once in the middle of an answer, and all the time.
@@ -197,7 +220,7 @@ fn tls_stalled() {
     let mut load = Plan::new(row, store, trusting(server.url())).start();
     proxy.set(Fault::StallNew);
     proxy.cut();
-    load.degrades();
+    load.complains_of(SILENT);
     load.decides(1_000);
     proxy.clear();
     load.recovers();

@@ -7,7 +7,7 @@ use tollgate::{Calendar, Limit, OnStoreFailure, Rate};
 /// How many keys there are. In a cluster of three they are on all primaries.
 pub(crate) const KEYS: usize = 12;
 /// How many kinds of question there are: one for each limit, and one for the ledger alone.
-pub(crate) const KINDS: usize = 6;
+pub(crate) const KINDS: usize = 7;
 /// The limit that every request is also charged to. It never refuses and its window does not end, so that what it has
 /// used is what the store charged.
 pub(crate) const LEDGER: &str = "ledger";
@@ -16,7 +16,7 @@ pub(crate) const LEDGER_LIMIT: u64 = 1 << 50;
 /// What the ledger of each key begins with, times its number: far apart, so that an answer shows whose it is.
 const APART: u64 = 1 << 30;
 
-pub(crate) const LIMITS: [&str; KINDS - 1] = ["bucket", "leaky", "sliding", "log", "calendar"];
+pub(crate) const LIMITS: [&str; KINDS - 1] = ["bucket", "leaky", "sliding", "log", "calendar", "flight"];
 
 /// One kind of question about one key. A key always pays the same, so that of two questions at the same moment it does
 /// not matter which one came first.
@@ -39,6 +39,8 @@ pub(crate) fn limits() -> [Limit; KINDS] {
         Limit::sliding_window(LIMITS[2], 4, Duration::from_millis(500)).on_store_failure(Local),
         Limit::sliding_log(LIMITS[3], 3, Duration::from_millis(400)).on_store_failure(Deny),
         Limit::calendar_window(LIMITS[4], 8, Calendar::Second).on_store_failure(Allow),
+        // Nothing is released, so that each place is taken for the length of a lease.
+        Limit::concurrency(LIMITS[5], 3, Duration::from_millis(400)).on_store_failure(Deny),
         Limit::fixed_window(LEDGER, LEDGER_LIMIT, Duration::from_secs(86_400)).on_store_failure(Allow),
     ]
 }
