@@ -147,7 +147,8 @@ impl RedisBuilder {
             }
             Kind::Cluster => Topology::Cluster(Cluster::start(addresses, access, call_time)),
         };
-        Ok(RedisStore::new(topology, Keys::new(self.prefix), self.timeout, self.max_retries))
+        let keys = Keys::new(self.prefix, topology.is_cluster());
+        Ok(RedisStore::new(topology, keys, self.timeout, self.max_retries))
     }
 
     fn first_endpoint(&self) -> Result<&Endpoint, ConfigError> {

@@ -12,6 +12,7 @@ pub fn script() -> &'static str {
 
 /// The key and the argument with which the script spends one check, under the usual prefix.
 pub fn request(check: &Check<'_>) -> (Vec<u8>, Vec<u8>) {
-    let request = Keys::new("tollgate:").request(Verb::Spend, std::slice::from_ref(check), LeaseId::NONE);
-    (request.keys[0].to_vec(), request.argument)
+    let request =
+        Keys::new("tollgate:", false).request(Verb::Spend, std::slice::from_ref(check), LeaseId::NONE);
+    (request.keys[0].clone(), request.argument)
 }

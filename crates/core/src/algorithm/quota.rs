@@ -1,7 +1,5 @@
 //! Any algorithm's numbers, as one type.
 
-use std::fmt;
-
 use super::{
     Concurrency, FixedWindow, LeakyBucket, LeakyMode, SlidingLog, SlidingWindow, TokenBucket, WindowStart,
 };
@@ -91,10 +89,19 @@ pub struct Shape {
     pub(crate) window: u64,
 }
 
-/// The letter, then the window in microseconds: short and safe in any key.
-impl fmt::Display for Shape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", char::from(self.tag), self.window)
+impl Shape {
+    /// Writes the letter, then the window in microseconds: short and safe in any key.
+    pub fn write(self, into: &mut Vec<u8>) {
+        into.push(self.tag);
+        let mut digits = [b'0'; 20];
+        let (mut at, mut rest) = (digits.len() - 1, self.window);
+        while rest > 9 {
+            // A remainder of ten fits into a byte.
+            digits[at] += u8::try_from(rest % 10).unwrap_or_default();
+            (at, rest) = (at - 1, rest / 10);
+        }
+        digits[at] += u8::try_from(rest).unwrap_or_default();
+        into.extend_from_slice(&digits[at..]);
     }
 }
 
@@ -108,3 +115,17 @@ macro_rules! quota_from {
     )*};
 }
 quota_from!(FixedWindow, SlidingWindow, SlidingLog, TokenBucket, LeakyBucket, Concurrency);
+
+#[cfg(test)]
+mod tests {
+    use super::Shape;
+
+    #[test]
+    fn a_shape_is_a_letter_and_a_number() {
+        for window in [0, 9, 10, 60_000_000, u64::MAX] {
+            let mut written = Vec::new();
+            Shape { tag: b's', window }.write(&mut written);
+            assert_eq!(String::from_utf8(written).unwrap(), format!("s{window}"));
+        }
+    }
+}

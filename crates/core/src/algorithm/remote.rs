@@ -129,16 +129,17 @@ impl Quota {
         numbers
     }
 
-    /// The numbers by which a script gives `cost` back: no counter ever holds more than 2^53.
+    /// The numbers by which a script gives `cost` back.
     pub fn refund_numbers(&self, cost: u64) -> Numbers {
-        self.numbers_of(cost.min(AMOUNT_MAX))
+        self.numbers_of(cost)
     }
 
-    fn numbers_of(&self, cost: u64) -> Numbers {
-        let limit = self.limit();
+    fn numbers_of(&self, units: u64) -> Numbers {
+        // No count is ever more than 2^53, but the backlog of a bucket can be slightly more than a whole one.
+        let (limit, cost) = (self.limit(), units.min(TOO_MUCH));
         match self {
             Self::TokenBucket(TokenBucket { gcra }) | Self::LeakyBucket(LeakyBucket { gcra, .. }) => {
-                let (whole, cost) = (gcra.weight(limit), gcra.weight(cost));
+                let (whole, cost) = (gcra.weight(limit), gcra.weight(units));
                 Numbers::Bucket { whole, cost, per: gcra.rate().0, span: gcra.span }
             }
             Self::FixedWindow(quota) => Numbers::Fixed { limit, cost, start: quota.start },
@@ -201,5 +202,34 @@ impl Holdings {
             remaining: limit.saturating_sub(self.sum.saturating_add(taken)),
             reset_after: until.since(now),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::{CLOCK_SLACK, LeakyMode, Rate};
+
+    /// A clock that was slightly set back leaves a backlog of more than a whole bucket, and a refund of everything must
+    /// take all of it.
+    #[test]
+    fn a_refund_of_everything_outweighs_every_backlog() {
+        let fast = LeakyBucket::new(
+            LeakyMode::Meter,
+            AMOUNT_MAX,
+            Rate::new(10_000_000, std::time::Duration::from_secs(1)),
+        );
+        let quota = Quota::from(fast.unwrap());
+        let Numbers::Bucket { whole, cost, .. } = quota.refund_numbers(u64::MAX) else {
+            panic!("not a bucket")
+        };
+        assert!(cost.micros > whole.micros + CLOCK_SLACK.get());
+    }
+
+    #[test]
+    fn what_is_too_much_stays_so() {
+        let quota = Quota::from(TokenBucket::new(5, Rate::per_second(1)).unwrap());
+        let Numbers::Bucket { whole, cost, .. } = quota.numbers(6) else { panic!("not a bucket") };
+        assert!(cost.micros > whole.micros);
     }
 }

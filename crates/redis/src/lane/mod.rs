@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     queue: Mutex<Queue>,
     /// Something is waiting.
     arrived: Notify,
+    /// Something is waiting that has less time left than what came before it.
+    hurried: Notify,
     /// The server is to be looked for anew.
     kicked: Notify,
     /// The lane has gone up or down.
@@ -64,6 +66,8 @@ pub(crate) struct Counts {
 #[derive(Debug)]
 struct Queue {
     waiting: VecDeque<Job>,
+    /// The latest deadline of all that came.
+    latest: Option<Instant>,
     /// `None` while the server can be asked.
     down: Option<Cause>,
 }
@@ -87,8 +91,9 @@ impl Lane {
     pub(crate) fn start(route: Route, access: SharedAccess, call_time: CallTime, is_cluster: bool) -> Self {
         let down = Some(Cause::new("not connected yet"));
         let shared = Arc::new(Shared {
-            queue: Mutex::new(Queue { waiting: VecDeque::new(), down }),
+            queue: Mutex::new(Queue { waiting: VecDeque::new(), latest: None, down }),
             arrived: Notify::new(),
+            hurried: Notify::new(),
             kicked: Notify::new(),
             changed: Notify::new(),
             access,
@@ -114,6 +119,9 @@ impl Lane {
         if queue.waiting.len() >= WAITING_MAX {
             return Err(Failure::Overloaded);
         }
+        // Almost always deadlines come in order, and the task has its timer set to the first of them.
+        let is_hurried = queue.latest.is_some_and(|latest| deadline < latest);
+        queue.latest = queue.latest.max(Some(deadline));
         let (answer, answered) = oneshot::channel();
         let job = Job { request, deadline, is_asking, answer: Some(answer) };
         // One that has been sent on has the least time left.
@@ -124,6 +132,9 @@ impl Lane {
         }
         drop(queue);
         self.shared.arrived.notify_one();
+        if is_hurried {
+            self.shared.hurried.notify_one();
+        }
         Ok(answered)
     }
 

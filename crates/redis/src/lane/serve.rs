@@ -93,6 +93,7 @@ impl Serving<'_> {
                 }
                 () = timer.as_mut() => self.tick(timer.as_mut())?,
                 () = shared.arrived.notified(), if self.departures < DEPARTURES_MAX => {}
+                () = shared.hurried.notified() => self.hurry(timer.as_mut()),
                 () = shared.kicked.notified() => return Err(Cause::new("another server is to be asked")),
             }
         }
@@ -280,6 +281,14 @@ impl Serving<'_> {
         let next = [deadlines, first_waiting, given_up].into_iter().flatten().min();
         timer.reset(next.unwrap_or(now + IDLE));
         Ok(())
+    }
+
+    /// Sets the timer to the first deadline of what waits, which came out of order.
+    fn hurry(&self, timer: Pin<&mut Sleep>) {
+        let first = self.shared.queue.lock().waiting.iter().map(|job| job.deadline).min();
+        if let Some(first) = first.filter(|first| *first < timer.deadline()) {
+            timer.reset(first);
+        }
     }
 
     /// Answers what has waited in the queue for too long; returns the first deadline of the rest.

@@ -19,6 +19,8 @@ use crate::time::CallTime;
 
 /// The least time between two looks at the map.
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
+/// The most, while something is wrong and a look after the other finds nothing new.
+const LOOK_PAUSE_MAX: Duration = Duration::from_millis(400);
 /// How often to look while a server is away or the map has holes: its slots may have gone to another.
 const LOOK_DOWN: Duration = Duration::from_millis(200);
 /// How often to look when all is well.
@@ -98,12 +100,15 @@ impl Drop for Cluster {
 
 /// Looks at the map when it is doubted, often while something is wrong, and now and then.
 async fn keep_true(inner: Weak<Inner>) {
+    let mut pause = LOOK_PAUSE;
     loop {
         let Some(inner) = inner.upgrade() else { return };
         if let Err(cause) = inner.look().await {
             tracing::debug!(%cause, "the cluster's map is not to be had");
         }
-        sleep(LOOK_PAUSE).await;
+        sleep(pause).await;
+        // While a server is away, every request to it doubts the map; the others must not pay for that.
+        pause = if inner.map.load().is_whole() { LOOK_PAUSE } else { (pause * 2).min(LOOK_PAUSE_MAX) };
         inner.reason_to_look().await;
     }
 }

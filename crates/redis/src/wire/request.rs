@@ -1,7 +1,5 @@
 //! Requests as the script reads them.
 
-use std::io::Write as _;
-
 use smallvec::SmallVec;
 use tollgate::algorithm::WindowStart;
 use tollgate::algorithm::remote::Numbers;
@@ -26,9 +24,9 @@ pub(crate) enum Verb {
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) verb: Verb,
-    pub(crate) keys: SmallVec<[Box<[u8]>; 1]>,
+    pub(crate) keys: SmallVec<[Vec<u8>; 1]>,
     pub(crate) argument: Vec<u8>,
-    /// The slot of its first key. In a cluster it is that of all its keys.
+    /// In a cluster, the slot of its first key, which is that of all its keys.
     pub(crate) slot: u16,
 }
 
@@ -39,27 +37,34 @@ pub(crate) struct Request {
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     prefix: String,
+    is_cluster: bool,
 }
 
 impl Keys {
-    pub(crate) fn new(prefix: impl Into<String>) -> Self {
-        Self { prefix: prefix.into() }
+    pub(crate) fn new(prefix: impl Into<String>, is_cluster: bool) -> Self {
+        Self { prefix: prefix.into(), is_cluster }
     }
 
-    pub(crate) fn name(&self, key: &Key<'_>) -> Box<[u8]> {
+    pub(crate) fn name(&self, key: &Key<'_>) -> Vec<u8> {
         let mut name = Vec::with_capacity(self.prefix.len() + 96);
         name.extend_from_slice(self.prefix.as_bytes());
         name.push(b'{');
         key.write_parts(&mut name);
         name.push(b'}');
-        write!(name, "{}|{}", key.limit(), key.shape()).expect("a vector takes everything");
-        name.into_boxed_slice()
+        name.extend_from_slice(key.limit().as_bytes());
+        name.push(b'|');
+        key.shape().write(&mut name);
+        name
+    }
+
+    fn slot(&self, name: &[u8]) -> u16 {
+        if self.is_cluster { slot_of(name) } else { 0 }
     }
 
     /// The request that asks about these checks.
     pub(crate) fn request(&self, verb: Verb, checks: &[Check<'_>], lease: LeaseId) -> Request {
-        let keys: SmallVec<[Box<[u8]>; 1]> = checks.iter().map(|check| self.name(&check.key)).collect();
-        let slot = keys.first().map_or(0, |key| slot_of(key));
+        let keys: SmallVec<[Vec<u8>; 1]> = checks.iter().map(|check| self.name(&check.key)).collect();
+        let slot = keys.first().map_or(0, |key| self.slot(key));
         let mut argument = Vec::with_capacity(2 + 64 * checks.len());
         // A request has 16 checks at most.
         argument.extend([verb as u8, u8::try_from(checks.len()).unwrap_or_default()]);
@@ -76,7 +81,7 @@ impl Keys {
     /// The request that forgets a counter.
     pub(crate) fn reset(&self, key: &Key<'_>) -> Request {
         let name = self.name(key);
-        let slot = slot_of(&name);
+        let slot = self.slot(&name);
         Request { verb: Verb::Reset, keys: SmallVec::from_buf([name]), argument: Vec::new(), slot }
     }
 }

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use testkit::model::Model;
-use testkit::overadmission::{Bound, Event, OverAdmission, Worst};
-use tollgate::{LeaseId, Micros, OnStoreFailure, Quota, Rule};
+use testkit::overadmission::{Bound, Event, Excess, OverAdmission, Worst};
+use tollgate::{LeaseId, Micros, OnStoreFailure, Quota, Rate, Rule, TokenBucket};
 
 use super::record::{Record, Told};
 use super::subjects::{LEDGER, limits};
@@ -78,11 +78,16 @@ fn over(
     let bound = bound(rule.quota())?;
     let Worst { key, excess, .. } = OverAdmission::of(bound, events(record, limit, moment)).worst()?;
     let (numerator, denominator) = excess.parts();
-    let burst = i128::from(rule.quota().limit()) * i128::from(denominator);
-    let bursts = u64::try_from((numerator.max(0) + burst - 1) / burst).ok()?;
     #[expect(clippy::cast_precision_loss, reason = "it is only shown")]
     let units = numerator as f64 / denominator as f64;
-    Some(Over { limit, key_number: key, units, bursts })
+    Some(Over { limit, key_number: key, units, bursts: bursts(excess, rule.quota().limit()) })
+}
+
+/// How many bursts an excess comes to, rounded up; none below zero.
+fn bursts(excess: Excess, burst: u64) -> u64 {
+    let (numerator, denominator) = excess.parts();
+    let burst = i128::from(burst) * i128::from(denominator);
+    u64::try_from((numerator.max(0) + burst - 1) / burst).expect("no load admits so much")
 }
 
 /// What a limit allows in an interval. Places that nobody gives back are free again when their leases run out.
@@ -94,7 +99,7 @@ fn bound(quota: &Quota) -> Option<Bound> {
 }
 
 fn worst(all: impl Iterator<Item = Over>) -> Option<Over> {
-    all.max_by(|a, b| a.units.total_cmp(&b.units))
+    all.max_by(|a, b| a.bursts.cmp(&b.bursts).then(a.units.total_cmp(&b.units)))
 }
 
 /// Every limit that can refuse.
@@ -141,4 +146,21 @@ impl fmt::Display for Over {
         let Self { limit, key_number, units, bursts } = self;
         write!(f, "{units:.2} ({limit} of key {key_number}, {bursts} bursts)")
     }
+}
+
+/// Five a second, three at once, asked six times within a microsecond.
+#[test]
+fn what_is_wrong_shows() {
+    let quota = Quota::from(TokenBucket::new(3, Rate::per_second(5)).expect("the numbers are right"));
+    let answers = |allowed: usize| -> Vec<Event<usize>> {
+        let events =
+            (0..6).map(|place| Event { at: Micros::new(7), key: 0, cost: 1, allowed: place < allowed });
+        events.collect()
+    };
+    let worst = |allowed| {
+        let bound = bound(&quota).expect("a bucket has one");
+        OverAdmission::of(bound, answers(allowed)).worst().map(|worst| bursts(worst.excess, quota.limit()))
+    };
+    assert_eq!((worst(3), worst(4), worst(6)), (Some(0), Some(1), Some(1)));
+    assert_eq!((ahead(quota, &answers(3)), ahead(quota, &answers(1))), (0, 2));
 }

@@ -5,18 +5,20 @@ use std::time::Duration;
 
 use testkit::servers::{Cluster, Flavor, Server};
 use testkit::wait;
+use tokio::time::Instant;
+use tollgate::Limiter;
 use tollgate_redis::RedisBuilder;
 
-use super::availability::wait_for_link;
+use super::availability::wait_for_replica;
 use super::figures::{Memory, p99};
 use super::load::{Load, Plan};
 use super::record::{Record, Told};
 use super::refusals::must;
 use super::row::Row;
-use super::subjects::{KEYS, Subject, key};
+use super::subjects::{KEYS, LEDGER, LIMITS, Subject, key, limits};
 
 /// Longer than this machine ever holds a server up: where others must not degrade, nothing but the fault may make them.
-const DEADLINE: Duration = Duration::from_millis(200);
+const DEADLINE: Duration = Duration::from_millis(500);
 /// How long the nodes may take to agree on a change.
 const CHANGE_LIMIT: Duration = Duration::from_secs(20);
 
@@ -72,9 +74,9 @@ fn primary_killed() {
     let row = Row::begin("cluster primary killed");
     let cluster = Cluster::start(Flavor::Redis, 3, 1);
     let (primary, keys) = victim(&cluster);
-    wait_for_link(cluster.replicas_of(primary)[0], primary);
+    wait_for_replica(cluster.replicas_of(primary)[0], primary);
     let mut load = load_on(row, &cluster);
-    load.fails_over();
+    load.fails_over(keys.clone());
     primary.kill();
     load.degrades();
     wait_for_successor(&cluster, slot_of(&cluster, 0), primary);
@@ -167,4 +169,38 @@ fn cluster_down() {
     load.recovers();
     load.recovers_for(|subject| keys.contains(&subject.key_number));
     load.stop().figures(Memory::Kept, running(&cluster)).hold();
+}
+
+/// A request across two primaries has one deadline for both: the first stutters until there is hardly any time left, the second
+/// is frozen and has enough on its way that nothing more is sent to it.
+#[test]
+fn across_a_stutter_and_a_freeze() {
+    let row = Row::begin("across a primary that stutters and one that is frozen");
+    let cluster = Cluster::start(Flavor::Redis, 3, 0);
+    let primary = |key_number: usize| cluster.primary_of_slot(slot_of(&cluster, key_number));
+    let frozen = primary(0);
+    let other =
+        (1..KEYS).find(|number| primary(*number).addr() != frozen.addr()).expect("there are three primaries");
+    let (stuttering, deadline) = (primary(other), Duration::from_millis(200));
+    let builder = || RedisBuilder::cluster(cluster.urls());
+    let load = Plan::new(row, builder(), builder()).deadline(deadline).start();
+    let limiter = Limiter::new(load.store().clone(), limits());
+    frozen.freeze();
+    load.lasts(deadline / 2);
+    stuttering.freeze();
+    let asking = load.runtime().spawn(async move {
+        let asked = Instant::now();
+        // The narrower of the two limits is asked first.
+        let decision = limiter.check(LIMITS[0], key(other)).and(LEDGER, key(0)).await;
+        (decision.expect("both are limits").is_degraded(), asked.elapsed())
+    });
+    load.lasts(deadline * 9 / 10);
+    stuttering.thaw();
+    let (is_degraded, took) = load.runtime().block_on(asking).expect("it is answered");
+    frozen.thaw();
+    wait_until_ok(&cluster);
+    load.stop().figures(Memory::Kept, running(&cluster)).hold();
+    println!("  across          {took:.1?} of a deadline of {deadline:?}");
+    assert!(is_degraded, "one of the two was frozen");
+    assert!(took < deadline + Duration::from_millis(30), "one deadline holds for both: {took:?}");
 }

@@ -24,16 +24,13 @@ pub(crate) enum Memory {
     Emptied,
     /// What had not reached the replica when it took over: one burst per key more.
     FailedOver,
-    /// So many keys, at any time: one burst for each.
+    /// Counters and ledgers, each so many times at most: one burst for each time.
     Evicted {
-        /// As the server counts them.
-        keys: u64,
+        /// How often a key was evicted that was evicted most often.
+        times: u64,
     },
-    /// So many counters, and no ledger, because somebody else wrote to them: one burst for each.
-    Spoiled {
-        /// How many.
-        counters: u64,
-    },
+    /// Counters, but no ledger, because somebody else wrote to them: one burst.
+    Spoiled,
 }
 
 /// The figures of one row.
@@ -98,8 +95,9 @@ impl Record {
         let units = |told: &Told| i128::from(self.subjects[told.subject].cost);
         let since = self.forgotten.iter().max();
         let allowed = || own().filter(|told| told.is_allowed && told.decided_at().as_ref() > since);
-        let failover = self.failover.as_ref();
-        let at_risk = allowed().filter(|told| failover.is_some_and(|time| time.contains(&told.answered)));
+        let failover = self.failover.as_ref().filter(|failover| failover.keys.contains(&key_number));
+        let at_risk =
+            allowed().filter(|told| failover.is_some_and(|both| both.during.contains(&told.answered)));
         let base = if self.is_told_apart && since.is_none() { subjects::base(key_number) } else { 0 };
         Charge {
             charged: i128::from(self.charged[key_number]) - i128::from(base),
@@ -186,7 +184,7 @@ impl Figures<'_> {
                 "key {key_number} was charged for calls that were answered: {charge:?}"
             );
             let forgotten_max = match self.memory {
-                Memory::Kept | Memory::Emptied | Memory::Spoiled { .. } => 0,
+                Memory::Kept | Memory::Emptied | Memory::Spoiled => 0,
                 Memory::FailedOver => charge.at_risk,
                 Memory::Evicted { .. } => i128::MAX,
             };
@@ -200,8 +198,8 @@ impl Figures<'_> {
         let bursts_max = match self.memory {
             Memory::Kept => 0,
             Memory::Emptied => self.record.forgotten.len() as u64,
-            Memory::FailedOver => 1,
-            Memory::Evicted { keys: count } | Memory::Spoiled { counters: count } => count,
+            Memory::FailedOver | Memory::Spoiled => 1,
+            Memory::Evicted { times } => times,
         };
         let bursts = store.map_or(0, |store| store.bursts);
         assert!(

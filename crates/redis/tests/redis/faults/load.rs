@@ -3,7 +3,6 @@
 //! One thread runs all of it, so that whatever holds one caller up holds up the noise meter too. The rate is modest: what
 //! is measured is the store, not the machine.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -18,7 +17,7 @@ use tollgate_redis::{RedisBuilder, RedisStore};
 
 use super::noise;
 use super::observer::{Observer, complaint_of};
-use super::record::{Record, Told};
+use super::record::{Failover, Record, Told};
 use super::row::Row;
 use super::subjects::{KEYS, LEDGER, Subject, limits, subjects, turn};
 use super::watched::{Watched, with_fate};
@@ -34,7 +33,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 const STEPS_MAX: usize = 36_000;
 /// How long a test may wait for something that a load shows: it takes far less unless something is broken.
 const SHOWN_LIMIT: Duration = Duration::from_secs(20);
-
 /// How long the store may take to say what is wrong: the longest pause between two attempts, many times over.
 const COMPLAINT_LIMIT: Duration = Duration::from_secs(2);
 /// How far a replica may be behind. On one machine it is far less.
@@ -54,7 +52,7 @@ pub(crate) struct Load {
     observer: Observer,
     deadline: Duration,
     recovery: Option<Duration>,
-    failover: Option<Range<Duration>>,
+    failover: Option<Failover>,
     complaint: Option<String>,
     forgotten: Vec<Micros>,
     is_told_apart: bool,
@@ -177,15 +175,16 @@ impl Load {
         let took = shown.answered.saturating_sub(cleared);
         self.recovery = Some(self.recovery.map_or(took, |longest| longest.max(took)));
         if let Some(failover) = &mut self.failover {
-            failover.end = shown.answered;
+            failover.during.end = shown.answered;
         }
     }
 
-    /// Call it before a primary is replaced. What it decided in the last second may not have reached its replica, and what
-    /// it decides until the store has recovered goes with it.
-    pub(crate) fn fails_over(&mut self) {
+    /// Call it before the primary of these keys is replaced. What it decided in the last second may not have reached its
+    /// replica, and what it decides until the store has recovered goes with it.
+    pub(crate) fn fails_over(&mut self, keys: impl IntoIterator<Item = usize>) {
         let now = self.now();
-        self.failover = Some(now.saturating_sub(REPLICATION_MAX)..now);
+        let during = now.saturating_sub(REPLICATION_MAX)..now;
+        self.failover = Some(Failover { keys: keys.into_iter().collect(), during });
     }
 
     /// Notes that the store has forgotten everything that it decided up to this moment of its own time.
@@ -205,6 +204,11 @@ impl Load {
 
     pub(crate) fn store(&self) -> &RedisStore {
         &self.store
+    }
+
+    /// What runs the load, for what else is to be asked beside it.
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
     }
 
     /// What has been told from one moment to another.

@@ -10,6 +10,7 @@ use super::figures::Memory;
 use super::load::{DEADLINE, Load, Plan};
 use super::row::Row;
 use super::watched::Fate;
+use crate::common::PATIENT;
 
 /// A load on one server, through a proxy.
 pub(super) fn load_through(row: Row, proxy: &FaultProxy, server: &Server) -> Load {
@@ -76,7 +77,7 @@ fn reply_lost() {
     let server = Server::start(Flavor::Redis);
     let proxy = FaultProxy::start(server.addr());
     let mut load = load_through(row, &proxy, &server);
-    for _ in 0..10 {
+    for _ in 0..6 {
         proxy.set(Fault::DropReplies);
         load.degrades();
         proxy.clear();
@@ -130,22 +131,24 @@ fn reset_mid_reply() {
     load.stop().figures(Memory::Kept, [&server]).hold();
 }
 
-/// Of half a deadline nobody notices much; of one nothing is in time; after two the store is left alone.
+/// Of half a deadline nobody notices much; of one nothing is in time; after two the store is left alone. The deadline is one
+/// beside which the noise of a busy machine is small.
 #[test]
 fn delay() {
     let row = Row::begin("delay of half, one and two deadlines");
+    let deadline = DEADLINE * 10;
     let server = Server::start(Flavor::Redis);
     let proxy = FaultProxy::start(server.addr());
-    let mut load = load_through(row, &proxy, &server);
+    let mut load = plan_through(row, &proxy, &server).deadline(deadline).start();
     let from = load.now();
-    proxy.set(Fault::DelayReplies(DEADLINE / 2));
-    load.decides(800);
+    proxy.set(Fault::DelayReplies(deadline / 2));
+    load.decides(300);
     let told = load.told(from, load.now());
     let by_store = told.iter().filter(|(told, _)| !told.is_degraded).count();
-    for delay in [DEADLINE, DEADLINE * 2] {
+    for delay in [deadline, deadline * 2] {
         proxy.set(Fault::DelayReplies(delay));
         load.degrades();
-        load.decides(800);
+        load.decides(500);
         proxy.clear();
         load.recovers();
         load.decides(100);
@@ -155,34 +158,39 @@ fn delay() {
     assert!(by_store * 2 > told.len(), "a delay of half a deadline is survived");
 }
 
-/// The proxy needs its time for so many small writes; the deadline is one at which only what is read wrong can fail.
+/// The proxy needs its time for so many small writes, so the deadline is long. Where even that is not enough, the first that
+/// gets no answer is late: what is read wrong would break the connection before.
 #[test]
 fn slices() {
     let row = Row::begin("1-byte slices");
     let server = Server::start(Flavor::Redis);
     let proxy = FaultProxy::start(server.addr());
-    let load = plan_through(row, &proxy, &server).deadline(Duration::from_millis(500)).start();
+    let load = plan_through(row, &proxy, &server).deadline(PATIENT).start();
     proxy.set(Fault::Slice);
-    load.decides(1_000);
+    let from = load.now();
+    load.decides(200);
+    let told = load.told(from, load.now());
     proxy.clear();
     let record = load.stop();
-    let figures = record.figures(Memory::Kept, [&server]);
-    figures.hold();
-    assert_eq!(figures.degraded(), 0, "answers in pieces are answers");
+    record.figures(Memory::Kept, [&server]).hold();
+    assert!(told.iter().any(|(told, _)| !told.is_degraded), "answers in pieces are answers");
+    let first = record.told.iter().find(|told| told.is_degraded);
+    assert!(first.is_none_or(|told| told.fate == Fate::Lost("timeout")), "none was read wrong: {first:?}");
 }
 
 /// Late answers arrive on a connection that goes on, so the next in line must not take them for theirs.
 #[test]
 fn late_reply() {
     let row = Row::begin("late reply after timeout");
+    let deadline = DEADLINE * 5;
     let server = Server::start(Flavor::Redis);
     let proxy = FaultProxy::start(server.addr());
-    let mut load = load_through(row, &proxy, &server);
+    let mut load = plan_through(row, &proxy, &server).deadline(deadline).start();
     let before = load.store().stats();
-    for _ in 0..40 {
+    for _ in 0..LATE {
         // What passes now arrives late, and what follows right behind it.
-        proxy.set(Fault::DelayReplies(DEADLINE * 3 / 2));
-        load.lasts(Duration::from_millis(5));
+        proxy.set(Fault::DelayReplies(deadline * 3 / 2));
+        load.lasts(deadline / 4);
         proxy.clear();
         load.recovers();
         load.decides(30);
@@ -192,9 +200,12 @@ fn late_reply() {
     record.figures(Memory::Kept, [&server]).hold();
     let late = record.told.iter().filter(|told| told.fate == Fate::Lost("timeout")).count();
     println!("  late            {late} answers, {connections} connections more");
-    assert!(late >= 40, "answers came late");
-    assert!(connections < 40, "they came on connections that went on");
+    assert!(late as u64 >= LATE, "answers came late");
+    assert!(connections < LATE, "they came on connections that went on");
 }
+
+/// How often answers are made late.
+const LATE: u64 = 20;
 
 #[test]
 fn flapping() {

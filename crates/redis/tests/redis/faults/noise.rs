@@ -37,10 +37,10 @@ impl Meter {
     /// Measures until the task is ended.
     pub(crate) async fn run(self) {
         loop {
-            let from = self.start.elapsed() + NAP + TIMER;
+            let from = self.start.elapsed() + NAP;
             sleep(NAP).await;
             let to = self.start.elapsed();
-            if from < to {
+            if from + TIMER < to {
                 self.heard.lock().push(Overslept { from, to });
             }
         }
@@ -63,4 +63,14 @@ impl Noise {
         let overlapping = self.0[first..].iter().take_while(|overslept| overslept.from < to);
         overlapping.map(|overslept| overslept.to.min(to).saturating_sub(overslept.from.max(from))).sum()
     }
+}
+
+#[test]
+fn only_what_was_overslept_inside_a_time_counts() {
+    let ms = Duration::from_millis;
+    let noise = Noise(vec![Overslept { from: ms(10), to: ms(20) }, Overslept { from: ms(30), to: ms(34) }]);
+    assert_eq!(noise.worst(), ms(10));
+    assert_eq!(noise.during(ms(0), ms(10)), ms(0));
+    assert_eq!(noise.during(ms(15), ms(32)), ms(5) + ms(2));
+    assert_eq!(noise.during(ms(0), ms(100)), ms(14));
 }

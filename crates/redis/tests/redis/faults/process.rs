@@ -10,13 +10,14 @@ use tollgate_redis::RedisBuilder;
 use super::figures::Memory;
 use super::load::{Load, Plan};
 use super::row::Row;
+use super::watched::Fate;
 
 /// A load on one server, straight to it.
 pub(super) fn load_on(row: Row, server: &Server) -> Load {
     plan_on(row, server).start()
 }
 
-fn plan_on(row: Row, server: &Server) -> Plan {
+pub(super) fn plan_on(row: Row, server: &Server) -> Plan {
     let builder = || RedisBuilder::standalone(server.url());
     Plan::new(row, builder(), builder())
 }
@@ -102,13 +103,11 @@ fn down_at_start() {
     let server = Server::start(Flavor::Redis);
     server.kill();
     let mut load = plan_on(row, &server).without_store().start();
-    load.degrades();
+    let told = load.told(Duration::ZERO, load.now());
+    assert!(told.iter().all(|(told, _)| told.fate == Fate::NotSent("away")), "nobody was waited for");
     server.restart();
     load.recovers();
-    let record = load.stop();
-    let figures = record.figures(Memory::Kept, [&server]);
-    figures.hold();
-    assert_eq!(record.lost(), 0, "nothing was sent while nobody was there");
+    load.stop().figures(Memory::Kept, [&server]).hold();
 }
 
 /// A server that reads what it wrote down takes connections and says that it is loading.

@@ -1,5 +1,6 @@
 //! What a load has to show: every answer, and what the store says it charged.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -38,8 +39,7 @@ pub(crate) struct Record {
     pub(crate) noise: Noise,
     /// From the end of the fault to the first decision by the store, and of several the longest.
     pub(crate) recovery: Option<Duration>,
-    /// When what was decided may have gone with its primary.
-    pub(crate) failover: Option<Range<Duration>>,
+    pub(crate) failover: Option<Failover>,
     /// What the store said while it did not answer.
     pub(crate) complaint: Option<String>,
     /// Moments at which the store forgot everything.
@@ -48,6 +48,13 @@ pub(crate) struct Record {
     pub(crate) is_told_apart: bool,
     /// What the ledger of each key has used in the end, with what it began with.
     pub(crate) charged: [u64; KEYS],
+}
+
+/// The keys whose primary was replaced, and when what it decided about them may have gone with it.
+#[derive(Debug)]
+pub(crate) struct Failover {
+    pub(crate) keys: BTreeSet<usize>,
+    pub(crate) during: Range<Duration>,
 }
 
 impl Told {

@@ -78,3 +78,24 @@ pub(crate) fn base(key_number: usize) -> u64 {
 pub(crate) fn owner(used: u64) -> Option<usize> {
     usize::try_from(used / APART).ok()?.checked_sub(1)
 }
+
+#[test]
+fn callers_ask_about_different_keys_and_come_to_all_subjects() {
+    for caller in 0..KEYS {
+        let mut places: Vec<usize> = (0..KEYS * KINDS).map(|step| turn(caller, step)).collect();
+        places.sort_unstable();
+        assert!(places.into_iter().eq(0..KEYS * KINDS), "caller {caller} leaves none out");
+    }
+    let mut keys: Vec<usize> = (0..KEYS).map(|caller| turn(caller, 1_000) / KINDS).collect();
+    keys.sort_unstable();
+    assert!(keys.into_iter().eq(0..KEYS), "no two ask about the same key at the same time");
+}
+
+#[test]
+fn a_ledger_shows_whose_it_is_however_much_is_charged_to_it() {
+    for key_number in 0..KEYS {
+        assert_eq!(owner(base(key_number)), Some(key_number));
+        assert_eq!(owner(base(key_number) + 1_000_000_000), Some(key_number));
+    }
+    assert_eq!(owner(1_000_000_000), None, "one that was forgotten is nobody's");
+}
