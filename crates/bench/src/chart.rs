@@ -7,6 +7,8 @@ use std::fmt;
 pub(crate) struct Chart {
     pub(crate) title: String,
     pub(crate) subtitle: String,
+    /// What the numbers at the side are.
+    pub(crate) unit: &'static str,
     pub(crate) groups: Vec<Group>,
     pub(crate) series: Vec<String>,
 }
@@ -22,7 +24,6 @@ pub(crate) struct Group {
 /// Told apart also by the most common kinds of colour blindness.
 const COLOURS: [&str; 8] =
     ["#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#f0c27b", "#999999", "#cc79a7", "#009e73"];
-/// Wide enough for a legend of eight.
 const WIDTH_MIN: u32 = 960;
 const LEFT: u32 = 76;
 const RIGHT: u32 = 16;
@@ -35,6 +36,10 @@ const GAP: u32 = 22;
 impl Chart {
     fn width(&self) -> u32 {
         LEFT + RIGHT + count(&self.groups) * self.group_width()
+    }
+
+    fn legend_width(&self) -> u32 {
+        2 * RIGHT + self.series.iter().map(|series| key_width(series)).sum::<u32>()
     }
 
     fn group_width(&self) -> u32 {
@@ -67,7 +72,7 @@ impl Chart {
         for (series, colour) in self.series.iter().zip(COLOURS) {
             writeln!(out, r#"<rect x="{x}" y="58" width="12" height="12" fill="{colour}"/>"#)?;
             writeln!(out, r#"<text x="{}" y="68">{}</text>"#, x + 17, Escaped(series))?;
-            x += 36 + count(series.as_bytes()) * 7;
+            x += key_width(series);
         }
         Ok(())
     }
@@ -82,7 +87,8 @@ impl Chart {
             let (x, y) = (LEFT - 6, y + 4.0);
             writeln!(
                 out,
-                r##"<text x="{x}" y="{y:.1}" text-anchor="end" fill="#555">{value:.0} ns</text>"##
+                r##"<text x="{x}" y="{y:.1}" text-anchor="end" fill="#555">{value:.0} {}</text>"##,
+                self.unit
             )?;
         }
         Ok(())
@@ -121,7 +127,8 @@ impl Chart {
 
 impl fmt::Display for Chart {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (width, height) = (self.width().max(WIDTH_MIN), TOP + HEIGHT + FOOT);
+        let width = self.width().max(self.legend_width()).max(WIDTH_MIN);
+        let height = TOP + HEIGHT + FOOT;
         writeln!(
             out,
             r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">"#
@@ -150,6 +157,11 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
+/// What a series takes in the legend.
+fn key_width(series: &str) -> u32 {
+    36 + count(series.as_bytes()) * 7
+}
+
 fn count<T>(items: &[T]) -> u32 {
     u32::try_from(items.len()).unwrap_or(u32::MAX)
 }
@@ -169,6 +181,7 @@ mod tests {
         let chart = Chart {
             title: "t".to_owned(),
             subtitle: "s".to_owned(),
+            unit: "ns",
             groups: vec![group(vec![Some(20.0), None]), group(vec![Some(900.0), Some(90.0)])],
             series: vec!["x".to_owned(), "y".to_owned()],
         };

@@ -1,10 +1,16 @@
-//! Benchmarks: Tollgate beside its peers, in the same process and the same run, so that a noisy machine is noisy for all.
+//! Benchmarks: Tollgate beside its peers in the same run, so that a noisy machine is noisy for all.
 
 mod allocator;
 mod chart;
 mod machine;
 mod memory;
+mod output;
+mod progress;
 mod random;
+mod redis;
+mod rounds;
+mod stats;
+mod text;
 mod timing;
 
 use std::process::ExitCode;
@@ -22,11 +28,16 @@ struct Arguments {
 enum What {
     /// Decisions in one process: speed, bytes per key, and a flood of new keys.
     Memory(memory::Arguments),
+    /// Decisions on a Redis or Valkey server: throughput and latency beside redis-benchmark and plain clients.
+    Redis(redis::Arguments),
 }
 
 fn main() -> ExitCode {
-    let What::Memory(arguments) = Arguments::parse().what;
-    match memory::run(&arguments) {
+    let done = match Arguments::parse().what {
+        What::Memory(arguments) => memory::run(&arguments),
+        What::Redis(arguments) => redis::run(&arguments),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("tollgate-bench: {error}");

@@ -47,6 +47,13 @@ pub(crate) fn time<T>(work: impl FnOnce() -> T) -> (Span, T) {
     (Span { wall, waited: waited_for_core().saturating_sub(waited_before).min(wall) }, result)
 }
 
+/// This moment, for tasks that wait in between.
+#[expect(clippy::disallowed_methods, reason = "measuring time is what a benchmark is for")]
+#[inline]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
 /// The wall clock, for subjects that expect their caller to read it: the read is part of what such a decision costs.
 #[expect(clippy::disallowed_methods, reason = "a subject's caller passes the time")]
 #[inline]

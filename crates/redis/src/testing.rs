@@ -10,9 +10,9 @@ pub fn script() -> &'static str {
     &Script::batch(TimeSource::Server).source
 }
 
-/// The key and the argument with which the script spends one check, under the usual prefix.
-pub fn request(check: &Check<'_>) -> (Vec<u8>, Vec<u8>) {
+/// The key and the arguments with which the script spends one check, under the usual prefix.
+pub fn request(check: &Check<'_>) -> (Vec<u8>, [Vec<u8>; 2]) {
     let request =
         Keys::new("tollgate:", false).request(Verb::Spend, std::slice::from_ref(check), LeaseId::NONE);
-    (request.keys[0].clone(), request.argument)
+    (request.keys[0].clone(), [vec![1], request.question])
 }

@@ -5,9 +5,9 @@
 
 use serde::Serialize;
 
-use super::stats::tenth;
 use super::subjects::{Setup, Subject};
 use crate::allocator::Count;
+use crate::stats::tenth;
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Footprint {

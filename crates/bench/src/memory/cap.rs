@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::keys::name;
-use super::stats::tenth;
 use super::subjects::{Setup, Subject};
 use crate::allocator::Count;
+use crate::stats::tenth;
 use crate::timing::{Span, time};
 
 #[derive(Clone, Copy, Debug)]

@@ -6,23 +6,22 @@ mod cases;
 mod entrant;
 mod keys;
 mod picture;
-mod progress;
 mod report;
 mod run;
-mod stats;
 mod subjects;
 mod table;
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::PathBuf;
 
 use self::cap::Flood;
 use self::cases::{Case, STAGES};
 use self::entrant::Entrant;
-use self::progress::Progress;
 use self::report::Report;
 use self::subjects::{Ration, Setup};
 use crate::machine::Machine;
+use crate::output;
+use crate::progress::Progress;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -97,12 +96,8 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
         return Err(io::Error::other(format!("no such subject; there are: {}", known.join(", "))));
     }
     let report = measure(&settings);
-    report.save(&arguments.out)?;
-    match write!(io::stdout(), "{report}") {
-        // Whoever reads the table may stop when they have seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
-    }
+    output::save(&arguments.out, &report, &picture::draw(&report))?;
+    output::print(&report)
 }
 
 fn measure(settings: &Settings) -> Report {

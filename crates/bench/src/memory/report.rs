@@ -1,17 +1,12 @@
 //! The result: one value, shown as tables and saved as numbers and a chart.
 
-use std::fs::{self, File};
-use std::io;
-use std::path::Path;
-
 use serde::Serialize;
 
 use super::bytes::Footprint;
 use super::cap::Flooded;
 use super::entrant::Round;
-use super::picture;
-use super::stats::{Spread, tenth};
 use crate::machine::Machine;
+use crate::stats::{Spread, tenth};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
@@ -78,17 +73,5 @@ impl Report {
     /// The largest part of any round's time that was lost to other programs.
     pub(super) fn waited(&self) -> f64 {
         self.rows.iter().map(|row| row.waited).fold(0.0, f64::max)
-    }
-
-    /// Writes the numbers to `path` and the chart beside it.
-    pub(super) fn save(&self, path: &Path) -> io::Result<()> {
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        serde_json::to_writer_pretty(File::create(path)?, self)?;
-        let chart = path.with_extension("svg");
-        fs::write(&chart, picture::draw(self))?;
-        eprintln!("wrote {} and {}", path.display(), chart.display());
-        Ok(())
     }
 }

@@ -6,7 +6,9 @@ use super::entrant::{Filled, Load};
 use super::keys;
 use super::report::Row;
 use super::subjects::{self, Ration, Setup};
-use crate::memory::progress::Progress;
+use crate::progress::Progress;
+use crate::rounds::in_turn;
+use crate::text::counted;
 
 /// Measures the cases of a stage with every number of threads.
 pub(super) fn stage(stage: &Stage, settings: &Settings, progress: &mut Progress) -> Vec<Row> {
@@ -33,7 +35,7 @@ pub(super) fn stage(stage: &Stage, settings: &Settings, progress: &mut Progress)
                 threads,
                 is_allowed: case.is_allowed(),
             };
-            progress.step(case.name(), threads);
+            progress.step(&format!("{}, {}", case.name(), counted(threads, "thread")));
             rows.extend(case_rows(*case, load, &mut filled, settings, progress));
         }
     }
@@ -64,11 +66,6 @@ fn case_rows(
     measured.map(|(subject, rounds)| Row::new(subject.name(), case.name(), load.threads, &rounds)).collect()
 }
 
-/// Each round begins with another subject, so that nobody always comes after the same one.
-fn in_turn(round: usize, subjects: usize) -> impl Iterator<Item = usize> {
-    (0..subjects).map(move |turn| (turn + round) % subjects)
-}
-
 /// How many operations fill a round, found with the first subject and then the same for all.
 fn calibrate(first: &mut dyn Filled, mut load: Load<'_>, round_ns: f64) -> u32 {
     load.operations = 1_000;
@@ -92,7 +89,7 @@ pub(super) fn insert(settings: &Settings, progress: &mut Progress) -> Vec<Row> {
     let names = keys::names(settings.keys);
     let setup = settings.setup(Ration::AMPLE);
     let entrants = settings.chosen(subjects::keyed());
-    progress.step(Case::Insert.name(), 1);
+    progress.step(Case::Insert.name());
     let mut rounds = vec![Vec::with_capacity(settings.rounds); entrants.len()];
     for round in 0..settings.rounds {
         for turn in in_turn(round, entrants.len()) {
@@ -108,29 +105,18 @@ pub(super) fn insert(settings: &Settings, progress: &mut Progress) -> Vec<Row> {
 pub(super) fn bytes(settings: &Settings, progress: &mut Progress) -> Vec<super::bytes::Footprint> {
     let names = keys::names(settings.keys);
     let setup = settings.setup(Ration::AMPLE);
-    progress.step("bytes per key", 1);
+    progress.step("bytes per key");
     settings.chosen(subjects::keyed()).iter().map(|entrant| entrant.bytes(&setup, &names)).collect()
 }
 
 /// The flood, of those subjects where it tells something.
 pub(super) fn floods(settings: &Settings, progress: &mut Progress) -> Vec<super::cap::Flooded> {
     let setup = Setup { ration: Ration::SCARCE, keys_max: settings.keys };
-    progress.step("flood of new keys", 1);
+    progress.step("flood of new keys");
     let entrants = settings.chosen(subjects::flooded());
     let flooded = entrants.iter().map(|entrant| {
         progress.note(entrant.name());
         entrant.flood(&setup, settings.flood)
     });
     flooded.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::in_turn;
-
-    #[test]
-    fn every_subject_has_its_turn_and_another_begins() {
-        assert_eq!(in_turn(0, 3).collect::<Vec<_>>(), [0, 1, 2]);
-        assert_eq!(in_turn(4, 3).collect::<Vec<_>>(), [1, 2, 0]);
-    }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::report::Report;
 use super::subjects::NOTES;
+use crate::text::write_lines;
 
 /// A round that lost more than this to other programs says little about any subject.
 const BUSY: f64 = 0.05;
@@ -103,25 +104,6 @@ impl Report {
         }
         write_lines(out, &lines)
     }
-}
-
-/// Columns as wide as their widest cell; the first to the left, numbers to the right.
-fn write_lines(out: &mut fmt::Formatter<'_>, lines: &[Vec<String>]) -> fmt::Result {
-    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
-    let width =
-        |column: usize| lines.iter().filter_map(|line| line.get(column)).map(String::len).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    for line in lines {
-        for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
-            if column == 0 {
-                write!(out, "{cell:<width$}")?;
-            } else {
-                write!(out, "  {cell:>width$}")?;
-            }
-        }
-        writeln!(out)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

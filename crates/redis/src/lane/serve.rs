@@ -8,15 +8,13 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, WriteHalf, split};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::trip::{Calling, Kind, Trip, write_batch, write_reset};
+use super::trip::{BATCH_MAX, Calling, Kind, Trip, write_batch, write_reset};
 use super::{Job, Shared};
 use crate::access::{Connection, Duplex};
 use crate::failure::{Cause, Failure, Meaning};
 use crate::resp::{self, Reply};
 use crate::wire::{Answered, Verb, answers};
 
-/// The most requests that share one call. More would make the call long without making it much cheaper.
-const BATCH_MAX: usize = 64;
 /// How much may be on its way at once: while the server works on one departure, the next is there already.
 const DEPARTURES_MAX: usize = 2;
 /// The most requests in one departure, in one call or, to a cluster, in several.

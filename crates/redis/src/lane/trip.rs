@@ -1,6 +1,7 @@
 //! A trip: one command on its way, with the requests that share it.
 
 use bytes::BytesMut;
+use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::Job;
@@ -8,6 +9,11 @@ use crate::failure::{Cause, Failure};
 use crate::resp::{self, write_header, write_word};
 use crate::script::Script;
 use crate::wire::Verb;
+
+/// The most requests that share one call. More would make the call long without making it much cheaper.
+pub(super) const BATCH_MAX: usize = 64;
+/// Among how many of the last questions to look for the same: leases make every question another.
+const RECENT: usize = 8;
 
 /// One command that has been sent, in the order of sending. It keeps its place until the server has answered, also when
 /// nobody waits for it any more, so that a late answer never reaches another asker.
@@ -75,7 +81,8 @@ pub(super) fn write_batch(
     moment: Option<String>,
 ) {
     let keys = jobs.iter().map(|job| job.request.keys.len()).sum::<usize>();
-    write_header(out, 3 + keys + jobs.len() + usize::from(moment.is_some()));
+    let (order, questions) = questions(jobs);
+    write_header(out, 4 + keys + questions.len() + usize::from(moment.is_some()));
     match calling {
         Calling::ByName => {
             write_word(out, b"EVALSHA");
@@ -88,10 +95,28 @@ pub(super) fn write_batch(
     }
     write_word(out, keys.to_string().as_bytes());
     jobs.iter().flat_map(|job| &job.request.keys).for_each(|key| write_word(out, key));
-    jobs.iter().for_each(|job| write_word(out, &job.request.argument));
+    write_word(out, &order);
+    questions.iter().for_each(|question| write_word(out, question));
     if let Some(moment) = moment {
         write_word(out, moment.as_bytes());
     }
+}
+
+/// Which question each job asks, counted from 1, and the questions: most jobs ask the same as another, about another key.
+fn questions(jobs: &[Job]) -> (SmallVec<[u8; BATCH_MAX]>, SmallVec<[&[u8]; 4]>) {
+    let mut questions: SmallVec<[&[u8]; 4]> = SmallVec::new();
+    let order = jobs.iter().map(|job| {
+        let question = &job.request.question[..];
+        let recent = questions.len().saturating_sub(RECENT);
+        let known = questions[recent..].iter().rposition(|other| *other == question);
+        let at = known.map_or(questions.len(), |known| recent + known);
+        if at == questions.len() {
+            questions.push(question);
+        }
+        // A call has far fewer than 255 jobs.
+        u8::try_from(at + 1).unwrap_or(u8::MAX)
+    });
+    (order.collect(), questions)
 }
 
 /// Writes the command that forgets a job's key.

@@ -2,8 +2,9 @@
 -- Numbers: whole microseconds and part of a full backlog, the same of the cost, parts per microsecond, span.
 -- Counter: at, part, span it was written with.
 -- Told:    the same.
-local whole, whole_part, cost, cost_part, per, span
-whole, whole_part, cost, cost_part, per, span, at = read('<dddddd', argument, at)
+if is_new then
+  whole, whole_part, cost, cost_part, per, span, at = read('<dddddd', question, at)
+end
 local ahead, part = 0, 0
 if s1 >= now then
   if s3 ~= span and (s1 > now or s2 > 0) then
@@ -17,6 +18,7 @@ if s1 >= now then
   end
   ahead, part = s1 - now, s2 < per and s2 or per - 1
 end
+told = not mended and told or nil
 s3, s_until = span, s1
 if is_refund then
   ahead, part = ahead - cost, part - cost_part

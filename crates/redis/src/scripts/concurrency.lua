@@ -87,9 +87,9 @@ if not leases then
   -- The check looked at last.
   local cost, length, sum, latest, lease
 
-  function leases.look(key, argument, at)
+  function leases.look(key, question, at)
     local limit, full_at
-    limit, cost, length, lease, at = read('<dddc16', argument, at)
+    limit, cost, length, lease, at = read('<dddc16', question, at)
     sum, latest, full_at = settle(key)
     local fits, frees = cost == 0 or cost <= limit - sum, 0
     if not fits and cost <= limit then
@@ -117,9 +117,9 @@ if not leases then
 
   -- Ends a lease, or starts its time again. False when it has already ended. A refund leaves leases alone: they are given
   -- back by their name, not by their cost.
-  function leases.change(key, argument, at, ask)
+  function leases.change(key, question, at, ask)
     local limit
-    limit, cost, length, lease, at = read('<dddc16', argument, at)
+    limit, cost, length, lease, at = read('<dddc16', question, at)
     if ask == REFUND then
       return true, at
     end

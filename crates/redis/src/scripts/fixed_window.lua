@@ -3,8 +3,9 @@
 -- Numbers: limit, cost, unit (0 from the first hit, 1 whole multiples of the length, 2 months), length (the longest).
 -- Counter: count, end, 0.
 -- Told:    the same.
-local limit, cost, unit, length
-limit, cost, unit, length, at = read('<dddd', argument, at)
+if is_new then
+  limit, cost, unit, length, at = read('<dddd', question, at)
+end
 n1, n2 = s1, s2
 if s2 <= now or s2 - now > length + SLACK then
   if unit == 0 then
@@ -19,7 +20,7 @@ if s2 <= now or s2 - now > length + SLACK then
     n1, known = 0, false
   else
     -- The clock was set back: the count stays, and the window ends as if it had begun now.
-    mended, s2 = n2 < s2, n2
+    mended, s2, told = n2 < s2, n2, nil
   end
 end
 s_until, n_until = s2, n2

@@ -101,9 +101,9 @@ if not log then
   -- The check looked at last.
   local cost, length, sum, newest
 
-  function log.look(key, argument, at)
+  function log.look(key, question, at)
     local limit
-    limit, cost, length, at = read('<ddd', argument, at)
+    limit, cost, length, at = read('<ddd', question, at)
     sum, newest = settle(key, length)
     local fits, frees = cost == 0 or cost <= limit - sum, 0
     if not fits and cost <= limit then
@@ -135,9 +135,9 @@ if not log then
   end
 
   -- Gives back the newest first.
-  function log.change(key, argument, at)
+  function log.change(key, question, at)
     local _
-    _, cost, length, at = read('<ddd', argument, at)
+    _, cost, length, at = read('<ddd', question, at)
     sum, newest = settle(key, length)
     while newest and cost > 0 do
       local moment, last = hit_of(ask_server('LINDEX', key, -1))

@@ -3,15 +3,16 @@
 -- Numbers: limit, cost, length.
 -- Counter: current, previous, start of the current window.
 -- Told:    the same.
-local limit, cost, length
-limit, cost, length, at = read('<ddd', argument, at)
+if is_new then
+  limit, cost, length, at = read('<ddd', question, at)
+end
 local start = now - now % length
 if start > s3 then
-  s1, s2, s3 = 0, start - s3 == length and s1 or 0, start
+  s1, s2, s3, told = 0, start - s3 == length and s1 or 0, start, nil
 elseif start < s3 and s3 - now > SLACK then
   -- The clock was set back: everything counts as fresh, so that going back never refills.
   local both = s1 + s2
-  s1, s2, s3, mended = both < EXACT and both or EXACT, 0, start, true
+  s1, s2, s3, mended, told = both < EXACT and both or EXACT, 0, start, true, nil
 end
 n2, s_until = s2, s3 + 2 * length
 n_until = s_until

@@ -25,7 +25,7 @@ pub(crate) enum Verb {
 pub(crate) struct Request {
     pub(crate) verb: Verb,
     pub(crate) keys: SmallVec<[Vec<u8>; 1]>,
-    pub(crate) argument: Vec<u8>,
+    pub(crate) question: Vec<u8>,
     /// In a cluster, the slot of its first key, which is that of all its keys.
     pub(crate) slot: u16,
 }
@@ -65,24 +65,24 @@ impl Keys {
     pub(crate) fn request(&self, verb: Verb, checks: &[Check<'_>], lease: LeaseId) -> Request {
         let keys: SmallVec<[Vec<u8>; 1]> = checks.iter().map(|check| self.name(&check.key)).collect();
         let slot = keys.first().map_or(0, |key| self.slot(key));
-        let mut argument = Vec::with_capacity(2 + 64 * checks.len());
+        let mut question = Vec::with_capacity(2 + 64 * checks.len());
         // A request has 16 checks at most.
-        argument.extend([verb as u8, u8::try_from(checks.len()).unwrap_or_default()]);
+        question.extend([verb as u8, u8::try_from(checks.len()).unwrap_or_default()]);
         for check in checks {
             let numbers = match verb {
                 Verb::Refund => check.quota.refund_numbers(check.cost),
                 _ => check.quota.numbers(check.cost),
             };
-            write_check(&mut argument, check.shadow, numbers, lease);
+            write_check(&mut question, check.shadow, numbers, lease);
         }
-        Request { verb, keys, argument, slot }
+        Request { verb, keys, question, slot }
     }
 
     /// The request that forgets a counter.
     pub(crate) fn reset(&self, key: &Key<'_>) -> Request {
         let name = self.name(key);
         let slot = self.slot(&name);
-        Request { verb: Verb::Reset, keys: SmallVec::from_buf([name]), argument: Vec::new(), slot }
+        Request { verb: Verb::Reset, keys: SmallVec::from_buf([name]), question: Vec::new(), slot }
     }
 }
 

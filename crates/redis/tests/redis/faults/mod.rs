@@ -10,6 +10,7 @@
 mod admission;
 mod availability;
 mod cluster;
+mod exact;
 mod figures;
 mod load;
 mod network;

@@ -2,14 +2,14 @@
 
 /// The middle round and the extremes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Spread {
-    pub(super) median: f64,
-    pub(super) min: f64,
-    pub(super) max: f64,
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
 }
 
 impl Spread {
-    pub(super) fn of(mut rounds: Vec<f64>) -> Self {
+    pub(crate) fn of(mut rounds: Vec<f64>) -> Self {
         rounds.sort_by(f64::total_cmp);
         let at = |index: usize| rounds.get(index).copied().unwrap_or(f64::NAN);
         let (low, high) = (rounds.len().saturating_sub(1) / 2, rounds.len() / 2);
@@ -18,7 +18,7 @@ impl Spread {
 }
 
 /// To a tenth, which is finer than any of these numbers is true.
-pub(super) fn tenth(value: f64) -> f64 {
+pub(crate) fn tenth(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 

@@ -1,0 +1,31 @@
+//! Where results go: numbers and a chart to files, tables to standard output.
+
+use std::fmt::Display;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::chart::Chart;
+
+/// Writes the numbers to `path` and the chart beside it.
+pub(crate) fn save(path: &Path, report: &impl Serialize, chart: &Chart) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    serde_json::to_writer_pretty(File::create(path)?, report)?;
+    let picture = path.with_extension("svg");
+    fs::write(&picture, chart.to_string())?;
+    eprintln!("wrote {} and {}", path.display(), picture.display());
+    Ok(())
+}
+
+/// Shows the tables.
+pub(crate) fn print(report: &impl Display) -> io::Result<()> {
+    match write!(io::stdout(), "{report}") {
+        // Whoever reads the table may stop when they have seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}

@@ -1,0 +1,79 @@
+//! How long decisions took, kept as they are: a round is short, and a rank among all samples needs no explanation.
+
+use std::time::Duration;
+
+/// The most samples that a round keeps, of all its callers together: a few megabytes, and more than a round has.
+const SAMPLES_MAX: usize = 1 << 20;
+
+/// What one caller has measured, in nanoseconds. It does not grow, because memory that is asked for takes time.
+#[derive(Debug)]
+pub(super) struct Samples(Vec<u32>);
+
+impl Samples {
+    /// For one of so many callers.
+    pub(super) fn for_one_of(callers: usize) -> Self {
+        Self(Vec::with_capacity(SAMPLES_MAX / callers.max(1)))
+    }
+
+    /// Keeps a sample while there is room.
+    #[inline]
+    pub(super) fn push(&mut self, took: Duration) {
+        if self.0.len() < self.0.capacity() {
+            // Four seconds are as long as forever here.
+            self.0.push(u32::try_from(took.as_nanos()).unwrap_or(u32::MAX));
+        }
+    }
+}
+
+/// What is said about the samples of a round, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Percentiles {
+    pub(super) p50_us: f64,
+    pub(super) p99_us: f64,
+}
+
+impl Percentiles {
+    pub(super) fn of(samples: &[Samples]) -> Self {
+        let mut all: Vec<u32> = samples.iter().flat_map(|samples| &samples.0).copied().collect();
+        all.sort_unstable();
+        let at = |percent| nearest_rank(&all, percent).map_or(f64::NAN, |ns| f64::from(ns) / 1e3);
+        Self { p50_us: at(50), p99_us: at(99) }
+    }
+}
+
+/// The smallest sample that so many percent of all samples do not exceed.
+fn nearest_rank(sorted: &[u32], percent: usize) -> Option<u32> {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_those_of_all_callers_together() {
+        let mut callers = [Samples::for_one_of(2), Samples::for_one_of(2)];
+        for us in 1..=50 {
+            callers[0].push(Duration::from_micros(us));
+            callers[1].push(Duration::from_micros(101 - us));
+        }
+        assert_eq!(Percentiles::of(&callers), Percentiles { p50_us: 50.0, p99_us: 99.0 });
+    }
+
+    #[test]
+    fn few_samples_have_percentiles_too() {
+        assert_eq!(nearest_rank(&[], 50), None);
+        assert_eq!(nearest_rank(&[7], 99), Some(7));
+        assert_eq!(nearest_rank(&[1, 2, 3], 50), Some(2));
+        assert_eq!(nearest_rank(&[1, 2, 3, 4], 50), Some(2));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut samples = Samples::for_one_of(SAMPLES_MAX / 4);
+        (0..100).for_each(|_| samples.push(Duration::from_secs(9)));
+        assert!(samples.0.len() < 100, "{}", samples.0.len());
+        assert_eq!(samples.0.first(), Some(&u32::MAX));
+    }
+}

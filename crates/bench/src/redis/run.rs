@@ -1,0 +1,76 @@
+//! Rounds: every subject in turn, so that whatever else the machine does hits all alike.
+
+use std::io;
+use std::time::Duration;
+
+use super::entrant::Entrant;
+use super::others::Usage;
+use super::report::{Load, Report, Round, Row};
+use super::target::Target;
+use super::{KEYS, Settings, ratios, subjects};
+use crate::machine::Machine;
+use crate::progress::Progress;
+use crate::rounds::in_turn;
+use crate::text::counted;
+
+/// A round that warms up is this much shorter than one that counts.
+const WARM_UP: u32 = 8;
+
+pub(super) fn measure(settings: &Settings, progress: &mut Progress) -> io::Result<Report> {
+    let redis_benchmark = subjects::redis_benchmark_version()?;
+    let target = Target::start(settings.flavor)?;
+    let server = target.version();
+    progress.note(&format!("{server} at {}, {redis_benchmark}", target.server.addr()));
+    let (mut loads, mut rows) = (Vec::new(), Vec::new());
+    for keys in KEYS {
+        target.fill(keys)?;
+        for callers in &settings.callers {
+            let (asked, of) = (counted(*callers, "caller"), counted(keys as usize, "key"));
+            progress.step(&format!("{asked}, {of}"));
+            let mut entrants = subjects::entrants(settings, &target, keys, *callers)?;
+            let before = Usage::read(target.server.pid());
+            rows.extend(load_rows(keys, &mut entrants, settings, progress)?);
+            let others = Usage::read(target.server.pid()).zip(before);
+            let others = others.map_or(0.0, |(after, before)| after.others_since(before));
+            loads.push(Load { keys, callers: *callers, others });
+        }
+    }
+    progress.clear();
+    Ok(Report {
+        machine: Machine::this(),
+        server,
+        redis_benchmark,
+        rounds: settings.rounds,
+        round_ms: settings.round.as_millis(),
+        published: ratios::faster(&rows),
+        ratios: ratios::ratios(&rows),
+        loads,
+        rows,
+    })
+}
+
+fn load_rows(
+    keys: u32,
+    entrants: &mut [Box<dyn Entrant>],
+    settings: &Settings,
+    progress: &Progress,
+) -> io::Result<Vec<Row>> {
+    for entrant in entrants.iter_mut() {
+        round(entrant.as_mut(), settings.round / WARM_UP)?;
+    }
+    let mut rounds = vec![Vec::with_capacity(settings.rounds); entrants.len()];
+    for number in 0..settings.rounds {
+        for turn in in_turn(number, entrants.len()) {
+            let entrant = entrants[turn].as_mut();
+            progress.round(number, settings.rounds, &entrant.subject().to_string());
+            rounds[turn].push(round(entrant, settings.round)?);
+        }
+    }
+    let measured = entrants.iter().zip(rounds);
+    Ok(measured.map(|(entrant, rounds)| Row::new(entrant.subject(), keys, entrant.crowd(), rounds)).collect())
+}
+
+fn round(entrant: &mut dyn Entrant, length: Duration) -> io::Result<Round> {
+    let subject = entrant.subject();
+    entrant.round(length).map_err(|error| io::Error::other(format!("{subject}: {error}")))
+}
