@@ -108,10 +108,11 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Forgets a counter: its budget is full again.
     fn reset<'a>(&'a self, key: &Key<'_>) -> Answer<'a, ()>;
 
-    /// Ends a lease; false when it has already ended. It takes effect even if the answer is dropped unread.
+    /// Ends a lease; false when it has already ended. It takes effect even if the answer is dropped unread. The check is
+    /// the one that took the lease, or one with cost 0 when what it took is not known, which may take longer to find.
     fn release<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool>;
 
-    /// Starts a lease's time again; false when it has already ended.
+    /// Starts a lease's time again; false when it has already ended. The check is as for [`release`](Self::release).
     fn renew<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool>;
 }
 

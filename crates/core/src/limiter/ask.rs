@@ -6,12 +6,12 @@ use std::task::{Context, Poll, ready};
 
 use super::failure::{Question, Settled};
 use super::select::{Many, One, Select};
-use super::{Error, Limiter};
+use super::{Error, Inner, Limiter};
 use crate::algorithm::{LeaseId, Outcome, Quota};
 use crate::decision::{Decision, LimitStatus, Source};
 use crate::key::ToKey;
 use crate::limit::Rule;
-use crate::store::{Answer, Check, Intent, Spent, StoreError};
+use crate::store::{Answer, Check, CheckBuf, Intent, Spent, Store, StoreError};
 
 /// A question to a [`Limiter`]. Await it for the decision.
 #[derive(Debug)]
@@ -133,7 +133,7 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
                     let question = Question { rules, checks, intent: self.intent, lease };
                     Ok(fallen(inner.fall_back(&question, &error)))
                 }
-                answer => coming(Coming { answer, lease }),
+                answer => coming(Coming { answer, lease, places: Places::new(inner, checks, lease) }),
             }
         })
     }
@@ -171,6 +171,44 @@ pub(super) enum Put<'a, T> {
 pub(super) struct Coming<'a> {
     pub(super) answer: Answer<'a, Spent>,
     pub(super) lease: Option<LeaseId>,
+    places: Places<'a>,
+}
+
+impl Coming<'_> {
+    /// The answer has come: what it granted is somebody's now.
+    pub(super) fn came(&mut self, answer: &Result<Spent, StoreError>) {
+        // After the other errors, the step may have been done all the same.
+        let is_certain = !matches!(answer, Err(StoreError::Timeout | StoreError::Away(_)));
+        if is_certain {
+            self.places.taken.clear();
+        }
+    }
+}
+
+/// The places that a store may grant without anybody hearing of it, because its answer came too late or nobody waited
+/// for it. Nobody would hold them, and nobody else could, until their leases run out; so they are given back.
+#[derive(Debug)]
+struct Places<'a> {
+    store: &'a dyn Store,
+    taken: Vec<CheckBuf>,
+    lease: LeaseId,
+}
+
+impl<'a> Places<'a> {
+    fn new(inner: &'a Inner, checks: &[Check<'_>], lease: Option<LeaseId>) -> Self {
+        let taken = checks.iter().filter(|check| lease.is_some() && check.takes_place());
+        let taken = taken.map(Check::to_buf).collect();
+        Self { store: &*inner.store, taken, lease: lease.unwrap_or(LeaseId::NONE) }
+    }
+}
+
+impl Drop for Places<'_> {
+    fn drop(&mut self) {
+        for place in &self.taken {
+            // A release takes effect even when nobody waits for its answer.
+            drop(self.store.release(&place.as_check(), self.lease));
+        }
+    }
 }
 
 /// True when a pass takes a place that must be given back.
@@ -222,6 +260,7 @@ impl<'a, S: Select<'a> + Unpin> Future for Asking<'a, S> {
             },
         };
         let answer = ready!(Pin::new(&mut coming.answer).poll(context));
+        coming.came(&answer);
         Poll::Ready(this.ask.settle(answer, coming.lease).map(|settled| settled.decision))
     }
 }

@@ -131,7 +131,10 @@ impl Limiter {
     /// [`Decision::lease`](crate::Decision::lease). False when it had already ended, as those taken while the store was
     /// away have when it is back.
     pub async fn release(&self, limit: &str, key: impl ToKey, lease: LeaseId) -> Result<bool, Error> {
-        let answer = One::new(self.find(limit), key)
+        let mut one = One::new(self.find(limit), key);
+        // What the lease took is not known here.
+        one.set_cost(0);
+        let answer = one
             .with(self, |_, checks| {
                 let local = self.inner.watch.local();
                 let released = local.is_some_and(|local| local.release(&checks[0], lease));

@@ -82,7 +82,11 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
         loop {
             let settled = match self.put(|settled| settled)? {
                 Put::Settled(settled) => settled,
-                Put::Coming(coming) => self.settle(coming.answer.await, coming.lease)?,
+                Put::Coming(mut coming) => {
+                    let answer = (&mut coming.answer).await;
+                    coming.came(&answer);
+                    self.settle(answer, coming.lease)?
+                }
             };
             let decision = &settled.decision;
             let left = Duration::from(deadline.since(clock.now()));

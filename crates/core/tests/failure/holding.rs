@@ -74,17 +74,33 @@ fn a_local_place_outlives_the_outage_and_never_reaches_the_store() {
     assert_eq!(scene.store.returns(), 2);
 }
 
-/// A store that did not answer in time may have granted the place, which would then be held by nobody.
+/// A store that did not answer may have granted the place all the same, which would then be held by nobody.
 #[test]
 fn a_place_that_may_have_been_granted_in_vain_is_given_back() {
     for (fault, returns) in
-        [(Fault::Timeout, 1), (Fault::Away, 0), (Fault::Overloaded, 0), (Fault::Refused, 0)]
+        [(Fault::Timeout, 1), (Fault::Away, 1), (Fault::Overloaded, 0), (Fault::Refused, 0)]
     {
-        let scene = Scene::new([jobs(OnStoreFailure::Deny)]);
+        let scene = Scene::with(Way::Later, [jobs(OnStoreFailure::Deny)], |builder| builder);
         scene.store.fail(fault);
         assert!(hold(&scene).is_none());
         assert_eq!(scene.store.returns(), returns, "{fault:?}");
     }
+}
+
+/// So is one that was granted to somebody who has gone.
+#[test]
+fn a_place_granted_to_nobody_is_given_back() {
+    let scene = Scene::with(Way::Later, [jobs(OnStoreFailure::Deny)], |builder| builder);
+    let mut context = Context::from_waker(Waker::noop());
+    let mut check = Box::pin(scene.limiter.check("jobs", "ann").into_future());
+    assert!(check.as_mut().poll(&mut context).is_pending());
+    drop(check);
+    let mut held = Box::pin(scene.limiter.check("jobs", "ann").hold());
+    assert!(held.as_mut().poll(&mut context).is_pending());
+    drop(held);
+    assert!(scene.limiter.check("jobs", "ann").immediately().is_err(), "this store has to be awaited");
+    assert_eq!(scene.store.returns(), 3);
+    assert_eq!(decided(scene.limiter.peek("jobs", "ann").cost(0)).remaining(), 2, "both places are free");
 }
 
 #[test]

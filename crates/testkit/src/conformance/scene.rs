@@ -82,11 +82,11 @@ impl<'a> Scene<'a> {
     }
 
     pub(super) fn release(&self, rule: &Rule, lease: LeaseId) -> bool {
-        answered(self.store.release(&check(rule, "ann", 1).as_check(), lease))
+        answered(self.store.release(&check(rule, "ann", 0).as_check(), lease))
     }
 
     pub(super) fn renew(&self, rule: &Rule, lease: LeaseId) -> bool {
-        answered(self.store.renew(&check(rule, "ann", 1).as_check(), lease))
+        answered(self.store.renew(&check(rule, "ann", 0).as_check(), lease))
     }
 
     pub(super) fn wait(&self, length: Micros) {

@@ -16,7 +16,7 @@ use super::Inner;
 use crate::algorithm::{LeaseId, Outcome, Quota, Verdict};
 use crate::decision::{Decision, LimitStatus, Source};
 use crate::limit::{OnStoreFailure, Rule};
-use crate::store::{Check, Intent, Store, StoreError};
+use crate::store::{Check, Intent, StoreError};
 use crate::time::Micros;
 
 /// When to come back to a limit that refuses because the store is away: stores notice within this time that they are
@@ -45,9 +45,6 @@ impl Inner {
     pub(super) fn fall_back(&self, question: &Question<'_>, error: &StoreError) -> Settled {
         let now = self.clock.now();
         let local = self.watch.failed(error, now, || Local::new(self.replicas, self.clock.clone(), now));
-        if matches!(error, StoreError::Timeout) {
-            question.let_go(&*self.store);
-        }
         let decision = question.decide(&local);
         self.watch.decided(&decision);
         Settled { decision, local: Some(local) }
@@ -55,15 +52,6 @@ impl Inner {
 }
 
 impl Question<'_> {
-    /// Gives back the places that a store that is too slow may have granted without our hearing of it: nobody would hold
-    /// them, and nobody else could, until their leases run out.
-    fn let_go(&self, store: &dyn Store) {
-        let Some(lease) = self.lease else { return };
-        let places = self.checks.iter().filter(|check| check.takes_place());
-        // A release takes effect even when nobody waits for its answer.
-        places.for_each(|place| drop(store.release(place, lease)));
-    }
-
     fn decide(&self, local: &Local) -> Decision {
         let both = self.rules.iter().zip(self.checks);
         let stated: SmallVec<[Option<Outcome>; 4]> =
