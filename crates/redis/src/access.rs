@@ -39,6 +39,15 @@ pub(crate) struct Access {
     pub(crate) script: &'static Script,
 }
 
+/// Whom a visit is to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Visit {
+    /// One of the servers that the credentials are for.
+    Server,
+    /// One that often has no password, and is told ours only when it asks.
+    Sentinel,
+}
+
 /// What a server must be, beside reachable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -64,13 +73,12 @@ impl Access {
     }
 
     /// A connection for a question or two about the topology: neither fast nor of any role, and with no database.
-    pub(crate) async fn visit(&self, address: &Address) -> Result<Connection, Cause> {
+    pub(crate) async fn visit(&self, address: &Address, visit: Visit) -> Result<Connection, Cause> {
         let mut connection = self.open(address).await?;
-        // Sentinels often have no password of their own.
-        let ping = connection.ask(&[b"PING"]).await?;
-        if matches!(&ping, Reply::Error(text) if text.starts_with(b"NOAUTH"))
-            && let Some(credentials) = &self.credentials
-        {
+        let Some(credentials) = &self.credentials else { return Ok(connection) };
+        let is_closed =
+            visit == Visit::Server || matches!(connection.ask(&[b"PING"]).await?, Reply::Error(_));
+        if is_closed {
             authenticate(&mut connection, credentials).await?;
         }
         Ok(connection)

@@ -210,20 +210,18 @@ impl Address {
         };
         let allowed = |c: char| c.is_ascii_alphanumeric() || "-._:%".contains(c);
         if host.is_empty() || !host.chars().all(allowed) {
-            let found = host.chars().take(80).collect();
+            // From the first character that cannot be in one, it may be something else.
+            let found = host.chars().take(80).take_while(|c| allowed(*c)).collect();
             return Err(ConfigError::Part {
                 part: "host",
                 found,
                 right: "a name or an address, [..] if IPv6",
             });
         }
-        let port = if port.is_empty() { Some(PORT) } else { port.parse().ok().filter(|port| *port > 0) };
-        let wrong = || ConfigError::Part {
-            part: "port",
-            found: text.rsplit(':').next().unwrap_or_default().chars().take(20).collect(),
-            right: "a number from 1 to 65535",
-        };
-        Ok(Self::new(host, port.ok_or_else(wrong)?))
+        let number = if port.is_empty() { Some(PORT) } else { port.parse().ok().filter(|port| *port > 0) };
+        let wrong =
+            || ConfigError::Part { part: "port", found: digits(port), right: "a number from 1 to 65535" };
+        Ok(Self::new(host, number.ok_or_else(wrong)?))
     }
 }
 
@@ -234,9 +232,15 @@ fn database_of(text: &str) -> Result<u32, ConfigError> {
     }
     text.parse().ok().filter(|database| *database < DATABASE_MAX).ok_or_else(|| ConfigError::Part {
         part: "database",
-        found: text.chars().take(20).collect(),
+        found: digits(text),
         right: "a number, as in redis://host:6379/2",
     })
+}
+
+/// What was found where a number belongs: anything else may be a password in the wrong place.
+fn digits(text: &str) -> String {
+    let is_number = text.len() <= 20 && text.chars().all(|c| c.is_ascii_digit());
+    if is_number { text.to_owned() } else { "not a number".to_owned() }
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ impl Meaning {
             "ASK" => Self::Fails(address(rest).map_or_else(away, Failure::Ask)),
             "TRYAGAIN" => Self::Fails(Failure::TryAgain),
             "CLUSTERDOWN" => Self::Fails(away()),
-            "READONLY" | "LOADING" | "BUSY" | "MASTERDOWN" | "NOAUTH" | "NOREPLICAS" | "UNKILLABLE" => {
+            "READONLY" | "LOADING" | "BUSY" | "MASTERDOWN" | "NOAUTH" | "NOREPLICAS" => {
                 Self::Breaks(cause(error))
             }
             _ => Self::Fails(Failure::Refused(cause(error))),

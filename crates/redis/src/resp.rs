@@ -71,7 +71,9 @@ fn write_line(out: &mut BytesMut, mark: u8, mut number: usize) {
 
 /// Takes the first reply from what has arrived; `None` when it is not all there yet.
 pub(crate) fn read_reply(arrived: &mut BytesMut) -> Result<Option<Reply>, Garbage> {
-    let Some(length) = length_of(arrived, 0, 0)? else { return Ok(None) };
+    let Some(length) = length_of(arrived, 0, 0)? else {
+        return if arrived.len() > BULK_MAX + LINE_MAX { Err(Garbage::TooLong) } else { Ok(None) };
+    };
     let mut whole = arrived.split_to(length).freeze();
     take(&mut whole).map(Some)
 }

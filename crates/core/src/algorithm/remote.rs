@@ -18,7 +18,7 @@ pub struct Weight {
     pub part: u64,
 }
 
-/// The numbers by which a check is decided. All of them are at most 2^53 + 2, so a double holds each exactly, and a cost
+/// The numbers by which a check is decided. A double holds each of them exactly, and a cost
 /// that is more than the limit stays so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {
@@ -71,8 +71,8 @@ pub enum Numbers {
     },
 }
 
-/// The state of a counter before a check, as it is at the moment of the decision: what has run out is gone, and what the
-/// clock has left behind is mended. A counter that nobody has used is all zeros.
+/// The state of a counter before a check, mended where the clock was set back since. It may still hold what has run out by
+/// the moment of the decision. A counter that nobody has used is all zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// When the bucket is at rest again.
@@ -135,8 +135,9 @@ impl Quota {
     }
 
     fn numbers_of(&self, units: u64) -> Numbers {
-        // No count is ever more than 2^53, but the backlog of a bucket can be slightly more than a whole one.
-        let (limit, cost) = (self.limit(), units.min(TOO_MUCH));
+        // No counter ever holds more than this, two windows full, but the backlog of a bucket can be slightly more than a
+        // whole one.
+        let (limit, cost) = (self.limit(), units.min(2 * AMOUNT_MAX));
         match self {
             Self::TokenBucket(TokenBucket { gcra }) | Self::LeakyBucket(LeakyBucket { gcra, .. }) => {
                 let (whole, cost) = (gcra.weight(limit), gcra.weight(units));

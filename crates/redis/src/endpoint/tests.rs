@@ -41,7 +41,7 @@ fn what_is_wrong_is_named() {
     assert!(refused("redis://").contains("host is \"\""));
     assert!(refused("redis://host:0").contains("port is \"0\""));
     assert!(refused("redis://host:99999").contains("1 to 65535"));
-    assert!(refused("redis://host/x").contains("database is \"x\""));
+    assert!(refused("redis://host/x").contains("database is \"not a number\""));
     assert!(refused("redis://user@host").contains("user:password@"));
 }
 
@@ -54,6 +54,15 @@ fn a_password_is_never_shown() {
     for url in
         ["redis://ann:hunter2@", "redis://ann:hunter2@ho st", "redis://ann:hunter2@host:x", "x://a:hunter2@h"]
     {
+        let error = url.parse::<Endpoint>().unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+    }
+    for url in [
+        "redis://ann:hunter2",
+        "redis://host:6379?password=hunter2",
+        "redis://host:6379/0?password=hunter2",
+        "redis://host?password=hunter2",
+    ] {
         let error = url.parse::<Endpoint>().unwrap_err();
         assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
     }

@@ -22,7 +22,7 @@ use crate::access::SharedAccess;
 use crate::failure::{Cause, Failure};
 use crate::time::CallTime;
 use crate::topology::Route;
-use crate::wire::{Answered, Request, Verb};
+use crate::wire::{Answered, Request};
 
 /// The most requests that wait in one lane. At a hundred thousand a second this is the work of a deadline or two.
 const WAITING_MAX: usize = 4_096;
@@ -116,7 +116,9 @@ impl Lane {
         if let Some(cause) = &queue.down {
             return Err(Failure::Away(cause.clone()));
         }
-        if queue.waiting.len() >= WAITING_MAX {
+        // What gives back makes room elsewhere, and is let in longer.
+        let room = if request.gives_back() { 2 * WAITING_MAX } else { WAITING_MAX };
+        if queue.waiting.len() >= room {
             return Err(Failure::Overloaded);
         }
         // Almost always deadlines come in order, and the task has its timer set to the first of them.
@@ -204,13 +206,12 @@ impl Job {
 
     /// True when sending it would charge someone who no longer waits. What gives back is sent all the same.
     fn is_pointless(&self) -> bool {
-        let gives_back = matches!(self.request.verb, Verb::Refund | Verb::Release | Verb::Reset);
-        !gives_back && self.answer.as_ref().is_none_or(oneshot::Sender::is_closed)
+        !self.request.gives_back() && self.answer.as_ref().is_none_or(oneshot::Sender::is_closed)
     }
 }
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("access", &self.access).finish_non_exhaustive()
+        f.debug_struct("Shared").field("counts", &self.counts).finish_non_exhaustive()
     }
 }

@@ -166,33 +166,32 @@ impl Serving<'_> {
             let moment = self.shared.call_time.moment();
             write_batch(&mut self.out, self.shared.access.script, calling, &jobs, moment);
             self.shared.count_call(jobs.len());
-            Kind::Batch
+            Kind::Batch(calling)
         };
         self.trips.push_back(Trip::new(kind, jobs, now));
     }
 
     /// Hands out an answer to those who share it.
     fn arrive(&mut self, reply: Reply) -> Result<(), Cause> {
-        let mut trip =
+        let trip =
             self.trips.pop_front().ok_or_else(|| Cause::new("the server answered without a question"))?;
-        self.departures -= usize::from(trip.ends_departure);
-        let now = Instant::now();
-        self.heard = now;
+        let (took, ends_departure) = (trip.sent.elapsed(), trip.ends_departure);
+        self.departures -= usize::from(ends_departure);
+        self.heard = trip.sent + took;
+        self.hand_out(trip, reply)?;
         // What was sent together and came late was late once.
-        if trip.ends_departure
-            && let Err(cause) = self.note_pace(now - trip.sent)
-        {
-            trip.fail_away(&cause);
-            return Err(cause);
-        }
+        if ends_departure { self.note_pace(took) } else { Ok(()) }
+    }
+
+    fn hand_out(&mut self, mut trip: Trip, reply: Reply) -> Result<(), Cause> {
         match (trip.kind, reply) {
             (Kind::Silent, _) => Ok(()),
-            (_, Reply::Error(text)) => self.refused(trip, &String::from_utf8_lossy(&text), now),
+            (_, Reply::Error(text)) => self.refused(trip, &String::from_utf8_lossy(&text)),
             (Kind::Reset, Reply::Number(_)) => {
                 trip.jobs.iter_mut().for_each(|job| job.reply(Ok(Answered::done())));
                 Ok(())
             }
-            (Kind::Batch, Reply::Text(text)) => Self::answered(trip, text),
+            (Kind::Batch(_), Reply::Text(text)) => Self::answered(trip, text),
             _ => {
                 let cause = Cause::new("the server answered another question");
                 trip.fail_away(&cause);
@@ -222,9 +221,10 @@ impl Serving<'_> {
     }
 
     /// What to do about a command that the server refused as a whole: it has not run.
-    fn refused(&mut self, mut trip: Trip, error: &str, now: Instant) -> Result<(), Cause> {
+    fn refused(&mut self, mut trip: Trip, error: &str) -> Result<(), Cause> {
+        let now = self.heard;
         match Meaning::of(error) {
-            Meaning::NoScript => {
+            Meaning::NoScript if trip.kind == Kind::Batch(Calling::ByName) => {
                 trip.expire(now);
                 let jobs: Vec<Job> = trip.jobs.into_iter().filter(|job| !job.is_pointless()).collect();
                 self.send(jobs, now, Calling::BySource);
@@ -239,6 +239,10 @@ impl Serving<'_> {
             }
             Meaning::Fails(failure) => {
                 trip.fail(&failure);
+                Ok(())
+            }
+            Meaning::NoScript => {
+                trip.fail(&Failure::Refused(Cause::new("the server does not know the script it was sent")));
                 Ok(())
             }
             Meaning::Breaks(cause) => {
@@ -277,7 +281,8 @@ impl Serving<'_> {
         }
         let deadlines = self.trips.iter().filter_map(Trip::deadline).min();
         let next = [deadlines, first_waiting, given_up].into_iter().flatten().min();
-        timer.reset(next.unwrap_or(now + IDLE));
+        // A deadline from now at the latest, for what comes while nothing can be sent.
+        timer.reset(next.map_or(now + IDLE, |next| next.min(now + self.shared.access.timeout)));
         Ok(())
     }
 

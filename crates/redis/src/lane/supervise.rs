@@ -20,6 +20,7 @@ const GOOD: Duration = Duration::from_millis(100);
 
 /// Keeps the lane connected until the task is ended.
 pub(super) async fn run(shared: Arc<Shared>, route: Route) {
+    let _ends = Ends(&shared);
     let mut pause = Duration::ZERO;
     let mut was_up = true;
     loop {
@@ -43,6 +44,15 @@ pub(super) async fn run(shared: Arc<Shared>, route: Route) {
         was_up = false;
         sleep(pause).await;
         pause = (pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
+    }
+}
+
+/// Turns requests away when the task ends, whyever it does: nobody would answer them.
+struct Ends<'s>(&'s Shared);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.go_down(&Cause::new("the store's runtime, or its part in the store, has ended"));
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Trip {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The script, for its jobs.
-    Batch,
+    Batch(Calling),
     /// A key to forget, for its one job.
     Reset,
     /// Nobody waits for the answer: a sign of life, or the word before a question that was sent on.

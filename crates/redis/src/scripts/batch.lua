@@ -49,7 +49,7 @@ for request = 1, #order do
   replies, failed = answer, nil
 
   -- Several checks are all looked at before any is settled; a single one is settled at once.
-  for round = (count > 1 and ask < REFUND) and 1 or 2, 2 do
+  for round = count > 1 and 1 or 2, 2 do
     local at = first
     for i = 1, count do
       local key = KEYS[keys + i]
@@ -111,15 +111,27 @@ for request = 1, #order do
           held = leases
         end
         at = is_new and at or first + 2
+        -- What somebody else has written there must not end the whole call.
+        local is_sound, sound = true, nil
         if ask < REFUND then
-          fits, costs, s1, s2, s3, at = held.look(key, question, at)
-          passes = passes and (fits or shadow == 1)
+          is_sound, fits, costs, s1, s2, s3 = pcall(held.look, key, question, at)
+          passes = is_sound and passes and (fits or shadow == 1)
           if round == 2 and not failed and is_spend and passes and fits and costs then
-            held.charge(key)
+            is_sound, sound = pcall(held.charge, key)
           end
-        else
-          passes, at = held.change(key, question, at, ask)
+        elseif round == 1 then
+          -- A refund leaves leases alone.
+          if kind == LOG then
+            is_sound, sound = pcall(held.look, key, question, at)
+          end
+        elseif not failed then
+          is_sound, sound = pcall(held.change, key, question, at, ask)
+          passes = is_sound and sound
         end
+        if not is_sound then
+          failed = failed or NOT_A_COUNTER
+        end
+        at = at + (kind == LOG and 24 or 40)
       end
 
       if round == 2 and ask < REFUND then

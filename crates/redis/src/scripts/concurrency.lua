@@ -2,7 +2,7 @@
 -- cost and its length. Two members more, with negative scores, save counting: the units in flight, and the latest
 -- moment at which a lease was granted, which tells whether the clock has been set back since.
 --
--- Numbers: limit, cost, length, lease (16 bytes).
+-- Numbers: limit, cost, length, lease (16 bytes): 40 bytes.
 -- Counter: a sorted set.
 -- Told:    units in flight, moment at which the last lease runs out, moment at which enough have for the check to fit.
 -- include commands.lua
@@ -10,8 +10,8 @@ if not leases then
   leases = {}
 
   local SUM, LATEST = 's', 't'
-  -- How many holders are read at a time.
-  local HOLDERS = 128
+  -- How many holders are read at a time, and at most to find out when enough of them are gone.
+  local HOLDERS, HOLDERS_MAX = 128, 512
 
   -- Cost and length of a holder.
   local function holder_of(member)
@@ -70,18 +70,18 @@ if not leases then
     return sum, latest, tonumber(ask_server('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2])
   end
 
-  -- The moment at which the leases that make up `missing` have run out.
-  local function frees_at(key, missing)
-    local from = 0
-    while true do
-      local members = ask_server('ZRANGEBYSCORE', key, 0, '+inf', 'WITHSCORES', 'LIMIT', from, HOLDERS)
+  -- The moment at which the leases that make up `missing` have run out. Past so many holders it is that of the last one,
+  -- because counting on would hold up everyone: a place may be given back before in any case.
+  local function frees_at(key, missing, full_at)
+    -- The two numbers come first, then the holders.
+    for from = 2, HOLDERS_MAX, HOLDERS do
+      local members = ask_server('ZRANGE', key, from, from + HOLDERS - 1, 'WITHSCORES')
       for j = 1, #members, 2 do
         missing = missing - holder_of(members[j])
         if missing <= 0 then return tonumber(members[j + 1]) end
       end
-      if #members < 2 * HOLDERS then return 0 end
-      from = from + HOLDERS
     end
+    return full_at
   end
 
   -- The check looked at last.
@@ -89,27 +89,30 @@ if not leases then
 
   function leases.look(key, question, at)
     local limit, full_at
-    limit, cost, length, lease, at = read('<dddc16', question, at)
+    limit, cost, length, lease = read('<dddc16', question, at)
     sum, latest, full_at = settle(key)
     local fits, frees = cost == 0 or cost <= limit - sum, 0
     if not fits and cost <= limit then
-      frees = frees_at(key, sum - (limit - cost))
+      frees = frees_at(key, sum - (limit - cost), full_at)
     end
-    return fits, cost > 0, sum, full_at, frees, at
+    return fits, cost > 0, sum, full_at, frees
   end
 
   function leases.charge(key)
     put('ZADD', key, now + length, lease .. pack('<dd', cost, length))
     note(key, sum + cost, math.max(now, latest))
+    if failed and sum == 0 then
+      call('DEL', key)
+    end
   end
 
-  -- The holder's name: as it was granted if the numbers are still those, else by looking at every holder.
+  -- The holder's name. Cost 0 means that nobody knows what the lease took: only then every holder is looked at.
   local function find(key)
-    local likely = lease .. pack('<dd', cost, length)
-    if ask_server('ZSCORE', key, likely) then
-      return likely
+    local name = lease .. pack('<dd', cost, length)
+    if cost > 0 then
+      return ask_server('ZSCORE', key, name) and name
     end
-    local members = ask_server('ZRANGEBYSCORE', key, 0, '+inf')
+    local members = ask_server('ZRANGE', key, 2, -1)
     for j = 1, members and #members or 0 do
       if members[j]:sub(1, 16) == lease then return members[j] end
     end
@@ -119,14 +122,14 @@ if not leases then
   -- back by their name, not by their cost.
   function leases.change(key, question, at, ask)
     local limit
-    limit, cost, length, lease, at = read('<dddc16', question, at)
+    limit, cost, length, lease = read('<dddc16', question, at)
     if ask == REFUND then
-      return true, at
+      return true
     end
     sum, latest = settle(key)
     local holder = sum > 0 and find(key)
     if not holder then
-      return false, at
+      return false
     end
     local held = holder_of(holder)
     put('ZREM', key, holder)
@@ -136,6 +139,6 @@ if not leases then
     else
       note(key, sum - held, latest)
     end
-    return true, at
+    return true
   end
 end

@@ -1,6 +1,6 @@
 -- Sliding window log: a list of hits, oldest first, behind a head that holds their sum.
 --
--- Numbers: limit, cost, length.
+-- Numbers: limit, cost, length: 24 bytes.
 -- Counter: a list; its head is the sum, every other element a moment and a cost.
 -- Told:    sum, moment at which the newest hit leaves the window, moment at which enough have left for the check to fit.
 -- include commands.lua
@@ -65,7 +65,7 @@ if not log then
       failed = failed or NOT_A_COUNTER
       return 0
     end
-    local sum, newest, mended = read('<d', ends[1]), hit_of(ask_server('LINDEX', key, -1)), false
+    local sum, newest = read('<d', ends[1]), hit_of(ask_server('LINDEX', key, -1))
     if newest + length <= now then
       put('DEL', key)
       return 0
@@ -75,9 +75,6 @@ if not log then
     end
     if newest - now > SLACK then
       newest = restamp(key, sum)
-      mended = true
-    end
-    if mended then
       put('PEXPIRE', key, ceil((newest + length - now) / 1000) + AFTERLIFE)
     end
     return sum, newest
@@ -103,13 +100,13 @@ if not log then
 
   function log.look(key, question, at)
     local limit
-    limit, cost, length, at = read('<ddd', question, at)
+    limit, cost, length = read('<ddd', question, at)
     sum, newest = settle(key, length)
     local fits, frees = cost == 0 or cost <= limit - sum, 0
     if not fits and cost <= limit then
       frees = frees_at(key, sum - (limit - cost), length)
     end
-    return fits, cost > 0, sum, newest and newest + length or 0, frees, at
+    return fits, cost > 0, sum, newest and newest + length or 0, frees
   end
 
   function log.charge(key)
@@ -132,12 +129,15 @@ if not log then
       put('LSET', key, 0, pack('<d', sum + cost))
     end
     put('PEXPIRE', key, ceil((newest + length - now) / 1000) + AFTERLIFE)
+    if failed and sum == 0 then
+      call('DEL', key)
+    end
   end
 
   -- Gives back the newest first.
   function log.change(key, question, at)
     local _
-    _, cost, length, at = read('<ddd', question, at)
+    _, cost, length = read('<ddd', question, at)
     sum, newest = settle(key, length)
     while newest and cost > 0 do
       local moment, last = hit_of(ask_server('LINDEX', key, -1))
@@ -149,7 +149,7 @@ if not log then
         sum, cost = sum - last, cost - last
         if sum <= 0 then
           put('DEL', key)
-          return true, at
+          return true
         end
       end
     end
@@ -158,6 +158,6 @@ if not log then
       newest = hit_of(ask_server('LINDEX', key, -1))
       put('PEXPIRE', key, math.max(0, ceil((newest + length - now) / 1000)) + AFTERLIFE)
     end
-    return true, at
+    return true
   end
 end

@@ -7,6 +7,7 @@ use tokio::task::JoinError;
 use tokio::time::Instant;
 
 use super::Inner;
+use crate::endpoint::Address;
 use crate::failure::{Cause, Failure};
 use crate::lane::{self, Lane};
 use crate::topology::Topology;
@@ -29,7 +30,7 @@ impl Attempt {
         let request = Arc::new(request);
         let put =
             inner.topology.lane(request.slot).and_then(|lane| lane.submit(request.clone(), deadline, false));
-        if put.is_err() {
+        if matches!(put, Err(Failure::Away(_))) {
             inner.doubt();
         }
         Self { inner, request, deadline, put }
@@ -76,7 +77,7 @@ impl Attempt {
 
 impl Inner {
     /// The lane to where a server sent us, and a look at the map, which is out of date.
-    fn redirect(&self, address: &crate::endpoint::Address) -> Option<Arc<Lane>> {
+    fn redirect(&self, address: &Address) -> Option<Arc<Lane>> {
         match &self.topology {
             Topology::Single(_) => None,
             Topology::Cluster(cluster) => {

@@ -10,14 +10,14 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
-use tollgate::store::{Answer, Intent, Spent};
+use tollgate::store::{Answer, CHECKS_MAX, Intent, Spent};
 use tollgate::{Check, Key, LeaseId, Quota, Store, StoreError};
 
 use self::attempt::{Attempt, joined};
 use crate::builder::RedisBuilder;
 use crate::endpoint::ConfigError;
 use crate::failure::{Cause, Failure};
-use crate::topology::Topology;
+use crate::topology::{Topology, slot_of};
 use crate::wire::{Answered, Asked, Keys, Request, Verb};
 
 /// Counters on Redis or Valkey. Clones share everything; the last one to go ends the connections.
@@ -35,7 +35,7 @@ struct Inner {
     runtime: Handle,
 }
 
-/// How much a store has done since it was made.
+/// How much a store has done, on the servers it has now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Script calls sent.
@@ -63,7 +63,7 @@ impl RedisStore {
     }
 
     /// Waits until every server can be asked, for so long at most; says whether they can. Nobody has to: until then the
-    /// limits' failure policies answer.
+    /// limits' failure policies answer. To be awaited inside the runtime.
     pub async fn ready(&self, patience: Duration) -> bool {
         let up = async {
             match &self.inner.topology {
@@ -96,18 +96,10 @@ impl RedisStore {
         Attempt::start(self.inner.clone(), request, Instant::now() + self.inner.timeout)
     }
 
-    /// Does something for its effect: it goes on when nobody waits for it.
+    /// Does something for its effect: it goes on when nobody waits for it, and the store with it.
     fn effect(&self, request: Request) -> impl Future<Output = Result<Answered, Failure>> + Send + 'static {
-        let attempt = self.attempt(request);
-        let is_cluster = self.inner.topology.is_cluster();
-        // A single server has the request in its queue by now; a cluster may send it on.
-        let driven = if is_cluster { Ok(self.inner.runtime.spawn(attempt.run())) } else { Err(attempt) };
-        async move {
-            match driven {
-                Ok(task) => joined(task.await),
-                Err(attempt) => attempt.run().await,
-            }
-        }
+        let task = self.inner.runtime.spawn(self.attempt(request).run());
+        async move { joined(task.await) }
     }
 
     fn change_lease<'a>(&'a self, verb: Verb, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool> {
@@ -121,12 +113,14 @@ impl RedisStore {
 
 impl Store for RedisStore {
     fn spend<'a>(&'a self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Answer<'a, Spent> {
+        if !(1..=CHECKS_MAX).contains(&checks.len()) {
+            let cause = Cause::new(format!("{} checks; there must be from 1 to {CHECKS_MAX}", checks.len()));
+            return Answer::ready(Err(Failure::Refused(cause).into()));
+        }
         let verb = if intent == Intent::Spend { Verb::Spend } else { Verb::Peek };
-        let slots =
-            |request: &Request| request.keys.iter().map(|key| crate::topology::slot_of(key)).collect();
         let request = self.inner.keys.request(verb, checks, lease);
         if self.inner.topology.is_cluster() && checks.len() > 1 {
-            let slots: SmallVec<[u16; 4]> = slots(&request);
+            let slots: SmallVec<[u16; 4]> = request.keys.iter().map(|key| slot_of(key)).collect();
             if slots.iter().any(|slot| *slot != request.slot) {
                 return pending(across::spend(self.clone(), checks, &slots, intent, lease));
             }

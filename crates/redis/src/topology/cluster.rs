@@ -1,16 +1,19 @@
 //! A cluster: which server has which slots, and keeping that true.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use super::{Route, SLOTS};
-use crate::access::SharedAccess;
+use crate::access::{SharedAccess, Visit};
 use crate::endpoint::Address;
 use crate::failure::Cause;
 use crate::lane::Lane;
@@ -25,6 +28,9 @@ const LOOK_PAUSE_MAX: Duration = Duration::from_millis(400);
 const LOOK_DOWN: Duration = Duration::from_millis(200);
 /// How often to look when all is well.
 const LOOK_IDLE: Duration = Duration::from_secs(10);
+
+/// The most servers that others have named and that are not in the map.
+const GUESTS_MAX: usize = 8;
 
 /// The servers of a cluster. Dropping it ends them all.
 #[derive(Debug)]
@@ -41,14 +47,25 @@ struct Inner {
     call_time: CallTime,
     /// The map may be out of date.
     doubted: Notify,
+    /// Servers that others named and that have no slot yet.
+    guests: Mutex<BTreeMap<Address, Arc<Lane>>>,
+    runtime: Handle,
 }
 
 /// Which lane each slot is in.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Map {
     lanes: BTreeMap<Address, Arc<Lane>>,
     /// By slot.
     owners: Vec<Option<Arc<Lane>>>,
+}
+
+/// What a server says of the cluster.
+#[derive(Debug)]
+struct Drawn {
+    ranges: Vec<Range>,
+    /// It is in touch with most of the others.
+    is_well: bool,
 }
 
 /// Slots from the first to the last, both of them included, on one server.
@@ -62,8 +79,10 @@ struct Range {
 impl Cluster {
     pub(crate) fn start(seeds: Vec<Address>, access: SharedAccess, call_time: CallTime) -> Self {
         let map = ArcSwap::from_pointee(Map::default());
-        let inner = Arc::new(Inner { map, seeds, access, call_time, doubted: Notify::new() });
-        let task = tokio::spawn(keep_true(Arc::downgrade(&inner))).abort_handle();
+        let (guests, runtime) = (Mutex::default(), Handle::current());
+        let inner =
+            Arc::new(Inner { map, seeds, access, call_time, doubted: Notify::new(), guests, runtime });
+        let task = tokio::spawn(keep_true(inner.clone())).abort_handle();
         Self { inner, task }
     }
 
@@ -78,7 +97,8 @@ impl Cluster {
 
     /// The lane to a server that another one named; `None` when it is not known yet.
     pub(crate) fn lane_to(&self, address: &Address) -> Option<Arc<Lane>> {
-        self.inner.map.load().lanes.get(address).cloned()
+        let _inside = self.inner.runtime.enter();
+        self.inner.lane_to(address)
     }
 
     /// Has the map looked at anew.
@@ -99,10 +119,9 @@ impl Drop for Cluster {
 }
 
 /// Looks at the map when it is doubted, often while something is wrong, and now and then.
-async fn keep_true(inner: Weak<Inner>) {
+async fn keep_true(inner: Arc<Inner>) {
     let mut pause = LOOK_PAUSE;
     loop {
-        let Some(inner) = inner.upgrade() else { return };
         if let Err(cause) = inner.look().await {
             tracing::debug!(%cause, "the cluster's map is not to be had");
         }
@@ -132,25 +151,34 @@ impl Inner {
         let known = up.into_iter().chain(down).map(|(address, _)| address);
         let unknown = self.seeds.iter().filter(|seed| !map.lanes.contains_key(seed));
         let mut last = Cause::new("no server of the cluster is known");
+        let mut doubtful = None;
         for address in known.chain(unknown) {
             match timeout(self.access.connect_timeout, self.ask(address)).await {
-                Ok(Ok(ranges)) => {
+                Ok(Ok(Drawn { ranges, is_well: true })) => {
                     self.redraw(&map, &ranges);
                     return Ok(());
                 }
+                // One that is cut off from the others still has the map of before.
+                Ok(Ok(Drawn { ranges, .. })) => doubtful = doubtful.or(Some(ranges)),
                 Ok(Err(cause)) => last = cause,
                 Err(_) => last = Cause::new(format!("{address} did not answer in time")),
             }
         }
-        Err(last)
+        let ranges = doubtful.ok_or(last)?;
+        self.redraw(&map, &ranges);
+        Ok(())
     }
 
-    async fn ask(&self, address: &Address) -> Result<Vec<Range>, Cause> {
-        let mut connection = self.access.visit(address).await?;
+    async fn ask(&self, address: &Address) -> Result<Drawn, Cause> {
+        let mut connection = self.access.visit(address, Visit::Server).await?;
         let reply = connection.ask(&[b"CLUSTER", b"SLOTS"]).await?;
-        let ranges =
-            reply.as_list().and_then(|list| list.iter().map(|range| range_of(range, address)).collect());
-        ranges.ok_or_else(|| Cause::new(format!("{address} does not know a cluster")))
+        let ranges = reply.as_list().filter(|list| !list.is_empty() && list.len() <= usize::from(SLOTS));
+        let ranges = ranges.and_then(|list| list.iter().map(|range| range_of(range, address)).collect());
+        let ranges = ranges.ok_or_else(|| Cause::new(format!("{address} does not know a cluster")))?;
+        let info = connection.ask(&[b"CLUSTER", b"INFO"]).await?;
+        // One that may not say how it is, is taken to be well.
+        let is_well = info.as_text().is_none_or(|text| !text.contains("cluster_state:fail"));
+        Ok(Drawn { ranges, is_well })
     }
 
     /// A new map; lanes to servers that are still there stay as they are.
@@ -158,16 +186,53 @@ impl Inner {
         let mut map = Map { lanes: BTreeMap::new(), owners: vec![None; usize::from(SLOTS)] };
         for Range { first, last, owner } in ranges {
             let lane = map.lanes.entry(owner.clone()).or_insert_with(|| {
-                old.lanes.get(owner).cloned().unwrap_or_else(|| {
-                    let route = Route::Direct(owner.clone());
-                    Arc::new(Lane::start(route, self.access.clone(), self.call_time.clone(), true))
-                })
+                let guest = || self.guests.lock().get(owner).cloned();
+                old.lanes.get(owner).cloned().or_else(guest).unwrap_or_else(|| self.start_lane(owner))
             });
             for slot in *first..=(*last).min(SLOTS - 1) {
                 map.owners[usize::from(slot)] = Some(lane.clone());
             }
         }
+        self.guests.lock().retain(|address, _| !map.lanes.contains_key(address));
+        for (address, lane) in &old.lanes {
+            if !map.lanes.contains_key(address) {
+                retire(lane.clone(), self.access.timeout);
+            }
+        }
         self.map.store(Arc::new(map));
+    }
+
+    /// The lane to a server that another one named. One that has no slot yet, but gets its first ones, is not in the map:
+    /// it is connected now, for those who ask after us.
+    fn lane_to(&self, address: &Address) -> Option<Arc<Lane>> {
+        if let Some(lane) = self.map.load().lanes.get(address) {
+            return Some(lane.clone());
+        }
+        let mut guests = self.guests.lock();
+        if guests.len() >= GUESTS_MAX && !guests.contains_key(address) {
+            return None;
+        }
+        Some(guests.entry(address.clone()).or_insert_with(|| self.start_lane(address)).clone())
+    }
+
+    fn start_lane(&self, address: &Address) -> Arc<Lane> {
+        let route = Route::Direct(address.clone());
+        Arc::new(Lane::start(route, self.access.clone(), self.call_time.clone(), true))
+    }
+}
+
+/// Lets a lane that is no longer in the map end what it has begun.
+fn retire(lane: Arc<Lane>, timeout: Duration) {
+    tokio::spawn(async move {
+        sleep(timeout * 2).await;
+        drop(lane);
+    });
+}
+
+/// The servers; the slots are too many to show.
+impl fmt::Debug for Map {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.lanes.keys()).finish()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Sentinels: who the primary of a group is, and noticing when it is another.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::access::{Access, Connection, Role, SharedAccess};
+use crate::access::{Access, Connection, Role, SharedAccess, Visit};
 use crate::endpoint::Address;
 use crate::failure::Cause;
 use crate::lane::Lane;
@@ -49,7 +50,8 @@ impl Sentinels {
         Ok((address, connection))
     }
 
-    /// The primary by the first Sentinel that knows. All are asked at once: one that hangs must not hold up the others.
+    /// The primary by most of the Sentinels that know: one that is cut off from the others may name an old one. All are
+    /// asked at once, because one that hangs must not hold up the others.
     async fn ask_all(self: &Arc<Self>, access: &SharedAccess) -> Result<Address, Cause> {
         let mut asked = JoinSet::new();
         for address in self.addresses.clone() {
@@ -60,19 +62,25 @@ impl Sentinels {
                 answer.unwrap_or(Err(late))
             });
         }
+        let mut votes: BTreeMap<Address, usize> = BTreeMap::new();
         let mut last = Cause::new("there is no Sentinel");
         while let Some(answer) = asked.join_next().await {
-            match answer {
-                Ok(Ok(primary)) => return Ok(primary),
-                Ok(Err(cause)) => last = cause,
-                Err(_) => last = Cause::new("the runtime is shutting down"),
+            match answer.unwrap_or_else(|_| Err(Cause::new("the runtime is shutting down"))) {
+                Ok(primary) => {
+                    let count = votes.entry(primary.clone()).or_default();
+                    *count += 1;
+                    if *count * 2 > self.addresses.len() {
+                        return Ok(primary);
+                    }
+                }
+                Err(cause) => last = cause,
             }
         }
-        Err(last)
+        votes.into_iter().max_by_key(|(_, count)| *count).map(|(primary, _)| primary).ok_or(last)
     }
 
     async fn ask(&self, sentinel: &Address, access: &Access) -> Result<Address, Cause> {
-        let mut connection = access.visit(sentinel).await?;
+        let mut connection = access.visit(sentinel, Visit::Sentinel).await?;
         let reply = connection.ask(&[b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", self.name.as_bytes()]).await?;
         let unknown = || Cause::new(format!("the Sentinel {sentinel} knows no group named {}", self.name));
         match reply.as_list() {

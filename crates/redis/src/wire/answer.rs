@@ -24,7 +24,7 @@ pub(crate) fn answers<'r>(
     mut reply: Bytes,
     requests: impl Iterator<Item = &'r Request>,
 ) -> Option<Vec<Result<Answered, String>>> {
-    let at = Micros::new(number(&mut reply)?);
+    let at = Micros::new(whole(reply.try_get_f64_le().ok()?)?);
     let answers: Option<Vec<_>> = requests.map(|request| answer(&mut reply, request, at)).collect();
     answers.filter(|_| reply.is_empty())
 }
@@ -37,22 +37,30 @@ fn answer(reply: &mut Bytes, request: &Request, at: Micros) -> Option<Result<Ans
         return Some(Err(String::from_utf8_lossy(&text).into_owned()));
     }
     let checks = if matches!(request.verb, Verb::Spend | Verb::Peek) { request.keys.len() } else { 0 };
-    let seen: Option<_> = (0..checks).map(|_| three(reply)).collect();
-    Some(Ok(Answered { at, passed: status == 1, seen: seen? }))
+    let mut seen: SmallVec<[[Option<u64>; 3]; 1]> = SmallVec::new();
+    for _ in 0..checks {
+        let doubles =
+            [reply.try_get_f64_le().ok()?, reply.try_get_f64_le().ok()?, reply.try_get_f64_le().ok()?];
+        seen.push(doubles.map(whole));
+    }
+    // Something else has written there.
+    let Some(seen) = seen.into_iter().map(all).collect() else {
+        return Some(Err("ERR the key holds something that is not a counter".into()));
+    };
+    Some(Ok(Answered { at, passed: status == 1, seen }))
 }
 
-fn three(reply: &mut Bytes) -> Option<[u64; 3]> {
-    Some([number(reply)?, number(reply)?, number(reply)?])
+fn all([first, second, third]: [Option<u64>; 3]) -> Option<[u64; 3]> {
+    Some([first?, second?, third?])
 }
 
-/// A whole number below 2^64 that is not negative.
+/// A whole number that is not negative.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "what does not fit has been refused"
 )]
-fn number(reply: &mut Bytes) -> Option<u64> {
-    let number = reply.try_get_f64_le().ok()?;
+fn whole(number: f64) -> Option<u64> {
     let is_whole = (0.0..1.8e19).contains(&number) && number.fract() == 0.0;
     is_whole.then_some(number as u64)
 }
@@ -62,7 +70,7 @@ fn number(reply: &mut Bytes) -> Option<u64> {
 pub(crate) struct Asked {
     quota: Quota,
     cost: u64,
-    pub(crate) shadow: bool,
+    shadow: bool,
 }
 
 impl Asked {

@@ -1,5 +1,7 @@
 //! Requests as the script reads them.
 
+use std::fmt;
+
 use smallvec::SmallVec;
 use tollgate::algorithm::WindowStart;
 use tollgate::algorithm::remote::Numbers;
@@ -21,13 +23,26 @@ pub(crate) enum Verb {
 }
 
 /// One request: its keys, and what to ask about them, ready to be sent.
-#[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) verb: Verb,
     pub(crate) keys: SmallVec<[Vec<u8>; 1]>,
     pub(crate) question: Vec<u8>,
     /// In a cluster, the slot of its first key, which is that of all its keys.
     pub(crate) slot: u16,
+}
+
+impl Request {
+    /// True for what is sent although nobody waits for its answer.
+    pub(crate) fn gives_back(&self) -> bool {
+        matches!(self.verb, Verb::Refund | Verb::Release | Verb::Reset)
+    }
+}
+
+/// Without the keys, which name people, and the question, which may name a lease.
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").field("verb", &self.verb).finish_non_exhaustive()
+    }
 }
 
 /// Makes keys: the prefix of the store, who is limited, the limit and its shape.

@@ -10,7 +10,7 @@ use tollgate::Limiter;
 use tollgate_redis::RedisBuilder;
 
 use super::availability::wait_for_replica;
-use super::figures::{Memory, p99};
+use super::figures::{GRACE, Memory, p99};
 use super::load::{Load, Plan};
 use super::record::{Record, Told};
 use super::refusals::must;
@@ -61,11 +61,13 @@ fn running(cluster: &Cluster) -> impl Iterator<Item = &Server> {
     cluster.nodes().iter().filter(|node| node.is_running())
 }
 
-/// Nobody but these keys was answered by policy.
+/// Nobody but these keys was answered by policy. A machine that stood still for about as long as the deadline proves nothing:
+/// then every server looks silent.
 fn only_these_degraded(record: &Record, keys: &BTreeSet<usize>) {
     let degraded = record.told.iter().filter(|told| told.is_degraded);
-    let others = degraded.filter(|told| !keys.contains(&record.subjects[told.subject].key_number));
-    assert_eq!(others.count(), 0, "other slots are not concerned");
+    let others = degraded.filter(|told| !keys.contains(&record.subjects[told.subject].key_number)).count();
+    println!("  other slots     {others} answers by policy");
+    assert!(others == 0 || record.noise.worst() > DEADLINE / 2, "other slots are not concerned");
 }
 
 #[test]
@@ -106,7 +108,7 @@ fn primary_frozen() {
     load.recovers_for(|subject| keys.contains(&subject.key_number));
     let record = load.stop();
     record.figures(Memory::Kept, running(&cluster)).hold();
-    println!("  other slots     p99 {before:?} before, {during:?} while one primary was frozen");
+    println!("  other slots     p99 {before:.1?} before, {during:.1?} while one primary was frozen");
     only_these_degraded(&record, &keys);
 }
 
@@ -188,6 +190,7 @@ fn across_a_stutter_and_a_freeze() {
     frozen.freeze();
     load.lasts(deadline / 2);
     stuttering.freeze();
+    let from = load.now();
     let asking = load.runtime().spawn(async move {
         let asked = Instant::now();
         // The narrower of the two limits is asked first.
@@ -197,10 +200,11 @@ fn across_a_stutter_and_a_freeze() {
     load.lasts(deadline * 9 / 10);
     stuttering.thaw();
     let (is_degraded, took) = load.runtime().block_on(asking).expect("it is answered");
+    let noise = load.noise(from, took);
     frozen.thaw();
     wait_until_ok(&cluster);
     load.stop().figures(Memory::Kept, running(&cluster)).hold();
-    println!("  across          {took:.1?} of a deadline of {deadline:?}");
+    println!("  across          {took:.1?} with noise of {noise:.1?}, of a deadline of {deadline:?}");
     assert!(is_degraded, "one of the two was frozen");
-    assert!(took < deadline + Duration::from_millis(30), "one deadline holds for both: {took:?}");
+    assert!(took <= deadline + GRACE + noise, "one deadline holds for both");
 }

@@ -15,8 +15,8 @@ use super::watched::{Fate, Watched, with_fate};
 use crate::common::{self, PATIENT};
 
 /// Long beside the noise of a busy machine: what is sent arrives and runs in this time.
-const DEADLINE: Duration = Duration::from_millis(100);
-const ROUNDS: u64 = 10;
+const DEADLINE: Duration = Duration::from_millis(500);
+const ROUNDS: u64 = 5;
 
 /// Asks once under the fault and once without it, again and again.
 fn charged_once(name: &'static str, fault: Fault, kind: &'static str) {

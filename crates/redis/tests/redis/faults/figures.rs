@@ -11,7 +11,7 @@ use super::subjects::{self, KEYS};
 use super::watched::Fate;
 
 /// What a decision may take beyond its deadline.
-const GRACE: Duration = Duration::from_millis(5);
+pub(crate) const GRACE: Duration = Duration::from_millis(5);
 /// How soon after the end of a fault the store decides again.
 const RECOVERY_MAX: Duration = Duration::from_secs(1);
 

@@ -202,6 +202,11 @@ impl Load {
         self.shared.start.elapsed()
     }
 
+    /// How much the machine has added to what took this time.
+    pub(crate) fn noise(&self, from: Duration, length: Duration) -> Duration {
+        self.shared.noise.heard().during(from, from + length)
+    }
+
     pub(crate) fn store(&self) -> &RedisStore {
         &self.store
     }
