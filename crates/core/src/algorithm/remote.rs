@@ -131,13 +131,15 @@ impl Quota {
 
     /// The numbers by which a script gives `cost` back.
     pub fn refund_numbers(&self, cost: u64) -> Numbers {
-        self.numbers_of(cost)
+        match self {
+            Self::TokenBucket(_) | Self::LeakyBucket(_) => self.numbers_of(cost),
+            _ => self.numbers_of(cost.min(AMOUNT_MAX)),
+        }
     }
 
     fn numbers_of(&self, units: u64) -> Numbers {
-        // No counter ever holds more than this, two windows full, but the backlog of a bucket can be slightly more than a
-        // whole one.
-        let (limit, cost) = (self.limit(), units.min(2 * AMOUNT_MAX));
+        // No check ever took more than this, but the backlog of a bucket can be slightly more than a whole one.
+        let (limit, cost) = (self.limit(), units.min(TOO_MUCH));
         match self {
             Self::TokenBucket(TokenBucket { gcra }) | Self::LeakyBucket(LeakyBucket { gcra, .. }) => {
                 let (whole, cost) = (gcra.weight(limit), gcra.weight(units));

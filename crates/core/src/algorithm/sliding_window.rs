@@ -64,8 +64,9 @@ impl SlidingWindow {
         }
     }
 
-    /// Takes from the current window first, then from the previous one.
+    /// Takes from the current window first, then from the previous one; at most what one check can have taken.
     pub(crate) fn refund(&self, counts: Counts, cost: u64, now: Micros) -> Counts {
+        let cost = cost.min(AMOUNT_MAX);
         let counts = self.roll(counts, now);
         let rest = cost.saturating_sub(counts.current);
         Counts {

@@ -78,7 +78,8 @@ impl Counter for Sliding {
             return;
         }
         self.counted = self.at_least_counted(now) / self.length;
-        let mut rest = cost;
+        // No check can have taken more.
+        let mut rest = cost.min(1 << 53);
         for window in [self.counted, self.counted - 1] {
             let back = rest.min(self.spent_in(window));
             self.spent.entry(window).and_modify(|spent| *spent -= back);
