@@ -8,7 +8,8 @@ ask_server = ask_server or function(...)
   return answer
 end
 -- Runs a command that writes, unless one before it has failed: a request is written as a whole or not at all. What the
--- server may refuse, such as memory that it does not have, it refuses at the first.
+-- server may refuse, such as memory that it does not have, it refuses at the first. A key must never become empty between
+-- two commands: it would be gone, and while its slot is on its way to another server it could not come back here.
 put = put or function(...)
   return not failed and ask_server(...)
 end

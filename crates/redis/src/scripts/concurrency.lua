@@ -1,6 +1,7 @@
 -- Concurrency: a sorted set of holders by the moment at which their leases run out. A holder's name is its lease, its
 -- cost and its length. Two members more, with negative scores, save counting: the units in flight, and the latest
--- moment at which a lease was granted, which tells whether the clock has been set back since.
+-- moment at which a lease was granted, which tells whether the clock has been set back since. They stay for a moment when
+-- nobody holds anything: a key that goes while its slot is on its way to another server could not be written again here.
 --
 -- Numbers: limit, cost, length, lease (16 bytes): 40 bytes.
 -- Counter: a sorted set.
@@ -18,13 +19,13 @@ if not leases then
     return read('<dd', member, 17)
   end
 
-  -- Writes both numbers, and the expiry; forgets a key that nobody holds.
+  -- Writes both numbers, and the expiry; a key that nobody holds goes soon.
   local function note(key, sum, latest)
+    put('ZADD', key, -1 - sum, SUM, -1 - latest, LATEST)
     if sum <= 0 then
-      put('DEL', key)
+      put('PEXPIRE', key, AFTERLIFE)
       return 0
     end
-    put('ZADD', key, -1 - sum, SUM, -1 - latest, LATEST)
     local last = ask_server('ZREVRANGE', key, 0, 0, 'WITHSCORES')
     local full_at = tonumber(last[2])
     put('PEXPIRE', key, math.max(0, ceil((full_at - now) / 1000)) + AFTERLIFE)
@@ -66,6 +67,8 @@ if not leases then
     end
     if mended then
       return sum, latest, note(key, sum, latest)
+    elseif sum <= 0 then
+      return 0, latest, 0
     end
     return sum, latest, tonumber(ask_server('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2])
   end

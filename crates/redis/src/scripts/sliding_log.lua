@@ -1,4 +1,5 @@
--- Sliding window log: a list of hits, oldest first, behind a head that holds their sum.
+-- Sliding window log: a list of hits, oldest first, behind a head that holds their sum. A list without hits keeps its head
+-- until it expires: a key that goes while its slot is on its way to another server could not be written again here.
 --
 -- Numbers: limit, cost, length: 24 bytes.
 -- Counter: a list; its head is the sum, every other element a moment and a cost.
@@ -24,7 +25,6 @@ if not log then
       hits[j] = { moment - now > SLACK and now or moment, cost }
     end
     table.sort(hits, function(a, b) return a[1] < b[1] end)
-    put('DEL', key)
     put('RPUSH', key, pack('<d', sum))
     for from = 1, #hits, CHUNK do
       local chunk = {}
@@ -33,6 +33,7 @@ if not log then
       end
       put('RPUSH', key, unpack(chunk))
     end
+    put('LTRIM', key, -1 - #hits, -1)
     return hits[#hits][1]
   end
 
@@ -55,19 +56,28 @@ if not log then
     return sum
   end
 
+  -- Leaves nothing but the head.
+  local function empty(key)
+    put('LSET', key, 0, pack('<d', 0))
+    put('LTRIM', key, 0, 0)
+  end
+
   -- The sum of the hits in the window and the moment of the newest; 0 and nothing when there are none.
   local function settle(key, length)
     local ends = ask_server('LRANGE', key, 0, 1)
     if not ends or not ends[1] then
       return 0
     end
-    if #ends[1] ~= 8 or not ends[2] or #ends[2] ~= 16 then
+    if #ends[1] ~= 8 or (ends[2] and #ends[2] ~= 16) then
       failed = failed or NOT_A_COUNTER
+      return 0
+    end
+    if not ends[2] then
       return 0
     end
     local sum, newest = read('<d', ends[1]), hit_of(ask_server('LINDEX', key, -1))
     if newest + length <= now then
-      put('DEL', key)
+      empty(key)
       return 0
     end
     if hit_of(ends[2]) + length <= now then
@@ -111,7 +121,12 @@ if not log then
 
   function log.charge(key)
     if not newest then
-      put('RPUSH', key, pack('<d', cost), pack('<dd', now, cost))
+      local count = put('RPUSH', key, pack('<dd', now, cost))
+      if count == 1 then
+        put('LPUSH', key, pack('<d', cost))
+      else
+        put('LSET', key, 0, pack('<d', cost))
+      end
       newest = now
     elseif newest >= now then
       local _, last = hit_of(ask_server('LINDEX', key, -1))
@@ -148,7 +163,7 @@ if not log then
         put('RPOP', key)
         sum, cost = sum - last, cost - last
         if sum <= 0 then
-          put('DEL', key)
+          empty(key)
           return true
         end
       end

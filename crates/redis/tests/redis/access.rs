@@ -43,11 +43,34 @@ fn users_and_passwords() {
         let server = Server::builder(flavor).password(SECRET).start();
         assert!(decides(&runtime, common::standalone(&runtime, &server)));
         // All that the store needs.
-        let rules = "+evalsha +eval +script|load +ping +del +get +set +time +lrange +lindex +lset +ltrim +rpush +rpop \
-                     +pexpire +zadd +zmscore +zscore +zrem +zrangebyscore +zrevrange +zremrangebyscore ~tollgate:*";
+        let rules = "+evalsha +eval +script|load +ping +del +get +set +time +lrange +lindex +lset +ltrim +lpush +rpush +rpop \
+                     +pexpire +zadd +zmscore +zscore +zrem +zrange +zrangebyscore +zrevrange +zremrangebyscore ~tollgate:*";
         let server = Server::builder(flavor).user("limiter", SECRET, rules).start();
         assert!(decides(&runtime, common::standalone(&runtime, &server)));
+        uses_everything(&runtime, common::standalone(&runtime, &server));
     }
+}
+
+/// Logs and leases, which need the most commands: taken, refused, given back and forgotten.
+fn uses_everything(runtime: &tokio::runtime::Runtime, store: RedisStore) {
+    let minute = Duration::from_mins(1);
+    let limits = [Limit::sliding_log("log", 3, minute), Limit::concurrency("places", 3, minute)];
+    let limiter = Limiter::new(store, limits);
+    runtime.block_on(async {
+        for limit in ["log", "places"] {
+            let held = limiter.check(limit, "ann").cost(2).await.expect("policies answer");
+            let refused = limiter.check(limit, "ann").cost(2).await.expect("policies answer");
+            assert!(held.is_allowed() && !held.is_degraded(), "{held:?}");
+            assert!(!refused.is_allowed() && !refused.is_degraded(), "{refused:?}");
+            if let Some(lease) = held.lease() {
+                assert!(limiter.release(limit, "ann", lease).await.expect("the user may"));
+            } else {
+                limiter.refund(limit, "ann").cost(1).await.expect("the user may");
+                limiter.refund(limit, "ann").cost(1).await.expect("the user may");
+            }
+            limiter.reset(limit, "ann").await.expect("the user may");
+        }
+    });
 }
 
 #[test]

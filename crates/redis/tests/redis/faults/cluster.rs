@@ -89,6 +89,7 @@ fn primary_killed() {
 }
 
 #[test]
+#[ignore = "long: cargo xtask faults"]
 fn primary_frozen() {
     let row = Row::begin("one primary frozen");
     let cluster = Cluster::start(Flavor::Redis, 3, 0);

@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use testkit::proxy::{Fault, FaultProxy};
-use testkit::servers::{Flavor, Server};
+use testkit::servers::{Cluster, Flavor, Server};
 use testkit::wait;
+use tokio::runtime::Runtime;
 use tollgate::Limiter;
-use tollgate_redis::RedisBuilder;
+use tollgate_redis::{RedisBuilder, RedisStore};
 
 use super::row::Row;
 use super::subjects::{LEDGER, LEDGER_LIMIT, key, limits};
@@ -40,14 +41,21 @@ fn charged_once(name: &'static str, fault: Fault, kind: &'static str) {
         wait::until_true(PATIENT, "another connection", || store.stats().connections > connections);
         assert!(matches!(ask(), (true, Fate::Decided(_))), "the store is back");
     }
-    let observer = Limiter::new(common::standalone(&runtime, &server), limits());
-    let left = runtime.block_on(async { observer.peek(LEDGER, key(0)).cost(0).await });
-    let charged = LEDGER_LIMIT - left.expect("the ledger is a limit").remaining();
+    let charged = charged(&runtime, common::standalone(&runtime, &server));
     println!(
         "\n{name}\n  charge          {charged} charged - {ROUNDS} allowed = {} of exactly {ROUNDS}",
         charged - ROUNDS
     );
     assert_eq!(charged, 2 * ROUNDS, "what ran was charged once, whether or not its answer came");
+}
+
+/// What the ledger has used in the end.
+fn charged(runtime: &Runtime, store: RedisStore) -> u64 {
+    let limiter = Limiter::new(store, limits());
+    let left = runtime.block_on(async { limiter.peek(LEDGER, key(0)).cost(0).await });
+    let left = left.expect("the ledger is a limit");
+    assert!(!left.is_degraded(), "the server is there in the end");
+    LEDGER_LIMIT - left.remaining()
 }
 
 #[test]
@@ -58,4 +66,37 @@ fn reply_lost_is_charged_once() {
 #[test]
 fn reply_cut_is_charged_once() {
     charged_once("reset mid-reply, one caller", Fault::CutNextReply { after_bytes: 7 }, "away");
+}
+
+/// While a slot is open, a script cannot create what is missing there, also when it was the script that has just removed it,
+/// because all of it had run out. What a request has already charged elsewhere must then not stay charged.
+#[test]
+fn open_slot_charges_all_or_nothing() {
+    let name = "resharding, one caller";
+    let _row = Row::begin(name);
+    let (runtime, cluster) = (common::runtime(), Cluster::start(Flavor::Redis, 3, 0));
+    let store = common::on_cluster(&runtime, &cluster);
+    let limiter = Limiter::new(Watched(store.clone()), limits());
+    let slot = cluster.slot_of(&format!("{{={}}}", key(0)));
+    let (mut allowed, mut refused) = (0, 0);
+    for limit in ["flight", "log"].into_iter().cycle().take(4) {
+        let mut ask = || {
+            let asking = limiter.check(LEDGER, key(0)).and(limit, key(0)).cost(3);
+            let (decision, fate) = runtime.block_on(with_fate(async { asking.await }));
+            let is_allowed = decision.expect("both are limits").is_allowed();
+            allowed += u64::from(is_allowed && matches!(fate, Fate::Decided(_)));
+            refused += u64::from(fate == Fate::Refused);
+            fate
+        };
+        wait::until_true(PATIENT, "a full counter", || matches!(ask(), Fate::Decided(_)));
+        let from = cluster.primary_of_slot(slot).addr();
+        let to = cluster.nodes().iter().find(|node| node.addr() != from).expect("there are three");
+        cluster.begin_move_slot(slot, to);
+        // Until what fills the counter has run out, and its key has too: then neither server can decide.
+        while matches!(ask(), Fate::Decided(_) | Fate::Refused) {}
+        cluster.finish_move_slot(slot, to);
+    }
+    let charged = charged(&runtime, store);
+    println!("\n{name}\n  charge          {charged} charged - {} allowed; refused {refused}", 3 * allowed);
+    assert_eq!(charged, 3 * allowed, "what was not allowed was not charged");
 }
