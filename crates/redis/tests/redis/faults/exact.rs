@@ -92,8 +92,9 @@ fn open_slot_charges_all_or_nothing() {
         let from = cluster.primary_of_slot(slot).addr();
         let to = cluster.nodes().iter().find(|node| node.addr() != from).expect("there are three");
         cluster.begin_move_slot(slot, to);
-        // Until what fills the counter has run out, and its key has too: then neither server can decide.
-        while matches!(ask(), Fate::Decided(_) | Fate::Refused) {}
+        // Until what fills the counter has run out a few times over, or its key has too: then neither server can decide.
+        let end = wait::now() + Duration::from_secs(1);
+        while wait::now() < end && matches!(ask(), Fate::Decided(_) | Fate::Refused) {}
         cluster.finish_move_slot(slot, to);
     }
     let charged = charged(&runtime, store);
