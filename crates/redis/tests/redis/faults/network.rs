@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use testkit::proxy::{Fault, FaultProxy};
 use testkit::servers::{Flavor, Server};
+use testkit::wait;
 use tollgate_redis::RedisBuilder;
 
 use super::figures::Memory;
@@ -118,8 +119,9 @@ fn reset_mid_reply() {
     let proxy = FaultProxy::start(server.addr());
     let mut load = load_through(row, &proxy, &server);
     for after_bytes in [0, 1, 3, 10, 40, 100] {
+        let connections = load.store().stats().connections;
         proxy.set(Fault::CutNextReply { after_bytes });
-        load.degrades();
+        wait::until_true(PATIENT, "another connection", || load.store().stats().connections > connections);
         load.recovers();
         load.decides(60);
     }
