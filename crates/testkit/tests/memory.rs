@@ -2,14 +2,13 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
-use testkit::conformance::{Harness, run_all};
+use testkit::conformance::{ByHand, InRealTime, run_all};
 use testkit::differential::{Kind, StepsBack, Trace, any_trace_strategy, run_trace, trace_strategy};
 use tollgate::store::Intent;
-use tollgate::{Clock, LeaseId, Limit, ManualClock, MemoryStore, Micros, Rate, Store, SystemClock};
+use tollgate::{LeaseId, Limit, ManualClock, MemoryStore, Micros, Rate, Store};
 
 /// Few enough keys for a single shard, so that a sweep always meets the counters of the trace.
 const KEYS_MAX: usize = 64;
@@ -109,48 +108,11 @@ fn mixed() {
     );
 }
 
-struct ByHand {
-    clock: ManualClock,
-    store: Arc<MemoryStore>,
-}
-
-impl Harness for ByHand {
-    fn store(&self) -> Arc<dyn Store> {
-        self.store.clone()
-    }
-
-    fn advance(&self, length: Duration) {
-        self.clock.advance(length);
-    }
-
-    fn is_exact(&self) -> bool {
-        true
-    }
-}
-
 #[test]
 fn conformance() {
     let clock = ManualClock::default();
     let store = Arc::new(MemoryStore::builder().clock(clock.clone()).build());
     run_all(&ByHand { clock, store });
-}
-
-struct InRealTime(Arc<MemoryStore>);
-
-impl Harness for InRealTime {
-    fn store(&self) -> Arc<dyn Store> {
-        self.0.clone()
-    }
-
-    /// Waits a millisecond more, so that a timer that is early by the fraction of one does no harm.
-    fn advance(&self, length: Duration) {
-        let length = Micros::from_duration_ceil(length).expect("a short wait").after(Micros::from_millis(1));
-        pollster::block_on(SystemClock::new().sleep(length));
-    }
-
-    fn is_exact(&self) -> bool {
-        false
-    }
 }
 
 /// Stores elsewhere live in real time; this shows that the suite can be passed there.

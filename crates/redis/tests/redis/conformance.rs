@@ -3,48 +3,11 @@
 use crate::common;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use testkit::conformance::{Harness, run_all};
+use testkit::conformance::{ByHand, InRealTime, run_all};
 use testkit::servers::{Cluster, Flavor, Server};
-use tollgate::{Clock, ManualClock, Micros, Store, SystemClock};
-use tollgate_redis::{RedisBuilder, RedisStore};
-
-struct InRealTime(Arc<RedisStore>);
-
-impl Harness for InRealTime {
-    fn store(&self) -> Arc<dyn Store> {
-        self.0.clone()
-    }
-
-    fn advance(&self, length: Duration) {
-        let length = Micros::from_duration_ceil(length).expect("a short wait").after(Micros::from_millis(1));
-        pollster::block_on(SystemClock::new().sleep(length));
-    }
-
-    fn is_exact(&self) -> bool {
-        false
-    }
-}
-
-struct ByHand {
-    clock: ManualClock,
-    store: Arc<RedisStore>,
-}
-
-impl Harness for ByHand {
-    fn store(&self) -> Arc<dyn Store> {
-        self.store.clone()
-    }
-
-    fn advance(&self, length: Duration) {
-        self.clock.advance(length);
-    }
-
-    fn is_exact(&self) -> bool {
-        true
-    }
-}
+use tollgate::ManualClock;
+use tollgate_redis::RedisBuilder;
 
 fn on_one_server(flavor: Flavor) {
     let (runtime, server) = (common::runtime(), Server::start(flavor));

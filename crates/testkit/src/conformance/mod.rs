@@ -6,6 +6,7 @@
 //! really passes.
 
 mod budgets;
+mod harnesses;
 mod keys;
 mod leases;
 mod quotas;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use tollgate::Store;
 
 use crate::differential::Kind;
+pub use harnesses::{ByHand, InRealTime};
 use scene::Scene;
 
 /// A store and its time.
