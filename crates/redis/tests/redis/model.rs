@@ -16,7 +16,7 @@ const TRACES_PER_ROUND: u32 = 50;
 /// How many operations to compare in each test. `TOLLGATE_REDIS_TRACE_OPS` says otherwise.
 fn operations() -> u64 {
     let told = std::env::var("TOLLGATE_REDIS_TRACE_OPS").ok();
-    told.map_or(10_000, |text| text.parse().expect("TOLLGATE_REDIS_TRACE_OPS is a whole number"))
+    told.map_or(40_000, |text| text.parse().expect("TOLLGATE_REDIS_TRACE_OPS is a whole number"))
 }
 
 fn runner(regressions: &'static str) -> TestRunner {
@@ -120,7 +120,7 @@ fn on_a_cluster() {
         let cluster = Cluster::start(flavor, 3, 0);
         let subject = Subject::new(&runtime, RedisBuilder::cluster(cluster.urls()), cluster.nodes());
         let name = format!("a cluster of {flavor:?}");
-        compare(&name, "proptest-regressions/on_a_cluster.txt", &subject, &mixed(), operations());
+        compare(&name, "proptest-regressions/on_a_cluster.txt", &subject, &mixed(), operations() / 2);
     }
 }
 
