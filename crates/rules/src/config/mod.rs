@@ -1,0 +1,106 @@
+//! The configuration, checked.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use tollgate::Hasher;
+use tollgate::headers::Fields;
+use tollgate_subject::Clients;
+
+use crate::attribute::Attribute;
+use crate::rule::Rule;
+
+/// Everything a configuration says. Whoever holds one need not check it again.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where counters live.
+    pub store: StoreConfig,
+    /// How many processes share the store.
+    pub expected_replicas: NonZeroU32,
+    /// How the client's address is found and grouped.
+    pub clients: Clients,
+    /// Which attributes are known by their hash alone.
+    pub hashing: Option<Hashing>,
+    /// The limits, in the order of the file.
+    pub limits: Vec<Rule>,
+    /// Which header fields an answer has.
+    pub headers: Fields,
+    /// What is measured and warned of.
+    pub monitoring: Monitoring,
+    /// What is right and yet worth telling, each with the line that it is about.
+    pub notes: Vec<String>,
+}
+
+/// Where counters live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreConfig {
+    /// In this process.
+    Memory {
+        /// The most counters to keep.
+        keys_max: usize,
+    },
+    /// In Redis or Valkey.
+    Redis(RedisConfig),
+}
+
+/// How to reach Redis or Valkey. Its endpoints may hold a password, so it does not show them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RedisConfig {
+    /// One server, Sentinels or a cluster.
+    pub topology: RedisTopology,
+    /// URLs.
+    pub endpoints: Vec<String>,
+    /// What every key begins with.
+    pub prefix: String,
+    /// How long a decision may wait.
+    pub timeout: Duration,
+    /// How long reaching a server may take.
+    pub connect_timeout: Duration,
+    /// How often an attempt that certainly did not run is made again.
+    pub max_retries: u32,
+}
+
+/// What the endpoints are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RedisTopology {
+    /// One server.
+    Standalone,
+    /// Sentinels, and the name of the group they watch.
+    Sentinel {
+        /// The group.
+        master: String,
+    },
+    /// Members of a cluster.
+    Cluster,
+}
+
+/// Attributes that are known by their keyed hash alone.
+#[derive(Clone, Debug)]
+pub struct Hashing {
+    /// Which.
+    pub attributes: Vec<Attribute>,
+    /// With which secret.
+    pub hasher: Hasher,
+}
+
+/// What is measured and warned of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Monitoring {
+    /// What every metric's name begins with.
+    pub metrics_prefix: String,
+    /// Warn when this part of a limit's requests is refused.
+    pub deny_ratio: Option<f64>,
+    /// Warn when one decision in a hundred takes longer than this.
+    pub latency_p99: Option<Duration>,
+}
+
+impl std::fmt::Debug for RedisConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RedisConfig")
+            .field("topology", &self.topology)
+            .field("endpoints", &self.endpoints.len())
+            .field("prefix", &self.prefix)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}

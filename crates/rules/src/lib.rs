@@ -1,0 +1,14 @@
+//! The configuration file of Tollgate, and which of its limits a request meets.
+//!
+//! text -> [`Config`] (checked; nothing inside checks again) -> [`Rule`]s -> for the attributes of a request, the checks to make.
+//!
+//! Owns the YAML, the words of a configuration and the choice of limits. Knows nothing of sockets, HTTP or stores: a store is
+//! described here ([`StoreConfig`]), and made elsewhere.
+
+mod attribute;
+pub mod config;
+mod rule;
+
+pub use attribute::{Attribute, AttributeError, AttributeKind};
+pub use config::Config;
+pub use rule::{Condition, Cost, Match, Pattern, Recipe, Rule, Tiers};
