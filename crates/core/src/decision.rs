@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use crate::algorithm::{LeaseId, Outcome, Quota, Verdict};
+use crate::algorithm::{LeaseId, Outcome, Verdict};
 use crate::limit::OnStoreFailure;
 use crate::name::LimitName;
+use crate::store::Check;
 use crate::time::Micros;
 
 /// The answer to one request. A denial is a value like any other, not an error.
@@ -69,6 +70,7 @@ pub struct LimitStatus {
     outcome: Outcome,
     window: Option<Micros>,
     shadow: bool,
+    source: Source,
     fallback: Option<OnStoreFailure>,
 }
 
@@ -216,13 +218,15 @@ impl Decision {
 
 impl LimitStatus {
     #[inline(always)]
-    pub(crate) fn new(name: LimitName, quota: &Quota, outcome: Outcome, shadow: bool) -> Self {
-        Self { name, outcome, window: quota.window(), shadow, fallback: None }
+    pub(crate) fn new(name: LimitName, check: &Check<'_>, outcome: Outcome) -> Self {
+        let source = if check.key.is_local() { Source::Local } else { Source::Store };
+        let (window, shadow) = (check.quota.window(), check.shadow);
+        Self { name, outcome, window, shadow, source, fallback: None }
     }
 
     /// The same answer, given by a failure policy.
     pub(crate) const fn by_policy(self, policy: OnStoreFailure) -> Self {
-        Self { fallback: Some(policy), ..self }
+        Self { fallback: Some(policy), source: Source::Fallback, ..self }
     }
 
     /// The limit's name.
@@ -263,6 +267,11 @@ impl LimitStatus {
     /// True when the limit only counts and reports.
     pub const fn is_shadow(&self) -> bool {
         self.shadow
+    }
+
+    /// How this limit came to its answer.
+    pub const fn source(&self) -> Source {
+        self.source
     }
 
     /// The policy that answered in place of the store; `None` when the store did.

@@ -48,8 +48,8 @@ pub use algorithm::{
 };
 pub use clock::{Clock, ManualClock, Sleep, SystemClock};
 pub use decision::{Decision, LimitStatus, Retry, Source};
-pub use key::{Hashed, Hasher, KEY_MAX, Key, KeyError, KeyParts, ShortSecret, ToKey};
-pub use limit::{Limit, LimitError, OnStoreFailure, Rule};
+pub use key::{EncodedKey, Hashed, Hasher, KEY_MAX, Key, KeyError, KeyParts, NotAKey, ShortSecret, ToKey};
+pub use limit::{Consistency, Limit, LimitError, OnStoreFailure, Rule};
 pub use limiter::{Acquired, Error, Health, Limiter, Permit};
 pub use memory::MemoryStore;
 pub use name::{LimitName, NAME_MAX};

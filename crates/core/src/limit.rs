@@ -32,6 +32,7 @@ pub struct Limit {
     rule: Result<Rule, LimitError>,
     shadow: bool,
     on_store_failure: OnStoreFailure,
+    consistency: Consistency,
 }
 
 /// A limit whose name and numbers are right.
@@ -42,6 +43,38 @@ pub struct Rule {
     prefix: KeyPrefix,
     shadow: bool,
     on_store_failure: OnStoreFailure,
+    consistency: Consistency,
+}
+
+/// Who shares a limit's counters.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Consistency, Limit};
+///
+/// // Protects this process, whatever the others see.
+/// let own = Limit::sliding_window("per-process", 1_000, Duration::from_secs(1)).consistency(Consistency::Local);
+/// assert_eq!(own.rule()?.consistency(), Consistency::Local);
+/// # Ok::<(), tollgate::LimitError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Consistency {
+    /// Everyone on the same store: every decision is one atomic step there.
+    #[default]
+    Strict,
+    /// This process alone, in its memory, whatever the store is.
+    Local,
+}
+
+impl Consistency {
+    /// The word used in configurations.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Local => "local",
+        }
+    }
 }
 
 /// What a limit answers when its store gives no answer. The memory store always gives one.
@@ -185,6 +218,13 @@ impl Limit {
         self
     }
 
+    /// Who shares the counters; everyone on the same store if nothing is said.
+    #[must_use]
+    pub fn consistency(mut self, consistency: Consistency) -> Self {
+        self.consistency = consistency;
+        self
+    }
+
     /// The name as it was given.
     pub fn name(&self) -> &str {
         &self.name
@@ -197,18 +237,22 @@ impl Limit {
 
     /// The rule this limit states, or what is wrong with it.
     pub fn rule(&self) -> Result<Rule, LimitError> {
-        let (shadow, on_store_failure) = (self.shadow, self.on_store_failure);
-        self.rule.clone().map(|rule| Rule { shadow, on_store_failure, ..rule })
+        let (shadow, on_store_failure, consistency) = (self.shadow, self.on_store_failure, self.consistency);
+        self.rule.clone().map(|rule| {
+            let prefix = rule.prefix.with_local(consistency == Consistency::Local);
+            Rule { prefix, shadow, on_store_failure, consistency, ..rule }
+        })
     }
 
     fn from_parts(name: String, quota: Result<Quota, LimitError>) -> Self {
         let rule = LimitName::new(&name).and_then(|checked| {
             let quota = quota?;
-            let (prefix, on_store_failure) =
-                (KeyPrefix::new(checked, quota.shape()), OnStoreFailure::default());
-            Ok(Rule { name: checked, quota, prefix, shadow: false, on_store_failure })
+            let prefix = KeyPrefix::new(checked, quota.shape());
+            let (on_store_failure, consistency) = (OnStoreFailure::default(), Consistency::default());
+            Ok(Rule { name: checked, quota, prefix, shadow: false, on_store_failure, consistency })
         });
-        Self { name, rule, shadow: false, on_store_failure: OnStoreFailure::default() }
+        let (on_store_failure, consistency) = (OnStoreFailure::default(), Consistency::default());
+        Self { name, rule, shadow: false, on_store_failure, consistency }
     }
 }
 
@@ -231,6 +275,11 @@ impl Rule {
     /// What it answers when the store gives no answer.
     pub const fn on_store_failure(&self) -> OnStoreFailure {
         self.on_store_failure
+    }
+
+    /// Who shares its counters.
+    pub const fn consistency(&self) -> Consistency {
+        self.consistency
     }
 
     /// A check of this limit for a key, with the limit's own numbers, to put to a [`Store`](crate::Store) directly.

@@ -4,6 +4,7 @@
 //! length. Two different inputs therefore never give the same bytes: `("a", "bc")` is not `("ab", "c")`, the text `"7"` is not
 //! the number `7`, and the address `::ffff:10.0.0.1` is `10.0.0.1` because it is the same host.
 
+mod encoded;
 mod hashed;
 mod parts;
 mod prefix;
@@ -14,6 +15,7 @@ use smallvec::SmallVec;
 
 use crate::algorithm::Shape;
 
+pub use encoded::{EncodedKey, NotAKey};
 pub use hashed::{Hashed, Hasher, ShortSecret};
 pub use parts::{KeyParts, ToKey};
 pub(crate) use prefix::KeyPrefix;
@@ -83,6 +85,12 @@ impl<'a> Key<'a> {
         };
         into.push(mark);
         into.extend_from_slice(parts);
+    }
+
+    /// True when the counter is this process's own, whatever the store.
+    #[inline]
+    pub(crate) const fn is_local(&self) -> bool {
+        self.prefix.is_local()
     }
 
     pub(crate) const fn prefix(&self) -> &'a KeyPrefix {

@@ -56,6 +56,25 @@ pub(super) fn single_text(parts: &[u8]) -> Option<&str> {
     std::str::from_utf8(text).ok().filter(|_| is_all)
 }
 
+/// True when bytes are whole parts, none of them empty.
+pub(super) fn are_parts(mut bytes: &[u8]) -> bool {
+    while let Some((tag, rest)) = bytes.split_first() {
+        let (length, rest) = match (*tag, rest) {
+            (TEXT | BYTES, [low, high, rest @ ..]) => (usize::from(u16::from_le_bytes([*low, *high])), rest),
+            (NUMBER, _) => (8, rest),
+            (IPV4, _) => (4, rest),
+            (IPV6 | HASHED, _) => (16, rest),
+            _ => return false,
+        };
+        let Some((part, after)) = rest.split_at_checked(length) else { return false };
+        if part.is_empty() || (*tag == TEXT && std::str::from_utf8(part).is_err()) {
+            return false;
+        }
+        bytes = after;
+    }
+    true
+}
+
 /// A text as a key's only part, in canonical form.
 pub(super) fn encode_text(text: &str) -> Encoded {
     let mut parts = KeyParts::default();
@@ -103,6 +122,11 @@ impl KeyParts {
     /// Adds a value that is known only by its keyed hash.
     pub fn hashed(&mut self, hashed: Hashed) {
         self.push(HASHED, hashed.as_bytes());
+    }
+
+    /// Adds parts that are already in canonical form.
+    pub(super) fn encoded(&mut self, parts: &[u8]) {
+        self.put(parts);
     }
 
     /// Makes the key unusable, because a part of it is missing.

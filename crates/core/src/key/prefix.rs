@@ -18,6 +18,8 @@ pub(crate) struct KeyPrefix {
     bytes: [u8; NAME_MAX + SHAPE_LEN + 1],
     digest: u128,
     shape: Shape,
+    /// The counters are this process's own. No part of what the key is called.
+    local: bool,
 }
 
 /// What it is made of stands beside it wherever it is shown.
@@ -38,7 +40,17 @@ impl KeyPrefix {
         }
         let mut digest = [0; 16];
         digest.copy_from_slice(&Sha256::digest(&bytes[..len])[..16]);
-        Self { len, bytes, digest: u128::from_le_bytes(digest), shape }
+        Self { len, bytes, digest: u128::from_le_bytes(digest), shape, local: false }
+    }
+
+    /// The same for counters of this process alone, or of everyone.
+    pub(crate) const fn with_local(self, local: bool) -> Self {
+        Self { local, ..self }
+    }
+
+    #[inline]
+    pub(crate) const fn is_local(&self) -> bool {
+        self.local
     }
 
     /// A tag, eight bytes of window, the name and a zero, which no name contains: unambiguous whatever follows.

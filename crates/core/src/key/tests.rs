@@ -181,3 +181,26 @@ fn the_keyed_hash_is_hmac_sha_256() {
         Hasher::new(&[0xaa; 131]).unwrap().hash(b"Test Using Larger Than Block-Size Key - Hash Key First");
     assert_eq!(hashed.to_string(), "60e431591ee0b67f0d8a26aacbf5b77f");
 }
+
+#[test]
+fn a_key_written_down_names_the_same_counter() {
+    for key in [EncodedKey::of("ann"), EncodedKey::of(&("ann", 7_u64)), EncodedKey::of(&())] {
+        let key = key.unwrap();
+        let back = EncodedKey::from_bytes(key.as_bytes()).unwrap();
+        assert_eq!((bytes(&key), &back), (bytes(&back), &key));
+    }
+    assert_eq!(bytes(&EncodedKey::of("ann").unwrap()), bytes("ann"));
+    assert_eq!(bytes(&EncodedKey::of(&("ann", 7_u64)).unwrap()), bytes(&("ann", 7_u64)));
+}
+
+#[test]
+fn bytes_that_are_no_key_are_refused() {
+    let good = EncodedKey::of(&("ann", 7_u64)).unwrap();
+    for end in 1..good.as_bytes().len() {
+        let is_whole = end == EncodedKey::of("ann").unwrap().as_bytes().len();
+        assert_eq!(EncodedKey::from_bytes(&good.as_bytes()[..end]).is_ok(), is_whole, "{end} bytes");
+    }
+    for wrong in [&[1, 0, 0][..], &[1, 1, 0, 0xff], &[9, 1], &[1, 1], &[7; 2_000]] {
+        assert_eq!(EncodedKey::from_bytes(wrong), Err(NotAKey));
+    }
+}

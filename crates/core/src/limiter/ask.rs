@@ -4,6 +4,8 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use smallvec::SmallVec;
+
 use super::failure::{Question, Settled};
 use super::select::{Many, One, Select};
 use super::{Error, Inner, Limiter};
@@ -117,6 +119,9 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     ) -> Result<T, Error> {
         let inner = &self.limiter.inner;
         self.select.with(self.limiter, |rules, checks| {
+            if checks.is_empty() {
+                return Ok(here(rules, checks, &[], None));
+            }
             let lease = (self.intent == Intent::Spend && holds(checks)).then(|| inner.lease_ids.next());
             let id = lease.unwrap_or(LeaseId::NONE);
             if let [check] = checks
@@ -220,15 +225,16 @@ pub(super) fn holds(checks: &[Check<'_>]) -> bool {
 /// The decision that the store's outcomes make.
 #[inline(always)]
 fn decision(rules: &[&Rule], checks: &[Check<'_>], outcomes: &[Outcome], lease: Option<LeaseId>) -> Decision {
-    let status = |rule: &Rule, check: &Check<'_>, outcome: &Outcome| {
-        LimitStatus::new(rule.name(), check.quota, *outcome, check.shadow)
-    };
     if let ([rule], [check], [outcome]) = (rules, checks, outcomes) {
-        return Decision::single(status(rule, check, outcome), Source::Store, lease);
+        let status = LimitStatus::new(rule.name(), check, *outcome);
+        return Decision::single(status, status.source(), lease);
     }
-    let statuses = rules.iter().zip(checks).zip(outcomes);
-    let statuses = statuses.map(|((rule, check), outcome)| status(rule, check, outcome)).collect();
-    Decision::new(statuses, Source::Store, lease)
+    let answers = rules.iter().zip(checks).zip(outcomes);
+    let statuses = answers.map(|((rule, check), outcome)| LimitStatus::new(rule.name(), check, *outcome));
+    let statuses: SmallVec<[LimitStatus; 1]> = statuses.collect();
+    let all_local = !statuses.is_empty() && statuses.iter().all(|status| status.source() == Source::Local);
+    let source = if all_local { Source::Local } else { Source::Store };
+    Decision::new(statuses, source, lease)
 }
 
 impl<'a, S: Select<'a> + Unpin> IntoFuture for Ask<'a, S> {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use super::failure::Watch;
 use super::lease_ids::LeaseIds;
 use super::rules::Rules;
+use super::scoped::Scoped;
 use super::{Error, Inner, Limiter};
 use crate::clock::{Clock, SystemClock};
-use crate::limit::Limit;
+use crate::limit::{Consistency, Limit};
 use crate::memory::MemoryStore;
 use crate::store::Store;
 
@@ -85,27 +86,67 @@ impl LimiterBuilder {
         if self.expected_replicas == Some(0) {
             return Err(Error::NoReplicas);
         }
-        let limiter = self.build_with_errors();
-        for name in limiter.inner.rules.names() {
-            limiter.rule(name)?;
+        first_wrong(self.build_with_errors())
+    }
+
+    /// The limiter on the store of another, sharing its counters and what is known of the store.
+    pub(super) fn build_like(self, other: &Limiter) -> Result<Limiter, Error> {
+        if self.expected_replicas == Some(0) {
+            return Err(Error::NoReplicas);
         }
-        Ok(limiter)
+        let Inner { shared, own, clock, lease_ids, watch, .. } = &*other.inner;
+        let place = Place {
+            shared: shared.clone(),
+            own: own.clone(),
+            clock: clock.clone(),
+            lease_ids: lease_ids.clone(),
+            watch: watch.clone(),
+        };
+        first_wrong(self.limits_on(place))
     }
 
     /// The limiter, with what is wrong kept as the answer to checks.
-    pub(super) fn build_with_errors(self) -> Limiter {
-        let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
-        let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
-        let replicas = self.expected_replicas.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
-        Limiter {
-            inner: Arc::new(Inner {
-                store,
-                clock,
-                rules: Rules::new(self.limits),
-                lease_ids: LeaseIds::default(),
-                replicas,
-                watch: Watch::default(),
-            }),
-        }
+    pub(super) fn build_with_errors(mut self) -> Limiter {
+        let place = Place {
+            shared: self.store.take().unwrap_or_else(|| Arc::new(MemoryStore::new())),
+            own: None,
+            clock: self.clock.take().unwrap_or_else(|| Arc::new(SystemClock::new())),
+            lease_ids: Arc::default(),
+            watch: Arc::default(),
+        };
+        self.limits_on(place)
     }
+
+    fn limits_on(self, place: Place) -> Limiter {
+        let Place { shared, mut own, clock, lease_ids, watch } = place;
+        let is_local =
+            |limit: &Limit| limit.rule().is_ok_and(|rule| rule.consistency() == Consistency::Local);
+        if own.is_none() && self.limits.iter().any(is_local) {
+            own = Some(MemoryStore::builder().shared_clock(clock.clone()).build());
+        }
+        let store = match &own {
+            Some(own) => Arc::new(Scoped { own: own.clone(), shared: shared.clone() }),
+            None => shared.clone(),
+        };
+        let replicas = self.expected_replicas.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
+        let rules = Rules::new(self.limits);
+        Limiter { inner: Arc::new(Inner { store, shared, own, clock, rules, lease_ids, replicas, watch }) }
+    }
+}
+
+/// What limiters with different limits can share.
+struct Place {
+    shared: Arc<dyn Store>,
+    own: Option<MemoryStore>,
+    clock: Arc<dyn Clock>,
+    lease_ids: Arc<LeaseIds>,
+    watch: Arc<Watch>,
+}
+
+/// The limiter, or what is wrong with the first of its limits that is.
+fn first_wrong(limiter: Limiter) -> Result<Limiter, Error> {
+    for name in limiter.inner.rules.names() {
+        limiter.rule(name)?;
+    }
+    Ok(limiter)
 }

@@ -8,9 +8,11 @@ mod lease_ids;
 mod permit;
 mod refund;
 mod rules;
+mod scoped;
 mod select;
 mod waiting;
 
+use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -60,15 +62,29 @@ pub struct Limiter {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
+    /// Where counters live, those of this process included.
     store: Arc<dyn Store>,
+    /// Where shared counters live.
+    shared: Arc<dyn Store>,
+    /// The counters of this process, if a limit asks for that.
+    own: Option<MemoryStore>,
     clock: Arc<dyn Clock>,
     rules: Rules,
-    lease_ids: LeaseIds,
+    lease_ids: Arc<LeaseIds>,
     /// How many processes share the store.
     replicas: NonZeroU32,
-    watch: Watch,
+    watch: Arc<Watch>,
+}
+
+/// Without what stands twice.
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { store, rules, replicas, watch, .. } = self;
+        let mut shown = f.debug_struct("Inner");
+        shown.field("store", store).field("rules", rules).field("replicas", replicas).field("watch", watch);
+        shown.finish_non_exhaustive()
+    }
 }
 
 impl Inner {
@@ -95,6 +111,54 @@ impl Limiter {
     /// Choose the store, the clock and the limits, and learn at once if a limit is wrong.
     pub fn builder() -> LimiterBuilder {
         LimiterBuilder::default()
+    }
+
+    /// The same store, its health and the counters of this process, with other limits: for a configuration that changes while
+    /// requests are being decided. Limits that keep their name, algorithm and window keep their counts; a window or an
+    /// algorithm that changes begins new ones.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, Limiter};
+    ///
+    /// let window = Duration::from_secs(60);
+    /// let before = Limiter::in_memory([Limit::sliding_log("api", 100, window)]);
+    /// assert_eq!(before.check("api", "ann").immediately()?.remaining(), 99);
+    /// let after = before.with_limits([Limit::sliding_log("api", 50, window)], 1)?;
+    /// assert_eq!(after.check("api", "ann").immediately()?.remaining(), 48);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn with_limits(
+        &self,
+        limits: impl IntoIterator<Item = Limit>,
+        expected_replicas: u32,
+    ) -> Result<Self, Error> {
+        Self::builder().limits(limits).expected_replicas(expected_replicas).build_like(self)
+    }
+
+    /// A question about as many limits as are named with [`and`](Ask::and), for callers that learn only at run time which
+    /// those are. One that names none is allowed.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::store::Intent;
+    /// use tollgate::{Limit, Limiter};
+    ///
+    /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
+    /// let mut ask = limiter.request(Intent::Spend);
+    /// for (limit, key, cost) in [("api", "ann", 5)] {
+    ///     ask = ask.and(limit, key).own_cost(cost);
+    /// }
+    /// assert_eq!(ask.immediately()?.remaining(), 95);
+    /// # Ok::<(), tollgate::Error>(())
+    /// ```
+    pub fn request(&self, intent: Intent) -> Ask<'_, Many<'_>> {
+        Ask::new(self, Many::default(), intent)
+    }
+
+    /// A refund for as many limits as are named with [`and`](Refund::and).
+    pub fn refund_request(&self) -> Refund<'_, Many<'_>> {
+        Refund::new(self, Many::default())
     }
 
     /// Asks whether a request of `key` may pass a limit, and charges it if so. Await it, or finish it with

@@ -94,7 +94,7 @@ impl<'a, S: Select<'a>> Refund<'a, S> {
             let mut both = rules.iter().zip(checks);
             match both.find(|(_, check)| matches!(check.quota, Quota::Concurrency(_))) {
                 Some((rule, _)) => Err(Error::RefundInFlight { limit: rule.name().to_string() }),
-                None if self.untaken => Ok(Answer::ready(Ok(()))),
+                None if self.untaken || checks.is_empty() => Ok(Answer::ready(Ok(()))),
                 None => Ok(self.limiter.inner.store.refund(checks)),
             }
         })

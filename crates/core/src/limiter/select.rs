@@ -113,7 +113,7 @@ impl<'a, K: ToKey> Select<'a> for One<'a, K> {
 }
 
 /// Several limits, each with a key of its own.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Many<'a> {
     named: SmallVec<[Named<'a>; 4]>,
 }

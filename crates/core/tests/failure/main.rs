@@ -4,6 +4,7 @@ mod holding;
 mod local;
 mod outages;
 mod policies;
+mod scoped;
 mod store;
 
 use std::future::IntoFuture;

@@ -12,16 +12,20 @@ pub(super) use local::Local;
 pub(super) use watch::Watch;
 pub use watch::{Health, StoreErrors};
 
-use super::Inner;
+use super::{Inner, scoped};
 use crate::algorithm::{LeaseId, Outcome, Quota, Verdict};
 use crate::decision::{Decision, LimitStatus, Source};
 use crate::limit::{OnStoreFailure, Rule};
+use crate::memory::MemoryStore;
 use crate::store::{Check, Intent, StoreError};
 use crate::time::Micros;
 
 /// When to come back to a limit that refuses because the store is away: stores notice within this time that they are
 /// back.
 const RECOVERY: Micros = Micros::from_secs(1);
+
+/// What this process's own limits say, and what those say that count their share here, with that share.
+type Counted = (SmallVec<[Outcome; 1]>, SmallVec<[(Quota, Outcome); 1]>);
 
 /// A decision, and the counters of the outage that it was charged to if the store did not make it.
 #[derive(Debug)]
@@ -45,41 +49,67 @@ impl Inner {
     pub(super) fn fall_back(&self, question: &Question<'_>, error: &StoreError) -> Settled {
         let now = self.clock.now();
         let local = self.watch.failed(error, now, || Local::new(self.replicas, self.clock.clone(), now));
-        let decision = question.decide(&local);
+        let decision = question.decide(&local, self.own.as_ref());
         self.watch.decided(&decision);
         Settled { decision, local: Some(local) }
     }
 }
 
 impl Question<'_> {
-    fn decide(&self, local: &Local) -> Decision {
+    fn decide(&self, outage: &Local, own: Option<&MemoryStore>) -> Decision {
         let both = self.rules.iter().zip(self.checks);
-        let stated: SmallVec<[Option<Outcome>; 4]> =
-            both.map(|(rule, check)| stated(rule.on_store_failure(), check)).collect();
-        let mut counted = self.count(&stated, local).into_iter();
+        let stated: SmallVec<[Option<Outcome>; 4]> = both
+            .map(
+                |(rule, check)| {
+                    if check.key.is_local() { None } else { stated(rule.on_store_failure(), check) }
+                },
+            )
+            .collect();
+        let (owned, counted) = self.count(&stated, outage, own);
+        let (mut owned, mut counted) = (owned.into_iter(), counted.into_iter());
         let answers = self.rules.iter().zip(self.checks).zip(&stated);
         let statuses = answers.map(|((rule, check), stated)| {
+            if check.key.is_local() {
+                let outcome = owned.next().expect("every check of this process was counted");
+                return LimitStatus::new(rule.name(), check, outcome);
+            }
             let (quota, outcome) = match stated {
                 Some(outcome) => (*check.quota, *outcome),
                 None => counted.next().expect("every check that no policy answered was counted"),
             };
-            LimitStatus::new(rule.name(), &quota, outcome, check.shadow).by_policy(rule.on_store_failure())
+            let check = Check { quota: &quota, ..*check };
+            LimitStatus::new(rule.name(), &check, outcome).by_policy(rule.on_store_failure())
         });
         let statuses: SmallVec<[LimitStatus; 1]> = statuses.collect();
         let lease = self.lease.filter(|_| self.holds(&statuses));
         Decision::new(statuses, Source::Fallback, lease)
     }
 
-    /// What the limits say that no policy answered. Where a policy refuses the request, they are only looked at.
-    fn count(&self, stated: &[Option<Outcome>], local: &Local) -> SmallVec<[(Quota, Outcome); 1]> {
+    /// What the limits say that no policy answered: those of this process, and those that count their share here until the
+    /// store is back. All of them give, or none; where a policy refuses the request, they are only looked at.
+    fn count(&self, stated: &[Option<Outcome>], outage: &Local, own: Option<&MemoryStore>) -> Counted {
         let both = || self.checks.iter().zip(stated);
         let denies = |(check, outcome): (&Check<'_>, &Option<Outcome>)| {
             !check.shadow && outcome.is_some_and(|outcome| !outcome.verdict.is_allowed())
         };
-        let intent = if both().any(denies) { Intent::Peek } else { self.intent };
+        let mut intent = if both().any(denies) { Intent::Peek } else { self.intent };
+        let lease = self.lease.unwrap_or(LeaseId::NONE);
         let open = both().filter(|(_, outcome)| outcome.is_none()).map(|(check, _)| *check);
-        let open: SmallVec<[Check<'_>; 4]> = open.collect();
-        local.spend(&open, intent, self.lease.unwrap_or(LeaseId::NONE))
+        let (mine, shares) = scoped::split(&open.collect::<SmallVec<[Check<'_>; 4]>>());
+        let Some(own) = own.filter(|_| !mine.is_empty()) else {
+            return (SmallVec::new(), outage.spend(&shares, intent, lease));
+        };
+        let mut owned = own.spend_together(&mine, intent, lease).outcomes;
+        if scoped::refuses(&mine, &owned) {
+            intent = Intent::Peek;
+        }
+        let counted = outage.spend(&shares, intent, lease);
+        let outcomes: SmallVec<[Outcome; 1]> = counted.iter().map(|(_, outcome)| *outcome).collect();
+        if intent == Intent::Spend && scoped::refuses(&shares, &outcomes) {
+            scoped::give_back(own, &mine, lease);
+            owned = own.spend_together(&mine, Intent::Peek, lease).outcomes;
+        }
+        (owned, counted)
     }
 
     /// True when a pass takes a place among the local ones. What a policy lets through takes none.
