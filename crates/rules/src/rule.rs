@@ -67,11 +67,11 @@ pub struct Tiers {
     pub quotas: BTreeMap<Box<str>, Quota>,
 }
 
-/// A cost by the value of an attribute.
+/// What a request costs: always the same, or by the value of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// The attribute that holds it: a whole number.
-    pub by: Attribute,
-    /// The cost of a request without that attribute.
+    /// The attribute that holds it: a whole number. None when the cost is always the same.
+    pub by: Option<Attribute>,
+    /// The cost of a request without that attribute, which does not state one itself.
     pub default: u64,
 }

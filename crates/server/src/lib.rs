@@ -1,18 +1,24 @@
 //! The `tollgate` service and command line, as a library with a thin binary in front.
 //!
-//! This crate owns what surrounds the limiter: the command line now, configuration and network fronts later. It must
-//! not know the arithmetic of any algorithm; that is the `tollgate` crate's.
+//! This crate owns what surrounds the limiter: the command line, the fronts that decode requests and encode decisions,
+//! and the life of the process. It must not know the arithmetic of any algorithm; that is the `tollgate` crate's.
 
 use std::process::ExitCode;
 
 mod cli;
+mod gate;
+mod http;
+mod listen;
+mod logs;
+mod metrics;
+mod reload;
 mod serve;
 
-pub use cli::{Cli, Command};
+pub use cli::{Cli, Command, LogFormat, ServeArgs};
 
 /// Does what the command line asks; the result is the process's exit code.
 pub fn run(cli: &Cli) -> ExitCode {
-    match cli.command {
-        Command::Serve => serve::run(),
+    match &cli.command {
+        Command::Serve(args) => serve::run(args),
     }
 }

@@ -30,6 +30,11 @@ impl EncodedKey {
         KeyParts::encode(key).map(|bytes| Self { bytes })
     }
 
+    /// The bytes of the key that a function writes, for callers whose parts are known only at run time.
+    pub fn written(write: impl FnOnce(&mut KeyParts)) -> Result<Self, KeyError> {
+        KeyParts::written(write).map(|bytes| Self { bytes })
+    }
+
     /// The key that has these bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, NotAKey> {
         let is_key = bytes.len() <= KEY_MAX && parts::are_parts(bytes);

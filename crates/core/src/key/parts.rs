@@ -84,8 +84,12 @@ pub(super) fn encode_text(text: &str) -> Encoded {
 
 impl KeyParts {
     pub(super) fn encode(key: &(impl ToKey + ?Sized)) -> Result<Encoded, KeyError> {
+        Self::written(|parts| key.write(parts))
+    }
+
+    pub(super) fn written(write: impl FnOnce(&mut Self)) -> Result<Encoded, KeyError> {
         let mut parts = Self::default();
-        key.write(&mut parts);
+        write(&mut parts);
         if parts.empty {
             Err(KeyError::Empty)
         } else if parts.found > KEY_MAX {

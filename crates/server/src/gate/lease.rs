@@ -1,0 +1,109 @@
+//! The word by which a client gives back the places it holds. It carries everything that is needed for that, so that any
+//! replica can take it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use tollgate::{EncodedKey, LeaseId};
+
+use super::{Running, Spend};
+
+/// The version of the layout: id, then for each place the lengths and texts of its limit and key.
+const VERSION: u8 = 1;
+/// The longest word: sixteen places with the longest names and keys.
+const WORD_MAX: usize = 24 * 1024;
+
+/// The places that a request holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LeaseWord {
+    pub(super) id: LeaseId,
+    pub(super) places: Vec<HeldPlace>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HeldPlace {
+    pub(super) limit: String,
+    pub(super) key: EncodedKey,
+}
+
+/// Not what `/v1/check` gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this is no lease; it must be the word that `/v1/check` gave, unchanged")]
+pub(crate) struct NotALease;
+
+impl LeaseWord {
+    pub(super) fn new(id: LeaseId, running: &Running, spends: &[Spend<'_>]) -> Self {
+        let held = spends.iter().filter(|spend| spend.cost > 0 && running.is_concurrency(spend.limit));
+        let places = held.map(|spend| HeldPlace { limit: spend.limit.to_owned(), key: spend.key.clone() });
+        Self { id, places: places.collect() }
+    }
+
+    /// The word.
+    pub(crate) fn to_text(&self) -> String {
+        let mut bytes = vec![VERSION];
+        bytes.extend_from_slice(&self.id.get().to_le_bytes());
+        for HeldPlace { limit, key } in &self.places {
+            // Names have at most 47 bytes and keys 1,024.
+            bytes.push(u8::try_from(limit.len()).unwrap_or(u8::MAX));
+            bytes.extend_from_slice(limit.as_bytes());
+            bytes.extend_from_slice(&u16::try_from(key.as_bytes().len()).unwrap_or(u16::MAX).to_le_bytes());
+            bytes.extend_from_slice(key.as_bytes());
+        }
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// What a word says.
+    pub(crate) fn parse(text: &str) -> Result<Self, NotALease> {
+        if text.len() > WORD_MAX {
+            return Err(NotALease);
+        }
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| NotALease)?;
+        Self::read(&bytes).filter(|word| !word.places.is_empty()).ok_or(NotALease)
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (VERSION, bytes) = bytes.split_first().map(|(version, rest)| (*version, rest))? else { return None };
+        let (id, mut bytes) = bytes.split_first_chunk()?;
+        let id = LeaseId::new(u128::from_le_bytes(*id));
+        let mut places = Vec::new();
+        while let Some((length, rest)) = bytes.split_first() {
+            let (limit, rest) = rest.split_at_checked(usize::from(*length))?;
+            let (length, rest) = rest.split_first_chunk()?;
+            let (key, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
+            let limit = std::str::from_utf8(limit).ok()?.to_owned();
+            places.push(HeldPlace { limit, key: EncodedKey::from_bytes(key).ok()? });
+            bytes = rest;
+        }
+        Some(Self { id, places })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word() -> LeaseWord {
+        let place = |limit: &str, key: &str| HeldPlace {
+            limit: limit.to_owned(),
+            key: EncodedKey::of(key).expect("a key"),
+        };
+        LeaseWord { id: LeaseId::new(7 << 100), places: vec![place("in-flight", "acme"), place("b", "c")] }
+    }
+
+    #[test]
+    fn a_word_says_what_it_was_made_of() {
+        assert_eq!(LeaseWord::parse(&word().to_text()), Ok(word()));
+    }
+
+    #[test]
+    fn anything_else_is_no_lease() {
+        let text = word().to_text();
+        for end in 0..text.len() {
+            let cut = LeaseWord::parse(&text[..end]);
+            assert!(cut.is_err() || cut.is_ok_and(|cut| cut.places == word().places[..1]), "{end}");
+        }
+        let long = "A".repeat(WORD_MAX + 4);
+        for wrong in ["", "not base64!", "AAAA", &long] {
+            assert_eq!(LeaseWord::parse(wrong), Err(NotALease));
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! A configuration in force: its limits on its store, and what is counted about them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::store::Intent;
+use tollgate::{Calendar, Decision, Limit, Limiter, Quota};
+use tollgate_rules::{Config, Selector};
+
+use super::store::{OpenStore, StoreFault};
+use super::Spend;
+use crate::metrics::{LimitMeter, Meters};
+
+/// The limits that a request brings with itself, one for each unit of time: Envoy's descriptors may. Their numbers come
+/// with the request.
+pub(crate) const OVERRIDES: [&str; 7] = [
+    "override:second",
+    "override:minute",
+    "override:hour",
+    "override:day",
+    "override:week",
+    "override:month",
+    "override:year",
+];
+
+/// A configuration in force.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) config: Config,
+    pub(crate) selector: Selector,
+    pub(crate) limiter: Limiter,
+    pub(crate) store: OpenStore,
+    meters: Vec<Arc<LimitMeter>>,
+}
+
+impl Running {
+    pub(super) fn open(config: Config, meters: &Meters) -> Result<Self, StoreFault> {
+        let store = OpenStore::open(&config.store)?;
+        let limiter = store
+            .limiter()
+            .limits(limits(&config))
+            .expected_replicas(config.expected_replicas.get())
+            .build()
+            .expect("a configuration holds only limits that are right, under names that differ");
+        Ok(Self::new(config, limiter, store, meters))
+    }
+
+    /// The next configuration, on the same store if it is described in the same way.
+    pub(super) fn followed_by(&self, config: Config, meters: &Meters) -> Result<Self, StoreFault> {
+        if config.store != self.config.store {
+            tracing::warn!("the store is configured anew; counts begin anew there");
+            return Self::open(config, meters);
+        }
+        let limiter = self
+            .limiter
+            .with_limits(limits(&config), config.expected_replicas.get())
+            .expect("a configuration holds only limits that are right, under names that differ");
+        Ok(Self::new(config, limiter, self.store.clone(), meters))
+    }
+
+    fn new(config: Config, limiter: Limiter, store: OpenStore, meters: &Meters) -> Self {
+        let names = config.limits.iter().map(|rule| rule.limit.name());
+        let meters = meters.limits(names.chain(OVERRIDES));
+        Self { selector: Selector::new(&config), config, limiter, store, meters }
+    }
+
+    /// Counts what each limit said.
+    pub(super) fn count(&self, spends: &[Spend<'_>], decision: &Decision) {
+        for (spend, status) in spends.iter().zip(decision.limits()) {
+            if let Some(meter) = self.meters.get(spend.index) {
+                meter.count(status);
+            }
+        }
+    }
+
+    /// True when the limit counts requests in flight.
+    pub(crate) fn is_concurrency(&self, limit: &str) -> bool {
+        self.limiter.rule(limit).is_ok_and(|rule| matches!(rule.quota(), Quota::Concurrency(_)))
+    }
+
+    /// Asks the store something that changes nothing, so that an outage is noticed, and its end, while nobody asks.
+    pub(crate) async fn probe(&self) {
+        let asked = self.limiter.request(Intent::Peek).and(OVERRIDES[0], "probe").own_cost(0);
+        // What comes of it is in the limiter's health.
+        drop(asked.await);
+    }
+}
+
+/// The limits of the file, then the overrides.
+fn limits(config: &Config) -> Vec<Limit> {
+    let days = |days: u64| Duration::from_secs(days * 86_400);
+    let [second, minute, hour, day, week, month, year] = OVERRIDES;
+    let overrides = [
+        Limit::calendar_window(second, 1, Calendar::Second),
+        Limit::calendar_window(minute, 1, Calendar::Minute),
+        Limit::calendar_window(hour, 1, Calendar::Hour),
+        Limit::calendar_window(day, 1, Calendar::Day),
+        Limit::fixed_window(week, 1, days(7)),
+        Limit::calendar_window(month, 1, Calendar::Month),
+        Limit::fixed_window(year, 1, days(366)),
+    ];
+    config.limits.iter().map(|rule| rule.limit.clone()).chain(overrides).collect()
+}

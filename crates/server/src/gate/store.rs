@@ -1,0 +1,78 @@
+//! The store that a configuration describes, made.
+
+use std::time::Duration;
+
+use tollgate::limiter::LimiterBuilder;
+use tollgate::{Limiter, MemoryStore};
+use tollgate_redis::{ConfigError, RedisBuilder, RedisStore};
+use tollgate_rules::config::{RedisConfig, RedisTopology, StoreConfig};
+
+/// The store in use.
+#[derive(Clone, Debug)]
+pub(crate) enum OpenStore {
+    Memory(MemoryStore),
+    Redis(RedisStore),
+}
+
+/// The store cannot be used as configured.
+#[derive(Debug, thiserror::Error)]
+#[error("store: {0}")]
+pub(crate) struct StoreFault(#[from] ConfigError);
+
+impl OpenStore {
+    pub(crate) fn open(config: &StoreConfig) -> Result<Self, StoreFault> {
+        match config {
+            StoreConfig::Memory { keys_max } => {
+                Ok(Self::Memory(MemoryStore::builder().keys_max(*keys_max).build()))
+            }
+            StoreConfig::Redis(redis) => Ok(Self::Redis(open_redis(redis)?)),
+        }
+    }
+
+    /// A limiter on it.
+    pub(super) fn limiter(&self) -> LimiterBuilder {
+        match self {
+            Self::Memory(store) => Limiter::builder().store(store.clone()),
+            Self::Redis(store) => Limiter::builder().store(store.clone()),
+        }
+    }
+
+    /// Waits for the store to answer, at most so long; false when it did not.
+    pub(crate) async fn ready(&self, patience: Duration) -> bool {
+        match self {
+            Self::Memory(_) => true,
+            Self::Redis(store) => store.ready(patience).await,
+        }
+    }
+
+    /// Counters kept in this process, where they are counted.
+    pub(crate) fn keys(&self) -> Option<usize> {
+        match self {
+            Self::Memory(store) => Some(store.keys()),
+            Self::Redis(_) => None,
+        }
+    }
+
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Memory(_) => "memory",
+            Self::Redis(_) => "redis",
+        }
+    }
+}
+
+fn open_redis(config: &RedisConfig) -> Result<RedisStore, ConfigError> {
+    let builder = match &config.topology {
+        RedisTopology::Standalone => {
+            RedisBuilder::standalone(config.endpoints.first().map_or("", String::as_str))
+        }
+        RedisTopology::Sentinel { master } => RedisBuilder::sentinel(&config.endpoints, master),
+        RedisTopology::Cluster => RedisBuilder::cluster(&config.endpoints),
+    };
+    builder
+        .prefix(&config.prefix)
+        .timeout(config.timeout)
+        .connect_timeout(config.connect_timeout)
+        .max_retries(config.max_retries)
+        .build()
+}

@@ -1,0 +1,70 @@
+//! The decision API.
+
+use hyper::body::Incoming;
+use hyper::{Request, Response, StatusCode};
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use tollgate::store::Intent;
+
+use super::body::{self, Bounds, CheckBody, ReleaseBody, Text};
+use super::fault::Fault;
+use super::respond::{self, Body, json};
+use crate::gate::{Gate, LeaseWord, Question, Running};
+
+pub(super) async fn check(gate: &Gate, request: Request<Incoming>) -> Result<Response<Body>, Fault> {
+    decide(gate, request, Intent::Spend).await
+}
+
+pub(super) async fn peek(gate: &Gate, request: Request<Incoming>) -> Result<Response<Body>, Fault> {
+    decide(gate, request, Intent::Peek).await
+}
+
+async fn decide(gate: &Gate, request: Request<Incoming>, intent: Intent) -> Result<Response<Body>, Fault> {
+    let running = gate.running();
+    let bytes = body::read(request, bounds(&running)).await?;
+    let asked = CheckBody::decode(&bytes)?;
+    let limits = asked.limit_names();
+    let question = Question { limits: limits.as_deref(), cost: asked.cost, intent };
+    let decided = gate.decide(&running, &asked.attributes, question).await?;
+    Ok(respond::decided(&decided, running.config.headers, gate.now()))
+}
+
+pub(super) async fn refund(gate: &Gate, request: Request<Incoming>) -> Result<Response<Body>, Fault> {
+    let running = gate.running();
+    let bytes = body::read(request, bounds(&running)).await?;
+    let asked = CheckBody::decode(&bytes)?;
+    let limits = asked.limit_names();
+    let question = Question { limits: limits.as_deref(), cost: asked.cost, intent: Intent::Spend };
+    gate.refund(&running, &asked.attributes, question).await?;
+    Ok(json(StatusCode::OK, r#"{"refunded":true}"#))
+}
+
+pub(super) async fn release(gate: &Gate, request: Request<Incoming>) -> Result<Response<Body>, Fault> {
+    let bytes = body::read(request, bounds(&gate.running())).await?;
+    let asked: ReleaseBody<'_> = serde_json::from_slice(&bytes).map_err(|error| Fault::json(&error))?;
+    let was_held = gate.release(&LeaseWord::parse(&asked.lease.0)?).await?;
+    Ok(json(StatusCode::OK, if was_held { r#"{"released":true}"# } else { r#"{"released":false}"# }))
+}
+
+fn bounds(running: &Running) -> Bounds {
+    let server = &running.config.server;
+    Bounds { bytes_max: server.body_max, timeout: server.header_timeout }
+}
+
+impl<'b> CheckBody<'b> {
+    fn decode(bytes: &'b [u8]) -> Result<Self, Fault> {
+        let body: Self = serde_json::from_slice(bytes).map_err(|error| Fault::json(&error))?;
+        match &body.limits {
+            Some(limits) if limits.is_empty() => Err(Fault::unfit(
+                "no-limits",
+                "`limits` is empty; leave it out to ask every limit whose conditions hold",
+            )),
+            _ => Ok(body),
+        }
+    }
+
+    fn limit_names(&self) -> Option<SmallVec<[Cow<'_, str>; 4]>> {
+        let limits = self.limits.as_ref()?;
+        Some(limits.iter().map(|Text(name)| Cow::Borrowed(&**name)).collect())
+    }
+}

@@ -1,0 +1,231 @@
+//! Bodies of requests: read whole within bounds, then taken apart without copying.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use hyper::Request;
+use hyper::body::{Body as _, Incoming};
+use hyper::header::CONTENT_TYPE;
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use smallvec::SmallVec;
+use tollgate_rules::{Attribute, AttributeKind, Attributes, Value};
+
+use super::fault::Fault;
+
+/// The most attributes of a request.
+const ATTRIBUTES_MAX: usize = 64;
+
+/// How much of a body, and how long.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) bytes_max: usize,
+    pub(super) timeout: Duration,
+}
+
+/// The whole body.
+pub(super) async fn read(request: Request<Incoming>, bounds: Bounds) -> Result<Bytes, Fault> {
+    expect_json(&request)?;
+    let mut body = request.into_body();
+    if body.size_hint().lower() > bounds.bytes_max as u64 {
+        return Err(Fault::too_large(bounds.bytes_max));
+    }
+    // Most bodies came with their head, and need no timer.
+    let first = match futures_now(body.frame()) {
+        Some(frame) => frame,
+        None => in_time(bounds, body.frame()).await?,
+    };
+    let first = data(first)?.unwrap_or_default();
+    if body.is_end_stream() {
+        return if first.len() > bounds.bytes_max { Err(Fault::too_large(bounds.bytes_max)) } else { Ok(first) };
+    }
+    in_time(bounds, rest(body, first, bounds.bytes_max)).await?
+}
+
+async fn rest(mut body: Incoming, first: Bytes, bytes_max: usize) -> Result<Bytes, Fault> {
+    let mut whole = BytesMut::from(first);
+    while let Some(frame) = body.frame().await {
+        whole.extend_from_slice(&data(Some(frame))?.unwrap_or_default());
+        if whole.len() > bytes_max {
+            return Err(Fault::too_large(bytes_max));
+        }
+    }
+    Ok(whole.freeze())
+}
+
+type Frame = Option<Result<hyper::body::Frame<Bytes>, hyper::Error>>;
+
+fn data(frame: Frame) -> Result<Option<Bytes>, Fault> {
+    match frame {
+        None => Ok(None),
+        Some(Ok(frame)) => Ok(frame.into_data().ok()),
+        Some(Err(_)) => Err(Fault::broken_off()),
+    }
+}
+
+async fn in_time<T>(bounds: Bounds, coming: impl Future<Output = T>) -> Result<T, Fault> {
+    let in_time = tokio::time::timeout(bounds.timeout, coming).await;
+    in_time.map_err(|_| Fault::too_slow(bounds.timeout.as_secs_f64()))
+}
+
+/// What a future gives at once, if it does.
+fn futures_now<T>(mut future: impl Future<Output = T> + Unpin) -> Option<T> {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::Pin::new(&mut future).poll(&mut context) {
+        std::task::Poll::Ready(value) => Some(value),
+        std::task::Poll::Pending => None,
+    }
+}
+
+fn expect_json(request: &Request<Incoming>) -> Result<(), Fault> {
+    let Some(found) = request.headers().get(CONTENT_TYPE) else { return Ok(()) };
+    let found = found.to_str().unwrap_or("not text");
+    let kind = found.split(';').next().unwrap_or_default().trim();
+    let is_json = kind.eq_ignore_ascii_case("application/json")
+        || kind.split_once('/').is_some_and(|(_, kind)| kind.to_ascii_lowercase().ends_with("+json"));
+    // What `curl -d` says when nobody tells it otherwise.
+    let is_curls = kind.eq_ignore_ascii_case("application/x-www-form-urlencoded");
+    if is_json || is_curls { Ok(()) } else { Err(Fault::media_type(found)) }
+}
+
+/// What `/v1/check`, `/v1/peek` and `/v1/refund` take.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object with attributes, and limits and cost if need be")]
+pub(super) struct CheckBody<'b> {
+    #[serde(borrow, default)]
+    pub(super) attributes: Named<'b>,
+    #[serde(borrow, default)]
+    pub(super) limits: Option<Vec<Text<'b>>>,
+    #[serde(default)]
+    pub(super) cost: Option<u64>,
+}
+
+/// What `/v1/release` takes.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object with the lease that /v1/check gave")]
+pub(super) struct ReleaseBody<'b> {
+    #[serde(borrow)]
+    pub(super) lease: Text<'b>,
+}
+
+/// A text, borrowed from the body where it can be.
+#[derive(Debug, Default)]
+pub(super) struct Text<'b>(pub(super) Cow<'b, str>);
+
+struct TextVisitor;
+
+impl<'b> Visitor<'b> for TextVisitor {
+    type Value = Text<'b>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'b str) -> Result<Text<'b>, E> {
+        Ok(Text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Text<'b>, E> {
+        Ok(Text(Cow::Owned(text.to_owned())))
+    }
+}
+
+impl<'de: 'b, 'b> Deserialize<'de> for Text<'b> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_str(TextVisitor)
+    }
+}
+
+/// The value of an attribute: a text, or a number or truth value as text.
+struct Scalar<'b>(Cow<'b, str>);
+
+struct ScalarVisitor;
+
+impl<'b> Visitor<'b> for ScalarVisitor {
+    type Value = Scalar<'b>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string, a whole number or a boolean as the value of an attribute")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'b str) -> Result<Scalar<'b>, E> {
+        Ok(Scalar(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Scalar<'b>, E> {
+        Ok(Scalar(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Scalar<'b>, E> {
+        Ok(Scalar(number.to_string().into()))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Scalar<'b>, E> {
+        Ok(Scalar(number.to_string().into()))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Scalar<'b>, E> {
+        Ok(Scalar(if value { "true" } else { "false" }.into()))
+    }
+}
+
+impl<'de: 'b, 'b> Deserialize<'de> for Scalar<'b> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(ScalarVisitor)
+    }
+}
+
+/// Attributes by name, as a caller states them.
+#[derive(Debug, Default)]
+pub(crate) struct Named<'b>(pub(crate) SmallVec<[(Cow<'b, str>, Cow<'b, str>); 8]>);
+
+struct NamedVisitor<'b>(PhantomData<&'b str>);
+
+impl<'de: 'b, 'b> Visitor<'de> for NamedVisitor<'b> {
+    type Value = Named<'b>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of attributes")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Named<'b>, M::Error> {
+        let mut named = Named::default();
+        while let Some((Text(name), Scalar(value))) = map.next_entry::<Text<'b>, Scalar<'b>>()? {
+            if named.0.len() == ATTRIBUTES_MAX {
+                return Err(M::Error::custom(format_args!("more than {ATTRIBUTES_MAX} attributes")));
+            }
+            if named.0.iter().any(|(other, _)| same(other, &name)) {
+                let name: String = name.chars().take(80).collect();
+                return Err(M::Error::custom(format_args!("the attribute {name:?} stands twice")));
+            }
+            named.0.push((name, value));
+        }
+        Ok(named)
+    }
+}
+
+impl<'de: 'b, 'b> Deserialize<'de> for Named<'b> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(NamedVisitor(PhantomData))
+    }
+}
+
+/// The names of headers are the same in capitals.
+fn same(one: &str, other: &str) -> bool {
+    const HEADER: &str = "header:";
+    one == other
+        || (one.starts_with(HEADER) && other.starts_with(HEADER) && one.eq_ignore_ascii_case(other))
+}
+
+impl Attributes for Named<'_> {
+    fn get(&self, attribute: &Attribute) -> Option<Value<'_>> {
+        let is_it = |name: &str| match attribute.kind() {
+            AttributeKind::Header => same(name, attribute.name()),
+            _ => name == attribute.name(),
+        };
+        self.0.iter().find(|(name, _)| is_it(name)).map(|(_, value)| Value::Text(Cow::Borrowed(value)))
+    }
+}

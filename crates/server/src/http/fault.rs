@@ -1,0 +1,145 @@
+//! What can be wrong with a request, as an `application/problem+json` body that names it.
+
+use hyper::{Method, StatusCode};
+use serde::Serialize;
+use tollgate_rules::SelectError;
+
+use crate::gate::{NotALease, Undecided};
+
+/// Why a request got no decision.
+#[derive(Debug, Serialize)]
+pub(crate) struct Fault {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// The kind in words, the same for every fault of the kind.
+    title: &'static str,
+    #[serde(serialize_with = "number")]
+    pub(crate) status: StatusCode,
+    /// What was found and what would be right.
+    detail: String,
+    /// A word for programs.
+    pub(crate) code: &'static str,
+    /// The methods there are, where the one used is none of them.
+    #[serde(skip)]
+    pub(crate) allow: Option<&'static str>,
+    /// When to come back, in seconds.
+    #[serde(skip)]
+    pub(crate) retry_after_secs: Option<u64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field by reference")]
+fn number<S: serde::Serializer>(status: &StatusCode, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u16(status.as_u16())
+}
+
+impl Fault {
+    fn new(status: StatusCode, code: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
+        let detail = detail.into();
+        Self { kind: "about:blank", title, status, detail, code, allow: None, retry_after_secs: None }
+    }
+
+    pub(crate) fn not_found(path: &str) -> Self {
+        let path: String = path.chars().take(80).collect();
+        let detail = format!("there is nothing at {path:?}; GET /openapi.json says what there is");
+        Self::new(StatusCode::NOT_FOUND, "not-found", "Not Found", detail)
+    }
+
+    pub(crate) fn method(found: &Method, allow: &'static str) -> Self {
+        let found: String = found.as_str().chars().take(20).collect();
+        let detail = format!("the method is {found}; it must be {}", allow.replace(", ", " or "));
+        let fault =
+            Self::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "Method Not Allowed", detail);
+        Self { allow: Some(allow), ..fault }
+    }
+
+    /// The body is too long.
+    pub(crate) fn too_large(body_max: usize) -> Self {
+        let detail = format!("the body is longer than {body_max} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "Content Too Large", detail)
+    }
+
+    /// The body did not come in time.
+    pub(crate) fn too_slow(seconds: f64) -> Self {
+        let detail = format!("the body did not arrive within {seconds} s");
+        Self::new(StatusCode::REQUEST_TIMEOUT, "body-too-slow", "Request Timeout", detail)
+    }
+
+    /// The body broke off.
+    pub(crate) fn broken_off() -> Self {
+        Self::malformed("broken-off", "the body broke off")
+    }
+
+    pub(crate) fn media_type(found: &str) -> Self {
+        let found: String = found.chars().take(80).collect();
+        let detail = format!("the content type is {found:?}; it must be application/json");
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-json", "Unsupported Media Type", detail)
+    }
+
+    /// The request cannot be read.
+    pub(crate) fn malformed(code: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, "Bad Request", detail)
+    }
+
+    /// The request can be read and makes no sense.
+    pub(crate) fn unfit(code: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, "Unprocessable Content", detail)
+    }
+
+    pub(crate) fn unauthorized() -> Self {
+        let detail = "this port wants the token of TOLLGATE_ADMIN_TOKEN, as in `Authorization: Bearer <token>`";
+        Self::new(StatusCode::UNAUTHORIZED, "no-token", "Unauthorized", detail)
+    }
+
+    /// A request that a page of another site made a browser send.
+    pub(crate) fn cross_site() -> Self {
+        let detail = "the request comes from a page of another site; send it from a program, or from this site's own page";
+        Self::new(StatusCode::FORBIDDEN, "cross-site", "Forbidden", detail)
+    }
+
+    /// The JSON is none, or not the one that is wanted.
+    pub(crate) fn json(error: &serde_json::Error) -> Self {
+        match error.classify() {
+            serde_json::error::Category::Data => {
+                Self::unfit("unfit-body", format!("the body does not fit: {error}"))
+            }
+            _ => Self::malformed("bad-json", format!("the body is no JSON: {error}")),
+        }
+    }
+
+    pub(crate) fn overloaded() -> Self {
+        let detail = "as many requests are being answered as may; try again in a second";
+        let fault = Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", "Service Unavailable", detail);
+        Self { retry_after_secs: Some(1), ..fault }
+    }
+
+    fn store_away(error: &tollgate::StoreError) -> Self {
+        let detail = format!("{error}; nothing stands in for it here, so try again in a second");
+        let fault = Self::new(StatusCode::SERVICE_UNAVAILABLE, "store-away", "Service Unavailable", detail);
+        Self { retry_after_secs: Some(1), ..fault }
+    }
+}
+
+impl From<Undecided> for Fault {
+    fn from(undecided: Undecided) -> Self {
+        if let Some(error) = undecided.store_error() {
+            return Self::store_away(error);
+        }
+        let code = match &undecided {
+            Undecided::Select(SelectError::UnknownLimit { .. })
+            | Undecided::Ask(tollgate::Error::UnknownLimit { .. }) => "unknown-limit",
+            Undecided::Select(SelectError::MissingAttribute { .. }) => "missing-attribute",
+            Undecided::Select(SelectError::Address { .. }) => "bad-address",
+            Undecided::Select(SelectError::Cost { .. }) => "bad-cost",
+            Undecided::Ask(tollgate::Error::TooManyChecks) => "too-many-limits",
+            Undecided::Ask(tollgate::Error::DuplicateCheck { .. }) => "limit-named-twice",
+            _ => "bad-key",
+        };
+        Self::unfit(code, undecided.to_string())
+    }
+}
+
+impl From<NotALease> for Fault {
+    fn from(wrong: NotALease) -> Self {
+        Self::unfit("no-lease", wrong.to_string())
+    }
+}

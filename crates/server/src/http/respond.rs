@@ -1,0 +1,89 @@
+//! Answers as HTTP responses.
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::{HeaderMap, Response, StatusCode};
+use tollgate::headers::{Answer, Fields, PROBLEM_JSON, Problem, fields};
+use tollgate::{Decision, Micros};
+
+use super::fault::Fault;
+use crate::gate::{Decided, LeaseWord};
+
+pub(crate) type Body = Full<Bytes>;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// A body of JSON.
+pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response
+}
+
+/// A fault as its response.
+pub(crate) fn problem(fault: &Fault) -> Response<Body> {
+    // A struct of texts and numbers never fails to serialise.
+    let mut response = json(fault.status, serde_json::to_vec(fault).unwrap_or_default());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(allow) = fault.allow {
+        headers.insert(ALLOW, HeaderValue::from_static(allow));
+    }
+    if let Some(seconds) = fault.retry_after_secs {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// A decision with its body: 200, 429 or 503.
+pub(super) fn decided(decided: &Decided, chosen: Fields, now: Micros) -> Response<Body> {
+    let Decided { decision, lease } = decided;
+    let lease = lease.as_ref().map(LeaseWord::to_text);
+    let mut response = match Problem::denied(decision) {
+        Some(problem) => denied(&problem, problem.status),
+        None => {
+            let mut answer = Answer::of(decision);
+            answer.lease = lease;
+            json(StatusCode::OK, answer.to_json())
+        }
+    };
+    add_fields(response.headers_mut(), decision, chosen, now);
+    response
+}
+
+/// A refusal with its body, under a status of the caller's choice.
+pub(super) fn denied(problem: &Problem<'_>, status: u16) -> Response<Body> {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+    let mut response = json(status, problem.to_json());
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+    response
+}
+
+/// The header fields that tell a client where it stands. They are true for a moment, so nobody may keep them.
+pub(super) fn add_fields(headers: &mut HeaderMap, decision: &Decision, chosen: Fields, now: Micros) {
+    headers.reserve(8);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    for (name, value) in fields(decision, chosen, now.into()) {
+        // Names of limits are letters, digits and signs; everything else is digits.
+        if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(value)) {
+            headers.insert(field_name(name), value);
+        }
+    }
+}
+
+/// The names as HTTP libraries want them, without looking for capitals each time.
+fn field_name(name: &'static str) -> HeaderName {
+    match name {
+        "RateLimit-Policy" => HeaderName::from_static("ratelimit-policy"),
+        "RateLimit" => HeaderName::from_static("ratelimit"),
+        "X-RateLimit-Limit" => HeaderName::from_static("x-ratelimit-limit"),
+        "X-RateLimit-Remaining" => HeaderName::from_static("x-ratelimit-remaining"),
+        "X-RateLimit-Reset" => HeaderName::from_static("x-ratelimit-reset"),
+        "X-RateLimit-Fallback" => HeaderName::from_static("x-ratelimit-fallback"),
+        "Retry-After" => RETRY_AFTER,
+        other => HeaderName::from_bytes(other.as_bytes()).unwrap_or(RETRY_AFTER),
+    }
+}

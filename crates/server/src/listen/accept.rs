@@ -1,0 +1,72 @@
+//! Letting connections in.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::stop::{Phase, Stop};
+use super::{Front, Load, Protocol, connection};
+
+/// How long to wait when the system has no room for another connection.
+const NO_ROOM: Duration = Duration::from_millis(50);
+
+/// What a client is told that finds no room, before anything was read.
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\nRetry-After: 1\r\n\r\n";
+
+/// Serves a port until the server is over or, when it is leaving, everyone has gone.
+pub(crate) async fn run<F: Front>(
+    listener: TcpListener,
+    protocol: Protocol,
+    front: Arc<F>,
+    load: Arc<Load>,
+    mut stop: Stop,
+) {
+    let mut connections = JoinSet::new();
+    let mut closed = stop.clone();
+    let mut was_full = false;
+    loop {
+        tokio::select! {
+            biased;
+            () = closed.reached(Phase::Closed) => break,
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => {
+                    let (front, load, stop) = (front.clone(), load.clone(), stop.clone());
+                    connections.spawn(let_in(stream, peer, protocol, front, load, stop));
+                    was_full = false;
+                }
+                Err(error) => {
+                    // Connections that broke before they were let in are nobody's loss; what else there is will pass.
+                    if !std::mem::replace(&mut was_full, true) {
+                        tracing::warn!(%error, "cannot accept connections at the moment");
+                    }
+                    tokio::time::sleep(NO_ROOM).await;
+                }
+            },
+        }
+    }
+    drop(listener);
+    tokio::select! {
+        () = async { while connections.join_next().await.is_some() {} } => {}
+        () = stop.reached(Phase::Over) => {}
+    }
+}
+
+async fn let_in<F: Front>(
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    protocol: Protocol,
+    front: Arc<F>,
+    load: Arc<Load>,
+    stop: Stop,
+) {
+    match load.clone().connection() {
+        Some(_place) => connection::serve(stream, peer, protocol, front, load, stop).await,
+        None if protocol == Protocol::Http1 => drop(stream.write_all(FULL).await),
+        None => {}
+    }
+}

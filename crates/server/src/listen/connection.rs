@@ -1,0 +1,152 @@
+//! One connection, from its first byte to its polite end.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue};
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::patience::{Patience, Ruling};
+use super::stop::{Phase, Stop};
+use super::watched::{Progress, Watched};
+use super::{Front, Load, Protocol};
+
+/// The most bytes of a request's head.
+const HEAD_MAX: usize = 64 * 1024;
+/// The most header lines of a request.
+const HEADERS_MAX: usize = 128;
+/// The most requests at once on one HTTP/2 connection.
+const STREAMS_MAX: u32 = 1_024;
+/// A connection on which nothing was said for so long while the server is leaving will not be missed.
+const QUIET: Duration = Duration::from_millis(500);
+/// How often a connection is looked at while the server is leaving.
+const LEAVING_TICK: Duration = Duration::from_millis(50);
+
+/// Serves a connection until it ends.
+pub(super) async fn serve<F: Front>(
+    stream: TcpStream,
+    peer: SocketAddr,
+    protocol: Protocol,
+    front: Arc<F>,
+    load: Arc<Load>,
+    stop: Stop,
+) {
+    // Answers are one segment; nothing is gained by waiting for more.
+    drop(stream.set_nodelay(true));
+    let progress = Arc::new(Progress::default());
+    let io = TokioIo::new(Watched::new(stream, progress.clone()));
+    let patience = Patience::new(load.limits.header_timeout, load.limits.idle_timeout);
+    let answering = Answering { front, peer, load, progress: progress.clone(), stop: stop.clone() };
+    let watch = Watch { progress, patience, stop };
+    match protocol {
+        Protocol::Http1 => {
+            let service = service_fn(|request| answering.http1(request));
+            let connection =
+                http1::Builder::new().max_buf_size(HEAD_MAX).max_headers(HEADERS_MAX).serve_connection(io, service);
+            watch.over(pin!(connection), |connection| connection.graceful_shutdown()).await;
+        }
+        Protocol::Http2 => {
+            let answering = Arc::new(answering);
+            let service = service_fn(move |request| {
+                let answering = answering.clone();
+                async move { answering.http2(request).await }
+            });
+            let connection = http2::Builder::new(TokioExecutor::new())
+                .timer(TokioTimer::new())
+                .max_concurrent_streams(STREAMS_MAX)
+                .max_header_list_size(HEAD_MAX as u32)
+                .keep_alive_interval(Some(Duration::from_secs(30)))
+                .serve_connection(io, service);
+            watch.over(pin!(connection), |connection| connection.graceful_shutdown()).await;
+        }
+    }
+}
+
+/// What it takes to answer the requests of a connection.
+struct Answering<F> {
+    front: Arc<F>,
+    peer: SocketAddr,
+    load: Arc<Load>,
+    progress: Arc<Progress>,
+    stop: Stop,
+}
+
+impl<F: Front> Answering<F> {
+    async fn http1(&self, request: Request<Incoming>) -> Result<Response<F::Body>, Infallible> {
+        self.progress.begin();
+        let mut response = self.answer(request).await;
+        self.progress.end();
+        if self.stop.phase() > Phase::Running {
+            // Whoever reads this connects anew, to a server that stays.
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        Ok(response)
+    }
+
+    async fn http2(&self, request: Request<Incoming>) -> Result<Response<F::Body>, Infallible> {
+        self.progress.begin();
+        let response = self.answer(request).await;
+        self.progress.end();
+        Ok(response)
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<F::Body> {
+        match self.load.request() {
+            Some(_place) => self.front.answer(request, self.peer).await,
+            None => self.front.shed(),
+        }
+    }
+}
+
+/// Watches over a connection.
+struct Watch {
+    progress: Arc<Progress>,
+    patience: Patience,
+    stop: Stop,
+}
+
+impl Watch {
+    /// Drives a connection until it ends, is given up, or the server is over.
+    async fn over<C: Future>(mut self, mut connection: Pin<&mut C>, retire: impl Fn(Pin<&mut C>)) {
+        let mut tick = self.patience.tick();
+        let mut looks = looks_every(tick);
+        let mut is_leaving = false;
+        let mut over = self.stop.clone();
+        loop {
+            tokio::select! {
+                biased;
+                // However it ended: who broke off knows why.
+                _ = &mut connection => return,
+                _ = looks.tick() => match self.patience.look(&self.progress, tick) {
+                    Ruling::Cut => return,
+                    Ruling::Retire => retire(connection.as_mut()),
+                    Ruling::Keep if is_leaving && self.patience.is_quiet(QUIET) => retire(connection.as_mut()),
+                    Ruling::Keep => {}
+                },
+                () = self.stop.reached(Phase::Leaving), if !is_leaving => {
+                    is_leaving = true;
+                    tick = LEAVING_TICK;
+                    looks = looks_every(tick);
+                }
+                () = over.reached(Phase::Over), if is_leaving => return,
+            }
+        }
+    }
+}
+
+fn looks_every(tick: Duration) -> tokio::time::Interval {
+    let mut looks = interval(tick);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first one is due at once, and there is nothing to see yet.
+    looks.reset();
+    looks
+}

@@ -1,0 +1,107 @@
+//! A connection's bytes, counted as they pass.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// How far a connection has come.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Reads that brought something.
+    pub(super) reads: AtomicU64,
+    /// Writes that took something.
+    pub(super) writes: AtomicU64,
+    /// True while a write has to wait.
+    pub(super) blocked: AtomicBool,
+    /// Requests whose head was complete.
+    pub(super) begun: AtomicU64,
+    /// Requests that were answered.
+    pub(super) ended: AtomicU64,
+    /// Reads up to the last request whose head was complete.
+    pub(super) reads_at_head: AtomicU64,
+}
+
+impl Progress {
+    pub(super) fn begin(&self) {
+        self.begun.fetch_add(1, Relaxed);
+        self.reads_at_head.store(self.reads.load(Relaxed), Relaxed);
+    }
+
+    pub(super) fn end(&self) {
+        self.ended.fetch_add(1, Relaxed);
+        // What came meanwhile was the body.
+        self.reads_at_head.store(self.reads.load(Relaxed), Relaxed);
+    }
+}
+
+/// A stream that counts.
+#[derive(Debug)]
+pub(super) struct Watched<S> {
+    stream: S,
+    progress: Arc<Progress>,
+}
+
+impl<S> Watched<S> {
+    pub(super) const fn new(stream: S, progress: Arc<Progress>) -> Self {
+        Self { stream, progress }
+    }
+
+    fn note<T>(&self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        self.progress.blocked.store(written.is_pending(), Relaxed);
+        if written.is_ready() {
+            self.progress.writes.fetch_add(1, Relaxed);
+        }
+        written
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            self.progress.reads.fetch_add(1, Relaxed);
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, buffer);
+        self.note(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, buffers);
+        self.note(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,113 @@
+//! The life of the service: it starts, listens to signals, and leaves without breaking a connection.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
+
+use super::ports::{self, Ports};
+use super::{Service, banner};
+use crate::cli::ServeArgs;
+use crate::http::HttpFront;
+use crate::listen::{self, Phase, Protocol, Stop, Stopper};
+use crate::reload;
+
+/// How long whoever comes is still let in after the service said that it leaves: until a balancer has noticed.
+const LAST_CALL: Duration = Duration::from_millis(500);
+/// How often the store is asked whether it is there.
+const PROBE_EVERY: Duration = Duration::from_millis(500);
+/// How long the start waits for a store to answer before it goes on without.
+const STORE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Runs a service until a signal ends it.
+pub(super) async fn live(service: Arc<Service>, args: &ServeArgs) -> Result<ExitCode, String> {
+    let ports = Ports::bind(args).await?;
+    let token = ports::admin_token(ports::address(&ports.admin))?;
+    let (stopper, stop) = Stopper::new();
+    let mut signals = Signals::new().map_err(|error| format!("cannot listen to signals: {error}"))?;
+    announce(&service, &ports);
+    let mut tasks = JoinSet::new();
+    start_fronts(&service, ports, token, &stop, &mut tasks);
+    tasks.spawn(reload::watch(service.reloader.clone(), stop.clone()));
+    tasks.spawn(watch_store(service.clone(), stop.clone()));
+
+    signals.until_the_end(&service).await;
+    service.readiness.leave();
+    tracing::info!("leaving: requests under way are finished, new ones are asked to go elsewhere");
+    stopper.say(Phase::Leaving);
+    tokio::time::sleep(LAST_CALL).await;
+    stopper.say(Phase::Closed);
+    let drain = service.gate.running().config.server.drain_timeout;
+    let all_gone = async { while tasks.join_next().await.is_some() {} };
+    if tokio::time::timeout(drain, all_gone).await.is_err() {
+        tracing::warn!("some connections did not end in time and are cut");
+        stopper.say(Phase::Over);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn start_fronts(
+    service: &Arc<Service>,
+    ports: Ports,
+    _token: Option<String>,
+    stop: &Stop,
+    tasks: &mut JoinSet<()>,
+) {
+    let http = Arc::new(HttpFront::new(service.gate.clone(), service.readiness.clone()));
+    tasks.spawn(listen::run(ports.http, Protocol::Http1, http, service.load.clone(), stop.clone()));
+}
+
+/// Says where the service is. Whoever has closed standard output does not want to know.
+fn announce(service: &Service, ports: &Ports) {
+    let running = service.gate.running();
+    let [http, grpc, admin] = [&ports.http, &ports.grpc, &ports.admin].map(ports::address);
+    let text = banner::text(&running.config, running.store.kind(), http, grpc, admin);
+    let mut output = std::io::stdout().lock();
+    drop(output.write_all(text.as_bytes()).and_then(|()| output.flush()));
+}
+
+/// Says once whether the store is there at the start, then keeps an eye on it.
+async fn watch_store(service: Arc<Service>, mut stop: Stop) {
+    if !service.gate.running().store.ready(STORE_PATIENCE).await {
+        tracing::warn!("the store does not answer yet; limits answer by their failure policies until it does");
+    }
+    loop {
+        service.gate.running().probe().await;
+        tokio::select! {
+            () = stop.reached(Phase::Leaving) => return,
+            () = tokio::time::sleep(PROBE_EVERY) => {}
+        }
+    }
+}
+
+/// The signals that the service listens to.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Reloads as often as it is asked to, until it is asked to end.
+    async fn until_the_end(&mut self, service: &Service) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                // What became of it is logged, counted and shown.
+                _ = self.hang_up.recv() => drop(service.reloader.reload().await),
+            }
+        }
+    }
+}
