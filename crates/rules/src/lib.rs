@@ -3,12 +3,14 @@
 //! text -> [`Config`] (checked; nothing inside checks again) -> [`Rule`]s -> for the attributes of a request, the checks to make.
 //!
 //! Owns the YAML, the words of a configuration and the choice of limits. Knows nothing of sockets, HTTP or stores: a store is
-//! described here ([`StoreConfig`]), and made elsewhere.
+//! described here ([`StoreConfig`](config::StoreConfig)), and made elsewhere.
 
 mod attribute;
 pub mod config;
 mod rule;
+mod select;
 
-pub use attribute::{Attribute, AttributeError, AttributeKind};
-pub use config::Config;
+pub use attribute::{ATTRIBUTE_NAME_MAX, Attribute, AttributeError, AttributeKind};
+pub use config::{Config, Fault, Faults};
+pub use select::{Attributes, Chosen, Meeting, OnMissing, SelectError, Selection, Selector, ShownPart, Value};
 pub use rule::{Condition, Cost, Match, Pattern, Recipe, Rule, Tiers};

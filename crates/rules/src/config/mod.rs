@@ -1,4 +1,26 @@
 //! The configuration, checked.
+//!
+//! text -> tree (YAML with places) -> variables settled -> fields read as what they should be -> [`Config`]. Whatever is wrong
+//! on the way goes to one log, so that a file is mended in one go.
+
+mod fault;
+mod field;
+mod limits;
+mod load;
+mod path;
+mod server;
+mod store;
+mod subjects;
+mod table;
+#[cfg(test)]
+mod tests;
+mod text;
+mod tiers;
+mod tree;
+mod values;
+mod variables;
+mod watch;
+mod words;
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -7,6 +29,7 @@ use tollgate::Hasher;
 use tollgate::headers::Fields;
 use tollgate_subject::Clients;
 
+pub use self::fault::{Fault, Faults};
 use crate::attribute::Attribute;
 use crate::rule::Rule;
 
@@ -27,6 +50,8 @@ pub struct Config {
     pub headers: Fields,
     /// What is measured and warned of.
     pub monitoring: Monitoring,
+    /// The bounds of the service.
+    pub server: ServerLimits,
     /// What is right and yet worth telling, each with the line that it is about.
     pub notes: Vec<String>,
 }
@@ -92,6 +117,34 @@ pub struct Monitoring {
     pub deny_ratio: Option<f64>,
     /// Warn when one decision in a hundred takes longer than this.
     pub latency_p99: Option<Duration>,
+    /// Where spans are sent.
+    pub tracing: Option<Tracing>,
+}
+
+/// Where spans are sent. The URL may hold a password, so it is not shown.
+#[derive(Clone, PartialEq)]
+pub struct Tracing {
+    /// The URL of a collector that speaks OTLP.
+    pub otlp_endpoint: String,
+    /// Which part of the requests is traced, from 0 to 1.
+    pub sample_ratio: f64,
+}
+
+/// The bounds of the service, so that no client can use up what all need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerLimits {
+    /// The most connections at once.
+    pub connections_max: usize,
+    /// The longest body of a request, in bytes.
+    pub body_max: usize,
+    /// How long a client may take to send its headers.
+    pub header_timeout: Duration,
+    /// How long a connection may stay without a request.
+    pub idle_timeout: Duration,
+    /// How long requests under way may take to end when the service stops.
+    pub drain_timeout: Duration,
+    /// The most requests at once.
+    pub in_flight_max: usize,
 }
 
 impl std::fmt::Debug for RedisConfig {
@@ -102,5 +155,11 @@ impl std::fmt::Debug for RedisConfig {
             .field("prefix", &self.prefix)
             .field("timeout", &self.timeout)
             .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Tracing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tracing").field("sample_ratio", &self.sample_ratio).finish_non_exhaustive()
     }
 }

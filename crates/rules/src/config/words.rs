@@ -1,0 +1,154 @@
+//! Every name a configuration knows. `docs/tollgate.schema.json` tells editors the same; a test compares the two.
+
+use tollgate::OnStoreFailure;
+use tollgate_subject::ForwardedBy;
+
+pub(super) const ROOT: &[&str] = &[
+    "version",
+    "store",
+    "defaults",
+    "client_ip",
+    "hash_keys",
+    "hash_secret",
+    "tiers",
+    "limits",
+    "headers",
+    "monitoring",
+    "server",
+];
+
+pub(super) const STORE: &[&str] =
+    &["type", "endpoints", "master", "prefix", "timeout", "connect_timeout", "max_retries", "keys_max"];
+
+pub(super) const STORE_TYPES: &[(&str, StoreType)] = &[
+    ("memory", StoreType::Memory),
+    ("redis", StoreType::Redis),
+    ("redis-sentinel", StoreType::Sentinel),
+    ("redis-cluster", StoreType::Cluster),
+];
+
+/// What `store.type` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StoreType {
+    Memory,
+    Redis,
+    Sentinel,
+    Cluster,
+}
+
+pub(super) const DEFAULTS: &[&str] = &["consistency", "on_store_failure", "expected_replicas"];
+
+pub(super) const CONSISTENCIES: &[(&str, Asked)] = &[
+    ("strict", Asked::Strict),
+    ("leased", Asked::Leased),
+    ("eventual", Asked::Eventual),
+    ("local", Asked::Local),
+];
+
+/// What `consistency` says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Asked {
+    #[default]
+    Strict,
+    Leased,
+    Eventual,
+    Local,
+}
+
+pub(super) const ON_STORE_FAILURE: &[(&str, OnStoreFailure)] = &[
+    (OnStoreFailure::Allow.as_str(), OnStoreFailure::Allow),
+    (OnStoreFailure::Deny.as_str(), OnStoreFailure::Deny),
+    (OnStoreFailure::Local.as_str(), OnStoreFailure::Local),
+];
+
+pub(super) const CLIENT_IP: &[&str] = &["trusted_proxies", "ipv6_prefix", "header"];
+
+pub(super) const FORWARDED_BY: &[(&str, ForwardedBy)] = &[
+    ("x-forwarded-for", ForwardedBy::XForwardedFor),
+    ("forwarded", ForwardedBy::Forwarded),
+    ("x-real-ip", ForwardedBy::XRealIp),
+];
+
+pub(super) const TIER: &[&str] = &["capacity", "refill_rate", "limit"];
+
+pub(super) const LIMIT: &[&str] = &[
+    "name",
+    "match",
+    "key",
+    "optional",
+    "algorithm",
+    "limit",
+    "window",
+    "align",
+    "capacity",
+    "refill_rate",
+    "mode",
+    "leak_rate",
+    "lease",
+    "tier",
+    "cost",
+    "consistency",
+    "on_store_failure",
+    "shadow",
+];
+
+/// Each algorithm with the fields that only some algorithms have.
+pub(super) const ALGORITHMS: &[(&str, Algorithm)] = &[
+    ("fixed_window", Algorithm::FixedWindow),
+    ("sliding_window", Algorithm::SlidingWindow),
+    ("sliding_log", Algorithm::SlidingLog),
+    ("token_bucket", Algorithm::TokenBucket),
+    ("leaky_bucket", Algorithm::LeakyBucket),
+    ("concurrency", Algorithm::Concurrency),
+];
+
+/// What `algorithm` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Algorithm {
+    FixedWindow,
+    SlidingWindow,
+    SlidingLog,
+    TokenBucket,
+    LeakyBucket,
+    Concurrency,
+}
+
+impl Algorithm {
+    /// The fields that this algorithm has and some other has not.
+    pub(super) const fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::FixedWindow => &["limit", "window", "align"],
+            Self::SlidingWindow | Self::SlidingLog => &["limit", "window"],
+            Self::TokenBucket => &["capacity", "refill_rate"],
+            Self::LeakyBucket => &["mode", "capacity", "leak_rate"],
+            Self::Concurrency => &["limit", "lease"],
+        }
+    }
+
+    /// Its name in a configuration.
+    pub(super) fn name(self) -> &'static str {
+        ALGORITHMS.iter().find(|(_, algorithm)| *algorithm == self).map_or("", |(name, _)| name)
+    }
+}
+
+pub(super) const ALIGNS: &[(&str, Align)] = &[("first_hit", Align::FirstHit), ("clock", Align::Clock)];
+
+/// What `align` says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Align {
+    #[default]
+    FirstHit,
+    Clock,
+}
+
+pub(super) const MODES: &[(&str, tollgate::LeakyMode)] =
+    &[("meter", tollgate::LeakyMode::Meter), ("queue", tollgate::LeakyMode::Queue)];
+
+pub(super) const TIER_CHOICE: &[&str] = &["by", "default"];
+pub(super) const COST: &[&str] = &["by", "default"];
+pub(super) const HEADERS: &[&str] = &["ietf", "legacy", "retry_after"];
+pub(super) const MONITORING: &[&str] = &["metrics_prefix", "alerts", "tracing"];
+pub(super) const ALERTS: &[&str] = &["deny_ratio", "latency_p99"];
+pub(super) const TRACING: &[&str] = &["otlp_endpoint", "sample_ratio"];
+pub(super) const SERVER: &[&str] =
+    &["connections_max", "body_max", "header_timeout", "idle_timeout", "drain_timeout", "in_flight_max"];
