@@ -12,7 +12,7 @@ pub(crate) fn command(workspace: &Workspace, bench: Bench) -> Result<Command, Er
         Bench::Memory { args } => Ok(benchmark(workspace, "memory", args)),
         Bench::Redis { args } => {
             let mut command = benchmark(workspace, "redis", args);
-            Servers::ensure(workspace).into_complete()?.pass_to(&mut command);
+            Servers::for_benchmarks(workspace).into_complete()?.pass_to(&mut command);
             Ok(command)
         }
     }

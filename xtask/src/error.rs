@@ -11,6 +11,8 @@ pub(crate) enum Error {
     Command { command: String, found: String },
     #[error("the output of `{command}` is not what cargo of this version should print")]
     Metadata { command: String, source: serde_json::Error },
+    #[error("{path} could not be read")]
+    Read { path: String, source: io::Error },
     #[error("{path} could not be written")]
     Write { path: String, source: io::Error },
     #[error("{}", reasons.join("; "))]

@@ -11,7 +11,7 @@ use crate::tools;
 use crate::workspace::Workspace;
 
 pub(crate) fn plan(workspace: &Workspace, args: Vec<String>) -> Plan {
-    let servers = Servers::ensure(workspace);
+    let servers = Servers::for_tests(workspace);
     let mut tests = match tools::NEXTEST.ensure(workspace) {
         Ok(nextest) => with_nextest(nextest.command(&["run"]), args),
         Err(reason) => {

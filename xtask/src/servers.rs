@@ -1,4 +1,4 @@
-//! The servers that tests and benchmarks start: there before they run, and where they look for them.
+//! The servers that tests and benchmarks start, and what else they run: there before they do, and where they look for it.
 
 use std::env;
 use std::ffi::OsString;
@@ -9,15 +9,27 @@ use crate::run::Step;
 use crate::tools::{self, Tool};
 use crate::workspace::Workspace;
 
-/// A server's program, and the variable that names it to the tests.
+/// A program, and the variable that names it to the tests.
 struct Program {
     tool: &'static Tool,
     variable: &'static str,
 }
 
-const PROGRAMS: [Program; 2] = [
+/// What limits are kept in.
+const STORES: [Program; 2] = [
     Program { tool: &tools::REDIS, variable: "TOLLGATE_REDIS_SERVER" },
     Program { tool: &tools::VALKEY, variable: "TOLLGATE_VALKEY_SERVER" },
+];
+
+/// What stands in front of the service, and what looks at it from outside.
+const NEIGHBORS: [Program; 7] = [
+    Program { tool: &tools::ENVOY, variable: "TOLLGATE_ENVOY" },
+    Program { tool: &tools::NGINX, variable: "TOLLGATE_NGINX" },
+    Program { tool: &tools::HAPROXY, variable: "TOLLGATE_HAPROXY" },
+    Program { tool: &tools::CADDY, variable: "TOLLGATE_CADDY" },
+    Program { tool: &tools::PROMTOOL, variable: "TOLLGATE_PROMTOOL" },
+    Program { tool: &tools::H2LOAD, variable: "TOLLGATE_H2LOAD" },
+    Program { tool: &tools::PYTHON_TOOLS, variable: "TOLLGATE_PYTHON_TOOLS" },
 ];
 
 /// Which servers there are.
@@ -28,14 +40,30 @@ pub(crate) struct Servers {
     missing: Vec<(&'static str, String)>,
 }
 
+impl Program {
+    /// Whether the caller's environment says where it is.
+    fn is_named(&self) -> bool {
+        env::var_os(self.variable).is_some_and(|path| !path.is_empty())
+    }
+}
+
 impl Servers {
+    /// All that a test may start.
+    pub(crate) fn for_tests(workspace: &Workspace) -> Self {
+        Self::ensure(STORES.into_iter().chain(NEIGHBORS), workspace)
+    }
+
+    /// What a benchmark of the shared store starts.
+    pub(crate) fn for_benchmarks(workspace: &Workspace) -> Self {
+        Self::ensure(STORES, workspace)
+    }
+
     /// Installs what is missing, except what the caller's environment names.
-    pub(crate) fn ensure(workspace: &Workspace) -> Self {
+    fn ensure(programs: impl IntoIterator<Item = Program>, workspace: &Workspace) -> Self {
+        let wanted: Vec<Program> = programs.into_iter().filter(|program| !program.is_named()).collect();
+        tools::unpack_missing(wanted.iter().map(|program| program.tool), workspace);
         let mut servers = Self::default();
-        for Program { tool, variable } in PROGRAMS {
-            if env::var_os(variable).is_some_and(|path| !path.is_empty()) {
-                continue;
-            }
+        for Program { tool, variable } in wanted {
             match tool.ensure(workspace) {
                 Ok(invocation) => servers.found.push((variable, invocation.into_program())),
                 Err(reason) => servers.missing.push((tool.name(), reason)),

@@ -8,7 +8,7 @@ use crate::workspace::Workspace;
 /// Unit and integration tests first. The examples in the documentation of what users get, which nextest does not run,
 /// close.
 pub(crate) fn plan(workspace: &Workspace) -> Plan {
-    let servers = Servers::ensure(workspace);
+    let servers = Servers::for_tests(workspace);
     let mut tests = match tools::NEXTEST.ensure(workspace) {
         Ok(nextest) => nextest.command(&["run", "--workspace", "--no-fail-fast"]),
         Err(reason) => {

@@ -6,6 +6,7 @@
 //! - [`overadmission`]: from a log of what was let through, by how much the limit was ever exceeded.
 //! - [`servers`]: Redis and Valkey, alone, under Sentinel and as a cluster, started for one test.
 //! - [`proxy`]: a TCP proxy that does to a connection what networks do to connections.
+//! - [`proxies`]: nginx, Caddy, Envoy and `HAProxy`, something for them to stand in front of and a client to ask them.
 //! - [`wait`]: waiting for something to become true, and never for a fixed time.
 //!
 //! Nothing here is published, and nothing in the other crates needs it to work.
@@ -15,6 +16,7 @@ pub mod differential;
 pub mod model;
 pub mod overadmission;
 mod ports;
+pub mod proxies;
 pub mod proxy;
 pub mod servers;
 pub mod wait;
