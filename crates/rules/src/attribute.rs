@@ -43,11 +43,8 @@ const BUILT_IN: [(&str, AttributeKind); 4] = [
 ];
 
 /// What stands before the colon of the others.
-const PREFIXES: [(&str, AttributeKind); 3] = [
-    ("header", AttributeKind::Header),
-    ("query", AttributeKind::Query),
-    ("cookie", AttributeKind::Cookie),
-];
+const PREFIXES: [(&str, AttributeKind); 3] =
+    [("header", AttributeKind::Header), ("query", AttributeKind::Query), ("cookie", AttributeKind::Cookie)];
 
 impl Attribute {
     /// The whole name, as in a configuration.
@@ -97,7 +94,9 @@ impl FromStr for Attribute {
 
 fn own(name: &str) -> Result<Attribute, AttributeError> {
     let found = || name.to_owned();
-    let plain = |text: &str| text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    let plain = |text: &str| {
+        text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
+    };
     if let Some((meant, _)) = BUILT_IN.iter().find(|(built_in, _)| plain(built_in) == plain(name)) {
         return Err(AttributeError::Spelling { found: found(), meant });
     }
@@ -137,7 +136,9 @@ pub enum AttributeError {
         found: String,
     },
     /// Nothing, or something impossible, after the colon.
-    #[error("{found:?} names no field; after the colon stands the name of a header, a query parameter or a cookie")]
+    #[error(
+        "{found:?} names no field; after the colon stands the name of a header, a query parameter or a cookie"
+    )]
     Field {
         /// The name.
         found: String,
@@ -151,7 +152,9 @@ pub enum AttributeError {
         meant: &'static str,
     },
     /// A character that no name has.
-    #[error("{found:?} is no attribute; a name of your own begins with a letter and has letters, digits or any of _ - .")]
+    #[error(
+        "{found:?} is no attribute; a name of your own begins with a letter and has letters, digits or any of _ - ."
+    )]
     Character {
         /// The name.
         found: String,
@@ -164,7 +167,9 @@ mod tests {
 
     #[test]
     fn names_say_where_a_value_comes_from() {
-        let kind = |name: &str| name.parse::<Attribute>().map(|attribute| (attribute.kind(), attribute.field().to_owned()));
+        let kind = |name: &str| {
+            name.parse::<Attribute>().map(|attribute| (attribute.kind(), attribute.field().to_owned()))
+        };
         assert_eq!(kind("client_ip"), Ok((AttributeKind::ClientIp, "client_ip".into())));
         assert_eq!(kind("header:X-Api-Key"), Ok((AttributeKind::Header, "x-api-key".into())));
         assert_eq!(kind("query:Page"), Ok((AttributeKind::Query, "Page".into())));

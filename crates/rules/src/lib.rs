@@ -12,5 +12,7 @@ mod select;
 
 pub use attribute::{ATTRIBUTE_NAME_MAX, Attribute, AttributeError, AttributeKind};
 pub use config::{Config, Fault, Faults};
-pub use select::{Attributes, Chosen, Meeting, OnMissing, SelectError, Selection, Selector, ShownPart, Value};
 pub use rule::{Condition, Cost, Match, Pattern, Recipe, Rule, Tiers};
+pub use select::{
+    Attributes, Chosen, Meeting, OnMissing, SelectError, Selection, Selector, ShownPart, Value,
+};

@@ -105,16 +105,20 @@ impl<'a> Log<'a> {
 
     /// Remembers a fault, unless it is known already: a window shared by several tiers is wrong only once.
     pub(super) fn fault(&self, at: Place, field: &str, message: impl fmt::Display) {
-        let fault = self.about(at, field, message);
-        let mut faults = self.faults.borrow_mut();
-        if faults.contains(&fault) {
+        if self.is_full() {
+            self.more.set(self.more.get() + 1);
             return;
         }
-        if faults.len() < FAULTS_MAX {
+        let fault = self.about(at, field, message);
+        let mut faults = self.faults.borrow_mut();
+        if !faults.contains(&fault) {
             faults.push(fault);
-        } else {
-            self.more.set(self.more.get() + 1);
         }
+    }
+
+    /// True when further faults are only counted, so that nobody need think about what they say.
+    pub(super) fn is_full(&self) -> bool {
+        self.faults.borrow().len() >= FAULTS_MAX
     }
 
     /// Remembers something that is right and yet worth telling.

@@ -50,7 +50,9 @@ impl<'a> Table<'a> {
 
     /// Tells that a field is missing, at the beginning of the mapping. One that is there under almost its name has been told.
     pub(super) fn missing(&self, name: &str, right: impl fmt::Display) {
-        if self.unknown().any(|entry| nearest(&entry.key.written, self.known) == Some(name)) {
+        if !self.field.log.is_full()
+            && self.unknown().any(|entry| nearest(&entry.key.written, self.known) == Some(name))
+        {
             return;
         }
         self.field.log.fault(
@@ -85,6 +87,11 @@ impl<'a> Table<'a> {
     pub(super) fn refuse_unknown(&self) {
         let here = format!("the fields here are {}", all(self.known));
         for entry in self.unknown() {
+            // Comparing names takes time, which is not spent on what is only counted.
+            if self.field.log.is_full() {
+                self.fault_at_key(entry, "");
+                continue;
+            }
             let right = match nearest(&entry.key.written, self.known) {
                 Some(meant) => format!("did you mean `{meant}`? {}", capital(&here)),
                 None => here.clone(),

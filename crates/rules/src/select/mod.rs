@@ -157,7 +157,9 @@ impl Selector {
         let (name, rule) = &self.rules[index];
         let key = match self.key(rule, seen) {
             Ok(key) => key,
-            Err(Unkeyed::Missing(_)) if rule.optional || on_missing == OnMissing::PassOver => return Ok(None),
+            Err(Unkeyed::Missing(_)) if rule.optional || on_missing == OnMissing::PassOver => {
+                return Ok(None);
+            }
             Err(unkeyed) => return Err(unkeyed.into_error(name)),
         };
         let cost = match &rule.cost {
@@ -220,7 +222,9 @@ pub enum SelectError {
         known: String,
     },
     /// The key of a limit needs something that the request does not say.
-    #[error("the limit {limit:?} counts by the attribute `{attribute}`, which the request does not have; send it, or make the limit optional")]
+    #[error(
+        "the limit {limit:?} counts by the attribute `{attribute}`, which the request does not have; send it, or make the limit optional"
+    )]
     MissingAttribute {
         /// The limit.
         limit: String,
@@ -244,7 +248,9 @@ pub enum SelectError {
         cause: KeyError,
     },
     /// The cost is no number.
-    #[error("the attribute `{attribute}`, the cost in the limit {limit:?}, is {found:?}; it must be a whole number")]
+    #[error(
+        "the attribute `{attribute}`, the cost in the limit {limit:?}, is {found:?}; it must be a whole number"
+    )]
     Cost {
         /// The limit.
         limit: String,

@@ -179,7 +179,9 @@ fn without_port(host: Cow<'_, str>) -> Cow<'_, str> {
     let cut = |host: &str| {
         let end = match host.rsplit_once(':') {
             // The colons of an IPv6 address are inside brackets.
-            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name.len(),
+            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => {
+                name.len()
+            }
             _ => host.len(),
         };
         host[..end].trim_end_matches('.').len()

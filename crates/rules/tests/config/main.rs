@@ -1,5 +1,12 @@
 //! Whole files: what the example means, what bad files are told, and what is never shown.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "all of this is tests, also what is not marked as one"
+)]
+#![expect(clippy::format_collect, reason = "texts are made as plainly as they are read")]
+
 mod arbitrary;
 mod bounds;
 mod example;

@@ -61,7 +61,9 @@ impl LeaseWord {
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
-        let (VERSION, bytes) = bytes.split_first().map(|(version, rest)| (*version, rest))? else { return None };
+        let (VERSION, bytes) = bytes.split_first().map(|(version, rest)| (*version, rest))? else {
+            return None;
+        };
         let (id, mut bytes) = bytes.split_first_chunk()?;
         let id = LeaseId::new(u128::from_le_bytes(*id));
         let mut places = Vec::new();

@@ -7,8 +7,8 @@ use tollgate::store::Intent;
 use tollgate::{Calendar, Decision, Limit, Limiter, Quota};
 use tollgate_rules::{Config, Selector};
 
-use super::store::{OpenStore, StoreFault};
 use super::Spend;
+use super::store::{OpenStore, StoreFault};
 use crate::metrics::{LimitMeter, Meters};
 
 /// The limits that a request brings with itself, one for each unit of time: Envoy's descriptors may. Their numbers come

@@ -40,7 +40,11 @@ pub(super) async fn read(request: Request<Incoming>, bounds: Bounds) -> Result<B
     };
     let first = data(first)?.unwrap_or_default();
     if body.is_end_stream() {
-        return if first.len() > bounds.bytes_max { Err(Fault::too_large(bounds.bytes_max)) } else { Ok(first) };
+        return if first.len() > bounds.bytes_max {
+            Err(Fault::too_large(bounds.bytes_max))
+        } else {
+            Ok(first)
+        };
     }
     in_time(bounds, rest(body, first, bounds.bytes_max)).await?
 }
@@ -216,8 +220,7 @@ impl<'de: 'b, 'b> Deserialize<'de> for Named<'b> {
 /// The names of headers are the same in capitals.
 fn same(one: &str, other: &str) -> bool {
     const HEADER: &str = "header:";
-    one == other
-        || (one.starts_with(HEADER) && other.starts_with(HEADER) && one.eq_ignore_ascii_case(other))
+    one == other || (one.starts_with(HEADER) && other.starts_with(HEADER) && one.eq_ignore_ascii_case(other))
 }
 
 impl Attributes for Named<'_> {

@@ -86,7 +86,8 @@ impl Fault {
     }
 
     pub(crate) fn unauthorized() -> Self {
-        let detail = "this port wants the token of TOLLGATE_ADMIN_TOKEN, as in `Authorization: Bearer <token>`";
+        let detail =
+            "this port wants the token of TOLLGATE_ADMIN_TOKEN, as in `Authorization: Bearer <token>`";
         Self::new(StatusCode::UNAUTHORIZED, "no-token", "Unauthorized", detail)
     }
 

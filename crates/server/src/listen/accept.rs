@@ -15,7 +15,8 @@ use super::{Front, Load, Protocol, connection};
 const NO_ROOM: Duration = Duration::from_millis(50);
 
 /// What a client is told that finds no room, before anything was read.
-const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\nRetry-After: 1\r\n\r\n";
+const FULL: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\nRetry-After: 1\r\n\r\n";
 
 /// Serves a port until the server is over or, when it is leaving, everyone has gone.
 pub(crate) async fn run<F: Front>(

@@ -50,8 +50,10 @@ pub(super) async fn serve<F: Front>(
     match protocol {
         Protocol::Http1 => {
             let service = service_fn(|request| answering.http1(request));
-            let connection =
-                http1::Builder::new().max_buf_size(HEAD_MAX).max_headers(HEADERS_MAX).serve_connection(io, service);
+            let connection = http1::Builder::new()
+                .max_buf_size(HEAD_MAX)
+                .max_headers(HEADERS_MAX)
+                .serve_connection(io, service);
             watch.over(pin!(connection), |connection| connection.graceful_shutdown()).await;
         }
         Protocol::Http2 => {

@@ -105,7 +105,11 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     /// Looks every second until there is a ruling, at most a minute.
-    fn seconds_until(progress: &Progress, ruling: Ruling, mut meanwhile: impl FnMut(&Progress)) -> Option<u32> {
+    fn seconds_until(
+        progress: &Progress,
+        ruling: Ruling,
+        mut meanwhile: impl FnMut(&Progress),
+    ) -> Option<u32> {
         let mut patience = Patience::new(5 * SECOND, 20 * SECOND);
         (0..60).find(|_| {
             meanwhile(progress);
@@ -137,7 +141,11 @@ mod tests {
         answering.begin();
         for ruling in [Ruling::Cut, Ruling::Retire] {
             assert_eq!(seconds_until(&Progress::default(), ruling, busy), None);
-            assert_eq!(seconds_until(&answering, ruling, |_| ()), None, "the handler has time limits of its own");
+            assert_eq!(
+                seconds_until(&answering, ruling, |_| ()),
+                None,
+                "the handler has time limits of its own"
+            );
         }
     }
 

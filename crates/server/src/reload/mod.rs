@@ -81,7 +81,10 @@ impl Reloader {
                 state.at = now;
                 state.done += 1;
                 state.error = None;
-                tracing::info!(limits = self.gate.running().config.limits.len(), "the configuration was replaced");
+                tracing::info!(
+                    limits = self.gate.running().config.limits.len(),
+                    "the configuration was replaced"
+                );
             }
             Err(refused) => {
                 state.refused += 1;

@@ -6,7 +6,13 @@ use std::net::SocketAddr;
 use tollgate_rules::Config;
 
 /// The lines to print.
-pub(super) fn text(config: &Config, store: &str, http: SocketAddr, grpc: SocketAddr, admin: SocketAddr) -> String {
+pub(super) fn text(
+    config: &Config,
+    store: &str,
+    http: SocketAddr,
+    grpc: SocketAddr,
+    admin: SocketAddr,
+) -> String {
     let mut text = String::new();
     let count = config.limits.len();
     let limits = if count == 1 { "1 limit".to_owned() } else { format!("{count} limits") };

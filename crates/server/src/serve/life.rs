@@ -72,7 +72,9 @@ fn announce(service: &Service, ports: &Ports) {
 /// Says once whether the store is there at the start, then keeps an eye on it.
 async fn watch_store(service: Arc<Service>, mut stop: Stop) {
     if !service.gate.running().store.ready(STORE_PATIENCE).await {
-        tracing::warn!("the store does not answer yet; limits answer by their failure policies until it does");
+        tracing::warn!(
+            "the store does not answer yet; limits answer by their failure policies until it does"
+        );
     }
     loop {
         service.gate.running().probe().await;

@@ -31,7 +31,8 @@ impl Ports {
 
 async fn bind(option: &str, address: SocketAddr) -> Result<TcpListener, String> {
     let bound = TcpListener::bind(address).await;
-    bound.map_err(|error| format!("cannot listen on {address}: {error}; choose another address with {option}"))
+    bound
+        .map_err(|error| format!("cannot listen on {address}: {error}; choose another address with {option}"))
 }
 
 /// The address a listener got.
@@ -48,10 +49,9 @@ pub(super) fn admin_token(admin: SocketAddr) -> Result<Option<String>, String> {
             "the admin address {admin} can be reached from elsewhere and {TOKEN_VARIABLE} is not set; \
              set it to a secret of at least {TOKEN_MIN} characters, or use a loopback address"
         )),
-        Some(token) if token.len() < TOKEN_MIN => Err(format!(
-            "{TOKEN_VARIABLE} has {} characters; it must have at least {TOKEN_MIN}",
-            token.len()
-        )),
+        Some(token) if token.len() < TOKEN_MIN => {
+            Err(format!("{TOKEN_VARIABLE} has {} characters; it must have at least {TOKEN_MIN}", token.len()))
+        }
         Some(token) => Ok(Some(token)),
     }
 }

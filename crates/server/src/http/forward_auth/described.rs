@@ -65,7 +65,8 @@ impl<'r> Described<'r> {
 
     /// The header; several lines of it are one list.
     fn header(&self, field: &str) -> Option<Cow<'_, str>> {
-        let mut lines = self.headers.get_all(field).iter().map(|line| String::from_utf8_lossy(line.as_bytes()));
+        let mut lines =
+            self.headers.get_all(field).iter().map(|line| String::from_utf8_lossy(line.as_bytes()));
         let first = lines.next()?;
         Some(lines.fold(first, |joined, line| joined + ", " + line))
     }
