@@ -1,0 +1,149 @@
+//! A running `tollgate serve`.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use testkit::proxies::{self, Response};
+use testkit::wait;
+
+/// Longer than anything here takes on a machine that is not stuck.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A service in a process of its own, which ends with the test.
+pub(crate) struct Tollgate {
+    process: Child,
+    pub(crate) http: SocketAddr,
+    pub(crate) grpc: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    config: Option<PathBuf>,
+    log: Arc<Mutex<String>>,
+}
+
+impl Tollgate {
+    /// The service with its built-in configuration.
+    pub(crate) fn start() -> Self {
+        Self::launch(None, &[], &[])
+    }
+
+    /// The service with this configuration.
+    pub(crate) fn with_config(yaml: &str) -> Self {
+        Self::with(yaml, &[], &[])
+    }
+
+    /// The service with this configuration, more arguments and variables.
+    pub(crate) fn with(yaml: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        Self::launch(Some(write_config(yaml)), arguments, variables)
+    }
+
+    fn launch(config: Option<PathBuf>, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        command.arg("serve").args(["--log-format", "json"]);
+        for option in ["--http", "--grpc", "--admin"] {
+            if !arguments.contains(&option) {
+                command.args([option, "127.0.0.1:0"]);
+            }
+        }
+        if let Some(config) = &config {
+            command.arg("--config").arg(config);
+        }
+        command.args(arguments).envs(variables.iter().copied());
+        let mut process =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary was built");
+        let log = Arc::default();
+        keep_log(process.stderr.take().expect("it is piped"), Arc::clone(&log));
+        let mut lines = BufReader::new(process.stdout.take().expect("it is piped")).lines();
+        let mut find = |name: &str| -> SocketAddr {
+            let line = lines.by_ref().find_map(|line| {
+                let line = line.expect("text");
+                line.trim_start().strip_prefix(name).map(|rest| rest.trim().replace("http://", ""))
+            });
+            let shown = || log.lock().expect("nothing panics while it is locked").clone();
+            line.unwrap_or_else(|| panic!("no address of {name}: {}", shown())).parse().expect("an address")
+        };
+        let (http, grpc, admin) = (find("http "), find("grpc "), find("admin "));
+        Self { process, http, grpc, admin, config, log }
+    }
+
+    /// Asks for a decision.
+    pub(crate) fn check(&self, body: &str) -> Response {
+        self.post("/v1/check", body)
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &str) -> Response {
+        proxies::send(self.http, "POST", path, &[("content-type", "application/json")], body.as_bytes())
+    }
+
+    /// Writes another configuration over the one in use.
+    pub(crate) fn rewrite_config(&self, yaml: &str) {
+        let path = self.config.as_ref().expect("the service was started with a configuration");
+        // In one step, as careful tools do.
+        let next = path.with_extension("next");
+        std::fs::write(&next, yaml).expect("a writable directory");
+        std::fs::rename(next, path).expect("the same directory");
+    }
+
+    pub(crate) fn config_path(&self) -> &PathBuf {
+        self.config.as_ref().expect("the service was started with a configuration")
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Sends a signal, as in `TERM`.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.pid().to_string()).status();
+        assert!(sent.expect("there is a kill").success());
+    }
+
+    /// Everything logged so far.
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().expect("nothing panics while it is locked").clone()
+    }
+
+    /// Waits until a line with this text was logged.
+    pub(crate) fn wait_for_log(&self, text: &str) {
+        wait::until_true(PATIENCE, &format!("the log to say {text:?}"), || self.log().contains(text));
+    }
+
+    /// Waits for the end of the process.
+    pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
+        wait::until(PATIENCE, "the service to end", || self.process.try_wait().expect("it is ours"))
+    }
+}
+
+impl Drop for Tollgate {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+        if let Some(config) = &self.config {
+            drop(std::fs::remove_dir_all(config.parent().expect("a directory of its own")));
+        }
+    }
+}
+
+/// A file of its own in a directory of its own.
+pub(crate) fn write_config(yaml: &str) -> PathBuf {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let name = format!("tollgate-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+    let directory = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&directory).expect("a writable directory");
+    let file = directory.join("tollgate.yaml");
+    std::fs::write(&file, yaml).expect("a writable directory");
+    file
+}
+
+fn keep_log(mut from: ChildStderr, into: Arc<Mutex<String>>) {
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(read @ 1..) = from.read(&mut buffer) {
+            let text = String::from_utf8_lossy(&buffer[..read]);
+            into.lock().expect("nothing panics while it is locked").push_str(&text);
+        }
+    });
+}
