@@ -1,5 +1,7 @@
 //! How a request meets a limit, for people who ask why.
 
+use std::borrow::Cow;
+
 use super::seen::Seen;
 use super::{Attributes, Chosen, SelectError};
 use crate::attribute::Attribute;
@@ -43,6 +45,6 @@ pub struct ShownPart<'r> {
 
 impl<'r> Meeting<'r> {
     pub(super) fn no(condition: &'r Condition, seen: &Seen<'_, impl Attributes>) -> Self {
-        Self::No { condition, found: seen.text(&condition.attribute).map(|value| value.into_owned()) }
+        Self::No { condition, found: seen.text(&condition.attribute).map(Cow::into_owned) }
     }
 }

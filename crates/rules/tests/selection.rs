@@ -1,0 +1,191 @@
+//! Which limits a request meets, from configurations as people write them.
+
+use std::borrow::Cow;
+
+use tollgate::EncodedKey;
+use tollgate_rules::{
+    Attribute, Attributes, Config, Meeting, OnMissing, SelectError, Selection, Selector, Value,
+};
+
+/// Attributes by name.
+struct Request<'r>(&'r [(&'r str, &'r str)]);
+
+impl Attributes for Request<'_> {
+    fn get(&self, attribute: &Attribute) -> Option<Value<'_>> {
+        let found = self.0.iter().find(|(name, _)| *name == attribute.name());
+        found.map(|(_, value)| Value::Text(Cow::Borrowed(value)))
+    }
+}
+
+fn selector(yaml: &str) -> Selector {
+    let env = |name: &str| (name == "SECRET").then(|| "0123456789abcdef".to_owned());
+    Selector::new(&Config::parse(yaml, "test.yaml", &env).unwrap_or_else(|faults| panic!("{faults}")))
+}
+
+/// One limit of 10 per minute with these lines of its own.
+fn one(lines: &str) -> Selector {
+    selector(&format!("limits: [{{name: one, algorithm: sliding_window, limit: 10, window: 1m, {lines}}}]"))
+}
+
+fn names<'r>(selector: &'r Selector, attributes: &[(&str, &str)]) -> Vec<&'r str> {
+    let met = selector.select(&Request(attributes), None, OnMissing::Refuse).expect("a request that fits");
+    met.iter().map(|chosen| chosen.rule.limit.name()).collect()
+}
+
+fn only(selector: &Selector, attributes: &[(&str, &str)]) -> (EncodedKey, u64) {
+    let met = selector.select(&Request(attributes), None, OnMissing::Refuse).expect("a request that fits");
+    let [chosen] = &met[..] else { panic!("{met:?}") };
+    (chosen.key.clone(), chosen.cost)
+}
+
+fn wrong(selector: &Selector, attributes: &[(&str, &str)]) -> SelectError {
+    let found = selector.select(&Request(attributes), None, OnMissing::Refuse);
+    found.map(|met| met.len()).expect_err("a request that does not fit")
+}
+
+#[test]
+fn conditions_hold_in_any_spelling_of_what_they_are_about() {
+    let login = one("key: [], match: {method: POST, path: /auth/login, host: 'api.example.com'}");
+    let meets =
+        |method, path, host| !names(&login, &[("method", method), ("path", path), ("host", host)]).is_empty();
+    assert!(meets("POST", "/auth/login", "api.example.com"));
+    assert!(meets("post", "//auth/./login/?next=/", "API.Example.com:8443"));
+    assert!(meets("POST", "/x/..;a/auth/%6Cogin;jsessionid=1", "api.example.com."));
+    assert!(!meets("GET", "/auth/login", "api.example.com"));
+    assert!(!meets("POST", "/auth/logins", "api.example.com"));
+    assert!(!meets("POST", "/auth/login", "api.example.com.evil.org"));
+    assert!(names(&login, &[("method", "POST"), ("path", "/auth/login")]).is_empty(), "no host is no match");
+}
+
+#[test]
+fn one_of_several_patterns_is_enough_and_every_condition_is_needed() {
+    let limit = one("key: [], match: {method: [PUT, PATCH], path: ['/v1/**', /legacy], domain: edge}");
+    for (method, path, domain, meets) in [
+        ("PUT", "/v1/a/b", "edge", true),
+        ("PATCH", "/legacy", "edge", true),
+        ("PATCH", "/v1", "edge", true),
+        ("POST", "/v1/a", "edge", false),
+        ("PUT", "/v2/a", "edge", false),
+        ("PUT", "/v1/a", "core", false),
+    ] {
+        let met = names(&limit, &[("method", method), ("path", path), ("domain", domain)]);
+        assert_eq!(!met.is_empty(), meets, "{method} {path} {domain}");
+    }
+}
+
+#[test]
+fn a_key_needs_its_attributes_or_the_first_of_their_alternatives() {
+    let plan = one("key: ['header:x-api-key | client_ip']");
+    let by_key = only(&plan, &[("header:x-api-key", "k1"), ("client_ip", "203.0.113.7")]);
+    assert_eq!(by_key, only(&plan, &[("header:x-api-key", "k1"), ("client_ip", "203.0.113.8")]));
+    assert_ne!(by_key, only(&plan, &[("client_ip", "203.0.113.7")]));
+    let error = wrong(&plan, &[("header:x-api-key", "")]);
+    assert!(error.to_string().contains("`header:x-api-key | client_ip`"), "{error}");
+}
+
+#[test]
+fn alternatives_with_the_same_value_are_different_callers() {
+    let either = one("key: ['user | device']");
+    assert_ne!(only(&either, &[("user", "7")]), only(&either, &[("device", "7")]));
+}
+
+#[test]
+fn addresses_count_by_what_they_are_and_not_by_their_spelling() {
+    let limit = one("key: [client_ip]");
+    let key = |address| only(&limit, &[("client_ip", address)]).0;
+    assert_eq!(key("203.0.113.7"), key("::ffff:203.0.113.7"));
+    assert_eq!(key("2001:db8::1"), key("2001:0DB8:0:0:ffff::9"), "one /64");
+    assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));
+    let error = wrong(&limit, &[("client_ip", "somewhere")]);
+    assert!(matches!(error, SelectError::Address { .. }), "{error}");
+}
+
+#[test]
+fn a_missing_key_is_an_error_unless_the_limit_or_the_caller_says_otherwise() {
+    let strict = one("key: [tenant]");
+    let error = wrong(&strict, &[]).to_string();
+    assert!(error.contains("\"one\"") && error.contains("`tenant`"), "{error}");
+    let passed_over =
+        strict.select(&Request(&[]), None, OnMissing::PassOver).expect("nothing to complain of");
+    assert!(passed_over.is_empty());
+    assert!(names(&one("key: [tenant], optional: true"), &[]).is_empty());
+    assert_eq!(names(&one("key: []"), &[]), ["one"], "one counter for everyone is a choice");
+}
+
+#[test]
+fn costs_come_from_the_attribute_then_the_request_then_the_limit() {
+    let cost = |limit: &Selector, pages: &[(&str, &str)], stated| -> u64 {
+        let met = limit.select(&Request(pages), stated, OnMissing::Refuse).expect("a request that fits");
+        met[0].cost
+    };
+    let reports = one("key: [], cost: {by: pages, default: 3}");
+    assert_eq!(cost(&reports, &[("pages", "7")], Some(5)), 7);
+    assert_eq!(cost(&reports, &[], Some(5)), 5);
+    assert_eq!(cost(&reports, &[], None), 3);
+    assert_eq!(cost(&one("key: []"), &[("pages", "7")], None), 1);
+    for bad in ["-1", "1.5", "many", "18446744073709551616"] {
+        let error = wrong(&reports, &[("pages", bad)]).to_string();
+        assert!(error.contains("`pages`") && error.contains(bad), "{error}");
+    }
+}
+
+#[test]
+fn a_tier_brings_its_numbers_and_the_default_one_stands_in() {
+    let plan = selector(
+        "tiers: {free: {capacity: 10, refill_rate: 1/s}, pro: {capacity: 100, refill_rate: 10/s}}\n\
+         limits: [{name: plan, key: [], algorithm: token_bucket, tier: {by: tier, default: free}}]",
+    );
+    let numbers = |tier: &[(&str, &str)]| {
+        let met: Selection<'_> = plan.select(&Request(tier), None, OnMissing::Refuse).expect("fits");
+        met[0].quota.unwrap_or(*met[0].rule.limit.rule().expect("right numbers").quota()).limit()
+    };
+    assert_eq!(numbers(&[("tier", "pro")]), 100);
+    assert_eq!(numbers(&[("tier", "gold")]), 10);
+    assert_eq!(numbers(&[]), 10);
+}
+
+#[test]
+fn limits_asked_for_by_name_apply_whatever_their_conditions_say() {
+    let two = selector(
+        "limits:\n\
+         - {name: a, key: [], match: {path: /never}, algorithm: sliding_window, limit: 1, window: 1s}\n\
+         - {name: b, key: [], algorithm: sliding_window, limit: 1, window: 1s}",
+    );
+    let met = two.select_named(&["a"], &Request(&[("path", "/")]), None).expect("a name that exists");
+    assert_eq!(met[0].rule.limit.name(), "a");
+    let error = two.select_named(&["c"], &Request(&[]), None).expect_err("no such limit").to_string();
+    assert_eq!(error, r#"there is no limit named "c"; there are: a, b"#);
+}
+
+#[test]
+fn hashed_attributes_show_and_count_by_their_hash_alone() {
+    let yaml = "hash_keys: ['header:x-api-key']\nhash_secret: ${SECRET}\n\
+        limits: [{name: plan, key: ['header:x-api-key'], algorithm: sliding_window, limit: 1, window: 1s}]";
+    let plan = selector(yaml);
+    let request = [("header:x-api-key", "sesame-opens")];
+    let (key, _) = only(&plan, &request);
+    assert!(!String::from_utf8_lossy(key.as_bytes()).contains("sesame"));
+    let explained = plan.explain(&Request(&request));
+    let Meeting::Met { parts, .. } = &explained[0].1 else { panic!("{explained:?}") };
+    assert!(parts[0].is_hashed && parts[0].value.len() == 32);
+    assert!(!format!("{explained:?}").contains("sesame"));
+}
+
+#[test]
+fn whoever_asks_why_is_told() {
+    let limits = selector(
+        "limits:\n\
+         - {name: a, key: [], match: {path: '/v1/**', method: POST}, algorithm: sliding_window, limit: 1, window: 1s}\n\
+         - {name: b, key: [tenant], algorithm: sliding_window, limit: 1, window: 1s}\n\
+         - {name: c, key: [tenant], optional: true, algorithm: sliding_window, limit: 1, window: 1s}",
+    );
+    let explained = limits.explain(&Request(&[("path", "/v1//x"), ("method", "get")]));
+    let meetings: Vec<&Meeting<'_>> = explained.iter().map(|(_, meeting)| meeting).collect();
+    assert!(
+        matches!(meetings[0], Meeting::No { condition, found: Some(found) }
+            if condition.attribute.name() == "method" && found == "GET"),
+        "{meetings:?}"
+    );
+    assert!(matches!(meetings[1], Meeting::Wrong(SelectError::MissingAttribute { .. })), "{meetings:?}");
+    assert!(matches!(meetings[2], Meeting::PassedOver), "{meetings:?}");
+}
