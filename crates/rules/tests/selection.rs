@@ -19,7 +19,8 @@ impl Attributes for Request<'_> {
 
 fn selector(yaml: &str) -> Selector {
     let env = |name: &str| (name == "SECRET").then(|| "0123456789abcdef".to_owned());
-    Selector::new(&Config::parse(yaml, "test.yaml", &env).unwrap_or_else(|faults| panic!("{faults}")))
+    let config = Config::parse(yaml, "test.yaml", &env).map_err(|faults| faults.to_string());
+    Selector::new(&config.expect("a right configuration"))
 }
 
 /// One limit of 10 per minute with these lines of its own.
@@ -34,8 +35,8 @@ fn names<'r>(selector: &'r Selector, attributes: &[(&str, &str)]) -> Vec<&'r str
 
 fn only(selector: &Selector, attributes: &[(&str, &str)]) -> (EncodedKey, u64) {
     let met = selector.select(&Request(attributes), None, OnMissing::Refuse).expect("a request that fits");
-    let [chosen] = &met[..] else { panic!("{met:?}") };
-    (chosen.key.clone(), chosen.cost)
+    assert_eq!(met.len(), 1, "{met:?}");
+    (met[0].key.clone(), met[0].cost)
 }
 
 fn wrong(selector: &Selector, attributes: &[(&str, &str)]) -> SelectError {
