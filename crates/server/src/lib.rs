@@ -13,6 +13,7 @@ mod logs;
 mod metrics;
 mod reload;
 mod serve;
+mod traces;
 
 pub use cli::{Cli, Command, LogFormat, ServeArgs};
 

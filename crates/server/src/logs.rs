@@ -6,37 +6,43 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
 
 use crate::cli::LogFormat;
+use crate::traces::{self, Exporting};
 
 /// Lines that may wait to be written.
 const WAITING_MAX: usize = 4_096;
 /// Which level and which parts of the program, as in `tollgate_server=debug`.
 const FILTER_VARIABLE: &str = "TOLLGATE_LOG";
 
-/// Sends everything that is traced to standard error from now on.
-pub(crate) fn start(format: Option<LogFormat>) {
+/// Sends everything that is logged to standard error from now on, and spans to whoever collects them.
+pub(crate) fn start(format: Option<LogFormat>, traces: Option<&Exporting>) {
     let is_terminal = io::stderr().is_terminal();
     let format = format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json });
-    let filter = EnvFilter::builder().with_env_var(FILTER_VARIABLE).try_from_env();
-    let filter = filter.unwrap_or_else(|_| EnvFilter::new("info"));
-    let registry = tracing_subscriber::registry().with(filter);
     let lines = Lines::to(io::stderr());
-    let started = match format {
-        LogFormat::Text => {
-            let layer = tracing_subscriber::fmt::layer().with_ansi(is_terminal).with_target(false);
-            tracing::subscriber::set_global_default(registry.with(layer.with_writer(lines)))
-        }
+    let logs = match format {
+        LogFormat::Text => tracing_subscriber::fmt::layer()
+            .with_ansi(is_terminal)
+            .with_target(false)
+            .with_writer(lines)
+            .boxed(),
         LogFormat::Json => {
-            let layer = tracing_subscriber::fmt::layer().json().flatten_event(true);
-            tracing::subscriber::set_global_default(registry.with(layer.with_writer(lines)))
+            tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(lines).boxed()
         }
     };
+    let subscriber =
+        tracing_subscriber::registry().with(logs.with_filter(filter())).with(traces.map(Exporting::layer));
     // Someone else, a test for example, may already listen.
-    drop(started);
+    drop(tracing::subscriber::set_global_default(subscriber));
+}
+
+fn filter() -> EnvFilter {
+    let wanted = std::env::var(FILTER_VARIABLE).ok().and_then(|wanted| wanted.parse().ok());
+    let wanted: EnvFilter = wanted.unwrap_or_else(|| EnvFilter::new("info"));
+    wanted.add_directive(traces::NOT_LOGGED.parse().expect("a directive that is right"))
 }
 
 /// Where lines go: to a thread that writes them.

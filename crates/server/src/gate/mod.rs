@@ -20,6 +20,7 @@ pub(crate) use running::{OVERRIDES, Running};
 pub(crate) use store::{OpenStore, StoreFault};
 
 use crate::metrics::Meters;
+use crate::traces;
 
 /// Decides, by the configuration in force.
 #[derive(Debug)]
@@ -143,6 +144,7 @@ impl Gate {
             }
         }
         let decision = ask.await?;
+        traces::decided(&tracing::Span::current(), &decision);
         if intent == Intent::Spend {
             running.count(spends, &decision);
             self.meters.decided(self.clock.now().since(began));

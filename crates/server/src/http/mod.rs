@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response};
+use tracing::Instrument as _;
 
 pub(crate) use fault::Fault;
 pub(crate) use health::Readiness;
@@ -22,6 +23,7 @@ pub(crate) use respond::{Body, json, problem};
 
 use crate::gate::Gate;
 use crate::listen::Front;
+use crate::traces;
 
 /// The description of what this port answers.
 pub(crate) const OPENAPI: &str = include_str!("openapi.json");
@@ -69,12 +71,28 @@ impl Front for HttpFront {
     type Body = Body;
 
     async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Body> {
-        self.route(request, peer).await.unwrap_or_else(|fault| problem(&fault))
+        let span = traces::span(route_name(request.uri().path()), request.headers());
+        let answering = self.route(request, peer);
+        // A span that nobody collects is not worth being entered at every step.
+        let answered =
+            if span.is_disabled() { answering.await } else { answering.instrument(span.clone()).await };
+        let response = answered.unwrap_or_else(|fault| problem(&fault));
+        traces::answered(&span, response.status());
+        response
     }
 
     fn shed(&self) -> Response<Body> {
         problem(&Fault::overloaded())
     }
+}
+
+/// What a request is called in traces: one of few, whatever its path.
+fn route_name(path: &str) -> &'static str {
+    const ROUTES: [&str; 7] =
+        ["/v1/check", "/v1/peek", "/v1/refund", "/v1/release", "/healthz", "/readyz", "/openapi.json"];
+    let is_forward_auth = path.starts_with(FORWARD_AUTH);
+    let known = ROUTES.iter().find(|route| **route == path).copied();
+    known.unwrap_or(if is_forward_auth { FORWARD_AUTH } else { "unknown" })
 }
 
 fn post(request: Request<Incoming>) -> Result<Request<Incoming>, Fault> {

@@ -15,6 +15,7 @@ use crate::http::Readiness;
 use crate::listen::{Limits, Load};
 use crate::metrics::Meters;
 use crate::reload::{self, Reloader};
+use crate::traces::Exporting;
 
 /// The command was understood and cannot be carried out: a wrong configuration, a port that is taken.
 const EXIT_USAGE: u8 = 2;
@@ -39,18 +40,25 @@ pub(crate) fn run(args: &ServeArgs) -> ExitCode {
             Err(faults) => return refuse(&faults.to_string()),
         },
     };
-    crate::logs::start(args.log_format);
-    reload::tell_notes(&config);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return refuse(&format!("cannot start: {error}")),
     };
-    runtime.block_on(async {
-        match Service::open(config, args) {
-            Ok(service) => life::live(Arc::new(service), args).await.unwrap_or_else(|reason| refuse(&reason)),
-            Err(reason) => refuse(&reason),
-        }
-    })
+    let _inside = runtime.enter();
+    let traces = match config.monitoring.tracing.as_ref().map(Exporting::start).transpose() {
+        Ok(traces) => traces,
+        Err(reason) => return refuse(&reason),
+    };
+    crate::logs::start(args.log_format, traces.as_ref());
+    reload::tell_notes(&config);
+    let lived = match Service::open(config, args) {
+        Ok(service) => runtime.block_on(life::live(Arc::new(service), args)),
+        Err(reason) => Err(reason),
+    };
+    if let Some(traces) = traces {
+        traces.finish();
+    }
+    lived.unwrap_or_else(|reason| refuse(&reason))
 }
 
 fn refuse(reason: &str) -> ExitCode {
