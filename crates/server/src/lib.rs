@@ -5,6 +5,7 @@
 
 use std::process::ExitCode;
 
+mod at_once;
 mod cli;
 mod gate;
 mod http;

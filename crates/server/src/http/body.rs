@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use tollgate_rules::{Attribute, AttributeKind, Attributes, Value};
 
 use super::fault::Fault;
+use crate::at_once::at_once;
 
 /// The most attributes of a request.
 const ATTRIBUTES_MAX: usize = 64;
@@ -34,17 +35,16 @@ pub(super) async fn read(request: Request<Incoming>, bounds: Bounds) -> Result<B
         return Err(Fault::too_large(bounds.bytes_max));
     }
     // Most bodies came with their head, and need no timer.
-    let first = match futures_now(body.frame()) {
+    let first = match at_once(body.frame()) {
         Some(frame) => frame,
         None => in_time(bounds, body.frame()).await?,
     };
     let first = data(first)?.unwrap_or_default();
+    if first.len() > bounds.bytes_max {
+        return Err(Fault::too_large(bounds.bytes_max));
+    }
     if body.is_end_stream() {
-        return if first.len() > bounds.bytes_max {
-            Err(Fault::too_large(bounds.bytes_max))
-        } else {
-            Ok(first)
-        };
+        return Ok(first);
     }
     in_time(bounds, rest(body, first, bounds.bytes_max)).await?
 }
@@ -73,15 +73,6 @@ fn data(frame: Frame) -> Result<Option<Bytes>, Fault> {
 async fn in_time<T>(bounds: Bounds, coming: impl Future<Output = T>) -> Result<T, Fault> {
     let in_time = tokio::time::timeout(bounds.timeout, coming).await;
     in_time.map_err(|_| Fault::too_slow(bounds.timeout.as_secs_f64()))
-}
-
-/// What a future gives at once, if it does.
-fn futures_now<T>(mut future: impl Future<Output = T> + Unpin) -> Option<T> {
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match std::pin::Pin::new(&mut future).poll(&mut context) {
-        std::task::Poll::Ready(value) => Some(value),
-        std::task::Poll::Pending => None,
-    }
 }
 
 fn expect_json(request: &Request<Incoming>) -> Result<(), Fault> {

@@ -8,6 +8,8 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+use crate::at_once::at_once;
+
 use super::stop::{Phase, Stop};
 use super::{Front, Load, Protocol, connection};
 
@@ -49,6 +51,10 @@ pub(crate) async fn run<F: Front>(
                 }
             },
         }
+    }
+    // Whoever the system let in before the port closes is served too.
+    while let Some(Ok((stream, peer))) = at_once(listener.accept()) {
+        connections.spawn(let_in(stream, peer, protocol, front.clone(), load.clone(), stop.clone()));
     }
     drop(listener);
     tokio::select! {

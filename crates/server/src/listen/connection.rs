@@ -20,10 +20,9 @@ use super::stop::{Phase, Stop};
 use super::watched::{Progress, Watched};
 use super::{Front, Load, Protocol};
 
-/// The most bytes of a request's head.
+/// The most bytes of a request's head. The most lines are a hundred, hyper's own bound: another would cost an allocation
+/// for each request.
 const HEAD_MAX: usize = 64 * 1024;
-/// The most header lines of a request.
-const HEADERS_MAX: usize = 128;
 /// The most requests at once on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 1_024;
 /// A connection on which nothing was said for so long while the server is leaving will not be missed.
@@ -52,7 +51,7 @@ pub(super) async fn serve<F: Front>(
             let service = service_fn(|request| answering.http1(request));
             let connection = http1::Builder::new()
                 .max_buf_size(HEAD_MAX)
-                .max_headers(HEADERS_MAX)
+                .max_header_size(HEAD_MAX)
                 .serve_connection(io, service);
             watch.over(pin!(connection), |connection| connection.graceful_shutdown()).await;
         }
@@ -136,6 +135,7 @@ impl Watch {
                 },
                 () = self.stop.reached(Phase::Leaving), if !is_leaving => {
                     is_leaving = true;
+                    self.patience.start_over();
                     tick = LEAVING_TICK;
                     looks = looks_every(tick);
                 }

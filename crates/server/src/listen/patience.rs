@@ -92,6 +92,11 @@ impl Patience {
         }
     }
 
+    /// From now on only what happens from now on counts.
+    pub(super) fn start_over(&mut self) {
+        self.idle = Duration::ZERO;
+    }
+
     /// True when nothing has happened for so long.
     pub(super) fn is_quiet(&self, length: Duration) -> bool {
         self.idle >= length

@@ -14,6 +14,8 @@ use testkit::wait;
 /// Longer than anything here takes on a machine that is not stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
+const BINARY: &str = env!("CARGO_BIN_EXE_tollgate");
+
 /// A service in a process of its own, which ends with the test.
 pub(crate) struct Tollgate {
     process: Child,
@@ -40,8 +42,23 @@ impl Tollgate {
         Self::launch(Some(write_config(yaml)), arguments, variables)
     }
 
+    /// The service with its built-in configuration, and so many open files at most.
+    pub(crate) fn with_few_files(files: u32) -> Self {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("ulimit -n {files}; exec \"$0\" \"$@\"")).arg(BINARY);
+        Self::launch_by(command, None, &[], &[])
+    }
+
     fn launch(config: Option<PathBuf>, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        Self::launch_by(Command::new(BINARY), config, arguments, variables)
+    }
+
+    fn launch_by(
+        mut command: Command,
+        config: Option<PathBuf>,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         command.arg("serve").args(["--log-format", "json"]);
         for option in ["--http", "--grpc", "--admin"] {
             if !arguments.contains(&option) {

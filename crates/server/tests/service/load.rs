@@ -1,0 +1,74 @@
+//! Clients that keep their connection, and notice how it ends.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
+use crate::harness::PATIENCE;
+
+/// A connection that is used again and again.
+pub(crate) struct Connection {
+    stream: BufReader<TcpStream>,
+}
+
+/// An answer, whole.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// The server closes the connection after it.
+    pub(crate) is_last: bool,
+    pub(crate) body: String,
+}
+
+impl Connection {
+    pub(crate) fn open(to: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(to)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream: BufReader::new(stream) })
+    }
+
+    /// Sends bytes as they are.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.get_mut().write_all(bytes)
+    }
+
+    /// Asks and waits for the whole answer.
+    pub(crate) fn check(&mut self, body: &str) -> io::Result<Answer> {
+        let length = body.len();
+        let head = format!("POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}");
+        self.send(head.as_bytes())?;
+        self.answer()
+    }
+
+    /// Waits for the next answer.
+    pub(crate) fn answer(&mut self) -> io::Result<Answer> {
+        let (mut status, mut length, mut is_last) = (None, 0, false);
+        loop {
+            let mut line = String::new();
+            if self.stream.read_line(&mut line)? == 0 {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server has gone"));
+            }
+            let line = line.trim_end().to_ascii_lowercase();
+            if line.is_empty() {
+                break;
+            } else if let Some(rest) = line.strip_prefix("http/1.1 ") {
+                status = rest.split(' ').next().and_then(|status| status.parse().ok());
+            } else if let Some(rest) = line.strip_prefix("content-length: ") {
+                length = rest.parse().map_err(io::Error::other)?;
+            } else if line == "connection: close" {
+                is_last = true;
+            }
+        }
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body)?;
+        let status = status.ok_or_else(|| io::Error::other("no status line"))?;
+        Ok(Answer { status, is_last, body: String::from_utf8_lossy(&body).into_owned() })
+    }
+
+    /// Waits until the server closes the connection; what it says before that is given.
+    pub(crate) fn until_closed(&mut self) -> io::Result<String> {
+        let mut said = Vec::new();
+        self.stream.read_to_end(&mut said)?;
+        Ok(String::from_utf8_lossy(&said).into_owned())
+    }
+}

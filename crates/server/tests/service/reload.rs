@@ -1,0 +1,115 @@
+//! Another configuration while the service runs.
+
+use std::os::unix::fs::symlink;
+
+use testkit::wait;
+
+use crate::harness::{PATIENCE, Tollgate};
+
+const ANN: &str = r#"{"attributes": {"user": "ann"}}"#;
+
+fn limits(limit: u64) -> String {
+    format!("limits: [{{name: api, key: [user], algorithm: sliding_log, limit: {limit}, window: 1h}}]")
+}
+
+/// What is left for Ann, as a peek tells.
+fn left(service: &Tollgate) -> String {
+    let answer = service.post("/v1/peek", r#"{"attributes": {"user": "ann"}, "cost": 0}"#).text();
+    let remaining = answer.split(r#""remaining":"#).nth(1).and_then(|rest| rest.split(',').next());
+    remaining.unwrap_or_else(|| panic!("no remaining in {answer}")).to_owned()
+}
+
+fn used_three_of_ten() -> Tollgate {
+    let service = Tollgate::with_config(&limits(10));
+    for _ in 0..3 {
+        assert_eq!(service.check(ANN).status, 200);
+    }
+    assert_eq!(left(&service), "7");
+    service
+}
+
+fn wait_until_left(service: &Tollgate, expected: &str) {
+    wait::until_true(PATIENCE, "the new configuration", || left(service) == expected);
+}
+
+#[test]
+fn a_file_that_is_replaced_is_read_again_and_counts_stay() {
+    let service = used_three_of_ten();
+    service.rewrite_config(&limits(20));
+    wait_until_left(&service, "17");
+    std::fs::write(service.config_path(), limits(5)).expect("a writable file");
+    wait_until_left(&service, "2");
+}
+
+#[test]
+fn a_symbolic_link_that_is_swapped_is_followed() {
+    let service = used_three_of_ten();
+    let file = service.config_path();
+    let directory = file.parent().expect("a directory of its own");
+    // As Kubernetes mounts a configuration: the file leads through a link that is swapped whole.
+    for (version, limit) in [("one", 10), ("two", 20)] {
+        std::fs::create_dir(directory.join(version)).expect("a writable directory");
+        std::fs::write(directory.join(version).join("tollgate.yaml"), limits(limit))
+            .expect("a writable directory");
+    }
+    symlink("one", directory.join("data")).expect("a writable directory");
+    std::fs::remove_file(file).expect("it is there");
+    symlink("data/tollgate.yaml", file).expect("a writable directory");
+    service.wait_for_log("the configuration was replaced");
+    symlink("two", directory.join("next")).expect("a writable directory");
+    std::fs::rename(directory.join("next"), directory.join("data")).expect("the same directory");
+    wait_until_left(&service, "17");
+}
+
+#[test]
+fn a_signal_reads_the_file_again() {
+    let service = used_three_of_ten();
+    // Same length and, restored, same time: nobody would notice by looking.
+    let modified =
+        std::fs::metadata(service.config_path()).and_then(|found| found.modified()).expect("a file");
+    let file = std::fs::File::options().write(true).open(service.config_path()).expect("a file");
+    std::io::Write::write_all(&mut &file, limits(30).as_bytes()).expect("a writable file");
+    file.set_modified(modified).expect("it is ours");
+    service.signal("HUP");
+    wait_until_left(&service, "27");
+}
+
+#[test]
+fn a_bad_file_changes_nothing_and_says_where_it_is_wrong() {
+    let service = used_three_of_ten();
+    for bad in [
+        "limits: [{name: api, key: [user], algorithm: sliding_log, limit: ten, window: 1h}]",
+        "limits: [",
+        "",
+    ] {
+        service.rewrite_config(bad);
+        service.signal("HUP");
+        service.wait_for_log("the configuration was refused");
+        assert_eq!(left(&service), "7");
+    }
+    assert!(service.log().contains("tollgate.yaml:1:"), "{}", service.log());
+    std::fs::remove_file(service.config_path()).expect("it is there");
+    service.signal("HUP");
+    assert_eq!(left(&service), "7");
+    service.rewrite_config(&limits(11));
+    wait_until_left(&service, "8");
+}
+
+#[test]
+fn limits_come_and_go_and_change_their_window() {
+    let service = used_three_of_ten();
+    let both = "limits:\n\
+        - {name: api, key: [user], algorithm: sliding_log, limit: 10, window: 2h}\n\
+        - {name: burst, key: [user], algorithm: token_bucket, capacity: 1, refill_rate: 1/hour}";
+    service.rewrite_config(both);
+    service.wait_for_log("the configuration was replaced");
+    let answer = service.check(ANN).text();
+    assert!(answer.contains(r#""name":"burst","limit":1,"remaining":0"#), "{answer}");
+    assert!(
+        answer.contains(r#""name":"api","limit":10,"remaining":9"#),
+        "another window counts anew: {answer}"
+    );
+    assert_eq!(service.check(ANN).status, 429);
+    service.rewrite_config(&limits(10));
+    wait_until_left(&service, "7");
+}
