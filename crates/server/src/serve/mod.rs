@@ -33,6 +33,7 @@ pub(crate) struct Service {
 
 /// Runs the service until it is told to stop.
 pub(crate) fn run(args: &ServeArgs) -> ExitCode {
+    raise_file_limit();
     let config = match &args.config {
         None => Config::built_in(),
         Some(file) => match reload::read(file) {
@@ -59,6 +60,14 @@ pub(crate) fn run(args: &ServeArgs) -> ExitCode {
         traces.finish();
     }
     lived.unwrap_or_else(|reason| refuse(&reason))
+}
+
+/// Takes as many open files as the system grants: every connection is one, and the usual 1,024 are few.
+fn raise_file_limit() {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
+    // Where it is not granted, there is room for fewer connections.
+    drop(rustix::process::setrlimit(rustix::process::Resource::Nofile, raised));
 }
 
 fn refuse(reason: &str) -> ExitCode {

@@ -5,5 +5,6 @@ mod drain;
 mod harness;
 mod load;
 mod overload;
+mod redis;
 mod reload;
 mod traces;

@@ -1,0 +1,101 @@
+//! The service on a shared store: several instances, and a store that goes and comes back.
+
+use testkit::servers::{Cluster, Flavor, Server};
+use testkit::wait;
+
+use crate::harness::{PATIENCE, Tollgate};
+
+const ANN: &str = r#"{"attributes": {"user": "ann"}}"#;
+
+/// Ten an hour, and what to do without a store.
+fn on(url: &str, policy: &str) -> String {
+    format!(
+        "store: {{type: redis, endpoints: ['{url}'], timeout: 250ms}}\n\
+         defaults: {{on_store_failure: {policy}, expected_replicas: 2}}\n\
+         limits: [{{name: api, key: [user], algorithm: sliding_log, limit: 10, window: 1h}}]"
+    )
+}
+
+#[test]
+fn instances_share_a_limit() {
+    for flavor in [Flavor::Redis, Flavor::Valkey] {
+        let server = Server::start(flavor);
+        let services: Vec<Tollgate> =
+            (0..3).map(|_| Tollgate::with_config(&on(&server.url(), "deny"))).collect();
+        wait::until_true(PATIENCE, "every instance to reach the store", || {
+            services.iter().all(|service| service.post("/v1/peek", ANN).status == 200)
+        });
+        let statuses: Vec<u16> =
+            (0..12).map(|round| services[round % services.len()].check(ANN).status).collect();
+        assert_eq!(statuses, [200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 429, 429], "{flavor:?}");
+        let refund = services[2].post("/v1/refund", ANN);
+        assert_eq!((refund.status, refund.text().as_str()), (200, r#"{"refunded":true}"#));
+        assert_eq!(services[0].check(ANN).status, 200);
+        assert_eq!(server.immortal_keys(), Vec::<Vec<u8>>::new());
+    }
+}
+
+#[test]
+fn a_cluster_is_one_store() {
+    let cluster = Cluster::start(Flavor::Redis, 3, 0);
+    let endpoints = cluster.urls().join("', '");
+    let service = Tollgate::with_config(&format!(
+        "store: {{type: redis-cluster, endpoints: ['{endpoints}'], timeout: 250ms}}\n\
+         defaults: {{on_store_failure: deny}}\n\
+         limits:\n\
+         - {{name: wide, key: [tenant], algorithm: token_bucket, capacity: 100, refill_rate: 1/hour}}\n\
+         - {{name: narrow, key: [user], algorithm: sliding_window, limit: 2, window: 1h}}"
+    ));
+    let both = r#"{"attributes": {"user": "ann", "tenant": "acme"}}"#;
+    wait::until_true(PATIENCE, "the cluster", || service.post("/v1/peek", both).status == 200);
+    assert_eq!(
+        [service.check(both).status, service.check(both).status, service.check(both).status],
+        [200, 200, 429]
+    );
+    let left = service
+        .post("/v1/peek", r#"{"attributes": {"tenant": "acme"}, "limits": ["wide"], "cost": 0}"#)
+        .text();
+    assert!(left.contains(r#""remaining":98"#), "what was refused cost nothing: {left}");
+}
+
+#[test]
+fn a_service_starts_without_its_store_and_finds_it_later() {
+    let server = Server::start(Flavor::Redis);
+    server.kill();
+    for (policy, status) in [("allow", 200), ("deny", 503), ("local", 429)] {
+        let service = Tollgate::with_config(&on(&server.url(), policy));
+        let answer = service.check(ANN);
+        assert_eq!(
+            (answer.status, answer.header("x-ratelimit-fallback")),
+            (status, Some("true")),
+            "{policy}"
+        );
+        assert!(answer.text().contains(r#""degraded":true"#), "{policy}");
+        assert_eq!(service.post("/v1/refund", ANN).status, 503, "nothing stands in for a refund");
+        service.wait_for_log("the store gives no answer");
+        assert_eq!(
+            testkit::proxies::get(service.http, "/readyz", &[]).text(),
+            r#"{"ready":true,"degraded":true}"#
+        );
+        server.restart();
+        wait::until_true(PATIENCE, "the store to be found", || {
+            service.check(ANN).header("x-ratelimit-fallback").is_none()
+        });
+        service.wait_for_log("the store answers again");
+        server.command(&["FLUSHALL"]);
+        server.kill();
+    }
+}
+
+#[test]
+fn a_password_is_never_told() {
+    let secret = "open-sesame-open-sesame";
+    let server = Server::builder(Flavor::Redis).password("another-word").start();
+    let url = format!("redis://:{secret}@{}", server.addr());
+    let yaml = on("${URL}", "deny");
+    let service = Tollgate::with(&yaml, &[], &[("URL", &url), ("TOLLGATE_LOG", "trace")]);
+    let answer = service.check(ANN);
+    assert_eq!(answer.status, 503);
+    service.wait_for_log("the store gives no answer");
+    assert!(!service.log().contains(secret) && !answer.text().contains(secret));
+}
