@@ -36,8 +36,8 @@ pub(super) async fn live(service: Arc<Service>, args: &ServeArgs) -> Result<Exit
 
     signals.until_the_end(&service).await;
     service.readiness.leave();
-    tracing::info!("leaving: requests under way are finished, new ones are asked to go elsewhere");
     stopper.say(Phase::Leaving);
+    tracing::info!("leaving: requests under way are finished, new ones are asked to go elsewhere");
     tokio::time::sleep(LAST_CALL).await;
     stopper.say(Phase::Closed);
     let drain = service.gate.running().config.server.drain_timeout;
