@@ -6,6 +6,9 @@ use super::millis_ceil;
 use crate::decision::{Decision, LimitStatus, Retry};
 use crate::limit::OnStoreFailure;
 
+/// Room for the answer of two limits, so that the usual body is not moved while it grows.
+const BODY_USUAL: usize = 320;
+
 /// A decision as the service's answers carry it. Field names are member names.
 ///
 /// ```
@@ -106,7 +109,9 @@ impl<'a> LimitAnswer<'a> {
 
 /// The bodies of this module as text. They are structs of text, numbers and lists, which never fail to serialise.
 pub(super) fn to_json(body: &impl Serialize) -> String {
-    serde_json::to_string(body).unwrap_or_default()
+    let mut text = Vec::with_capacity(BODY_USUAL);
+    let written = serde_json::to_writer(&mut text, body);
+    written.ok().and_then(|()| String::from_utf8(text).ok()).unwrap_or_default()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field by reference")]

