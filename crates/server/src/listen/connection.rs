@@ -43,7 +43,8 @@ pub(super) async fn serve<F: Front>(
     drop(stream.set_nodelay(true));
     let progress = Arc::new(Progress::default());
     let io = TokioIo::new(Watched::new(stream, progress.clone()));
-    let patience = Patience::new(load.limits.header_timeout, load.limits.idle_timeout);
+    let header_timeout = (protocol == Protocol::Http1).then_some(load.limits.header_timeout);
+    let patience = Patience::new(header_timeout, load.limits.idle_timeout);
     let answering = Answering { front, peer, load, progress: progress.clone(), stop: stop.clone() };
     let watch = Watch { progress, patience, stop };
     match protocol {

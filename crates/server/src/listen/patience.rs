@@ -8,7 +8,8 @@ use super::watched::Progress;
 /// What was seen of a connection, and for how long it has not changed.
 #[derive(Debug)]
 pub(super) struct Patience {
-    header_timeout: Duration,
+    /// None where what arrives need not be part of a request: HTTP/2 has frames of its own.
+    header_timeout: Option<Duration>,
     idle_timeout: Duration,
     seen: Seen,
     idle: Duration,
@@ -55,7 +56,7 @@ pub(super) enum Ruling {
 }
 
 impl Patience {
-    pub(super) fn new(header_timeout: Duration, idle_timeout: Duration) -> Self {
+    pub(super) fn new(header_timeout: Option<Duration>, idle_timeout: Duration) -> Self {
         Self {
             header_timeout,
             idle_timeout,
@@ -68,7 +69,7 @@ impl Patience {
 
     /// How often to look: several times within the shorter of the times, and at least every second.
     pub(super) fn tick(&self) -> Duration {
-        let shortest = self.header_timeout.min(self.idle_timeout);
+        let shortest = self.header_timeout.unwrap_or(self.idle_timeout).min(self.idle_timeout);
         (shortest / 4).clamp(Duration::from_millis(5), Duration::from_secs(1))
     }
 
@@ -81,9 +82,14 @@ impl Patience {
         // Part of a head is there, and no head was completed meanwhile.
         let is_in_head = is_waiting && now.reads > now.reads_at_head && now.begun == before.begun;
         self.in_head = add(self.in_head, is_in_head);
-        self.idle = add(self.idle, is_waiting && now == before);
+        let is_silent = match self.header_timeout {
+            Some(_) => now == before,
+            None => now.begun == before.begun,
+        };
+        self.idle = add(self.idle, is_waiting && is_silent);
         self.stuck = add(self.stuck, now.blocked && now.writes == before.writes);
-        if self.in_head > self.header_timeout || self.stuck > self.idle_timeout {
+        if self.header_timeout.is_some_and(|timeout| self.in_head > timeout) || self.stuck > self.idle_timeout
+        {
             Ruling::Cut
         } else if self.idle > self.idle_timeout {
             Ruling::Retire
@@ -133,6 +139,15 @@ mod tests {
     fn a_head_that_trickles_in_is_cut() {
         let slow = |progress: &Progress| drop(progress.reads.fetch_add(1, Relaxed));
         assert!(seconds_until(&Progress::default(), Ruling::Cut, slow).is_some_and(|seconds| seconds >= 5));
+    }
+
+    #[test]
+    fn frames_without_a_request_are_neither_a_slow_head_nor_a_reason_to_stay() {
+        let pings = |progress: &Progress| drop(progress.reads.fetch_add(1, Relaxed));
+        let patience = || Patience::new(None, 20 * SECOND);
+        assert_eq!(ruled(patience(), &Progress::default(), Ruling::Cut, pings), None);
+        let retired = ruled(patience(), &Progress::default(), Ruling::Retire, pings);
+        assert!(retired.is_some_and(|seconds| seconds >= 20));
     }
 
     #[test]
