@@ -116,12 +116,16 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     /// Looks every second until there is a ruling, at most a minute.
-    fn seconds_until(
+    fn seconds_until(progress: &Progress, ruling: Ruling, meanwhile: impl FnMut(&Progress)) -> Option<u32> {
+        ruled(Patience::new(Some(5 * SECOND), 20 * SECOND), progress, ruling, meanwhile)
+    }
+
+    fn ruled(
+        mut patience: Patience,
         progress: &Progress,
         ruling: Ruling,
         mut meanwhile: impl FnMut(&Progress),
     ) -> Option<u32> {
-        let mut patience = Patience::new(5 * SECOND, 20 * SECOND);
         (0..60).find(|_| {
             meanwhile(progress);
             patience.look(progress, SECOND) == ruling
