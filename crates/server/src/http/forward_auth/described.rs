@@ -8,8 +8,8 @@ use hyper::{HeaderMap, Request};
 use percent_encoding::percent_decode_str;
 use tollgate_rules::{Attribute, AttributeKind, Attributes, Value};
 
-use super::super::FORWARD_AUTH;
 use super::super::fault::Fault;
+use super::super::route::FORWARD_AUTH;
 use super::parameters::{Parameters, Proxy};
 
 /// The request that a proxy asks about.
@@ -36,16 +36,18 @@ impl<'r> Described<'r> {
             Proxy::Nginx => (
                 header("x-original-method")?.unwrap_or(own_method),
                 header("x-original-uri")?.ok_or_else(|| missing("X-Original-URI"))?,
-                first(header("x-original-host")?, header("x-forwarded-host")?, one(headers, HOST)?),
+                // Not X-Forwarded-Host: nginx passes on what a client sends under that name.
+                header("x-original-host")?.or(one(headers, HOST)?),
             ),
             Proxy::Traefik => (
                 header("x-forwarded-method")?.unwrap_or(own_method),
                 header("x-forwarded-uri")?.ok_or_else(|| missing("X-Forwarded-Uri"))?,
-                first(header("x-forwarded-host")?, None, one(headers, HOST)?),
+                header("x-forwarded-host")?.or(one(headers, HOST)?),
             ),
             Proxy::Envoy => {
                 let whole = request.uri().path_and_query().map_or("", |whole| whole.as_str());
-                (own_method, whole.strip_prefix(FORWARD_AUTH).unwrap_or("/"), one(headers, HOST)?)
+                let asked = whole.strip_prefix(FORWARD_AUTH).filter(|asked| asked.starts_with('/'));
+                (own_method, asked.ok_or_else(no_path)?, one(headers, HOST)?)
             }
         };
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
@@ -100,12 +102,13 @@ fn one(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Fault> {
     }
 }
 
-fn first<'r>(one: Option<&'r str>, other: Option<&'r str>, last: Option<&'r str>) -> Option<&'r str> {
-    one.or(other).or(last)
-}
-
 fn missing(name: &str) -> Fault {
     let detail = format!("the header {name} is missing; have the proxy send it");
+    Fault::malformed("no-description", detail)
+}
+
+fn no_path() -> Fault {
+    let detail = "the path asked about is missing; it follows /v1/forward-auth, as in /v1/forward-auth/index.html";
     Fault::malformed("no-description", detail)
 }
 
