@@ -3,4 +3,5 @@
 mod bad_requests;
 mod check;
 mod harness;
+mod openapi;
 mod raw;

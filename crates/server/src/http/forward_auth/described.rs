@@ -35,13 +35,13 @@ impl<'r> Described<'r> {
         let (method, uri, host) = match parameters.proxy {
             Proxy::Nginx => (
                 header("x-original-method")?.unwrap_or(own_method),
-                header("x-original-uri")?.ok_or_else(|| missing("X-Original-URI"))?,
+                told(header("x-original-uri")?, "X-Original-URI")?,
                 // Not X-Forwarded-Host: nginx passes on what a client sends under that name.
                 header("x-original-host")?.or(one(headers, HOST)?),
             ),
             Proxy::Traefik => (
                 header("x-forwarded-method")?.unwrap_or(own_method),
-                header("x-forwarded-uri")?.ok_or_else(|| missing("X-Forwarded-Uri"))?,
+                told(header("x-forwarded-uri")?, "X-Forwarded-Uri")?,
                 header("x-forwarded-host")?.or(one(headers, HOST)?),
             ),
             Proxy::Envoy => {
@@ -51,6 +51,8 @@ impl<'r> Described<'r> {
             }
         };
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        // A path that is not there would meet no rule about paths.
+        let path = if path.is_empty() { "/" } else { path };
         Ok(Self { client, method, path, query, host, headers })
     }
 
@@ -102,9 +104,13 @@ fn one(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Fault> {
     }
 }
 
-fn missing(name: &str) -> Fault {
-    let detail = format!("the header {name} is missing; have the proxy send it");
-    Fault::malformed("no-description", detail)
+/// What a proxy says, if it says anything.
+fn told<'r>(value: Option<&'r str>, name: &str) -> Result<&'r str, Fault> {
+    let found = value.filter(|text| !text.is_empty());
+    found.ok_or_else(|| {
+        let detail = format!("the header {name} is missing; have the proxy send it");
+        Fault::malformed("no-description", detail)
+    })
 }
 
 fn no_path() -> Fault {
