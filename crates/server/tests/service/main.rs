@@ -1,7 +1,12 @@
 //! The real service, started as its users start it: one process a test, on free ports.
 
 mod bad_requests;
+mod caddy;
 mod check;
+mod deploy;
 mod harness;
+mod nginx;
 mod openapi;
 mod raw;
+mod spoofing;
+mod traefik;
