@@ -54,9 +54,7 @@ impl HttpFront {
             Route::Description => {
                 get(&request).map(|()| json(hyper::StatusCode::OK, Bytes::from_static(OPENAPI.as_bytes())))
             }
-            Route::ForwardAuth => {
-                forward_auth::answer(&self.gate, &request, peer, &self.untrusted).await
-            }
+            Route::ForwardAuth => forward_auth::answer(&self.gate, &request, peer, &self.untrusted).await,
         }
     }
 }

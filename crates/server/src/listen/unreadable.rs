@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::connection::{HEADERS_MAX, HEAD_MAX};
+use super::connection::{HEAD_MAX, HEADERS_MAX};
 
 /// How such an answer begins. An answer to a request that could be read always has a body, so its length is never 0.
 const BEGINNING: &[u8] = b"HTTP/1.1 4";

@@ -34,7 +34,9 @@ impl Request {
         let json = [("content-type", "application/json")];
         match self {
             Self::Post(path, body) => proxies::send(service.http, "POST", path, &json, body),
-            Self::Send(method, path, headers, body) => proxies::send(service.http, method, path, headers, body),
+            Self::Send(method, path, headers, body) => {
+                proxies::send(service.http, method, path, headers, body)
+            }
             Self::Raw(bytes) => raw::exchange(service.http, bytes, false),
             Self::CutOff(bytes) => raw::exchange(service.http, bytes, true),
         }
@@ -97,7 +99,10 @@ fn fault(row: &Row, service: &Tollgate, codes: &[Value]) -> Option<String> {
         && body["title"].as_str().is_some_and(|title| !title.is_empty());
     let Row { what, status, code, detail, .. } = row;
     (!is_right).then(|| {
-        format!("{what}: expected {status} {code} {detail:?}, got {} {:?} {text}", answer.status, answer.headers)
+        format!(
+            "{what}: expected {status} {code} {detail:?}, got {} {:?} {text}",
+            answer.status, answer.headers
+        )
     })
 }
 
@@ -156,5 +161,7 @@ fn a_body_that_does_not_come_is_not_waited_for() {
     let head = "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\n{";
     let answer = raw::exchange(service.http, head.as_bytes(), false);
     assert_eq!(answer.status, 408);
-    assert!(answer.text().contains(r#""detail":"the body did not arrive within 0.2 s","code":"body-too-slow""#));
+    assert!(
+        answer.text().contains(r#""detail":"the body did not arrive within 0.2 s","code":"body-too-slow""#)
+    );
 }

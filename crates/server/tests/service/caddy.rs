@@ -83,7 +83,8 @@ fn every_spelling_of_a_path_meets_its_limit() {
 
 #[test]
 fn an_answer_by_failure_policy_says_so() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let closed =
+        std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     let store = format!("version: 1\nstore: {{ type: redis, endpoints: [\"redis://{closed}\"] }}\n");
     let setup = Setup::start(&LIMITS.replace("version: 1\n", &store));
     let answer = spoofing::login(setup.caddy.addr(), &[]);

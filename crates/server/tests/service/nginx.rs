@@ -46,7 +46,11 @@ fn what_passes_and_what_is_refused_tell_the_client_where_it_stands() {
         assert_eq!(answer.header("x-ratelimit-limit"), Some("3"));
         assert_eq!(answer.header("x-ratelimit-remaining"), Some(&*left.to_string()));
         assert_eq!(answer.header("ratelimit-policy"), Some(r#""login";q=3;w=3600"#));
-        assert!(answer.header("ratelimit").is_some_and(|field| field.starts_with(&format!(r#""login";r={left};t="#))));
+        assert!(
+            answer
+                .header("ratelimit")
+                .is_some_and(|field| field.starts_with(&format!(r#""login";r={left};t="#)))
+        );
         assert_eq!((answer.header("retry-after"), answer.header("x-ratelimit-fallback")), (None, None));
         assert!(answer.text().starts_with("POST /auth/login "), "{}", answer.text());
     }
@@ -54,7 +58,8 @@ fn what_passes_and_what_is_refused_tell_the_client_where_it_stands() {
     assert_eq!(refused.status, 429);
     assert_eq!(refused.header("content-type"), Some("application/problem+json"));
     assert_eq!(refused.header("cache-control"), Some("no-store"));
-    let retry_after: u64 = refused.header("retry-after").expect("when to come back").parse().expect("seconds");
+    let retry_after: u64 =
+        refused.header("retry-after").expect("when to come back").parse().expect("seconds");
     assert!((3_590..=3_600).contains(&retry_after), "{retry_after}");
     assert_eq!(refused.header("x-ratelimit-remaining"), Some("0"));
     let body: serde_json::Value = serde_json::from_slice(&refused.body).expect("JSON");
@@ -93,7 +98,9 @@ fn every_spelling_of_a_path_meets_its_limit() {
 #[test]
 fn a_long_key_is_no_outage() {
     let work = |n| {
-        format!("  - {{ name: work-{n}, match: {{ path: /work }}, key: [\"header:x-project\"], algorithm: concurrency, limit: 1, lease: 1h }}\n")
+        format!(
+            "  - {{ name: work-{n}, match: {{ path: /work }}, key: [\"header:x-project\"], algorithm: concurrency, limit: 1, lease: 1h }}\n"
+        )
     };
     let setup = Setup::start(&(LIMITS.to_owned() + &(0..16).map(work).collect::<String>()));
     let project = "x".repeat(1_000);
@@ -120,13 +127,19 @@ fn while_the_service_is_away_requests_pass() {
 
 #[test]
 fn a_limit_that_refuses_what_it_cannot_count_is_503() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let closed =
+        std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     let away = LIMITS.replace("version: 1", &format!(
         "version: 1\nstore: {{ type: redis, endpoints: [\"redis://{closed}\"] }}\ndefaults: {{ on_store_failure: deny }}"
     ));
     let setup = Setup::start(&away);
     let answer = setup.login(&[]);
-    assert_eq!((answer.status, answer.header("x-ratelimit-fallback")), (503, Some("true")), "{}", answer.text());
+    assert_eq!(
+        (answer.status, answer.header("x-ratelimit-fallback")),
+        (503, Some("true")),
+        "{}",
+        answer.text()
+    );
     assert_eq!(answer.header("retry-after"), Some("1"));
     assert!(answer.text().contains("#temporary-reduced-capacity"), "{}", answer.text());
     assert_eq!(setup.app.answered(), 0);

@@ -51,7 +51,10 @@ fn decisions_are_as_described() {
     let answers = run(DECISIONS, &["--exclude-path-regex", "forward-auth", "--max-examples", "50"]);
     for path in ["/v1/check", "/v1/peek"] {
         for status in [200, 405, 422, 429] {
-            assert!(answers.contains_key(&(path.to_owned(), status)), "{path} never answered {status}: {answers:?}");
+            assert!(
+                answers.contains_key(&(path.to_owned(), status)),
+                "{path} never answered {status}: {answers:?}"
+            );
         }
     }
     assert!(answers.contains_key(&("/v1/release".to_owned(), 200)), "{answers:?}");
@@ -77,10 +80,18 @@ fn run(config: &str, arguments: &[&str]) -> BTreeMap<(String, u64), u64> {
     let mut command = Command::new(find_python_tools());
     command.args(["-m", "schemathesis.cli", "--config-file"]).arg(&toml).arg("run");
     command.arg(format!("http://{}/openapi.json", service.http)).args(["--checks", "all", "--seed", "1"]);
-    command.args(["--continue-on-failure", "--request-timeout", "10", "--no-color", "--generation-database", "none"]);
+    command.args([
+        "--continue-on-failure",
+        "--request-timeout",
+        "10",
+        "--no-color",
+        "--generation-database",
+        "none",
+    ]);
     command.args(["--report", "har", "--report-har-path"]).arg(&report);
     let output = command.args(arguments).current_dir(directory).output().expect("python runs");
-    let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let told =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}\n{}", service.log());
     let answers = answers(&report);
     std::fs::remove_dir_all(directory).expect("it is ours");

@@ -32,7 +32,8 @@ fn parse(bytes: &[u8]) -> Option<Response> {
     let head = String::from_utf8_lossy(&bytes[..end]);
     let mut lines = head.split("\r\n");
     let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
-    let pair = |line: &str| line.split_once(':').map(|(name, value)| (name.to_lowercase(), value.trim().to_owned()));
+    let pair =
+        |line: &str| line.split_once(':').map(|(name, value)| (name.to_lowercase(), value.trim().to_owned()));
     Some(Response { status, headers: lines.filter_map(pair).collect(), body: bytes[end + 4..].to_vec() })
 }
 

@@ -27,7 +27,11 @@ const LIES: &[&[(&str, &str)]] = &[
     &[("X-Real-Ip", "198.51.100.6"), ("X-Forwarded-For", "198.51.100.7")],
     &[("Forwarded", "for=198.51.100.8")],
     &[("Forwarded", "for=\"[2001:db8::2]:4711\";proto=https;host=other.example")],
-    &[("X-Client-IP", "198.51.100.9"), ("True-Client-IP", "198.51.100.9"), ("CF-Connecting-IP", "198.51.100.9")],
+    &[
+        ("X-Client-IP", "198.51.100.9"),
+        ("True-Client-IP", "198.51.100.9"),
+        ("CF-Connecting-IP", "198.51.100.9"),
+    ],
     &[("X-Original-URI", "/free")],
     &[("X-Original-URI", "/free"), ("X-Original-URI", "/auth/login")],
     &[("X_Original_URI", "/free")],
@@ -88,9 +92,8 @@ pub(crate) fn other_spellings(proxy: SocketAddr, more: &[&str]) -> Vec<String> {
     let mut passed = Vec::new();
     for path in SPELLINGS.iter().chain(more) {
         let host = if path.starts_with("http:") { "other.example" } else { "shop.example" };
-        let request = format!(
-            "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        );
+        let request =
+            format!("POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         let answer = raw::exchange(proxy, request.as_bytes(), false);
         if !matches!(answer.status, 429 | 400) {
             passed.push(format!("{path}: {} {}", answer.status, answer.text()));

@@ -37,12 +37,20 @@ fn the_request_that_traefik_describes_is_limited() {
     let service = Tollgate::with_config(LIMITS);
     for left in ["1", "0"] {
         let answer = ask(&service, "203.0.113.7", &[]);
-        assert_eq!((answer.status, answer.header("x-ratelimit-remaining")), (200, Some(left)), "{}", answer.text());
+        assert_eq!(
+            (answer.status, answer.header("x-ratelimit-remaining")),
+            (200, Some(left)),
+            "{}",
+            answer.text()
+        );
         assert!(answer.body.is_empty());
     }
     let refused = ask(&service, "203.0.113.7", &[]);
     assert_eq!(refused.status, 429);
-    assert!(refused.header("retry-after").is_some() && refused.text().contains(r#""violated-policies":["login"]"#));
+    assert!(
+        refused.header("retry-after").is_some()
+            && refused.text().contains(r#""violated-policies":["login"]"#)
+    );
     assert_eq!(ask(&service, "203.0.113.8", &[]).status, 200, "another client");
 }
 

@@ -114,7 +114,8 @@ fn told<'r>(value: Option<&'r str>, name: &str) -> Result<&'r str, Fault> {
 }
 
 fn no_path() -> Fault {
-    let detail = "the path asked about is missing; it follows /v1/forward-auth, as in /v1/forward-auth/index.html";
+    let detail =
+        "the path asked about is missing; it follows /v1/forward-auth, as in /v1/forward-auth/index.html";
     Fault::malformed("no-description", detail)
 }
 

@@ -100,7 +100,10 @@ fn status(value: &str) -> Result<u16, Fault> {
 }
 
 fn twice(name: &str) -> Fault {
-    Fault::malformed("repeated-parameter", format!("the parameter {name} is there more than once; give it once"))
+    Fault::malformed(
+        "repeated-parameter",
+        format!("the parameter {name} is there more than once; give it once"),
+    )
 }
 
 fn unknown(name: &str) -> Fault {

@@ -32,7 +32,8 @@ fn cut_off(bytes: &str) -> Request {
 }
 
 pub(super) fn all() -> Vec<Row> {
-    let parts = [no_json(), other_json(), unfit(), costs(), bodies(), places(), leases(), proxies(), no_http()];
+    let parts =
+        [no_json(), other_json(), unfit(), costs(), bodies(), places(), leases(), proxies(), no_http()];
     parts.into_iter().flatten().collect()
 }
 
