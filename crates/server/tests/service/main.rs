@@ -5,6 +5,7 @@ mod bad_requests;
 mod caddy;
 mod check;
 mod deploy;
+mod deployments;
 mod golden;
 mod harness;
 mod nginx;
