@@ -65,7 +65,10 @@ impl<'a, A: Attributes> Seen<'a, A> {
         let Some(found) = cost.by.as_ref().and_then(|by| self.text(by)) else {
             return Ok(stated.unwrap_or(cost.default));
         };
-        found.parse().map_err(|_| found.chars().take(SHOWN_MAX).collect())
+        // The standard library would also take a sign.
+        let is_whole = found.bytes().all(|byte| byte.is_ascii_digit());
+        let number = found.parse().ok().filter(|_| is_whole);
+        number.ok_or_else(|| found.chars().take(SHOWN_MAX).collect())
     }
 }
 

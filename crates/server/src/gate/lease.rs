@@ -3,6 +3,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use tollgate::store::CHECKS_MAX;
 use tollgate::{EncodedKey, LeaseId};
 
 use super::{Running, Spend};
@@ -57,7 +58,8 @@ impl LeaseWord {
             return Err(NotALease);
         }
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| NotALease)?;
-        Self::read(&bytes).filter(|word| !word.places.is_empty()).ok_or(NotALease)
+        // Each place is a trip to the store, and no check takes more of them.
+        Self::read(&bytes).filter(|word| (1..=CHECKS_MAX).contains(&word.places.len())).ok_or(NotALease)
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {

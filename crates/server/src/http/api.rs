@@ -41,7 +41,7 @@ pub(super) async fn refund(gate: &Gate, request: Request<Incoming>) -> Result<Re
 
 pub(super) async fn release(gate: &Gate, request: Request<Incoming>) -> Result<Response<Body>, Fault> {
     let bytes = body::read(request, bounds(&gate.running())).await?;
-    let asked: ReleaseBody<'_> = serde_json::from_slice(&bytes).map_err(|error| Fault::json(&error))?;
+    let asked: ReleaseBody<'_> = body::decode(&bytes)?;
     let was_held = gate.release(&LeaseWord::parse(&asked.lease.0)?).await?;
     Ok(json(StatusCode::OK, if was_held { r#"{"released":true}"# } else { r#"{"released":false}"# }))
 }
@@ -53,7 +53,7 @@ fn bounds(running: &Running) -> Bounds {
 
 impl<'b> CheckBody<'b> {
     fn decode(bytes: &'b [u8]) -> Result<Self, Fault> {
-        let body: Self = serde_json::from_slice(bytes).map_err(|error| Fault::json(&error))?;
+        let body: Self = body::decode(bytes)?;
         match &body.limits {
             Some(limits) if limits.is_empty() => Err(Fault::unfit(
                 "no-limits",

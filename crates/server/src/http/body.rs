@@ -10,6 +10,7 @@ use http_body_util::BodyExt as _;
 use hyper::Request;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::CONTENT_TYPE;
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use smallvec::SmallVec;
 use tollgate_rules::{Attribute, AttributeKind, Attributes, Value};
@@ -86,9 +87,37 @@ fn expect_json(request: &Request<Incoming>) -> Result<(), Fault> {
     if is_json || is_curls { Ok(()) } else { Err(Fault::media_type(found)) }
 }
 
+/// What a body says. It must be an object: a struct would else be read from a list too, by position.
+pub(super) fn decode<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T, Fault> {
+    let Object(body) = serde_json::from_slice(bytes).map_err(|error| Fault::json(&error))?;
+    Ok(body)
+}
+
+struct Object<T>(T);
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<Object<T>, M::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
 /// What `/v1/check`, `/v1/peek` and `/v1/refund` take.
 #[derive(Debug, serde::Deserialize)]
-#[serde(deny_unknown_fields, expecting = "an object with attributes, and limits and cost if need be")]
+#[serde(deny_unknown_fields)]
 pub(super) struct CheckBody<'b> {
     #[serde(borrow, default)]
     pub(super) attributes: Named<'b>,
@@ -100,7 +129,7 @@ pub(super) struct CheckBody<'b> {
 
 /// What `/v1/release` takes.
 #[derive(Debug, serde::Deserialize)]
-#[serde(deny_unknown_fields, expecting = "an object with the lease that /v1/check gave")]
+#[serde(deny_unknown_fields)]
 pub(super) struct ReleaseBody<'b> {
     #[serde(borrow)]
     pub(super) lease: Text<'b>,

@@ -1,5 +1,7 @@
 //! What can be wrong with a request, as an `application/problem+json` body that names it.
 
+use std::borrow::Cow;
+
 use hyper::{Method, StatusCode};
 use serde::Serialize;
 use tollgate_rules::SelectError;
@@ -101,7 +103,7 @@ impl Fault {
     pub(crate) fn json(error: &serde_json::Error) -> Self {
         match error.classify() {
             serde_json::error::Category::Data => {
-                Self::unfit("unfit-body", format!("the body does not fit: {error}"))
+                Self::unfit("unfit-body", format!("the body does not fit: {}", shortened(&error.to_string())))
             }
             _ => Self::malformed("bad-json", format!("the body is no JSON: {error}")),
         }
@@ -118,6 +120,17 @@ impl Fault {
         let fault = Self::new(StatusCode::SERVICE_UNAVAILABLE, "store-away", "Service Unavailable", detail);
         Self { retry_after_secs: Some(1), ..fault }
     }
+}
+
+/// What is shown of a text that repeats some of the request: its beginning says what, and its end says where.
+fn shortened(text: &str) -> Cow<'_, str> {
+    const KEPT: usize = 150;
+    let count = text.chars().count();
+    if count <= 2 * KEPT {
+        return text.into();
+    }
+    let beginning = text.chars().take(KEPT);
+    beginning.chain(" ... ".chars()).chain(text.chars().skip(count - KEPT)).collect::<String>().into()
 }
 
 impl From<Undecided> for Fault {

@@ -41,7 +41,7 @@ pub(super) async fn answer(
             response.headers_mut().remove(CONTENT_TYPE);
             response
         }
-        Some(problem) => respond::denied(&problem, parameters.deny_status.unwrap_or(problem.status)),
+        Some(problem) => respond::denied(problem, parameters.deny_status),
     };
     respond::add_fields(response.headers_mut(), &decided.decision, running.config.headers, gate.now());
     if let Some(lease) = &decided.lease

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use hyper::header::{CACHE_CONTROL, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use super::respond::{Body, json};
@@ -27,10 +28,16 @@ impl Readiness {
         let degraded = gate.running().limiter.health().degraded;
         let ready = self.is_ready();
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        json(status, format!(r#"{{"ready":{ready},"degraded":{degraded}}}"#))
+        fresh(json(status, format!(r#"{{"ready":{ready},"degraded":{degraded}}}"#)))
     }
 }
 
 pub(crate) fn alive() -> Response<Body> {
-    json(StatusCode::OK, r#"{"alive":true}"#)
+    fresh(json(StatusCode::OK, r#"{"alive":true}"#))
+}
+
+/// What was true a moment ago is of no use to whoever asks.
+fn fresh(mut response: Response<Body>) -> Response<Body> {
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }

@@ -9,6 +9,7 @@ mod fault;
 mod forward_auth;
 mod health;
 mod respond;
+mod route;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,15 +22,13 @@ pub(crate) use fault::Fault;
 pub(crate) use health::Readiness;
 pub(crate) use respond::{Body, json, problem};
 
+use self::route::{FORWARD_AUTH, Route};
 use crate::gate::Gate;
 use crate::listen::Front;
 use crate::traces;
 
 /// The description of what this port answers.
 pub(crate) const OPENAPI: &str = include_str!("openapi.json");
-
-/// Where forward-auth begins; what follows is the path that Envoy asks about.
-const FORWARD_AUTH: &str = "/v1/forward-auth";
 
 /// Answers the requests of the HTTP port.
 #[derive(Debug)]
@@ -47,22 +46,17 @@ impl HttpFront {
 
     async fn route(&self, request: Request<Incoming>, peer: SocketAddr) -> Result<Response<Body>, Fault> {
         let path = request.uri().path();
-        match path {
-            "/v1/check" => api::check(&self.gate, post(request)?).await,
-            "/v1/peek" => api::peek(&self.gate, post(request)?).await,
-            "/v1/refund" => api::refund(&self.gate, post(request)?).await,
-            "/v1/release" => api::release(&self.gate, post(request)?).await,
-            "/healthz" => get(&request).map(|()| health::alive()),
-            "/readyz" => get(&request).map(|()| self.readiness.answer(&self.gate)),
-            "/openapi.json" => {
+        match Route::of(path).ok_or_else(|| Fault::not_found(path))? {
+            Route::Check => api::check(&self.gate, post(request)?).await,
+            Route::Peek => api::peek(&self.gate, post(request)?).await,
+            Route::Refund => api::refund(&self.gate, post(request)?).await,
+            Route::Release => api::release(&self.gate, post(request)?).await,
+            Route::Alive => get(&request).map(|()| health::alive()),
+            Route::Ready => get(&request).map(|()| self.readiness.answer(&self.gate)),
+            Route::Description => {
                 get(&request).map(|()| json(hyper::StatusCode::OK, Bytes::from_static(OPENAPI.as_bytes())))
             }
-            _ => match path.strip_prefix(FORWARD_AUTH) {
-                Some(rest) if rest.is_empty() || rest.starts_with('/') => {
-                    forward_auth::answer(&self.gate, &request, peer, &self.untrusted).await
-                }
-                _ => Err(Fault::not_found(path)),
-            },
+            Route::ForwardAuth => forward_auth::answer(&self.gate, &request, peer, &self.untrusted).await,
         }
     }
 }

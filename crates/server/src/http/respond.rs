@@ -12,6 +12,8 @@ use crate::gate::{Decided, LeaseWord};
 
 pub(crate) type Body = Full<Bytes>;
 
+/// The status of a refusal that was given another one.
+const TRUE_STATUS: HeaderName = HeaderName::from_static("x-ratelimit-status");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A body of JSON.
@@ -43,7 +45,7 @@ pub(super) fn decided(decided: &Decided, chosen: Fields, now: Micros) -> Respons
     let Decided { decision, lease } = decided;
     let lease = lease.as_ref().map(LeaseWord::to_text);
     let mut response = match Problem::denied(decision) {
-        Some(problem) => denied(&problem, problem.status),
+        Some(problem) => denied(problem, None),
         None => {
             let mut answer = Answer::of(decision);
             answer.lease = lease;
@@ -54,11 +56,18 @@ pub(super) fn decided(decided: &Decided, chosen: Fields, now: Micros) -> Respons
     response
 }
 
-/// A refusal with its body, under a status of the caller's choice.
-pub(super) fn denied(problem: &Problem<'_>, status: u16) -> Response<Body> {
-    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+/// A refusal with its body, under a status of the caller's choice if there is one. The true status is then told beside
+/// it, so that a proxy which understands few of them can still pass it on.
+pub(super) fn denied(mut problem: Problem<'_>, chosen: Option<u16>) -> Response<Body> {
+    let true_status = problem.status;
+    problem.status = chosen.unwrap_or(true_status);
+    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
     let mut response = json(status, problem.to_json());
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+    if chosen.is_some() {
+        headers.insert(TRUE_STATUS, HeaderValue::from(true_status));
+    }
     response
 }
 

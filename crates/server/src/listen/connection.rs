@@ -17,12 +17,14 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::patience::{Patience, Ruling};
 use super::stop::{Phase, Stop};
+use super::unreadable::Explained;
 use super::watched::{Progress, Watched};
 use super::{Front, Load, Protocol};
 
-/// The most bytes of a request's head. The most lines are a hundred, hyper's own bound: another would cost an allocation
-/// for each request.
-const HEAD_MAX: usize = 64 * 1024;
+/// The most bytes of a request's head.
+pub(super) const HEAD_MAX: usize = 64 * 1024;
+/// The most header lines of a request: hyper's own bound, because any other would cost an allocation for each request.
+pub(super) const HEADERS_MAX: usize = 100;
 /// The most requests at once on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 1_024;
 /// A connection on which nothing was said for so long while the server is leaving will not be missed.
@@ -42,7 +44,7 @@ pub(super) async fn serve<F: Front>(
     // Answers are one segment; nothing is gained by waiting for more.
     drop(stream.set_nodelay(true));
     let progress = Arc::new(Progress::default());
-    let io = TokioIo::new(Watched::new(stream, progress.clone()));
+    let stream = Watched::new(stream, progress.clone());
     let header_timeout = (protocol == Protocol::Http1).then_some(load.limits.header_timeout);
     let patience = Patience::new(header_timeout, load.limits.idle_timeout);
     let answering = Answering { front, peer, load, progress: progress.clone(), stop: stop.clone() };
@@ -53,7 +55,7 @@ pub(super) async fn serve<F: Front>(
             let connection = http1::Builder::new()
                 .max_buf_size(HEAD_MAX)
                 .max_header_size(HEAD_MAX)
-                .serve_connection(io, service);
+                .serve_connection(TokioIo::new(Explained::new(stream)), service);
             watch.over(pin!(connection), |connection| connection.graceful_shutdown()).await;
         }
         Protocol::Http2 => {
@@ -67,7 +69,7 @@ pub(super) async fn serve<F: Front>(
                 .max_concurrent_streams(STREAMS_MAX)
                 .max_header_list_size(HEAD_MAX as u32)
                 .keep_alive_interval(Some(Duration::from_secs(30)))
-                .serve_connection(io, service);
+                .serve_connection(TokioIo::new(stream), service);
             watch.over(pin!(connection), |connection| connection.graceful_shutdown()).await;
         }
     }

@@ -6,6 +6,7 @@ mod accept;
 mod connection;
 mod patience;
 mod stop;
+mod unreadable;
 mod watched;
 
 use std::net::SocketAddr;

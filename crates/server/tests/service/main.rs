@@ -1,10 +1,21 @@
 //! The real service, started as its users start it: one process a test, on free ports.
 
+mod answers;
+mod bad_requests;
+mod caddy;
 mod check;
+mod deploy;
+mod deployments;
 mod drain;
+mod golden;
 mod harness;
 mod load;
+mod nginx;
+mod openapi;
 mod overload;
+mod raw;
 mod redis;
 mod reload;
+mod spoofing;
 mod traces;
+mod traefik;

@@ -8,8 +8,8 @@ use hyper::{HeaderMap, Request};
 use percent_encoding::percent_decode_str;
 use tollgate_rules::{Attribute, AttributeKind, Attributes, Value};
 
-use super::super::FORWARD_AUTH;
 use super::super::fault::Fault;
+use super::super::route::FORWARD_AUTH;
 use super::parameters::{Parameters, Proxy};
 
 /// The request that a proxy asks about.
@@ -35,20 +35,24 @@ impl<'r> Described<'r> {
         let (method, uri, host) = match parameters.proxy {
             Proxy::Nginx => (
                 header("x-original-method")?.unwrap_or(own_method),
-                header("x-original-uri")?.ok_or_else(|| missing("X-Original-URI"))?,
-                first(header("x-original-host")?, header("x-forwarded-host")?, one(headers, HOST)?),
+                told(header("x-original-uri")?, "X-Original-URI")?,
+                // Not X-Forwarded-Host: nginx passes on what a client sends under that name.
+                header("x-original-host")?.or(one(headers, HOST)?),
             ),
             Proxy::Traefik => (
                 header("x-forwarded-method")?.unwrap_or(own_method),
-                header("x-forwarded-uri")?.ok_or_else(|| missing("X-Forwarded-Uri"))?,
-                first(header("x-forwarded-host")?, None, one(headers, HOST)?),
+                told(header("x-forwarded-uri")?, "X-Forwarded-Uri")?,
+                header("x-forwarded-host")?.or(one(headers, HOST)?),
             ),
             Proxy::Envoy => {
                 let whole = request.uri().path_and_query().map_or("", |whole| whole.as_str());
-                (own_method, whole.strip_prefix(FORWARD_AUTH).unwrap_or("/"), one(headers, HOST)?)
+                let asked = whole.strip_prefix(FORWARD_AUTH).filter(|asked| asked.starts_with('/'));
+                (own_method, asked.ok_or_else(no_path)?, one(headers, HOST)?)
             }
         };
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        // A path that is not there would meet no rule about paths.
+        let path = if path.is_empty() { "/" } else { path };
         Ok(Self { client, method, path, query, host, headers })
     }
 
@@ -100,12 +104,18 @@ fn one(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Fault> {
     }
 }
 
-fn first<'r>(one: Option<&'r str>, other: Option<&'r str>, last: Option<&'r str>) -> Option<&'r str> {
-    one.or(other).or(last)
+/// What a proxy says, if it says anything.
+fn told<'r>(value: Option<&'r str>, name: &str) -> Result<&'r str, Fault> {
+    let found = value.filter(|text| !text.is_empty());
+    found.ok_or_else(|| {
+        let detail = format!("the header {name} is missing; have the proxy send it");
+        Fault::malformed("no-description", detail)
+    })
 }
 
-fn missing(name: &str) -> Fault {
-    let detail = format!("the header {name} is missing; have the proxy send it");
+fn no_path() -> Fault {
+    let detail =
+        "the path asked about is missing; it follows /v1/forward-auth, as in /v1/forward-auth/index.html";
     Fault::malformed("no-description", detail)
 }
 

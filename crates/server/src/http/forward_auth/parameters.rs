@@ -2,8 +2,8 @@
 
 use hyper::Request;
 
-use super::super::FORWARD_AUTH;
 use super::super::fault::Fault;
+use super::super::route::FORWARD_AUTH;
 
 /// How a proxy describes a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +33,9 @@ impl Parameters {
         let (mut proxy, mut deny_status) = (None, None);
         for (name, value) in query.split('&').filter(|pair| !pair.is_empty()).map(split) {
             match name {
-                "proxy" => proxy = Some(named(value)?),
-                "deny_status" => deny_status = Some(status(value)?),
+                "proxy" if proxy.is_none() => proxy = Some(named(value)?),
+                "deny_status" if deny_status.is_none() => deny_status = Some(status(value)?),
+                "proxy" | "deny_status" => return Err(twice(name)),
                 other => return Err(unknown(other)),
             }
         }
@@ -87,12 +88,22 @@ fn named(value: &str) -> Result<Proxy, Fault> {
 }
 
 fn status(value: &str) -> Result<u16, Fault> {
-    let found = value.parse().ok().filter(|status| (400..=599).contains(status));
+    // Not 500 and above: to a proxy that would be a fault of this service, to be tried again elsewhere. The sign that
+    // numbers may begin with is none of a status.
+    let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
+    let found = value.parse().ok().filter(|status| is_number && (400..=499).contains(status));
     found.ok_or_else(|| {
         let value: String = value.chars().take(40).collect();
-        let detail = format!("deny_status is {value:?}; it must be a number from 400 to 599");
+        let detail = format!("deny_status is {value:?}; it must be a number from 400 to 499");
         Fault::malformed("bad-deny-status", detail)
     })
+}
+
+fn twice(name: &str) -> Fault {
+    Fault::malformed(
+        "repeated-parameter",
+        format!("the parameter {name} is there more than once; give it once"),
+    )
 }
 
 fn unknown(name: &str) -> Fault {

@@ -1,0 +1,97 @@
+//! Answers while the store is away, by each failure policy.
+
+use testkit::proxies;
+
+use super::{about, is};
+use crate::harness::Tollgate;
+
+/// A store where nobody listens.
+pub(super) fn away(policy: &str) -> Tollgate {
+    let closed =
+        std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    Tollgate::with_config(&format!(
+        r#"
+version: 1
+store: {{ type: redis, endpoints: ["redis://{closed}"] }}
+limits:
+  - {{ name: api, key: [client_ip], algorithm: fixed_window, limit: 2, window: 1h, on_store_failure: {policy} }}
+"#
+    ))
+}
+
+#[test]
+fn degraded_allow() {
+    is(
+        &away("allow").check(&about("/")),
+        r#"
+200
+content-type: application/json
+cache-control: no-store
+ratelimit-policy: "api";q=2;w=3600
+ratelimit: "api";r=2;t=0
+x-ratelimit-limit: 2
+x-ratelimit-remaining: 2
+x-ratelimit-reset: <now> + 0
+x-ratelimit-fallback: true
+connection: close
+content-length: <length>
+date: <now>
+
+{"allowed":true,"source":"fallback","degraded":true,"wait_ms":0,"limits":[{"name":"api","limit":2,"remaining":2,"reset_after_ms":0,"retry_after_ms":null,"fallback":"allow"}]}
+"#,
+    );
+}
+
+#[test]
+fn degraded_deny() {
+    let service = away("deny");
+    is(
+        &service.check(&about("/")),
+        r#"
+503
+content-type: application/problem+json
+cache-control: no-store
+ratelimit-policy: "api";q=2;w=3600
+ratelimit: "api";r=0;t=1
+x-ratelimit-limit: 2
+x-ratelimit-remaining: 0
+x-ratelimit-reset: <now> + 0
+retry-after: 1
+x-ratelimit-fallback: true
+connection: close
+content-length: <length>
+date: <now>
+
+{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Request cannot be satisfied due to temporary server capacity constraints","status":503,"detail":"The limit \"api\" cannot be counted at the moment; try again in 1 second.","violated-policies":["api"],"allowed":false,"source":"fallback","degraded":true,"wait_ms":0,"limits":[{"name":"api","limit":2,"remaining":0,"reset_after_ms":1000,"retry_after_ms":1000,"fallback":"deny"}]}
+"#,
+    );
+    let refund = service.post("/v1/refund", &about("/"));
+    assert_eq!((refund.status, refund.header("retry-after")), (503, Some("1")));
+    assert!(refund.text().contains(r#""code":"store-away""#), "{}", refund.text());
+    let ready = proxies::get(service.http, "/readyz", &[]);
+    assert_eq!((ready.status, &*ready.text()), (200, r#"{"ready":true,"degraded":true}"#));
+}
+
+#[test]
+fn degraded_local() {
+    is(
+        &away("local").check(&about("/")),
+        r#"
+429
+content-type: application/problem+json
+cache-control: no-store
+ratelimit-policy: "api";q=2;w=3600
+ratelimit: "api";r=0;t=1800
+x-ratelimit-limit: 2
+x-ratelimit-remaining: 0
+x-ratelimit-reset: <now> + 3600
+retry-after: 1800
+x-ratelimit-fallback: true
+connection: close
+content-length: <length>
+date: <now>
+
+{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"The limit \"api\" has no room for this request now; try again in 1800 seconds.","violated-policies":["api"],"allowed":false,"source":"fallback","degraded":true,"wait_ms":0,"limits":[{"name":"api","limit":2,"remaining":0,"reset_after_ms":3600000,"retry_after_ms":1800000,"fallback":"local"}]}
+"#,
+    );
+}

@@ -1,0 +1,55 @@
+//! Answers to proxies.
+
+use testkit::proxies::{self, Response};
+
+use super::{LIMITS, is};
+use crate::harness::Tollgate;
+
+pub(super) fn ask(service: &Tollgate, path: &str, original: &str) -> Response {
+    let headers =
+        [("X-Original-URI", original), ("X-Original-Method", "GET"), ("X-Forwarded-For", "203.0.113.7")];
+    proxies::get(service.http, path, &headers)
+}
+
+#[test]
+fn forward_auth() {
+    let service = Tollgate::with_config(LIMITS);
+    is(
+        &ask(&service, "/v1/forward-auth?proxy=nginx", "/work/1"),
+        r#"
+200
+cache-control: no-store
+ratelimit-policy: "work";q=1
+ratelimit: "work";r=0;t=3600
+x-ratelimit-limit: 1
+x-ratelimit-remaining: 0
+x-ratelimit-reset: <now> + 3600
+x-ratelimit-lease: <lease>
+connection: close
+content-length: <length>
+date: <now>
+"#,
+    );
+    is(
+        &ask(&service, "/v1/forward-auth?proxy=nginx&deny_status=403", "/work/1"),
+        r#"
+403
+content-type: application/problem+json
+x-ratelimit-status: 429
+cache-control: no-store
+ratelimit-policy: "work";q=1
+ratelimit: "work";r=0;t=3600
+x-ratelimit-limit: 1
+x-ratelimit-remaining: 0
+x-ratelimit-reset: <now> + 3600
+retry-after: 3600
+connection: close
+content-length: <length>
+date: <now>
+
+{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":403,"detail":"The limit \"work\" has no room for this request now; try again in 3600 seconds.","violated-policies":["work"],"allowed":false,"source":"store","degraded":false,"wait_ms":0,"limits":[{"name":"work","limit":1,"remaining":0,"reset_after_ms":3600000,"retry_after_ms":3600000}]}
+"#,
+    );
+    assert_eq!(ask(&service, "/v1/forward-auth", "/work/1").status, 429);
+    assert_eq!(ask(&service, "/v1/forward-auth", "/elsewhere").status, 200);
+}

@@ -1,0 +1,93 @@
+//! Real Caddy in front of an application, asking the real service, with the file that users are given.
+
+use testkit::proxies::{self, Proxy, Upstream};
+
+use crate::deploy::{put, read};
+use crate::harness::Tollgate;
+use crate::spoofing;
+
+const LIMITS: &str = r#"
+version: 1
+client_ip: { trusted_proxies: ["127.0.0.0/8"] }
+limits:
+  - { name: login, match: { method: POST, path: /auth/login, host: shop.example }, key: [client_ip], algorithm: fixed_window, limit: 3, window: 1h }
+"#;
+
+struct Setup {
+    app: Upstream,
+    caddy: Proxy,
+    _service: Tollgate,
+}
+
+impl Setup {
+    fn start(limits: &str) -> Self {
+        let (service, app) = (Tollgate::with_config(limits), Upstream::start());
+        let config = put(&read("caddy/Caddyfile"), "http://:80 {", "http://:@port@ {");
+        let config = put(&config, "127.0.0.1:8080 {", "@tollgate@ {");
+        let config = put(&config, "reverse_proxy 127.0.0.1:3000", "reverse_proxy @app@");
+        let caddy = Proxy::caddy(config).set("tollgate", service.http).set("app", app.addr()).start();
+        Self { app, caddy, _service: service }
+    }
+
+    /// A limit of three that is used up.
+    fn used_up() -> Self {
+        let setup = Self::start(LIMITS);
+        for _ in 0..3 {
+            let answer = spoofing::login(setup.caddy.addr(), &[]);
+            assert_eq!(answer.status, 200, "{}\n{}", answer.text(), setup.caddy.log());
+        }
+        setup
+    }
+}
+
+#[test]
+fn what_passes_and_what_is_refused_tell_the_client_where_it_stands() {
+    let setup = Setup::start(LIMITS);
+    for left in (0..3).rev() {
+        let answer = spoofing::login(setup.caddy.addr(), &[]);
+        assert_eq!(answer.status, 200, "{}\n{}", answer.text(), setup.caddy.log());
+        assert_eq!(answer.header("x-ratelimit-remaining"), Some(&*left.to_string()));
+        assert_eq!(answer.header("ratelimit-policy"), Some(r#""login";q=3;w=3600"#));
+        assert_eq!((answer.header("retry-after"), answer.header("x-ratelimit-fallback")), (None, None));
+        assert!(answer.text().starts_with("POST /auth/login "), "{}", answer.text());
+    }
+    let refused = spoofing::login(setup.caddy.addr(), &[]);
+    assert_eq!(refused.status, 429);
+    assert_eq!(refused.header("content-type"), Some("application/problem+json"));
+    assert!(refused.header("retry-after").is_some());
+    let body: serde_json::Value = serde_json::from_slice(&refused.body).expect("JSON");
+    assert_eq!(body["violated-policies"], serde_json::json!(["login"]), "the service's own body");
+    assert_eq!(setup.app.answered(), 3);
+
+    let free = proxies::get(setup.caddy.addr(), "/free", &[("Host", "shop.example")]);
+    assert_eq!(free.status, 200, "{}", free.text());
+    assert!(!free.headers.iter().any(|(name, _)| name.contains("ratelimit")), "{free:?}");
+}
+
+#[test]
+fn nothing_that_a_client_says_gets_it_around_its_limit() {
+    let setup = Setup::used_up();
+    let bypasses = spoofing::bypasses(setup.caddy.addr());
+    assert!(bypasses.is_empty(), "{bypasses:#?}");
+    assert_eq!(setup.app.answered(), 3);
+}
+
+#[test]
+fn every_spelling_of_a_path_meets_its_limit() {
+    let setup = Setup::used_up();
+    // Caddy escapes the backslash, which then is a letter of a name to everyone behind it.
+    let bypasses = spoofing::other_spellings(setup.caddy.addr(), &[]);
+    assert!(bypasses.is_empty(), "{bypasses:#?}");
+    assert_eq!(setup.app.answered(), 3);
+}
+
+#[test]
+fn an_answer_by_failure_policy_says_so() {
+    let closed =
+        std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let store = format!("version: 1\nstore: {{ type: redis, endpoints: [\"redis://{closed}\"] }}\n");
+    let setup = Setup::start(&LIMITS.replace("version: 1\n", &store));
+    let answer = spoofing::login(setup.caddy.addr(), &[]);
+    assert_eq!((answer.status, answer.header("x-ratelimit-fallback")), (200, Some("true")), "{answer:?}");
+    assert_eq!(answer.header("x-ratelimit-limit"), Some("3"));
+}

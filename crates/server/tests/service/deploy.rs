@@ -1,0 +1,19 @@
+//! The files in `deploy/`, as they are: only addresses are put in.
+
+use std::path::PathBuf;
+
+/// A file of `deploy/`.
+pub(crate) fn read(name: &str) -> String {
+    let path = path(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+pub(crate) fn path(name: &str) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy")).join(name)
+}
+
+/// The text with something else in place of a part of it, which must be there.
+pub(crate) fn put(text: &str, part: &str, other: &str) -> String {
+    assert!(text.contains(part), "{part:?} is not in the file");
+    text.replace(part, other)
+}

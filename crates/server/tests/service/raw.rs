@@ -1,0 +1,42 @@
+//! Bytes as they are, for requests that no client would send.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+
+use testkit::proxies::Response;
+
+use crate::harness::PATIENCE;
+
+/// What a server answers to these bytes until it closes the connection, or until its answer is complete. With `cut_off`
+/// nothing follows them.
+pub(crate) fn exchange(server: SocketAddr, bytes: &[u8], cut_off: bool) -> Response {
+    let mut stream = TcpStream::connect(server).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+    // A server that has heard enough does not read on.
+    drop(stream.write_all(bytes));
+    if cut_off {
+        drop(stream.shutdown(Shutdown::Write));
+    }
+    let (mut answer, mut buffer) = (Vec::new(), [0; 4096]);
+    while let Ok(read @ 1..) = stream.read(&mut buffer) {
+        answer.extend_from_slice(&buffer[..read]);
+        if let Some(response) = parse(&answer).filter(is_complete) {
+            return response;
+        }
+    }
+    parse(&answer).unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(&answer)))
+}
+
+fn parse(bytes: &[u8]) -> Option<Response> {
+    let end = bytes.windows(4).position(|part| part == b"\r\n\r\n")?;
+    let head = String::from_utf8_lossy(&bytes[..end]);
+    let mut lines = head.split("\r\n");
+    let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+    let pair =
+        |line: &str| line.split_once(':').map(|(name, value)| (name.to_lowercase(), value.trim().to_owned()));
+    Some(Response { status, headers: lines.filter_map(pair).collect(), body: bytes[end + 4..].to_vec() })
+}
+
+fn is_complete(response: &Response) -> bool {
+    response.header("content-length") == Some(&*response.body.len().to_string())
+}
