@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 mod cli;
 mod gate;
+mod grpc;
 mod http;
 mod listen;
 mod logs;
