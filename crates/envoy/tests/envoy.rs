@@ -81,7 +81,7 @@ impl RateLimitService for Doorman {
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
         let request = request.into_inner();
-        let user = request.descriptors[0].entries[0].value.as_str();
+        let user = str::from_utf8(&request.descriptors[0].entries[0].value).unwrap();
         let (code, body) = if user == "ann" { (Code::Ok, "") } else { (Code::OverLimit, "slow down") };
         let limit = RateLimit {
             requests_per_unit: 5,
@@ -112,7 +112,8 @@ fn header(key: &str, value: &str) -> HeaderValue {
 fn asked(request: &RateLimitRequest) -> String {
     let descriptor = &request.descriptors[0];
     let entry = &descriptor.entries[0];
-    format!("{} {}={} {:?}", request.domain, entry.key, entry.value, descriptor.hits_addend)
+    let value = String::from_utf8_lossy(&entry.value);
+    format!("{} {}={value} {:?}", request.domain, entry.key, descriptor.hits_addend)
 }
 
 /// Serves for as long as the test runs.

@@ -15,7 +15,7 @@ const RESPONSE: &[u8] = include_bytes!("golden/response.bin");
 const RESPONSE_WITH_MORE: &[u8] = include_bytes!("golden/response_with_more.bin");
 
 fn entry(key: &str, value: &str) -> Entry {
-    Entry { key: key.into(), value: value.into() }
+    Entry { key: key.into(), value: value.to_owned().into() }
 }
 
 /// Every field is set, numbers to the ends of their ranges.

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 mod at_once;
 mod cli;
 mod gate;
+mod grpc;
 mod http;
 mod listen;
 mod logs;

@@ -154,14 +154,7 @@ impl Gate {
         question: Question<'_>,
     ) -> Result<(), Undecided> {
         let spends = running.select(attributes, question)?;
-        let mut refund = running.limiter.refund_request();
-        for spend in spends.iter().filter(|spend| !running.is_concurrency(spend.limit)) {
-            refund = refund.and(spend.limit, &spend.key).own_cost(spend.cost);
-            if let Some(quota) = spend.quota {
-                refund = refund.quota(quota);
-            }
-        }
-        Ok(refund.await?)
+        running.give_back(&spends).await
     }
 
     /// Ends a lease; false when it had already ended.
@@ -203,5 +196,17 @@ impl Running {
             None => self.selector.select(attributes, cost, OnMissing::Refuse)?,
         };
         Ok(selection.into_iter().map(Spend::from).collect())
+    }
+
+    /// Gives back what these limits were charged.
+    pub(crate) async fn give_back(&self, spends: &[Spend<'_>]) -> Result<(), Undecided> {
+        let mut refund = self.limiter.refund_request();
+        for spend in spends.iter().filter(|spend| !self.is_concurrency(spend.limit)) {
+            refund = refund.and(spend.limit, &spend.key).own_cost(spend.cost);
+            if let Some(quota) = spend.quota {
+                refund = refund.quota(quota);
+            }
+        }
+        Ok(refund.await?)
     }
 }

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::store::Intent;
-use tollgate::{Calendar, Decision, Limit, Limiter, Quota};
+use tollgate::{Calendar, Decision, Limit, Limiter, Quota, Rate};
 use tollgate_rules::{Config, Selector};
 
 use super::Spend;
 use super::store::{OpenStore, StoreFault};
 use crate::metrics::{LimitMeter, Meters};
 
-/// The limits that a request brings with itself, one for each unit of time: Envoy's descriptors may. Their numbers come
-/// with the request.
-pub(crate) const OVERRIDES: [&str; 7] = [
+/// The limits that a request brings with itself, one for each unit of time and one for all multiples of them: Envoy's
+/// descriptors may. Their numbers come with the request.
+pub(crate) const OVERRIDES: [&str; 8] = [
     "override:second",
     "override:minute",
     "override:hour",
@@ -21,6 +21,7 @@ pub(crate) const OVERRIDES: [&str; 7] = [
     "override:week",
     "override:month",
     "override:year",
+    "override:multiple",
 ];
 
 /// A configuration in force.
@@ -65,7 +66,7 @@ impl Running {
     }
 
     /// Counts what each limit said.
-    pub(super) fn count(&self, spends: &[Spend<'_>], decision: &Decision) {
+    pub(crate) fn count(&self, spends: &[Spend<'_>], decision: &Decision) {
         for (spend, status) in spends.iter().zip(decision.limits()) {
             if let Some(meter) = self.meters.get(spend.index) {
                 meter.count(status);
@@ -89,7 +90,7 @@ impl Running {
 /// The limits of the file, then the overrides.
 fn limits(config: &Config) -> Vec<Limit> {
     let days = |days: u64| Duration::from_secs(days * 86_400);
-    let [second, minute, hour, day, week, month, year] = OVERRIDES;
+    let [second, minute, hour, day, week, month, year, multiple] = OVERRIDES;
     let overrides = [
         Limit::calendar_window(second, 1, Calendar::Second),
         Limit::calendar_window(minute, 1, Calendar::Minute),
@@ -98,6 +99,8 @@ fn limits(config: &Config) -> Vec<Limit> {
         Limit::fixed_window(week, 1, days(7)),
         Limit::calendar_window(month, 1, Calendar::Month),
         Limit::fixed_window(year, 1, days(366)),
+        // A bucket is the one shape that any length of time fits.
+        Limit::token_bucket(multiple, 1, Rate::per_second(1)),
     ];
     config.limits.iter().map(|rule| rule.limit.clone()).chain(overrides).collect()
 }

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use super::ports::{self, Ports};
 use super::{Service, banner};
 use crate::cli::ServeArgs;
+use crate::grpc;
 use crate::http::HttpFront;
 use crate::listen::{self, Phase, Protocol, Stop, Stopper};
 use crate::reload;
@@ -58,6 +59,7 @@ fn start_fronts(
 ) {
     let http = Arc::new(HttpFront::new(service.gate.clone(), service.readiness.clone()));
     tasks.spawn(listen::run(ports.http, Protocol::Http1, http, service.load.clone(), stop.clone()));
+    tasks.spawn(grpc::run(ports.grpc, service.gate.clone(), service.load.clone(), stop.clone()));
 }
 
 /// Says where the service is. Whoever has closed standard output does not want to know.

@@ -8,6 +8,7 @@ mod deploy;
 mod deployments;
 mod drain;
 mod golden;
+mod grpc;
 mod harness;
 mod load;
 mod nginx;

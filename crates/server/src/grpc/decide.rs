@@ -1,0 +1,67 @@
+//! The rate limit service: from Envoy's question to its answer.
+
+use std::sync::Arc;
+
+use tollgate::store::Intent;
+use tollgate_envoy::tonic::{Request, Response, Status, async_trait};
+use tollgate_envoy::{RateLimitRequest, RateLimitResponse, RateLimitService};
+
+use super::fault::Fault;
+use super::plan::Plan;
+use super::{descriptor, encode};
+use crate::gate::{Decided, Gate, Running};
+
+/// Decides by the configuration in force.
+#[derive(Debug)]
+pub(super) struct Decider {
+    gate: Arc<Gate>,
+}
+
+#[async_trait]
+impl RateLimitService for Decider {
+    async fn should_rate_limit(
+        &self,
+        request: Request<RateLimitRequest>,
+    ) -> Result<Response<RateLimitResponse>, Status> {
+        let request = request.into_inner();
+        match self.decide(&request).await {
+            Ok(response) => Ok(Response::new(response)),
+            Err(Fault::Uncountable(why)) => {
+                Ok(Response::new(encode::uncountable(&why, request.descriptors.len())))
+            }
+            Err(Fault::Wrong(status)) => Err(*status),
+        }
+    }
+}
+
+impl Decider {
+    pub(super) const fn new(gate: Arc<Gate>) -> Self {
+        Self { gate }
+    }
+
+    async fn decide(&self, request: &RateLimitRequest) -> Result<RateLimitResponse, Fault> {
+        descriptor::check(request)?;
+        let running = self.gate.running();
+        let plan = Plan::of(&running, request)?;
+        if !plan.returns.is_empty() {
+            // First, so that what is told afterwards is true. It was taken once, whatever is decided now.
+            running.give_back(&plan.returns).await?;
+        }
+        let decided = self.spend(&running, &plan).await?;
+        Ok(encode::decided(&running, &plan, &decided, self.gate.now()))
+    }
+
+    /// The decision about all descriptors together: every check is charged, or none.
+    async fn spend(&self, running: &Running, plan: &Plan<'_>) -> Result<Decided, Fault> {
+        if let Some(checks) = plan.with_looks() {
+            let looked = self.gate.spend(running, &checks, Intent::Peek).await?;
+            if !looked.decision.is_allowed() || plan.is_free() {
+                // To look is all that was asked, so what limits said counts like any other word of theirs.
+                running.count(&checks, &looked.decision);
+                return Ok(looked);
+            }
+        }
+        let intent = if plan.is_closed() || plan.is_free() { Intent::Peek } else { Intent::Spend };
+        Ok(self.gate.spend(running, &plan.checks, intent).await?)
+    }
+}

@@ -1,0 +1,111 @@
+//! Health, reflection, and clients that take too long or are too many.
+
+use prost::Message;
+use testkit::wait;
+use tollgate_envoy::Code;
+
+use super::about;
+use super::client::Client;
+use crate::harness::{PATIENCE, Tollgate};
+
+const CHECK: &str = "/grpc.health.v1.Health/Check";
+const WATCH: &str = "/grpc.health.v1.Health/Watch";
+const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
+const SERVING: i32 = 1;
+const NOT_SERVING: i32 = 2;
+
+/// The one field that both messages of health have.
+#[derive(Clone, PartialEq, Message)]
+struct HealthRequest {
+    #[prost(string, tag = "1")]
+    service: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Health {
+    #[prost(int32, tag = "1")]
+    status: i32,
+}
+
+/// Of reflection only the question for all names.
+#[derive(Clone, PartialEq, Message)]
+struct ListServices {
+    #[prost(string, optional, tag = "7")]
+    list_services: Option<String>,
+}
+
+#[test]
+fn health_says_serving_until_the_service_leaves() {
+    // Whoever watches must not keep a service that leaves.
+    let mut service = Tollgate::with_config(
+        "
+version: 1
+limits: [{ name: a, key: [a], algorithm: fixed_window, limit: 5, window: 1h }]
+server: { drain_timeout: 1h }
+",
+    );
+    let mut client = Client::connect(service.grpc);
+    for name in ["", SERVICE] {
+        let health: Health = client.call(CHECK, &HealthRequest { service: name.into() }).only();
+        assert_eq!(health.status, SERVING, "{name:?}");
+    }
+    let mut watcher = Client::connect(service.grpc);
+    let watched = watcher.begin(WATCH, &HealthRequest { service: SERVICE.into() });
+    service.signal("TERM");
+    let seen: Vec<Health> = watcher.finish(watched).all();
+    let seen: Vec<i32> = seen.iter().map(|health| health.status).collect();
+    assert_eq!(seen.last(), Some(&NOT_SERVING), "{seen:?}");
+    drop((client, watcher));
+    assert!(service.wait_for_exit().success());
+}
+
+#[test]
+fn reflection_lists_the_services() {
+    let service = Tollgate::start();
+    let mut client = Client::connect(service.grpc);
+    let asked = ListServices { list_services: Some(String::new()) };
+    let reply = client.call("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", &asked);
+    let text = reply.text_of_messages();
+    for name in [SERVICE, "grpc.health.v1.Health"] {
+        assert!(text.contains(name), "{text}");
+    }
+}
+
+#[test]
+fn a_client_that_does_not_say_what_it_asks_is_not_waited_for() {
+    let service = Tollgate::with_config(
+        "
+version: 1
+limits: [{ name: a, key: [a], algorithm: fixed_window, limit: 5, window: 1h }]
+server: { header_timeout: 100ms }
+",
+    );
+    let mut client = Client::connect(service.grpc);
+    let reply = client.ask_nothing();
+    assert_eq!(reply.status, "4", "{}", reply.text);
+    assert_eq!(client.ask(&about(&[("a", "b")])).overall_code(), Code::Ok);
+}
+
+#[test]
+fn more_requests_than_may_be_answered_are_sent_elsewhere() {
+    let service = Tollgate::with_config(
+        "
+version: 1
+limits: [{ name: a, key: [a], algorithm: fixed_window, limit: 500, window: 1h }]
+server: { header_timeout: 1s, in_flight_max: 1 }
+",
+    );
+    let addr = service.grpc;
+    let slow = std::thread::spawn(move || Client::connect(addr).ask_nothing().status);
+    let mut client = Client::connect(addr);
+    // From when the slow one is there until the service has lost patience with it.
+    let shed = wait::within(PATIENCE, || {
+        let reply = client
+            .call("/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", &about(&[("a", "b")]));
+        (reply.status != "0").then_some(reply).or_else(|| slow.is_finished().then(|| client.ask_nothing()))
+    });
+    let shed = shed.expect("an answer");
+    assert_eq!(shed.status, "14", "{}", shed.text);
+    assert_eq!(slow.join().expect("a status"), "4");
+    assert_eq!(client.ask(&about(&[("a", "b")])).overall_code(), Code::Ok);
+}
