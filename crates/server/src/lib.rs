@@ -5,6 +5,8 @@
 
 use std::process::ExitCode;
 
+mod admin;
+mod alerts;
 mod cli;
 mod gate;
 mod http;

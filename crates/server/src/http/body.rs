@@ -17,7 +17,7 @@ use tollgate_rules::{Attribute, AttributeKind, Attributes, Value};
 use super::fault::Fault;
 
 /// The most attributes of a request.
-const ATTRIBUTES_MAX: usize = 64;
+pub(crate) const ATTRIBUTES_MAX: usize = 64;
 
 /// How much of a body, and how long.
 #[derive(Clone, Copy, Debug)]
@@ -217,8 +217,8 @@ impl<'de: 'b, 'b> Deserialize<'de> for Named<'b> {
     }
 }
 
-/// The names of headers are the same in capitals.
-fn same(one: &str, other: &str) -> bool {
+/// Whether two names are of the same attribute. Those of headers are the same in capitals.
+pub(crate) fn same(one: &str, other: &str) -> bool {
     const HEADER: &str = "header:";
     one == other || (one.starts_with(HEADER) && other.starts_with(HEADER) && one.eq_ignore_ascii_case(other))
 }

@@ -16,8 +16,9 @@ use std::sync::Arc;
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response};
 
+pub(crate) use body::{ATTRIBUTES_MAX, Named, same};
 pub(crate) use fault::Fault;
-pub(crate) use health::Readiness;
+pub(crate) use health::{Readiness, alive};
 pub(crate) use respond::{Body, json, problem};
 
 use crate::gate::Gate;
@@ -50,7 +51,7 @@ impl HttpFront {
             "/v1/peek" => api::peek(&self.gate, post(request)?).await,
             "/v1/refund" => api::refund(&self.gate, post(request)?).await,
             "/v1/release" => api::release(&self.gate, post(request)?).await,
-            "/healthz" => get(&request).map(|()| health::alive()),
+            "/healthz" => get(&request).map(|()| alive()),
             "/readyz" => get(&request).map(|()| self.readiness.answer(&self.gate)),
             "/openapi.json" => {
                 get(&request).map(|()| json(hyper::StatusCode::OK, Bytes::from_static(OPENAPI.as_bytes())))
