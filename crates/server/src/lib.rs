@@ -5,6 +5,8 @@
 
 use std::process::ExitCode;
 
+mod admin;
+mod alerts;
 mod at_once;
 mod cli;
 mod gate;

@@ -33,6 +33,17 @@ impl Calendar {
         Micros::new((now - now % length).saturating_add(length))
     }
 
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Second => "second",
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Month => "month",
+        }
+    }
+
     /// The longest the unit can be.
     pub const fn length_max(self) -> Micros {
         match self {

@@ -226,7 +226,13 @@ impl Limiter {
     /// }
     /// ```
     pub fn health(&self) -> Health {
-        self.inner.watch.health()
+        self.inner.watch.health(self.inner.clock.now())
+    }
+
+    /// Counters kept in this process for limits whose [`Consistency`](crate::Consistency) is `Local`. Those of a memory
+    /// store are counted by [`MemoryStore::keys`].
+    pub fn local_keys(&self) -> usize {
+        self.inner.own.as_ref().map_or(0, MemoryStore::keys)
     }
 
     /// A limit looked up once, for callers that decide about it all the time.

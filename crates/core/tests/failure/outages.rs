@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tollgate::{Clock, Health};
+use tollgate::{Clock, Health, Micros};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
@@ -165,6 +165,7 @@ fn decisions_and_errors_are_counted() {
     }
     let health = scene.limiter.health();
     assert_eq!((health.degraded, health.degraded_since), (true, Some(start)));
+    assert_eq!(health.degraded_for, Micros::from_secs(4), "an outage counts while it lasts");
     assert_eq!((health.degraded_allowed, health.degraded_denied), (10, 4));
     let counted = [("timeout", 2), ("away", 3), ("overloaded", 4), ("refused", 5)];
     assert_eq!((health.store_errors.by_kind(), health.store_errors.total()), (counted, 14));
@@ -172,6 +173,9 @@ fn decisions_and_errors_are_counted() {
     let after = scene.limiter.health();
     assert_eq!((after.degraded, after.degraded_since), (false, None));
     assert_eq!((after.degraded_allowed, after.store_errors), (10, health.store_errors), "counts only grow");
+    let whole = Micros::from_secs(5).after(Micros::new(1));
+    scene.clock.advance(SECOND);
+    assert_eq!(scene.limiter.health().degraded_for, whole, "and not after it");
 }
 
 /// No limit had to answer, so nothing is degraded; the errors are counted all the same.

@@ -31,7 +31,9 @@ impl Scene {
 #[test]
 fn what_either_refuses_costs_nothing_in_both() {
     for scene in scenes(1, 5) {
+        assert_eq!(scene.limiter.local_keys(), 0);
         assert!(scene.both().is_allowed());
+        assert_eq!(scene.limiter.local_keys(), 1);
         let refused = scene.both();
         assert_eq!(refused.denied_by().map(tollgate::LimitStatus::name), Some("own"));
         assert_eq!(scene.left(), [0, 4]);

@@ -131,11 +131,27 @@ impl Selector {
         (0..self.rules.len()).map(|index| (&self.rules[index].1, self.meeting(index, &seen))).collect()
     }
 
+    /// How a request meets the limit of this name, whatever its conditions say.
+    pub fn explain_named<'r>(
+        &'r self,
+        name: &str,
+        attributes: &impl Attributes,
+    ) -> Result<(&'r Rule, Meeting<'r>), SelectError> {
+        let index = self.index_of(name)?;
+        Ok((&self.rules[index].1, self.met(index, &Seen::new(attributes))))
+    }
+
     fn meeting<'r>(&'r self, index: usize, seen: &Seen<'_, impl Attributes>) -> Meeting<'r> {
         let rule = &self.rules[index].1;
         if let Some(condition) = rule.applies.conditions.iter().find(|condition| !seen.fits(condition)) {
             return Meeting::no(condition, seen);
         }
+        self.met(index, seen)
+    }
+
+    /// How a request meets a limit whose conditions hold, or do not matter.
+    fn met<'r>(&'r self, index: usize, seen: &Seen<'_, impl Attributes>) -> Meeting<'r> {
+        let rule = &self.rules[index].1;
         match self.choose(index, seen, None, OnMissing::Refuse) {
             Err(error) => Meeting::Wrong(error),
             Ok(None) => Meeting::PassedOver,

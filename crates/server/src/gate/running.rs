@@ -61,7 +61,7 @@ impl Running {
 
     fn new(config: Config, limiter: Limiter, store: OpenStore, meters: &Meters) -> Self {
         let names = config.limits.iter().map(|rule| rule.limit.name());
-        let meters = meters.limits(names.chain(OVERRIDES));
+        let meters = meters.limits(names, OVERRIDES);
         Self { selector: Selector::new(&config), config, limiter, store, meters }
     }
 
@@ -72,6 +72,11 @@ impl Running {
                 meter.count(status);
             }
         }
+    }
+
+    /// What is counted about each limit, those of the file first and in its order.
+    pub(crate) fn meters(&self) -> &[Arc<LimitMeter>] {
+        &self.meters
     }
 
     /// True when the limit counts requests in flight.

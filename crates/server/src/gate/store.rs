@@ -45,6 +45,17 @@ impl OpenStore {
         }
     }
 
+    /// Whether all of it can be asked now.
+    pub(crate) fn is_up(&self) -> bool {
+        match self {
+            Self::Memory(_) => true,
+            Self::Redis(store) => {
+                let stats = store.stats();
+                stats.servers > 0 && stats.up == stats.servers
+            }
+        }
+    }
+
     /// Counters kept in this process, where they are counted.
     pub(crate) fn keys(&self) -> Option<usize> {
         match self {

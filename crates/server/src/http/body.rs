@@ -19,7 +19,7 @@ use super::fault::Fault;
 use crate::at_once::at_once;
 
 /// The most attributes of a request.
-const ATTRIBUTES_MAX: usize = 64;
+pub(crate) const ATTRIBUTES_MAX: usize = 64;
 
 /// How much of a body, and how long.
 #[derive(Clone, Copy, Debug)]
@@ -237,8 +237,8 @@ impl<'de: 'b, 'b> Deserialize<'de> for Named<'b> {
     }
 }
 
-/// The names of headers are the same in capitals.
-fn same(one: &str, other: &str) -> bool {
+/// Whether two names are of the same attribute. Those of headers are the same in capitals.
+pub(crate) fn same(one: &str, other: &str) -> bool {
     const HEADER: &str = "header:";
     one == other || (one.starts_with(HEADER) && other.starts_with(HEADER) && one.eq_ignore_ascii_case(other))
 }

@@ -46,6 +46,13 @@ impl Fault {
         Self::new(StatusCode::NOT_FOUND, "not-found", "Not Found", detail)
     }
 
+    /// The same on the admin port, whose first page says what there is.
+    pub(crate) fn not_listed(path: &str) -> Self {
+        let path: String = path.chars().take(80).collect();
+        let detail = format!("there is nothing at {path:?}; GET / lists what there is");
+        Self::new(StatusCode::NOT_FOUND, "not-found", "Not Found", detail)
+    }
+
     pub(crate) fn method(found: &Method, allow: &'static str) -> Self {
         let found: String = found.as_str().chars().take(20).collect();
         let detail = format!("the method is {found}; it must be {}", allow.replace(", ", " or "));
@@ -97,6 +104,26 @@ impl Fault {
     pub(crate) fn cross_site() -> Self {
         let detail = "the request comes from a page of another site; send it from a program, or from this site's own page";
         Self::new(StatusCode::FORBIDDEN, "cross-site", "Forbidden", detail)
+    }
+
+    /// A name for this port that anyone can make up and point here.
+    pub(crate) fn foreign_host(found: &str) -> Self {
+        let found: String = found.chars().take(80).collect();
+        let detail = format!(
+            "the request is for the host {found:?}; without a token it must be for an address or localhost, \
+             so that no web page can get here by a name of its own"
+        );
+        Self::new(StatusCode::FORBIDDEN, "foreign-host", "Forbidden", detail)
+    }
+
+    /// What is asked for cannot be done in this state of the service.
+    pub(crate) fn conflict(code: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, code, "Conflict", detail)
+    }
+
+    /// Something that should not happen.
+    pub(crate) fn internal(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Internal Server Error", detail)
     }
 
     /// The JSON is none, or not the one that is wanted.

@@ -18,8 +18,9 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response};
 use tracing::Instrument as _;
 
+pub(crate) use body::{ATTRIBUTES_MAX, Named, same};
 pub(crate) use fault::Fault;
-pub(crate) use health::Readiness;
+pub(crate) use health::{Readiness, alive};
 pub(crate) use respond::{Body, json, problem};
 
 use self::route::{FORWARD_AUTH, Route};
@@ -51,7 +52,7 @@ impl HttpFront {
             Route::Peek => api::peek(&self.gate, post(request)?).await,
             Route::Refund => api::refund(&self.gate, post(request)?).await,
             Route::Release => api::release(&self.gate, post(request)?).await,
-            Route::Alive => get(&request).map(|()| health::alive()),
+            Route::Alive => get(&request).map(|()| alive()),
             Route::Ready => get(&request).map(|()| self.readiness.answer(&self.gate)),
             Route::Description => {
                 get(&request).map(|()| json(hyper::StatusCode::OK, Bytes::from_static(OPENAPI.as_bytes())))

@@ -73,6 +73,11 @@ impl Load {
         })
     }
 
+    /// Room of its own for a port that must be reached when the others are full, with the same patience.
+    pub(crate) fn apart(&self, connections_max: usize, in_flight_max: usize) -> Arc<Self> {
+        Self::new(Limits { connections_max, in_flight_max, ..self.limits })
+    }
+
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Relaxed)
     }

@@ -1,69 +1,97 @@
 //! What is counted, for Prometheus. Labels are names of the configuration, never keys of clients, so their number is
 //! bounded.
+//!
+//! Owns counters and their page. Nothing is registered anywhere: a page is written from what there is when someone asks, so
+//! limits that are gone leave nothing behind.
 
+mod durations;
 mod limit;
+mod page;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use prometheus::{Histogram, HistogramOpts, IntCounterVec, Opts, Registry};
 use tollgate::Micros;
 
-pub(crate) use limit::LimitMeter;
+use self::durations::DurationMeter;
+pub(crate) use self::durations::Durations;
+pub(crate) use self::limit::{LimitMeter, Said};
+pub(crate) use self::page::{CONTENT_TYPE, Page, exact, seconds};
 
-/// Upper bounds of the decision times, in seconds: from memory's to a store's that is barely there.
-const SECONDS: [f64; 14] =
-    [2e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 0.1];
-
-/// Everything that is counted.
+/// Everything that is counted about decisions.
 #[derive(Debug)]
 pub(crate) struct Meters {
-    registry: Registry,
-    decisions: IntCounterVec,
-    durations: Histogram,
-    /// The limits that were ever in force, so that one that comes back goes on counting.
+    durations: DurationMeter,
+    /// The limits in force.
     limits: Mutex<Vec<Arc<LimitMeter>>>,
 }
 
 impl Meters {
-    /// Nothing counted yet; every name begins with `prefix`.
-    pub(crate) fn new(prefix: &str) -> Result<Self, prometheus::Error> {
-        let registry = Registry::new_custom(Some(prefix.to_owned()), None)?;
-        let decisions = IntCounterVec::new(
-            Opts::new("decisions_total", "What limits said, by how they came to it"),
-            &["limit", "outcome", "source"],
-        )?;
-        let durations = Histogram::with_opts(
-            HistogramOpts::new("decision_duration_seconds", "How long decisions took, in seconds")
-                .buckets(SECONDS.to_vec()),
-        )?;
-        registry.register(Box::new(decisions.clone()))?;
-        registry.register(Box::new(durations.clone()))?;
-        Ok(Self { registry, decisions, durations, limits: Mutex::default() })
-    }
-
-    pub(crate) const fn registry(&self) -> &Registry {
-        &self.registry
+    /// Nothing counted yet.
+    pub(crate) fn new() -> Self {
+        Self { durations: DurationMeter::new(), limits: Mutex::default() }
     }
 
     /// A decision took so long.
     pub(crate) fn decided(&self, took: Micros) {
-        // Below 2^53 microseconds, which is 285 years, this is exact.
-        #[expect(clippy::cast_precision_loss, reason = "decisions take less than 285 years")]
-        self.durations.observe(took.get() as f64 / 1e6);
+        self.durations.count(took);
     }
 
-    /// The meters of these limits; those of others are given up, so that names of the past do not gather.
-    pub(crate) fn limits<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<Arc<LimitMeter>> {
+    /// How long decisions took so far.
+    pub(crate) fn durations(&self) -> Durations {
+        self.durations.so_far()
+    }
+
+    /// What each limit in force has said so far.
+    pub(crate) fn said(&self) -> BTreeMap<Arc<str>, Said> {
+        self.limits.lock().iter().map(|meter| (meter.name().clone(), meter.said())).collect()
+    }
+
+    /// The meters of these limits, which are now in force: those of the file, then those that requests may bring. Meters that
+    /// stay go on counting, others are given up.
+    pub(crate) fn limits<'n>(
+        &self,
+        of_file: impl Iterator<Item = &'n str>,
+        brought: impl IntoIterator<Item = &'n str>,
+    ) -> Vec<Arc<LimitMeter>> {
         let mut known = self.limits.lock();
-        let find = |name: &str| known.iter().find(|meter| meter.name() == name).cloned();
+        let find = |name: &str| known.iter().find(|meter| **meter.name() == *name).cloned();
+        let names = of_file.map(|name| (name, true)).chain(brought.into_iter().map(|name| (name, false)));
         let wanted: Vec<_> = names
-            .map(|name| find(name).unwrap_or_else(|| Arc::new(LimitMeter::new(name, &self.decisions))))
+            .map(|(name, is_of_file)| {
+                find(name).unwrap_or_else(|| Arc::new(LimitMeter::new(name, is_of_file)))
+            })
             .collect();
-        for gone in known.iter().filter(|old| !wanted.iter().any(|meter| meter.name() == old.name())) {
-            gone.remove_from(&self.decisions);
-        }
         known.clone_from(&wanted);
         wanted
+    }
+
+    /// Everything counted here.
+    pub(crate) fn write(&self, page: &mut Page) {
+        page.counter("decisions_total", "What limits said, by how they came to it");
+        for meter in self.limits.lock().iter() {
+            meter.write(page);
+        }
+        self.durations.write(page);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_stays_goes_on_counting_and_one_that_goes_leaves_nothing() {
+        let meters = Meters::new();
+        let first = meters.limits(["a", "b"].into_iter(), ["override"]);
+        let second = meters.limits(["b", "c"].into_iter(), ["override"]);
+        assert!(Arc::ptr_eq(&first[1], &second[0]));
+        let mut page = Page::new("t");
+        meters.write(&mut page);
+        let text = page.into_text().expect("names and lines");
+        assert!(text.contains(r#"t_decisions_total{limit="c",outcome="denied",source="store"} 0"#), "{text}");
+        assert!(!text.contains(r#"limit="a""#) && !text.contains("override"), "{text}");
+        assert!(text.contains("t_decision_duration_seconds_count 0"), "{text}");
     }
 }

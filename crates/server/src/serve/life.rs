@@ -10,6 +10,8 @@ use tokio::task::JoinSet;
 
 use super::ports::{self, Ports};
 use super::{Service, banner};
+use crate::admin::{self, AdminFront};
+use crate::alerts;
 use crate::cli::ServeArgs;
 use crate::grpc;
 use crate::http::HttpFront;
@@ -34,6 +36,7 @@ pub(super) async fn live(service: Arc<Service>, args: &ServeArgs) -> Result<Exit
     start_fronts(&service, ports, token, &stop, &mut tasks);
     tasks.spawn(reload::watch(service.reloader.clone(), stop.clone()));
     tasks.spawn(watch_store(service.clone(), stop.clone()));
+    tasks.spawn(alerts::watch(service.gate.clone(), service.alerts.clone(), stop.clone()));
 
     signals.until_the_end(&service).await;
     service.readiness.leave();
@@ -53,13 +56,15 @@ pub(super) async fn live(service: Arc<Service>, args: &ServeArgs) -> Result<Exit
 fn start_fronts(
     service: &Arc<Service>,
     ports: Ports,
-    _token: Option<String>,
+    token: Option<String>,
     stop: &Stop,
     tasks: &mut JoinSet<()>,
 ) {
     let http = Arc::new(HttpFront::new(service.gate.clone(), service.readiness.clone()));
     tasks.spawn(listen::run(ports.http, Protocol::Http1, http, service.load.clone(), stop.clone()));
     tasks.spawn(grpc::run(ports.grpc, service.gate.clone(), service.load.clone(), stop.clone()));
+    let admin = Arc::new(AdminFront::new(service.clone(), token));
+    tasks.spawn(listen::run(ports.admin, Protocol::Http1, admin, admin::load(&service.load), stop.clone()));
 }
 
 /// Says where the service is. Whoever has closed standard output does not want to know.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use tollgate_rules::Config;
 
+use crate::alerts::Alerts;
 use crate::cli::ServeArgs;
 use crate::gate::Gate;
 use crate::http::Readiness;
@@ -27,6 +28,7 @@ pub(crate) struct Service {
     pub(crate) reloader: Arc<Reloader>,
     pub(crate) load: Arc<Load>,
     pub(crate) readiness: Arc<Readiness>,
+    pub(crate) alerts: Arc<Alerts>,
     /// When it began, on the gate's clock.
     pub(crate) since: tollgate::Micros,
 }
@@ -77,16 +79,15 @@ fn refuse(reason: &str) -> ExitCode {
 
 impl Service {
     fn open(config: Config, args: &ServeArgs) -> Result<Self, String> {
-        let meters = Meters::new(&config.monitoring.metrics_prefix).map_err(|error| error.to_string())?;
         let load = Load::new(Limits {
             connections_max: config.server.connections_max,
             in_flight_max: config.server.in_flight_max,
             header_timeout: config.server.header_timeout,
             idle_timeout: config.server.idle_timeout,
         });
-        let gate = Arc::new(Gate::open(config, Arc::new(meters)).map_err(|error| error.to_string())?);
+        let gate = Arc::new(Gate::open(config, Arc::new(Meters::new())).map_err(|error| error.to_string())?);
         let reloader = Arc::new(Reloader::new(gate.clone(), args.config.clone()));
         let since = gate.now();
-        Ok(Self { gate, reloader, load, readiness: Arc::default(), since })
+        Ok(Self { gate, reloader, load, readiness: Arc::default(), alerts: Arc::default(), since })
     }
 }

@@ -1,5 +1,6 @@
 //! The real service, started as its users start it: one process a test, on free ports.
 
+mod admin;
 mod answers;
 mod bad_requests;
 mod caddy;

@@ -25,6 +25,8 @@ pub struct Health {
     pub degraded: bool,
     /// When that began, on the limiter's clock.
     pub degraded_since: Option<Micros>,
+    /// How long it has been so until now, all outages together.
+    pub degraded_for: Micros,
     /// Decisions by failure policies so far that let the request pass.
     pub degraded_allowed: u64,
     /// Decisions by failure policies so far that refused the request.
@@ -70,6 +72,8 @@ pub(in crate::limiter) struct Watch {
     /// Whether there is an outage: all that an answer has to look at as long as there is none.
     is_degraded: AtomicBool,
     outage: Mutex<Option<Outage>>,
+    /// How long the outages took that are over, in microseconds.
+    past_micros: AtomicU64,
     allowed: AtomicU64,
     denied: AtomicU64,
     timeout: AtomicU64,
@@ -107,6 +111,8 @@ impl Watch {
                 return;
             }
             self.is_degraded.store(false, Relaxed);
+            // Before the lock is given up, so that nobody sees the outage in neither place.
+            self.past_micros.fetch_add(now.since(open.since).get(), Relaxed);
             outage.take()
         };
         // Nothing is locked while it is logged: a subscriber may do as it likes.
@@ -167,11 +173,16 @@ impl Watch {
         self.outage.lock().as_ref().map(|outage| outage.local.clone())
     }
 
-    pub(in crate::limiter) fn health(&self) -> Health {
-        let degraded_since = self.outage.lock().as_ref().map(|outage| outage.since);
+    pub(in crate::limiter) fn health(&self, now: Micros) -> Health {
+        let (degraded_since, past) = {
+            let outage = self.outage.lock();
+            (outage.as_ref().map(|outage| outage.since), self.past_micros.load(Relaxed))
+        };
+        let current = degraded_since.map_or(Micros::ZERO, |since| now.since(since));
         Health {
             degraded: degraded_since.is_some(),
             degraded_since,
+            degraded_for: Micros::new(past).after(current),
             degraded_allowed: self.allowed.load(Relaxed),
             degraded_denied: self.denied.load(Relaxed),
             store_errors: StoreErrors {

@@ -1,0 +1,98 @@
+//! One client and one limit: where it stands, and a fresh start.
+
+use hyper::{Request, Response};
+use serde::Serialize;
+use tollgate::headers::{Answer, LimitAnswer};
+use tollgate::store::Intent;
+use tollgate_rules::{Meeting, ShownPart};
+
+use super::query::KeyQuery;
+use super::shown;
+use crate::gate::{Running, Spend, Undecided};
+use crate::http::{Body, Fault};
+use crate::serve::Service;
+
+/// Where a client stands.
+#[derive(Debug, Serialize)]
+struct KeyAnswer<'a> {
+    #[serde(flatten)]
+    limit: LimitAnswer<'a>,
+    key: Vec<PartAnswer<'a>>,
+    /// The tier whose numbers are used, where there are tiers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tier: Option<String>,
+    source: &'static str,
+    degraded: bool,
+}
+
+/// A part of a key. What is hashed stays hashed.
+#[derive(Debug, Serialize)]
+struct PartAnswer<'a> {
+    attribute: &'a str,
+    value: String,
+    hashed: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct ResetAnswer<'a> {
+    reset: bool,
+    name: &'a str,
+    key: Vec<PartAnswer<'a>>,
+}
+
+/// A counter that was asked about.
+struct Found<'r> {
+    spend: Spend<'r>,
+    key: Vec<PartAnswer<'r>>,
+    tier: Option<String>,
+}
+
+/// Where a client stands with a limit. Charges nothing.
+pub(super) async fn look<B>(service: &Service, request: &Request<B>) -> Result<Response<Body>, Fault> {
+    let running = service.gate.running();
+    let Found { spend, key, tier } = find(&running, request)?;
+    let decided = service.gate.spend(&running, std::slice::from_ref(&spend), Intent::Peek).await?;
+    let Answer { limits, source, degraded, .. } = Answer::of(&decided.decision);
+    let limit = limits.into_iter().next().ok_or_else(|| Fault::internal("the limit gave no answer"))?;
+    Ok(shown(&KeyAnswer { limit, key, tier, source, degraded }))
+}
+
+/// Forgets what a client has used of a limit.
+pub(super) async fn reset<B>(service: &Service, request: &Request<B>) -> Result<Response<Body>, Fault> {
+    let running = service.gate.running();
+    let Found { spend, key, .. } = find(&running, request)?;
+    running.limiter.reset(spend.limit, &spend.key).await.map_err(Undecided::from)?;
+    tracing::info!(limit = spend.limit, "an operator reset a key");
+    Ok(shown(&ResetAnswer { reset: true, name: spend.limit, key }))
+}
+
+/// The counter that a request asks about, by the limit's name and whatever its conditions say.
+fn find<'r, B>(running: &'r Running, request: &Request<B>) -> Result<Found<'r>, Fault> {
+    let asked = KeyQuery::read(request.uri().query().unwrap_or_default())?;
+    let met = running.selector.explain_named(&asked.limit, &asked.attributes);
+    let (rule, meeting) = met.map_err(Undecided::from)?;
+    match meeting {
+        Meeting::Met { chosen, parts, tier } => {
+            // What the next request would be told, if it cost one.
+            let spend = Spend { cost: 1, ..Spend::from(chosen) };
+            Ok(Found { spend, key: parts.into_iter().map(PartAnswer::from).collect(), tier })
+        }
+        Meeting::Wrong(error) => Err(Undecided::from(error).into()),
+        // Conditions are not asked here, so what is left is an optional limit without its key.
+        Meeting::PassedOver | Meeting::No { .. } => {
+            let detail = format!(
+                "the limit {:?} counts by {}, which is not all there; a request without it is let by",
+                rule.limit.name(),
+                super::limits::recipe(&rule.key).join(" and ")
+            );
+            Err(Fault::unfit("missing-attribute", detail))
+        }
+    }
+}
+
+impl<'r> From<ShownPart<'r>> for PartAnswer<'r> {
+    fn from(part: ShownPart<'r>) -> Self {
+        let ShownPart { attribute, value, is_hashed } = part;
+        Self { attribute: attribute.name(), value, hashed: is_hashed }
+    }
+}

@@ -1,0 +1,124 @@
+//! The admin port: what operators look at, reset and reload.
+//!
+//! Each request goes three steps: may it ask (`guard`), what it asks, the answer. Owns no state: everything shown is read
+//! from the service at the moment of the question. What goes wrong is a [`Fault`], as on the HTTP port.
+
+mod guard;
+mod keys;
+mod limits;
+mod metrics;
+mod query;
+mod reload;
+mod status;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{Method, Request, Response, StatusCode};
+use serde::Serialize;
+
+use self::guard::Guard;
+use crate::http::{Body, Fault, alive, get, json, problem};
+use crate::listen::{Front, Load};
+use crate::serve::Service;
+
+/// What there is, until there is a dashboard.
+const PAGE: &str = include_str!("page.html");
+/// The page loads nothing and is shown in no other.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'";
+
+/// The most connections of operators and their programs.
+const CONNECTIONS_MAX: usize = 256;
+/// The most of their requests at once.
+const IN_FLIGHT_MAX: usize = 64;
+
+/// Answers the requests of the admin port.
+#[derive(Debug)]
+pub(crate) struct AdminFront {
+    service: Arc<Service>,
+    guard: Guard,
+}
+
+/// Room of its own, so that an operator gets in when clients have filled the service.
+pub(crate) fn load(of_clients: &Load) -> Arc<Load> {
+    of_clients.apart(CONNECTIONS_MAX, IN_FLIGHT_MAX)
+}
+
+impl AdminFront {
+    /// A front that wants this token, or none.
+    pub(crate) fn new(service: Arc<Service>, token: Option<String>) -> Self {
+        Self { service, guard: Guard::new(token) }
+    }
+
+    async fn route(&self, request: &Request<Incoming>) -> Result<Response<Body>, Fault> {
+        let service = &*self.service;
+        let path = request.uri().path();
+        match path {
+            "/healthz" => return get(request).map(|()| alive()),
+            "/readyz" => return get(request).map(|()| service.readiness.answer(&service.gate)),
+            _ => self.guard.admit(request)?,
+        }
+        match path {
+            "/" => get(request).map(|()| page()),
+            "/metrics" => get(request).and_then(|()| metrics::answer(service)),
+            "/admin/limits" => get(request).map(|()| limits::answer(service)),
+            "/admin/status" => get(request).map(|()| status::answer(service)),
+            "/admin/keys" => match *request.method() {
+                Method::GET | Method::HEAD => keys::look(service, request).await,
+                Method::DELETE => keys::reset(service, request).await,
+                ref other => Err(Fault::method(other, "GET, HEAD, DELETE")),
+            },
+            "/admin/reload" => match *request.method() {
+                Method::POST => reload::answer(service).await,
+                ref other => Err(Fault::method(other, "POST")),
+            },
+            _ => Err(Fault::not_listed(path)),
+        }
+    }
+}
+
+impl Front for AdminFront {
+    type Body = Body;
+
+    async fn answer(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response<Body> {
+        let answer = self.route(&request).await;
+        let mut response = answer.unwrap_or_else(|fault| problem(&fault));
+        let is_refused = response.status() == StatusCode::UNAUTHORIZED;
+        let headers = response.headers_mut();
+        // True for a moment, and for whoever asked.
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        if is_refused {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+
+    fn shed(&self) -> Response<Body> {
+        problem(&Fault::overloaded())
+    }
+}
+
+/// A body of this.
+fn shown(body: &impl Serialize) -> Response<Body> {
+    // Structs of text, numbers and lists never fail to serialise.
+    json(StatusCode::OK, serde_json::to_vec(body).unwrap_or_default())
+}
+
+fn page() -> Response<Body> {
+    let mut response = json(StatusCode::OK, Bytes::from_static(PAGE.as_bytes()));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    response
+}
+
+/// A moment, or a length of time, in whole milliseconds.
+const fn millis(time: tollgate::Micros) -> u64 {
+    time.get() / 1_000
+}

@@ -1,0 +1,169 @@
+//! The admin port: who may ask, what is shown, what can be changed.
+
+mod keys;
+mod metrics;
+mod reload;
+mod views;
+
+use testkit::proxies::{self, Response};
+
+use crate::harness::{PATIENCE, Tollgate};
+
+const TOKEN: &str = "a-token-of-enough-letters";
+
+/// A limit by address and mail, one by a secret that stays hashed, one with tiers, one that is optional.
+const CONFIG: &str = r#"
+hash_keys: ["header:x-api-key"]
+hash_secret: not-so-secret-in-a-test
+tiers:
+  free: { capacity: 10, refill_rate: 1/hour }
+  pro: { capacity: 100, refill_rate: 1/hour }
+limits:
+  - { name: login, match: { method: POST, path: "/auth/**" }, key: [client_ip, email], algorithm: sliding_log, limit: 3, window: 15m, on_store_failure: deny }
+  - { name: plan, key: ["header:x-api-key | client_ip"], algorithm: token_bucket, tier: { by: tier, default: free } }
+  - { name: quota, key: [tenant], algorithm: fixed_window, align: clock, limit: 5, window: 1d, optional: true, shadow: true }
+  - { name: jobs, key: [tenant], algorithm: concurrency, limit: 2, lease: 30s, optional: true, consistency: local }
+"#;
+
+/// Asks the admin port.
+fn ask(service: &Tollgate, method: &str, path: &str) -> Response {
+    proxies::send(service.admin, method, path, &[], b"")
+}
+
+fn get(service: &Tollgate, path: &str) -> Response {
+    ask(service, "GET", path)
+}
+
+/// The body of an answer, which must be JSON.
+fn json(response: &Response) -> serde_json::Value {
+    serde_json::from_slice(&response.body).expect("a body of JSON")
+}
+
+/// A check of one limit, by name.
+fn check(service: &Tollgate, limit: &str, attributes: &str) -> Response {
+    service.check(&format!(r#"{{"attributes": {attributes}, "limits": ["{limit}"]}}"#))
+}
+
+#[test]
+fn what_is_not_there_or_not_asked_for_so_says_what_would_be_right() {
+    let service = Tollgate::with_config(CONFIG);
+    let missing = get(&service, "/admin/nothing");
+    assert_eq!((missing.status, json(&missing)["code"].as_str()), (404, Some("not-found")));
+    for (method, path, allow) in [
+        ("POST", "/admin/limits", "GET, HEAD"),
+        ("DELETE", "/metrics", "GET, HEAD"),
+        ("PUT", "/admin/keys?limit=login", "GET, HEAD, DELETE"),
+        ("GET", "/admin/reload", "POST"),
+        ("POST", "/", "GET, HEAD"),
+        ("POST", "/healthz", "GET, HEAD"),
+    ] {
+        let refused = ask(&service, method, path);
+        assert_eq!((refused.status, refused.header("allow")), (405, Some(allow)), "{method} {path}");
+        assert_eq!(refused.header("content-type"), Some("application/problem+json"));
+    }
+    let head = ask(&service, "HEAD", "/admin/status");
+    assert_eq!((head.status, head.body.len()), (200, 0));
+}
+
+#[test]
+fn with_a_token_everything_but_health_wants_it() {
+    let service = Tollgate::with(CONFIG, &[], &[("TOLLGATE_ADMIN_TOKEN", TOKEN)]);
+    let routes = [
+        ("GET", "/"),
+        ("GET", "/metrics"),
+        ("GET", "/admin/limits"),
+        ("GET", "/admin/status"),
+        ("GET", "/admin/keys?limit=quota&tenant=a"),
+        ("DELETE", "/admin/keys?limit=quota&tenant=a"),
+        ("POST", "/admin/reload"),
+        ("GET", "/admin/nothing"),
+    ];
+    let right = format!("Bearer {TOKEN}");
+    for (method, path) in routes {
+        for headers in [vec![], vec![("authorization", "Bearer wrong-wrong-wrong-wrong")]] {
+            let refused = proxies::send(service.admin, method, path, &headers, b"");
+            assert_eq!(refused.status, 401, "{method} {path}");
+            assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
+            assert_eq!(refused.header("content-type"), Some("application/problem+json"));
+        }
+        let headers = [("authorization", right.as_str()), ("host", "tollgate.example")];
+        let answered = proxies::send(service.admin, method, path, &headers, b"");
+        let expected = if path == "/admin/nothing" { 404 } else { 200 };
+        assert_eq!(answered.status, expected, "{method} {path}: {}", answered.text());
+    }
+    assert_eq!(get(&service, "/healthz").status, 200);
+    assert_eq!(get(&service, "/readyz").status, 200);
+    assert!(!service.log().contains(TOKEN));
+}
+
+#[test]
+fn pages_of_other_sites_get_nothing_done() {
+    let service = Tollgate::with_config(CONFIG);
+    let send = |method: &str, path: &str, name: &str, value: &str| {
+        proxies::send(service.admin, method, path, &[(name, value)], b"")
+    };
+    let keys = "/admin/keys?limit=quota&tenant=a";
+    for (method, path) in [("POST", "/admin/reload"), ("DELETE", keys)] {
+        for (name, value) in [
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+            ("origin", "https://elsewhere.example"),
+            ("origin", "null"),
+        ] {
+            let refused = send(method, path, name, value);
+            assert_eq!(
+                (refused.status, json(&refused)["code"].as_str()),
+                (403, Some("cross-site")),
+                "{value}"
+            );
+        }
+        let own = format!("http://{}", service.admin);
+        assert_eq!(send(method, path, "origin", &own).status, 200);
+        assert_eq!(ask(&service, method, path).status, 200);
+    }
+    let rebound = send("GET", "/admin/limits", "host", "rebind.example");
+    assert_eq!((rebound.status, json(&rebound)["code"].as_str()), (403, Some("foreign-host")));
+    assert_eq!(send("GET", "/admin/limits", "host", "localhost:9090").status, 200);
+    assert_eq!(send("GET", "/healthz", "host", "probe.example").status, 200);
+}
+
+#[test]
+fn where_strangers_can_reach_it_it_does_not_start_without_a_token() {
+    let start = |token: Option<&str>| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        command.args(["serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "0.0.0.0:0"]);
+        command.env_remove("TOLLGATE_ADMIN_TOKEN").envs(token.map(|token| ("TOLLGATE_ADMIN_TOKEN", token)));
+        let output = command.output().expect("the binary was built");
+        (output.status.code(), String::from_utf8(output.stderr).expect("text"))
+    };
+    let (code, said) = start(None);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("TOLLGATE_ADMIN_TOKEN is not set") && said.contains("0.0.0.0"), "{said}");
+    let (code, said) = start(Some("short"));
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("at least 16") && !said.contains("\"short\""), "{said}");
+}
+
+#[test]
+fn where_strangers_can_reach_it_the_token_opens_it() {
+    let arguments = ["--admin", "0.0.0.0:0"];
+    let service = Tollgate::with(CONFIG, &arguments, &[("TOLLGATE_ADMIN_TOKEN", TOKEN)]);
+    let here = std::net::SocketAddr::from(([127, 0, 0, 1], service.admin.port()));
+    assert_eq!(proxies::get(here, "/admin/status", &[]).status, 401);
+    let right = format!("Bearer {TOKEN}");
+    assert_eq!(proxies::get(here, "/admin/status", &[("authorization", right.as_str())]).status, 200);
+}
+
+/// When clients have filled the service is when an operator wants to see it.
+#[test]
+fn operators_get_in_when_clients_have_filled_the_service() {
+    let service = Tollgate::with_config(&format!("server: {{ connections_max: 1 }}{CONFIG}"));
+    let held = std::net::TcpStream::connect(service.http).expect("it listens");
+    let full = || json(&get(&service, "/admin/status"))["connections"] == 1;
+    testkit::wait::until_true(PATIENCE, "the connection to be let in", full);
+    assert_eq!(proxies::get(service.http, "/healthz", &[]).status, 503);
+    let status = json(&get(&service, "/admin/status"));
+    assert_eq!((&status["connections"], &status["shed"]), (&1.into(), &1.into()));
+    assert_eq!(get(&service, "/healthz").status, 200);
+    drop(held);
+}

@@ -1,0 +1,167 @@
+//! The page for Prometheus: right by Prometheus' own tool, bounded, and without anything about clients.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use testkit::proxies::find_program;
+use testkit::servers::{Flavor, Server};
+use testkit::wait;
+
+use super::{CONFIG, ask, check, get, json};
+use crate::harness::{PATIENCE, Tollgate};
+
+/// What Prometheus' own tool has to say about a page.
+fn lint(page: &str) -> String {
+    let mut tool = Command::new(find_program("TOLLGATE_PROMTOOL", "promtool"))
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    tool.stdin.take().expect("it is piped").write_all(page.as_bytes()).expect("it reads");
+    let output = tool.wait_with_output().expect("it ends");
+    let said =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    assert!(output.status.success(), "{said}\n{page}");
+    said
+}
+
+/// The value of a series, named as on the page.
+fn value(page: &str, series: &str) -> Option<f64> {
+    let line = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
+    line.parse().ok()
+}
+
+fn series(page: &str) -> usize {
+    page.lines().filter(|line| !line.starts_with('#')).count()
+}
+
+#[test]
+fn the_page_of_a_service_with_a_past_is_right_by_prometheus_own_tool() {
+    let server = Server::start(Flavor::Redis);
+    let limits = "
+monitoring: { alerts: { deny_ratio: 0.5, latency_p99: 1s } }
+limits:
+  - { name: a, key: [tenant], algorithm: sliding_log, limit: 1, window: 1h }
+  - { name: b, key: [tenant], algorithm: sliding_log, limit: 1, window: 1h, shadow: true }
+  - { name: c, key: [tenant], algorithm: sliding_log, limit: 5, window: 1h, consistency: local }
+";
+    let config = format!("store: {{ type: redis, endpoints: [\"{}\"], timeout: 2s }}{limits}", server.url());
+    let service = Tollgate::with_config(&config);
+    let page = || get(&service, "/metrics").text();
+    wait::until_true(PATIENCE, "the store to be up", || value(&page(), "tollgate_store_up") == Some(1.0));
+    wait::until_true(PATIENCE, "normal service", || value(&page(), "tollgate_degraded") == Some(0.0));
+    let everything = r#"{"attributes": {"tenant": "a"}}"#;
+    (0..3).for_each(|_| drop(service.check(everything)));
+
+    server.kill();
+    wait::until_true(PATIENCE, "the outage to be noticed", || {
+        value(&page(), "tollgate_degraded") == Some(1.0)
+    });
+    assert_eq!(service.check(everything).status, 200, "by policy");
+    assert_eq!(value(&page(), "tollgate_store_up"), Some(0.0));
+    assert!(value(&page(), r#"tollgate_store_errors_total{kind="away"}"#) > Some(0.0));
+    assert_eq!(lint(&page()), "");
+    server.restart();
+    wait::until_true(PATIENCE, "the outage to be over", || value(&page(), "tollgate_degraded") == Some(0.0));
+
+    service.rewrite_config("limits: wrong");
+    assert_eq!(ask(&service, "POST", "/admin/reload").status, 422);
+    service.rewrite_config(&config);
+    assert_eq!(ask(&service, "POST", "/admin/reload").status, 200);
+
+    let answer = get(&service, "/metrics");
+    assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4"));
+    let page = answer.text();
+    assert_eq!(lint(&page), "");
+    let at_least = |name: &str, least: f64| {
+        assert!(
+            value(&page, name).is_some_and(|value| value >= least),
+            "{name} is not {least} or more in\n{page}"
+        );
+    };
+    at_least(r#"tollgate_decisions_total{limit="a",outcome="allowed",source="store"}"#, 1.0);
+    at_least(r#"tollgate_decisions_total{limit="a",outcome="denied",source="store"}"#, 2.0);
+    at_least(r#"tollgate_decisions_total{limit="a",outcome="allowed",source="fallback"}"#, 1.0);
+    at_least(r#"tollgate_decisions_total{limit="c",outcome="allowed",source="local"}"#, 1.0);
+    at_least("tollgate_decision_duration_seconds_count", 4.0);
+    at_least(r#"tollgate_decision_duration_seconds_bucket{le="+Inf"}"#, 4.0);
+    at_least("tollgate_degraded_seconds_total", 1.0);
+    at_least("tollgate_keys", 1.0);
+    at_least(r#"tollgate_config_reloads_total{result="applied"}"#, 1.0);
+    at_least(r#"tollgate_config_reloads_total{result="refused"}"#, 1.0);
+    at_least("tollgate_config_last_reload_timestamp_seconds", 1.6e9);
+    at_least("tollgate_connections", 0.0);
+    at_least("tollgate_in_flight_requests", 0.0);
+    at_least("tollgate_shed_total", 0.0);
+    at_least(r#"tollgate_alert_firing{alert="latency_p99",limit=""}"#, 0.0);
+    at_least(&format!(r#"tollgate_build_info{{version="{}"}}"#, env!("CARGO_PKG_VERSION")), 1.0);
+    assert_eq!(value(&page, "tollgate_config_reload_failed"), Some(0.0));
+}
+
+/// The most checks of one test: enough that a label made of a key would show.
+const CLIENTS: usize = 10_000;
+
+#[test]
+fn clients_do_not_make_series_and_neither_do_names_of_the_past() {
+    let config = |name: &str| {
+        format!(
+            "
+monitoring: {{ alerts: {{ deny_ratio: 0.9 }} }}
+hash_keys: [\"header:x-api-key\"]
+hash_secret: hash-secret-not-to-be-shown
+limits:
+  - {{ name: {name}, key: [\"header:x-api-key\", tenant], algorithm: sliding_window, limit: 5, window: 1h }}
+"
+        )
+    };
+    let service = Tollgate::with_config(&config("first"));
+    let spend = |service: &Tollgate, client: usize| {
+        let attributes = format!(r#"{{"header:x-api-key": "sk-{client}-x", "tenant": "tenant-{client}-x"}}"#);
+        assert_eq!(service.check(&format!(r#"{{"attributes": {attributes}}}"#)).status, 200);
+    };
+    spend(&service, 0);
+    let firing = r#"tollgate_alert_firing{alert="deny_ratio",limit="first"}"#;
+    wait::until_true(PATIENCE, "the alert to be watched", || {
+        value(&get(&service, "/metrics").text(), firing).is_some()
+    });
+    let before = series(&get(&service, "/metrics").text());
+    (0..CLIENTS).for_each(|client| spend(&service, client));
+    let page = get(&service, "/metrics").text();
+    assert_eq!(series(&page), before, "{page}");
+    assert_eq!(value(&page, "tollgate_keys"), Some(10_000.0));
+    for shown in ["sk-", "tenant", "hash-secret", "x-api-key"] {
+        assert!(!page.contains(shown), "{shown}: {page}");
+    }
+
+    for round in 0..20 {
+        service.rewrite_config(&config(&format!("name-{round}")));
+        assert_eq!(ask(&service, "POST", "/admin/reload").status, 200);
+        spend(&service, round);
+    }
+    let last = r#"tollgate_alert_firing{alert="deny_ratio",limit="name-19"}"#;
+    let page = wait::until(PATIENCE, "the last limit to be watched", || {
+        let page = get(&service, "/metrics").text();
+        value(&page, last).map(|_| page)
+    });
+    assert_eq!(series(&page), before, "{page}");
+    assert!(!page.contains("first") && !page.contains("name-1\""), "{page}");
+}
+
+#[test]
+fn places_and_overrides_show_only_when_they_are_used() {
+    let service = Tollgate::with_config(CONFIG);
+    assert_eq!(check(&service, "quota", r#"{"tenant": "a"}"#).status, 200);
+    let page = get(&service, "/metrics").text();
+    assert!(!page.contains("override:"), "{page}");
+    assert_eq!(
+        value(&page, r#"tollgate_decisions_total{limit="jobs",outcome="allowed",source="store"}"#),
+        Some(0.0)
+    );
+    let limits = json(&get(&service, "/admin/limits"));
+    assert_eq!(
+        value(&page, "tollgate_limits"),
+        limits["limits"].as_array().map(|limits| f64::from(u32::try_from(limits.len()).unwrap()))
+    );
+}
