@@ -2,9 +2,13 @@
 
 use std::os::unix::fs::symlink;
 
-use testkit::wait;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+
+use testkit::{proxies, wait};
 
 use crate::harness::{PATIENCE, Tollgate};
+use crate::load::Connection;
 
 const ANN: &str = r#"{"attributes": {"user": "ann"}}"#;
 
@@ -112,4 +116,53 @@ fn limits_come_and_go_and_change_their_window() {
     assert_eq!(service.check(ANN).status, 429);
     service.rewrite_config(&limits(10));
     wait_until_left(&service, "7");
+}
+
+/// A limit that stays, and one that is another each time.
+fn changing(version: u64) -> String {
+    format!(
+        "limits:\n\
+         - {{name: stays, key: [user], algorithm: sliding_log, limit: 1000000, window: 1h}}\n\
+         - {{name: changes, key: [user], algorithm: token_bucket, capacity: {}, refill_rate: {}/s}}",
+        1_000_000 + version,
+        1 + version
+    )
+}
+
+/// Asks until it is told to stop, and fails at the first answer that is not a pass.
+fn ask_until(service: &Tollgate, asked: &AtomicU64, over: &AtomicBool) {
+    let mut connection = Connection::open(service.http).expect("a connection");
+    while !over.load(Relaxed) {
+        let answer = connection.check(ANN).expect("no connection breaks");
+        assert_eq!(answer.status, 200, "{answer:?}");
+        asked.fetch_add(1, Relaxed);
+    }
+}
+
+/// As fast as the admin port takes them, which on any machine is more than the hundred a second that are asked for.
+#[test]
+fn hundreds_of_reloads_under_load_lose_no_request_and_no_count() {
+    const RELOADS: u64 = 300;
+    let service = Tollgate::with_config(&changing(0));
+    let (asked, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| ask_until(&service, &asked, &over));
+        }
+        for version in 1..=RELOADS {
+            service.rewrite_config(&changing(version));
+            let reloaded = proxies::send(service.admin, "POST", "/admin/reload", &[], b"");
+            assert_eq!(reloaded.status, 200, "{}", reloaded.text());
+        }
+        over.store(true, Relaxed);
+    });
+    let left =
+        service.post("/v1/peek", r#"{"attributes": {"user": "ann"}, "limits": ["stays"], "cost": 0}"#).text();
+    let expected = format!(r#""remaining":{},"#, 1_000_000 - asked.load(Relaxed));
+    assert!(left.contains(&expected), "{expected} expected: {left}");
+    // The file is looked at as well, so there may be more.
+    let status = proxies::get(service.admin, "/admin/status", &[]).text();
+    let reloads = status.split(r#""reloads":"#).nth(1).and_then(|rest| rest.split(',').next()?.parse().ok());
+    assert!(reloads >= Some(RELOADS) && status.contains(r#""refused":0"#), "{status}");
+    println!("{RELOADS} reloads while {} requests were decided", asked.load(Relaxed));
 }
