@@ -6,6 +6,7 @@
 use std::process::ExitCode;
 
 mod cli;
+mod commands;
 mod gate;
 mod http;
 mod listen;
@@ -15,10 +16,20 @@ mod reload;
 mod serve;
 
 pub use cli::{Cli, Command, LogFormat, ServeArgs};
+pub use commands::{
+    AttributeArgs, CheckArgs, ClientArgs, CompletionsArgs, ExplainArgs, KeyArgs, KeysArgs, KeysCommand,
+    ValidateArgs,
+};
 
 /// Does what the command line asks; the result is the process's exit code.
 pub fn run(cli: &Cli) -> ExitCode {
     match &cli.command {
         Command::Serve(args) => serve::run(args),
+        Command::Validate(args) => commands::validate(args),
+        Command::Explain(args) => commands::explain(args),
+        Command::Check(args) => commands::check(args),
+        Command::Keys(args) => commands::keys(args),
+        Command::Completions(args) => commands::completions(args),
+        Command::Schema => commands::schema(),
     }
 }

@@ -43,6 +43,6 @@ pub struct ShownPart<'r> {
 
 impl<'r> Meeting<'r> {
     pub(super) fn no(condition: &'r Condition, seen: &Seen<'_, impl Attributes>) -> Self {
-        Self::No { condition, found: seen.text(&condition.attribute).map(|value| value.into_owned()) }
+        Self::No { condition, found: seen.text(&condition.attribute).map(std::borrow::Cow::into_owned) }
     }
 }

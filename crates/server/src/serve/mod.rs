@@ -54,7 +54,7 @@ pub(crate) fn run(args: &ServeArgs) -> ExitCode {
 }
 
 fn refuse(reason: &str) -> ExitCode {
-    eprintln!("error: {reason}");
+    crate::commands::terminal::complain(&format!("error: {reason}"));
     ExitCode::from(EXIT_USAGE)
 }
 
