@@ -58,7 +58,15 @@ pub struct Config {
     pub places: Places,
 }
 
-/// A length of time as a configuration writes it, such as `10ms` or `5s`, or what would be right.
+/// A length of time as a configuration writes it, or what would be right.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_rules::config::length;
+///
+/// assert_eq!(length("250ms"), Ok(Duration::from_millis(250)));
+/// assert_eq!(length("5").unwrap_err(), "write a unit, as in 5s or 5ms");
+/// ```
 pub fn length(text: &str) -> Result<Duration, String> {
     values::duration(text).map_err(|wrong| match wrong.meant {
         Some(meant) => format!("write {meant}"),

@@ -11,9 +11,9 @@ use super::Failure;
 pub struct AttributeArgs {
     /// Something known of the request, as in `client_ip=203.0.113.7`; may be given several times
     ///
-    /// The service knows `client_ip`, `method`, `path`, `host`, `header:<name>`, `query:<name>` and `cookie:<name>`; any
-    /// other name is the caller's own, such as `tenant`.
-    #[arg(long = "attribute", short = 'a', value_name = "NAME=VALUE")]
+    /// The service knows `client_ip`, `method`, `path`, `host`, `header:<name>`, `query:<name>` and
+    /// `cookie:<name>`; any other name is the caller's own, such as `tenant`.
+    #[arg(verbatim_doc_comment, long = "attribute", short = 'a', value_name = "NAME=VALUE")]
     attributes: Vec<String>,
 }
 

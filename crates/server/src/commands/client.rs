@@ -214,7 +214,7 @@ mod tests {
             ("", "not usable"),
             ("h:99999", "port is no number"),
             ("h:0", "port is no number"),
-            ("h:x", "not usable"),
+            ("h:x", "port is no number"),
             ("a b", "not usable"),
             ("http://:80", "no host"),
         ] {

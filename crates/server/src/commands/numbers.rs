@@ -18,7 +18,7 @@ pub(super) fn quota(quota: &Quota) -> String {
             format!("{limit} waiting, {} let through", rate(bucket.leak()))
         }
         Quota::LeakyBucket(bucket) => format!("{limit} in the bucket, {} leak out", rate(bucket.leak())),
-        Quota::Concurrency(places) => format!("{limit} in flight, each for at most {}", places.lease()),
+        Quota::Concurrency(places) => format!("{limit} in flight, leases of {}", places.lease()),
     };
     format!("{numbers}, {}", quota.algorithm())
 }
@@ -108,9 +108,6 @@ mod tests {
             said(Limit::leaky_bucket("a", 50, Rate::new(1, Duration::from_secs(7)))),
             "50 in the bucket, 1 per 7s leak out, leaky_bucket"
         );
-        assert_eq!(
-            said(Limit::concurrency("a", 20, minute)),
-            "20 in flight, each for at most 1m, concurrency"
-        );
+        assert_eq!(said(Limit::concurrency("a", 20, minute)), "20 in flight, leases of 1m, concurrency");
     }
 }

@@ -39,7 +39,8 @@ fn explain(args: &ExplainArgs) -> Printed {
     let given = args.request.read()?;
     let config = match &args.config {
         None => Config::built_in(),
-        Some(file) => configuration::read(file).map_err(|wrong| Failure::wrong(wrong.to_string()))?,
+        Some(file) => configuration::read(file)
+            .map_err(|wrong| Failure::wrong(format!("the configuration is wrong:\n{wrong}")))?,
     };
     let explained = explained(&config, &given, &args.limits)?;
     let text = if args.json {

@@ -67,6 +67,8 @@ fn ending(explained: &Explained, paint: Paint) -> String {
     let count = |outcome| explained.limits.iter().filter(|limit| limit.outcome == outcome).count();
     let mut text = match (count(Outcome::Applies), explained.limits.len()) {
         (1, 1) => "\nthe limit applies\n".to_owned(),
+        (_, 1) if count(Outcome::Error) > 0 => "\n".to_owned(),
+        (_, 1) => "\nthe limit does not apply\n".to_owned(),
         (applying, all) => format!("\n{applying} of {all} limits apply\n"),
     };
     if count(Outcome::Error) > 0 {
