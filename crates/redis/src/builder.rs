@@ -125,9 +125,9 @@ impl RedisBuilder {
     /// The store. It connects in the background, so this succeeds although no server is there yet; see
     /// [`RedisStore::ready`]. It must be called inside a Tokio runtime.
     pub fn build(self) -> Result<RedisStore, ConfigError> {
+        self.check()?;
         let first = self.first_endpoint()?.clone();
         let addresses = self.addresses(&first)?;
-        self.check()?;
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(ConfigError::NoRuntime);
         }
@@ -149,6 +149,29 @@ impl RedisBuilder {
         };
         let keys = Keys::new(self.prefix, topology.is_cluster());
         Ok(RedisStore::new(topology, keys, self.timeout, self.max_retries))
+    }
+
+    /// What is wrong with the settings, as far as that can be told without a runtime, certificates or a server.
+    ///
+    /// ```
+    /// use tollgate_redis::RedisBuilder;
+    ///
+    /// let wrong = RedisBuilder::standalone("redis://h:70000").check().unwrap_err();
+    /// assert_eq!(wrong.to_string(), r#"the endpoint's port is "70000"; it must be a number from 1 to 65535"#);
+    /// ```
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let first = self.first_endpoint()?;
+        self.addresses(first)?;
+        let database = first.database;
+        if matches!(self.kind, Kind::Cluster) && database > 0 {
+            return Err(ConfigError::ClusterDatabase { found: database });
+        }
+        let is_printable = |c: char| c.is_ascii_graphic() && c != '{' && c != '}';
+        if self.prefix.len() > PREFIX_MAX || !self.prefix.chars().all(is_printable) {
+            return Err(ConfigError::Prefix { found: self.prefix.chars().take(PREFIX_MAX).collect() });
+        }
+        within("timeout", self.timeout, Duration::from_millis(1), Duration::from_secs(10))?;
+        within("connect_timeout", self.connect_timeout, Duration::from_millis(10), Duration::from_secs(60))
     }
 
     fn first_endpoint(&self) -> Result<&Endpoint, ConfigError> {
@@ -173,19 +196,6 @@ impl RedisBuilder {
                 }
             })
             .collect()
-    }
-
-    fn check(&self) -> Result<(), ConfigError> {
-        let database = self.first_endpoint()?.database;
-        if matches!(self.kind, Kind::Cluster) && database > 0 {
-            return Err(ConfigError::ClusterDatabase { found: database });
-        }
-        let is_printable = |c: char| c.is_ascii_graphic() && c != '{' && c != '}';
-        if self.prefix.len() > PREFIX_MAX || !self.prefix.chars().all(is_printable) {
-            return Err(ConfigError::Prefix { found: self.prefix.chars().take(PREFIX_MAX).collect() });
-        }
-        within("timeout", self.timeout, Duration::from_millis(1), Duration::from_secs(10))?;
-        within("connect_timeout", self.connect_timeout, Duration::from_millis(10), Duration::from_secs(60))
     }
 
     fn access(&self, first: &Endpoint) -> Result<SharedAccess, ConfigError> {

@@ -1,11 +1,15 @@
 //! What can be typed after `tollgate`. The comments here are the help texts.
 
+pub(crate) mod help;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::commands::{CheckArgs, CompletionsArgs, ExplainArgs, KeysArgs, ValidateArgs};
+
 /// Exact rate limiting, as a service and as a tool.
 #[derive(Debug, clap::Parser)]
-#[command(name = "tollgate", version)]
+#[command(name = "tollgate", version, after_long_help = help::TOLLGATE)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -17,7 +21,26 @@ pub struct Cli {
 #[non_exhaustive]
 pub enum Command {
     /// Start the service: HTTP decisions and forward-auth, Envoy's gRPC, administration
+    #[command(after_long_help = help::SERVE)]
     Serve(ServeArgs),
+    /// Say whether a configuration is right, and if not, everything that is wrong with it
+    #[command(after_long_help = help::VALIDATE)]
+    Validate(ValidateArgs),
+    /// Say which limits a request meets, with which key, and why not the others
+    #[command(after_long_help = help::EXPLAIN)]
+    Explain(ExplainArgs),
+    /// Ask a running service for one decision
+    #[command(after_long_help = help::CHECK)]
+    Check(CheckArgs),
+    /// Look at what was counted for a caller, or forget it
+    #[command(after_long_help = help::KEYS)]
+    Keys(KeysArgs),
+    /// Print what a shell needs to complete the command line
+    #[command(after_long_help = help::COMPLETIONS)]
+    Completions(CompletionsArgs),
+    /// Print the JSON schema of configurations, for editors
+    #[command(after_long_help = help::SCHEMA)]
+    Schema,
 }
 
 /// How to start the service.
@@ -32,7 +55,7 @@ pub struct ServeArgs {
     /// Where Envoy is answered
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081")]
     pub grpc: SocketAddr,
-    /// Where operators are answered; any but a loopback address needs TOLLGATE_ADMIN_TOKEN
+    /// Where operators are answered; any but a loopback address needs `TOLLGATE_ADMIN_TOKEN`
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090")]
     pub admin: SocketAddr,
     /// How logs are written; text on a terminal and JSON elsewhere, if nothing is said

@@ -9,6 +9,7 @@ mod admin;
 mod alerts;
 mod at_once;
 mod cli;
+mod commands;
 mod gate;
 mod grpc;
 mod http;
@@ -20,10 +21,20 @@ mod serve;
 mod traces;
 
 pub use cli::{Cli, Command, LogFormat, ServeArgs};
+pub use commands::{
+    AttributeArgs, CheckArgs, ClientArgs, CompletionsArgs, ExplainArgs, KeyArgs, KeysArgs, KeysCommand,
+    ValidateArgs,
+};
 
 /// Does what the command line asks; the result is the process's exit code.
 pub fn run(cli: &Cli) -> ExitCode {
     match &cli.command {
         Command::Serve(args) => serve::run(args),
+        Command::Validate(args) => commands::validate(args),
+        Command::Explain(args) => commands::explain(args),
+        Command::Check(args) => commands::check(args),
+        Command::Keys(args) => commands::keys(args),
+        Command::Completions(args) => commands::completions(args),
+        Command::Schema => commands::schema(),
     }
 }

@@ -51,6 +51,21 @@ impl Faults {
 
 impl std::error::Error for Faults {}
 
+/// Where values stand that this crate cannot judge, so that whoever judges them later can name the line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    file: String,
+    fields: Vec<(String, Place)>,
+}
+
+impl Places {
+    /// A fault of a field, with its place if that is known.
+    pub fn fault(&self, field: &str, message: impl fmt::Display) -> Fault {
+        let place = self.fields.iter().find(|(known, _)| known == field).map(|(_, place)| *place);
+        Log::new(&self.file).about(place.unwrap_or(Place::FILE), field, message)
+    }
+}
+
 /// `FILE:LINE:COLUMN: FIELD: message`, as compilers write it, so that editors can jump there.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -96,11 +111,18 @@ pub(super) struct Log<'a> {
     faults: RefCell<Vec<Fault>>,
     more: Cell<usize>,
     notes: RefCell<Vec<(Place, String)>>,
+    places: RefCell<Vec<(String, Place)>>,
 }
 
 impl<'a> Log<'a> {
     pub(super) fn new(file: &'a str) -> Self {
-        Self { file, faults: RefCell::default(), more: Cell::new(0), notes: RefCell::default() }
+        Self {
+            file,
+            faults: RefCell::default(),
+            more: Cell::new(0),
+            notes: RefCell::default(),
+            places: RefCell::default(),
+        }
     }
 
     /// Remembers a fault, unless it is known already: a window shared by several tiers is wrong only once.
@@ -127,6 +149,15 @@ impl<'a> Log<'a> {
         if notes.len() < NOTES_MAX {
             notes.push((at, self.about(at, field, message).to_string()));
         }
+    }
+
+    /// Remembers where a value stands that is judged elsewhere.
+    pub(super) fn keep_place(&self, at: Place, field: &str) {
+        self.places.borrow_mut().push((one_line(field), at));
+    }
+
+    pub(super) fn take_places(&self) -> Places {
+        Places { file: self.file.to_owned(), fields: self.places.take() }
     }
 
     pub(super) fn is_clean(&self) -> bool {

@@ -49,6 +49,11 @@ impl<'a> Field<'a> {
         self.log.note(self.at(), &self.path, message);
     }
 
+    /// Remembers where this stands, for whoever judges its value later.
+    pub(super) fn keep_place(&self) {
+        self.log.keep_place(self.at(), &self.path);
+    }
+
     /// Tells what was found, and what would be right.
     pub(super) fn wrong(&self, right: impl fmt::Display) {
         self.fault(format_args!("found {}; {right}", self.found()));

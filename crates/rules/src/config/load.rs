@@ -46,7 +46,9 @@ impl Config {
             root(&Field::new(&node, String::new(), &log))
         });
         match config {
-            Some(config) if log.is_clean() => Ok(Self { notes: log.take_notes(), ..config }),
+            Some(config) if log.is_clean() => {
+                Ok(Self { notes: log.take_notes(), places: log.take_places(), ..config })
+            }
             _ if log.is_clean() => {
                 Err(Faults::one(file, Place::FILE, "the file is empty; it must have `limits`"))
             }
@@ -57,22 +59,31 @@ impl Config {
     /// The configuration in a file. A file that is too long is refused before it is read.
     pub fn read(path: impl AsRef<Path>, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, Faults> {
         let file = path.as_ref().display().to_string();
-        let refuse =
-            |error: std::io::Error| Faults::one(&file, Place::FILE, format_args!("cannot be read: {error}"));
+        let refuse = |error: std::io::Error| unreadable(&file, &error);
         let opened = File::open(&path).map_err(refuse)?;
         let length = opened.metadata().map_err(refuse)?.len();
         if length > FILE_MAX as u64 {
             return Err(too_long(&file));
         }
+        Self::read_from(opened, &file, env)
+    }
+
+    /// The configuration that a reader gives, to its end. `file` is what faults call it.
+    pub fn read_from(
+        reader: impl Read,
+        file: &str,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, Faults> {
         // What is no plain file has no length beforehand, so what is read is bounded as well.
         let mut bytes = Vec::new();
-        opened.take(FILE_MAX as u64 + 1).read_to_end(&mut bytes).map_err(refuse)?;
+        let read = reader.take(FILE_MAX as u64 + 1).read_to_end(&mut bytes);
+        read.map_err(|error| unreadable(file, &error))?;
         if bytes.len() > FILE_MAX {
-            return Err(too_long(&file));
+            return Err(too_long(file));
         }
         let text =
-            std::str::from_utf8(&bytes).map_err(|error| not_utf8(&file, &bytes[..error.valid_up_to()]))?;
-        Self::parse(text, &file, env)
+            std::str::from_utf8(&bytes).map_err(|error| not_utf8(file, &bytes[..error.valid_up_to()]))?;
+        Self::parse(text, file, env)
     }
 
     /// What holds without a file: counters in memory, and 100 requests per minute for each client address.
@@ -101,8 +112,13 @@ impl Config {
             monitoring: super::Monitoring::default(),
             server: super::ServerLimits::default(),
             notes: Vec::new(),
+            places: super::Places::default(),
         }
     }
+}
+
+fn unreadable(file: &str, error: &std::io::Error) -> Faults {
+    Faults::one(file, Place::FILE, format_args!("cannot be read: {error}"))
 }
 
 fn too_long(file: &str) -> Faults {

@@ -29,7 +29,7 @@ use tollgate::Hasher;
 use tollgate::headers::Fields;
 use tollgate_subject::Clients;
 
-pub use self::fault::{Fault, Faults};
+pub use self::fault::{Fault, Faults, Places};
 use crate::attribute::Attribute;
 use crate::rule::Rule;
 
@@ -54,6 +54,24 @@ pub struct Config {
     pub server: ServerLimits,
     /// What is right and yet worth telling, each with the line that it is about.
     pub notes: Vec<String>,
+    /// Where the store's values stand, which are judged when it is made.
+    pub places: Places,
+}
+
+/// A length of time as a configuration writes it, or what would be right.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_rules::config::length;
+///
+/// assert_eq!(length("250ms"), Ok(Duration::from_millis(250)));
+/// assert_eq!(length("5").unwrap_err(), "write a unit, as in 5s or 5ms");
+/// ```
+pub fn length(text: &str) -> Result<Duration, String> {
+    values::duration(text).map_err(|wrong| match wrong.meant {
+        Some(meant) => format!("write {meant}"),
+        None => wrong.right.to_owned(),
+    })
 }
 
 /// Where counters live.

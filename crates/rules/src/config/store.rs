@@ -31,6 +31,7 @@ impl Default for StoreConfig {
 /// What `store` says; memory if it says nothing.
 pub(super) fn read(field: &Field<'_>) -> Option<StoreConfig> {
     let table = field.table(STORE)?;
+    field.keep_place();
     let kind = match table.get("type") {
         Some(field) => field.choice(STORE_TYPES)?,
         None => StoreType::Memory,
@@ -100,6 +101,7 @@ fn endpoints(table: &Table<'_>, kind: StoreType) -> Option<Vec<String>> {
 fn endpoint(field: &Field<'_>) -> Option<String> {
     let url = field.text(ENDPOINT)?;
     if ["redis://", "rediss://"].iter().any(|scheme| url.starts_with(scheme)) {
+        field.keep_place();
         return Some(url.to_owned());
     }
     field.fault(format_args!("found an endpoint that does not begin with redis:// or rediss://; {ENDPOINT}"));

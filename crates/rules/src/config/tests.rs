@@ -1,4 +1,4 @@
-//! `docs/tollgate.schema.json` and the reader know the same names.
+//! `docs/tollgate.schema.json`, `docs/configuration.md` and the reader know the same names.
 
 use std::collections::BTreeSet;
 
@@ -87,5 +87,68 @@ fn every_algorithm_forbids_the_same_fields() {
         assert_eq!(case.pointer("/if/properties/algorithm/const").unwrap(), name);
         let own = set(algorithm.fields().iter().copied());
         assert_eq!(keys(at(case, "/then/properties")), all.difference(&own).copied().collect(), "{name}");
+    }
+}
+
+const PAGE: &str = include_str!("../../../../docs/configuration.md");
+
+/// The first column of the first table after a line of the page.
+fn column(after: &str) -> BTreeSet<&'static str> {
+    let start = PAGE.find(&format!("\n{after}\n")).unwrap_or_else(|| panic!("the page has no {after:?}"));
+    let rows = PAGE[start + 1..].lines().skip(1).skip_while(|line| !line.starts_with("| field"));
+    let rows = rows.take_while(|line| line.starts_with('|')).skip(2);
+    rows.map(|row| row.trim_start_matches("| `").split('`').next().unwrap_or_default()).collect()
+}
+
+#[test]
+fn the_page_has_every_field() {
+    for (after, known) in [
+        ("## The file", ROOT),
+        ("## `store`", STORE),
+        ("## `defaults`", DEFAULTS),
+        ("## `client_ip`", CLIENT_IP),
+        ("## `tiers`", TIER),
+        ("## `limits`", LIMIT),
+        ("In `tier`:", TIER_CHOICE),
+        ("In `cost`, where it is a mapping:", COST),
+        ("## `headers`", HEADERS),
+        ("## `monitoring`", MONITORING),
+        ("In `alerts`:", ALERTS),
+        ("In `tracing`:", TRACING),
+        ("## `server`", SERVER),
+    ] {
+        assert_eq!(column(after), set(known.iter().copied()), "{after}");
+    }
+}
+
+#[test]
+fn the_page_has_every_word() {
+    let words = [
+        words(STORE_TYPES),
+        words(CONSISTENCIES),
+        words(ON_STORE_FAILURE),
+        words(FORWARDED_BY),
+        words(ALGORITHMS),
+        words(ALIGNS),
+        words(MODES),
+    ];
+    for word in words.iter().flatten() {
+        assert!(PAGE.contains(&format!("`{word}`")), "{word}");
+    }
+}
+
+/// Every example is right; one that says nothing of limits gets one.
+#[test]
+fn the_examples_of_the_page_are_right() {
+    let env = |name: &str| (name == "REDIS_PASSWORD").then(|| "x".to_owned());
+    let blocks = PAGE.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let examples: Vec<&str> = blocks.collect();
+    assert!(examples.len() >= 4);
+    for example in examples {
+        let limit = "limits: [{ name: a, key: [], algorithm: sliding_log, limit: 1, window: 1s }]";
+        let text = if example.contains("limits:") { example.to_owned() } else { format!("{example}{limit}") };
+        if let Err(faults) = super::Config::parse(&text, "page", &env) {
+            panic!("{faults}\n{text}");
+        }
     }
 }

@@ -16,7 +16,7 @@ mod secrets;
 use tollgate_rules::{Config, Faults};
 
 /// The configuration every part of which must work.
-const EXAMPLE: &str = include_str!("../data/tollgate.yaml");
+const EXAMPLE: &str = include_str!("../../../../examples/tollgate.yaml");
 /// What `${REDIS_PASSWORD}` is.
 const PASSWORD: &str = "hunter2-correct-horse";
 /// What `${TOLLGATE_HASH_SECRET}` is.

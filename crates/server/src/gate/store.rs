@@ -25,7 +25,15 @@ impl OpenStore {
             StoreConfig::Memory { keys_max } => {
                 Ok(Self::Memory(MemoryStore::builder().keys_max(*keys_max).build()))
             }
-            StoreConfig::Redis(redis) => Ok(Self::Redis(open_redis(redis)?)),
+            StoreConfig::Redis(redis) => Ok(Self::Redis(redis_builder(redis).build()?)),
+        }
+    }
+
+    /// What is wrong with a description, without opening anything: no server is asked.
+    pub(crate) fn check(config: &StoreConfig) -> Result<(), ConfigError> {
+        match config {
+            StoreConfig::Memory { .. } => Ok(()),
+            StoreConfig::Redis(redis) => redis_builder(redis).check(),
         }
     }
 
@@ -72,7 +80,7 @@ impl OpenStore {
     }
 }
 
-fn open_redis(config: &RedisConfig) -> Result<RedisStore, ConfigError> {
+fn redis_builder(config: &RedisConfig) -> RedisBuilder {
     let builder = match &config.topology {
         RedisTopology::Standalone => {
             RedisBuilder::standalone(config.endpoints.first().map_or("", String::as_str))
@@ -85,5 +93,4 @@ fn open_redis(config: &RedisConfig) -> Result<RedisStore, ConfigError> {
         .timeout(config.timeout)
         .connect_timeout(config.connect_timeout)
         .max_retries(config.max_retries)
-        .build()
 }

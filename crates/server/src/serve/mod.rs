@@ -73,7 +73,7 @@ fn raise_file_limit() {
 }
 
 fn refuse(reason: &str) -> ExitCode {
-    eprintln!("error: {reason}");
+    crate::commands::terminal::complain(&format!("error: {reason}"));
     ExitCode::from(EXIT_USAGE)
 }
 

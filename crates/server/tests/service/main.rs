@@ -5,6 +5,7 @@ mod answers;
 mod bad_requests;
 mod caddy;
 mod check;
+mod cli;
 mod deploy;
 mod deployments;
 mod drain;
@@ -15,6 +16,8 @@ mod load;
 mod nginx;
 mod openapi;
 mod overload;
+#[path = "../cli/page.rs"]
+mod page;
 mod raw;
 mod redis;
 mod reload;

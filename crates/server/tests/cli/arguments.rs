@@ -1,0 +1,49 @@
+//! Whatever is typed, it is understood or refused, and nothing breaks.
+
+use clap::Parser as _;
+use proptest::prelude::*;
+use tollgate_server::{Cli, Command};
+
+use super::{command, text};
+
+/// Words of the command line, and some that almost are.
+const WORDS: &str = "
+    tollgate serve validate explain check keys get reset completions schema help --config -c --http -a
+    --attribute --limit -l --cost --peek --json --url --admin --timeout - -- --help -h -V bash
+    127.0.0.1:0 client_ip=203.0.113.7 a=b header:= 5s -1 18446744073709551616 http://[::1]:1
+";
+
+/// Words of the command line and words that are none.
+fn word() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => proptest::sample::select(WORDS.split_whitespace().collect::<Vec<_>>()).prop_map(str::to_owned),
+        1 => ".{0,20}",
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_arguments_break_the_parser(words in prop::collection::vec(word(), 0..8)) {
+        let words = std::iter::once("tollgate".to_owned()).chain(words);
+        if let Err(error) = Cli::try_parse_from(words) {
+            prop_assert!(!error.to_string().is_empty());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Through the binary, so that what comes after the parser is met as well. What would serve, or wait for someone who
+    /// may be there, is left out.
+    #[test]
+    fn no_arguments_break_the_binary(words in prop::collection::vec(word(), 0..7)) {
+        let words: Vec<String> = words.into_iter().filter(|word| !word.contains('\0')).collect();
+        let parsed = Cli::try_parse_from(std::iter::once("tollgate").chain(words.iter().map(String::as_str)));
+        prop_assume!(!matches!(parsed.map(|cli| cli.command), Ok(Command::Serve(_) | Command::Check(_) | Command::Keys(_))));
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let output = command(&words).stdin(std::process::Stdio::null()).output().expect("the binary was built");
+        prop_assert!(matches!(output.status.code(), Some(0 | 2)), "{words:?}: {}", text(&output.stderr));
+        prop_assert!(!text(&output.stderr).contains("panicked"), "{}", text(&output.stderr));
+    }
+}

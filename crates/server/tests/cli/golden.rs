@@ -1,0 +1,131 @@
+//! Commands and the very text they print, in `golden/`.
+//!
+//! `TOLLGATE_BLESS=1 cargo test -p tollgate-server --test cli` writes what is printed now. Read the difference: it is what
+//! users read.
+
+use std::path::PathBuf;
+
+use clap::CommandFactory as _;
+
+use super::{SECRETS, text, tollgate};
+
+const EXAMPLE: &str = "examples/tollgate.yaml";
+const WRONG: &str = "crates/server/tests/cli/data/wrong.yaml";
+const ENDPOINTS: &str = "crates/server/tests/cli/data/endpoints.yaml";
+const MIXED: &str = "crates/server/tests/cli/data/mixed.yaml";
+
+/// Runs a command and compares all it says with its golden file.
+fn golden(name: &str, arguments: &[&str]) {
+    let output = tollgate(arguments);
+    let exit = output.status.code().map_or_else(|| "a signal".to_owned(), |code| code.to_string());
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    let said =
+        format!("$ tollgate {}\n--- exit {exit}\n--- stdout\n{out}--- stderr\n{err}", arguments.join(" "));
+    for (variable, secret) in SECRETS {
+        assert!(!said.contains(secret), "{name} shows what {variable} holds");
+    }
+    assert!(
+        !out.contains('\x1b') && !err.contains('\x1b'),
+        "{name} has colours, and nobody there to see them"
+    );
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cli/golden/{name}.txt"));
+    if std::env::var_os("TOLLGATE_BLESS").is_some() {
+        std::fs::write(file, said).expect("the golden files can be written");
+        return;
+    }
+    let golden = std::fs::read_to_string(file).unwrap_or_default();
+    assert_eq!(said, golden, "{name}; TOLLGATE_BLESS=1 writes the golden files anew");
+}
+
+#[test]
+fn help() {
+    golden("help", &["--help"]);
+    for command in ["serve", "validate", "explain", "check", "keys", "completions", "schema"] {
+        golden(&format!("help-{command}"), &[command, "--help"]);
+    }
+    golden("help-keys-get", &["keys", "get", "--help"]);
+    golden("help-keys-reset", &["keys", "reset", "--help"]);
+    golden("help-short", &["-h"]);
+}
+
+#[test]
+fn every_help_has_an_example_and_the_exit_codes() {
+    let helps = ["serve", "validate", "explain", "check", "keys", "completions", "schema"];
+    for command in helps {
+        let help = tollgate(&[command, "--help"]);
+        let help = text(&help.stdout);
+        assert!(help.contains("Exit codes:\n  0  ") && help.contains("Example"), "{help}");
+        assert!(help.lines().all(|line| line.len() <= 160), "a line of {command} is too long");
+    }
+    for command in tollgate_server::Cli::command().get_subcommands() {
+        let name = command.get_name();
+        assert!(helps.contains(&name), "{name} has no test of its help");
+    }
+}
+
+#[test]
+fn usage() {
+    golden("usage-no-command", &[]);
+    golden("usage-slip", &["valdiate", "x.yaml"]);
+    golden("usage-no-file", &["validate"]);
+    golden("usage-no-limit", &["keys", "get"]);
+    golden("usage-timeout", &["check", "--timeout", "5"]);
+}
+
+#[test]
+fn validate() {
+    golden("validate-example", &["validate", EXAMPLE]);
+    golden("validate-wrong", &["validate", WRONG]);
+    golden("validate-endpoints", &["validate", ENDPOINTS]);
+    golden("validate-mixed", &["validate", MIXED]);
+    golden("validate-several", &["validate", EXAMPLE, WRONG, "nowhere.yaml"]);
+    golden("validate-several-json", &["validate", "--json", EXAMPLE, WRONG]);
+    golden("validate-no-variable", &["validate", "crates/server/tests/cli/data/variable.yaml"]);
+}
+
+#[test]
+fn explain() {
+    golden("explain-built-in", &["explain", "-a", "client_ip=203.0.113.7"]);
+    let of_example = |name: &str, arguments: &[&str]| {
+        golden(name, &[&["explain", "--config", EXAMPLE], arguments].concat());
+    };
+    let login = [
+        "-a",
+        "client_ip=203.0.113.7",
+        "-a",
+        "method=post",
+        "-a",
+        "path=/auth/login",
+        "-a",
+        "email=ann@x.org",
+    ];
+    of_example("explain-login", &[&login[..], &["-a", "tenant=acme"]].concat());
+    of_example("explain-json", &[&login[..], &["-a", "tenant=acme", "--json"]].concat());
+    of_example("explain-missing", &login);
+    of_example(
+        "explain-hashed",
+        &["--limit", "plan", "-a", "path=/v1/x", "-a", "header:X-Api-Key=k1", "-a", "tier=pro"],
+    );
+    of_example(
+        "explain-cost",
+        &["-l", "reports", "-a", "path=/reports/a", "-a", "tenant=acme", "-a", "report_pages=3"],
+    );
+    of_example("explain-no-such-limit", &["--limit", "pln"]);
+    of_example("explain-slip", &["-a", "clientip=203.0.113.7"]);
+    of_example(
+        "explain-unused",
+        &["-l", "quota", "-a", "tenant=acme", "-a", "tennant=acme", "-a", "colour=red"],
+    );
+    golden("explain-wrong-config", &["explain", "--config", WRONG]);
+}
+
+#[test]
+fn explain_shows_no_value_that_is_hashed_nor_moves_the_cursor() {
+    let config = "crates/server/tests/cli/data/hidden.yaml";
+    golden(
+        "explain-hidden",
+        &["explain", "-c", config, "-a", "header:x-key=k1", "-a", "color=\x1b[31m\nred"],
+    );
+    let output = tollgate(&["explain", "-c", config, "-a", "header:x-key=sesame", "-a", "color=red"]);
+    assert!(!text(&output.stdout).contains("sesame"), "{}", text(&output.stdout));
+}
