@@ -9,7 +9,6 @@ use tollgate_rules::config::{Fault, RedisTopology, StoreConfig};
 
 use super::terminal::plain;
 use crate::gate::OpenStore;
-use crate::metrics::Meters;
 
 /// What faults call standard input.
 const STDIN_NAME: &str = "<stdin>";
@@ -47,21 +46,12 @@ pub(super) fn read(file: &Path) -> Result<Config, Wrong> {
     };
     let config =
         read.map_err(|faults| Wrong { faults: faults.iter().cloned().collect(), more: faults.more() })?;
-    let faults = judge(&config);
+    let faults = store_faults(&config);
     if faults.is_empty() { Ok(config) } else { Err(Wrong { faults, more: 0 }) }
 }
 
 fn is_stdin(file: &Path) -> bool {
     file.as_os_str() == "-"
-}
-
-/// What only the parts that use the values can tell.
-fn judge(config: &Config) -> Vec<Fault> {
-    let mut faults = store_faults(config);
-    if let Err(error) = Meters::new(&config.monitoring.metrics_prefix) {
-        faults.push(config.places.fault("monitoring.metrics_prefix", error));
-    }
-    faults
 }
 
 /// Each endpoint that is wrong, or else what is wrong with them together. No message repeats a password.
