@@ -32,7 +32,7 @@ pub(super) async fn answer(
     let parameters = Parameters::read(request.uri().query().unwrap_or_default(), request)?;
     let client = running.selector.clients().address(peer.ip(), request.headers());
     untrusted.notice(&running, request, peer);
-    let described = Described::read(request, &parameters, client)?;
+    let described = Described::read(request, parameters, client)?;
     let question = Question { limits: None, cost: None, intent: Intent::Spend };
     let decided = gate.decide(&running, &described, question).await?;
     let mut response = match Problem::denied(&decided.decision) {

@@ -23,7 +23,7 @@ pub(crate) use fault::Fault;
 pub(crate) use health::{Readiness, alive};
 pub(crate) use respond::{Body, json, problem};
 
-use self::route::{FORWARD_AUTH, Route};
+use self::route::Route;
 use crate::gate::Gate;
 use crate::listen::Front;
 use crate::traces;

@@ -44,13 +44,12 @@ pub(crate) fn problem(fault: &Fault) -> Response<Body> {
 pub(super) fn decided(decided: &Decided, chosen: Fields, now: Micros) -> Response<Body> {
     let Decided { decision, lease } = decided;
     let lease = lease.as_ref().map(LeaseWord::to_text);
-    let mut response = match Problem::denied(decision) {
-        Some(problem) => denied(problem, None),
-        None => {
-            let mut answer = Answer::of(decision);
-            answer.lease = lease;
-            json(StatusCode::OK, answer.to_json())
-        }
+    let mut response = if let Some(problem) = Problem::denied(decision) {
+        denied(problem, None)
+    } else {
+        let mut answer = Answer::of(decision);
+        answer.lease = lease;
+        json(StatusCode::OK, answer.to_json())
     };
     add_fields(response.headers_mut(), decision, chosen, now);
     response

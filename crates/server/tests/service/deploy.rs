@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 /// A file of `deploy/`.
 pub(crate) fn read(name: &str) -> String {
-    let path = path(name);
-    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    std::fs::read_to_string(path(name)).expect("a file of that name")
 }
 
 pub(crate) fn path(name: &str) -> PathBuf {

@@ -7,7 +7,7 @@ use testkit::proxies::Response;
 pub(crate) fn shown(answer: &Response) -> String {
     let mut text = format!("{}\n", answer.status);
     for (name, value) in &answer.headers {
-        text += &format!("{name}: {}\n", header(name, value, answer));
+        text += &[name, ": ", &header(name, value, answer), "\n"].concat();
     }
     let body = answer.text();
     if body.is_empty() { text } else { text + "\n" + &rounded_body(&body) + "\n" }

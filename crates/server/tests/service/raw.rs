@@ -24,7 +24,7 @@ pub(crate) fn exchange(server: SocketAddr, bytes: &[u8], cut_off: bool) -> Respo
             return response;
         }
     }
-    parse(&answer).unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(&answer)))
+    parse(&answer).expect("an answer")
 }
 
 fn parse(bytes: &[u8]) -> Option<Response> {

@@ -26,28 +26,28 @@ pub(super) struct Described<'r> {
 impl<'r> Described<'r> {
     pub(super) fn read<B>(
         request: &'r Request<B>,
-        parameters: &Parameters,
+        parameters: Parameters,
         client: IpAddr,
     ) -> Result<Self, Fault> {
         let headers = request.headers();
         let own_method = request.method().as_str();
-        let header = |name: &'static str| one(headers, HeaderName::from_static(name));
+        let header = |name: &'static str| one(headers, &HeaderName::from_static(name));
         let (method, uri, host) = match parameters.proxy {
             Proxy::Nginx => (
                 header("x-original-method")?.unwrap_or(own_method),
                 told(header("x-original-uri")?, "X-Original-URI")?,
                 // Not X-Forwarded-Host: nginx passes on what a client sends under that name.
-                header("x-original-host")?.or(one(headers, HOST)?),
+                header("x-original-host")?.or(one(headers, &HOST)?),
             ),
             Proxy::Traefik => (
                 header("x-forwarded-method")?.unwrap_or(own_method),
                 told(header("x-forwarded-uri")?, "X-Forwarded-Uri")?,
-                header("x-forwarded-host")?.or(one(headers, HOST)?),
+                header("x-forwarded-host")?.or(one(headers, &HOST)?),
             ),
             Proxy::Envoy => {
                 let whole = request.uri().path_and_query().map_or("", |whole| whole.as_str());
                 let asked = whole.strip_prefix(FORWARD_AUTH).filter(|asked| asked.starts_with('/'));
-                (own_method, asked.ok_or_else(no_path)?, one(headers, HOST)?)
+                (own_method, asked.ok_or_else(no_path)?, one(headers, &HOST)?)
             }
         };
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
@@ -93,8 +93,8 @@ impl Attributes for Described<'_> {
 }
 
 /// A header that a proxy sets, which must be there once at most: of two, one may be the client's.
-fn one(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Fault> {
-    let mut lines = headers.get_all(&name).iter();
+fn one<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Result<Option<&'r str>, Fault> {
+    let mut lines = headers.get_all(name).iter();
     let wrong = |what: &str| Err(Fault::malformed("bad-description", format!("the header {name} {what}")));
     match (lines.next().map(HeaderValue::to_str), lines.next()) {
         (None, _) => Ok(None),

@@ -11,7 +11,7 @@ use super::{LIMITS, about, with_cost};
 use crate::harness::Tollgate;
 
 /// Reads lines of structured fields with a parser that shares nothing with ours, and says what is in them.
-const PARSER: &str = r#"
+const PARSER: &str = r"
 import sys, http_sfv
 for line in sys.stdin.buffer:
     fields = http_sfv.List()
@@ -20,7 +20,7 @@ for line in sys.stdin.buffer:
         assert type(item.value) is str and item.value, item.value
         assert all(type(value) is int and value >= 0 for value in item.params.values()), item.params
         print(item.value, *sorted(item.params))
-"#;
+";
 
 #[test]
 fn the_fields_are_structured() {
