@@ -45,9 +45,13 @@ impl HttpFront {
         Self { gate, readiness, untrusted: forward_auth::Untrusted::default() }
     }
 
-    async fn route(&self, request: Request<Incoming>, peer: SocketAddr) -> Result<Response<Body>, Fault> {
-        let path = request.uri().path();
-        match Route::of(path).ok_or_else(|| Fault::not_found(path))? {
+    async fn route(
+        &self,
+        route: Option<Route>,
+        request: Request<Incoming>,
+        peer: SocketAddr,
+    ) -> Result<Response<Body>, Fault> {
+        match route.ok_or_else(|| Fault::not_found(request.uri().path()))? {
             Route::Check => api::check(&self.gate, post(request)?).await,
             Route::Peek => api::peek(&self.gate, post(request)?).await,
             Route::Refund => api::refund(&self.gate, post(request)?).await,
@@ -66,8 +70,10 @@ impl Front for HttpFront {
     type Body = Body;
 
     async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Body> {
-        let span = traces::span(route_name(request.uri().path()), request.headers());
-        let answering = self.route(request, peer);
+        let route = Route::of(request.uri().path());
+        // What a request is called in traces is one of few names, whatever its path.
+        let span = traces::span(route.map_or("unknown", Route::path), request.headers());
+        let answering = self.route(route, request, peer);
         // A span that nobody collects is not worth being entered at every step.
         let answered =
             if span.is_disabled() { answering.await } else { answering.instrument(span.clone()).await };
@@ -79,15 +85,6 @@ impl Front for HttpFront {
     fn shed(&self) -> Response<Body> {
         problem(&Fault::overloaded())
     }
-}
-
-/// What a request is called in traces: one of few, whatever its path.
-fn route_name(path: &str) -> &'static str {
-    const ROUTES: [&str; 7] =
-        ["/v1/check", "/v1/peek", "/v1/refund", "/v1/release", "/healthz", "/readyz", "/openapi.json"];
-    let is_forward_auth = path.starts_with(FORWARD_AUTH);
-    let known = ROUTES.iter().find(|route| **route == path).copied();
-    known.unwrap_or(if is_forward_auth { FORWARD_AUTH } else { "unknown" })
 }
 
 fn post(request: Request<Incoming>) -> Result<Request<Incoming>, Fault> {

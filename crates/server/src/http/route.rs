@@ -35,6 +35,11 @@ impl Route {
         let below = || path.strip_prefix(FORWARD_AUTH).filter(|rest| rest.starts_with('/'));
         exact.or_else(|| below().map(|_| Self::ForwardAuth))
     }
+
+    /// Where it begins.
+    pub(super) fn path(self) -> &'static str {
+        ROUTES.iter().find(|(_, route)| *route == self).map_or("", |(path, _)| path)
+    }
 }
 
 #[cfg(test)]
