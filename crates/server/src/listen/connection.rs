@@ -12,6 +12,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -52,11 +53,18 @@ pub(super) async fn serve<F: Front>(
     match protocol {
         Protocol::Http1 => {
             let service = service_fn(|request| answering.http1(request));
-            let connection = http1::Builder::new()
+            let mut connection = http1::Builder::new()
                 .max_buf_size(HEAD_MAX)
                 .max_header_size(HEAD_MAX)
+                // Whoever has said everything may say so, and still wants an answer.
+                .half_close(true)
                 .serve_connection(TokioIo::new(Explained::new(stream)), service);
-            watch.over(pin!(connection), |connection| connection.graceful_shutdown()).await;
+            let ended =
+                watch.over(Pin::new(&mut connection), |connection| connection.graceful_shutdown()).await;
+            if let Some(Err(_)) = ended {
+                // What the client is told of it must not be lost because more has arrived.
+                drop(connection.into_parts().io.into_inner().shutdown().await);
+            }
         }
         Protocol::Http2 => {
             let answering = Arc::new(answering);
@@ -119,8 +127,12 @@ struct Watch {
 }
 
 impl Watch {
-    /// Drives a connection until it ends, is given up, or the server is over.
-    async fn over<C: Future>(mut self, mut connection: Pin<&mut C>, retire: impl Fn(Pin<&mut C>)) {
+    /// Drives a connection until it ends, is given up, or the server is over. Gives how it ended by itself.
+    async fn over<C: Future>(
+        mut self,
+        mut connection: Pin<&mut C>,
+        retire: impl Fn(Pin<&mut C>),
+    ) -> Option<C::Output> {
         let mut tick = self.patience.tick();
         let mut looks = looks_every(tick);
         let mut is_leaving = false;
@@ -128,10 +140,9 @@ impl Watch {
         loop {
             tokio::select! {
                 biased;
-                // However it ended: who broke off knows why.
-                _ = &mut connection => return,
+                ended = &mut connection => return Some(ended),
                 _ = looks.tick() => match self.patience.look(&self.progress, tick) {
-                    Ruling::Cut => return,
+                    Ruling::Cut => return None,
                     Ruling::Retire => retire(connection.as_mut()),
                     Ruling::Keep if is_leaving && self.patience.is_quiet(QUIET) => retire(connection.as_mut()),
                     Ruling::Keep => {}
@@ -142,7 +153,7 @@ impl Watch {
                     tick = LEAVING_TICK;
                     looks = looks_every(tick);
                 }
-                () = over.reached(Phase::Over), if is_leaving => return,
+                () = over.reached(Phase::Over), if is_leaving => return None,
             }
         }
     }

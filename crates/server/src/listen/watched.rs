@@ -4,9 +4,11 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
 
 /// How far a connection has come.
 #[derive(Debug, Default)]
@@ -38,16 +40,23 @@ impl Progress {
     }
 }
 
-/// A stream that counts.
+/// How long, and how much, is still read from a client after the last answer.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES_MAX: usize = 1 << 20;
+
+/// A stream that counts. It closes slowly: a connection that is closed while something unread has arrived is reset by
+/// the system, and the client may lose an answer that it has not read yet.
 #[derive(Debug)]
 pub(super) struct Watched<S> {
     stream: S,
     progress: Arc<Progress>,
+    /// What is still read after the last answer, and until when.
+    lingering: Option<(usize, Pin<Box<Sleep>>)>,
 }
 
 impl<S> Watched<S> {
     pub(super) const fn new(stream: S, progress: Arc<Progress>) -> Self {
-        Self { stream, progress }
+        Self { stream, progress, lingering: None }
     }
 
     fn note<T>(&self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -56,6 +65,25 @@ impl<S> Watched<S> {
             self.progress.writes.fetch_add(1, Relaxed);
         }
         written
+    }
+}
+
+impl<S: AsyncRead + Unpin> Watched<S> {
+    /// Reads until the client has nothing more to say, within bounds.
+    fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let (left, until) =
+            self.lingering.get_or_insert_with(|| (LINGER_BYTES_MAX, Box::pin(tokio::time::sleep(LINGER))));
+        loop {
+            let mut room = [0; 8 * 1024];
+            let mut buffer = ReadBuf::new(&mut room);
+            match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() && *left > 0 => {
+                    *left = left.saturating_sub(buffer.filled().len());
+                }
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => return until.as_mut().poll(context),
+            }
+        }
     }
 }
 
@@ -74,7 +102,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -102,6 +130,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        ready!(Pin::new(&mut self.stream).poll_shutdown(context))?;
+        ready!(self.poll_linger(context));
+        Poll::Ready(Ok(()))
     }
 }

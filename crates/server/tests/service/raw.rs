@@ -24,7 +24,8 @@ pub(crate) fn exchange(server: SocketAddr, bytes: &[u8], cut_off: bool) -> Respo
             return response;
         }
     }
-    parse(&answer).expect("an answer")
+    let asked = String::from_utf8_lossy(&bytes[..bytes.len().min(80)]).into_owned();
+    parse(&answer).ok_or_else(|| format!("{asked:?} got {answer:?}")).expect("an answer")
 }
 
 fn parse(bytes: &[u8]) -> Option<Response> {

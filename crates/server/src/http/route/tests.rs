@@ -16,7 +16,7 @@ const SOURCES: [&str; 5] = [
     include_str!("../../listen/unreadable.rs"),
 ];
 /// The faults of the port for administration.
-const OF_ADMIN: [&str; 2] = ["no-token", "cross-site"];
+const OF_ADMIN: [&str; 4] = ["no-token", "cross-site", "foreign-host", "internal"];
 
 fn description() -> Value {
     serde_json::from_str(OPENAPI).expect("the description is JSON")
