@@ -115,7 +115,7 @@ mod tests {
 
     impl Write for Blocked {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            drop(self.0.recv());
+            let _ = self.0.recv();
             Ok(bytes.len())
         }
 

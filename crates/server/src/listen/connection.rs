@@ -59,8 +59,7 @@ pub(super) async fn serve<F: Front>(
                 // Whoever has said everything may say so, and still wants an answer.
                 .half_close(true)
                 .serve_connection(TokioIo::new(Explained::new(stream)), service);
-            let ended =
-                watch.over(Pin::new(&mut connection), |connection| connection.graceful_shutdown()).await;
+            let ended = watch.over(Pin::new(&mut connection), http1::Connection::graceful_shutdown).await;
             if let Some(Err(_)) = ended {
                 // What the client is told of it must not be lost because more has arrived.
                 drop(connection.into_parts().io.into_inner().shutdown().await);
@@ -75,10 +74,10 @@ pub(super) async fn serve<F: Front>(
             let connection = http2::Builder::new(TokioExecutor::new())
                 .timer(TokioTimer::new())
                 .max_concurrent_streams(STREAMS_MAX)
-                .max_header_list_size(HEAD_MAX as u32)
+                .max_header_list_size(u32::try_from(HEAD_MAX).unwrap_or(u32::MAX))
                 .keep_alive_interval(Some(Duration::from_secs(30)))
                 .serve_connection(TokioIo::new(stream), service);
-            watch.over(pin!(connection), |connection| connection.graceful_shutdown()).await;
+            watch.over(pin!(connection), http2::Connection::graceful_shutdown).await;
         }
     }
 }

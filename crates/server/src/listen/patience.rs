@@ -141,13 +141,13 @@ mod tests {
 
     #[test]
     fn a_head_that_trickles_in_is_cut() {
-        let slow = |progress: &Progress| drop(progress.reads.fetch_add(1, Relaxed));
+        let slow = |progress: &Progress| _ = progress.reads.fetch_add(1, Relaxed);
         assert!(seconds_until(&Progress::default(), Ruling::Cut, slow).is_some_and(|seconds| seconds >= 5));
     }
 
     #[test]
     fn frames_without_a_request_are_neither_a_slow_head_nor_a_reason_to_stay() {
-        let pings = |progress: &Progress| drop(progress.reads.fetch_add(1, Relaxed));
+        let pings = |progress: &Progress| _ = progress.reads.fetch_add(1, Relaxed);
         let patience = || Patience::new(None, 20 * SECOND);
         assert_eq!(ruled(patience(), &Progress::default(), Ruling::Cut, pings), None);
         let retired = ruled(patience(), &Progress::default(), Ruling::Retire, pings);

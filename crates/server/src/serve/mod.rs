@@ -69,7 +69,7 @@ fn raise_file_limit() {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
     // Where it is not granted, there is room for fewer connections.
-    drop(rustix::process::setrlimit(rustix::process::Resource::Nofile, raised));
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, raised);
 }
 
 fn refuse(reason: &str) -> ExitCode {

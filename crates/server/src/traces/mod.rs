@@ -73,10 +73,10 @@ impl Exporting {
 
 fn endpoint(configured: &str) -> String {
     let after_scheme = configured.split_once("://").map_or(configured, |(_, rest)| rest);
-    match after_scheme.trim_end_matches('/').contains('/') {
-        true => configured.to_owned(),
-        false => format!("{}{PATH}", configured.trim_end_matches('/')),
+    if after_scheme.trim_end_matches('/').contains('/') {
+        return configured.to_owned();
     }
+    format!("{}{PATH}", configured.trim_end_matches('/'))
 }
 
 /// The span of a request, a child of the caller's if its headers name one. It is nothing while traces are off.

@@ -80,7 +80,10 @@ impl Tollgate {
                 line.trim_start().strip_prefix(name).map(|rest| rest.trim().replace("http://", ""))
             });
             let shown = || log.lock().expect("nothing panics while it is locked").clone();
-            line.unwrap_or_else(|| panic!("no address of {name}: {}", shown())).parse().expect("an address")
+            line.ok_or_else(|| format!("no address of {name}: {}", shown()))
+                .expect("a service that starts")
+                .parse()
+                .expect("an address")
         };
         let (http, grpc, admin) = (find("http "), find("grpc "), find("admin "));
         Self { process, http, grpc, admin, config, log }

@@ -20,7 +20,7 @@ fn limits(limit: u64) -> String {
 fn left(service: &Tollgate) -> String {
     let answer = service.post("/v1/peek", r#"{"attributes": {"user": "ann"}, "cost": 0}"#).text();
     let remaining = answer.split(r#""remaining":"#).nth(1).and_then(|rest| rest.split(',').next());
-    remaining.unwrap_or_else(|| panic!("no remaining in {answer}")).to_owned()
+    remaining.ok_or_else(|| format!("no remaining in {answer}")).expect("an answer").to_owned()
 }
 
 fn used_three_of_ten() -> Tollgate {
