@@ -106,7 +106,7 @@ impl RateLimitService for Doorman {
 }
 
 fn header(key: &str, value: &str) -> HeaderValue {
-    HeaderValue { key: key.into(), value: value.into(), ..Default::default() }
+    HeaderValue { key: key.to_owned().into(), value: value.into(), ..Default::default() }
 }
 
 fn asked(request: &RateLimitRequest) -> String {

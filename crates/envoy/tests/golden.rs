@@ -51,8 +51,11 @@ fn response() -> RateLimitResponse {
         duration_until_reset: Some(Duration { seconds: 59, nanos: 999_000_000 }),
     };
     let bare = DescriptorStatus { code: Code::OverLimit.into(), ..Default::default() };
-    let header =
-        |key: &str, value: &str| HeaderValue { key: key.into(), value: value.into(), ..Default::default() };
+    let header = |key: &str, value: &str| HeaderValue {
+        key: key.to_owned().into(),
+        value: value.into(),
+        ..Default::default()
+    };
     let bytes = HeaderValue { key: "x-bytes".into(), raw_value: b"\xff"[..].into(), ..Default::default() };
     RateLimitResponse {
         overall_code: Code::OverLimit.into(),

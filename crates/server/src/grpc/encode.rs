@@ -78,8 +78,8 @@ fn refuse(response: &mut RateLimitResponse, body: String) {
     response.response_headers_to_add.push(header("cache-control", "no-store".to_owned()));
 }
 
-fn header(name: &str, value: String) -> HeaderValue {
-    HeaderValue { key: name.to_owned(), value, ..Default::default() }
+fn header(name: &'static str, value: String) -> HeaderValue {
+    HeaderValue { key: name.into(), value, ..Default::default() }
 }
 
 /// What a descriptor is told: about the limit that refuses it longest, else about the one with least left.

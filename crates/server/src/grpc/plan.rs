@@ -18,7 +18,7 @@ pub(super) struct Plan<'r> {
     /// What is given back, no two on the same counter. Each is among the checks too, at no cost, to be told about.
     pub(super) returns: Spends<'r>,
     /// One for each descriptor.
-    pub(super) parts: SmallVec<[Part; 4]>,
+    pub(super) parts: SmallVec<[Part; 2]>,
     /// The checks that ask whether anything is left, as bits.
     looks: u32,
 }

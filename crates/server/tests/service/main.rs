@@ -9,6 +9,7 @@ mod cli;
 mod deploy;
 mod deployments;
 mod drain;
+mod envoy;
 mod golden;
 mod grpc;
 mod harness;

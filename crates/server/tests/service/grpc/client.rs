@@ -17,7 +17,7 @@ use tollgate_envoy::{RateLimitRequest, RateLimitResponse};
 
 use crate::harness::PATIENCE;
 
-const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+pub(crate) const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 /// Whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
 
@@ -61,7 +61,7 @@ impl Body for Sent {
 
 impl Client {
     pub(crate) fn connect(addr: SocketAddr) -> Self {
-        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
         let requests = runtime.block_on(async {
             let stream = TokioIo::new(TcpStream::connect(addr).await.expect("the server listens"));
             let (requests, connection) =
@@ -90,6 +90,12 @@ impl Client {
         self.finish(begun)
     }
 
+    /// The same, without waiting for what becomes of it.
+    pub(crate) fn hold(&mut self) {
+        let request = post(SHOULD_RATE_LIMIT, Sent::Never);
+        drop(self.runtime.spawn(self.requests.send_request(request)));
+    }
+
     pub(crate) fn call(&mut self, path: &str, message: &impl Message) -> Reply {
         let begun = self.begin(path, message);
         self.finish(begun)
@@ -101,11 +107,7 @@ impl Client {
     }
 
     fn send(&mut self, path: &str, body: Sent) -> Begun {
-        let request = Request::post(format!("http://tollgate{path}"))
-            .header("content-type", "application/grpc")
-            .header("te", "trailers")
-            .body(body)
-            .expect("a request");
+        let request = post(path, body);
         let response =
             self.runtime.block_on(in_time(self.requests.send_request(request))).expect("a response");
         assert_eq!(
@@ -149,6 +151,14 @@ impl Reply {
         assert_eq!(all.len(), 1);
         all.remove(0)
     }
+}
+
+fn post(path: &str, body: Sent) -> Request<Sent> {
+    Request::post(format!("http://tollgate{path}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(body)
+        .expect("a request")
 }
 
 /// A test that hangs says less than one that fails.

@@ -1,0 +1,217 @@
+//! A real Envoy in front of an upstream, with the configurations that are shipped.
+
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+
+use testkit::proxies::{self, Proxy, Response, Upstream};
+use testkit::wait;
+use tokio::net::TcpSocket;
+
+use crate::harness::{PATIENCE, Tollgate};
+
+const RATELIMIT: &str = include_str!("../../../../deploy/envoy/ratelimit.yaml");
+const EXT_AUTHZ: &str = include_str!("../../../../deploy/envoy/ext_authz.yaml");
+const LIMITS: &str = include_str!("../../../../deploy/envoy/tollgate.yaml");
+const SECRET: (&str, &str) = ("TOLLGATE_HASH_SECRET", "only-a-test-uses-this");
+
+fn tollgate(arguments: &[&str]) -> Tollgate {
+    Tollgate::with(LIMITS, arguments, &[SECRET])
+}
+
+/// A part of what is shipped, replaced for the test; it must be there.
+fn replaced(text: &str, shipped: &str, tests: &str) -> String {
+    assert!(text.contains(shipped), "{shipped}");
+    text.replace(shipped, tests)
+}
+
+/// Envoy with a shipped configuration, on free ports and with more patience than a busy machine needs.
+fn envoy(shipped: &str, upstream: &Upstream, port: &str, tollgate: SocketAddr) -> Proxy {
+    let text = replaced(shipped, "0.0.0.0, port_value: 10000", "127.0.0.1, port_value: @port@");
+    let text = replaced(&text, "port_value: 8000", "port_value: @upstream@");
+    let text = replaced(&text, port, "port_value: @tollgate@");
+    let text = replaced(&text, "timeout: 0.1s", "timeout: 10s");
+    Proxy::envoy(text).set("upstream", upstream.addr().port()).set("tollgate", tollgate.port()).start()
+}
+
+fn rate_limited(shipped: &str, upstream: &Upstream, tollgate: SocketAddr) -> Proxy {
+    envoy(shipped, upstream, "port_value: 8081", tollgate)
+}
+
+fn authorised(upstream: &Upstream, tollgate: SocketAddr) -> Proxy {
+    envoy(EXT_AUTHZ, upstream, "port_value: 8080", tollgate)
+}
+
+fn login(envoy: &Proxy, headers: &[(&str, &str)]) -> Response {
+    proxies::send(envoy.addr(), "POST", "/auth/login", headers, b"")
+}
+
+/// Everything that comes back to a request from this address.
+fn from(source: [u8; 4], to: SocketAddr, request: &[u8]) -> String {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
+    let stream: TcpStream = runtime.block_on(async {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind((IpAddr::V4(Ipv4Addr::from(source)), 0).into()).expect("all of 127/8 is this machine");
+        socket.connect(to).await.expect("Envoy listens").into_std().expect("a stream")
+    });
+    stream.set_nonblocking(false).expect("a stream that waits");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+    let mut stream = stream;
+    stream.write_all(request).expect("Envoy reads");
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response).expect("a response");
+    String::from_utf8_lossy(&response).into_owned()
+}
+
+fn is_limited(response: &Response) {
+    assert_eq!(response.status, 429, "{response:?}");
+    let body = response.text();
+    assert!(body.contains("#quota-exceeded") && body.contains(r#""violated-policies":["login"]"#), "{body}");
+    assert_eq!(response.header("content-type"), Some("application/problem+json"));
+    assert_eq!(response.header("cache-control"), Some("no-store"));
+    let wait: u64 = response.header("retry-after").expect("a time").parse().expect("seconds");
+    assert!((1..=900).contains(&wait), "{wait}");
+}
+
+#[test]
+fn what_passes_reaches_the_upstream_and_what_does_not_is_told_why() {
+    let (upstream, service) = (Upstream::start(), tollgate(&[]));
+    let envoy = rate_limited(RATELIMIT, &upstream, service.grpc);
+    for attempt in 1..=5 {
+        // The address is the connection's, whatever a client claims.
+        let claim = format!("198.51.100.{attempt}");
+        let passed = login(&envoy, &[("x-forwarded-for", &claim)]);
+        assert_eq!(passed.status, 200, "{passed:?}\n{}", envoy.log());
+        assert!(passed.text().starts_with("POST /auth/login"), "{}", passed.text());
+        let left = [("per-address", 600 - attempt), ("login", 5 - attempt)];
+        let told = left.map(|(name, left)| format!(r#""{name}";r={left};t="#));
+        let found = passed.header("ratelimit").expect("it was counted");
+        assert!(told.iter().all(|member| found.contains(member)), "{found}");
+        assert_eq!(passed.header("x-ratelimit-limit"), Some("5"));
+        assert_eq!(passed.header("content-type"), Some("text/plain"), "the upstream's own");
+        assert_eq!(passed.header("cache-control"), None);
+    }
+    is_limited(&login(&envoy, &[]));
+    is_limited(&login(&envoy, &[("x-forwarded-for", "198.51.100.99")]));
+    assert_eq!(upstream.answered(), 5);
+    assert_eq!(proxies::get(envoy.addr(), "/", &[]).status, 200);
+}
+
+#[test]
+fn however_a_client_spells_the_path_it_is_the_same_limit() {
+    let (upstream, service) = (Upstream::start(), tollgate(&[]));
+    let envoy = rate_limited(RATELIMIT, &upstream, service.grpc);
+    let spellings = ["/auth/login", "/auth/login?x=1", "//auth//login/", "/auth/%6Cogin", "/a/../auth/login"];
+    for path in spellings {
+        assert_eq!(proxies::send(envoy.addr(), "POST", path, &[], b"").status, 200);
+    }
+    for path in spellings {
+        is_limited(&proxies::send(envoy.addr(), "POST", path, &[], b""));
+    }
+}
+
+/// Envoy passes on what is no text, and lets requests pass whose questions are refused as a whole.
+#[test]
+fn bytes_that_are_no_text_are_no_way_around() {
+    let (upstream, service) = (Upstream::start(), tollgate(&[]));
+    let envoy = rate_limited(RATELIMIT, &upstream, service.grpc);
+    let request = b"GET /v1/a HTTP/1.1\r\nHost: shop\r\nConnection: close\r\nX-Api-Key: \xff\xfe\r\n\r\n";
+    let response = from([127, 0, 0, 1], envoy.addr(), request).to_ascii_lowercase();
+    assert!(response.contains(r#""api-key";r=99"#), "{response}");
+
+    let mut long = b"GET /v1/a HTTP/1.1\r\nHost: shop\r\nConnection: close\r\nX-Api-Key: ".to_vec();
+    long.extend(std::iter::repeat_n(b'x', 8_000));
+    long.extend(b"\r\n\r\n");
+    let response = from([127, 0, 0, 1], envoy.addr(), &long).to_ascii_lowercase();
+    assert!(
+        response.contains(r#""api-key";r=99"#),
+        "it is counted by its hash, so it can be long: {response}"
+    );
+}
+
+#[test]
+fn without_the_service_envoys_own_policy_applies_until_it_is_back() {
+    let upstream = Upstream::start();
+    let service = tollgate(&[]);
+    let lenient = rate_limited(RATELIMIT, &upstream, service.grpc);
+    let strict = replaced(RATELIMIT, "failure_mode_deny: false", "failure_mode_deny: true");
+    let strict = rate_limited(&strict, &upstream, service.grpc);
+    for _ in 0..5 {
+        assert_eq!(login(&strict, &[]).status, 200);
+    }
+    is_limited(&login(&strict, &[]));
+    is_limited(&login(&lenient, &[]));
+
+    let address = service.grpc.to_string();
+    drop(service);
+    assert_eq!(login(&lenient, &[]).status, 200);
+    let refused = login(&strict, &[]);
+    assert_eq!((refused.status, refused.header("retry-after")), (500, None), "{refused:?}");
+
+    // Memory forgets, so five more pass.
+    let _service = tollgate(&["--grpc", &address]);
+    let counted = wait::until(PATIENCE, "Envoy to find the service again", || {
+        let response = login(&lenient, &[]);
+        response.header("ratelimit").is_some().then_some(response)
+    });
+    assert_eq!(counted.header("x-ratelimit-remaining"), Some("4"), "{counted:?}");
+    wait::until_true(PATIENCE, "the limit to apply again", || login(&lenient, &[]).status == 429);
+    wait::until_true(PATIENCE, "the other to notice too", || login(&strict, &[]).status == 429);
+}
+
+#[test]
+fn forward_auth_sees_the_request_as_the_client_sent_it() {
+    let (upstream, service) = (Upstream::start(), tollgate(&[]));
+    let envoy = authorised(&upstream, service.http);
+    for left in (0..5).rev() {
+        let passed = login(&envoy, &[]);
+        assert_eq!(passed.status, 200, "{passed:?}\n{}", envoy.log());
+        assert!(passed.text().starts_with("POST /auth/login"), "{}", passed.text());
+        assert_eq!(passed.header("x-ratelimit-remaining").map(str::to_owned), Some(left.to_string()));
+        assert_eq!(passed.header("content-type"), Some("text/plain"), "the upstream's own");
+    }
+    is_limited(&login(&envoy, &[]));
+    assert_eq!(upstream.answered(), 5);
+    // Another method, another path, and a query of the client's that looks like ours.
+    for path in ["/auth/login", "/", "/?proxy=nginx", "/a?deny_status=200"] {
+        assert_eq!(proxies::get(envoy.addr(), path, &[]).status, 200, "{path}");
+    }
+    let keyed = proxies::get(envoy.addr(), "/v1/a", &[("x-api-key", "k")]);
+    let policies = keyed.header("ratelimit-policy").expect("it was counted");
+    assert!(policies.contains(r#""api-key";q=100"#), "{policies}");
+}
+
+#[test]
+fn forward_auth_believes_no_client() {
+    let (upstream, service) = (Upstream::start(), tollgate(&[]));
+    let envoy = authorised(&upstream, service.http);
+    let attempt = |source: [u8; 4], claim: &str| {
+        let request = format!(
+            "POST /auth/login HTTP/1.1\r\nHost: shop\r\nConnection: close\r\nContent-Length: 0\r\n\
+             X-Forwarded-For: {claim}\r\nX-Real-IP: {claim}\r\nForwarded: for={claim}\r\n\
+             X-Original-URI: /\r\nX-Original-Method: GET\r\nX-Forwarded-Uri: /\r\nX-Forwarded-Method: GET\r\n\
+             X-Envoy-Original-Path: /\r\nX-Http-Method-Override: GET\r\n\r\n"
+        );
+        from(source, envoy.addr(), request.as_bytes())
+    };
+    for n in 1..=5 {
+        let response = attempt([127, 0, 0, 2], &format!("198.51.100.{n}"));
+        assert!(response.starts_with("HTTP/1.1 200 OK"), "{response}\n{}", envoy.log());
+    }
+    for n in 6..=8 {
+        let response = attempt([127, 0, 0, 2], &format!("198.51.100.{n}"));
+        assert!(response.starts_with("HTTP/1.1 429 Too Many Requests"), "{response}");
+    }
+    // Nor can one client use up what is another's.
+    let response = attempt([127, 0, 0, 3], "127.0.0.2");
+    assert!(response.starts_with("HTTP/1.1 200 OK"), "{response}");
+}
+
+#[test]
+fn forward_auth_that_is_away_refuses() {
+    let (upstream, service) = (Upstream::start(), tollgate(&[]));
+    let envoy = authorised(&upstream, service.http);
+    assert_eq!(proxies::get(envoy.addr(), "/", &[]).status, 200);
+    drop(service);
+    assert_eq!(proxies::get(envoy.addr(), "/", &[]).status, 503);
+    assert_eq!(upstream.answered(), 1);
+}
