@@ -7,15 +7,27 @@ use crate::error::Error;
 use crate::servers::Servers;
 use crate::workspace::Workspace;
 
-pub(crate) fn command(workspace: &Workspace, bench: Bench) -> Result<Command, Error> {
+/// What to run, one after the other.
+pub(crate) fn commands(workspace: &Workspace, bench: Bench) -> Result<Vec<Command>, Error> {
     match bench {
-        Bench::Memory { args } => Ok(benchmark(workspace, "memory", args)),
+        Bench::Memory { args } => Ok(vec![benchmark(workspace, "memory", args)]),
         Bench::Redis { args } => {
             let mut command = benchmark(workspace, "redis", args);
-            Servers::for_benchmarks(workspace).into_complete()?.pass_to(&mut command);
-            Ok(command)
+            Servers::for_redis_benchmark(workspace).into_complete()?.pass_to(&mut command);
+            Ok(vec![command])
+        }
+        Bench::Service { args } => {
+            let mut command = benchmark(workspace, "service", args);
+            Servers::for_service_benchmark(workspace).into_complete()?.pass_to(&mut command);
+            Ok(vec![service(workspace), command])
         }
     }
+}
+
+/// Builds the service by itself: together with the benchmark it would get the features that the benchmark asks of what
+/// both depend on, which users do not get.
+fn service(workspace: &Workspace) -> Command {
+    workspace.cargo("build --release --package tollgate-server")
 }
 
 fn benchmark(workspace: &Workspace, name: &str, args: Vec<String>) -> Command {

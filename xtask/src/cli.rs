@@ -53,6 +53,13 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// The service over HTTP and gRPC, after installing Redis and the load generator; what follows is passed on to the benchmark
+    #[command(disable_help_flag = true)]
+    Service {
+        /// Passed on as they are
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
 }
 
 #[cfg(test)]
@@ -69,11 +76,10 @@ mod tests {
     #[test]
     fn a_benchmark_gets_its_arguments_untouched() {
         let typed = ["--help", "--threads", "2", "--", "-x"];
-        for name in ["memory", "redis"] {
+        for name in ["memory", "redis", "service"] {
             let cli = Cli::try_parse_from(["xtask", "bench", name].into_iter().chain(typed)).unwrap();
-            let Command::Bench { bench: Bench::Memory { args } | Bench::Redis { args } } = cli.command else {
-                panic!("not a benchmark: {cli:?}")
-            };
+            let Command::Bench { bench } = cli.command else { panic!("not a benchmark: {cli:?}") };
+            let (Bench::Memory { args } | Bench::Redis { args } | Bench::Service { args }) = bench;
             assert_eq!(args, typed);
         }
     }

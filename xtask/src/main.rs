@@ -42,6 +42,6 @@ fn dispatch(command: Command) -> Result<(), Error> {
         Command::Faults { args } => run::all(faults::plan(&workspace, args)),
         Command::Lint => run::all(lint::plan(&workspace)),
         Command::Deny => run::all(deny::plan(&workspace)),
-        Command::Bench { bench } => run::alone(bench::command(&workspace, bench)?),
+        Command::Bench { bench } => bench::commands(&workspace, bench)?.into_iter().try_for_each(run::alone),
     }
 }

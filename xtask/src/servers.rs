@@ -22,15 +22,17 @@ const STORES: [Program; 2] = [
 ];
 
 /// What stands in front of the service, and what looks at it from outside.
-const NEIGHBORS: [Program; 7] = [
+const NEIGHBORS: [Program; 6] = [
     Program { tool: &tools::ENVOY, variable: "TOLLGATE_ENVOY" },
     Program { tool: &tools::NGINX, variable: "TOLLGATE_NGINX" },
     Program { tool: &tools::HAPROXY, variable: "TOLLGATE_HAPROXY" },
     Program { tool: &tools::CADDY, variable: "TOLLGATE_CADDY" },
     Program { tool: &tools::PROMTOOL, variable: "TOLLGATE_PROMTOOL" },
-    Program { tool: &tools::H2LOAD, variable: "TOLLGATE_H2LOAD" },
     Program { tool: &tools::PYTHON_TOOLS, variable: "TOLLGATE_PYTHON_TOOLS" },
 ];
+
+/// What makes load.
+const GENERATORS: [Program; 1] = [Program { tool: &tools::H2LOAD, variable: "TOLLGATE_H2LOAD" }];
 
 /// Which servers there are.
 #[derive(Debug, Default)]
@@ -50,12 +52,18 @@ impl Program {
 impl Servers {
     /// All that a test may start.
     pub(crate) fn for_tests(workspace: &Workspace) -> Self {
-        Self::ensure(STORES.into_iter().chain(NEIGHBORS), workspace)
+        Self::ensure(STORES.into_iter().chain(NEIGHBORS).chain(GENERATORS), workspace)
     }
 
-    /// What a benchmark of the shared store starts.
-    pub(crate) fn for_benchmarks(workspace: &Workspace) -> Self {
+    /// What the benchmark of the shared store starts.
+    pub(crate) fn for_redis_benchmark(workspace: &Workspace) -> Self {
         Self::ensure(STORES, workspace)
+    }
+
+    /// What the benchmark of the service starts.
+    pub(crate) fn for_service_benchmark(workspace: &Workspace) -> Self {
+        let [redis, _] = STORES;
+        Self::ensure(std::iter::once(redis).chain(GENERATORS), workspace)
     }
 
     /// Installs what is missing, except what the caller's environment names.

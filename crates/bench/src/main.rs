@@ -4,11 +4,14 @@ mod allocator;
 mod chart;
 mod machine;
 mod memory;
+mod others;
 mod output;
+mod percentiles;
 mod progress;
 mod random;
 mod redis;
 mod rounds;
+mod service;
 mod stats;
 mod text;
 mod timing;
@@ -30,12 +33,19 @@ enum What {
     Memory(memory::Arguments),
     /// Decisions on a Redis or Valkey server: throughput and latency beside redis-benchmark and plain clients.
     Redis(redis::Arguments),
+    /// Requests to `tollgate serve`, over HTTP and over gRPC, beside servers that answer without deciding.
+    Service(service::Arguments),
+    /// One of those servers, which `service` starts as a process of its own.
+    #[command(hide = true)]
+    Bare(service::BareArguments),
 }
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().what {
         What::Memory(arguments) => memory::run(&arguments),
         What::Redis(arguments) => redis::run(&arguments),
+        What::Service(arguments) => service::run(&arguments),
+        What::Bare(arguments) => service::run_bare(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-use super::percentiles::{Percentiles, Samples};
 use super::report::Round;
+use crate::percentiles::{Percentiles, Samples};
 use crate::random::Random;
 use crate::timing::now;
 

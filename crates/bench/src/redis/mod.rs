@@ -1,8 +1,6 @@
 //! The Redis store beside redis-benchmark and plain clients, all asking one throwaway server the same question.
 
 mod entrant;
-mod others;
-mod percentiles;
 mod picture;
 mod question;
 mod ratios;

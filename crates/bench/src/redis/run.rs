@@ -4,11 +4,11 @@ use std::io;
 use std::time::Duration;
 
 use super::entrant::Entrant;
-use super::others::Usage;
 use super::report::{Load, Report, Round, Row};
 use super::target::Target;
 use super::{KEYS, Settings, ratios, subjects};
 use crate::machine::Machine;
+use crate::others::Usage;
 use crate::progress::Progress;
 use crate::rounds::in_turn;
 use crate::text::counted;
@@ -28,9 +28,9 @@ pub(super) fn measure(settings: &Settings, progress: &mut Progress) -> io::Resul
             let (asked, of) = (counted(*callers, "caller"), counted(keys as usize, "key"));
             progress.step(&format!("{asked}, {of}"));
             let mut entrants = subjects::entrants(settings, &target, keys, *callers)?;
-            let before = Usage::read(target.server.pid());
+            let before = Usage::read(&[target.server.pid()]);
             rows.extend(load_rows(keys, &mut entrants, settings, progress)?);
-            let others = Usage::read(target.server.pid()).zip(before);
+            let others = Usage::read(&[target.server.pid()]).zip(before);
             let others = others.map_or(0.0, |(after, before)| after.others_since(before));
             loads.push(Load { keys, callers: *callers, others });
         }

@@ -7,17 +7,23 @@ const SAMPLES_MAX: usize = 1 << 20;
 
 /// What one caller has measured, in nanoseconds. It does not grow, because memory that is asked for takes time.
 #[derive(Debug)]
-pub(super) struct Samples(Vec<u32>);
+pub(crate) struct Samples(Vec<u32>);
 
 impl Samples {
+    /// Of all callers together, in the whole microseconds that a load generator writes down.
+    pub(crate) fn of_us(samples_us: impl Iterator<Item = u64>) -> Self {
+        let ns = |us: u64| u32::try_from(us.saturating_mul(1_000)).unwrap_or(u32::MAX);
+        Self(samples_us.take(SAMPLES_MAX).map(ns).collect())
+    }
+
     /// For one of so many callers.
-    pub(super) fn for_one_of(callers: usize) -> Self {
+    pub(crate) fn for_one_of(callers: usize) -> Self {
         Self(Vec::with_capacity(SAMPLES_MAX / callers.max(1)))
     }
 
     /// Keeps a sample while there is room.
     #[inline]
-    pub(super) fn push(&mut self, took: Duration) {
+    pub(crate) fn push(&mut self, took: Duration) {
         if self.0.len() < self.0.capacity() {
             // Four seconds are as long as forever here.
             self.0.push(u32::try_from(took.as_nanos()).unwrap_or(u32::MAX));
@@ -27,13 +33,13 @@ impl Samples {
 
 /// What is said about the samples of a round, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Percentiles {
-    pub(super) p50_us: f64,
-    pub(super) p99_us: f64,
+pub(crate) struct Percentiles {
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
 }
 
 impl Percentiles {
-    pub(super) fn of(samples: &[Samples]) -> Self {
+    pub(crate) fn of(samples: &[Samples]) -> Self {
         let mut all: Vec<u32> = samples.iter().flat_map(|samples| &samples.0).copied().collect();
         all.sort_unstable();
         let at = |percent| nearest_rank(&all, percent).map_or(f64::NAN, |ns| f64::from(ns) / 1e3);

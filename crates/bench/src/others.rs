@@ -7,32 +7,37 @@ use std::fs;
 
 /// Ticks since the machine began, of all cores together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     /// Whether somebody used them or not.
     all: u64,
     /// Spent by programs, of this system or, where it is itself a guest, of others. What the system does for all of
     /// them, such as moving packets, belongs to nobody.
     spent: u64,
-    /// Spent by this process, by the children it has waited for, and by the server.
+    /// Spent by this process, by the children it has waited for, and by the servers.
     ours: u64,
 }
 
 impl Usage {
     /// Now; `None` where the system does not tell.
-    pub(super) fn read(server: u32) -> Option<Self> {
+    pub(crate) fn read(servers: &[u32]) -> Option<Self> {
         let (all, spent) = machine(&fs::read_to_string("/proc/stat").ok()?)?;
         let itself = process(&fs::read_to_string("/proc/self/stat").ok()?)?;
-        let server = process(&fs::read_to_string(format!("/proc/{server}/stat")).ok()?)?;
-        Some(Self { all, spent, ours: itself + server })
+        let servers = servers.iter().map(|pid| ticks_of(*pid)).sum::<Option<u64>>()?;
+        Some(Self { all, spent, ours: itself + servers })
     }
 
     /// Which part of the machine others have taken since `before`.
-    pub(super) fn others_since(self, before: Self) -> f64 {
+    pub(crate) fn others_since(self, before: Self) -> f64 {
         let all = self.all.saturating_sub(before.all);
         let spent = self.spent.saturating_sub(before.spent);
         let others = spent.saturating_sub(self.ours.saturating_sub(before.ours));
         if all == 0 { 0.0 } else { float(others) / float(all) }
     }
+}
+
+/// The ticks that a process has spent so far, with the children it has waited for.
+pub(crate) fn ticks_of(pid: u32) -> Option<u64> {
+    process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// All ticks, and those spent: the line of all cores is user, nice, system, idle, iowait, irq, softirq, steal and some
@@ -89,7 +94,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn linux_tells() {
-        let usage = Usage::read(std::process::id()).unwrap();
+        let usage = Usage::read(&[std::process::id()]).unwrap();
         assert!(usage.all >= usage.spent && usage.spent > 0, "{usage:?}");
     }
 }

@@ -1,0 +1,102 @@
+//! Who is measured: a server in a process of its own, ready to be asked.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use serde::Serialize;
+use testkit::servers::Server;
+
+use super::h2load::{H2load, Target};
+use super::process::Process;
+use super::question::Protocol;
+use super::report::Round;
+use crate::others;
+use crate::percentiles::Percentiles;
+
+/// Ticks of the system's accounts in a second, on every Linux there is.
+const TICKS_PER_S: f64 = 100.0;
+
+/// Whom a number belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Subject {
+    /// `tollgate serve` on memory.
+    Memory,
+    /// The same on Redis, strict.
+    Redis,
+    /// Another build of it, on memory.
+    Beside(String),
+    /// A server that answers without deciding, as briefly as can be.
+    Bare,
+    /// The same with everything that Tollgate tells a client.
+    BareTelling,
+    /// throttlecrab-server, on memory as always.
+    Throttlecrab,
+}
+
+/// A subject that is running.
+pub(super) struct Entrant {
+    pub(super) subject: Subject,
+    pub(super) target: Target,
+    // Before the server it asks.
+    pub(super) process: Process,
+    pub(super) redis: Option<Server>,
+}
+
+impl Subject {
+    /// The name over a protocol.
+    pub(super) fn over(&self, protocol: Protocol) -> String {
+        match (self, protocol) {
+            (Self::Bare, Protocol::Http) => "bare axum".to_owned(),
+            (Self::Bare, Protocol::Grpc) => "bare tonic".to_owned(),
+            (Self::BareTelling, Protocol::Http) => "bare axum, all headers".to_owned(),
+            (Self::BareTelling, Protocol::Grpc) => "bare tonic, all fields".to_owned(),
+            (other, _) => other.to_string(),
+        }
+    }
+}
+
+/// The name over either protocol.
+impl fmt::Display for Subject {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory => out.write_str("tollgate, memory"),
+            Self::Redis => out.write_str("tollgate, Redis"),
+            Self::Beside(name) => write!(out, "{name}, memory"),
+            Self::Bare => out.write_str("bare axum or tonic"),
+            Self::BareTelling => out.write_str("bare, telling all"),
+            Self::Throttlecrab => out.write_str("throttlecrab-server"),
+        }
+    }
+}
+
+impl Entrant {
+    /// The processes that work when it is asked.
+    pub(super) fn pids(&self) -> impl Iterator<Item = u32> {
+        std::iter::once(self.process.pid()).chain(self.redis.as_ref().map(Server::pid))
+    }
+
+    pub(super) fn round(&self, h2load: &H2load, length: Duration) -> io::Result<Round> {
+        let before = others::ticks_of(self.process.pid());
+        let counted = h2load.run(&self.target, length).map_err(|error| self.named(&error))?;
+        let after = others::ticks_of(self.process.pid());
+        let ticks = after.zip(before).map(|(after, before)| after.saturating_sub(before));
+        let cpu_us =
+            ticks.map_or(f64::NAN, |ticks| float(ticks) / TICKS_PER_S * 1e6 / float(counted.requests));
+        Ok(Round { requests_per_s: counted.requests_per_s, cpu_us })
+    }
+
+    pub(super) fn latencies(&self, h2load: &H2load, length: Duration) -> io::Result<Percentiles> {
+        h2load.latencies(&self.target, length).map_err(|error| self.named(&error))
+    }
+
+    fn named(&self, error: &io::Error) -> io::Error {
+        io::Error::other(format!("{}: {error}", self.subject.over(self.target.protocol)))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53 in a round")]
+fn float(count: u64) -> f64 {
+    count as f64
+}

@@ -1,0 +1,181 @@
+//! Starting everybody who is measured together.
+
+use std::env;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use testkit::proxies;
+use testkit::servers::{Flavor, Server};
+
+use super::answer::Answer;
+use super::entrant::{Entrant, Subject};
+use super::h2load::{Status, Target};
+use super::process::{Directory, Process};
+use super::question::{Case, Protocol};
+use super::{Settings, bare, call};
+
+/// Names throttlecrab-server where it is not on the path.
+const THROTTLECRAB: &str = "TOLLGATE_THROTTLECRAB_SERVER";
+const THROTTLECRAB_PATH: &str = "/throttle";
+const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
+
+/// Who takes part, and who does not and why.
+#[derive(Default)]
+pub(super) struct Entrants {
+    pub(super) present: Vec<Entrant>,
+    pub(super) absent: Vec<String>,
+}
+
+impl Entrants {
+    /// Everybody who answers this question over this protocol.
+    pub(super) fn start(settings: &Settings, protocol: Protocol, case: Case) -> io::Result<Self> {
+        let mut entrants = Self::default();
+        let told = entrants.tollgate(Subject::Memory, &settings.tollgate, protocol, case)?;
+        for program in &settings.beside {
+            entrants.tollgate(Subject::Beside(file_name(program)), program, protocol, case)?;
+        }
+        entrants.tollgate(Subject::Redis, &settings.tollgate, protocol, case)?;
+        if let Some(answer) = &told {
+            entrants.present.push(start_bare(Subject::Bare, &answer.untold()?, protocol, case)?);
+            entrants.present.push(start_bare(Subject::BareTelling, answer, protocol, case)?);
+        } else {
+            // Without an answer to repeat there is still the shortest one.
+            let answer = Answer::shortest_grpc(case.code());
+            entrants.present.push(start_bare(Subject::Bare, &answer, protocol, case)?);
+        }
+        if let (Protocol::Http, Some(body)) = (protocol, case.throttlecrab_json()) {
+            match throttlecrab_program() {
+                Some(program) => entrants.present.push(start_throttlecrab(&program, &body, case)?),
+                None => entrants.absent.push(format!(
+                    "throttlecrab-server is not installed: put it on the PATH or name it in {THROTTLECRAB} to have it measured too"
+                )),
+            }
+        }
+        Ok(entrants)
+    }
+
+    /// Starts Tollgate and returns how it answers. Over gRPC it may not answer; then it does not take part.
+    fn tollgate(
+        &mut self,
+        subject: Subject,
+        program: &Path,
+        protocol: Protocol,
+        case: Case,
+    ) -> io::Result<Option<Answer>> {
+        let entrant = start_tollgate(subject, program, protocol, case)?;
+        let name = entrant.subject.over(protocol);
+        match call::ask(entrant.target.server, protocol, case) {
+            Ok(answer) => {
+                self.present.push(entrant);
+                Ok(Some(answer))
+            }
+            Err(error) if protocol == Protocol::Grpc => {
+                let over = protocol.name();
+                self.absent.push(format!("{name} does not answer {over} and is left out: {error}"));
+                Ok(None)
+            }
+            Err(error) => Err(io::Error::other(format!("{name}: {error}"))),
+        }
+    }
+
+    /// Every process that belongs to the run.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        self.present.iter().flat_map(Entrant::pids).collect()
+    }
+}
+
+fn start_tollgate(subject: Subject, program: &Path, protocol: Protocol, case: Case) -> io::Result<Entrant> {
+    let redis = (subject == Subject::Redis).then(|| Server::start(Flavor::Redis));
+    let directory = Directory::create()?;
+    let config = directory.write("tollgate.yaml", case.config(redis.as_ref().map(Server::url).as_deref()))?;
+    let mut command = Command::new(program);
+    command.arg("serve").arg("--config").arg(config);
+    for port in ["--http", "--grpc", "--admin"] {
+        command.args([port, "127.0.0.1:0"]);
+    }
+    // Logs are not what is measured, and somebody may have asked for all of them.
+    command.env_remove("RUST_LOG");
+    let status = match protocol {
+        Protocol::Http if !case.is_allowed() => Status::ClientError,
+        _ => Status::Success,
+    };
+    let body = directory.write("body", case.body(protocol))?;
+    let mut process = Process::spawn(command, directory)?;
+    let (http, grpc) = (process.announced("http ")?, process.announced("grpc ")?);
+    // Until the store is there, nothing is decided by it.
+    let question = case.json(None);
+    process.wait_for(|_| {
+        let answer = proxies::send(http, "POST", "/v1/peek", &JSON, question.as_bytes());
+        (answer.status == 200).then_some(())
+    })?;
+    let server = match protocol {
+        Protocol::Http => http,
+        Protocol::Grpc => grpc,
+    };
+    let target = Target { server, protocol, path: protocol.path(), body, status };
+    Ok(Entrant { subject, target, process, redis })
+}
+
+/// A bare server: this program again, in a process of its own.
+fn start_bare(subject: Subject, answer: &Answer, protocol: Protocol, case: Case) -> io::Result<Entrant> {
+    let directory = Directory::create()?;
+    let mut command = Command::new(env::current_exe()?);
+    command.arg("bare").arg("--answer").arg(directory.write("answer.json", answer.to_json())?);
+    let body = directory.write("body", case.body(protocol))?;
+    let mut process = Process::spawn(command, directory)?;
+    let server = process.announced(bare::ANNOUNCED)?;
+    call::ask(server, protocol, case)?;
+    let status = match answer {
+        Answer::Http { status: 400..500, .. } => Status::ClientError,
+        _ => Status::Success,
+    };
+    Ok(Entrant {
+        subject,
+        target: Target { server, protocol, path: protocol.path(), body, status },
+        process,
+        redis: None,
+    })
+}
+
+fn start_throttlecrab(program: &Path, body: &str, case: Case) -> io::Result<Entrant> {
+    let directory = Directory::create()?;
+    let server = free_port()?;
+    let mut command = Command::new(program);
+    command.args(["--http", "--http-host", "127.0.0.1", "--http-port", &server.port().to_string()]);
+    command.args(["--log-level", "error"]);
+    let file = directory.write("body", body)?;
+    let mut process = Process::spawn(command, directory)?;
+    process.wait_for(|_| TcpStream::connect(server).ok())?;
+    let ask = || proxies::send(server, "POST", THROTTLECRAB_PATH, &JSON, body.as_bytes());
+    // What is to be used up is used up after two.
+    ask();
+    ask();
+    let answer = ask();
+    if !answer.text().contains(&format!(r#""allowed":{}"#, case.is_allowed())) {
+        let text = answer.text();
+        return Err(io::Error::other(format!("throttlecrab-server answered {}: {text}", answer.status)));
+    }
+    // It refuses with a success.
+    let status = Status::Success;
+    let target = Target { server, protocol: Protocol::Http, path: THROTTLECRAB_PATH, body: file, status };
+    Ok(Entrant { subject: Subject::Throttlecrab, target, process, redis: None })
+}
+
+/// What the variable names, or what is on the path.
+fn throttlecrab_program() -> Option<PathBuf> {
+    let told = env::var_os(THROTTLECRAB).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut found = env::split_paths(&path).map(|directory| directory.join("throttlecrab-server"));
+    told.or_else(|| found.find(|file| file.is_file()))
+}
+
+/// A port for a server that cannot choose one itself.
+fn free_port() -> io::Result<SocketAddr> {
+    TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?.local_addr()
+}
+
+fn file_name(program: &Path) -> String {
+    program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
+}

@@ -1,0 +1,36 @@
+//! The report as a chart.
+
+use super::entrant::Subject;
+use super::question::Protocol;
+use super::report::Report;
+use crate::chart::{Chart, Group};
+
+/// The chart of requests in a second.
+pub(super) fn draw(report: &Report) -> Chart {
+    let series = report.subjects();
+    let groups = report.groups.iter().map(|group| {
+        let rows = || report.rows_of(group.protocol, group.case);
+        let value = |subject: &Subject| {
+            rows().find(|row| &row.subject == subject).map(|row| row.median.requests_per_s)
+        };
+        let over = match group.protocol {
+            Protocol::Http => "HTTP/1.1",
+            Protocol::Grpc => "gRPC",
+        };
+        Group {
+            label: over.to_owned(),
+            sublabel: group.case.name().to_owned(),
+            values: series.iter().map(|subject| value(subject)).collect(),
+        }
+    });
+    Chart {
+        title: "Requests per second, to one server".to_owned(),
+        subtitle: format!(
+            "Median of {} rounds; logarithmic scale, taller is better. {}, {} cores, one of them the load generator's.",
+            report.rounds, report.machine.cpu, report.machine.cores
+        ),
+        unit: "/s",
+        groups: groups.collect(),
+        series: series.iter().map(ToString::to_string).collect(),
+    }
+}

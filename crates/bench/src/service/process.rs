@@ -1,0 +1,148 @@
+//! A server's process with a directory for its files. Neither outlives the run: they end with their value, and when the
+//! run is killed, by a guard: a shell that waits for the end of a pipe which only the run holds open.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+use testkit::wait;
+
+/// Reads until the pipe's other end is closed, then ends the server and removes its directory.
+const GUARD: &str = r#"read -r _; kill -9 "$0"; rm -rf -- "$1""#;
+const OUTPUT: &str = "stdout";
+const ERRORS: &str = "stderr";
+/// How long a server may take to say where it listens.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+static CREATED: AtomicU32 = AtomicU32::new(0);
+
+/// A new directory for temporary files, removed with everything in it.
+#[derive(Debug)]
+pub(super) struct Directory(PathBuf);
+
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    guard: Child,
+    directory: Directory,
+}
+
+impl Directory {
+    pub(super) fn create() -> io::Result<Self> {
+        let name = format!("tollgate-bench-{}-{}", std::process::id(), CREATED.fetch_add(1, Relaxed));
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+
+    /// Writes a file into it and returns where it is.
+    pub(super) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> io::Result<PathBuf> {
+        let path = self.0.join(name);
+        fs::write(&path, content)?;
+        Ok(path)
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.0.join(name)).unwrap_or_default()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _best_effort = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Process {
+    /// Starts a server and a guard for it. What it writes goes to files of its directory.
+    pub(super) fn spawn(mut command: Command, directory: Directory) -> io::Result<Self> {
+        command.stdin(Stdio::null());
+        command.stdout(File::create(directory.0.join(OUTPUT))?);
+        command.stderr(File::create(directory.0.join(ERRORS))?);
+        let program = command.get_program().to_string_lossy().into_owned();
+        let mut child = command
+            .spawn()
+            .map_err(|error| io::Error::new(error.kind(), format!("{program} cannot be started: {error}")))?;
+        let mut guard = Command::new("sh");
+        guard.args(["-c", GUARD, &child.id().to_string()]).arg(&directory.0);
+        guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        match guard.spawn() {
+            Ok(guard) => Ok(Self { child, guard, directory }),
+            Err(error) => {
+                end(&mut child);
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The address that stands behind a word on a line of the server's output, as soon as it is there.
+    pub(super) fn announced(&mut self, word: &str) -> io::Result<SocketAddr> {
+        self.wait_for(|process| address_after(&process.directory.read(OUTPUT), word))
+    }
+
+    /// Waits until the server is ready, unless it has ended.
+    pub(super) fn wait_for<T>(&mut self, ready: impl Fn(&Self) -> Option<T>) -> io::Result<T> {
+        let found = wait::within(PATIENCE, || {
+            let is_over = self.child.try_wait().is_ok_and(|status| status.is_some());
+            ready(self).map(Some).or(is_over.then_some(None))
+        });
+        found.flatten().ok_or_else(|| {
+            let said = self.directory.read(ERRORS);
+            io::Error::other(format!("the server did not become ready; it said: {}", said.trim()))
+        })
+    }
+}
+
+impl Drop for Process {
+    /// The guard goes first: afterwards the id could be someone else's.
+    fn drop(&mut self) {
+        end(&mut self.guard);
+        end(&mut self.child);
+    }
+}
+
+fn end(child: &mut Child) {
+    // What has ended by itself needs no more.
+    let _ended = child.kill();
+    let _status = child.wait();
+}
+
+fn address_after(output: &str, word: &str) -> Option<SocketAddr> {
+    output.lines().find_map(|line| {
+        let rest = line.trim_start().strip_prefix(word)?.trim_start();
+        rest.strip_prefix("http://").unwrap_or(rest).trim_end().parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_stands_behind_its_word() {
+        let output = "tollgate: http and grpc\n  http   http://127.0.0.1:80\n  grpc   http://127.0.0.1:81\n";
+        assert_eq!(address_after(output, "grpc"), Some(SocketAddr::from(([127, 0, 0, 1], 81))));
+        assert_eq!(address_after(output, "admin"), None);
+    }
+
+    #[test]
+    fn a_server_that_ends_says_why_and_leaves_nothing_behind() {
+        let directory = Directory::create().unwrap();
+        let path = directory.0.clone();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo the port is taken >&2; exit 1"]);
+        let mut process = Process::spawn(command, directory).unwrap();
+        let error = process.announced("http").unwrap_err().to_string();
+        assert!(error.ends_with("it said: the port is taken"), "{error}");
+        drop(process);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,186 @@
+//! What every server is asked, by protocol and by what comes of it.
+
+use std::fmt::Write as _;
+
+use clap::ValueEnum;
+use prost::Message as _;
+use serde::Serialize;
+use tollgate_envoy::{Code, Entry, RateLimitDescriptor, RateLimitRequest};
+
+/// What a server is asked over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Protocol {
+    /// `POST /v1/check` over HTTP/1.1.
+    Http,
+    /// Envoy's `ShouldRateLimit` over gRPC.
+    Grpc,
+}
+
+/// What comes of the question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Case {
+    /// One limit, which lets everything pass.
+    Allowed,
+    /// One limit that is used up: a refusal must not be slower than a yes.
+    Denied,
+    /// Three limits in one request, all of which let it pass.
+    ThreeLimits,
+}
+
+/// What the question is about. Who asks is always the same, because the load generator knows but one body.
+const ATTRIBUTES: [(&str, &str); 3] =
+    [("client_ip", "203.0.113.7"), ("tenant", "acme"), ("user", "ann@example.com")];
+/// So much is spent beforehand that the numbers in the answers keep their number of digits.
+const SPENT: u32 = 10_000_000;
+
+impl Protocol {
+    pub(super) const ALL: [Self; 2] = [Self::Http, Self::Grpc];
+
+    pub(super) const fn path(self) -> &'static str {
+        match self {
+            Self::Http => "/v1/check",
+            Self::Grpc => "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
+        }
+    }
+
+    /// As it is called in tables.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "POST /v1/check over HTTP/1.1",
+            Self::Grpc => "ShouldRateLimit over gRPC",
+        }
+    }
+}
+
+impl Case {
+    pub(super) const ALL: [Self; 3] = [Self::Allowed, Self::Denied, Self::ThreeLimits];
+
+    /// As it is called in tables.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Allowed => "1 limit, allowed",
+            Self::Denied => "1 limit, denied",
+            Self::ThreeLimits => "3 limits, allowed",
+        }
+    }
+
+    pub(super) const fn is_allowed(self) -> bool {
+        !matches!(self, Self::Denied)
+    }
+
+    pub(super) const fn code(self) -> Code {
+        if self.is_allowed() { Code::Ok } else { Code::OverLimit }
+    }
+
+    const fn limits(self) -> usize {
+        match self {
+            Self::Allowed | Self::Denied => 1,
+            Self::ThreeLimits => ATTRIBUTES.len(),
+        }
+    }
+
+    /// What to spend before the first round.
+    pub(super) const fn spent_before(self) -> u32 {
+        if self.is_allowed() { SPENT } else { 1 }
+    }
+
+    /// A configuration of Tollgate: a limit for each attribute, on memory or on this server.
+    pub(super) fn config(self, redis: Option<&str>) -> String {
+        let mut yaml = "version: 1\n".to_owned();
+        if let Some(url) = redis {
+            // Its deadline is a second instead of 10 ms, so that a busy machine makes it slow and not wrong; and what
+            // is not decided by the store must show.
+            let store = format!("store: {{ type: redis, endpoints: [\"{url}\"], timeout: 1s }}\n");
+            yaml.push_str(&store);
+            yaml.push_str("defaults: { consistency: strict, on_store_failure: deny }\n");
+        }
+        yaml.push_str("limits:\n");
+        let (capacity, rate) = if self.is_allowed() { ("1000000000", "1/s") } else { ("1", "1/day") };
+        for (attribute, _) in &ATTRIBUTES[..self.limits()] {
+            let name = attribute.replace('_', "-");
+            writeln!(
+                yaml,
+                "  - {{ name: by-{name}, key: [{attribute}], algorithm: token_bucket, capacity: {capacity}, refill_rate: {rate} }}"
+            )
+            .expect("a string takes everything");
+        }
+        yaml
+    }
+
+    /// The question over HTTP, at this cost if at another than one.
+    pub(super) fn json(self, cost: Option<u32>) -> String {
+        let attributes = ATTRIBUTES[..self.limits()].iter();
+        let attributes: Vec<String> =
+            attributes.map(|(name, value)| format!(r#""{name}":"{value}""#)).collect();
+        let cost = cost.map(|cost| format!(r#","cost":{cost}"#)).unwrap_or_default();
+        format!(r#"{{"attributes":{{{}}}{cost}}}"#, attributes.join(","))
+    }
+
+    /// The question over gRPC, at this cost if at another than one.
+    pub(super) fn message(self, cost: Option<u32>) -> RateLimitRequest {
+        let entry =
+            |(key, value): &(&str, &str)| Entry { key: (*key).to_owned(), value: (*value).to_owned() };
+        let entries = ATTRIBUTES[..self.limits()].iter().map(entry).collect();
+        RateLimitRequest {
+            domain: "bench".to_owned(),
+            descriptors: vec![RateLimitDescriptor { entries, ..Default::default() }],
+            hits_addend: cost.unwrap_or_default(),
+        }
+    }
+
+    /// What the load generator sends.
+    pub(super) fn body(self, protocol: Protocol) -> Vec<u8> {
+        match protocol {
+            Protocol::Http => self.json(None).into_bytes(),
+            Protocol::Grpc => frame(&self.message(None).encode_to_vec()),
+        }
+    }
+
+    /// What throttlecrab is asked instead: it takes the limit with the question and knows but one at a time.
+    pub(super) fn throttlecrab_json(self) -> Option<String> {
+        let (burst, count, period_s) = match self {
+            Self::Allowed => (1_000_000, 1_000_000, 1),
+            // It remembers nothing of a burst of one.
+            Self::Denied => (2, 1, 86_400),
+            Self::ThreeLimits => return None,
+        };
+        let key = ATTRIBUTES[0].1;
+        Some(format!(
+            r#"{{"key":"{key}","max_burst":{burst},"count_per_period":{count},"period":{period_s},"quantity":1}}"#
+        ))
+    }
+}
+
+/// A message as gRPC sends it: not compressed, its length, itself.
+fn frame(message: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(message.len()).expect("a question is short");
+    let mut frame = vec![0];
+    frame.extend_from_slice(&length.to_be_bytes());
+    frame.extend_from_slice(message);
+    frame
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_question_names_what_the_limits_are_keyed_by() {
+        assert_eq!(Case::Allowed.json(None), r#"{"attributes":{"client_ip":"203.0.113.7"}}"#);
+        let three = Case::ThreeLimits.json(Some(7));
+        let config = Case::ThreeLimits.config(None);
+        for (attribute, _) in ATTRIBUTES {
+            assert!(three.contains(&format!("\"{attribute}\"")), "{three}");
+            assert!(config.contains(&format!("key: [{attribute}]")), "{config}");
+        }
+        assert!(three.ends_with(r#","cost":7}"#), "{three}");
+        assert_eq!(Case::ThreeLimits.message(None).descriptors[0].entries.len(), 3);
+    }
+
+    #[test]
+    fn a_frame_is_a_flag_a_length_and_the_message() {
+        assert_eq!(frame(b"abc"), [0, 0, 0, 0, 3, b'a', b'b', b'c']);
+    }
+}

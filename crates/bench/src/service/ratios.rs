@@ -1,0 +1,96 @@
+//! The numbers that were asked for: Tollgate beside what the same libraries can do without deciding.
+
+use serde::Serialize;
+
+use super::entrant::Subject;
+use super::question::{Case, Protocol};
+use super::report::Row;
+use crate::stats::Spread;
+
+/// Requests in a second, in relation to those of somebody else. More is better.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Ratio {
+    pub(super) protocol: Protocol,
+    pub(super) case: Case,
+    pub(super) ours: Subject,
+    pub(super) theirs: Subject,
+    /// Of the medians.
+    pub(super) value: f64,
+    /// Of the rounds.
+    pub(super) lowest: f64,
+    pub(super) highest: f64,
+    pub(super) asked: Option<f64>,
+}
+
+impl Ratio {
+    fn of(ours: &Row, theirs: &Row) -> Self {
+        let rounds = ours.rounds.iter().zip(&theirs.rounds);
+        let rounds = rounds.map(|(ours, theirs)| ours.requests_per_s / theirs.requests_per_s);
+        let Spread { min, max, .. } = Spread::of(rounds.collect());
+        Self {
+            protocol: ours.protocol,
+            case: ours.case,
+            ours: ours.subject.clone(),
+            theirs: theirs.subject.clone(),
+            value: ours.median.requests_per_s / theirs.median.requests_per_s,
+            lowest: min,
+            highest: max,
+            asked: asked(ours.protocol, &ours.subject, &theirs.subject),
+        }
+    }
+
+    pub(super) fn is_missed(&self) -> bool {
+        self.asked.is_some_and(|asked| self.value < asked)
+    }
+}
+
+/// How much was asked for.
+fn asked(protocol: Protocol, ours: &Subject, theirs: &Subject) -> Option<f64> {
+    match (protocol, ours, theirs) {
+        (_, Subject::Memory, Subject::Bare) => Some(0.85),
+        (Protocol::Http, Subject::Redis, Subject::Bare) => Some(0.54),
+        _ => None,
+    }
+}
+
+/// Every build of Tollgate to everybody else who was asked the same.
+pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
+    let is_ours =
+        |subject: &Subject| matches!(subject, Subject::Memory | Subject::Redis | Subject::Beside(_));
+    let is_same = |ours: &Row, theirs: &Row| (ours.protocol, ours.case) == (theirs.protocol, theirs.case);
+    let ours = rows.iter().filter(|row| is_ours(&row.subject));
+    ours.flat_map(|ours| {
+        let theirs = rows.iter().filter(move |theirs| is_same(ours, theirs) && !is_ours(&theirs.subject));
+        theirs.map(|theirs| Ratio::of(ours, theirs))
+    })
+    .collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::report::Round;
+    use super::*;
+    use crate::percentiles::Percentiles;
+
+    pub(in super::super) fn row(protocol: Protocol, subject: Subject, rates: [f64; 3]) -> Row {
+        let rounds = rates.map(|requests_per_s| Round { requests_per_s, cpu_us: 9.5 }).to_vec();
+        Row::new((protocol, Case::Allowed), subject, rounds, Percentiles { p50_us: 300.0, p99_us: 900.0 })
+    }
+
+    #[test]
+    fn like_is_compared_with_like() {
+        let rows = [
+            row(Protocol::Http, Subject::Memory, [80.0, 90.0, 100.0]),
+            row(Protocol::Http, Subject::Redis, [50.0, 50.0, 60.0]),
+            row(Protocol::Http, Subject::Bare, [100.0, 100.0, 80.0]),
+            row(Protocol::Grpc, Subject::Bare, [1.0, 1.0, 1.0]),
+        ];
+        let ratios = ratios(&rows);
+        let found: Vec<_> =
+            ratios.iter().map(|ratio| (&ratio.ours, ratio.asked, ratio.is_missed())).collect();
+        assert_eq!(found, [(&Subject::Memory, Some(0.85), false), (&Subject::Redis, Some(0.54), true)]);
+        let Ratio { value, lowest, highest, .. } = ratios[0];
+        let found = [value, lowest, highest].map(|ratio| format!("{ratio:.3}"));
+        assert_eq!(found, ["0.900", "0.800", "1.250"]);
+    }
+}

@@ -1,0 +1,78 @@
+//! Rounds: every subject in turn, so that whatever else the machine does hits all alike.
+
+use std::io;
+
+use super::Settings;
+use super::entrants::Entrants;
+use super::h2load::H2load;
+use super::question::{Case, Protocol};
+use super::ratios;
+use super::report::{Group, Report, Row};
+use crate::machine::Machine;
+use crate::others::Usage;
+use crate::progress::Progress;
+use crate::rounds::in_turn;
+
+/// A round that warms up is this much shorter than one that counts.
+const WARM_UP: u32 = 4;
+
+pub(super) fn measure(settings: &Settings, progress: &mut Progress) -> io::Result<Report> {
+    let h2load = H2load::find();
+    let version = h2load.version()?;
+    progress.note(&version);
+    let (mut groups, mut rows, mut absent) = (Vec::new(), Vec::new(), Vec::new());
+    for (protocol, case) in settings.questions() {
+        progress.step(&format!("{}: {}", protocol.name(), case.name()));
+        let entrants = Entrants::start(settings, protocol, case)?;
+        for reason in &entrants.absent {
+            if !absent.contains(reason) {
+                progress.note(reason);
+                absent.push(reason.clone());
+            }
+        }
+        let pids = entrants.pids();
+        let before = Usage::read(&pids);
+        rows.extend(group_rows(protocol, case, &entrants, &h2load, settings, progress)?);
+        let others = Usage::read(&pids).zip(before);
+        let others = others.map_or(0.0, |(after, before)| after.others_since(before));
+        groups.push(Group { protocol, case, others });
+    }
+    progress.clear();
+    Ok(Report {
+        machine: Machine::this(),
+        h2load: version,
+        rounds: settings.rounds,
+        round_ms: settings.round.as_millis(),
+        ratios: ratios::ratios(&rows),
+        absent,
+        groups,
+        rows,
+    })
+}
+
+fn group_rows(
+    protocol: Protocol,
+    case: Case,
+    entrants: &Entrants,
+    h2load: &H2load,
+    settings: &Settings,
+    progress: &Progress,
+) -> io::Result<Vec<Row>> {
+    let entrants = &entrants.present;
+    for entrant in entrants {
+        entrant.round(h2load, settings.round / WARM_UP)?;
+    }
+    let mut rounds = vec![Vec::with_capacity(settings.rounds); entrants.len()];
+    for number in 0..settings.rounds {
+        for turn in in_turn(number, entrants.len()) {
+            progress.round(number, settings.rounds + 1, &entrants[turn].subject.over(protocol));
+            rounds[turn].push(entrants[turn].round(h2load, settings.round)?);
+        }
+    }
+    let measured = entrants.iter().zip(rounds).map(|(entrant, rounds)| {
+        progress.round(settings.rounds, settings.rounds + 1, &entrant.subject.over(protocol));
+        let latencies = entrant.latencies(h2load, settings.round)?;
+        Ok(Row::new((protocol, case), entrant.subject.clone(), rounds, latencies))
+    });
+    measured.collect()
+}
