@@ -121,7 +121,7 @@ impl Case {
     /// The question over gRPC, at this cost if at another than one.
     pub(super) fn message(self, cost: Option<u32>) -> RateLimitRequest {
         let entry =
-            |(key, value): &(&str, &str)| Entry { key: (*key).to_owned(), value: (*value).to_owned() };
+            |(key, value): &(&str, &str)| Entry { key: (*key).to_owned(), value: (*value).to_owned().into() };
         let entries = ATTRIBUTES[..self.limits()].iter().map(entry).collect();
         RateLimitRequest {
             domain: "bench".to_owned(),
