@@ -31,7 +31,8 @@ const UNTIL_MORE_SECS: &KeyRef = KeyRef::constant("t");
 pub fn rate_limit_policy(decision: &Decision) -> Option<String> {
     // A limit asked about under two keys is one policy.
     let mut told: Vec<(&str, u64, Option<u64>)> = Vec::with_capacity(decision.limits().len());
-    let mut list = ListSerializer::new();
+    let mut text = room(decision);
+    let mut list = ListSerializer::with_buffer(&mut text);
     for status in enforced(decision) {
         let window_secs = status.window().map(|window| secs_ceil(window).max(1));
         let policy = (status.name(), status.limit(), window_secs);
@@ -44,7 +45,7 @@ pub fn rate_limit_policy(decision: &Decision) -> Option<String> {
             member.parameter(WINDOW_SECS, integer(secs));
         }
     }
-    list.finish()
+    list.finish().is_some().then_some(text)
 }
 
 /// The value of `RateLimit`: for every enforced limit its name, what is left (`r`) and the seconds until more is (`t`).
@@ -61,14 +62,20 @@ pub fn rate_limit_policy(decision: &Decision) -> Option<String> {
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 pub fn rate_limit(decision: &Decision) -> Option<String> {
-    let mut list = ListSerializer::new();
+    let mut text = room(decision);
+    let mut list = ListSerializer::with_buffer(&mut text);
     for status in enforced(decision) {
         let member = list.bare_item(name(status)).parameter(REMAINING, integer(status.remaining()));
         if let Some(secs) = until_more_secs(status) {
             member.parameter(UNTIL_MORE_SECS, integer(secs));
         }
     }
-    list.finish()
+    list.finish().is_some().then_some(text)
+}
+
+/// A text with room for what most decisions say: it is made for every request, and need not grow several times.
+fn room(decision: &Decision) -> String {
+    String::with_capacity(decision.limits().len().saturating_mul(48))
 }
 
 fn until_more_secs(status: &LimitStatus) -> Option<u64> {
