@@ -50,9 +50,9 @@ server: { drain_timeout: 1h }
         assert_eq!(health.status, SERVING, "{name:?}");
     }
     let mut watcher = Client::connect(service.grpc);
-    let watched = watcher.begin(WATCH, &HealthRequest { service: SERVICE.into() });
+    let stream = watcher.begin(WATCH, &HealthRequest { service: SERVICE.into() });
     service.signal("TERM");
-    let seen: Vec<Health> = watcher.finish(watched).all();
+    let seen: Vec<Health> = watcher.finish(stream).all();
     let seen: Vec<i32> = seen.iter().map(|health| health.status).collect();
     assert_eq!(seen.last(), Some(&NOT_SERVING), "{seen:?}");
     drop((client, watcher));
