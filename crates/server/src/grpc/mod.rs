@@ -51,7 +51,7 @@ impl GrpcFront {
     /// The answer, if it is there as soon as the server's patience with a slow client ends.
     async fn in_time(&self, answer: Answer) -> Response<Body> {
         let patience = self.gate.running().config.server.header_timeout;
-        match tokio::time::timeout(patience, answer).await {
+        match Box::pin(tokio::time::timeout(patience, answer)).await {
             Ok(Ok(response)) => response,
             Err(_) => Status::deadline_exceeded(format!("the message did not arrive within {patience:?}"))
                 .into_http(),
@@ -62,12 +62,19 @@ impl GrpcFront {
 impl Front for GrpcFront {
     type Body = Body;
 
-    async fn answer(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response<Body> {
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        _peer: SocketAddr,
+    ) -> impl Future<Output = Response<Body>> + Send {
+        // Begun here, so that what is waited for does not hold the request a second time.
         let mut answer = self.services.answer(request);
-        // Most messages came with their head and are decided at once, so they need no timer.
-        match std::future::poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await {
-            Poll::Ready(Ok(response)) => response,
-            Poll::Pending => self.in_time(answer).await,
+        async move {
+            // Most messages came with their head and are decided at once, so they need no timer.
+            match std::future::poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await {
+                Poll::Ready(Ok(response)) => response,
+                Poll::Pending => self.in_time(answer).await,
+            }
         }
     }
 

@@ -67,10 +67,7 @@ pub(super) async fn serve<F: Front>(
         }
         Protocol::Http2 => {
             let answering = Arc::new(answering);
-            let service = service_fn(move |request| {
-                let answering = answering.clone();
-                async move { answering.http2(request).await }
-            });
+            let service = service_fn(move |request| answering.clone().http2(request));
             let connection = http2::Builder::new(TokioExecutor::new())
                 .timer(TokioTimer::new())
                 .max_concurrent_streams(STREAMS_MAX)
@@ -103,9 +100,13 @@ impl<F: Front> Answering<F> {
         Ok(response)
     }
 
-    async fn http2(&self, request: Request<Incoming>) -> Result<Response<F::Body>, Infallible> {
+    /// In one piece, because every request's future is moved about, and each layer of it would hold the request again.
+    async fn http2(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<F::Body>, Infallible> {
         self.progress.begin();
-        let response = self.answer(request).await;
+        let response = match self.load.request() {
+            Some(_place) => self.front.answer(request, self.peer).await,
+            None => self.front.shed(),
+        };
         self.progress.end();
         Ok(response)
     }
