@@ -49,7 +49,9 @@ pub(super) async fn serve<F: Front>(
     let header_timeout = (protocol == Protocol::Http1).then_some(load.limits.header_timeout);
     let patience = Patience::new(header_timeout, load.limits.idle_timeout);
     let answering = Answering { front, peer, load, progress: progress.clone(), stop: stop.clone() };
-    let watch = Watch { progress, patience, stop };
+    // An HTTP/2 client is told at once, and what it has begun is finished all the same.
+    let leaves_at_once = protocol == Protocol::Http2;
+    let watch = Watch { progress, patience, stop, leaves_at_once };
     match protocol {
         Protocol::Http1 => {
             let service = service_fn(|request| answering.http1(request));
@@ -124,6 +126,8 @@ struct Watch {
     progress: Arc<Progress>,
     patience: Patience,
     stop: Stop,
+    /// Whether the connection has a way to say that it takes no more requests.
+    leaves_at_once: bool,
 }
 
 impl Watch {
@@ -150,6 +154,9 @@ impl Watch {
                 () = self.stop.reached(Phase::Leaving), if !is_leaving => {
                     is_leaving = true;
                     self.patience.start_over();
+                    if self.leaves_at_once {
+                        retire(connection.as_mut());
+                    }
                     tick = LEAVING_TICK;
                     looks = looks_every(tick);
                 }

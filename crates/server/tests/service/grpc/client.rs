@@ -106,6 +106,18 @@ impl Client {
         self.send(path, Sent::Message(Some(framed(message))))
     }
 
+    /// Asks for a decision; nothing when the request was not sent, because the server takes no more.
+    pub(crate) fn ask_unless_asked_to_leave(&mut self, request: &RateLimitRequest) -> Option<Reply> {
+        let request = post(SHOULD_RATE_LIMIT, Sent::Message(Some(framed(request))));
+        let sent = self.runtime.block_on(in_time(self.requests.send_request(request)));
+        if let Err(error) = &sent
+            && error.is_canceled()
+        {
+            return None;
+        }
+        Some(self.finish(Begun(sent.expect("a request that was sent is answered"))))
+    }
+
     fn send(&mut self, path: &str, body: Sent) -> Begun {
         let request = post(path, body);
         let response =

@@ -1,5 +1,8 @@
 //! Health, reflection, and clients that take too long or are too many.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+
 use prost::Message;
 use testkit::wait;
 use tollgate_envoy::Code;
@@ -56,6 +59,28 @@ server: { drain_timeout: 1h }
     let seen: Vec<i32> = seen.iter().map(|health| health.status).collect();
     assert_eq!(seen.last(), Some(&NOT_SERVING), "{seen:?}");
     drop((client, watcher));
+    assert!(service.wait_for_exit().success());
+}
+
+#[test]
+fn no_call_breaks_off_when_the_service_is_told_to_stop_under_load() {
+    let mut service = Tollgate::start();
+    let asked = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut client = Client::connect(service.grpc);
+                while let Some(reply) =
+                    client.ask_unless_asked_to_leave(&about(&[("client_ip", "203.0.113.7")]))
+                {
+                    assert_eq!(reply.status, "0", "{}", reply.text);
+                    asked.fetch_add(1, Relaxed);
+                }
+            });
+        }
+        wait::until_true(PATIENCE, "load", || asked.load(Relaxed) > 500);
+        service.signal("TERM");
+    });
     assert!(service.wait_for_exit().success());
 }
 
