@@ -33,10 +33,14 @@ pub(crate) fn start(format: Option<LogFormat>, traces: Option<&Exporting>) {
             tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(lines).boxed()
         }
     };
-    let subscriber =
-        tracing_subscriber::registry().with(logs.with_filter(filter())).with(traces.map(Exporting::layer));
+    let registry = tracing_subscriber::registry().with(logs.with_filter(filter()));
+    // A layer that is not there would still want every span to be made.
+    let started = match traces {
+        Some(traces) => tracing::subscriber::set_global_default(registry.with(traces.layer())),
+        None => tracing::subscriber::set_global_default(registry),
+    };
     // Someone else, a test for example, may already listen.
-    drop(tracing::subscriber::set_global_default(subscriber));
+    drop(started);
 }
 
 fn filter() -> EnvFilter {

@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::future::poll_fn;
 use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -16,7 +19,6 @@ use smallvec::SmallVec;
 use tollgate_rules::{Attribute, AttributeKind, Attributes, Value};
 
 use super::fault::Fault;
-use crate::at_once::at_once;
 
 /// The most attributes of a request.
 pub(crate) const ATTRIBUTES_MAX: usize = 64;
@@ -35,11 +37,7 @@ pub(super) async fn read(request: Request<Incoming>, bounds: Bounds) -> Result<B
     if body.size_hint().lower() > bounds.bytes_max as u64 {
         return Err(Fault::too_large(bounds.bytes_max));
     }
-    // Most bodies came with their head, and need no timer.
-    let first = match at_once(body.frame()) {
-        Some(frame) => frame,
-        None => in_time(bounds, body.frame()).await?,
-    };
+    let first = first_frame(&mut body, bounds).await?;
     let first = data(first)?.unwrap_or_default();
     if first.len() > bounds.bytes_max {
         return Err(Fault::too_large(bounds.bytes_max));
@@ -47,7 +45,25 @@ pub(super) async fn read(request: Request<Incoming>, bounds: Bounds) -> Result<B
     if body.is_end_stream() {
         return Ok(first);
     }
-    in_time(bounds, rest(body, first, bounds.bytes_max)).await?
+    Box::pin(in_time(bounds, rest(body, first, bounds.bytes_max))).await?
+}
+
+/// Most bodies come with their head, and are there when one looks again; no timer is set for those. Where nothing comes,
+/// the connection is looked at every so often, and this with it.
+async fn first_frame(body: &mut Incoming, bounds: Bounds) -> Result<Frame, Fault> {
+    let mut has_looked = false;
+    let early = poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
+        Poll::Ready(frame) => Poll::Ready(Some(frame)),
+        Poll::Pending if has_looked => Poll::Ready(None),
+        Poll::Pending => {
+            has_looked = true;
+            Poll::Pending
+        }
+    });
+    match early.await {
+        Some(frame) => Ok(frame),
+        None => Box::pin(in_time(bounds, body.frame())).await,
+    }
 }
 
 async fn rest(mut body: Incoming, first: Bytes, bytes_max: usize) -> Result<Bytes, Fault> {
@@ -204,7 +220,7 @@ impl<'de: 'b, 'b> Deserialize<'de> for Scalar<'b> {
 
 /// Attributes by name, as a caller states them.
 #[derive(Debug, Default)]
-pub(crate) struct Named<'b>(pub(crate) SmallVec<[(Cow<'b, str>, Cow<'b, str>); 8]>);
+pub(crate) struct Named<'b>(pub(crate) SmallVec<[(Cow<'b, str>, Cow<'b, str>); 4]>);
 
 struct NamedVisitor<'b>(PhantomData<&'b str>);
 

@@ -51,17 +51,20 @@ impl HttpFront {
         request: Request<Incoming>,
         peer: SocketAddr,
     ) -> Result<Response<Body>, Fault> {
+        // What is asked less often is boxed, so that a check's future is as small as it can be.
         match route.ok_or_else(|| Fault::not_found(request.uri().path()))? {
             Route::Check => api::check(&self.gate, post(request)?).await,
             Route::Peek => api::peek(&self.gate, post(request)?).await,
-            Route::Refund => api::refund(&self.gate, post(request)?).await,
-            Route::Release => api::release(&self.gate, post(request)?).await,
+            Route::Refund => Box::pin(api::refund(&self.gate, post(request)?)).await,
+            Route::Release => Box::pin(api::release(&self.gate, post(request)?)).await,
             Route::Alive => get(&request).map(|()| alive()),
             Route::Ready => get(&request).map(|()| self.readiness.answer(&self.gate)),
             Route::Description => {
                 get(&request).map(|()| json(hyper::StatusCode::OK, Bytes::from_static(OPENAPI.as_bytes())))
             }
-            Route::ForwardAuth => forward_auth::answer(&self.gate, &request, peer, &self.untrusted).await,
+            Route::ForwardAuth => {
+                Box::pin(forward_auth::answer(&self.gate, &request, peer, &self.untrusted)).await
+            }
         }
     }
 }
@@ -73,10 +76,12 @@ impl Front for HttpFront {
         let route = Route::of(request.uri().path());
         // What a request is called in traces is one of few names, whatever its path.
         let span = traces::span(route.map_or("unknown", Route::path), request.headers());
-        let answering = self.route(route, request, peer);
-        // A span that nobody collects is not worth being entered at every step.
-        let answered =
-            if span.is_disabled() { answering.await } else { answering.instrument(span.clone()).await };
+        let answered = if span.is_disabled() {
+            self.route(route, request, peer).await
+        } else {
+            // Apart, so that nobody else's future has room for it.
+            Box::pin(self.route(route, request, peer).instrument(span.clone())).await
+        };
         let response = answered.unwrap_or_else(|fault| problem(&fault));
         traces::answered(&span, response.status());
         response
