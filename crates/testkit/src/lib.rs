@@ -7,6 +7,7 @@
 //! - [`servers`]: Redis and Valkey, alone, under Sentinel and as a cluster, started for one test.
 //! - [`proxy`]: a TCP proxy that does to a connection what networks do to connections.
 //! - [`proxies`]: nginx, Caddy, Envoy and `HAProxy`, something for them to stand in front of and a client to ask them.
+//! - `processes`: what both of these are made of.
 //! - [`wait`]: waiting for something to become true, and never for a fixed time.
 //!
 //! Nothing here is published, and nothing in the other crates needs it to work.
@@ -16,6 +17,7 @@ pub mod differential;
 pub mod model;
 pub mod overadmission;
 mod ports;
+mod processes;
 pub mod proxies;
 pub mod proxy;
 pub mod servers;

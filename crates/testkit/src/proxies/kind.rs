@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::program::find_program;
+use crate::processes::find_program;
 
 /// Whose proxy it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

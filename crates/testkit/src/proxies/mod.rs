@@ -3,8 +3,7 @@
 //! - `kind`: what is particular to each.
 //! - `template`: the configuration, with free ports and the test's own words put in.
 //! - `running`: a proxy that listens.
-//! - `process`: its process and its directory, neither of which outlives the test.
-//! - `program`: where programs are that `cargo xtask test` installs.
+//! - `process`: its process, which does not outlive the test, and its log.
 //! - `client`: a client that asks once, `upstream`: a server that echoes.
 //!
 //! ```no_run
@@ -24,12 +23,11 @@
 mod client;
 mod kind;
 mod process;
-mod program;
 mod running;
 mod template;
 mod upstream;
 
 pub use self::client::{Response, get, send};
-pub use self::program::{find_program, find_python_tools};
 pub use self::running::{Builder, Proxy};
 pub use self::upstream::Upstream;
+pub use crate::processes::{find_program, find_python_tools};

@@ -7,9 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::kind::Kind;
-use super::process::{Directory, Process};
+use super::process::Process;
 use super::template::{self, MAIN};
 use crate::ports::Port;
+use crate::processes::Directory;
 use crate::wait;
 
 /// Only something broken takes so long, or a machine with a hundred other things to do.

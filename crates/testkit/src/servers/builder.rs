@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::directory::Directory;
 use super::tls::{self, Certificates};
 use super::{Flavor, Server, control};
+use crate::processes::Directory;
 
 /// What every server for tests has: nothing on the disk, reachable from this machine only, quiet, and open to the
 /// commands with which a test breaks it.

@@ -7,8 +7,8 @@ use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 use super::builder::Builder;
-use super::directory::Directory;
 use super::{Client, Reply};
+use crate::processes::Directory;
 
 /// The name of the file.
 pub(super) const SOCKET: &str = "control";

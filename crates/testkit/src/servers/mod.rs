@@ -18,8 +18,6 @@ mod builder;
 mod client;
 mod cluster;
 mod control;
-mod directory;
-mod process;
 mod reply;
 mod sentinel;
 mod server;

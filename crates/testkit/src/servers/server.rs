@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use super::builder::Builder;
 use super::control::Control;
-use super::directory::Directory;
-use super::process::Process;
 use super::tls::Certificates;
 use super::{Client, Flavor, Reply, binary};
 use crate::ports::Port;
+use crate::processes::Directory;
+use crate::processes::Process;
 use crate::wait;
 
 const CONFIG_FILE: &str = "server.conf";

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::directory::Directory;
+use crate::processes::Directory;
 
 /// What the server's certificate is good for. Clients reach it by address and may check the name as well.
 const EXTENSIONS: &str = "\

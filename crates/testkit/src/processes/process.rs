@@ -17,7 +17,7 @@ const GUARD: &str = r#"read -r _; kill -9 "$0"; rm -rf -- "$1""#;
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     child: Child,
     guard: Child,
     frozen: bool,
@@ -25,7 +25,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts the command and a guard for it.
-    pub(super) fn spawn(command: &mut Command, directory: &Path) -> Self {
+    pub(crate) fn spawn(command: &mut Command, directory: &Path) -> Self {
         let child = command.stdin(Stdio::null()).spawn();
         let child = child.expect("the server's program was found and can be started");
         let mut guard = Command::new("sh");
@@ -35,21 +35,21 @@ impl Process {
         Self { child, guard, frozen: false }
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// How it ended, if it has.
-    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("the child is ours to wait for")
     }
 
-    pub(super) fn is_frozen(&self) -> bool {
+    pub(crate) fn is_frozen(&self) -> bool {
         self.frozen
     }
 
     /// Stops it and returns when it stands still.
-    pub(super) fn freeze(&mut self) {
+    pub(crate) fn freeze(&mut self) {
         self.signal(Signal::STOP);
         let pid = Pid::from_child(&self.child);
         // The state is only looked at: taking it would take the end of the process from `Child` as well.
@@ -62,13 +62,13 @@ impl Process {
         self.frozen = true;
     }
 
-    pub(super) fn thaw(&mut self) {
+    pub(crate) fn thaw(&mut self) {
         self.signal(Signal::CONT);
         self.frozen = false;
     }
 
     /// Kills it and waits for its end. The guard goes first: afterwards the id could be someone else's.
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         for child in [&mut self.guard, &mut self.child] {
             // What has ended by itself needs no more.
             let _ended = child.kill();

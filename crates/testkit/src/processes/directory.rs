@@ -8,11 +8,11 @@ static CREATED: AtomicU32 = AtomicU32::new(0);
 
 /// A new directory for temporary files, removed with everything in it when dropped.
 #[derive(Debug)]
-pub(super) struct Directory(PathBuf);
+pub(crate) struct Directory(PathBuf);
 
 impl Directory {
     /// The name is short, because the path of a socket inside must fit into a hundred bytes.
-    pub(super) fn create() -> Self {
+    pub(crate) fn create() -> Self {
         let number = CREATED.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("tollgate-{}-{number}", std::process::id()));
         // A process that was killed may have left one of the same name behind.
@@ -21,12 +21,12 @@ impl Directory {
         Self(path)
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
     /// Writes a file into it and returns where it is.
-    pub(super) fn write(&self, name: &str, text: &str) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.0.join(name);
         fs::write(&path, text).expect("a directory just created can be written");
         path
