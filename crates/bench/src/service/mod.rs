@@ -115,7 +115,7 @@ fn file(out: &Path) -> PathBuf {
 const NOTES: [&str; 7] = [
     "tollgate: the release binary's `serve`, in its own process, on memory or strict on a throwaway Redis. Token buckets \
      keyed by client_ip (three limits: also by tenant and user) that never refuse, or one that is used up. One key, \
-     because the load generator knows one body. On Redis a refusal that is known to last is answered without asking it.",
+     because the load generator knows one body.",
     "bare axum, bare tonic: the same library versions answering a constant of the same length and status without looking \
      at the question: no header beside the kind of the body, no field beside the codes. With all headers or all fields \
      they tell what Tollgate tells, so that the cost of telling stands apart from the cost of deciding.",

@@ -1,7 +1,7 @@
 //! The report as a chart.
 
 use super::entrant::Subject;
-use super::question::Protocol;
+use super::question::{Case, Protocol};
 use super::report::Report;
 use crate::chart::{Chart, Group};
 
@@ -19,14 +19,19 @@ pub(super) fn draw(report: &Report) -> Chart {
         };
         Group {
             label: over.to_owned(),
-            sublabel: group.case.name().to_owned(),
+            sublabel: match group.case {
+                Case::Allowed => "allowed",
+                Case::Denied => "denied",
+                Case::ThreeLimits => "3 limits",
+            }
+            .to_owned(),
             values: series.iter().map(|subject| value(subject)).collect(),
         }
     });
     Chart {
         title: "Requests per second, to one server".to_owned(),
         subtitle: format!(
-            "Median of {} rounds; logarithmic scale, taller is better. {}, {} cores, one of them the load generator's.",
+            "Median of {} rounds; logarithmic scale, taller is better. {}, {} cores, shared with the load generator.",
             report.rounds, report.machine.cpu, report.machine.cores
         ),
         unit: "/s",
