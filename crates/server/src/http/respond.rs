@@ -4,7 +4,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{HeaderMap, Response, StatusCode};
-use tollgate::headers::{Answer, Fields, PROBLEM_JSON, Problem, fields};
+use tollgate::headers::{self, Answer, Fields, PROBLEM_JSON, Problem, fields};
 use tollgate::{Decision, Micros};
 
 use super::fault::Fault;
@@ -14,12 +14,16 @@ pub(crate) type Body = Full<Bytes>;
 
 /// The status of a refusal that was given another one.
 const TRUE_STATUS: HeaderName = HeaderName::from_static("x-ratelimit-status");
+/// The header fields of an answer, with those that the server adds.
+const FIELDS_MAX: usize = 12;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A body of JSON.
 pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
+    // Room for everything a decision tells, so that the map is made once.
+    *response.headers_mut() = HeaderMap::with_capacity(FIELDS_MAX);
     response.headers_mut().insert(CONTENT_TYPE, JSON);
     response
 }
@@ -72,7 +76,6 @@ pub(super) fn denied(mut problem: Problem<'_>, chosen: Option<u16>) -> Response<
 
 /// The header fields that tell a client where it stands. They are true for a moment, so nobody may keep them.
 pub(super) fn add_fields(headers: &mut HeaderMap, decision: &Decision, chosen: Fields, now: Micros) {
-    headers.reserve(8);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     for (name, value) in fields(decision, chosen, now.into()) {
         // Names of limits are letters, digits and signs; everything else is digits.
@@ -82,16 +85,23 @@ pub(super) fn add_fields(headers: &mut HeaderMap, decision: &Decision, chosen: F
     }
 }
 
-/// The names as HTTP libraries want them, without looking for capitals each time.
+/// The names as HTTP libraries want them, checked when this is compiled and not at every request.
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+const X_FALLBACK: HeaderName = HeaderName::from_static("x-ratelimit-fallback");
+
 fn field_name(name: &'static str) -> HeaderName {
     match name {
-        "RateLimit-Policy" => HeaderName::from_static("ratelimit-policy"),
-        "RateLimit" => HeaderName::from_static("ratelimit"),
-        "X-RateLimit-Limit" => HeaderName::from_static("x-ratelimit-limit"),
-        "X-RateLimit-Remaining" => HeaderName::from_static("x-ratelimit-remaining"),
-        "X-RateLimit-Reset" => HeaderName::from_static("x-ratelimit-reset"),
-        "X-RateLimit-Fallback" => HeaderName::from_static("x-ratelimit-fallback"),
-        "Retry-After" => RETRY_AFTER,
+        headers::RATE_LIMIT_POLICY => RATE_LIMIT_POLICY,
+        headers::RATE_LIMIT => RATE_LIMIT,
+        headers::X_RATE_LIMIT_LIMIT => X_LIMIT,
+        headers::X_RATE_LIMIT_REMAINING => X_REMAINING,
+        headers::X_RATE_LIMIT_RESET => X_RESET,
+        headers::X_RATE_LIMIT_FALLBACK => X_FALLBACK,
+        headers::RETRY_AFTER => RETRY_AFTER,
         other => HeaderName::from_bytes(other.as_bytes()).unwrap_or(RETRY_AFTER),
     }
 }

@@ -22,7 +22,7 @@ use crate::reload;
 const LAST_CALL: Duration = Duration::from_millis(500);
 /// How often the store is asked whether it is there.
 const PROBE_EVERY: Duration = Duration::from_millis(500);
-/// How long the start waits for a store to answer before it goes on without.
+/// How long the start waits for a store to answer before it goes on without. Whoever asks meanwhile waits too.
 const STORE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Runs a service until a signal ends it.
@@ -31,6 +31,11 @@ pub(super) async fn live(service: Arc<Service>, args: &ServeArgs) -> Result<Exit
     let token = ports::admin_token(ports::address(&ports.admin))?;
     let (stopper, stop) = Stopper::new();
     let mut signals = Signals::new().map_err(|error| format!("cannot listen to signals: {error}"))?;
+    if !service.gate.running().store.ready(STORE_PATIENCE).await {
+        tracing::warn!(
+            "the store does not answer yet; limits answer by their failure policies until it does"
+        );
+    }
     announce(&service, &ports);
     let mut tasks = JoinSet::new();
     start_fronts(&service, ports, token, &stop, &mut tasks);
@@ -76,13 +81,8 @@ fn announce(service: &Service, ports: &Ports) {
     drop(output.write_all(text.as_bytes()).and_then(|()| output.flush()));
 }
 
-/// Says once whether the store is there at the start, then keeps an eye on it.
+/// Keeps an eye on the store, so that its state is known while nobody asks.
 async fn watch_store(service: Arc<Service>, mut stop: Stop) {
-    if !service.gate.running().store.ready(STORE_PATIENCE).await {
-        tracing::warn!(
-            "the store does not answer yet; limits answer by their failure policies until it does"
-        );
-    }
     loop {
         service.gate.running().probe().await;
         tokio::select! {
