@@ -45,6 +45,11 @@ impl OpenStore {
         }
     }
 
+    /// True when no answer has to be waited for.
+    pub(crate) const fn answers_at_once(&self) -> bool {
+        matches!(self, Self::Memory(_))
+    }
+
     /// Waits for the store to answer, at most so long; false when it did not.
     pub(crate) async fn ready(&self, patience: Duration) -> bool {
         match self {

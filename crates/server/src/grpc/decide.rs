@@ -11,7 +11,7 @@ use tollgate_envoy::{RateLimitRequest, RateLimitResponse, RateLimitService};
 use super::fault::Fault;
 use super::plan::Plan;
 use super::{descriptor, encode};
-use crate::gate::{Decided, Gate, OpenStore, Running};
+use crate::gate::{Decided, Gate, Running};
 
 type Answered = Result<Response<RateLimitResponse>, Status>;
 
@@ -26,7 +26,7 @@ impl RateLimitService for Decider {
     async fn should_rate_limit(&self, request: Request<RateLimitRequest>) -> Answered {
         let request = request.into_inner();
         let running = self.gate.running();
-        if let OpenStore::Memory(_) = &running.store {
+        if running.store.answers_at_once() {
             return self.decide_at_once(&running, &request);
         }
         Box::pin(self.answer(&running, &request)).await
@@ -38,13 +38,13 @@ impl Decider {
         Self { gate }
     }
 
-    /// The same without waiting, which nothing in memory needs. A decision under way is a few thousand bytes, and not to have
+    /// The same without waiting. A decision under way is a few thousand bytes, and not to have
     /// to keep them is a good part of the time that a decision takes.
     fn decide_at_once(&self, running: &Running, request: &RateLimitRequest) -> Answered {
         let answer = pin!(self.answer(running, request));
         match answer.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(answer) => answer,
-            Poll::Pending => Err(Status::internal("the memory store did not answer at once")),
+            Poll::Pending => Err(Status::internal("the store did not answer at once")),
         }
     }
 
