@@ -218,8 +218,8 @@ impl Decision {
 
 impl LimitStatus {
     #[inline(always)]
-    pub(crate) fn new(name: LimitName, check: &Check<'_>, outcome: Outcome) -> Self {
-        let source = if check.key.is_local() { Source::Local } else { Source::Store };
+    pub(crate) fn new(name: LimitName, check: &Check<'_>, outcome: Outcome, source: Source) -> Self {
+        let source = if check.key.is_local() { Source::Local } else { source };
         let (window, shadow) = (check.quota.window(), check.shadow);
         Self { name, outcome, window, shadow, source, fallback: None }
     }

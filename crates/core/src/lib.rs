@@ -35,8 +35,10 @@ mod decision;
 #[cfg(feature = "headers")]
 pub mod headers;
 mod key;
+pub mod lease;
 mod limit;
 pub mod limiter;
+mod lock;
 pub mod memory;
 mod name;
 pub mod store;

@@ -1,5 +1,6 @@
 //! A limit: a named rule, and every way in which one can be wrong.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::algorithm::{
@@ -63,15 +64,47 @@ pub enum Consistency {
     /// Everyone on the same store: every decision is one atomic step there.
     #[default]
     Strict,
+    /// Everyone on the same store, by units taken from it in advance: never above the limit, and mostly answered from
+    /// memory. See [`lease`](crate::lease).
+    Leased,
+    /// Everyone on the same store, counted here and told there in batches: above the limit by no more than a tenth of it
+    /// when as many processes share it as expected. See [`lease`](crate::lease).
+    Eventual,
     /// This process alone, in its memory, whatever the store is.
     Local,
 }
 
 impl Consistency {
+    /// What of this the algorithm can do. A queue hands out turns and a concurrency limit places, one at a time, so they are
+    /// always strict. A log stamps every hit when it comes, so it is never counted elsewhere first: eventual is leased
+    /// there, and what leased saves are the trips for denials.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Concurrency, Consistency};
+    ///
+    /// let places = Concurrency::new(20, Duration::from_secs(30))?.into();
+    /// assert_eq!(Consistency::Leased.for_quota(&places), Consistency::Strict);
+    /// # Ok::<(), tollgate::LimitError>(())
+    /// ```
+    #[must_use]
+    pub const fn for_quota(self, quota: &Quota) -> Self {
+        let is_queue =
+            matches!(quota, Quota::LeakyBucket(bucket) if matches!(bucket.mode(), LeakyMode::Queue));
+        match (self, quota) {
+            (Self::Leased | Self::Eventual, Quota::Concurrency(_)) => Self::Strict,
+            (Self::Leased | Self::Eventual, _) if is_queue => Self::Strict,
+            (Self::Eventual, Quota::SlidingLog(_)) => Self::Leased,
+            _ => self,
+        }
+    }
+
     /// The word used in configurations.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Strict => "strict",
+            Self::Leased => "leased",
+            Self::Eventual => "eventual",
             Self::Local => "local",
         }
     }
@@ -239,7 +272,8 @@ impl Limit {
     pub fn rule(&self) -> Result<Rule, LimitError> {
         let (shadow, on_store_failure, consistency) = (self.shadow, self.on_store_failure, self.consistency);
         self.rule.clone().map(|rule| {
-            let prefix = rule.prefix.with_local(consistency == Consistency::Local);
+            let consistency = consistency.for_quota(&rule.quota);
+            let prefix = rule.prefix.with_consistency(consistency);
             Rule { prefix, shadow, on_store_failure, consistency, ..rule }
         })
     }
@@ -277,9 +311,14 @@ impl Rule {
         self.on_store_failure
     }
 
-    /// Who shares its counters.
+    /// Who shares its counters, and how. Queues and places in flight are strict also where something else was asked for.
     pub const fn consistency(&self) -> Consistency {
         self.consistency
+    }
+
+    /// The same rule where so many processes share its counters.
+    pub(crate) const fn shared_by(self, replicas: NonZeroU32) -> Self {
+        Self { prefix: self.prefix.with_replicas(replicas), ..self }
     }
 
     /// A check of this limit for a key, with the limit's own numbers, to put to a [`Store`](crate::Store) directly.

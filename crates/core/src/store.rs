@@ -5,13 +5,16 @@
 
 use std::fmt;
 use std::future::Future;
+use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use smallvec::SmallVec;
 
 use crate::algorithm::{LeaseId, Outcome, Quota};
+use crate::decision::Source;
 use crate::key::{Key, KeyPrefix, PartsBuf};
+use crate::limit::Consistency;
 use crate::time::Micros;
 
 /// The most checks one request may make.
@@ -44,6 +47,23 @@ pub struct CheckBuf {
 }
 
 impl CheckBuf {
+    /// Who shares the counter, and how.
+    #[inline]
+    pub const fn consistency(&self) -> Consistency {
+        self.prefix.consistency()
+    }
+
+    /// The same with another cost.
+    #[must_use]
+    pub fn with_cost(self, cost: u64) -> Self {
+        Self { cost, ..self }
+    }
+
+    /// How many processes are said to share it.
+    pub const fn replicas(&self) -> NonZeroU32 {
+        self.prefix.replicas()
+    }
+
     /// The check, as stores take it.
     pub fn as_check(&self) -> Check<'_> {
         let key = Key::new(&self.prefix, self.parts.as_parts());
@@ -80,8 +100,66 @@ pub struct Spent {
     /// What each limit says. `remaining` and `reset_after` are what is left once the request has been dealt with: when it
     /// is only a peek, or refused by another limit, a limit that would let it pass says so and has kept its units.
     pub outcomes: SmallVec<[Outcome; 1]>,
+    /// Where each of them came from.
+    pub sources: Sources,
     /// The moment of the decision on the store's timeline.
     pub at: Micros,
+}
+
+impl Spent {
+    /// The store's own answer to all checks.
+    #[inline]
+    pub fn by_store(outcomes: SmallVec<[Outcome; 1]>, at: Micros) -> Self {
+        Self { outcomes, sources: Sources::default(), at }
+    }
+}
+
+/// Where the answers to the checks of one request came from: all from the store itself, unless told otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sources {
+    /// One bit per check.
+    leases: u16,
+    denials: u16,
+}
+
+const _: () = assert!(CHECKS_MAX <= u16::BITS as usize, "there is a bit for every check");
+
+impl Sources {
+    /// Says where the answer to the check at `index` came from.
+    pub const fn set(&mut self, index: usize, source: Source) {
+        match source {
+            Source::Lease => self.leases |= 1 << index,
+            Source::DenyCache => self.denials |= 1 << index,
+            Source::Store | Source::Fallback | Source::Local => {}
+        }
+    }
+
+    /// The same for every check.
+    #[inline]
+    pub const fn all(source: Source) -> Self {
+        match source {
+            Source::Lease => Self { leases: u16::MAX, denials: 0 },
+            Source::DenyCache => Self { leases: 0, denials: u16::MAX },
+            Source::Store | Source::Fallback | Source::Local => Self { leases: 0, denials: 0 },
+        }
+    }
+
+    /// Where the answer to the check at `index` came from.
+    #[inline]
+    pub const fn get(self, index: usize) -> Source {
+        if self.leases >> index & 1 == 1 {
+            Source::Lease
+        } else if self.denials >> index & 1 == 1 {
+            Source::DenyCache
+        } else {
+            Source::Store
+        }
+    }
+
+    /// True when the store itself answered one of so many checks.
+    pub const fn has_store(self, checks: usize) -> bool {
+        ((self.leases | self.denials).trailing_ones() as usize) < checks
+    }
 }
 
 /// Where counters live. Every method is one atomic step; dropping an [`Answer`] before it is ready leaves the step done
@@ -97,7 +175,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// The same for a single check, the usual case, by stores that can answer without waiting; `None` from those that
     /// cannot, which have then done nothing.
     #[inline]
-    fn spend_one(&self, _check: &Check<'_>, _intent: Intent, _lease: LeaseId) -> Option<Outcome> {
+    fn spend_one(&self, _check: &Check<'_>, _intent: Intent, _lease: LeaseId) -> Option<(Outcome, Source)> {
         None
     }
 
@@ -114,6 +192,12 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// Starts a lease's time again; false when it has already ended. The check is as for [`release`](Self::release).
     fn renew<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool>;
+
+    /// Gives back what was taken in advance and is not spent, as a process does before it ends. A store that takes nothing
+    /// in advance has nothing to give.
+    fn hand_back(&self) -> Answer<'_, ()> {
+        Answer::ready(Ok(()))
+    }
 }
 
 /// A store's answer: here at once, or coming. Stores that answer from memory need no allocation and no executor.

@@ -132,6 +132,7 @@ impl RedisBuilder {
             return Err(ConfigError::NoRuntime);
         }
         let access = self.access(&first)?;
+        let leases = self.call_time.leases();
         let call_time = self.call_time;
         let topology = match self.kind {
             Kind::Standalone => {
@@ -148,7 +149,7 @@ impl RedisBuilder {
             Kind::Cluster => Topology::Cluster(Cluster::start(addresses, access, call_time)),
         };
         let keys = Keys::new(self.prefix, topology.is_cluster());
-        Ok(RedisStore::new(topology, keys, self.timeout, self.max_retries))
+        Ok(RedisStore::new(topology, keys, self.timeout, self.max_retries, leases))
     }
 
     /// What is wrong with the settings, as far as that can be told without a runtime, certificates or a server.

@@ -66,6 +66,7 @@ fn named<'a>(name: &str, time: &'a str) -> &'a str {
     match name {
         "time.lua" => time,
         "scaled.lua" => include_str!("scripts/scaled.lua"),
+        "lease.lua" => include_str!("scripts/lease.lua"),
         "bucket.lua" => include_str!("scripts/bucket.lua"),
         "fixed_window.lua" => include_str!("scripts/fixed_window.lua"),
         "next_month.lua" => include_str!("scripts/next_month.lua"),

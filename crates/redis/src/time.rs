@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 #[cfg(feature = "manual-time")]
 use tollgate::Clock;
+use tollgate::lease::Leases;
 
 /// The server's time, or that of a clock set by hand.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +17,15 @@ pub(crate) enum CallTime {
 }
 
 impl CallTime {
+    /// What this process holds, by the same time.
+    pub(crate) fn leases(&self) -> Leases {
+        match self {
+            Self::Server => Leases::default(),
+            #[cfg(feature = "manual-time")]
+            Self::Manual(clock) => Leases::new(clock.clone()),
+        }
+    }
+
     /// What to tell the script.
     pub(crate) fn moment(&self) -> Option<String> {
         match self {

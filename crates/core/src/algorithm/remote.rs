@@ -3,10 +3,12 @@
 //! A script decides by a few [`Numbers`] and additions alone, and reports the state it [`Seen`]; the outcome is then made
 //! here, by the same arithmetic as for the embedded store. So both give the same answers, and a script stays small.
 
+mod lending;
+
+pub use lending::Lending;
+
 use super::division::{Width, product};
-use super::{
-    AMOUNT_MAX, Counts, Gcra, LeakyBucket, Outcome, Quota, Rest, TokenBucket, Used, Verdict, WindowStart,
-};
+use super::{AMOUNT_MAX, Gcra, LeakyBucket, Outcome, Quota, TokenBucket, Verdict, WindowStart};
 use crate::time::Micros;
 
 /// A length of time to a fraction of a microsecond: whole ones, and parts of which the rate's `per` make one.
@@ -154,27 +156,7 @@ impl Quota {
 
     /// What the limit says to `cost`, by the state that was seen; `None` when that is the state of another algorithm.
     pub fn outcome(&self, seen: Seen, cost: u64, now: Micros) -> Option<Outcome> {
-        match (self, seen) {
-            (Self::TokenBucket(quota), Seen::Bucket { at, part }) => {
-                Some(quota.gcra.spend(Rest { at, part }, cost, now).1)
-            }
-            (Self::LeakyBucket(quota), Seen::Bucket { at, part }) => {
-                Some(quota.spend(Rest { at, part }, cost, now).1)
-            }
-            (Self::FixedWindow(quota), Seen::Fixed { count, ends }) => {
-                Some(quota.spend(Used { count, ends }, cost, now).1)
-            }
-            (Self::SlidingWindow(quota), Seen::Sliding { current, previous, start }) => {
-                Some(quota.spend(Counts { current, previous, start }, cost, now).1)
-            }
-            (Self::SlidingLog(quota), Seen::Held(held)) => {
-                Some(held.outcome(quota.limit, quota.length, cost, now))
-            }
-            (Self::Concurrency(quota), Seen::Held(held)) => {
-                Some(held.outcome(quota.limit, quota.lease, cost, now))
-            }
-            _ => None,
-        }
+        self.step(seen, cost, now).map(|(_, outcome)| outcome)
     }
 }
 

@@ -10,10 +10,12 @@ mod parts;
 mod prefix;
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 use smallvec::SmallVec;
 
 use crate::algorithm::Shape;
+use crate::limit::Consistency;
 
 pub use encoded::{EncodedKey, NotAKey};
 pub use hashed::{Hashed, Hasher, ShortSecret};
@@ -87,10 +89,21 @@ impl<'a> Key<'a> {
         into.extend_from_slice(parts);
     }
 
+    /// Who shares the counter, and how. It is no part of what the counter is called.
+    #[inline]
+    pub const fn consistency(&self) -> Consistency {
+        self.prefix.consistency()
+    }
+
+    /// How many processes are said to share the counter.
+    pub const fn replicas(&self) -> NonZeroU32 {
+        self.prefix.replicas()
+    }
+
     /// True when the counter is this process's own, whatever the store.
     #[inline]
     pub(crate) const fn is_local(&self) -> bool {
-        self.prefix.is_local()
+        matches!(self.consistency(), Consistency::Local)
     }
 
     pub(crate) const fn prefix(&self) -> &'a KeyPrefix {

@@ -1,10 +1,12 @@
 //! What every key of a limit begins with.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 use sha2::{Digest, Sha256};
 
 use crate::algorithm::Shape;
+use crate::limit::Consistency;
 use crate::name::{LimitName, NAME_MAX};
 
 /// A tag and eight bytes of window.
@@ -18,8 +20,10 @@ pub(crate) struct KeyPrefix {
     bytes: [u8; NAME_MAX + SHAPE_LEN + 1],
     digest: u128,
     shape: Shape,
-    /// The counters are this process's own. No part of what the key is called.
-    local: bool,
+    /// Who shares the counters, and how. No part of what the key is called.
+    consistency: Consistency,
+    /// How many processes do.
+    replicas: NonZeroU32,
 }
 
 /// What it is made of stands beside it wherever it is shown.
@@ -40,17 +44,27 @@ impl KeyPrefix {
         }
         let mut digest = [0; 16];
         digest.copy_from_slice(&Sha256::digest(&bytes[..len])[..16]);
-        Self { len, bytes, digest: u128::from_le_bytes(digest), shape, local: false }
+        let (consistency, replicas) = (Consistency::default(), NonZeroU32::MIN);
+        Self { len, bytes, digest: u128::from_le_bytes(digest), shape, consistency, replicas }
     }
 
-    /// The same for counters of this process alone, or of everyone.
-    pub(crate) const fn with_local(self, local: bool) -> Self {
-        Self { local, ..self }
+    /// The same for counters that are shared in this way.
+    pub(crate) const fn with_consistency(self, consistency: Consistency) -> Self {
+        Self { consistency, ..self }
+    }
+
+    /// The same for counters that so many processes share.
+    pub(crate) const fn with_replicas(self, replicas: NonZeroU32) -> Self {
+        Self { replicas, ..self }
     }
 
     #[inline]
-    pub(crate) const fn is_local(&self) -> bool {
-        self.local
+    pub(crate) const fn consistency(&self) -> Consistency {
+        self.consistency
+    }
+
+    pub(crate) const fn replicas(&self) -> NonZeroU32 {
+        self.replicas
     }
 
     /// A tag, eight bytes of window, the name and a zero, which no name contains: unambiguous whatever follows.

@@ -13,7 +13,7 @@ use crate::algorithm::{LeaseId, Outcome, Quota};
 use crate::decision::{Decision, LimitStatus, Source};
 use crate::key::ToKey;
 use crate::limit::Rule;
-use crate::store::{Answer, Check, CheckBuf, Intent, Spent, Store, StoreError};
+use crate::store::{Answer, Check, CheckBuf, Intent, Sources, Spent, Store, StoreError};
 
 /// A question to a [`Limiter`]. Await it for the decision.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     /// ```
     #[inline]
     pub fn passes(self) -> Result<bool, Error> {
-        let passes = |_: &[&Rule], checks: &[Check<'_>], outcomes: &[Outcome], _| {
+        let passes = |_: &[&Rule], checks: &[Check<'_>], outcomes: &[Outcome], _, _| {
             let mut both = checks.iter().zip(outcomes);
             both.all(|(check, outcome)| check.shadow || outcome.verdict.is_allowed())
         };
@@ -102,8 +102,9 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     /// Puts the question to the store, and decides at once when the answer is there. Keeps what `part` takes of it.
     #[inline]
     pub(super) fn put<T>(&self, part: impl Fn(Settled) -> T) -> Result<Put<'a, T>, Error> {
-        let decided = |rules: &[&Rule], checks: &[Check<'_>], outcomes: &[Outcome], lease| {
-            Put::Settled(part(Settled { decision: decision(rules, checks, outcomes, lease), local: None }))
+        let decided = |rules: &[&Rule], checks: &[Check<'_>], outcomes: &[Outcome], sources, lease| {
+            let decision = decision(rules, checks, outcomes, sources, lease);
+            Put::Settled(part(Settled { decision, local: None }))
         };
         self.ask(decided, |fallen| Put::Settled(part(fallen)), |coming| Ok(Put::Coming(coming)))
     }
@@ -113,26 +114,26 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     #[inline(always)]
     fn ask<T>(
         &self,
-        here: impl FnOnce(&[&Rule], &[Check<'_>], &[Outcome], Option<LeaseId>) -> T,
+        here: impl FnOnce(&[&Rule], &[Check<'_>], &[Outcome], Sources, Option<LeaseId>) -> T,
         fallen: impl FnOnce(Settled) -> T,
         coming: impl FnOnce(Coming<'a>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let inner = &self.limiter.inner;
         self.select.with(self.limiter, |rules, checks| {
             if checks.is_empty() {
-                return Ok(here(rules, checks, &[], None));
+                return Ok(here(rules, checks, &[], Sources::default(), None));
             }
             let lease = (self.intent == Intent::Spend && holds(checks)).then(|| inner.lease_ids.next());
             let id = lease.unwrap_or(LeaseId::NONE);
             if let [check] = checks
-                && let Some(outcome) = inner.store.spend_one(check, self.intent, id)
+                && let Some((outcome, source)) = inner.store.spend_one(check, self.intent, id)
             {
-                return Ok(here(rules, checks, &[outcome], lease));
+                return Ok(here(rules, checks, &[outcome], Sources::all(source), lease));
             }
             match inner.store.spend(checks, self.intent, id) {
                 Answer::Ready(Some(Ok(spent))) => {
-                    inner.watch.answered(&*inner.clock);
-                    Ok(here(rules, checks, &spent.outcomes, lease))
+                    inner.heard(&spent);
+                    Ok(here(rules, checks, &spent.outcomes, spent.sources, lease))
                 }
                 Answer::Ready(Some(Err(error))) => {
                     let question = Question { rules, checks, intent: self.intent, lease };
@@ -152,8 +153,8 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
         let inner = &self.limiter.inner;
         self.select.with(self.limiter, |rules, checks| match answer {
             Ok(spent) => {
-                inner.watch.answered(&*inner.clock);
-                let decision = decision(rules, checks, &spent.outcomes, lease);
+                inner.heard(&spent);
+                let decision = decision(rules, checks, &spent.outcomes, spent.sources, lease);
                 Ok(Settled { decision, local: None })
             }
             Err(error) => {
@@ -224,17 +225,31 @@ pub(super) fn holds(checks: &[Check<'_>]) -> bool {
 
 /// The decision that the store's outcomes make.
 #[inline(always)]
-fn decision(rules: &[&Rule], checks: &[Check<'_>], outcomes: &[Outcome], lease: Option<LeaseId>) -> Decision {
+fn decision(
+    rules: &[&Rule],
+    checks: &[Check<'_>],
+    outcomes: &[Outcome],
+    sources: Sources,
+    lease: Option<LeaseId>,
+) -> Decision {
     if let ([rule], [check], [outcome]) = (rules, checks, outcomes) {
-        let status = LimitStatus::new(rule.name(), check, *outcome);
+        let status = LimitStatus::new(rule.name(), check, *outcome, sources.get(0));
         return Decision::single(status, status.source(), lease);
     }
-    let answers = rules.iter().zip(checks).zip(outcomes);
-    let statuses = answers.map(|((rule, check), outcome)| LimitStatus::new(rule.name(), check, *outcome));
+    let answers = rules.iter().zip(checks).zip(outcomes).enumerate();
+    let statuses = answers.map(|(index, ((rule, check), outcome))| {
+        LimitStatus::new(rule.name(), check, *outcome, sources.get(index))
+    });
     let statuses: SmallVec<[LimitStatus; 1]> = statuses.collect();
-    let all_local = !statuses.is_empty() && statuses.iter().all(|status| status.source() == Source::Local);
-    let source = if all_local { Source::Local } else { Source::Store };
+    let source = source_of(&statuses);
     Decision::new(statuses, source, lease)
+}
+
+/// Where the answer as a whole came from: the store if it was asked at all, else what of this process stands nearest to it.
+fn source_of(statuses: &[LimitStatus]) -> Source {
+    let any = |source| statuses.iter().any(|status| status.source() == source);
+    let order = [Source::Store, Source::DenyCache, Source::Lease, Source::Local];
+    order.into_iter().find(|source| any(*source)).unwrap_or(Source::Store)
 }
 
 impl<'a, S: Select<'a> + Unpin> IntoFuture for Ask<'a, S> {

@@ -129,7 +129,7 @@ impl LimiterBuilder {
             None => shared.clone(),
         };
         let replicas = self.expected_replicas.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
-        let rules = Rules::new(self.limits);
+        let rules = Rules::new(self.limits, replicas);
         Limiter { inner: Arc::new(Inner { store, shared, own, clock, rules, lease_ids, replicas, watch }) }
     }
 }

@@ -33,7 +33,7 @@ use crate::clock::Clock;
 use crate::key::ToKey;
 use crate::limit::{Limit, Rule};
 use crate::memory::MemoryStore;
-use crate::store::{Answer, Intent, Store, StoreError};
+use crate::store::{Answer, Intent, Spent, Store, StoreError};
 
 /// Decides about requests: limits by name, on one store. Clones share everything.
 ///
@@ -88,6 +88,14 @@ impl fmt::Debug for Inner {
 }
 
 impl Inner {
+    /// Notes that the store has answered, if it was the store.
+    #[inline]
+    fn heard(&self, spent: &Spent) {
+        if spent.sources.has_store(spent.outcomes.len()) {
+            self.watch.answered(&*self.clock);
+        }
+    }
+
     /// The answer to anything but a check, for which no policy stands in.
     fn noted<T>(&self, answer: Result<T, StoreError>) -> Result<T, Error> {
         answer.inspect_err(|error| self.watch.count(error)).map_err(Error::from)
@@ -227,6 +235,13 @@ impl Limiter {
     /// ```
     pub fn health(&self) -> Health {
         self.inner.watch.health(self.inner.clock.now())
+    }
+
+    /// Gives back what [leased](crate::lease) limits have taken and not spent, and tells what
+    /// eventual ones have counted and not told: what a process does before it ends, so that nothing is lost with it.
+    pub async fn hand_back(&self) -> Result<(), Error> {
+        let answer = self.inner.store.hand_back().await;
+        self.inner.noted(answer)
     }
 
     /// Counters kept in this process for limits whose [`Consistency`](crate::Consistency) is `Local`. Those of a memory

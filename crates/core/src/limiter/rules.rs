@@ -1,6 +1,7 @@
 //! Limits by name.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
 use ahash::RandomState;
 
@@ -18,7 +19,7 @@ pub(super) struct Rules {
 
 impl Rules {
     /// What is wrong with a limit, or with its name standing twice, is kept in its place.
-    pub(super) fn new(limits: Vec<Limit>) -> Self {
+    pub(super) fn new(limits: Vec<Limit>, replicas: NonZeroU32) -> Self {
         let mut rules = Self::default();
         for limit in limits {
             let name = limit.name();
@@ -26,7 +27,7 @@ impl Rules {
                 rules.list[*position].1 = Err(LimitError::DuplicateName { name: name.to_owned() });
             } else {
                 rules.positions.insert(name.into(), rules.list.len());
-                rules.list.push((name.into(), limit.rule()));
+                rules.list.push((name.into(), limit.rule().map(|rule| rule.shared_by(replicas))));
             }
         }
         rules
@@ -56,7 +57,7 @@ mod tests {
     fn few_and_many_names_are_all_found() {
         for count in [1, FEW, FEW + 1, 200] {
             let limit = |at: usize| Limit::fixed_window(format!("limit-{at}"), 1, Duration::from_secs(1));
-            let rules = Rules::new((0..count).map(limit).collect());
+            let rules = Rules::new((0..count).map(limit).collect(), NonZeroU32::MIN);
             let found = |at: usize| rules.get(&format!("limit-{at}"));
             assert!((0..count).all(|at| found(at).is_some()) && found(count).is_none(), "{count} limits");
         }

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::algorithm::{LeaseId, Outcome};
+use crate::decision::Source;
 use crate::key::Key;
 use crate::memory::MemoryStore;
-use crate::store::{Answer, Check, CheckBuf, Intent, Spent, Store, StoreError};
+use crate::store::{Answer, Check, CheckBuf, Intent, Sources, Spent, Store, StoreError};
 
 /// The counters of this process, and the store for all others.
 #[derive(Clone, Debug)]
@@ -58,7 +59,7 @@ impl Store for Scoped {
     }
 
     #[inline]
-    fn spend_one(&self, check: &Check<'_>, intent: Intent, lease: LeaseId) -> Option<Outcome> {
+    fn spend_one(&self, check: &Check<'_>, intent: Intent, lease: LeaseId) -> Option<(Outcome, Source)> {
         self.of(&check.key).spend_one(check, intent, lease)
     }
 
@@ -81,6 +82,10 @@ impl Store for Scoped {
 
     fn renew<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool> {
         self.of(&check.key).renew(check, lease)
+    }
+
+    fn hand_back(&self) -> Answer<'_, ()> {
+        self.shared.hand_back()
     }
 }
 
@@ -109,11 +114,18 @@ impl Halves {
             give_back(store, &own, self.lease);
             store.spend_together(&own, Intent::Peek, self.lease).outcomes
         };
-        answer.map(|Spent { outcomes, at }| {
-            let (mut own, mut shared) = (taken.into_iter(), outcomes.into_iter());
-            let in_order =
-                self.is_own.iter().filter_map(|is_own| if *is_own { own.next() } else { shared.next() });
-            Spent { outcomes: in_order.collect(), at }
+        answer.map(|Spent { outcomes, sources: told, at }| {
+            let (mut own, mut shared) = (taken.into_iter(), outcomes.into_iter().enumerate());
+            let mut sources = Sources::default();
+            let in_order = self.is_own.iter().enumerate().filter_map(|(index, is_own)| {
+                if *is_own {
+                    return own.next();
+                }
+                let (place, outcome) = shared.next()?;
+                sources.set(index, told.get(place));
+                Some(outcome)
+            });
+            Spent { outcomes: in_order.collect(), sources, at }
         })
     }
 }

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use super::budget::Budget;
 use super::fingerprint::Fingerprinter;
 use super::shard::Newcomers;
-use super::{Inner, MemoryStore, Padded};
+use super::{Inner, MemoryStore};
 use crate::clock::{Clock, SystemClock, Time};
+use crate::lock::Padded;
 use crate::time::Micros;
 
 /// The cap when none is given: a million keys, at most 58 MB.

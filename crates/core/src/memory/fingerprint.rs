@@ -10,11 +10,11 @@ use crate::key::Key;
 /// come and go make it likely to one in ten million that two ever meet. The hash depends on secrets drawn at the start of
 /// each process (and kept in snapshots), so nobody outside can look for two keys that do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub(super) struct Fingerprint {
+pub(crate) struct Fingerprint {
     /// Places the key in its shard's table, by its upper bits.
-    pub(super) low: u64,
+    pub(crate) low: u64,
     /// Twenty bits more, the lowest of which choose the shard.
-    pub(super) high: u32,
+    pub(crate) high: u32,
 }
 
 impl Fingerprint {
@@ -29,7 +29,7 @@ impl Fingerprint {
 /// The secrets, two independent hashes' worth.
 pub(super) type Seeds = [u64; 8];
 
-pub(super) struct Fingerprinter {
+pub(crate) struct Fingerprinter {
     seeds: Seeds,
     high: RandomState,
     low: RandomState,
@@ -37,7 +37,7 @@ pub(super) struct Fingerprinter {
 
 impl Fingerprinter {
     /// With secrets from the operating system.
-    pub(super) fn random() -> Self {
+    pub(crate) fn random() -> Self {
         let source = std::hash::RandomState::new();
         Self::from_seeds(std::array::from_fn(|index| source.hash_one(index)))
     }
@@ -53,7 +53,7 @@ impl Fingerprinter {
     }
 
     #[inline(always)]
-    pub(super) fn of(&self, key: &Key<'_>) -> Fingerprint {
+    pub(crate) fn of(&self, key: &Key<'_>) -> Fingerprint {
         let (mut high, mut low) = (self.high.build_hasher(), self.low.build_hasher());
         key.feed(&mut high);
         key.feed(&mut low);

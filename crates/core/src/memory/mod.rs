@@ -7,7 +7,7 @@
 mod budget;
 mod builder;
 mod evict;
-mod fingerprint;
+pub(crate) mod fingerprint;
 mod in_slot;
 mod shard;
 mod sides;
@@ -19,7 +19,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 pub use builder::{KEYS_MAX_DEFAULT, MemoryStoreBuilder};
@@ -31,7 +30,9 @@ use self::fingerprint::{Fingerprint, Fingerprinter};
 use self::shard::{LeaseChange, Looked, Newcomers, Shard, Spend};
 use crate::algorithm::{LeaseId, Outcome};
 use crate::clock::Time;
+use crate::decision::Source;
 use crate::key::Key;
+use crate::lock::{self, Padded};
 use crate::store::{Answer, Check, Intent, Spent, Store};
 use crate::time::Micros;
 
@@ -50,42 +51,14 @@ pub struct MemoryStore {
 struct Inner {
     clock: Time,
     prints: Fingerprinter,
-    shards: Box<[Padded]>,
+    shards: Box<[Padded<Shard>]>,
     budget: Budget,
     sweep_at: AtomicU64,
     sweep_next: AtomicUsize,
     newcomers: Newcomers,
 }
 
-/// A shard on cache lines of its own, so that neighbours do not slow each other down.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Padded(Mutex<Shard>);
-
-type Guard<'a> = MutexGuard<'a, Shard>;
-
-/// How often a taken lock is tried, at growing distances, before the thread goes to sleep for it. A shard is held for
-/// some tens of nanoseconds; going to sleep takes microseconds.
-const SPINS: u32 = 7;
-
-impl Padded {
-    #[inline(always)]
-    fn lock(&self) -> Guard<'_> {
-        self.0.try_lock().unwrap_or_else(|| self.lock_contended())
-    }
-
-    #[cold]
-    fn lock_contended(&self) -> Guard<'_> {
-        for spin in 0..SPINS {
-            (0..16 << spin).for_each(|_| std::hint::spin_loop());
-            if let Some(shard) = self.0.try_lock() {
-                return shard;
-            }
-        }
-        self.0.lock()
-    }
-}
-
+type Guard<'a> = lock::Guard<'a, Shard>;
 type Guards<'a> = SmallVec<[(usize, Guard<'a>); 4]>;
 
 impl MemoryStore {
@@ -242,7 +215,7 @@ impl Inner {
             }
             looked.outcome()
         };
-        Spent { outcomes: spends.iter().zip(&looked).map(settle).collect(), at: now }
+        Spent::by_store(spends.iter().zip(&looked).map(settle).collect(), now)
     }
 
     fn lock_all(&self, prints: impl Iterator<Item = Fingerprint>) -> Guards<'_> {
@@ -267,7 +240,7 @@ impl Inner {
     fn make_room(&self, home: usize, shard: &mut Shard, needy: Fingerprint, now: Micros) -> bool {
         let budget = &self.budget;
         let next_door = (1..=NEIGHBOURS).map(|step| (home + step) & (self.shards.len() - 1));
-        let mut others = next_door.filter_map(|other| self.shards[other].0.try_lock());
+        let mut others = next_door.filter_map(|other| self.shards[other].try_lock());
         shard.evict(needy, now, budget, Offenders::Spare)
             || others.any(|mut other| other.evict(needy, now, budget, Offenders::Spare))
             || shard.evict(needy, now, budget, Offenders::LastResort)
@@ -289,7 +262,7 @@ impl Inner {
             return;
         }
         let turn = self.sweep_next.fetch_add(1, Relaxed) & (self.shards.len() - 1);
-        if let Some(mut shard) = self.shards[turn].0.try_lock() {
+        if let Some(mut shard) = self.shards[turn].try_lock() {
             shard.sweep(now, &self.budget);
         }
     }
@@ -313,8 +286,8 @@ impl Store for MemoryStore {
         Answer::ready(Ok(self.spend_together(checks, intent, lease)))
     }
 
-    fn spend_one(&self, check: &Check<'_>, intent: Intent, lease: LeaseId) -> Option<Outcome> {
-        Some(self.inner.spend_one(check, intent, lease))
+    fn spend_one(&self, check: &Check<'_>, intent: Intent, lease: LeaseId) -> Option<(Outcome, Source)> {
+        Some((self.inner.spend_one(check, intent, lease), Source::Store))
     }
 
     fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()> {

@@ -287,7 +287,7 @@ fn buckets_that_began_empty_are_forgotten_once_they_are_full() {
     clock.advance(Duration::from_secs(1_800));
     assert!(spend(&store, &rule, "ann", 20).is_allowed());
     let check = rule.check("bob", 30).unwrap();
-    let one = store.spend_one(&check.as_check(), Intent::Spend, LeaseId::NONE).unwrap();
+    let (one, _) = store.spend_one(&check.as_check(), Intent::Spend, LeaseId::NONE).unwrap();
     assert_eq!((one.verdict, one.remaining), (Verdict::ALLOW, 20));
     assert_eq!((remaining(&store, &rule, "ann"), remaining(&store, &rule, "cid")), (30, 50));
     clock.advance(Duration::from_secs(3_600));

@@ -2,12 +2,13 @@
 --
 -- KEYS:  the counters of every check of every request, in order.
 -- ARGV:  first a byte for each request, which of the others is its question: 1 is the one after this. A question says
---        what is asked (1 spend, 2 peek, 3 refund, 4 release, 5 renew), how many checks, and for each check its
+--        what is asked (1 spend, 2 peek, 3 refund, 4 release, 5 renew, 6 take), how many checks, and for each check its
 --        algorithm (1 bucket, 2 fixed, 3 sliding, 4 log, 5 leases), 1 if it is a shadow, and its numbers (see the
---        algorithm). Requests about the same limit usually ask the same question.
+--        algorithm). A take is a spend of one check with more numbers (see lease.lua). Requests about the same limit
+--        usually ask the same question.
 -- Reply: one string: the moment, then for each request 1 if it passed (or, for what is no question, was done), 0 if not,
---        and for each check of a spend or peek three numbers (see what the algorithm tells); or 2, the length of an
---        error and the error: then the request has changed nothing.
+--        and for each check of a spend, peek or take three numbers (see what the algorithm tells), of a take two more; or
+--        2, the length of an error and the error: then the request has changed nothing.
 --
 -- There are no functions on the way of the usual request, and no tables but the reply: making them anew for every call
 -- took three times as long as deciding. What is the same as last time is not read again. A line that says `include`
@@ -17,9 +18,13 @@
 
 -- Within this many microseconds a clock that goes back stands still instead: it was not set.
 local SLACK = 1000000
+-- A lease belongs to the generation under way when it was given, which takes in others for this long, and has certainly
+-- ended when that is over for as long.
+local GENERATION = 1000000
+local OUT_FOR = 2 * GENERATION
 -- Up to here every integer is exact.
 local EXACT = 9007199254740992
-local SPEND, REFUND, RENEW = 1, 3, 5
+local SPEND, REFUND, RENEW, TAKE = 1, 3, 5, 6
 local BUCKET, FIXED, SLIDING, LOG = 1, 2, 3, 4
 local NOT_A_COUNTER = 'ERR the key holds something that is not a counter'
 
@@ -34,8 +39,9 @@ local keys = 0
 -- The counter asked about last, and what it holds.
 local last_key, last_value
 -- The question under way, and what it says; the numbers are those of its last check.
-local question, ask, count, first, is_spend, is_refund, kind, shadow
+local question, ask, count, first, is_spend, is_refund, is_take, kind, shadow
 local limit, cost, unit, length, whole, whole_part, cost_part, per, span
+local most, is_lent, generation, held, keep, back, back_part, period
 
 local order = ARGV[1]
 for request = 1, #order do
@@ -43,7 +49,8 @@ for request = 1, #order do
   if is_other then
     question = ARGV[1 + byte(order, request)]
     ask, count, first = read('<BB', question)
-    is_spend, is_refund = ask == SPEND, ask == REFUND
+    is_take = ask == TAKE
+    is_spend, is_refund = is_take or ask == SPEND, ask == REFUND
   end
   local passes, answer = true, replies + 1
   replies, failed = answer, nil
@@ -62,6 +69,9 @@ for request = 1, #order do
       -- set back or its numbers are no longer those it was written with. `told` is nil when it must be written anew.
       local fits, costs, s1, s2, s3, n1, n2, s_until, n_until, mended = false, false, 0, 0, 0, 0, 0, 0, 0, false
       local told
+      -- What is out on lease of a bucket (see lease.lua); what a take is given, the name of that, whether it kept what it had.
+      local is_out, young, young_out, old, old_out, out_period, out_per = false, 0, 0, 0, 0, 1, 1
+      local units, name, is_kept = 0, 0, false
 
       if kind <= SLIDING then
         -- A hot key comes many times in one call.
@@ -74,6 +84,9 @@ for request = 1, #order do
         elseif #value == 24 then
           s1, s2, s3 = read('<ddd', value)
           told = value
+        elseif #value == 72 and kind == BUCKET then
+          s1, s2, s3, young, young_out, old, old_out, out_period, out_per = read('<ddddddddd', value)
+          is_out, told = true, nil
         else
           failed = failed or value.err or NOT_A_COUNTER
         end
@@ -89,12 +102,16 @@ for request = 1, #order do
 
         passes = passes and (fits or shadow == 1)
         if round == 2 and not failed then
-          local charge = (is_refund and known) or (is_spend and passes and fits and costs)
+          local charge = (is_refund and known) or (is_spend and passes and fits and (costs or units > 0))
           if charge or mended then
             if charge then
               s_until, value = n_until, pack('<ddd', n1, n2, s3)
             else
               value = pack('<ddd', s1, s2, s3)
+            end
+            if is_out then
+              value = value .. pack('<dddddd', young, young_out, old, old_out, out_period, out_per)
+              s_until = s_until < young + OUT_FOR and young + OUT_FOR or s_until
             end
             local life = ceil((s_until - now) / 1000)
             failed = call('SET', key, value, 'PX', (life > 0 and life or 0) + AFTERLIFE).err
@@ -137,6 +154,9 @@ for request = 1, #order do
       if round == 2 and ask < REFUND then
         replies = replies + 1
         reply[replies] = told or pack('<ddd', s1, s2, s3)
+      elseif is_take and round == 2 then
+        replies = replies + 1
+        reply[replies] = (told or pack('<ddd', s1, s2, s3)) .. pack('<dd', units, is_kept and name or -1 - name)
       end
     end
   end

@@ -4,6 +4,9 @@
 -- Told:    the same.
 if is_new then
   whole, whole_part, cost, cost_part, per, span, at = read('<dddddd', question, at)
+  if is_take then
+    -- include lease.lua
+  end
 end
 local ahead, part = 0, 0
 if s1 >= now then
@@ -19,6 +22,55 @@ if s1 >= now then
   ahead, part = s1 - now, s2 < per and s2 or per - 1
 end
 told = not mended and told or nil
+if is_out then
+  if young > now + SLACK then
+    -- The clock was set back: nobody knows these names any more, and what is out counts from now.
+    young, young_out, old, old_out = now, young_out + old_out, 0, 0
+  end
+  young_out = now - young < OUT_FOR and young_out or 0
+  old_out = now - old < OUT_FOR and old_out or 0
+  local out = young_out + old_out
+  if out > 0 then
+    -- The bucket fills up to what is out and no further.
+    -- include scaled.lua
+    local full = scaled(out, out_period, out_per)
+    if full > ahead then
+      ahead, part = full, 0
+      if ahead >= whole then
+        ahead, part = whole, whole_part
+      end
+      s1, s2 = now + ahead, part
+    end
+  else
+    is_out = false
+  end
+end
+if is_take then
+  -- What is not counted as out is not taken back: it would be there twice.
+  if generation > 0 and generation == young and held <= young_out then
+    young_out, is_kept = young_out - held, true
+  elseif generation > 0 and generation == old and held <= old_out then
+    old_out, is_kept = old_out - held, true
+  end
+  if is_kept then
+    ahead, part = ahead - back, part - back_part
+    if part < 0 then
+      ahead, part = ahead - 1, part + per
+    end
+    if ahead < 0 then
+      ahead, part = 0, 0
+    end
+    s1, s2, mended, told = now + ahead, part, true, nil
+  end
+  if now - young >= GENERATION then
+    old, old_out, young, young_out = young, young_out, now, 0
+  end
+  if is_kept then
+    young_out = young_out + keep
+  end
+  name = young
+  out_period, out_per = period, per
+end
 s3, s_until = span, s1
 if is_refund then
   ahead, part = ahead - cost, part - cost_part
@@ -35,5 +87,27 @@ else
     ahead, part = ahead + 1, part - per
   end
   fits = not costs or ahead < whole or (ahead == whole and part <= whole_part)
+end
+if is_take and fits and most > 0 then
+  -- Whole units that are left, and what they weigh.
+  local room, room_part = whole - ahead, whole_part - part
+  if room_part < 0 then
+    room, room_part = room - 1, room_part + per
+  end
+  local parts = room * per + room_part
+  units = parts < EXACT and math.floor(parts / period) or math.floor(room / period * per * 0.999999)
+  units = units < most and units or most
+  units = units * period < EXACT and units or math.floor(EXACT / period) - 1
+  units = units > 0 and units or 0
+  local weight = units * period
+  local rest = weight % per
+  ahead, part = ahead + (weight - rest) / per, part + rest
+  if part >= per then
+    ahead, part = ahead + 1, part - per
+  end
+  young_out = young_out + (is_lent == 1 and units or 0)
+end
+if is_take then
+  is_out = young_out + old_out > 0
 end
 n1, n2, n_until = now + ahead, part, now + ahead

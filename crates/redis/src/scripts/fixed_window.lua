@@ -5,6 +5,9 @@
 -- Told:    the same.
 if is_new then
   limit, cost, unit, length, at = read('<dddd', question, at)
+  if is_take then
+    -- include lease.lua
+  end
 end
 n1, n2 = s1, s2
 if s2 <= now or s2 - now > length + SLACK then
@@ -23,6 +26,13 @@ if s2 <= now or s2 - now > length + SLACK then
     mended, s2, told = n2 < s2, n2, nil
   end
 end
+if is_take then
+  name, is_kept = n2, generation > 0 and generation == n2
+  if is_kept and back > 0 then
+    n1 = n1 > back and n1 - back or 0
+    s1, mended, told = n1, true, nil
+  end
+end
 s_until, n_until = s2, n2
 if is_refund then
   n1 = n1 > cost and n1 - cost or 0
@@ -30,4 +40,8 @@ else
   costs = cost > 0
   fits = not costs or cost <= limit - n1
   n1 = n1 + cost
+  if is_take and fits and n1 < limit then
+    units = most < limit - n1 and most or limit - n1
+    n1 = n1 + units
+  end
 end

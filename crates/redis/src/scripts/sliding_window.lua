@@ -5,6 +5,9 @@
 -- Told:    the same.
 if is_new then
   limit, cost, length, at = read('<ddd', question, at)
+  if is_take then
+    -- include lease.lua
+  end
 end
 local start = now - now % length
 if start > s3 then
@@ -13,6 +16,12 @@ elseif start < s3 and s3 - now > SLACK then
   -- The clock was set back: everything counts as fresh, so that going back never refills.
   local both = s1 + s2
   s1, s2, s3, mended, told = both < EXACT and both or EXACT, 0, start, true, nil
+end
+if is_take then
+  name, is_kept = s3, generation > 0 and generation == s3
+  if is_kept and back > 0 then
+    s1, mended, told = s1 > back and s1 - back or 0, true, nil
+  end
 end
 n2, s_until = s2, s3 + 2 * length
 n_until = s_until
@@ -39,5 +48,12 @@ else
       -- include scaled.lua
       fits = scaled(s2, covered, length) <= room
     end
+  end
+  if is_take and fits and most > 0 then
+    local covered = s3 + length - now
+    -- include scaled.lua
+    local left = limit - n1 - scaled(s2, covered < length and covered or length, length)
+    units = left > most and most or left > 0 and left or 0
+    n1 = n1 + units
   end
 end

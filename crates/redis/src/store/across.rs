@@ -88,7 +88,7 @@ impl Taken {
             placed.extend(group.places.iter().copied().zip(spent.outcomes));
         }
         placed.sort_by_key(|(place, _)| *place);
-        Ok(Spent { outcomes: placed.into_iter().map(|(_, outcome)| outcome).collect(), at })
+        Ok(Spent::by_store(placed.into_iter().map(|(_, outcome)| outcome).collect(), at))
     }
 
     fn keep(mut self) {

@@ -2,16 +2,20 @@
 
 mod across;
 mod attempt;
+mod leased;
+mod travel;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
+use tollgate::lease::Leases;
 use tollgate::store::{Answer, CHECKS_MAX, Intent, Spent};
-use tollgate::{Check, Key, LeaseId, Quota, Store, StoreError};
+use tollgate::{Check, Key, LeaseId, Outcome, Quota, Source, Store, StoreError};
 
 use self::attempt::{Attempt, joined};
 use crate::builder::RedisBuilder;
@@ -33,6 +37,10 @@ struct Inner {
     timeout: Duration,
     max_retries: u32,
     runtime: Handle,
+    /// What this process holds of leased limits.
+    leases: Leases,
+    /// Somebody looks after it.
+    is_swept: AtomicBool,
 }
 
 /// How much a store has done, on the servers it has now.
@@ -48,6 +56,10 @@ pub struct Stats {
     pub up: usize,
     /// Servers there are.
     pub servers: usize,
+    /// Counters of leased and eventual limits of which this process holds or knows something.
+    pub leased_keys: usize,
+    /// Units that it holds of them: taken and not spent, or spent and not told.
+    pub leased_units: u64,
 }
 
 impl RedisStore {
@@ -57,9 +69,15 @@ impl RedisStore {
         RedisBuilder::standalone(url).build()
     }
 
-    pub(crate) fn new(topology: Topology, keys: Keys, timeout: Duration, max_retries: u32) -> Self {
-        let runtime = Handle::current();
-        Self { inner: Arc::new(Inner { topology, keys, timeout, max_retries, runtime }) }
+    pub(crate) fn new(
+        topology: Topology,
+        keys: Keys,
+        timeout: Duration,
+        max_retries: u32,
+        leases: Leases,
+    ) -> Self {
+        let (runtime, is_swept) = (Handle::current(), AtomicBool::new(false));
+        Self { inner: Arc::new(Inner { topology, keys, timeout, max_retries, runtime, leases, is_swept }) }
     }
 
     /// Waits until every server can be asked, for so long at most; says whether they can. Nobody has to: until then the
@@ -80,7 +98,9 @@ impl RedisStore {
 
     /// How much has been done.
     pub fn stats(&self) -> Stats {
-        let mut stats = Stats::default();
+        let leases = &self.inner.leases;
+        let mut stats =
+            Stats { leased_keys: leases.keys(), leased_units: leases.units(), ..Stats::default() };
         for lane in self.inner.topology.lanes() {
             let counts = &lane.shared().counts;
             stats.calls += counts.calls.load(Relaxed);
@@ -111,12 +131,9 @@ impl RedisStore {
     }
 }
 
-impl Store for RedisStore {
-    fn spend<'a>(&'a self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Answer<'a, Spent> {
-        if !(1..=CHECKS_MAX).contains(&checks.len()) {
-            let cause = Cause::new(format!("{} checks; there must be from 1 to {CHECKS_MAX}", checks.len()));
-            return Answer::ready(Err(Failure::Refused(cause).into()));
-        }
+impl RedisStore {
+    /// Puts the checks to the store, whatever is held of them here.
+    fn ask<'a>(&'a self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Answer<'a, Spent> {
         let verb = if intent == Intent::Spend { Verb::Spend } else { Verb::Peek };
         let request = self.inner.keys.request(verb, checks, lease);
         if self.inner.topology.is_cluster() && checks.len() > 1 {
@@ -132,7 +149,8 @@ impl Store for RedisStore {
         }
     }
 
-    fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()> {
+    /// Gives back at the store.
+    fn give_back<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()> {
         let is_cluster = self.inner.topology.is_cluster();
         let request = |checks: &[Check<'_>]| self.inner.keys.request(Verb::Refund, checks, LeaseId::NONE);
         let groups: Vec<_> = if is_cluster {
@@ -147,8 +165,45 @@ impl Store for RedisStore {
             Ok(())
         })
     }
+}
+
+impl Store for RedisStore {
+    fn spend<'a>(&'a self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Answer<'a, Spent> {
+        if !(1..=CHECKS_MAX).contains(&checks.len()) {
+            let cause = Cause::new(format!("{} checks; there must be from 1 to {CHECKS_MAX}", checks.len()));
+            return Answer::ready(Err(Failure::Refused(cause).into()));
+        }
+        if !checks.iter().any(leased::is_leased) {
+            return self.ask(checks, intent, lease);
+        }
+        match checks {
+            _ if intent == Intent::Peek => self.look(checks, lease),
+            [check] if check.cost == 0 => self.look(checks, lease),
+            [check] => self.spend_leased(check),
+            _ => self.spend_among(checks, lease),
+        }
+    }
+
+    #[inline]
+    fn spend_one(&self, check: &Check<'_>, intent: Intent, _: LeaseId) -> Option<(Outcome, Source)> {
+        if !leased::is_leased(check) || intent == Intent::Peek || check.cost == 0 {
+            return None;
+        }
+        let (outcome, source, trip) = self.inner.leases.spend_at_once(check)?;
+        if let Some(trip) = trip {
+            self.send(trip);
+        }
+        Some((outcome, source))
+    }
+
+    fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()> {
+        let is_elsewhere = |check: &&Check<'_>| !leased::is_leased(check) || !self.inner.leases.refund(check);
+        let elsewhere: SmallVec<[Check<'_>; 4]> = checks.iter().filter(is_elsewhere).copied().collect();
+        if elsewhere.is_empty() { Answer::ready(Ok(())) } else { self.give_back(&elsewhere) }
+    }
 
     fn reset<'a>(&'a self, key: &Key<'_>) -> Answer<'a, ()> {
+        self.inner.leases.forget(key);
         let done = self.effect(self.inner.keys.reset(key));
         pending(async move { Ok(done.await.map(drop)?) })
     }
@@ -159,6 +214,10 @@ impl Store for RedisStore {
 
     fn renew<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool> {
         self.change_lease(Verb::Renew, check, lease)
+    }
+
+    fn hand_back(&self) -> Answer<'_, ()> {
+        self.return_all()
     }
 }
 

@@ -3,6 +3,7 @@
 use bytes::{Buf as _, Bytes};
 use smallvec::SmallVec;
 use tollgate::algorithm::remote::{Holdings, Seen};
+use tollgate::lease::Given;
 use tollgate::store::{Intent, Spent};
 use tollgate::{Check, Micros, Outcome, Quota};
 
@@ -16,6 +17,16 @@ pub(crate) struct Answered {
     pub(crate) passed: bool,
     /// Three numbers for each check.
     seen: SmallVec<[[u64; 3]; 1]>,
+    /// What a take was given.
+    lent: Option<Lent>,
+}
+
+/// Units given in advance, under a name, and whether what was held before is still known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Lent {
+    units: u64,
+    generation: u64,
+    is_kept: bool,
 }
 
 /// Reads the answers to these requests, in order; `None` when they are not there. Each is an answer or the server's
@@ -36,18 +47,27 @@ fn answer(reply: &mut Bytes, request: &Request, at: Micros) -> Option<Result<Ans
         let text = (length <= reply.len()).then(|| reply.split_to(length))?;
         return Some(Err(String::from_utf8_lossy(&text).into_owned()));
     }
-    let checks = if matches!(request.verb, Verb::Spend | Verb::Peek) { request.keys.len() } else { 0 };
+    let is_answered = matches!(request.verb, Verb::Spend | Verb::Peek | Verb::Take);
+    let checks = if is_answered { request.keys.len() } else { 0 };
     let mut seen: SmallVec<[[Option<u64>; 3]; 1]> = SmallVec::new();
     for _ in 0..checks {
         let doubles =
             [reply.try_get_f64_le().ok()?, reply.try_get_f64_le().ok()?, reply.try_get_f64_le().ok()?];
         seen.push(doubles.map(whole));
     }
+    let lent = if request.verb == Verb::Take { Some(lent(reply)?) } else { None };
     // Something else has written there.
     let Some(seen) = seen.into_iter().map(all).collect() else {
         return Some(Err("ERR the key holds something that is not a counter".into()));
     };
-    Some(Ok(Answered { at, passed: status == 1, seen }))
+    Some(Ok(Answered { at, passed: status == 1, seen, lent }))
+}
+
+fn lent(reply: &mut Bytes) -> Option<Lent> {
+    let (units, name) = (whole(reply.try_get_f64_le().ok()?)?, reply.try_get_f64_le().ok()?);
+    let is_kept = name >= 0.0;
+    let generation = whole(if is_kept { name } else { -1.0 - name })?;
+    Some(Lent { units, generation, is_kept })
 }
 
 fn all([first, second, third]: [Option<u64>; 3]) -> Option<[u64; 3]> {
@@ -97,7 +117,17 @@ impl Asked {
 impl Answered {
     /// The answer to what no script was asked about.
     pub(crate) fn done() -> Self {
-        Self { at: Micros::ZERO, passed: true, seen: SmallVec::new() }
+        Self { at: Micros::ZERO, passed: true, seen: SmallVec::new(), lent: None }
+    }
+
+    /// What a take was given, if the script and the arithmetic of the embedded store agree on whether it passes.
+    pub(crate) fn given(&self, asked: &Asked) -> Option<Given> {
+        let seen = asked.seen(*self.seen.first()?);
+        let outcome = asked.quota.outcome(seen, asked.cost, self.at)?;
+        let Lent { units, generation, is_kept } =
+            self.lent.unwrap_or(Lent { units: 0, generation: 0, is_kept: true });
+        let passes = asked.shadow || outcome.verdict.is_allowed();
+        (passes == self.passed).then_some(Given { seen, at: self.at, units, generation, is_kept })
     }
 
     /// What each limit says. Made by the arithmetic of the embedded store from what the script saw; `None` when the two
@@ -119,6 +149,6 @@ impl Answered {
                 }
             }
         }
-        Some(Spent { outcomes: asking, at: self.at })
+        Some(Spent::by_store(asking, self.at))
     }
 }

@@ -3,9 +3,10 @@
 use std::fmt;
 
 use smallvec::SmallVec;
-use tollgate::algorithm::WindowStart;
-use tollgate::algorithm::remote::Numbers;
-use tollgate::{Calendar, Check, Key, LeaseId};
+use tollgate::algorithm::remote::{Lending, Numbers};
+use tollgate::algorithm::{AMOUNT_MAX, WindowStart};
+use tollgate::lease::Take;
+use tollgate::{Calendar, Check, Key, LeaseId, Quota};
 
 use crate::topology::slot_of;
 
@@ -18,8 +19,10 @@ pub(crate) enum Verb {
     Refund = 3,
     Release = 4,
     Renew = 5,
+    /// Spend, settle and be given units in advance.
+    Take = 6,
     /// Not for the script: forget the key.
-    Reset = 6,
+    Reset = 7,
 }
 
 /// One request: its keys, and what to ask about them, ready to be sent.
@@ -91,6 +94,21 @@ impl Keys {
             write_check(&mut question, check.shadow, numbers, lease);
         }
         Request { verb, keys, question, slot }
+    }
+
+    /// The request that spends a check and takes units in advance.
+    pub(crate) fn take(&self, check: &Check<'_>, take: &Take) -> Request {
+        if matches!(check.quota, Quota::SlidingLog(_)) {
+            // Nothing is taken of a log in advance: every hit is stamped when it comes.
+            return self.request(Verb::Spend, std::slice::from_ref(check), LeaseId::NONE);
+        }
+        let mut request = self.request(Verb::Take, std::slice::from_ref(check), LeaseId::NONE);
+        let Lending { back, period, .. } = check.quota.lending(take.back);
+        let &Take { most, is_lent, generation, held, keep, .. } = take;
+        let settled = [generation, held, keep, back.micros, back.part, period];
+        numbers(&mut request.question, [most.min(AMOUNT_MAX), u64::from(is_lent)]);
+        numbers(&mut request.question, settled);
+        request
     }
 
     /// The request that forgets a counter.

@@ -6,5 +6,6 @@ mod common;
 mod conformance;
 mod counters;
 mod faults;
+mod leases;
 mod model;
 mod strict;

@@ -79,7 +79,7 @@ fn read_line(line: &str, limit: u64) -> Option<Spent> {
     };
     let remaining = number(words.next())?.get();
     let outcome = Outcome { verdict, limit, remaining, reset_after: number(words.next())? };
-    Some(Spent { outcomes: std::iter::once(outcome).collect(), at })
+    Some(Spent::by_store(std::iter::once(outcome).collect(), at))
 }
 
 /// What one of the processes does.

@@ -107,7 +107,7 @@ impl<'a> Scene<'a> {
     fn ask_one(&self, rule: &Rule, cost: u64, intent: Intent, lease: LeaseId) -> Outcome {
         let check = check(rule, "ann", cost);
         let answered = self.store.spend_one(&check.as_check(), intent, lease);
-        answered.unwrap_or_else(|| self.ask(&[check], intent, lease).outcomes[0])
+        answered.map_or_else(|| self.ask(&[check], intent, lease).outcomes[0], |(outcome, _)| outcome)
     }
 
     fn ask(&self, checks: &[CheckBuf], intent: Intent, lease: LeaseId) -> Spent {

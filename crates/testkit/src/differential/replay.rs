@@ -124,10 +124,10 @@ impl<'a> Replay<'a> {
 
     fn spend_one(&mut self, what: &'static str, check: CheckBuf, intent: Intent) -> Result<(), String> {
         let lease = self.new_lease();
-        let Some(outcome) = self.store.spend_one(&check.as_check(), intent, lease) else {
+        let Some((outcome, _)) = self.store.spend_one(&check.as_check(), intent, lease) else {
             return self.spend(what, vec![check], intent);
         };
-        let spent = Spent { outcomes: std::iter::once(outcome).collect(), at: self.clock.now() };
+        let spent = Spent::by_store(std::iter::once(outcome).collect(), self.clock.now());
         self.compare(what, vec![check], intent, lease, &spent)
     }
 

@@ -71,14 +71,15 @@ impl Question<'_> {
         let statuses = answers.map(|((rule, check), stated)| {
             if check.key.is_local() {
                 let outcome = owned.next().expect("every check of this process was counted");
-                return LimitStatus::new(rule.name(), check, outcome);
+                return LimitStatus::new(rule.name(), check, outcome, Source::Local);
             }
             let (quota, outcome) = match stated {
                 Some(outcome) => (*check.quota, *outcome),
                 None => counted.next().expect("every check that no policy answered was counted"),
             };
             let check = Check { quota: &quota, ..*check };
-            LimitStatus::new(rule.name(), &check, outcome).by_policy(rule.on_store_failure())
+            LimitStatus::new(rule.name(), &check, outcome, Source::Fallback)
+                .by_policy(rule.on_store_failure())
         });
         let statuses: SmallVec<[LimitStatus; 1]> = statuses.collect();
         let lease = self.lease.filter(|_| self.holds(&statuses));

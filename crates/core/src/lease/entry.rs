@@ -1,0 +1,402 @@
+//! What a process knows and holds of one counter.
+//!
+//! Pure: time is an argument, and trips are only described. The units that may be spent here are `left`. Leased ones have
+//! been charged at the store when they were taken. Eventual ones are told to it afterwards, and at most a quantum of them
+//! may be untold.
+
+use super::flight::Flight;
+use super::pace::{self, FORGET, IDLE, LIFE, MERGE, Pace};
+use super::trip::{Errand, Given, Take};
+use crate::algorithm::{Outcome, Quota, Verdict};
+use crate::decision::Source;
+use crate::limit::Consistency;
+use crate::store::{Check, CheckBuf};
+use crate::time::Micros;
+
+/// Why a trip did not bring an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// It did not run at the store.
+    Unsent,
+    /// It may have run.
+    Unknown,
+}
+
+/// What an entry says to a request.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// The answer. `renews` when it is time to take the next batch.
+    Said { outcome: Outcome, source: Source, renews: bool },
+    /// Somebody's trip is under way and will tell.
+    Wait(Flight),
+    /// The store must be asked.
+    Go,
+}
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// Units that may be spent here, before ...
+    left: u64,
+    /// ... this moment.
+    ends: Micros,
+    /// At so many or fewer the next batch is taken.
+    low: u64,
+    /// When a unit was last spent.
+    used: Micros,
+    pace: Pace,
+    quota: Quota,
+    /// Units left in the store when it last answered.
+    remaining: u64,
+    /// When the budget is full again.
+    full_at: Micros,
+    /// So many units more than `left` are not to be had ...
+    short: u64,
+    /// ... before this moment, as far as is believed, ...
+    until: Micros,
+    /// ... and before this one as the store said.
+    retry_at: Micros,
+    /// Leased: what the store counts as out for us. Eventual: what it has not been told.
+    held: u64,
+    /// The name under which the store counts it; 0 when that is not known.
+    generation: u64,
+    /// When the window ends in which that was taken.
+    edge: Micros,
+    /// The store's time when it last answered, and ours.
+    told_at: Micros,
+    heard: Micros,
+    /// The trip under way.
+    flight: Option<Flight>,
+    /// Whose counter it is; its cost means nothing.
+    check: Box<CheckBuf>,
+    /// It is in the queue of those that hold something, ...
+    pub(super) is_watched: bool,
+    /// ... in that of those that may be forgotten.
+    pub(super) is_filed: bool,
+}
+
+impl Entry {
+    pub(super) fn new(check: &Check<'_>, now: Micros) -> Self {
+        let mut entry = Self {
+            left: 0,
+            ends: Micros::ZERO,
+            low: 0,
+            used: now,
+            pace: Pace::default(),
+            quota: *check.quota,
+            remaining: check.quota.limit(),
+            full_at: Micros::ZERO,
+            short: 0,
+            until: Micros::ZERO,
+            retry_at: Micros::ZERO,
+            held: 0,
+            generation: 0,
+            edge: Micros::MAX,
+            told_at: now,
+            heard: now,
+            flight: None,
+            check: Box::new(check.to_buf()),
+            is_watched: false,
+            is_filed: false,
+        };
+        if entry.is_eventual() {
+            // Nobody waits for the first answer: what is admitted until then is within the quantum.
+            (entry.left, entry.ends) = (entry.quantum(), Micros::MAX);
+        }
+        entry
+    }
+
+    /// True when these are the numbers by which it was made.
+    #[inline]
+    pub(super) fn goes_by(&self, quota: &Quota) -> bool {
+        self.quota == *quota
+    }
+
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.flight.is_some()
+    }
+
+    pub(super) fn flies(&self, flight: &Flight) -> bool {
+        self.flight.as_ref().is_some_and(|own| own.is(flight))
+    }
+
+    #[inline]
+    pub(super) fn spend(&mut self, cost: u64, now: Micros) -> Step {
+        if cost <= self.left && now < self.ends {
+            self.left -= cost;
+            self.used = now;
+            self.pace.count(cost, now);
+            if self.is_eventual() {
+                self.held += cost;
+            }
+            let renews = self.left <= self.low && self.flight.is_none() && now >= self.until;
+            return Step::Said { outcome: self.allowed(now), source: Source::Lease, renews };
+        }
+        if let Some(outcome) = self.denied(cost, now) {
+            self.pace.count(cost, now);
+            self.used = now;
+            return Step::Said { outcome, source: Source::DenyCache, renews: false };
+        }
+        self.flight.clone().map_or(Step::Go, Step::Wait)
+    }
+
+    /// What is left, for a request that is not charged: here and, as the store said, there.
+    pub(super) fn add_left(&self, cost: u64, outcome: Outcome, now: Micros) -> Outcome {
+        let left = self.live(now);
+        let remaining = if self.is_eventual() {
+            outcome.remaining.saturating_sub(self.held)
+        } else {
+            outcome.remaining.saturating_add(left).min(outcome.limit)
+        };
+        let fits = cost <= left && cost <= outcome.limit;
+        Outcome { verdict: if fits { Verdict::ALLOW } else { outcome.verdict }, remaining, ..outcome }
+    }
+
+    /// Units given back by a request that took them here; false when they were not taken here, or are on their way.
+    pub(super) fn refund(&mut self, cost: u64, now: Micros) -> bool {
+        self.until = Micros::ZERO;
+        self.unspend(cost, now)
+    }
+
+    /// The same, without a reason to think that more is to be had than before.
+    pub(super) fn unspend(&mut self, cost: u64, now: Micros) -> bool {
+        if self.flight.is_some() || now >= self.ends {
+            return false;
+        }
+        let spent = if self.is_eventual() { self.held } else { self.held.saturating_sub(self.left) };
+        let is_ours = cost <= spent;
+        if is_ours {
+            self.left += cost;
+            self.held -= if self.is_eventual() { cost } else { 0 };
+        }
+        is_ours
+    }
+
+    /// A request that was decided by the store together with others was refused by this limit.
+    pub(super) fn learn_denial(&mut self, cost: u64, outcome: &Outcome, now: Micros) {
+        if let Verdict::Deny { retry_after } = outcome.verdict {
+            self.hear(outcome, now);
+            self.believe(cost, retry_after, now);
+        }
+    }
+
+    /// Counts a request that the store decides together with others; true when it is time to take a batch.
+    pub(super) fn wants_batch(&mut self, cost: u64, now: Micros) -> bool {
+        self.pace.count(cost, now);
+        self.used = now;
+        self.flight.is_none() && !self.is_eventual() && now >= self.until && self.batch(cost, now) > 0
+    }
+
+    /// What to ask the store, and the trip that others may wait for from now on.
+    pub(super) fn depart(&mut self, errand: Errand, cost: u64, now: Micros) -> (Take, Flight) {
+        self.pace.count(cost, now);
+        let flight = Flight::default();
+        self.flight = Some(flight.clone());
+        if self.is_eventual() {
+            return (Take { most: self.held, ..Take::default() }, flight);
+        }
+        let most = if errand == Errand::Return { 0 } else { self.batch(cost, now) };
+        let keep = if errand == Errand::Renew { self.left } else { 0 };
+        let back = self.left - keep;
+        let (generation, held) = (self.generation, if self.generation == 0 { 0 } else { self.held });
+        if generation == 0 {
+            // Nobody knows under which name the store counts these, so they cannot go on into the next lease.
+            self.left = 0;
+            return (Take { most, is_lent: true, ..Take::default() }, flight);
+        }
+        self.left = keep;
+        (Take { most, is_lent: true, generation, held, keep, back }, flight)
+    }
+
+    /// The store has answered. Says what to answer to the request that asked.
+    pub(super) fn arrive(&mut self, asked: &Asked, given: &Given, now: Micros) -> Option<Outcome> {
+        self.flight = None;
+        let (after, outcome) = self.quota.step(given.seen, asked.cost, given.at)?;
+        let passed = outcome.verdict.is_allowed();
+        let (after, charged) = self.quota.step(after, given.units, given.at)?;
+        (self.told_at, self.heard) = (given.at, now);
+        self.until = Micros::ZERO;
+        self.hear(&charged, now);
+        if self.is_eventual() {
+            self.held = self.held.saturating_sub(given.units);
+            let room = self.quantum().saturating_sub(self.held);
+            self.left = if passed { room.min(charged.remaining) } else { 0 };
+            self.low = self.left / 4;
+        } else {
+            self.keep(asked, given);
+        }
+        if let Verdict::Deny { retry_after } = outcome.verdict {
+            self.believe(asked.cost, retry_after, now);
+            let retry_after = retry_after.max(self.until.since(now));
+            return Some(Outcome { verdict: Verdict::Deny { retry_after }, ..outcome });
+        }
+        if charged.remaining == 0 && passed && !matches!(self.quota, Quota::SlidingLog(_)) {
+            // The store is dry. Asking it for more is of no use until something has gathered.
+            let next = self.quota.outcome(after, 1, given.at)?;
+            if let Verdict::Deny { retry_after } = next.verdict {
+                self.believe(1, retry_after, now);
+            }
+        }
+        Some(if passed { Outcome { verdict: outcome.verdict, ..self.allowed(now) } } else { outcome })
+    }
+
+    /// No answer came.
+    pub(super) fn lose(&mut self, take: &Take, lost: Lost) {
+        self.flight = None;
+        if self.is_eventual() {
+            // It may have been told, and is told again: that counts too much, never too little.
+            return;
+        }
+        match lost {
+            Lost::Unsent if take.generation != 0 => {
+                self.left = self.left.saturating_add(take.back);
+                self.generation = take.generation;
+            }
+            // The store may count what is left here under its old name or a new one. It is spent until it ends.
+            Lost::Unsent | Lost::Unknown => (self.generation, self.held) = (0, 0),
+        }
+        self.low = 0;
+    }
+
+    /// What there is to do although nobody asks.
+    pub(super) fn due(&self, now: Micros) -> Option<Errand> {
+        if self.flight.is_some() {
+            None
+        } else if self.is_eventual() {
+            (self.held > 0 && now.since(self.heard) >= MERGE && now >= self.until).then_some(Errand::Merge)
+        } else {
+            let is_idle = now.since(self.used) >= IDLE || now >= self.ends;
+            (is_idle && self.owes()).then_some(Errand::Return)
+        }
+    }
+
+    /// What there is to give back or to tell before the process ends.
+    pub(super) fn leaves(&self) -> Option<Errand> {
+        let errand = if self.is_eventual() { Errand::Merge } else { Errand::Return };
+        let has_something = if self.is_eventual() { self.held > 0 } else { self.owes() };
+        (self.flight.is_none() && has_something).then_some(errand)
+    }
+
+    /// True when forgetting it changes nothing.
+    pub(super) fn is_worthless(&self, now: Micros) -> bool {
+        let holds = if self.is_eventual() { self.held > 0 } else { self.owes() };
+        self.flight.is_none() && !holds && now >= self.until && now.since(self.used) >= FORGET
+    }
+
+    /// Units that are out, or not told.
+    pub(super) const fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// True when it holds something and nobody looks after it.
+    #[inline]
+    pub(super) const fn is_unwatched(&self) -> bool {
+        self.held > 0 && !self.is_watched
+    }
+
+    pub(super) fn check(&self) -> &CheckBuf {
+        &self.check
+    }
+
+    /// The moment on the store's timeline, as far as is known here.
+    pub(super) fn store_time(&self, now: Micros) -> Micros {
+        self.told_at.after(now.since(self.heard))
+    }
+
+    #[inline]
+    fn is_eventual(&self) -> bool {
+        self.check.consistency() == Consistency::Eventual
+    }
+
+    fn owes(&self) -> bool {
+        self.generation != 0 && self.held > 0
+    }
+
+    fn live(&self, now: Micros) -> u64 {
+        if now < self.ends { self.left } else { 0 }
+    }
+
+    fn quantum(&self) -> u64 {
+        pace::quantum(self.quota.limit(), self.check.replicas().get()).min(self.quota.limit())
+    }
+
+    fn batch(&self, cost: u64, now: Micros) -> u64 {
+        // Hits of a log are stamped one by one.
+        if matches!(self.quota, Quota::SlidingLog(_)) {
+            return 0;
+        }
+        let left = if now < self.edge { self.edge.since(now) } else { Micros::MAX };
+        self.pace.batch(self.quota.limit(), cost, left)
+    }
+
+    /// What was kept and what was given, as one lease.
+    fn keep(&mut self, asked: &Asked, given: &Given) {
+        let kept = if given.is_kept { asked.take.keep } else { 0 };
+        self.left = if given.is_kept { self.left } else { 0 }.saturating_add(given.units);
+        self.held = kept.saturating_add(given.units);
+        self.generation = if self.held > 0 { given.generation } else { 0 };
+        let life = match self.quota.edge(given.generation) {
+            // A clock may run slow here too.
+            Some(edge) => {
+                let window = edge.since(given.at);
+                self.edge = asked.at.after(window);
+                LIFE.min(Micros::new(window.get() - window.get() / 32))
+            }
+            None => LIFE,
+        };
+        self.ends = asked.at.after(life);
+        self.low = self.left / 4;
+    }
+
+    fn hear(&mut self, outcome: &Outcome, now: Micros) {
+        self.remaining = outcome.remaining;
+        self.full_at = now.after(outcome.reset_after);
+    }
+
+    /// So many units are not to be had for this long.
+    fn believe(&mut self, short: u64, retry: Micros, now: Micros) {
+        self.short = short;
+        self.retry_at = now.after(retry);
+        self.until = now.after(pace::hold(&self.quota, retry));
+    }
+
+    #[inline]
+    fn allowed(&self, now: Micros) -> Outcome {
+        let limit = self.quota.limit();
+        let remaining = if self.is_eventual() {
+            self.remaining.saturating_sub(self.held)
+        } else {
+            self.remaining.saturating_add(self.left).min(limit)
+        };
+        Outcome { verdict: Verdict::ALLOW, limit, remaining, reset_after: self.full_at.since(now) }
+    }
+
+    /// The denial that is known to hold.
+    fn denied(&self, cost: u64, now: Micros) -> Option<Outcome> {
+        if cost > self.quota.limit() {
+            return Some(Outcome { verdict: Verdict::Never, ..self.allowed(now) });
+        }
+        let enough = self.live(now).saturating_add(self.short);
+        if now >= self.until || cost < enough {
+            return None;
+        }
+        let more = cost - enough;
+        // Windows do not tell when more is to be had; when all of it is, it is.
+        let retry_at = match self.quota.time_for(more) {
+            _ if more == 0 => self.retry_at,
+            Some(longer) => self.retry_at.after(longer),
+            None => self.full_at.max(self.retry_at),
+        };
+        let retry_after = retry_at.max(self.until).since(now);
+        Some(Outcome { verdict: Verdict::Deny { retry_after }, ..self.allowed(now) })
+    }
+}
+
+/// What a trip asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) take: Take,
+    pub(super) cost: u64,
+    /// When it left, on this process's clock: what it brings is counted from here, so that it ends here before it ends at
+    /// the store.
+    pub(super) at: Micros,
+}

@@ -1,0 +1,115 @@
+//! Trips for leases: made by tasks of their own, so that what they bring is kept also when nobody waits for it any more.
+
+use std::sync::Weak;
+use std::sync::atomic::Ordering::{AcqRel, Release};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+use tollgate::lease::{Lost, SWEEP_EVERY, Said, Trip};
+use tollgate::store::Answer;
+
+use super::attempt::Attempt;
+use super::{Inner, RedisStore, pending};
+use crate::failure::{Cause, Failure};
+use crate::wire::Asked;
+
+/// How many leases are given back at a time.
+const LEAVING: usize = 256;
+
+impl RedisStore {
+    /// Makes a trip in the background. What comes of it shows in what is held.
+    #[cold]
+    pub(super) fn send(&self, trip: Trip) {
+        drop(self.travel(trip, self.deadline()));
+    }
+
+    /// Makes a trip.
+    pub(super) fn travel(&self, trip: Trip, deadline: Instant) -> JoinHandle<Result<Said, Failure>> {
+        self.look_after();
+        self.inner.runtime.spawn(make(self.clone(), trip, deadline))
+    }
+
+    pub(super) fn deadline(&self) -> Instant {
+        Instant::now() + self.inner.timeout
+    }
+
+    /// Gives back everything, some at a time. The first that could not be given back is told; the store takes those off by
+    /// itself before long.
+    pub(super) fn return_all(&self) -> Answer<'_, ()> {
+        pending(async move {
+            let mut result = Ok(());
+            let mut trips = self.inner.leases.hand_back();
+            while !trips.is_empty() {
+                let some = trips.split_off(trips.len().saturating_sub(LEAVING));
+                let some: Vec<_> = some.into_iter().map(|trip| self.travel(trip, self.deadline())).collect();
+                for trip in some {
+                    result = result.and(joined(trip).await.map(drop));
+                }
+            }
+            Ok(result?)
+        })
+    }
+
+    /// Has somebody look for idle units as long as anything is held.
+    pub(super) fn look_after(&self) {
+        if !self.inner.is_swept.swap(true, AcqRel) {
+            self.inner.runtime.spawn(sweep(std::sync::Arc::downgrade(&self.inner)));
+        }
+    }
+}
+
+/// The end of a trip.
+pub(super) async fn joined(trip: JoinHandle<Result<Said, Failure>>) -> Result<Said, Failure> {
+    trip.await.unwrap_or_else(|_| Err(Failure::Away(Cause::new("the runtime is shutting down"))))
+}
+
+async fn make(store: RedisStore, trip: Trip, deadline: Instant) -> Result<Said, Failure> {
+    let (request, asked) = {
+        let check = trip.check();
+        (store.inner.keys.take(&check, trip.take()), Asked::new(&check))
+    };
+    let answered = match Attempt::start(store.inner.clone(), request, deadline).run().await {
+        Ok(answered) => answered,
+        Err(failure) => {
+            trip.lose(lost(&failure));
+            return Err(failure);
+        }
+    };
+    let said = answered.given(&asked).and_then(|given| trip.arrive(&given));
+    said.ok_or_else(|| {
+        Failure::Refused(Cause::new("a counter was written by something else, or by another version"))
+    })
+}
+
+/// Whether the trip may have run.
+fn lost(failure: &Failure) -> Lost {
+    match failure {
+        Failure::Timeout | Failure::Away(_) => Lost::Unknown,
+        Failure::Overloaded
+        | Failure::Refused(_)
+        | Failure::Moved(_)
+        | Failure::Ask(_)
+        | Failure::TryAgain => Lost::Unsent,
+    }
+}
+
+/// Gives back what lies idle and tells what is not told, until nothing is held or the store is gone.
+async fn sweep(inner: Weak<Inner>) {
+    loop {
+        sleep(Duration::from(SWEEP_EVERY)).await;
+        let Some(inner) = inner.upgrade() else { return };
+        let (trips, holds_something) = inner.leases.sweep();
+        let store = RedisStore { inner };
+        for trip in trips {
+            store.send(trip);
+        }
+        if !holds_something {
+            store.inner.is_swept.store(false, Release);
+            // Whoever took something meanwhile may have seen that it was being looked after.
+            if store.inner.leases.keys() == 0 || store.inner.is_swept.swap(true, AcqRel) {
+                return;
+            }
+        }
+    }
+}
