@@ -111,8 +111,12 @@ impl Entry {
         self.quota == *quota
     }
 
-    pub(super) fn is_in_flight(&self) -> bool {
+    pub(super) const fn is_in_flight(&self) -> bool {
         self.flight.is_some()
+    }
+
+    pub(super) const fn flight(&self) -> Option<&Flight> {
+        self.flight.as_ref()
     }
 
     pub(super) fn flies(&self, flight: &Flight) -> bool {

@@ -208,18 +208,19 @@ impl Leases {
         (trips, !is_empty)
     }
 
-    /// The trips that give back everything and tell everything.
-    pub fn hand_back(&self) -> Vec<Trip> {
+    /// The trips that give back everything and tell everything, and those under way that may bring more.
+    pub fn hand_back(&self) -> (Vec<Trip>, Vec<Flight>) {
         let now = self.inner.clock.now();
-        let mut trips = Vec::new();
+        let (mut trips, mut flights) = (Vec::new(), Vec::new());
         for shard in &self.inner.shards {
             for (print, entry) in &mut shard.lock().entries {
+                flights.extend(entry.flight().cloned());
                 if let Some(errand) = entry.leaves() {
                     trips.push(self.depart(entry, *print, errand, None, now));
                 }
             }
         }
-        trips
+        (trips, flights)
     }
 
     /// Units held of all keys: taken in advance, or counted and not told.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{AcqRel, Release};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 use tollgate::lease::{Lost, SWEEP_EVERY, Said, Trip};
 use tollgate::store::Answer;
 
@@ -38,17 +38,28 @@ impl RedisStore {
     /// itself before long.
     pub(super) fn return_all(&self) -> Answer<'_, ()> {
         pending(async move {
-            let mut result = Ok(());
-            let mut trips = self.inner.leases.hand_back();
-            while !trips.is_empty() {
-                let some = trips.split_off(trips.len().saturating_sub(LEAVING));
-                let some: Vec<_> = some.into_iter().map(|trip| self.travel(trip, self.deadline())).collect();
-                for trip in some {
-                    result = result.and(joined(trip).await.map(drop));
-                }
+            let (trips, flights) = self.inner.leases.hand_back();
+            let mut result = self.make_all(trips).await;
+            // What is under way may bring more.
+            for flight in flights {
+                drop(timeout_at(self.deadline(), flight.landed()).await);
             }
+            let (trips, _) = self.inner.leases.hand_back();
+            result = result.and(self.make_all(trips).await);
             Ok(result?)
         })
+    }
+
+    async fn make_all(&self, mut trips: Vec<Trip>) -> Result<(), Failure> {
+        let mut result = Ok(());
+        while !trips.is_empty() {
+            let some = trips.split_off(trips.len().saturating_sub(LEAVING));
+            let some: Vec<_> = some.into_iter().map(|trip| self.travel(trip, self.deadline())).collect();
+            for trip in some {
+                result = result.and(joined(trip).await.map(drop));
+            }
+        }
+        result
     }
 
     /// Has somebody look for idle units as long as anything is held.
@@ -69,7 +80,14 @@ async fn make(store: RedisStore, trip: Trip, deadline: Instant) -> Result<Said, 
         let check = trip.check();
         (store.inner.keys.take(&check, trip.take()), Asked::new(&check))
     };
-    let answered = match Attempt::start(store.inner.clone(), request, deadline).run().await {
+    let attempt = match Attempt::start(store.inner.clone(), request, deadline).fail_fast() {
+        Ok(attempt) => attempt,
+        Err(failure) => {
+            trip.lose(Lost::Unsent);
+            return Err(failure);
+        }
+    };
+    let answered = match attempt.run().await {
         Ok(answered) => answered,
         Err(failure) => {
             trip.lose(lost(&failure));

@@ -141,3 +141,149 @@ fn a_process_that_ends_gives_everything_back() {
         assert_eq!(left, 900, "{name}");
     }
 }
+
+#[test]
+fn a_denial_is_answered_here_until_it_can_change() {
+    let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
+    for limit in thousand() {
+        let name = limit.name().to_owned();
+        let replica = Replica::new(&runtime, &server, [limit]);
+        runtime.block_on(async {
+            let check = |cost| replica.limiter.check(&name, "ann").cost(cost);
+            assert!(check(998).await.expect("the server is there").is_allowed());
+            let refused = check(5).await.expect("the server is there");
+            assert_eq!((refused.is_allowed(), refused.source()), (false, Source::Store));
+            let calls = replica.store.stats().calls;
+            for cost in [5, 6, 1_000] {
+                let again = check(cost).await.expect("the server is there");
+                assert_eq!((again.is_allowed(), again.source()), (false, Source::DenyCache), "{name} {cost}");
+                let soonest = refused.retry_after().map(|at| at.saturating_sub(Duration::from_millis(400)));
+                assert!(again.retry_after() >= soonest, "{name} {cost}");
+            }
+            assert!(check(1_001).await.expect("the server is there").is_never());
+            assert_eq!(replica.store.stats().calls, calls, "nobody was asked");
+            assert!(check(1).await.expect("the server is there").is_allowed(), "what costs less may pass");
+        });
+    }
+}
+
+#[test]
+fn a_reset_and_a_refund_are_seen_at_once_here_and_soon_elsewhere() {
+    let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
+    for limit in thousand() {
+        let name = limit.name().to_owned();
+        let [one, other] = [0, 1].map(|_| Replica::new(&runtime, &server, [limit.clone()]));
+        // A key for each: what the other replica holds of the first outlives its reset.
+        for key in ["reset", "refunded"] {
+            let passes = |replica: &Replica, cost| {
+                let decision = runtime.block_on(async { replica.limiter.check(&name, key).cost(cost).await });
+                decision.expect("the server is there").is_allowed()
+            };
+            assert!(passes(&one, 1_000) && !passes(&one, 10) && !passes(&other, 10), "{name}");
+            let given = runtime.block_on(async {
+                if key == "reset" {
+                    one.limiter.reset(&name, key).await
+                } else {
+                    one.limiter.refund(&name, key).cost(1_000).await
+                }
+            });
+            given.expect("the server is there");
+            assert!(passes(&one, 10), "{name}: what was {key} here is seen at once");
+            wait::until_true(Duration::from_secs(10), "the others to notice", || passes(&other, 10));
+        }
+    }
+}
+
+#[test]
+fn what_a_dead_process_held_is_free_again_before_long() {
+    let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
+    let limit = leased(Limit::token_bucket("bucket", 1_000, Rate::per_second(100_000)));
+    let survivor = Replica::new(&runtime, &server, [limit.clone()]);
+    let left = || {
+        let look = runtime.block_on(async { survivor.limiter.peek("bucket", "ann").cost(0).await });
+        look.expect("the server is there").remaining()
+    };
+    let doomed = common::runtime();
+    let victim = Replica::new(&doomed, &server, [limit]);
+    doomed.block_on(victim.burst("bucket", 300));
+    // Its tasks end where they stand, as those of a killed process do.
+    doomed.shutdown_background();
+    // What it held, and a batch that may have been on its way.
+    let held = victim.store.stats().leased_units + 250;
+    drop(victim);
+    let lost = 1_000 - left();
+    assert!(lost <= held, "{lost} units are gone with it, of {held} that it held");
+    wait::until_true(Duration::from_secs(10), "the lease to end", || left() == 1_000);
+}
+
+#[test]
+fn without_the_store_what_is_held_is_spent_and_then_the_policy_answers() {
+    let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
+    let limit = leased(Limit::token_bucket("bucket", 100_000, Rate::per_second(1)));
+    let replica = Replica::new(&runtime, &server, [limit.on_store_failure(tollgate::OnStoreFailure::Deny)]);
+    runtime.block_on(replica.burst("bucket", 1_000));
+    let held = replica.store.stats().leased_units;
+    server.kill();
+    let mut passed = 0;
+    let refused = wait::until(Duration::from_secs(10), "the policy to answer", || {
+        let decision = runtime.block_on(async { replica.limiter.check("bucket", "ann").await });
+        let decision = decision.expect("a decision");
+        passed += u64::from(decision.is_allowed());
+        (!decision.is_allowed()).then_some(decision)
+    });
+    assert!(refused.is_unavailable() && refused.is_degraded());
+    assert!(0 < passed && passed <= held, "{passed} passed, {held} were held");
+}
+
+#[test]
+fn several_limits_of_every_consistency_pass_together_or_not_at_all() {
+    let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
+    let kinds = [Consistency::Strict, Consistency::Leased, Consistency::Eventual, Consistency::Local];
+    for narrow in kinds {
+        server.command(&["FLUSHALL"]);
+        let limits = kinds.map(|kind| {
+            let capacity = if kind == narrow { 300 } else { 1_000 };
+            Limit::token_bucket(kind.as_str(), capacity, SLOWLY).consistency(kind)
+        });
+        let replica = Replica::new(&runtime, &server, limits);
+        let passed = runtime.block_on(async {
+            let mut passed = 0;
+            for _ in 0..600 {
+                let ask = replica.limiter.check("strict", "ann").and("leased", "ann");
+                let decision =
+                    ask.and("eventual", "ann").and("local", "ann").await.expect("the server is there");
+                passed += u64::from(decision.is_allowed());
+                let refusing = decision.denied_by().map(|limit| limit.name().to_owned());
+                assert_eq!(refusing.is_some(), !decision.is_allowed());
+                assert!(refusing.is_none_or(|name| name == narrow.as_str()));
+            }
+            passed
+        });
+        assert_eq!(passed, 300, "{narrow:?} is the narrow one");
+        runtime.block_on(async {
+            replica.limiter.hand_back().await.expect("the server is there");
+            for kind in kinds {
+                let look =
+                    replica.limiter.peek(kind.as_str(), "ann").cost(0).await.expect("the server is there");
+                let capacity = if kind == narrow { 300 } else { 1_000 };
+                assert_eq!(look.remaining(), capacity - 300, "{kind:?} beside a narrow {narrow:?}");
+            }
+        });
+    }
+}
+
+#[test]
+fn eventual_limits_stay_within_their_formula() {
+    let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
+    let limits = || thousand().into_iter().map(|limit| limit.consistency(Consistency::Eventual));
+    let replicas: Vec<Replica> = (0..4).map(|_| Replica::new(&runtime, &server, limits())).collect();
+    for limit in limits() {
+        let passed: u64 = runtime.block_on(async {
+            let bursts = replicas.iter().map(|replica| replica.burst(limit.name(), 800));
+            futures(bursts).await.iter().map(|(passed, _)| passed).sum()
+        });
+        let most = 1_000 + 4 * tollgate::lease::quantum(1_000, 4);
+        assert!((1_000..=most).contains(&passed), "{}: {passed} passed", limit.name());
+    }
+    assert_eq!(server.immortal_keys(), Vec::<Vec<u8>>::new());
+}

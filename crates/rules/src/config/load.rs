@@ -175,8 +175,7 @@ fn defaults<'a>(field: &Field<'a>) -> Option<(Defaults, Option<NonZeroU32>)> {
     let table: Table<'a> = field.table(DEFAULTS)?;
     let replicas = table.read("expected_replicas", |field| field.whole_in(1..=REPLICAS_MAX));
     let defaults = Defaults {
-        consistency: table
-            .read("consistency", |field| Some(limits::consistency(field, field.choice(CONSISTENCIES)?))),
+        consistency: table.read("consistency", |field| field.choice(CONSISTENCIES)),
         on_store_failure: table.read("on_store_failure", |field| field.choice(ON_STORE_FAILURE)),
     };
     Some((defaults, replicas.and_then(|replicas| NonZeroU32::new(u32::try_from(replicas).ok()?))))

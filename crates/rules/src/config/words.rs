@@ -1,6 +1,6 @@
 //! Every name a configuration knows. `docs/tollgate.schema.json` tells editors the same; a test compares the two.
 
-use tollgate::OnStoreFailure;
+use tollgate::{Consistency, OnStoreFailure};
 use tollgate_subject::ForwardedBy;
 
 pub(super) const ROOT: &[&str] = &[
@@ -38,22 +38,12 @@ pub(super) enum StoreType {
 
 pub(super) const DEFAULTS: &[&str] = &["consistency", "on_store_failure", "expected_replicas"];
 
-pub(super) const CONSISTENCIES: &[(&str, Asked)] = &[
-    ("strict", Asked::Strict),
-    ("leased", Asked::Leased),
-    ("eventual", Asked::Eventual),
-    ("local", Asked::Local),
+pub(super) const CONSISTENCIES: &[(&str, Consistency)] = &[
+    (Consistency::Strict.as_str(), Consistency::Strict),
+    (Consistency::Leased.as_str(), Consistency::Leased),
+    (Consistency::Eventual.as_str(), Consistency::Eventual),
+    (Consistency::Local.as_str(), Consistency::Local),
 ];
-
-/// What `consistency` says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Asked {
-    #[default]
-    Strict,
-    Leased,
-    Eventual,
-    Local,
-}
 
 pub(super) const ON_STORE_FAILURE: &[(&str, OnStoreFailure)] = &[
     (OnStoreFailure::Allow.as_str(), OnStoreFailure::Allow),

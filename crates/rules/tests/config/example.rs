@@ -123,7 +123,8 @@ fn the_policies_are_their_own_or_the_defaults() {
     assert_eq!(rule("login").on_store_failure(), OnStoreFailure::Deny);
     assert_eq!(rule("plan").on_store_failure(), OnStoreFailure::Allow);
     assert!(rule("quota").is_shadow() && !rule("plan").is_shadow());
-    assert_eq!(rule("ip-safety-net").consistency(), Consistency::Strict);
+    assert_eq!(rule("ip-safety-net").consistency(), Consistency::Leased);
+    assert_eq!(rule("plan").consistency(), Consistency::Strict);
 }
 
 #[test]
@@ -140,10 +141,7 @@ fn answers_and_alerts_are_as_said() {
 fn notes_name_their_lines() {
     assert_eq!(
         example().notes,
-        [
-            "t.yaml:25:33: hash_keys[1]: no limit's key has this attribute, so nothing is hashed for it",
-            "t.yaml:39:18: limits[ip-safety-net].consistency: leased is served as strict in this version, which promises more",
-        ]
+        ["t.yaml:25:33: hash_keys[1]: no limit's key has this attribute, so nothing is hashed for it",]
     );
 }
 
@@ -250,26 +248,29 @@ limits:
 }
 
 #[test]
-fn what_asks_for_less_than_strict_is_noted() {
+fn what_cannot_be_had_for_an_algorithm_is_noted() {
     let config = parse(
         "
 defaults: { consistency: eventual }
 limits:
   - { name: c, key: [], algorithm: concurrency, limit: 1, lease: 1s, consistency: leased }
   - { name: q, key: [], algorithm: leaky_bucket, mode: queue, capacity: 1, leak_rate: 1/s, consistency: eventual }
-  - { name: m, key: [], algorithm: leaky_bucket, capacity: 1, leak_rate: 1/s, consistency: leased }
+  - { name: l, key: [], algorithm: sliding_log, limit: 1, window: 1s, consistency: eventual }
+  - { name: m, key: [], algorithm: leaky_bucket, capacity: 1, leak_rate: 1/s }
 ",
     )
     .unwrap();
     assert_eq!(
         config.notes,
         [
-            "t.yaml:2:26: defaults.consistency: eventual is served as strict in this version, which promises more",
             "t.yaml:4:83: limits[c].consistency: a concurrency limit is always counted strictly; that is what it is for",
             "t.yaml:5:105: limits[q].consistency: a queue is always counted strictly; that is what it is for",
-            "t.yaml:6:92: limits[m].consistency: leased is served as strict in this version, which promises more",
+            "t.yaml:6:84: limits[l].consistency: a log is exact, so eventual is served as leased here, which promises more",
         ]
     );
+    let of = |name| named(&config, name).limit.rule().unwrap().consistency();
+    assert_eq!(["c", "q"].map(of), [Consistency::Strict; 2]);
+    assert_eq!((of("l"), of("m")), (Consistency::Leased, Consistency::Eventual));
 }
 
 #[test]

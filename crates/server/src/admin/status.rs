@@ -90,7 +90,7 @@ pub(super) fn answer(service: &Service) -> Response<Body> {
 
 /// Counters kept in this process: those of a memory store, and those of limits that are its own.
 pub(super) fn keys(running: &Running) -> usize {
-    running.store.keys().unwrap_or_default() + running.limiter.local_keys()
+    running.store.keys() + running.limiter.local_keys()
 }
 
 impl StoreStatus {

@@ -69,11 +69,11 @@ impl OpenStore {
         }
     }
 
-    /// Counters kept in this process, where they are counted.
-    pub(crate) fn keys(&self) -> Option<usize> {
+    /// Counters kept in this process, and counters elsewhere of which it holds or knows something.
+    pub(crate) fn keys(&self) -> usize {
         match self {
-            Self::Memory(store) => Some(store.keys()),
-            Self::Redis(_) => None,
+            Self::Memory(store) => store.keys(),
+            Self::Redis(store) => store.stats().leased_keys,
         }
     }
 

@@ -22,6 +22,8 @@ use crate::reload;
 const LAST_CALL: Duration = Duration::from_millis(500);
 /// How often the store is asked whether it is there.
 const PROBE_EVERY: Duration = Duration::from_millis(500);
+/// How long giving back what was taken in advance may take, at most.
+const HAND_BACK: Duration = Duration::from_secs(2);
 /// How long the start waits for a store to answer before it goes on without. Whoever asks meanwhile waits too.
 const STORE_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -55,7 +57,21 @@ pub(super) async fn live(service: Arc<Service>, args: &ServeArgs) -> Result<Exit
         tracing::warn!("some connections did not end in time and are cut");
         stopper.say(Phase::Over);
     }
+    hand_back(&service).await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Gives the other replicas what this one has taken in advance and will not use.
+async fn hand_back(service: &Service) {
+    let limiter = service.gate.running().limiter.clone();
+    match tokio::time::timeout(HAND_BACK, limiter.hand_back()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(_)) | Err(_) => {
+            tracing::warn!(
+                "not everything that was taken in advance could be given back; the store frees it within two seconds"
+            );
+        }
+    }
 }
 
 fn start_fronts(

@@ -14,7 +14,7 @@ use super::subjects::ATTRIBUTE;
 use super::table::Table;
 use super::tiers::Tier;
 use super::tree::Value;
-use super::words::{ALGORITHMS, Algorithm, Asked, CONSISTENCIES, COST, LIMIT, ON_STORE_FAILURE};
+use super::words::{ALGORITHMS, Algorithm, CONSISTENCIES, COST, LIMIT, ON_STORE_FAILURE};
 use crate::rule::{Cost, Match, Rule};
 
 const LIMITS_MAX: usize = 1_000;
@@ -128,31 +128,21 @@ fn own_consistency(
     algorithm: Option<Algorithm>,
 ) -> Option<Consistency> {
     let asked = field.choice(CONSISTENCIES)?;
-    let is_exact = match algorithm {
-        Some(Algorithm::Concurrency) => Some("a concurrency limit"),
-        Some(Algorithm::LeakyBucket) if numbers::is_queue(table) => Some("a queue"),
-        _ => None,
-    };
-    match (asked, is_exact) {
-        (Asked::Leased | Asked::Eventual, Some(what)) => {
-            field.note(format_args!("{what} is always counted strictly; that is what it is for"));
-            Some(Consistency::Strict)
+    match (asked, algorithm) {
+        (Consistency::Leased | Consistency::Eventual, Some(Algorithm::Concurrency)) => {
+            field.note("a concurrency limit is always counted strictly; that is what it is for");
         }
-        _ => Some(consistency(field, asked)),
-    }
-}
-
-/// What is done for what is asked. Until there are leases, their users are promised more than they asked for.
-pub(super) fn consistency(field: &Field<'_>, asked: Asked) -> Consistency {
-    match asked {
-        Asked::Local => Consistency::Local,
-        Asked::Strict => Consistency::Strict,
-        Asked::Leased | Asked::Eventual => {
-            let word = if asked == Asked::Leased { "leased" } else { "eventual" };
-            field.note(format_args!("{word} is served as strict in this version, which promises more"));
-            Consistency::Strict
+        (Consistency::Leased | Consistency::Eventual, Some(Algorithm::LeakyBucket))
+            if numbers::is_queue(table) =>
+        {
+            field.note("a queue is always counted strictly; that is what it is for");
         }
+        (Consistency::Eventual, Some(Algorithm::SlidingLog)) => {
+            field.note("a log is exact, so eventual is served as leased here, which promises more");
+        }
+        _ => {}
     }
+    Some(asked)
 }
 
 /// A number for every request, or the attribute that holds one.
