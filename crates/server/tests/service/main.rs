@@ -13,6 +13,7 @@ mod envoy;
 mod golden;
 mod grpc;
 mod harness;
+mod leases;
 mod load;
 mod nginx;
 mod openapi;
