@@ -230,7 +230,7 @@ impl Entry {
         }
         if let Verdict::Deny { retry_after } = outcome.verdict {
             self.believe(asked.cost, retry_after, now);
-            let retry_after = retry_after.max(self.until.since(now));
+            let retry_after = self.retry_at.max(self.until).since(now);
             return Some(Outcome { verdict: Verdict::Deny { retry_after }, ..outcome });
         }
         if charged.remaining == 0 && passed && !matches!(self.quota, Quota::SlidingLog(_)) {
@@ -358,6 +358,7 @@ impl Entry {
 
     /// So many units are not to be had for this long.
     fn believe(&mut self, short: u64, retry: Micros, now: Micros) {
+        let retry = pace::retry(&self.quota, short, retry);
         self.short = short;
         self.retry_at = now.after(retry);
         self.until = now.after(pace::hold(&self.quota, retry));

@@ -30,6 +30,12 @@ const LOT_MAX: u64 = 1 << 20;
 /// The most counters of which anything is kept here.
 pub(super) const KEYS_MAX: usize = 65_536;
 
+/// When so many units are to be had that the store says are there after `retry`. A good part of a limit can be out, and
+/// comes back only once it lies idle where it is.
+pub(super) fn retry(quota: &Quota, units: u64, retry: Micros) -> Micros {
+    if units > quota.limit() / 2 { retry.max(IDLE.after(SWEEP_EVERY).after(SWEEP_EVERY)) } else { retry }
+}
+
 /// How long to believe a denial that would end after `retry`.
 pub(super) fn hold(quota: &Quota, retry: Micros) -> Micros {
     retry.clamp(hold_least(quota), HOLD_MOST)

@@ -160,11 +160,19 @@ fn a_denial_is_believed_for_a_while() {
     let scene = Scene::new(Consistency::Leased);
     let trip = scene.go(20);
     let denied = scene.answer(trip, 10);
-    assert_eq!(denied.verdict, Verdict::Deny { retry_after: Micros::from_millis(25) }, "not before it is asked again");
+    assert_eq!(
+        denied.verdict,
+        Verdict::Deny { retry_after: Micros::from_millis(25) },
+        "not before it is asked again"
+    );
     let (again, source) = scene.said(20);
     assert_eq!((again.verdict, source), (denied.verdict, Source::DenyCache));
     let (more, _) = scene.said(50);
-    assert_eq!(more.verdict, Verdict::Deny { retry_after: Micros::from_millis(40) }, "30 units more, 30 ms more");
+    assert_eq!(
+        more.verdict,
+        Verdict::Deny { retry_after: Micros::from_millis(40) },
+        "30 units more, 30 ms more"
+    );
     assert_eq!(scene.said(1_001).0.verdict, Verdict::Never);
     assert!(matches!(scene.spend(19), Turn::Go(_)), "what costs less may pass");
     scene.clock.advance(Duration::from_millis(25));
