@@ -1,0 +1,347 @@
+//! What is tried: every cell of the experiment, in the order in which it runs.
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::limits::{self, Limit};
+
+/// How the replicas count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Mode {
+    Strict,
+    Leased,
+    Eventual,
+    /// Every replica for itself: wrong on purpose, to show what the others prevent.
+    Local,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Case {
+    /// Every number of replicas under every load, on one hot key of 1,000/s.
+    Grid,
+    /// The loads for which figures are asked.
+    Targets,
+    /// A cold key that all replicas meet at once, of which nothing comes back.
+    Cold,
+    /// All requests go to one replica, and to the next one every 200 ms.
+    Rotating,
+    /// Requests at both sides of a window's edge, in fixed and in sliding windows.
+    Edge,
+    /// Replicas whose clocks are wrong, or run too fast or too slowly.
+    Skew,
+    /// A replica is killed in the middle.
+    Killed,
+    /// The store forgets its scripts again and again.
+    Flush,
+    /// The store is started anew, empty, in the middle.
+    Restart,
+    /// A thousand keys, a few of which are asked for most.
+    Zipf,
+    /// Requests for one unit, for all there can be, and for one more than that.
+    Costs,
+}
+
+/// What the replicas share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Topology {
+    /// One Redis.
+    Single,
+    /// A cluster of three.
+    Cluster,
+}
+
+/// What is asked for beside strictness. On a slow or busy machine it may be missed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Targets {
+    pub(super) utilisation_min: Option<f64>,
+    pub(super) calls_per_admitted_max: Option<f64>,
+    pub(super) calls_per_denied_max: Option<f64>,
+}
+
+/// One run of the experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Cell {
+    pub(super) case: Case,
+    pub(super) mode: Mode,
+    pub(super) replicas: usize,
+    pub(super) topology: Topology,
+    pub(super) limit: Limit,
+    /// What is offered, in multiples of what the limit allows.
+    pub(super) load: f64,
+    pub(super) length_ms: u64,
+    pub(super) targets: Targets,
+}
+
+/// What of all of it was asked for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Choice {
+    pub(super) quick: bool,
+    pub(super) cases: Vec<Case>,
+    pub(super) modes: Vec<Mode>,
+    pub(super) replicas: Vec<usize>,
+    pub(super) loads: Vec<f64>,
+}
+
+impl Mode {
+    /// As in the configuration.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Leased => "leased",
+            Self::Eventual => "eventual",
+            Self::Local => "local",
+        }
+    }
+}
+
+impl Case {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Grid => "grid",
+            Self::Targets => "targets",
+            Self::Cold => "cold",
+            Self::Rotating => "rotating",
+            Self::Edge => "edge",
+            Self::Skew => "skew",
+            Self::Killed => "killed",
+            Self::Flush => "flush",
+            Self::Restart => "restart",
+            Self::Zipf => "zipf",
+            Self::Costs => "costs",
+        }
+    }
+
+    /// Whether replicas or the store are not afterwards what they were before.
+    pub(super) const fn spoils(self) -> bool {
+        matches!(self, Self::Skew | Self::Killed | Self::Restart)
+    }
+}
+
+impl Cell {
+    /// How many units more than the limit allows may ever pass: none, but
+    ///
+    /// - `eventual`: each of N replicas may let through Q = max(1, limit / (10 x expected replicas)) that the store has
+    ///   not heard of;
+    /// - a store that comes back empty has forgotten one burst.
+    ///
+    /// Nothing bounds replicas that count each for itself but the sum of their limits, so nothing is claimed for them.
+    pub(super) fn bound(&self) -> Option<u64> {
+        let replicas = u64::try_from(self.replicas).unwrap_or(u64::MAX);
+        let untold = match self.mode {
+            Mode::Strict | Mode::Leased => 0,
+            Mode::Eventual => replicas * (self.limit.capacity() / (10 * replicas)).max(1),
+            Mode::Local => return None,
+        };
+        let forgotten = if self.case == Case::Restart { self.limit.capacity() } else { 0 };
+        Some(untold + forgotten)
+    }
+
+    /// How it is called in one line.
+    pub(super) fn name(&self) -> String {
+        let place = if self.topology == Topology::Cluster { ", cluster" } else { "" };
+        format!("{} {}{place}", self.case.name(), self.limit.name)
+    }
+}
+
+const SHARED: [Mode; 3] = [Mode::Strict, Mode::Leased, Mode::Eventual];
+const EVERYONE: [Mode; 4] = [Mode::Strict, Mode::Leased, Mode::Eventual, Mode::Local];
+
+/// What of a case runs, if nothing else is asked for.
+struct Series {
+    case: Case,
+    limit: Limit,
+    modes: &'static [Mode],
+    replicas: &'static [usize],
+    loads: &'static [f64],
+    /// In a quick run.
+    quick: (&'static [usize], &'static [f64]),
+    length_ms: u64,
+    topology: Topology,
+    targets: Targets,
+}
+
+const fn series(case: Case, limit: Limit, load: &'static [f64]) -> Series {
+    Series {
+        case,
+        limit,
+        modes: &SHARED,
+        replicas: &[4],
+        loads: load,
+        quick: (&[4], load),
+        length_ms: 3_000,
+        topology: Topology::Single,
+        targets: NONE,
+    }
+}
+
+const NONE: Targets =
+    Targets { utilisation_min: None, calls_per_admitted_max: None, calls_per_denied_max: None };
+
+const fn used(least: f64) -> Targets {
+    Targets { utilisation_min: Some(least), ..NONE }
+}
+
+const TARGET: Series = Series {
+    replicas: &[8],
+    quick: (&[8], &[2.0]),
+    length_ms: 4_000,
+    ..series(Case::Targets, limits::PER_SECOND_1000, &[2.0])
+};
+
+const SERIES: [Series; 21] = [
+    Series {
+        modes: &EVERYONE,
+        replicas: &[1, 2, 4, 8, 16],
+        quick: (&[2, 8], &[2.0, 10.0]),
+        ..series(Case::Grid, limits::PER_SECOND_1000, &[0.5, 1.0, 2.0, 10.0])
+    },
+    Series { targets: used(0.97), ..TARGET },
+    Series { limit: limits::PER_SECOND_100, targets: used(0.97), ..TARGET },
+    Series { limit: limits::PER_SECOND_10, targets: used(0.9), ..TARGET },
+    Series {
+        limit: limits::PER_SECOND_20000,
+        replicas: &[4],
+        loads: &[0.5],
+        quick: (&[4], &[0.5]),
+        targets: Targets { calls_per_admitted_max: Some(0.05), ..NONE },
+        ..TARGET
+    },
+    Series {
+        replicas: &[4],
+        loads: &[10.0],
+        quick: (&[4], &[10.0]),
+        targets: Targets { calls_per_denied_max: Some(0.02), ..NONE },
+        ..TARGET
+    },
+    Series {
+        modes: &EVERYONE,
+        replicas: &[2, 4, 8, 16],
+        quick: (&[2, 8], &[3.0]),
+        length_ms: 1_000,
+        ..series(Case::Cold, limits::ONCE, &[3.0])
+    },
+    series(Case::Rotating, limits::PER_SECOND_1000, &[2.0]),
+    series(Case::Edge, limits::FIXED, &[1.2]),
+    series(Case::Edge, limits::SLIDING, &[1.2]),
+    series(Case::Skew, limits::PER_SECOND_1000, &[2.0]),
+    series(Case::Skew, limits::FIXED, &[2.0]),
+    series(Case::Killed, limits::PER_SECOND_1000, &[2.0]),
+    series(Case::Flush, limits::PER_SECOND_1000, &[2.0]),
+    series(Case::Restart, limits::PER_SECOND_1000, &[2.0]),
+    series(Case::Zipf, limits::PER_KEY, &[200.0]),
+    series(Case::Costs, limits::WEIGHED, &[0.5]),
+    Series { topology: Topology::Cluster, ..series(Case::Grid, limits::PER_SECOND_1000, &[2.0]) },
+    Series { topology: Topology::Cluster, length_ms: 1_000, ..series(Case::Cold, limits::ONCE, &[3.0]) },
+    Series { topology: Topology::Cluster, ..series(Case::Flush, limits::PER_SECOND_1000, &[2.0]) },
+    Series { topology: Topology::Cluster, ..series(Case::Zipf, limits::PER_KEY, &[200.0]) },
+];
+
+const QUICK_MS: u64 = 1_000;
+
+/// All cells that were chosen, those with the same replicas beside each other.
+pub(super) fn cells(choice: &Choice) -> Vec<Cell> {
+    let mut cells: Vec<Cell> = SERIES.iter().flat_map(|series| of_series(series, choice)).collect();
+    cells.sort_by_key(|cell| (cell.topology, cell.case.spoils(), cell.mode, cell.replicas));
+    cells
+}
+
+fn of_series(series: &Series, choice: &Choice) -> Vec<Cell> {
+    let is_chosen = choice.cases.is_empty() || choice.cases.contains(&series.case);
+    let modes = series.modes.iter().filter(|mode| choice.modes.is_empty() || choice.modes.contains(mode));
+    let modes: Vec<Mode> = modes.filter(|_| is_chosen).copied().collect();
+    let (replicas, loads) = if choice.quick { series.quick } else { (series.replicas, series.loads) };
+    let replicas = if choice.replicas.is_empty() { replicas } else { &choice.replicas };
+    // A load stands for something else where nothing comes back, or where keys are many.
+    let is_rate = matches!(
+        series.case,
+        Case::Grid | Case::Rotating | Case::Skew | Case::Killed | Case::Flush | Case::Restart
+    );
+    let loads = if choice.loads.is_empty() || !is_rate { loads } else { &choice.loads };
+    let mut cells = Vec::new();
+    for mode in modes {
+        for replicas in replicas {
+            for load in loads {
+                cells.push(Cell {
+                    case: series.case,
+                    mode,
+                    replicas: *replicas,
+                    topology: series.topology,
+                    limit: series.limit,
+                    load: *load,
+                    length_ms: if choice.quick { QUICK_MS } else { series.length_ms },
+                    targets: series.targets,
+                });
+            }
+        }
+    }
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(mode: Mode, case: Case, replicas: usize, limit: Limit) -> Cell {
+        Cell {
+            case,
+            mode,
+            replicas,
+            topology: Topology::Single,
+            limit,
+            load: 2.0,
+            length_ms: 1,
+            targets: NONE,
+        }
+    }
+
+    #[test]
+    fn bounds_follow_the_formulas() {
+        let bound = |mode, case, replicas, limit| cell(mode, case, replicas, limit).bound();
+        let thousand = limits::PER_SECOND_1000;
+        assert_eq!(bound(Mode::Strict, Case::Grid, 4, thousand), Some(0));
+        assert_eq!(bound(Mode::Leased, Case::Restart, 4, thousand), Some(1_000));
+        assert_eq!(bound(Mode::Eventual, Case::Grid, 4, thousand), Some(100));
+        assert_eq!(bound(Mode::Eventual, Case::Grid, 16, thousand), Some(96));
+        assert_eq!(bound(Mode::Eventual, Case::Targets, 8, limits::PER_SECOND_10), Some(8));
+        assert_eq!(bound(Mode::Eventual, Case::Restart, 4, thousand), Some(1_100));
+        assert_eq!(bound(Mode::Local, Case::Grid, 4, thousand), None);
+    }
+
+    #[test]
+    fn what_is_named_is_chosen() {
+        let all = cells(&Choice::default());
+        let grid = all.iter().filter(|cell| cell.case == Case::Grid && cell.topology == Topology::Single);
+        assert_eq!(grid.count(), 4 * 5 * 4);
+        let choice = Choice {
+            cases: vec![Case::Grid, Case::Cold],
+            modes: vec![Mode::Leased],
+            replicas: vec![3],
+            loads: vec![7.0],
+            ..Choice::default()
+        };
+        let chosen = cells(&choice);
+        let is_asked = |cell: &Cell| cell.mode == Mode::Leased && cell.replicas == 3;
+        assert!(chosen.iter().all(is_asked), "{chosen:?}");
+        // Both on one server and in a cluster.
+        let loads: Vec<f64> = chosen.iter().map(|cell| cell.load).collect();
+        assert_eq!(loads, [7.0, 3.0, 7.0, 3.0]);
+    }
+
+    #[test]
+    fn a_quick_run_has_every_case_of_every_mode() {
+        let names = |quick| {
+            let cells = cells(&Choice { quick, ..Choice::default() });
+            let mut names: Vec<_> = cells.iter().map(|cell| (cell.name(), cell.mode)).collect();
+            names.sort_unstable();
+            names.dedup();
+            names
+        };
+        assert_eq!(names(true), names(false));
+        assert!(
+            cells(&Choice { quick: true, ..Choice::default() }).iter().all(|cell| cell.length_ms <= QUICK_MS)
+        );
+    }
+}
