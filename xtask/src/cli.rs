@@ -104,7 +104,8 @@ mod tests {
     #[test]
     fn an_experiment_gets_its_arguments_untouched() {
         let typed = ["--quick", "--mode", "leased", "--help"];
-        let cli = Cli::try_parse_from(["xtask", "experiment", "strictness"].into_iter().chain(typed)).unwrap();
+        let cli =
+            Cli::try_parse_from(["xtask", "experiment", "strictness"].into_iter().chain(typed)).unwrap();
         let Command::Experiment { experiment } = cli.command else { panic!("not an experiment: {cli:?}") };
         let Experiment::Strictness { args } = experiment;
         assert_eq!(args, typed);

@@ -143,16 +143,17 @@ mod tests {
         Admission { sent_us, received_us, cost }
     }
 
-    /// Every sending with every answer.
+    /// Every sending with every answer, as long as something lies between.
     fn by_definition(admissions: &[Admission], rate: Rate) -> Option<i128> {
         let intervals = admissions.iter().flat_map(|first| {
             admissions.iter().map(move |last| (first.sent_us, last.received_us)).filter(|(s, e)| s <= e)
         });
-        let excess = intervals.map(|(start, end)| {
+        let excess = intervals.filter_map(|(start, end)| {
             let inside = admissions.iter().filter(|one| one.sent_us >= start && one.received_us <= end);
             let units: i128 = inside.map(|one| i128::from(one.cost)).sum();
             let (per, period) = (i128::from(rate.per), i128::from(rate.period_us));
-            (units - i128::from(rate.burst)) * period - per * i128::from(end - start)
+            let excess = (units - i128::from(rate.burst)) * period - per * i128::from(end - start);
+            (units > 0).then_some(excess)
         });
         excess.max()
     }

@@ -138,3 +138,93 @@ async fn ask(lane: &Lane, connection: &mut Option<Connection>, request: &str) ->
 fn micros(length: Duration) -> u64 {
     u64::try_from(length.as_micros()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::atomic::AtomicI64;
+
+    use super::*;
+
+    /// A replica that lets through as long as there is budget, which it may share with others.
+    fn replica(budget: &Arc<AtomicI64>) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let budget = Arc::clone(budget);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let budget = Arc::clone(&budget);
+                std::thread::spawn(move || serve(&stream.unwrap(), &budget));
+            }
+        });
+        addr
+    }
+
+    fn serve(stream: &TcpStream, budget: &AtomicI64) {
+        let mut reader = BufReader::new(stream);
+        let mut length = 0;
+        let mut line = String::new();
+        while reader.read_line(&mut line).is_ok_and(|read| read > 0) {
+            if let Some(value) = line.strip_prefix("Content-Length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                reader.read_exact(&mut vec![0; length]).unwrap();
+                let status = if budget.fetch_sub(1, Relaxed) > 0 { "200 OK" } else { "429 No" };
+                let body = r#"{"source":"store"}"#;
+                let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n", body.len());
+                let mut stream = stream;
+                if stream.write_all((head + body).as_bytes()).is_err() {
+                    return;
+                }
+            }
+            line.clear();
+        }
+    }
+
+    fn fire(replicas: &[SocketAddr], shots: &[Shot]) -> Vec<Record> {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let question = Question { limit: "any", cell: "c".to_owned() };
+        connect(&runtime, replicas).unwrap().fire(&question, shots, timing::now())
+    }
+
+    fn shots(count: u64) -> Vec<Shot> {
+        let shot =
+            |index: u64| Shot { at_us: index * 100, replica: usize::from(index % 2 == 1), key: 0, cost: 1 };
+        (0..count).map(shot).collect()
+    }
+
+    #[test]
+    fn every_request_is_sent_once_and_not_before_its_moment() {
+        let budget = Arc::new(AtomicI64::new(150));
+        let mut records = fire(&[replica(&budget), replica(&budget)], &shots(400));
+        records.sort_by_key(|record| record.scheduled_us);
+        assert!(records.iter().map(|record| record.scheduled_us).eq((0..400).map(|index| index * 100)));
+        assert!(
+            records
+                .iter()
+                .all(|record| record.scheduled_us <= record.sent_us && record.sent_us < record.received_us)
+        );
+        assert_eq!(records.iter().filter(|record| record.admitted).count(), 150);
+        assert_eq!(records.iter().filter(|record| record.is_denied()).count(), 250);
+        assert_eq!(budget.load(Relaxed), 150 - 400);
+    }
+
+    #[test]
+    fn a_replica_that_is_gone_is_an_error_for_its_requests_alone() {
+        let budget = Arc::new(AtomicI64::new(1_000));
+        // It takes connections, and closes them on the first question.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let gone = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let taken: Vec<_> = (0..CONNECTIONS_PER_REPLICA_MAX).map(|_| listener.accept()).collect();
+            drop((taken, listener));
+        });
+        let records = fire(&[replica(&budget), gone], &shots(200));
+        assert_eq!(records.len(), 200);
+        assert_eq!(records.iter().filter(|record| record.admitted).count(), 100);
+        assert_eq!(records.iter().filter(|record| record.told == Told::Nothing).count(), 100);
+    }
+}

@@ -170,11 +170,17 @@ const fn series(case: Case, limit: Limit, load: &'static [f64]) -> Series {
         modes: &SHARED,
         replicas: &[4],
         loads: load,
-        quick: (&[4], load),
+        // Within a second, more has to be asked for until everything is used up.
+        quick: (&[4], if is_rate(case) { &[4.0] } else { load }),
         length_ms: 3_000,
         topology: Topology::Single,
         targets: NONE,
     }
+}
+
+/// Whether the load of a case is a rate. It stands for something else where nothing comes back, or where keys are many.
+const fn is_rate(case: Case) -> bool {
+    matches!(case, Case::Grid | Case::Rotating | Case::Skew | Case::Killed | Case::Flush | Case::Restart)
 }
 
 const NONE: Targets =
@@ -221,7 +227,7 @@ const SERIES: [Series; 21] = [
         replicas: &[2, 4, 8, 16],
         quick: (&[2, 8], &[3.0]),
         length_ms: 1_000,
-        ..series(Case::Cold, limits::ONCE, &[3.0])
+        ..series(Case::Cold, limits::ONCE, &[10.0])
     },
     series(Case::Rotating, limits::PER_SECOND_1000, &[2.0]),
     series(Case::Edge, limits::FIXED, &[1.2]),
@@ -239,7 +245,9 @@ const SERIES: [Series; 21] = [
     Series { topology: Topology::Cluster, ..series(Case::Zipf, limits::PER_KEY, &[200.0]) },
 ];
 
+/// How long the cells of a quick run are, and those for which figures are asked.
 const QUICK_MS: u64 = 1_000;
+const QUICK_TARGET_MS: u64 = 1_500;
 
 /// All cells that were chosen, those with the same replicas beside each other.
 pub(super) fn cells(choice: &Choice) -> Vec<Cell> {
@@ -254,12 +262,7 @@ fn of_series(series: &Series, choice: &Choice) -> Vec<Cell> {
     let modes: Vec<Mode> = modes.filter(|_| is_chosen).copied().collect();
     let (replicas, loads) = if choice.quick { series.quick } else { (series.replicas, series.loads) };
     let replicas = if choice.replicas.is_empty() { replicas } else { &choice.replicas };
-    // A load stands for something else where nothing comes back, or where keys are many.
-    let is_rate = matches!(
-        series.case,
-        Case::Grid | Case::Rotating | Case::Skew | Case::Killed | Case::Flush | Case::Restart
-    );
-    let loads = if choice.loads.is_empty() || !is_rate { loads } else { &choice.loads };
+    let loads = if choice.loads.is_empty() || !is_rate(series.case) { loads } else { &choice.loads };
     let mut cells = Vec::new();
     for mode in modes {
         for replicas in replicas {
@@ -271,7 +274,11 @@ fn of_series(series: &Series, choice: &Choice) -> Vec<Cell> {
                     topology: series.topology,
                     limit: series.limit,
                     load: *load,
-                    length_ms: if choice.quick { QUICK_MS } else { series.length_ms },
+                    length_ms: match (choice.quick, series.case) {
+                        (false, _) => series.length_ms,
+                        (true, Case::Targets) => QUICK_TARGET_MS,
+                        (true, _) => QUICK_MS,
+                    },
                     targets: series.targets,
                 });
             }
@@ -327,7 +334,7 @@ mod tests {
         assert!(chosen.iter().all(is_asked), "{chosen:?}");
         // Both on one server and in a cluster.
         let loads: Vec<f64> = chosen.iter().map(|cell| cell.load).collect();
-        assert_eq!(loads, [7.0, 3.0, 7.0, 3.0]);
+        assert_eq!(loads, [7.0, 10.0, 7.0, 3.0]);
     }
 
     #[test]
@@ -341,7 +348,9 @@ mod tests {
         };
         assert_eq!(names(true), names(false));
         assert!(
-            cells(&Choice { quick: true, ..Choice::default() }).iter().all(|cell| cell.length_ms <= QUICK_MS)
+            cells(&Choice { quick: true, ..Choice::default() })
+                .iter()
+                .all(|cell| cell.length_ms <= QUICK_TARGET_MS)
         );
     }
 }

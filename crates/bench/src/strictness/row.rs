@@ -211,7 +211,7 @@ pub(super) mod tests {
         let records: Vec<Record> = shots.iter().enumerate().map(record).collect();
         let seen = Seen {
             records: &records,
-            ideal: ideal::replay(&cell.limit, &shots, SECOND_US).unwrap(),
+            ideal: ideal::replay(&cell.limit, &records, SECOND_US).unwrap(),
             ahead: Ahead { least_us: 0, most_us: 0 },
             script_calls: 30,
             retry_after: Truth { kept: 1, of: 2 },
@@ -250,7 +250,7 @@ pub(super) mod tests {
         let row = Row { targets, retry_after: Truth::default(), ..row(Mode::Leased, 2, 900) };
         assert_eq!(
             row.missed(),
-            ["utilisation 0.000 instead of 0.97", "0.014 calls per denied instead of 0.001"]
+            ["utilisation 0.900 instead of 0.97", "0.014 calls per denied instead of 0.001"]
         );
         assert!(Row { mode: Mode::Strict, ..row }.missed().is_empty());
     }

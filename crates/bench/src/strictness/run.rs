@@ -104,7 +104,7 @@ impl Bench<'_> {
         if cell.case.spoils() {
             self.fleet = None;
         }
-        let ideal = ideal::replay(&cell.limit, &shots, store_us)?;
+        let ideal = ideal::replay(&cell.limit, &records, store_us)?;
         Ok(Row::of(cell, &Seen { records: &records, ideal, ahead, script_calls, retry_after }))
     }
 

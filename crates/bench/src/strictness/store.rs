@@ -128,6 +128,23 @@ mod tests {
     }
 
     #[test]
+    fn a_store_counts_its_calls_over_a_restart_and_tells_the_time() {
+        let store = Store::start(Topology::Single);
+        let call = || store.nodes()[0].command(&["EVAL", "return 1", "0"]);
+        let before = store.script_calls();
+        (call(), call());
+        store.flush_scripts();
+        store.restart();
+        call();
+        assert_eq!(store.script_calls() - before, 3);
+        let origin = crate::timing::now();
+        let (first, second) = (store.ahead(origin).unwrap(), store.ahead(origin).unwrap());
+        assert!(first.least_us <= first.most_us, "{first:?}");
+        // Both are about one clock, so there is a difference that both allow.
+        assert!(first.least_us <= second.most_us && second.least_us <= first.most_us, "{first:?} {second:?}");
+    }
+
+    #[test]
     fn the_time_is_two_texts() {
         let text = |word: &str| Reply::Bulk(Some(word.as_bytes().to_vec()));
         let time = Reply::Array(vec![text("1700000000"), text("000042")]);

@@ -27,7 +27,7 @@ const HEADS: [&str; 18] = [
     "calls/request",
     "/admitted",
     "/denied",
-    "p50 p99 p99.9 ms",
+    "p50  p99  p99.9 ms",
     "by itself",
     "retry true",
 ];
@@ -120,14 +120,15 @@ fn cells(row: &Row) -> Vec<String> {
         number(row.calls_per_request, 4),
         number(row.calls_per_admitted, 4),
         number(row.calls_per_denied, 4),
-        latency.join(" "),
+        latency.join("  "),
         row.local_share.map_or_else(dash, |share| format!("{:.0} %", share * 100.0)),
         if retry.of == 0 { dash() } else { format!("{} of {}", retry.kept, retry.of) },
     ]
 }
 
+/// With fewer digits when it is large.
 fn number(value: Option<f64>, digits: usize) -> String {
-    value.map_or_else(dash, |value| format!("{value:.digits$}"))
+    value.map_or_else(dash, |value| format!("{value:.*}", if value < 10.0 { digits } else { 0 }))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown to a tenth of a millisecond")]
@@ -158,10 +159,10 @@ mod tests {
         let expected = "\
 Example 9000, 2 cores
 
-case                     mode   N  load  offered  admitted  denied  by policy  errors          over  bound   used  calls/request  /admitted  /denied  p50 p99 p99.9 ms  by itself  retry true
-cold 1000-once         strict   2    3x    3,000     1,000   2,000          0       0           0.0      0  1.000         0.0100     0.0300   0.0150       0.5 0.5 0.5       50 %      1 of 2
-cold 1000-once         leased  16    3x    3,000     1,002   1,998          0       0  EXCEEDED 2.0      0  1.002         0.0100     0.0299   0.0150       0.5 0.5 0.5       50 %      1 of 2
-cold 1000-once  local (wrong)   2    3x    3,000     2,000   1,000          0       0        1000.0      -  2.000         0.0100     0.0150   0.0300       0.5 0.5 0.5       50 %      1 of 2
+case                     mode   N  load  offered  admitted  denied  by policy  errors          over  bound   used  calls/request  /admitted  /denied  p50  p99  p99.9 ms  by itself  retry true
+cold 1000-once         strict   2    3x    3,000     1,000   2,000          0       0           0.0      0  1.000         0.0100     0.0300   0.0150       0.5  0.5  0.5       50 %      1 of 2
+cold 1000-once         leased  16    3x    3,000     1,002   1,998          0       0  EXCEEDED 2.0      0  1.002         0.0100     0.0299   0.0150       0.5  0.5  0.5       50 %      1 of 2
+cold 1000-once  local (wrong)   2    3x    3,000     2,000   1,000          0       0        1000.0      -  2.000         0.0100     0.0150   0.0300       0.5  0.5  0.5       50 %      1 of 2
 
 EXCEEDED: cold 1000-once";
         assert_eq!(&shown[..expected.len().min(shown.len())], expected);
