@@ -1,6 +1,6 @@
 //! What replicas admit together: processes of the real server over a real store, under load that does not wait.
 //!
-//! - `plan`: what is tried, and the bound of each cell by formula.
+//! - `cells`, `plan`: what is tried, and the bound of each cell by formula.
 //! - `limits`, `schedule`: what is configured, and which request is due when.
 //! - `store`, `fleet`, `faketime`: what is started.
 //! - `client`, `load`, `record`: how requests are sent, and what became of each.
@@ -10,6 +10,7 @@
 //!
 //! Nothing here knows how a mode does what it promises: replicas are asked as any client asks them.
 
+mod cells;
 mod client;
 mod excess;
 mod faketime;
@@ -33,7 +34,8 @@ use std::env;
 use std::io;
 use std::path::PathBuf;
 
-use self::plan::{Case, Choice, Mode};
+use self::cells::{Choice, cells};
+use self::plan::{Case, Mode};
 use crate::output;
 use crate::progress::Progress;
 
@@ -78,7 +80,7 @@ fn multiple(text: &str) -> Result<f64, String> {
 /// Tries everything, prints the table and writes the numbers and the picture. It is an error when a bound was exceeded.
 pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     let tollgate = tollgate(arguments)?;
-    let cells = plan::cells(&Choice {
+    let cells = cells(&Choice {
         quick: arguments.quick,
         cases: arguments.case.clone(),
         modes: arguments.mode.clone(),

@@ -54,6 +54,11 @@ impl Record {
         self.received_us.saturating_sub(self.scheduled_us)
     }
 
+    /// How long after its moment it was sent.
+    pub(super) const fn late_us(&self) -> u64 {
+        self.sent_us.saturating_sub(self.scheduled_us)
+    }
+
     /// Refused by a decision, not for want of one.
     pub(super) const fn is_denied(&self) -> bool {
         !self.admitted && !matches!(self.told, Told::Fallback | Told::Nothing)

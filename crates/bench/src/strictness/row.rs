@@ -45,6 +45,9 @@ pub(super) struct Row {
     pub(super) calls_per_request: Option<f64>,
     pub(super) calls_per_admitted: Option<f64>,
     pub(super) calls_per_denied: Option<f64>,
+    /// How late the load itself was, at the latest but for one request in a hundred: where the machine cannot keep up,
+    /// less was offered than is told.
+    pub(super) sent_late_p99_us: Option<u64>,
     pub(super) p50_us: Option<u64>,
     pub(super) p99_us: Option<u64>,
     pub(super) p999_us: Option<u64>,
@@ -72,7 +75,7 @@ impl Row {
         let bound = cell.bound();
         let impossible = |record: &&Record| record.admitted && u64::from(record.cost) > cell.limit.capacity();
         let impossible = records.iter().filter(impossible).count();
-        let latency = latencies(records);
+        let latency = sorted(records, Record::latency_us);
         let answered = records.len() - count(|record| record.told == Told::Nothing);
         Self {
             case: cell.case,
@@ -103,6 +106,7 @@ impl Row {
             calls_per_request: per(seen.script_calls, records.len()),
             calls_per_admitted: per(seen.script_calls, admitted),
             calls_per_denied: per(seen.script_calls, denied),
+            sent_late_p99_us: nearest_rank(&sorted(records, Record::late_us), 990),
             p50_us: nearest_rank(&latency, 500),
             p99_us: nearest_rank(&latency, 990),
             p999_us: nearest_rank(&latency, 999),
@@ -162,12 +166,12 @@ fn worst(cell: &Cell, records: &[Record], ahead: Ahead) -> Option<Excess> {
     excesses.reduce(Excess::max)
 }
 
-/// Of those answered, in order.
-fn latencies(records: &[Record]) -> Vec<u64> {
+/// Lengths of time of those answered, in order.
+fn sorted(records: &[Record], length_us: fn(&Record) -> u64) -> Vec<u64> {
     let answered = records.iter().filter(|record| record.told != Told::Nothing);
-    let mut latencies: Vec<u64> = answered.map(Record::latency_us).collect();
-    latencies.sort_unstable();
-    latencies
+    let mut lengths: Vec<u64> = answered.map(length_us).collect();
+    lengths.sort_unstable();
+    lengths
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown to a few digits")]
@@ -224,7 +228,7 @@ pub(super) mod tests {
         let row = row(Mode::Leased, 2, 900);
         assert_eq!((row.offered, row.admitted, row.denied, row.errors), (3_000, 900, 2_100, 0));
         assert_eq!((row.admitted_units, row.ideal_units, row.is_exceeded), (900, 1_000, false));
-        assert_eq!((row.p50_us, row.p999_us), (Some(500), Some(500)));
+        assert_eq!((row.p50_us, row.p999_us, row.sent_late_p99_us), (Some(500), Some(500), Some(10)));
         let shares = [row.utilisation, row.local_share, row.calls_per_request];
         assert_eq!(
             shares.map(|share| share.map(|share| format!("{share:.2}"))),

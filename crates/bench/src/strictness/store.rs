@@ -132,7 +132,8 @@ mod tests {
         let store = Store::start(Topology::Single);
         let call = || store.nodes()[0].command(&["EVAL", "return 1", "0"]);
         let before = store.script_calls();
-        (call(), call());
+        call();
+        call();
         store.flush_scripts();
         store.restart();
         call();

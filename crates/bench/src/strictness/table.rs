@@ -3,13 +3,16 @@
 use std::fmt;
 
 use super::NOTES;
-use super::plan::{Mode, Topology};
+use super::plan::{Case, Mode, Topology};
 use super::report::Report;
 use super::row::Row;
-use crate::text::{grouped, write_lines};
+use crate::text::{counted, grouped, write_lines};
 
 /// When others took more of the machine than this, latencies and utilisation say little.
 const BUSY: f64 = 0.05;
+
+/// A load that comes later than this is less than it is called.
+const LATE_US: u64 = 100_000;
 
 const HEADS: [&str; 18] = [
     "case",
@@ -69,10 +72,27 @@ impl Report {
                 )?;
             }
         }
+        self.lateness(out)?;
         self.skipped.iter().try_for_each(|skipped| writeln!(out, "{skipped}"))?;
         let judged = self.rows.iter().filter(|row| row.excess_bound.is_some()).count();
         let exceeded = self.exceeded().count();
         writeln!(out, "{} of {judged} cells stayed within their bound.", judged - exceeded)
+    }
+}
+
+impl Report {
+    /// A cold key is met at once, and nobody could send all of that in time.
+    fn lateness(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows = self.rows.iter().filter(|row| row.case != Case::Cold);
+        let late = rows.filter_map(|row| Some((row.sent_late_p99_us.filter(|us| *us > LATE_US)?, row)));
+        let late: Vec<(u64, &Row)> = late.collect();
+        let Some((us, row)) = late.iter().max_by_key(|(us, _)| *us) else { return Ok(()) };
+        let (ms, name, mode, replicas) = (ms(*us), name(row), row.mode.word(), row.replicas);
+        writeln!(
+            out,
+            "In {} the machine could not keep up with the load: {ms} ms late in {name}, {mode}, {replicas} replicas.",
+            counted(late.len(), "cell")
+        )
     }
 }
 
@@ -170,6 +190,15 @@ EXCEEDED: cold 1000-once";
             shown.contains("\nskew: skipped, because of rain\n1 of 2 cells stayed within their bound.\n"),
             "{shown}"
         );
+    }
+
+    #[test]
+    fn a_load_that_comes_late_is_told() {
+        let late = Row { case: Case::Grid, sent_late_p99_us: Some(250_000), ..row(Mode::Leased, 16, 1_000) };
+        let in_time = Row { case: Case::Grid, sent_late_p99_us: Some(900), ..row(Mode::Leased, 16, 1_000) };
+        let told = "In 1 cell the machine could not keep up with the load: 250.0 ms late in grid 1000-once, leased, 16 replicas.";
+        assert!(report(vec![late]).to_string().contains(told));
+        assert!(!report(vec![in_time]).to_string().contains("keep up"));
     }
 
     #[test]
