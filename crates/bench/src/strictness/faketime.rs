@@ -36,9 +36,27 @@ pub(super) fn apply(command: &mut Command, library: &Path, clock: &str) {
     command.env("LD_PRELOAD", library).env("FAKETIME", clock);
 }
 
+/// Whether dates such as `Mon, 16 Nov 2026 05:42:45 GMT` show that the clocks are wrong: the first two are two hours
+/// apart. One replica alone shows nothing.
+pub(super) fn has_effect(dates: &[String]) -> bool {
+    let hour = |date: &String| date.get(17..19).map(str::to_owned);
+    match dates {
+        [early, late, ..] => hour(early).is_some() && hour(early) != hour(late),
+        _ => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn wrong_clocks_show_in_dates() {
+        let dates = |hours: [&str; 2]| hours.map(|hour| format!("Mon, 16 Nov 2026 {hour}:42:45 GMT"));
+        assert!(has_effect(&dates(["06", "04"])));
+        assert!(!has_effect(&dates(["05", "05"])));
+        assert!(!has_effect(&[String::new(), String::new()]));
+    }
 
     #[test]
     fn a_clock_is_set_by_variables() {

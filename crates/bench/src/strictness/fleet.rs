@@ -61,6 +61,15 @@ impl Fleet {
         })
     }
 
+    /// The time of day that each replica believes in, as its answers say.
+    pub(super) fn dates(&self) -> Vec<String> {
+        let ask = |replica: &Replica| {
+            let answer = proxies::get(replica.http, "/healthz", &[]);
+            answer.header("date").unwrap_or_default().to_owned()
+        };
+        self.replicas.iter().map(ask).collect()
+    }
+
     pub(super) fn size(&self) -> usize {
         self.replicas.len()
     }

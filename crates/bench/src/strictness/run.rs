@@ -43,13 +43,13 @@ pub(super) fn measure(cells: &[Cell], tollgate: &Path, progress: &mut Progress) 
     let mut report = Report { machine: Machine::this(), others: 0.0, skipped: Vec::new(), rows: Vec::new() };
     for (number, cell) in cells.iter().enumerate() {
         progress.now(&format!("{}, {}, {} replicas", cell.name(), cell.mode.word(), cell.replicas));
+        let pids = bench.prepare(cell)?;
         if let (Case::Skew, Err(reason)) = (cell.case, &bench.faketime) {
             let skipped = format!("{}, {}: skipped, because {reason}", cell.name(), cell.mode.word());
             progress.step(&skipped);
             report.skipped.push(skipped);
             continue;
         }
-        let pids = bench.prepare(cell)?;
         let before = Usage::read(&pids);
         let row = bench.run(cell, number)?;
         // Whoever was killed in between has no account any more; then nothing is said.
@@ -74,7 +74,11 @@ impl Bench<'_> {
             self.fleet = None;
             let faketime = self.faketime.as_deref().ok().filter(|_| cell.case == Case::Skew);
             let start = Start { tollgate: self.tollgate, mode: cell.mode, replicas: cell.replicas, faketime };
-            self.fleet = Some(Fleet::start(start, store)?);
+            let fleet = Fleet::start(start, store)?;
+            if faketime.is_some() && !faketime::has_effect(&fleet.dates()) {
+                self.faketime = Err("libfaketime has no effect on the server".to_owned());
+            }
+            self.fleet = Some(fleet);
         }
         Ok(self.fleet.iter().flat_map(Fleet::pids).chain(store.pids()).collect())
     }
