@@ -38,6 +38,7 @@ use self::cells::{Choice, cells};
 use self::plan::{Case, Mode};
 use crate::output;
 use crate::progress::Progress;
+use crate::text::counted;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -77,7 +78,8 @@ fn multiple(text: &str) -> Result<f64, String> {
     load.ok_or_else(|| format!("write a multiple of the limit above 0, at most {LOAD_MAX}"))
 }
 
-/// Tries everything, prints the table and writes the numbers and the picture. It is an error when a bound was exceeded.
+/// Tries everything, prints the table and writes the numbers and the picture. It is an error when a bound was
+/// exceeded, or a cell could not be measured.
 pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     let tollgate = tollgate(arguments)?;
     let cells = cells(&Choice {
@@ -91,11 +93,12 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     let report = run::measure(&cells, &tollgate, &mut progress)?;
     output::save(&arguments.out, &report, &picture::draw(&report))?;
     output::print(&report)?;
-    match report.exceeded().count() {
-        0 => Ok(()),
-        count => Err(io::Error::other(format!(
-            "more was admitted than the bound allows in {count} of {} cells",
-            cells.len()
+    match (report.exceeded().count(), report.broken.len()) {
+        (0, 0) => Ok(()),
+        (0, broken) => Err(io::Error::other(format!("{} could not be measured", counted(broken, "cell")))),
+        (exceeded, _) => Err(io::Error::other(format!(
+            "more was admitted than the bound allows in {}",
+            counted(exceeded, "cell")
         ))),
     }
 }

@@ -102,7 +102,7 @@ mod tests {
         let machine = Machine { cores: 2, cpu: "Example 9000".to_owned() };
         let rows =
             vec![row(Mode::Strict, 2, 1_000), row(Mode::Eventual, 2, 1_050), row(Mode::Local, 4, 3_000)];
-        let picture = draw(&Report { machine, others: 0.0, skipped: Vec::new(), rows });
+        let picture = draw(&Report { machine, others: 0.0, skipped: Vec::new(), broken: Vec::new(), rows });
         let [cold] = &picture.panels[..] else { panic!("not one panel: {picture:?}") };
         let labels: Vec<&str> = cold.groups.iter().map(|group| group.label.as_str()).collect();
         assert_eq!(labels, ["2 replicas", "4 replicas"]);

@@ -12,6 +12,8 @@ pub(super) struct Report {
     pub(super) others: f64,
     /// What was not measured, and why.
     pub(super) skipped: Vec<String>,
+    /// What could not be measured to its end, and why.
+    pub(super) broken: Vec<String>,
     pub(super) rows: Vec<Row>,
 }
 

@@ -40,28 +40,58 @@ struct Bench<'a> {
 pub(super) fn measure(cells: &[Cell], tollgate: &Path, progress: &mut Progress) -> io::Result<Report> {
     let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let mut bench = Bench { tollgate, runtime, store: None, fleet: None, faketime: faketime::library() };
-    let mut report = Report { machine: Machine::this(), others: 0.0, skipped: Vec::new(), rows: Vec::new() };
+    let mut report = Report {
+        machine: Machine::this(),
+        others: 0.0,
+        skipped: Vec::new(),
+        broken: Vec::new(),
+        rows: Vec::new(),
+    };
     for (number, cell) in cells.iter().enumerate() {
-        progress.now(&format!("{}, {}, {} replicas", cell.name(), cell.mode.word(), cell.replicas));
-        let pids = bench.prepare(cell)?;
-        if let (Case::Skew, Err(reason)) = (cell.case, &bench.faketime) {
-            let skipped = format!("{}, {}: skipped, because {reason}", cell.name(), cell.mode.word());
-            progress.step(&skipped);
-            report.skipped.push(skipped);
-            continue;
+        let name = format!("{}, {}, {} replicas", cell.name(), cell.mode.word(), cell.replicas);
+        progress.now(&name);
+        match bench.measure(cell, number) {
+            Ok(Measured::Row(row, others)) => {
+                progress.step(&table::line(&row));
+                report.rows.push(*row);
+                report.others = report.others.max(others);
+            }
+            Ok(Measured::Skipped(reason)) => {
+                report.skipped.push(format!("{name}: skipped, because {reason}"));
+                report.skipped.last().iter().for_each(|skipped| progress.step(skipped));
+            }
+            Err(error) => {
+                // The next one begins with new replicas, and the table tells of this one.
+                bench.fleet = None;
+                report.broken.push(format!("{name}: BROKEN OFF, because {error}"));
+                report.broken.last().iter().for_each(|broken| progress.step(broken));
+            }
         }
-        let before = Usage::read(&pids);
-        let row = bench.run(cell, number)?;
-        // Whoever was killed in between has no account any more; then nothing is said.
-        let others = Usage::read(&pids).zip(before).map_or(0.0, |(after, before)| after.others_since(before));
-        report.others = report.others.max(others);
-        progress.step(&table::line(&row));
-        report.rows.push(row);
     }
     Ok(report)
 }
 
+/// What came of a cell.
+enum Measured {
+    /// Its figures, and which part of the machine other programs took.
+    Row(Box<Row>, f64),
+    /// Why it could not be tried here.
+    Skipped(String),
+}
+
 impl Bench<'_> {
+    fn measure(&mut self, cell: &Cell, number: usize) -> io::Result<Measured> {
+        let pids = self.prepare(cell)?;
+        if let (Case::Skew, Err(reason)) = (cell.case, &self.faketime) {
+            return Ok(Measured::Skipped(reason.clone()));
+        }
+        let before = Usage::read(&pids);
+        let row = self.run(cell, number)?;
+        // Whoever was killed in between has no account any more; then nothing is said.
+        let others = Usage::read(&pids).zip(before).map_or(0.0, |(after, before)| after.others_since(before));
+        Ok(Measured::Row(Box::new(row), others))
+    }
+
     /// Has the store and the replicas that a cell needs, and says which processes they are.
     fn prepare(&mut self, cell: &Cell) -> io::Result<Vec<u32>> {
         let is_same = |fleet: &Fleet| fleet.mode == cell.mode && fleet.size() == cell.replicas;

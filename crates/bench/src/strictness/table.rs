@@ -73,7 +73,7 @@ impl Report {
             }
         }
         self.lateness(out)?;
-        self.skipped.iter().try_for_each(|skipped| writeln!(out, "{skipped}"))?;
+        self.skipped.iter().chain(&self.broken).try_for_each(|skipped| writeln!(out, "{skipped}"))?;
         let judged = self.rows.iter().filter(|row| row.excess_bound.is_some()).count();
         let exceeded = self.exceeded().count();
         writeln!(out, "{} of {judged} cells stayed within their bound.", judged - exceeded)
@@ -168,7 +168,8 @@ mod tests {
 
     fn report(rows: Vec<Row>) -> Report {
         let machine = Machine { cores: 2, cpu: "Example 9000".to_owned() };
-        Report { machine, others: 0.01, skipped: vec!["skew: skipped, because of rain".to_owned()], rows }
+        let skipped = vec!["skew: skipped, because of rain".to_owned()];
+        Report { machine, others: 0.01, skipped, broken: vec!["grid: BROKEN OFF".to_owned()], rows }
     }
 
     #[test]
@@ -187,7 +188,7 @@ cold 1000-once  local (wrong)   2    3x    3,000     2,000   1,000          0   
 EXCEEDED: cold 1000-once";
         assert_eq!(&shown[..expected.len().min(shown.len())], expected);
         assert!(
-            shown.contains("\nskew: skipped, because of rain\n1 of 2 cells stayed within their bound.\n"),
+            shown.contains("\nskew: skipped, because of rain\ngrid: BROKEN OFF\n1 of 2 cells stayed within their bound.\n"),
             "{shown}"
         );
     }
