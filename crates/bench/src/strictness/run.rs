@@ -179,3 +179,32 @@ fn interfere(cell: &Cell, store: &Store, fleet: &mut Fleet, start: Instant) {
 fn clock(store: &Store, origin: Instant) -> io::Result<Ahead> {
     store.ahead(origin).ok_or_else(|| io::Error::other("the store does not tell the time"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::Mode;
+    use super::super::row::tests::cell;
+    use super::*;
+
+    /// The server, where it was built together with the tests, as `cargo xtask test` does.
+    fn tollgate() -> Option<PathBuf> {
+        let tests = std::env::current_exe().ok()?;
+        let program = tests.parent()?.with_file_name("tollgate");
+        program.is_file().then_some(program)
+    }
+
+    #[test]
+    fn two_replicas_admit_a_limit_once_if_they_share_it_and_twice_if_not() {
+        let Some(tollgate) = tollgate() else {
+            eprintln!("not tried, because the server was not built with these tests");
+            return;
+        };
+        let tiny = |mode| Cell { load: 1.2, ..cell(mode, 2) };
+        let cells = [tiny(Mode::Strict), tiny(Mode::Local)];
+        let report = measure(&cells, &tollgate, &mut Progress::new(2)).unwrap();
+        let [strict, local] = &report.rows[..] else { panic!("not two rows: {report:?}") };
+        assert_eq!((strict.offered, local.offered), (1_200, 1_200));
+        assert!(strict.admitted > 0 && strict.over() <= 0.0 && !strict.is_exceeded, "{strict:?}");
+        assert!(local.over() > 0.0 && !local.is_exceeded, "{local:?}");
+    }
+}
