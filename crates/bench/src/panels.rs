@@ -60,13 +60,23 @@ const STEPS: u32 = 4;
 const DECADES_MAX: i32 = 16;
 
 impl Picture {
+    fn bars_width(&self) -> u32 {
+        count(&self.series) * BAR
+    }
+
+    /// The most groups of any panel.
+    fn groups(&self) -> u32 {
+        self.panels.iter().map(|panel| count(&panel.groups)).max().unwrap_or(0)
+    }
+
+    /// As wide as its bars need, or as the picture has room for.
     fn group_width(&self) -> u32 {
-        count(&self.series) * BAR + GAP
+        let room = (WIDTH_MIN - LEFT - RIGHT) / self.groups().max(1);
+        room.max(self.bars_width() + GAP)
     }
 
     fn width(&self) -> u32 {
-        let groups = self.panels.iter().map(|panel| count(&panel.groups)).max().unwrap_or(0);
-        (LEFT + RIGHT + groups * self.group_width()).max(WIDTH_MIN)
+        (LEFT + RIGHT + self.groups() * self.group_width()).max(WIDTH_MIN)
     }
 
     fn height(&self) -> u32 {
@@ -100,7 +110,8 @@ impl Picture {
             )?;
         }
         for (place, group) in (0..).zip(&panel.groups) {
-            self.group(out, (LEFT + place * self.group_width() + GAP / 2, top), panel, group)?;
+            let left = LEFT + place * self.group_width() + (self.group_width() - self.bars_width()) / 2;
+            self.group(out, (left, top), panel, group)?;
         }
         Ok(())
     }
@@ -127,7 +138,7 @@ impl Picture {
                 r#"<text class="ink" transform="translate({x} {y:.1}) rotate(-90)" font-size="10">{value:.digits$}</text>"#
             )?;
         }
-        let middle = left + (self.group_width() - GAP) / 2;
+        let middle = left + self.bars_width() / 2;
         text(out, "ink", (middle, top + HEIGHT + 18), r#"text-anchor="middle""#, &group.label)
     }
 }

@@ -127,7 +127,7 @@ const NOTES: [&str; 8] = [
      `local` counts in each replica for itself: wrong on purpose, to compare with, and not judged.",
     "used: units admitted, in relation to one central limiter that would have answered every request at its moment.",
     "calls: script calls that the store itself has counted during the load; all of them, divided by all requests, by those admitted \
-     and by those denied.",
+     and by those denied. Among them are two a second with which each replica looks whether the store is there.",
     "by itself: answers that a replica gave without asking the store. by policy: answers while the store was away, all refusals.",
     "retry true: afterwards, on every replica, of those who were denied, waited as long as they were told and asked again, how many \
      passed. Where that takes more than 1.5 s it is not tried.",
