@@ -26,11 +26,11 @@ pub(crate) fn commands(workspace: &Workspace, bench: Bench) -> Result<Vec<Comman
 
 /// Builds the service by itself: together with the benchmark it would get the features that the benchmark asks of what
 /// both depend on, which users do not get.
-fn service(workspace: &Workspace) -> Command {
+pub(crate) fn service(workspace: &Workspace) -> Command {
     workspace.cargo("build --release --package tollgate-server")
 }
 
-fn benchmark(workspace: &Workspace, name: &str, args: Vec<String>) -> Command {
+pub(crate) fn benchmark(workspace: &Workspace, name: &str, args: Vec<String>) -> Command {
     let mut command = workspace.cargo("run --release --package tollgate-bench --");
     command.arg(name).args(args);
     command

@@ -6,7 +6,7 @@
 #[command(
     name = "cargo xtask",
     bin_name = "cargo xtask",
-    subcommand_value_name = "ci|test|faults|lint|deny|bench|help"
+    subcommand_value_name = "ci|test|faults|lint|deny|bench|experiment|help"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -33,6 +33,11 @@ pub(crate) enum Command {
     Bench {
         #[command(subcommand)]
         bench: Bench,
+    },
+    /// A promise put to the test, with real processes, built for release
+    Experiment {
+        #[command(subcommand)]
+        experiment: Experiment,
     },
 }
 
@@ -62,11 +67,23 @@ pub(crate) enum Bench {
     },
 }
 
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Experiment {
+    /// What replicas admit together, against the bound of each mode; fails when a bound is exceeded
+    // The experiment answers `--help` itself.
+    #[command(disable_help_flag = true)]
+    Strictness {
+        /// Passed on as they are: --quick, --case, --mode, --replicas, --load
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+}
+
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory as _, Parser as _};
 
-    use super::{Bench, Cli, Command};
+    use super::{Bench, Cli, Command, Experiment};
 
     #[test]
     fn the_definition_is_consistent() {
@@ -82,6 +99,16 @@ mod tests {
             let (Bench::Memory { args } | Bench::Redis { args } | Bench::Service { args }) = bench;
             assert_eq!(args, typed);
         }
+    }
+
+    #[test]
+    fn an_experiment_gets_its_arguments_untouched() {
+        let typed = ["--quick", "--mode", "leased", "--help"];
+        let cli =
+            Cli::try_parse_from(["xtask", "experiment", "strictness"].into_iter().chain(typed)).unwrap();
+        let Command::Experiment { experiment } = cli.command else { panic!("not an experiment: {cli:?}") };
+        let Experiment::Strictness { args } = experiment;
+        assert_eq!(args, typed);
     }
 
     #[test]

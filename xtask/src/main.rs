@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask ci`, `test`, `faults`, `lint`, `deny`, `bench`.
+//! The project's own commands: `cargo xtask ci`, `test`, `faults`, `lint`, `deny`, `bench`, `experiment`.
 //!
 //! They are Rust, not shell, so that they run wherever the project builds and are read, typed and linted like the rest
 //! of it. Each command is a file that lists its steps; `run` is the one place that runs them.
@@ -16,6 +16,7 @@ mod ci;
 mod cli;
 mod deny;
 mod error;
+mod experiment;
 mod faults;
 mod lint;
 mod run;
@@ -43,5 +44,8 @@ fn dispatch(command: Command) -> Result<(), Error> {
         Command::Lint => run::all(lint::plan(&workspace)),
         Command::Deny => run::all(deny::plan(&workspace)),
         Command::Bench { bench } => bench::commands(&workspace, bench)?.into_iter().try_for_each(run::alone),
+        Command::Experiment { experiment } => {
+            experiment::commands(&workspace, experiment)?.into_iter().try_for_each(run::alone)
+        }
     }
 }

@@ -34,6 +34,9 @@ const NEIGHBORS: [Program; 6] = [
 /// What makes load.
 const GENERATORS: [Program; 1] = [Program { tool: &tools::H2LOAD, variable: "TOLLGATE_H2LOAD" }];
 
+/// What makes a process believe in another time.
+const CLOCKS: [Program; 1] = [Program { tool: &tools::FAKETIME, variable: "TOLLGATE_FAKETIME" }];
+
 /// Which servers there are.
 #[derive(Debug, Default)]
 pub(crate) struct Servers {
@@ -64,6 +67,17 @@ impl Servers {
     pub(crate) fn for_service_benchmark(workspace: &Workspace) -> Self {
         let [redis, _] = STORES;
         Self::ensure(std::iter::once(redis).chain(GENERATORS), workspace)
+    }
+
+    /// What the experiments start.
+    pub(crate) fn for_experiments(workspace: &Workspace) -> Self {
+        let [redis, _] = STORES;
+        Self::ensure([redis], workspace)
+    }
+
+    /// What gives a process a wrong clock. An experiment that does not have it says so and runs the rest.
+    pub(crate) fn for_wrong_clocks(workspace: &Workspace) -> Self {
+        Self::ensure(CLOCKS, workspace)
     }
 
     /// Installs what is missing, except what the caller's environment names.

@@ -137,6 +137,15 @@ pub(crate) static H2LOAD: Tool = Tool {
     install: Install::Unpacked { package: "nghttp2-client" },
 };
 
+/// Its library makes a process believe in another time. The program itself is not used: it looks for the library where
+/// the system would have it.
+pub(crate) static FAKETIME: Tool = Tool {
+    name: "faketime",
+    call: &["faketime"],
+    probe: VERSION,
+    install: Install::Unpacked { package: "faketime" },
+};
+
 /// A Python that can import what the service is checked with: schemathesis, which tries the API against its own
 /// description, and http-sfv, which reads headers as their standard says.
 pub(crate) static PYTHON_TOOLS: Tool = Tool {

@@ -144,7 +144,7 @@ impl fmt::Display for Chart {
 }
 
 /// Text that cannot end the element it stands in.
-struct Escaped<'a>(&'a str);
+pub(crate) struct Escaped<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

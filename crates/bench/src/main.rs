@@ -6,13 +6,16 @@ mod machine;
 mod memory;
 mod others;
 mod output;
+mod panels;
 mod percentiles;
+mod process;
 mod progress;
 mod random;
 mod redis;
 mod rounds;
 mod service;
 mod stats;
+mod strictness;
 mod text;
 mod timing;
 
@@ -35,6 +38,8 @@ enum What {
     Redis(redis::Arguments),
     /// Requests to `tollgate serve`, over HTTP and over gRPC, beside servers that answer without deciding.
     Service(service::Arguments),
+    /// What replicas of `tollgate serve` admit together over one store, against what the limit allows.
+    Strictness(strictness::Arguments),
     /// One of those servers, which `service` starts as a process of its own.
     #[command(hide = true)]
     Bare(service::BareArguments),
@@ -45,6 +50,7 @@ fn main() -> ExitCode {
         What::Memory(arguments) => memory::run(&arguments),
         What::Redis(arguments) => redis::run(&arguments),
         What::Service(arguments) => service::run(&arguments),
+        What::Strictness(arguments) => strictness::run(&arguments),
         What::Bare(arguments) => service::run_bare(&arguments),
     };
     match done {

@@ -7,10 +7,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::chart::Chart;
-
 /// Writes the numbers to `path` and the chart beside it.
-pub(crate) fn save(path: &Path, report: &impl Serialize, chart: &Chart) -> io::Result<()> {
+pub(crate) fn save(path: &Path, report: &impl Serialize, chart: &impl Display) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }

@@ -42,14 +42,14 @@ impl Percentiles {
     pub(crate) fn of(samples: &[Samples]) -> Self {
         let mut all: Vec<u32> = samples.iter().flat_map(|samples| &samples.0).copied().collect();
         all.sort_unstable();
-        let at = |percent| nearest_rank(&all, percent).map_or(f64::NAN, |ns| f64::from(ns) / 1e3);
+        let at = |percent: usize| nearest_rank(&all, percent * 10).map_or(f64::NAN, |ns| f64::from(ns) / 1e3);
         Self { p50_us: at(50), p99_us: at(99) }
     }
 }
 
-/// The smallest sample that so many percent of all samples do not exceed.
-fn nearest_rank(sorted: &[u32], percent: usize) -> Option<u32> {
-    let rank = (sorted.len() * percent).div_ceil(100);
+/// The smallest sample that so many of a thousand samples do not exceed.
+pub(crate) fn nearest_rank<T: Copy>(sorted: &[T], per_mille: usize) -> Option<T> {
+    let rank = (sorted.len() * per_mille).div_ceil(1_000);
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
@@ -69,10 +69,10 @@ mod tests {
 
     #[test]
     fn few_samples_have_percentiles_too() {
-        assert_eq!(nearest_rank(&[], 50), None);
-        assert_eq!(nearest_rank(&[7], 99), Some(7));
-        assert_eq!(nearest_rank(&[1, 2, 3], 50), Some(2));
-        assert_eq!(nearest_rank(&[1, 2, 3, 4], 50), Some(2));
+        assert_eq!(nearest_rank::<u32>(&[], 500), None);
+        assert_eq!(nearest_rank(&[7], 999), Some(7));
+        assert_eq!(nearest_rank(&[1, 2, 3], 500), Some(2));
+        assert_eq!(nearest_rank(&[1, 2, 3, 4], 500), Some(2));
     }
 
     #[test]

@@ -36,6 +36,14 @@ impl Progress {
         }
     }
 
+    /// What goes on until the next step is done, where it can be replaced by that.
+    pub(crate) fn now(&self, what: &str) {
+        if self.is_terminal {
+            eprint!("\r\x1b[K[{}/{}] {what} ..", self.done + 1, self.steps);
+            drop(stderr().flush());
+        }
+    }
+
     pub(crate) fn clear(&self) {
         if self.is_terminal {
             eprint!("\r\x1b[K");

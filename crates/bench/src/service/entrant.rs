@@ -8,11 +8,11 @@ use serde::Serialize;
 use testkit::servers::Server;
 
 use super::h2load::{H2load, Target};
-use super::process::Process;
 use super::question::Protocol;
 use super::report::Round;
 use crate::others;
 use crate::percentiles::Percentiles;
+use crate::process::Process;
 
 /// Ticks of the system's accounts in a second, on every Linux there is.
 const TICKS_PER_S: f64 = 100.0;

@@ -12,9 +12,9 @@ use testkit::servers::{Flavor, Server};
 use super::answer::Answer;
 use super::entrant::{Entrant, Subject};
 use super::h2load::{Status, Target};
-use super::process::{Directory, Process};
 use super::question::{Case, Protocol};
 use super::{Settings, bare, call};
+use crate::process::{Directory, Process};
 
 /// Names throttlecrab-server where it is not on the path.
 const THROTTLECRAB: &str = "TOLLGATE_THROTTLECRAB_SERVER";

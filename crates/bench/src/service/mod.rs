@@ -9,7 +9,6 @@ mod entrant;
 mod entrants;
 mod h2load;
 mod picture;
-mod process;
 mod question;
 mod ratios;
 mod report;

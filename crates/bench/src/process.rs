@@ -22,17 +22,17 @@ static CREATED: AtomicU32 = AtomicU32::new(0);
 
 /// A new directory for temporary files, removed with everything in it.
 #[derive(Debug)]
-pub(super) struct Directory(PathBuf);
+pub(crate) struct Directory(PathBuf);
 
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     child: Child,
     guard: Child,
     directory: Directory,
 }
 
 impl Directory {
-    pub(super) fn create() -> io::Result<Self> {
+    pub(crate) fn create() -> io::Result<Self> {
         let name = format!("tollgate-bench-{}-{}", std::process::id(), CREATED.fetch_add(1, Relaxed));
         let path = std::env::temp_dir().join(name);
         fs::create_dir_all(&path)?;
@@ -40,7 +40,7 @@ impl Directory {
     }
 
     /// Writes a file into it and returns where it is.
-    pub(super) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> io::Result<PathBuf> {
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> io::Result<PathBuf> {
         let path = self.0.join(name);
         fs::write(&path, content)?;
         Ok(path)
@@ -59,7 +59,7 @@ impl Drop for Directory {
 
 impl Process {
     /// Starts a server and a guard for it. What it writes goes to files of its directory.
-    pub(super) fn spawn(mut command: Command, directory: Directory) -> io::Result<Self> {
+    pub(crate) fn spawn(mut command: Command, directory: Directory) -> io::Result<Self> {
         command.stdin(Stdio::null());
         command.stdout(File::create(directory.0.join(OUTPUT))?);
         command.stderr(File::create(directory.0.join(ERRORS))?);
@@ -79,17 +79,24 @@ impl Process {
         }
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
+    /// Kills the server (SIGKILL) and waits for its end, while its files stay. The guard goes first: afterwards the id
+    /// could be someone else's.
+    pub(crate) fn kill(&mut self) {
+        end(&mut self.guard);
+        end(&mut self.child);
+    }
+
     /// The address that stands behind a word on a line of the server's output, as soon as it is there.
-    pub(super) fn announced(&mut self, word: &str) -> io::Result<SocketAddr> {
+    pub(crate) fn announced(&mut self, word: &str) -> io::Result<SocketAddr> {
         self.wait_for(|process| address_after(&process.directory.read(OUTPUT), word))
     }
 
     /// Waits until the server is ready, unless it has ended.
-    pub(super) fn wait_for<T>(&mut self, ready: impl Fn(&Self) -> Option<T>) -> io::Result<T> {
+    pub(crate) fn wait_for<T>(&mut self, ready: impl Fn(&Self) -> Option<T>) -> io::Result<T> {
         let found = wait::within(PATIENCE, || {
             let is_over = self.child.try_wait().is_ok_and(|status| status.is_some());
             ready(self).map(Some).or(is_over.then_some(None))
@@ -102,10 +109,8 @@ impl Process {
 }
 
 impl Drop for Process {
-    /// The guard goes first: afterwards the id could be someone else's.
     fn drop(&mut self) {
-        end(&mut self.guard);
-        end(&mut self.child);
+        self.kill();
     }
 }
 
