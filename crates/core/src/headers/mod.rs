@@ -161,5 +161,5 @@ fn secs_ceil(length: Duration) -> u64 {
 
 /// Whole milliseconds, rounded up.
 fn millis_ceil(length: Duration) -> u64 {
-    u64::try_from(length.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    length.as_secs().saturating_mul(1_000).saturating_add(length.subsec_nanos().div_ceil(1_000_000).into())
 }

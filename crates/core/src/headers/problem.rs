@@ -89,9 +89,10 @@ impl<'a> Problem<'a> {
         decision: &'a Decision,
     ) -> Self {
         let mut violated_policies = Vec::with_capacity(1);
-        for refusing in enforced(decision).filter(|status| status.is_enforced_denial()) {
-            if !violated_policies.contains(&refusing.name()) {
-                violated_policies.push(refusing.name());
+        let refusing = enforced(decision).filter(|status| status.is_enforced_denial());
+        for name in refusing.map(LimitStatus::name) {
+            if !violated_policies.contains(&name) {
+                violated_policies.push(name);
             }
         }
         Self { kind, title, status, detail, violated_policies, answer: Answer::of(decision) }

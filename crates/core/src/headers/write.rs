@@ -74,12 +74,24 @@ impl<'t> Object<'t> {
 
 /// Writes a text as JSON does.
 pub(super) fn text(to: &mut String, value: &str) {
-    if value.bytes().fold(true, |is_plain, byte| is_plain & !matches!(byte, 0..=0x1f | b'"' | b'\\')) {
-        to.push('"');
-        to.push_str(value);
-        to.push('"');
-    } else {
+    if any(value, |byte| matches!(byte, 0..=0x1f | b'\\')) {
         // A text never fails to serialise.
         to.push_str(&serde_json::to_string(value).unwrap_or_default());
+        return;
     }
+    to.push('"');
+    if any(value, |byte| byte == b'"') {
+        for (place, piece) in value.split('"').enumerate() {
+            to.push_str(if place > 0 { "\\\"" } else { "" });
+            to.push_str(piece);
+        }
+    } else {
+        to.push_str(value);
+    }
+    to.push('"');
+}
+
+/// Whether a text has such a byte. All of them are looked at, because to stop at the first one takes longer.
+fn any(value: &str, is_it: impl Fn(u8) -> bool) -> bool {
+    value.bytes().fold(false, |found, byte| found | is_it(byte))
 }
