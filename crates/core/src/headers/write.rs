@@ -8,7 +8,8 @@ pub(super) fn number(to: &mut String, number: u64) {
     to.push_str(itoa::Buffer::new().format(number));
 }
 
-/// A JSON object being written, its members in the order of the calls.
+/// A JSON object being written, its members in the order of the calls. They are inlined, so that each name is a constant
+/// where it is copied.
 pub(super) struct Object<'t> {
     to: &'t mut String,
     /// What comes before the next member.
@@ -21,16 +22,19 @@ impl<'t> Object<'t> {
     }
 
     /// Adds a member whose value is a text.
+    #[inline(always)]
     pub(super) fn text(&mut self, name: &'static str, value: &str) {
         text(self.member(name), value);
     }
 
     /// Adds a member whose value is a number.
+    #[inline(always)]
     pub(super) fn number(&mut self, name: &'static str, value: u64) {
         number(self.member(name), value);
     }
 
     /// Adds a member whose value is a number, or `null`.
+    #[inline(always)]
     pub(super) fn number_or_null(&mut self, name: &'static str, value: Option<u64>) {
         match value {
             Some(value) => self.number(name, value),
@@ -39,6 +43,7 @@ impl<'t> Object<'t> {
     }
 
     /// Adds a member that is true or false.
+    #[inline(always)]
     pub(super) fn flag(&mut self, name: &'static str, value: bool) {
         self.member(name).push_str(if value { "true" } else { "false" });
     }
@@ -62,6 +67,7 @@ impl<'t> Object<'t> {
     }
 
     /// The name of a member is constant, and none needs escaping.
+    #[inline(always)]
     fn member(&mut self, name: &'static str) -> &mut String {
         self.to.push(self.before);
         self.before = ',';
