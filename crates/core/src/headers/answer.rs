@@ -3,11 +3,14 @@
 use serde::Serialize;
 
 use super::millis_ceil;
+use super::write::Object;
 use crate::decision::{Decision, LimitStatus, Retry};
 use crate::limit::OnStoreFailure;
 
-/// Room for the answer of two limits, so that the usual body is not moved while it grows.
-const BODY_USUAL: usize = 320;
+/// Room for what an answer says of itself, and for what each limit says, so that the usual body is not moved while it
+/// grows.
+const ANSWER_USUAL: usize = 128;
+const LIMIT_USUAL: usize = 192;
 
 /// A decision as the service's answers carry it. Field names are member names.
 ///
@@ -83,7 +86,28 @@ impl<'a> Answer<'a> {
 
     /// The object as text.
     pub fn to_json(&self) -> String {
-        to_json(self)
+        let mut text = String::with_capacity(self.room());
+        let mut object = Object::new(&mut text);
+        self.write(&mut object);
+        object.end();
+        text
+    }
+
+    /// About how long the text is.
+    pub(super) fn room(&self) -> usize {
+        ANSWER_USUAL + LIMIT_USUAL * self.limits.len() + self.lease.as_ref().map_or(0, String::len)
+    }
+
+    /// Adds the members to an object.
+    pub(super) fn write(&self, object: &mut Object<'_>) {
+        object.flag("allowed", self.allowed);
+        object.text("source", self.source);
+        object.flag("degraded", self.degraded);
+        object.number("wait_ms", self.wait_ms);
+        object.list("limits", &self.limits, |to, limit| limit.write(to));
+        if let Some(lease) = &self.lease {
+            object.text("lease", lease);
+        }
     }
 }
 
@@ -105,13 +129,24 @@ impl<'a> LimitAnswer<'a> {
             fallback: status.fallback().map(OnStoreFailure::as_str),
         }
     }
-}
 
-/// The bodies of this module as text. They are structs of text, numbers and lists, which never fail to serialise.
-pub(super) fn to_json(body: &impl Serialize) -> String {
-    let mut text = Vec::with_capacity(BODY_USUAL);
-    let written = serde_json::to_writer(&mut text, body);
-    written.ok().and_then(|()| String::from_utf8(text).ok()).unwrap_or_default()
+    fn write(&self, to: &mut String) {
+        let mut object = Object::new(to);
+        object.text("name", self.name);
+        object.number("limit", self.limit);
+        object.number("remaining", self.remaining);
+        object.number("reset_after_ms", self.reset_after_ms);
+        object.number_or_null("retry_after_ms", self.retry_after_ms);
+        for (name, flag) in [("never", self.never), ("shadow", self.shadow)] {
+            if flag {
+                object.flag(name, true);
+            }
+        }
+        if let Some(fallback) = self.fallback {
+            object.text("fallback", fallback);
+        }
+        object.end();
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field by reference")]

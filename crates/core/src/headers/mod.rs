@@ -44,6 +44,7 @@ mod problem;
 mod retry_after;
 #[cfg(test)]
 mod tests;
+mod write;
 
 use std::time::Duration;
 
@@ -107,24 +108,45 @@ impl Default for Fields {
 /// ```
 pub fn fields(decision: &Decision, chosen: Fields, now: Duration) -> Vec<(&'static str, String)> {
     let mut fields = Vec::with_capacity(7);
+    each_field(decision, chosen, now, |name, value| fields.push((name, value.to_owned())));
+    fields
+}
+
+/// Tells the same fields one after another, in the same order. Their values are lent, so that a server can put them where
+/// it sends them from.
+pub fn each_field(
+    decision: &Decision,
+    chosen: Fields,
+    now: Duration,
+    mut tell: impl FnMut(&'static str, &str),
+) {
+    let mut value = String::with_capacity(64);
+    let mut field = |name, write: &dyn Fn(&mut String)| {
+        value.clear();
+        write(&mut value);
+        if !value.is_empty() {
+            tell(name, &value);
+        }
+    };
     if chosen.ietf {
-        fields.extend(rate_limit_policy(decision).map(|value| (RATE_LIMIT_POLICY, value)));
-        fields.extend(rate_limit(decision).map(|value| (RATE_LIMIT, value)));
+        field(RATE_LIMIT_POLICY, &|to| ietf::write_policy(decision, to));
+        field(RATE_LIMIT, &|to| ietf::write_state(decision, to));
     }
     if chosen.legacy
         && let Some(legacy) = Legacy::of(decision, now)
     {
-        fields.push((X_RATE_LIMIT_LIMIT, legacy.limit.to_string()));
-        fields.push((X_RATE_LIMIT_REMAINING, legacy.remaining.to_string()));
-        fields.push((X_RATE_LIMIT_RESET, legacy.reset_epoch_secs.to_string()));
+        field(X_RATE_LIMIT_LIMIT, &|to| write::number(to, legacy.limit));
+        field(X_RATE_LIMIT_REMAINING, &|to| write::number(to, legacy.remaining));
+        field(X_RATE_LIMIT_RESET, &|to| write::number(to, legacy.reset_epoch_secs));
     }
-    if chosen.retry_after {
-        fields.extend(retry_after_secs(decision).map(|secs| (RETRY_AFTER, secs.to_string())));
+    if chosen.retry_after
+        && let Some(secs) = retry_after_secs(decision)
+    {
+        field(RETRY_AFTER, &|to| write::number(to, secs));
     }
     if decision.is_degraded() {
-        fields.push((X_RATE_LIMIT_FALLBACK, "true".to_owned()));
+        field(X_RATE_LIMIT_FALLBACK, &|to| to.push_str("true"));
     }
-    fields
 }
 
 /// The limits that can refuse: the only ones a client needs to pace itself.
@@ -139,5 +161,5 @@ fn secs_ceil(length: Duration) -> u64 {
 
 /// Whole milliseconds, rounded up.
 fn millis_ceil(length: Duration) -> u64 {
-    u64::try_from(length.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    length.as_secs().saturating_mul(1_000).saturating_add(length.subsec_nanos().div_ceil(1_000_000).into())
 }

@@ -3,9 +3,10 @@
 
 use serde::Serialize;
 
-use super::answer::{Answer, to_json};
+use super::answer::Answer;
 use super::enforced;
 use super::retry_after::wait_secs;
+use super::write::{self, Object};
 use crate::decision::{Decision, LimitStatus, Retry};
 
 /// The media type of a [`Problem`].
@@ -15,6 +16,11 @@ pub const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-type
 /// The type of a problem whose cause is on the server's side and will pass.
 pub const TEMPORARY_REDUCED_CAPACITY: &str =
     "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
+
+/// Room for the members before those of the answer, and for the sentence among them, so that neither is
+/// moved while it grows.
+const PROBLEM_USUAL: usize = 384;
+const SENTENCE_USUAL: usize = 128;
 
 /// The body of a refusal: the members of RFC 9457, then those of [`Answer`].
 ///
@@ -83,9 +89,10 @@ impl<'a> Problem<'a> {
         decision: &'a Decision,
     ) -> Self {
         let mut violated_policies = Vec::with_capacity(1);
-        for refusing in enforced(decision).filter(|status| status.is_enforced_denial()) {
-            if !violated_policies.contains(&refusing.name()) {
-                violated_policies.push(refusing.name());
+        let refusing = enforced(decision).filter(|status| status.is_enforced_denial());
+        for name in refusing.map(LimitStatus::name) {
+            if !violated_policies.contains(&name) {
+                violated_policies.push(name);
             }
         }
         Self { kind, title, status, detail, violated_policies, answer: Answer::of(decision) }
@@ -93,31 +100,47 @@ impl<'a> Problem<'a> {
 
     /// The body as text, to be sent as [`PROBLEM_JSON`].
     pub fn to_json(&self) -> String {
-        to_json(self)
+        let mut text = String::with_capacity(PROBLEM_USUAL + self.answer.room());
+        let mut object = Object::new(&mut text);
+        object.text("type", self.kind);
+        object.text("title", self.title);
+        object.number("status", self.status.into());
+        object.text("detail", &self.detail);
+        object.list("violated-policies", &self.violated_policies, |to, name| write::text(to, name));
+        self.answer.write(&mut object);
+        object.end();
+        text
     }
 }
 
+/// The names of limits hold nothing that would need escaping between quotes.
 fn no_room(decider: &LimitStatus) -> String {
     let name = decider.name();
-    match decider.retry() {
-        Some(Retry::Never) => format!(
-            "The request asks for more than the limit {name:?} holds ({}); it will not pass later either.",
-            decider.limit()
-        ),
-        retry => format!("The limit {name:?} has no room for this request now; {}.", try_again(retry)),
+    if decider.retry() == Some(Retry::Never) {
+        let holds = decider.limit();
+        return format!(
+            "The request asks for more than the limit \"{name}\" holds ({holds}); it will not pass later either."
+        );
     }
+    try_again(["The limit \"", name, "\" has no room for this request now"], decider.retry())
 }
 
 fn cannot_count(decider: &LimitStatus) -> String {
-    format!("The limit {:?} cannot be counted at the moment; {}.", decider.name(), try_again(decider.retry()))
+    try_again(["The limit \"", decider.name(), "\" cannot be counted at the moment"], decider.retry())
 }
 
-fn try_again(retry: Option<Retry>) -> String {
+/// A sentence that ends with when to come back.
+fn try_again(sentence: [&str; 3], retry: Option<Retry>) -> String {
+    let mut text = String::with_capacity(SENTENCE_USUAL);
+    text.extend(sentence);
     match retry {
-        Some(Retry::After(length)) => match wait_secs(length) {
-            1 => "try again in 1 second".to_owned(),
-            secs => format!("try again in {secs} seconds"),
-        },
-        Some(Retry::Never) | None => "try again later".to_owned(),
+        Some(Retry::After(length)) => {
+            let secs = wait_secs(length);
+            text.push_str("; try again in ");
+            write::number(&mut text, secs);
+            text.push_str(if secs == 1 { " second." } else { " seconds." });
+        }
+        Some(Retry::Never) | None => text.push_str("; try again later."),
     }
+    text
 }

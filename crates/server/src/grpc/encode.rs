@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use tollgate::algorithm::WindowStart;
-use tollgate::headers::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED, fields};
+use tollgate::headers::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED, each_field};
 use tollgate::{Calendar, Decision, LimitStatus, Micros, Quota, Retry};
 use tollgate_envoy::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit};
 
 use super::fault::Uncountable;
 use super::overrides::Override;
 use super::plan::{Part, Plan};
-use crate::gate::{Decided, LeaseWord, Running, Spend};
+use crate::gate::{Decided, Running, Spend};
 
 /// Units of a fixed length, the longest first. An Envoy too old for weeks tells no length then, instead of a wrong one.
 const UNITS: [(u64, Unit); 5] = [
@@ -20,6 +20,8 @@ const UNITS: [(u64, Unit); 5] = [
     (60, Unit::Minute),
     (1, Unit::Second),
 ];
+/// Header fields of a refusal: seven of the decision, two of its body.
+const HEADERS_MAX: usize = 9;
 /// How long the limit for a year counts.
 const YEAR_SECS: u64 = 366 * 86_400;
 
@@ -33,15 +35,15 @@ pub(super) fn decided(
     let Decided { decision, lease } = decided;
     let statuses = plan.parts.iter().map(|part| status(running, part, plan, decision)).collect();
     let mut response = RateLimitResponse { statuses, ..Default::default() };
-    let told = fields(decision, running.config.headers, now.into());
-    response.response_headers_to_add.reserve_exact(told.len() + 2);
-    response.response_headers_to_add.extend(told.into_iter().map(|(name, value)| header(name, value)));
+    let headers = &mut response.response_headers_to_add;
+    headers.reserve_exact(HEADERS_MAX);
+    each_field(decision, running.config.headers, now.into(), |name, value| headers.push(header(name, value)));
     match refusal(plan, decision) {
         None => response.set_overall_code(Code::Ok),
         Some(body) => refuse(&mut response, body),
     }
     // Where the work is done, and not where it is asked for: clients could end their own leases early.
-    let lease = lease.as_ref().map(|lease| header("x-ratelimit-lease", LeaseWord::to_text(lease)));
+    let lease = lease.as_ref().map(|lease| header("x-ratelimit-lease", &lease.to_text()));
     response.request_headers_to_add.extend(lease);
     response
 }
@@ -74,12 +76,12 @@ fn refusal(plan: &Plan<'_>, decision: &Decision) -> Option<String> {
 fn refuse(response: &mut RateLimitResponse, body: String) {
     response.set_overall_code(Code::OverLimit);
     response.raw_body = body.into();
-    response.response_headers_to_add.push(header("content-type", PROBLEM_JSON.to_owned()));
-    response.response_headers_to_add.push(header("cache-control", "no-store".to_owned()));
+    response.response_headers_to_add.push(header("content-type", PROBLEM_JSON));
+    response.response_headers_to_add.push(header("cache-control", "no-store"));
 }
 
-fn header(name: &'static str, value: String) -> HeaderValue {
-    HeaderValue { key: name.into(), value, ..Default::default() }
+fn header(name: &'static str, value: &str) -> HeaderValue {
+    HeaderValue { key: name.into(), value: value.to_owned(), ..Default::default() }
 }
 
 /// What a descriptor is told: about the limit that refuses it longest, else about the one with least left.

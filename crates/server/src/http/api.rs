@@ -11,15 +11,19 @@ use super::fault::Fault;
 use super::respond::{self, Body, json};
 use crate::gate::{Gate, LeaseWord, Question, Running};
 
-pub(super) async fn check(gate: &Gate, request: Request<Incoming>) -> Result<Response<Body>, Fault> {
+pub(super) async fn check(gate: &Gate, request: &mut Request<Incoming>) -> Result<Response<Body>, Fault> {
     decide(gate, request, Intent::Spend).await
 }
 
-pub(super) async fn peek(gate: &Gate, request: Request<Incoming>) -> Result<Response<Body>, Fault> {
+pub(super) async fn peek(gate: &Gate, request: &mut Request<Incoming>) -> Result<Response<Body>, Fault> {
     decide(gate, request, Intent::Peek).await
 }
 
-async fn decide(gate: &Gate, request: Request<Incoming>, intent: Intent) -> Result<Response<Body>, Fault> {
+async fn decide(
+    gate: &Gate,
+    request: &mut Request<Incoming>,
+    intent: Intent,
+) -> Result<Response<Body>, Fault> {
     let running = gate.running();
     let bytes = body::read(request, bounds(&running)).await?;
     let asked = CheckBody::decode(&bytes)?;
@@ -29,7 +33,7 @@ async fn decide(gate: &Gate, request: Request<Incoming>, intent: Intent) -> Resu
     Ok(respond::decided(&decided, running.config.headers, gate.now()))
 }
 
-pub(super) async fn refund(gate: &Gate, request: Request<Incoming>) -> Result<Response<Body>, Fault> {
+pub(super) async fn refund(gate: &Gate, request: &mut Request<Incoming>) -> Result<Response<Body>, Fault> {
     let running = gate.running();
     let bytes = body::read(request, bounds(&running)).await?;
     let asked = CheckBody::decode(&bytes)?;
@@ -39,7 +43,7 @@ pub(super) async fn refund(gate: &Gate, request: Request<Incoming>) -> Result<Re
     Ok(json(StatusCode::OK, r#"{"refunded":true}"#))
 }
 
-pub(super) async fn release(gate: &Gate, request: Request<Incoming>) -> Result<Response<Body>, Fault> {
+pub(super) async fn release(gate: &Gate, request: &mut Request<Incoming>) -> Result<Response<Body>, Fault> {
     let bytes = body::read(request, bounds(&gate.running())).await?;
     let asked: ReleaseBody<'_> = body::decode(&bytes)?;
     let was_held = gate.release(&LeaseWord::parse(&asked.lease.0)?).await?;

@@ -45,10 +45,11 @@ impl HttpFront {
         Self { gate, readiness, untrusted: forward_auth::Untrusted::default() }
     }
 
+    /// Lends the request, because whoever held it would move it about.
     async fn route(
         &self,
         route: Option<Route>,
-        request: Request<Incoming>,
+        request: &mut Request<Incoming>,
         peer: SocketAddr,
     ) -> Result<Response<Body>, Fault> {
         // What is asked less often is boxed, so that a check's future is as small as it can be.
@@ -57,13 +58,13 @@ impl HttpFront {
             Route::Peek => api::peek(&self.gate, post(request)?).await,
             Route::Refund => Box::pin(api::refund(&self.gate, post(request)?)).await,
             Route::Release => Box::pin(api::release(&self.gate, post(request)?)).await,
-            Route::Alive => get(&request).map(|()| alive()),
-            Route::Ready => get(&request).map(|()| self.readiness.answer(&self.gate)),
+            Route::Alive => get(request).map(|()| alive()),
+            Route::Ready => get(request).map(|()| self.readiness.answer(&self.gate)),
             Route::Description => {
-                get(&request).map(|()| json(hyper::StatusCode::OK, Bytes::from_static(OPENAPI.as_bytes())))
+                get(request).map(|()| json(hyper::StatusCode::OK, Bytes::from_static(OPENAPI.as_bytes())))
             }
             Route::ForwardAuth => {
-                Box::pin(forward_auth::answer(&self.gate, &request, peer, &self.untrusted)).await
+                Box::pin(forward_auth::answer(&self.gate, request, peer, &self.untrusted)).await
             }
         }
     }
@@ -72,15 +73,15 @@ impl HttpFront {
 impl Front for HttpFront {
     type Body = Body;
 
-    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Body> {
+    async fn answer(&self, mut request: Request<Incoming>, peer: SocketAddr) -> Response<Body> {
         let route = Route::of(request.uri().path());
         // What a request is called in traces is one of few names, whatever its path.
         let span = traces::span(route.map_or("unknown", Route::path), request.headers());
         let answered = if span.is_disabled() {
-            self.route(route, request, peer).await
+            self.route(route, &mut request, peer).await
         } else {
             // Apart, so that nobody else's future has room for it.
-            Box::pin(self.route(route, request, peer).instrument(span.clone())).await
+            Box::pin(self.route(route, &mut request, peer).instrument(span.clone())).await
         };
         let response = answered.unwrap_or_else(|fault| problem(&fault));
         traces::answered(&span, response.status());
@@ -92,7 +93,7 @@ impl Front for HttpFront {
     }
 }
 
-fn post(request: Request<Incoming>) -> Result<Request<Incoming>, Fault> {
+fn post(request: &mut Request<Incoming>) -> Result<&mut Request<Incoming>, Fault> {
     if request.method() == Method::POST { Ok(request) } else { Err(Fault::method(request.method(), "POST")) }
 }
 

@@ -1,10 +1,11 @@
 //! Answers as HTTP responses.
 
+use bytes::BytesMut;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{HeaderMap, Response, StatusCode};
-use tollgate::headers::{self, Answer, Fields, PROBLEM_JSON, Problem, fields};
+use tollgate::headers::{self, Answer, Fields, PROBLEM_JSON, Problem, each_field};
 use tollgate::{Decision, Micros};
 
 use super::fault::Fault;
@@ -16,24 +17,31 @@ pub(crate) type Body = Full<Bytes>;
 const TRUE_STATUS: HeaderName = HeaderName::from_static("x-ratelimit-status");
 /// The header fields of an answer, with those that the server adds.
 const FIELDS_MAX: usize = 12;
+/// Room for the values of the fields that tell of two limits.
+const VALUES_USUAL: usize = 192;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const PROBLEM: HeaderValue = HeaderValue::from_static(PROBLEM_JSON);
 
 /// A body of JSON.
 pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
-    let mut response = Response::new(Full::new(body.into()));
+    respond(status, JSON, body.into())
+}
+
+fn respond(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Body> {
+    let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
     // Room for everything a decision tells, so that the map is made once.
     *response.headers_mut() = HeaderMap::with_capacity(FIELDS_MAX);
-    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }
 
 /// A fault as its response.
 pub(crate) fn problem(fault: &Fault) -> Response<Body> {
     // A struct of texts and numbers never fails to serialise.
-    let mut response = json(fault.status, serde_json::to_vec(fault).unwrap_or_default());
+    let body = serde_json::to_vec(fault).unwrap_or_default();
+    let mut response = respond(fault.status, PROBLEM, body.into());
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if let Some(allow) = fault.allow {
         headers.insert(ALLOW, HeaderValue::from_static(allow));
@@ -65,11 +73,9 @@ pub(super) fn denied(mut problem: Problem<'_>, chosen: Option<u16>) -> Response<
     let true_status = problem.status;
     problem.status = chosen.unwrap_or(true_status);
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
-    let mut response = json(status, problem.to_json());
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+    let mut response = respond(status, PROBLEM, problem.to_json().into());
     if chosen.is_some() {
-        headers.insert(TRUE_STATUS, HeaderValue::from(true_status));
+        response.headers_mut().insert(TRUE_STATUS, HeaderValue::from(true_status));
     }
     response
 }
@@ -77,12 +83,15 @@ pub(super) fn denied(mut problem: Problem<'_>, chosen: Option<u16>) -> Response<
 /// The header fields that tell a client where it stands. They are true for a moment, so nobody may keep them.
 pub(super) fn add_fields(headers: &mut HeaderMap, decision: &Decision, chosen: Fields, now: Micros) {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    for (name, value) in fields(decision, chosen, now.into()) {
+    // All values are parts of one piece of memory.
+    let mut values = BytesMut::with_capacity(VALUES_USUAL);
+    each_field(decision, chosen, now.into(), |name, value| {
+        values.extend_from_slice(value.as_bytes());
         // Names of limits are letters, digits and signs; everything else is digits.
-        if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(value)) {
+        if let Ok(value) = HeaderValue::from_maybe_shared(values.split().freeze()) {
             headers.insert(field_name(name), value);
         }
-    }
+    });
 }
 
 /// The names as HTTP libraries want them, checked when this is compiled and not at every request.

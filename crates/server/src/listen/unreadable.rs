@@ -116,27 +116,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Explained<S> {
         self.poll_pending(context)
     }
 
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffers: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let only = match buffers {
-            [only] => Some(&**only),
-            _ => None,
-        };
-        match only {
-            Some(buffer) if self.pending.is_some() || buffer.starts_with(BEGINNING) => {
-                self.poll_write(context, buffer)
-            }
-            _ => Pin::new(&mut self.stream).poll_write_vectored(context, buffers),
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_flush(context)
     }

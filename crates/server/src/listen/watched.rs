@@ -46,6 +46,10 @@ const LINGER_BYTES_MAX: usize = 1 << 20;
 
 /// A stream that counts. It closes slowly: a connection that is closed while something unread has arrived is reset by
 /// the system, and the client may lose an answer that it has not read yet.
+///
+/// It takes one buffer at a time. Answers are short, and a library that could hand over several of them does so for each
+/// answer that has more than 256 bytes; one that cannot copies them behind each other, and all that are ready at once on
+/// an HTTP/2 connection go out in one call to the system.
 #[derive(Debug)]
 pub(super) struct Watched<S> {
     stream: S,
@@ -110,19 +114,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, buffer);
         self.note(written)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffers: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, buffers);
-        self.note(written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -83,3 +83,28 @@ fn a_limit_that_refuses_under_two_keys_is_violated_once() {
     assert!(ask().is_allowed());
     assert_eq!(Problem::denied(&ask()).unwrap().violated_policies, ["login"]);
 }
+
+#[test]
+fn bodies_are_what_serde_makes_of_them_whatever_they_hold() {
+    let limits = [
+        Limit::fixed_window("burst", 1, MINUTE),
+        Limit::fixed_window("trial", 1, MINUTE).shadow(),
+        Limit::concurrency("in-flight", 1, MINUTE),
+    ];
+    let (limiter, _) = limiter(limits);
+    let ask = |cost| limiter.check("burst", "ann").own_cost(cost).and("trial", "ann").and("in-flight", "ann");
+    let (passed, denied, never) =
+        (ask(1).immediately().unwrap(), ask(1).immediately().unwrap(), ask(2).immediately().unwrap());
+    for decision in [&passed, &denied, &never] {
+        for text in ["plain", "", "quoted \" and \\", "lines\n\u{1f}\u{0}", "\u{7f}\u{fc}\u{1f980}"] {
+            let mut answer = Answer::of(decision);
+            answer.lease = Some(text.to_owned());
+            assert_eq!(answer.to_json(), serde_json::to_string(&answer).unwrap());
+            let Some(mut problem) = Problem::denied(decision) else { continue };
+            problem.detail = text.to_owned();
+            problem.violated_policies.push(text);
+            assert_eq!(problem.to_json(), serde_json::to_string(&problem).unwrap());
+        }
+    }
+    assert!(passed.is_allowed() && !denied.is_allowed() && never.is_never());
+}
