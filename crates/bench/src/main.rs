@@ -2,6 +2,7 @@
 
 mod allocator;
 mod chart;
+mod leases;
 mod machine;
 mod memory;
 mod others;
@@ -11,6 +12,7 @@ mod progress;
 mod random;
 mod redis;
 mod rounds;
+mod server;
 mod service;
 mod stats;
 mod text;
@@ -33,6 +35,8 @@ enum What {
     Memory(memory::Arguments),
     /// Decisions on a Redis or Valkey server: throughput and latency beside redis-benchmark and plain clients.
     Redis(redis::Arguments),
+    /// Decisions from memory on a shared server: leased and eventual limits beside the embedded store and strict ones.
+    Leases(leases::Arguments),
     /// Requests to `tollgate serve`, over HTTP and over gRPC, beside servers that answer without deciding.
     Service(service::Arguments),
     /// One of those servers, which `service` starts as a process of its own.
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().what {
         What::Memory(arguments) => memory::run(&arguments),
         What::Redis(arguments) => redis::run(&arguments),
+        What::Leases(arguments) => leases::run(&arguments),
         What::Service(arguments) => service::run(&arguments),
         What::Bare(arguments) => service::run_bare(&arguments),
     };
