@@ -305,7 +305,6 @@ impl Entry {
         self.told_at.after(now.since(self.heard))
     }
 
-
     fn owes(&self) -> bool {
         self.generation != 0 && self.held > 0
     }
