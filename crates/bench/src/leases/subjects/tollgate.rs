@@ -120,13 +120,20 @@ impl Eventual {
     }
 }
 
-/// A limiter on a server by itself asks in whatever consistency its limit has.
+impl Shared {
+    #[inline]
+    fn ask_first_here(&self, key: &str) -> io::Result<Told> {
+        ask(&self.limiter, self.runtime.handle(), key)
+    }
+}
+
+/// By itself, in whatever consistency its limit has, it always waits: a strict limit that is only asked for what is there
+/// at once has been charged all the same.
 impl Subject for Shared {
     const NAME: &'static str = STRICT;
 
-    #[inline]
     fn ask(&self, key: &str) -> io::Result<Told> {
-        ask(&self.limiter, self.runtime.handle(), key)
+        wait(&self.limiter, self.runtime.handle(), key)
     }
 
     fn calls(&self) -> u64 {
@@ -143,7 +150,7 @@ impl Subject for Leased {
 
     #[inline]
     fn ask(&self, key: &str) -> io::Result<Told> {
-        self.0.ask(key)
+        self.0.ask_first_here(key)
     }
 
     fn calls(&self) -> u64 {
@@ -160,7 +167,7 @@ impl Subject for Eventual {
 
     #[inline]
     fn ask(&self, key: &str) -> io::Result<Told> {
-        self.0.ask(key)
+        self.0.ask_first_here(key)
     }
 
     fn calls(&self) -> u64 {
