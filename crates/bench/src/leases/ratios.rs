@@ -87,7 +87,8 @@ mod tests {
         let found: Vec<_> = ratios.iter().map(|ratio| (ratio.to, ratio.load, ratio.is_reached)).collect();
         assert_eq!(found, [(MEMORY, one, true), (STRICT, one, true), (STRICT, two, false)]);
         let [first, ..] = &ratios[..] else { unreachable!("there are three") };
-        assert_eq!([first.value, first.lowest, first.highest], [0.5, 0.2, 0.6]);
+        let found = [first.value, first.lowest, first.highest].map(|ratio| format!("{ratio:.3}"));
+        assert_eq!(found, ["0.500", "0.200", "0.600"]);
     }
 
     #[test]

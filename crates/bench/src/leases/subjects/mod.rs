@@ -66,19 +66,22 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
 }
 
 /// What a reader has to know to judge the numbers.
-pub(super) const NOTES: [&str; 7] = [
-    "memory, leased, eventual: limiter.check(\"api\", key).immediately() on threads of the operating system, one key, a token \
-     bucket that never refuses or one that is used up; where the answer is not there at once, the thread waits for the \
-     store, and that time counts. Memory is the embedded store; the others share one server.",
-    "strict: limiter.check(\"api\", key).await by tasks on a runtime of two workers, on the same server. Its time per decision is \
-     that of all of them together.",
-    "trypema-hybrid: try_inc, then inc().await where that gives nothing, on the same server; a sliding window of an hour of the \
-     same budget, its sync interval as it comes. It asks for a server of version 7.2 or later.",
-    "Everybody starts a round with nothing in hand, because what was taken is given back after each: the first trips are part \
-     of the time. The deadline of the stores is a second instead of 10 ms, so that a busy machine makes them slow and not wrong.",
+pub(super) const NOTES: [&str; 8] = [
+    "memory, leased, eventual: limiter.check(\"api\", key).immediately() on threads of the operating system, one key, a \
+     token bucket that never refuses or one that is used up; where the answer is not there at once, the thread waits for \
+     the store, and that time counts. Memory is the embedded store; the others share one server.",
+    "strict: limiter.check(\"api\", key).await by tasks on a runtime of two workers, on the same server. Its time per \
+     decision is that of all of them together.",
+    "trypema-hybrid: try_inc, then inc().await where that gives nothing, on the same server; a sliding window of an hour \
+     of the same budget, its sync interval as it comes. It asks for a server of version 7.2 or later.",
+    "Everybody starts a round with nothing in hand, because what was taken is given back after each: the first trips are \
+     part of the time. The deadline of the stores is a second instead of 10 ms, so that a busy machine makes them slow and \
+     not wrong.",
     "Local is the share of answers that were there without waiting for the store; calls are script calls.",
+    "Two threads want one lock: where other programs keep them from running at the same time they are as fast as one, so on \
+     a busy machine their times are of two kinds and their ratios say little.",
     "Each round begins with another subject. A ratio is that of decisions in a second, of the medians; in brackets, of the \
      rounds, the lowest and the highest.",
-    "The burst: two limiters with stores and runtimes of their own, as two processes would have, each asked twice the limit by \
-     one thread, both starting together; the same key for both, another for each run.",
+    "The burst: two limiters with stores and runtimes of their own, as two processes would have, each asked twice the limit \
+     by one thread, both starting together; the same key for both, another for each run.",
 ];
