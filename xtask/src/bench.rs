@@ -11,11 +11,8 @@ use crate::workspace::Workspace;
 pub(crate) fn commands(workspace: &Workspace, bench: Bench) -> Result<Vec<Command>, Error> {
     match bench {
         Bench::Memory { args } => Ok(vec![benchmark(workspace, "memory", args)]),
-        Bench::Redis { args } => {
-            let mut command = benchmark(workspace, "redis", args);
-            Servers::for_redis_benchmark(workspace).into_complete()?.pass_to(&mut command);
-            Ok(vec![command])
-        }
+        Bench::Redis { args } => Ok(vec![shared(workspace, "redis", args)?]),
+        Bench::Leases { args } => Ok(vec![shared(workspace, "leases", args)?]),
         Bench::Service { args } => {
             let mut command = benchmark(workspace, "service", args);
             Servers::for_service_benchmark(workspace).into_complete()?.pass_to(&mut command);
@@ -28,6 +25,13 @@ pub(crate) fn commands(workspace: &Workspace, bench: Bench) -> Result<Vec<Comman
 /// both depend on, which users do not get.
 pub(crate) fn service(workspace: &Workspace) -> Command {
     workspace.cargo("build --release --package tollgate-server")
+}
+
+/// A benchmark that starts servers of the shared store.
+fn shared(workspace: &Workspace, name: &str, args: Vec<String>) -> Result<Command, Error> {
+    let mut command = benchmark(workspace, name, args);
+    Servers::for_redis_benchmark(workspace).into_complete()?.pass_to(&mut command);
+    Ok(command)
 }
 
 pub(crate) fn benchmark(workspace: &Workspace, name: &str, args: Vec<String>) -> Command {

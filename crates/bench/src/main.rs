@@ -2,6 +2,7 @@
 
 mod allocator;
 mod chart;
+mod leases;
 mod machine;
 mod memory;
 mod others;
@@ -13,6 +14,7 @@ mod progress;
 mod random;
 mod redis;
 mod rounds;
+mod server;
 mod service;
 mod stats;
 mod strictness;
@@ -36,6 +38,8 @@ enum What {
     Memory(memory::Arguments),
     /// Decisions on a Redis or Valkey server: throughput and latency beside redis-benchmark and plain clients.
     Redis(redis::Arguments),
+    /// Decisions from memory on a shared server: leased and eventual limits beside the embedded store and strict ones.
+    Leases(leases::Arguments),
     /// Requests to `tollgate serve`, over HTTP and over gRPC, beside servers that answer without deciding.
     Service(service::Arguments),
     /// What replicas of `tollgate serve` admit together over one store, against what the limit allows.
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().what {
         What::Memory(arguments) => memory::run(&arguments),
         What::Redis(arguments) => redis::run(&arguments),
+        What::Leases(arguments) => leases::run(&arguments),
         What::Service(arguments) => service::run(&arguments),
         What::Strictness(arguments) => strictness::run(&arguments),
         What::Bare(arguments) => service::run_bare(&arguments),

@@ -18,9 +18,14 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Nanoseconds for each of `operations`, without the wait for a core.
+    /// Nanoseconds without the wait for a core.
+    pub(crate) fn ns(self) -> f64 {
+        self.wall.saturating_sub(self.waited).as_secs_f64() * 1e9
+    }
+
+    /// The same for each of `operations`.
     pub(crate) fn ns_per_op(self, operations: u32) -> f64 {
-        self.wall.saturating_sub(self.waited).as_secs_f64() * 1e9 / f64::from(operations)
+        self.ns() / f64::from(operations)
     }
 
     /// Which part of the time was spent waiting for a core.

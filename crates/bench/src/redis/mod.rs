@@ -14,12 +14,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::ValueEnum;
 use testkit::servers::Flavor;
 
 use self::subjects::SUBJECTS;
 use crate::output;
 use crate::progress::Progress;
+use crate::server::Kind;
 
 /// One key that everybody wants, and as many as a busy service has callers.
 const KEYS: [u32; 2] = [1, 100_000];
@@ -38,19 +38,13 @@ pub(crate) struct Arguments {
     out: PathBuf,
     /// Whose server is asked.
     #[arg(long, value_enum, default_value = "redis")]
-    flavor: Server,
+    flavor: Kind,
     /// Only so many callers. May be given several times.
     #[arg(long, value_parser = one_of_callers)]
     callers: Vec<usize>,
     /// Only this subject. May be given several times.
     #[arg(long, value_parser = SUBJECTS)]
     subject: Vec<String>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Server {
-    Redis,
-    Valkey,
 }
 
 /// How much is measured.
@@ -68,10 +62,7 @@ impl Settings {
         let (rounds, round_ms) = if arguments.quick { (3, 120) } else { (7, 700) };
         let is_chosen = |callers: &usize| arguments.callers.is_empty() || arguments.callers.contains(callers);
         Self {
-            flavor: match arguments.flavor {
-                Server::Redis => Flavor::Redis,
-                Server::Valkey => Flavor::Valkey,
-            },
+            flavor: arguments.flavor.flavor(),
             rounds,
             round: Duration::from_millis(round_ms),
             callers: CALLERS.into_iter().filter(is_chosen).collect(),

@@ -11,6 +11,7 @@ use crate::machine::Machine;
 use crate::others::Usage;
 use crate::progress::Progress;
 use crate::rounds::in_turn;
+use crate::server::version;
 use crate::text::counted;
 
 /// A round that warms up is this much shorter than one that counts.
@@ -19,7 +20,7 @@ const WARM_UP: u32 = 8;
 pub(super) fn measure(settings: &Settings, progress: &mut Progress) -> io::Result<Report> {
     let redis_benchmark = subjects::redis_benchmark_version()?;
     let target = Target::start(settings.flavor)?;
-    let server = target.version();
+    let server = version(&target.server);
     progress.note(&format!("{server} at {}, {redis_benchmark}", target.server.addr()));
     let (mut loads, mut rows) = (Vec::new(), Vec::new());
     for keys in KEYS {

@@ -43,13 +43,6 @@ impl Target {
         client.send(&words).map_err(io::Error::other)?;
         expect_yes(&mut client)
     }
-
-    /// The server and its version, as it says.
-    pub(super) fn version(&self) -> String {
-        let info = self.server.command(&["INFO", "server"]);
-        let text = info.as_str().unwrap_or_default();
-        version(text).unwrap_or_else(|| format!("{:?} of unknown version", self.server.flavor()))
-    }
 }
 
 fn load(server: &Server, script: &str) -> io::Result<String> {
@@ -65,26 +58,5 @@ fn expect_yes(client: &mut Client) -> io::Result<()> {
         Ok(())
     } else {
         Err(io::Error::other(format!("the script did not let a check pass: {reply:?}")))
-    }
-}
-
-/// Valkey also says which version of Redis it takes after.
-fn version(info: &str) -> Option<String> {
-    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let valkey = field("valkey_version:").map(|version| format!("Valkey {version}"));
-    valkey.or_else(|| field("redis_version:").map(|version| format!("Redis {version}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::version;
-
-    #[test]
-    fn a_server_is_named_by_what_it_is() {
-        let redis = "# Server\r\nredis_version:7.0.15\r\nos:Linux\r\n";
-        assert_eq!(version(redis).as_deref(), Some("Redis 7.0.15"));
-        let valkey = "redis_version:7.2.4\r\nvalkey_version:9.1.2\r\n";
-        assert_eq!(version(valkey).as_deref(), Some("Valkey 9.1.2"));
-        assert_eq!(version(""), None);
     }
 }

@@ -25,6 +25,8 @@ pub(super) enum Subject {
     Memory,
     /// The same on Redis, strict.
     Redis,
+    /// The same on Redis, leased.
+    Leased,
     /// Another build of it, on memory.
     Beside(String),
     /// A server that answers without deciding, as briefly as can be.
@@ -45,6 +47,15 @@ pub(super) struct Entrant {
 }
 
 impl Subject {
+    /// How its limits are shared, where it has a server to share them on.
+    pub(super) const fn consistency(&self) -> Option<&'static str> {
+        match self {
+            Self::Redis => Some("strict"),
+            Self::Leased => Some("leased"),
+            Self::Memory | Self::Beside(_) | Self::Bare | Self::BareTelling | Self::Throttlecrab => None,
+        }
+    }
+
     /// The name over a protocol.
     pub(super) fn over(&self, protocol: Protocol) -> String {
         match (self, protocol) {
@@ -63,6 +74,7 @@ impl fmt::Display for Subject {
         match self {
             Self::Memory => out.write_str("tollgate, memory"),
             Self::Redis => out.write_str("tollgate, Redis"),
+            Self::Leased => out.write_str("tollgate, Redis, leased"),
             Self::Beside(name) => write!(out, "{name}, memory"),
             Self::Bare => out.write_str("bare axum or tonic"),
             Self::BareTelling => out.write_str("bare, telling all"),

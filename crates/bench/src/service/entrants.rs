@@ -37,6 +37,7 @@ impl Entrants {
             entrants.tollgate(Subject::Beside(file_name(program)), program, protocol, case)?;
         }
         entrants.tollgate(Subject::Redis, &settings.tollgate, protocol, case)?;
+        entrants.tollgate(Subject::Leased, &settings.tollgate, protocol, case)?;
         if let Some(answer) = &told {
             entrants.present.push(start_bare(Subject::Bare, &answer.untold()?, protocol, case)?);
             entrants.present.push(start_bare(Subject::BareTelling, answer, protocol, case)?);
@@ -87,9 +88,11 @@ impl Entrants {
 }
 
 fn start_tollgate(subject: Subject, program: &Path, protocol: Protocol, case: Case) -> io::Result<Entrant> {
-    let redis = (subject == Subject::Redis).then(|| Server::start(Flavor::Redis));
+    let redis = subject.consistency().map(|_| Server::start(Flavor::Redis));
+    let url = redis.as_ref().map(Server::url);
     let directory = Directory::create()?;
-    let config = directory.write("tollgate.yaml", case.config(redis.as_ref().map(Server::url).as_deref()))?;
+    let config = case.config(url.as_deref().zip(subject.consistency()));
+    let config = directory.write("tollgate.yaml", config)?;
     let mut command = Command::new(program);
     command.arg("serve").arg("--config").arg(config);
     for port in ["--http", "--grpc", "--admin"] {

@@ -112,8 +112,8 @@ fn file(out: &Path) -> PathBuf {
 
 /// What a reader has to know to judge the numbers.
 const NOTES: [&str; 7] = [
-    "tollgate: the release binary's `serve`, in its own process, on memory or strict on a throwaway Redis. Token buckets \
-     keyed by client_ip (three limits: also by tenant and user) that never refuse, or one that is used up. One key, \
+    "tollgate: the release binary's `serve`, in its own process, on memory, or strict or leased on a throwaway Redis. Token \
+     buckets keyed by client_ip (three limits: also by tenant and user) that never refuse, or one that is used up. One key, \
      because the load generator knows one body.",
     "bare axum, bare tonic: the same library versions answering a constant of the same length and status without looking \
      at the question: no header beside the kind of the body, no field beside the codes. With all headers or all fields \

@@ -86,15 +86,16 @@ impl Case {
         if self.is_allowed() { SPENT } else { 1 }
     }
 
-    /// A configuration of Tollgate: a limit for each attribute, on memory or on this server.
-    pub(super) fn config(self, redis: Option<&str>) -> String {
+    /// A configuration of Tollgate: a limit for each attribute, on memory or on this server in this consistency.
+    pub(super) fn config(self, redis: Option<(&str, &str)>) -> String {
         let mut yaml = "version: 1\n".to_owned();
-        if let Some(url) = redis {
+        if let Some((url, consistency)) = redis {
             // Its deadline is a second instead of 10 ms, so that a busy machine makes it slow and not wrong; and what
             // is not decided by the store must show.
             let store = format!("store: {{ type: redis, endpoints: [\"{url}\"], timeout: 1s }}\n");
             yaml.push_str(&store);
-            yaml.push_str("defaults: { consistency: strict, on_store_failure: deny }\n");
+            let defaults = format!("defaults: {{ consistency: {consistency}, on_store_failure: deny }}\n");
+            yaml.push_str(&defaults);
         }
         yaml.push_str("limits:\n");
         let (capacity, rate) = if self.is_allowed() { ("1000000000", "1/s") } else { ("1", "1/day") };

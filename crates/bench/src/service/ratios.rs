@@ -50,21 +50,29 @@ fn asked(ours: &Row, theirs: &Row) -> Option<f64> {
         (_, Case::ThreeLimits, _, _) => None,
         (_, _, Subject::Memory, Subject::Bare) => Some(0.85),
         (Protocol::Http, _, Subject::Redis, Subject::Bare) => Some(0.54),
+        (Protocol::Http, _, Subject::Leased, Subject::Memory) => Some(0.9),
         _ => None,
     }
 }
 
-/// Every build of Tollgate to everybody else who was asked the same.
+/// Every build of Tollgate to everybody else who was asked the same, and leased limits to those on memory, to which they
+/// should come near.
 pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
-    let is_ours =
-        |subject: &Subject| matches!(subject, Subject::Memory | Subject::Redis | Subject::Beside(_));
     let is_same = |ours: &Row, theirs: &Row| (ours.protocol, ours.case) == (theirs.protocol, theirs.case);
     let ours = rows.iter().filter(|row| is_ours(&row.subject));
     ours.flat_map(|ours| {
-        let theirs = rows.iter().filter(move |theirs| is_same(ours, theirs) && !is_ours(&theirs.subject));
+        let theirs = rows.iter().filter(move |theirs| is_same(ours, theirs) && is_compared(ours, theirs));
         theirs.map(|theirs| Ratio::of(ours, theirs))
     })
     .collect()
+}
+
+const fn is_ours(subject: &Subject) -> bool {
+    matches!(subject, Subject::Memory | Subject::Redis | Subject::Leased | Subject::Beside(_))
+}
+
+fn is_compared(ours: &Row, theirs: &Row) -> bool {
+    !is_ours(&theirs.subject) || (&ours.subject, &theirs.subject) == (&Subject::Leased, &Subject::Memory)
 }
 
 #[cfg(test)]
@@ -83,13 +91,20 @@ pub(super) mod tests {
         let rows = [
             row(Protocol::Http, Subject::Memory, [80.0, 90.0, 100.0]),
             row(Protocol::Http, Subject::Redis, [50.0, 50.0, 60.0]),
+            row(Protocol::Http, Subject::Leased, [70.0, 72.0, 90.0]),
             row(Protocol::Http, Subject::Bare, [100.0, 100.0, 80.0]),
             row(Protocol::Grpc, Subject::Bare, [1.0, 1.0, 1.0]),
         ];
         let ratios = ratios(&rows);
         let found: Vec<_> =
             ratios.iter().map(|ratio| (&ratio.ours, ratio.asked, ratio.is_missed())).collect();
-        assert_eq!(found, [(&Subject::Memory, Some(0.85), false), (&Subject::Redis, Some(0.54), true)]);
+        let expected = [
+            (&Subject::Memory, Some(0.85), false),
+            (&Subject::Redis, Some(0.54), true),
+            (&Subject::Leased, Some(0.9), true),
+            (&Subject::Leased, None, false),
+        ];
+        assert_eq!(found, expected);
         let Ratio { value, lowest, highest, .. } = ratios[0];
         let found = [value, lowest, highest].map(|ratio| format!("{ratio:.3}"));
         assert_eq!(found, ["0.900", "0.800", "1.250"]);

@@ -44,6 +44,8 @@ pub(super) struct Entry {
     /// When a unit was last spent.
     used: Micros,
     pace: Pace,
+    /// As its check says, and nearer.
+    is_eventual: bool,
     quota: Quota,
     /// Units left in the store when it last answered.
     remaining: u64,
@@ -82,6 +84,7 @@ impl Entry {
             low: 0,
             used: now,
             pace: Pace::default(),
+            is_eventual: check.key.consistency() == Consistency::Eventual,
             quota: *check.quota,
             remaining: check.quota.limit(),
             full_at: Micros::ZERO,
@@ -98,7 +101,7 @@ impl Entry {
             is_watched: false,
             is_filed: false,
         };
-        if entry.is_eventual() {
+        if entry.is_eventual {
             // Nobody waits for the first answer: what is admitted until then is within the quantum.
             (entry.left, entry.ends) = (entry.quantum(), Micros::MAX);
         }
@@ -129,7 +132,7 @@ impl Entry {
             self.left -= cost;
             self.used = now;
             self.pace.count(cost, now);
-            if self.is_eventual() {
+            if self.is_eventual {
                 self.held += cost;
             }
             let renews = self.left <= self.low && self.flight.is_none() && now >= self.until;
@@ -146,7 +149,7 @@ impl Entry {
     /// What is left, for a request that is not charged: here and, as the store said, there.
     pub(super) fn add_left(&self, cost: u64, outcome: Outcome, now: Micros) -> Outcome {
         let left = self.live(now);
-        let remaining = if self.is_eventual() {
+        let remaining = if self.is_eventual {
             outcome.remaining.saturating_sub(self.held)
         } else {
             outcome.remaining.saturating_add(left).min(outcome.limit)
@@ -166,11 +169,11 @@ impl Entry {
         if self.flight.is_some() || now >= self.ends {
             return false;
         }
-        let spent = if self.is_eventual() { self.held } else { self.held.saturating_sub(self.left) };
+        let spent = if self.is_eventual { self.held } else { self.held.saturating_sub(self.left) };
         let is_ours = cost <= spent;
         if is_ours {
             self.left += cost;
-            self.held -= if self.is_eventual() { cost } else { 0 };
+            self.held -= if self.is_eventual { cost } else { 0 };
         }
         is_ours
     }
@@ -187,7 +190,7 @@ impl Entry {
     pub(super) fn wants_batch(&mut self, cost: u64, now: Micros) -> bool {
         self.pace.count(cost, now);
         self.used = now;
-        self.flight.is_none() && !self.is_eventual() && now >= self.until && self.batch(cost, now) > 0
+        self.flight.is_none() && !self.is_eventual && now >= self.until && self.batch(cost, now) > 0
     }
 
     /// What to ask the store, and the trip that others may wait for from now on.
@@ -195,7 +198,7 @@ impl Entry {
         self.pace.count(cost, now);
         let flight = Flight::default();
         self.flight = Some(flight.clone());
-        if self.is_eventual() {
+        if self.is_eventual {
             return (Take { most: self.held, ..Take::default() }, flight);
         }
         let most = if errand == Errand::Return { 0 } else { self.batch(cost, now) };
@@ -220,7 +223,7 @@ impl Entry {
         (self.told_at, self.heard) = (given.at, now);
         self.until = Micros::ZERO;
         self.hear(&charged, now);
-        if self.is_eventual() {
+        if self.is_eventual {
             self.held = self.held.saturating_sub(given.units);
             let room = self.quantum().saturating_sub(self.held);
             self.left = if passed { room.min(charged.remaining) } else { 0 };
@@ -246,7 +249,7 @@ impl Entry {
     /// No answer came.
     pub(super) fn lose(&mut self, take: &Take, lost: Lost) {
         self.flight = None;
-        if self.is_eventual() {
+        if self.is_eventual {
             // It may have been told, and is told again: that counts too much, never too little.
             return;
         }
@@ -265,7 +268,7 @@ impl Entry {
     pub(super) fn due(&self, now: Micros) -> Option<Errand> {
         if self.flight.is_some() {
             None
-        } else if self.is_eventual() {
+        } else if self.is_eventual {
             (self.held > 0 && now.since(self.heard) >= MERGE && now >= self.until).then_some(Errand::Merge)
         } else {
             let is_idle = now.since(self.used) >= IDLE || now >= self.ends;
@@ -275,14 +278,14 @@ impl Entry {
 
     /// What there is to give back or to tell before the process ends.
     pub(super) fn leaves(&self) -> Option<Errand> {
-        let errand = if self.is_eventual() { Errand::Merge } else { Errand::Return };
-        let has_something = if self.is_eventual() { self.held > 0 } else { self.owes() };
+        let errand = if self.is_eventual { Errand::Merge } else { Errand::Return };
+        let has_something = if self.is_eventual { self.held > 0 } else { self.owes() };
         (self.flight.is_none() && has_something).then_some(errand)
     }
 
     /// True when forgetting it changes nothing.
     pub(super) fn is_worthless(&self, now: Micros) -> bool {
-        let holds = if self.is_eventual() { self.held > 0 } else { self.owes() };
+        let holds = if self.is_eventual { self.held > 0 } else { self.owes() };
         self.flight.is_none() && !holds && now >= self.until && now.since(self.used) >= FORGET
     }
 
@@ -304,11 +307,6 @@ impl Entry {
     /// The moment on the store's timeline, as far as is known here.
     pub(super) fn store_time(&self, now: Micros) -> Micros {
         self.told_at.after(now.since(self.heard))
-    }
-
-    #[inline]
-    fn is_eventual(&self) -> bool {
-        self.check.consistency() == Consistency::Eventual
     }
 
     fn owes(&self) -> bool {
@@ -367,7 +365,7 @@ impl Entry {
     #[inline]
     fn allowed(&self, now: Micros) -> Outcome {
         let limit = self.quota.limit();
-        let remaining = if self.is_eventual() {
+        let remaining = if self.is_eventual {
             self.remaining.saturating_sub(self.held)
         } else {
             self.remaining.saturating_add(self.left).min(limit)
@@ -375,7 +373,18 @@ impl Entry {
         Outcome { verdict: Verdict::ALLOW, limit, remaining, reset_after: self.full_at.since(now) }
     }
 
+    /// When so many units more are to be had than were asked of the store.
+    #[cold]
+    fn retry_for(&self, more: u64) -> Micros {
+        match self.quota.time_for(more) {
+            Some(longer) => self.retry_at.after(longer),
+            // Windows do not tell when more is to be had; when all of it is, it is.
+            None => self.full_at.max(self.retry_at),
+        }
+    }
+
     /// The denial that is known to hold.
+    #[inline]
     fn denied(&self, cost: u64, now: Micros) -> Option<Outcome> {
         if cost > self.quota.limit() {
             return Some(Outcome { verdict: Verdict::Never, ..self.allowed(now) });
@@ -384,12 +393,9 @@ impl Entry {
         if now >= self.until || cost < enough {
             return None;
         }
-        let more = cost - enough;
-        // Windows do not tell when more is to be had; when all of it is, it is.
-        let retry_at = match self.quota.time_for(more) {
-            _ if more == 0 => self.retry_at,
-            Some(longer) => self.retry_at.after(longer),
-            None => self.full_at.max(self.retry_at),
+        let retry_at = match cost - enough {
+            0 => self.retry_at,
+            more => self.retry_for(more),
         };
         let retry_after = retry_at.max(self.until).since(now);
         Some(Outcome { verdict: Verdict::Deny { retry_after }, ..self.allowed(now) })

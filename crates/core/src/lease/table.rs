@@ -115,13 +115,14 @@ impl Leases {
     /// The answer if it is known here; `None` when a trip must be made or waited for, and then nothing has happened. A trip
     /// to make in the background comes with it when it is time for one.
     #[inline]
-    pub fn spend_at_once(&self, check: &Check<'_>) -> Option<(Outcome, Source, Option<Trip>)> {
+    pub fn spend_at_once(&self, check: &Check<'_>) -> Option<(Outcome, Source, Option<Box<Trip>>)> {
         let print = self.inner.prints.of(&check.key);
         let now = self.inner.clock.now();
         let mut shard = self.shard(print);
         let entry = shard.entries.get_mut(&print).filter(|entry| entry.goes_by(check.quota))?;
         let Step::Said { outcome, source, renews } = entry.spend(check.cost, now) else { return None };
-        let trip = if renews { Some(self.renewal(entry, print, now)) } else { None };
+        // A trip is large and seldom: in a box, nothing of its size is moved where there is none.
+        let trip = if renews { Some(self.boxed_renewal(entry, print, now)) } else { None };
         if entry.is_unwatched() {
             shard.watch(print, now);
         }
@@ -243,6 +244,11 @@ impl Leases {
         let print = self.inner.prints.of(key);
         let now = self.inner.clock.now();
         self.shard(print).entries.get_mut(&print).map(|entry| then(entry, now))
+    }
+
+    #[cold]
+    fn boxed_renewal(&self, entry: &mut Entry, print: Fingerprint, now: Micros) -> Box<Trip> {
+        Box::new(self.renewal(entry, print, now))
     }
 
     #[cold]

@@ -191,7 +191,7 @@ impl Store for RedisStore {
         }
         let (outcome, source, trip) = self.inner.leases.spend_at_once(check)?;
         if let Some(trip) = trip {
-            self.send(trip);
+            self.send(*trip);
         }
         Some((outcome, source))
     }

@@ -1,0 +1,70 @@
+//! Rounds: every subject in turn, so that whatever else the machine does hits all alike.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use testkit::servers::Server;
+
+use super::case::Case;
+use super::entrant::Entrant;
+use super::report::{Report, Round, Row};
+use super::{Settings, ratios, subjects, truth};
+use crate::machine::Machine;
+use crate::progress::Progress;
+use crate::rounds::in_turn;
+use crate::server::version;
+
+/// A round that warms up is this much shorter than one that counts.
+const WARM_UP: u32 = 4;
+
+pub(super) fn measure(settings: &Settings, progress: &mut Progress) -> io::Result<Report> {
+    let server = Arc::new(Server::start(settings.flavor));
+    let version = version(&server);
+    progress.note(&format!("{version} at {}", server.addr()));
+    let mut rows = Vec::new();
+    for case in Case::ALL {
+        progress.step(&case.to_string());
+        let mut entrants = subjects::entrants(settings, &server, case)?;
+        rows.extend(case_rows(case, &mut entrants, settings, progress)?);
+    }
+    progress.step("two limiters that share a limit");
+    let bursts = truth::bursts(settings, &server)?;
+    progress.clear();
+    Ok(Report {
+        machine: Machine::this(),
+        server: version,
+        rounds: settings.rounds,
+        round_ms: settings.round.as_millis(),
+        ratios: ratios::ratios(&rows),
+        rows,
+        bursts,
+    })
+}
+
+fn case_rows(
+    case: Case,
+    entrants: &mut [Box<dyn Entrant>],
+    settings: &Settings,
+    progress: &Progress,
+) -> io::Result<Vec<Row>> {
+    for entrant in entrants.iter_mut() {
+        round(entrant.as_mut(), settings.round / WARM_UP)?;
+    }
+    let mut rounds = vec![Vec::with_capacity(settings.rounds); entrants.len()];
+    for number in 0..settings.rounds {
+        for turn in in_turn(number, entrants.len()) {
+            let entrant = entrants[turn].as_mut();
+            let name = format!("{}, {}", entrant.subject(), entrant.load());
+            progress.round(number, settings.rounds, &name);
+            rounds[turn].push(round(entrant, settings.round)?);
+        }
+    }
+    let measured = entrants.iter().zip(rounds);
+    Ok(measured.map(|(entrant, rounds)| Row::new(case, entrant.subject(), entrant.load(), rounds)).collect())
+}
+
+fn round(entrant: &mut dyn Entrant, length: Duration) -> io::Result<Round> {
+    let (subject, load) = (entrant.subject(), entrant.load());
+    entrant.round(length).map_err(|error| io::Error::other(format!("{subject}, {load}: {error}")))
+}
