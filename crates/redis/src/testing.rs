@@ -1,7 +1,9 @@
 //! What benchmarks and tests need to ask a server the same question by other means. Not part of the interface.
 
-use tollgate::{Check, LeaseId};
+use tollgate::lease::{Given, Take};
+use tollgate::{Check, LeaseId, StoreError};
 
+use crate::RedisStore;
 use crate::script::{Script, TimeSource};
 use crate::wire::{Keys, Verb};
 
@@ -15,4 +17,9 @@ pub fn request(check: &Check<'_>) -> (Vec<u8>, [Vec<u8>; 2]) {
     let request =
         Keys::new("tollgate:", false).request(Verb::Spend, std::slice::from_ref(check), LeaseId::NONE);
     (request.keys[0].clone(), [vec![1], request.question])
+}
+
+/// Takes units of a counter in advance, whatever the process holds of it.
+pub async fn take(store: &RedisStore, check: &Check<'_>, take: &Take) -> Result<Given, StoreError> {
+    store.take(check, take).await
 }

@@ -108,6 +108,15 @@ impl Entry {
         entry
     }
 
+    /// The same counter by other numbers. What was taken by the old ones ends by itself; what the store was not told counts
+    /// on, or every change would let a quantum through.
+    pub(super) fn replaces(&mut self, old: &Self) {
+        if self.is_eventual() && old.is_eventual() {
+            self.held = old.held;
+            self.left = self.quantum().saturating_sub(self.held);
+        }
+    }
+
     /// True when these are the numbers by which it was made.
     #[inline]
     pub(super) fn goes_by(&self, quota: &Quota) -> bool {
@@ -337,11 +346,11 @@ impl Entry {
         self.held = kept.saturating_add(given.units);
         self.generation = if self.held > 0 { given.generation } else { 0 };
         let life = match self.quota.edge(given.generation) {
-            // A clock may run slow here too.
+            // A clock may run a tenth too slow here too.
             Some(edge) => {
                 let window = edge.since(given.at);
                 self.edge = asked.at.after(window);
-                LIFE.min(Micros::new(window.get() - window.get() / 32))
+                LIFE.min(Micros::new(window.get() - window.get().div_ceil(10)))
             }
             None => LIFE,
         };

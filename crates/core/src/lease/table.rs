@@ -285,16 +285,17 @@ impl fmt::Debug for Leases {
 impl Shard {
     /// The entry of this counter, a new one if there is room for it.
     fn entry(&mut self, print: Fingerprint, check: &Check<'_>, now: Micros) -> Option<&mut Entry> {
-        let filed = match self.entries.get(&print) {
+        let mut entry = match self.entries.get(&print) {
             Some(entry) if entry.goes_by(check.quota) => return self.entries.get_mut(&print),
             // Its trip is about other numbers.
             Some(entry) if entry.is_in_flight() => return None,
-            Some(entry) => entry.is_filed,
             None if self.entries.len() >= KEYS_MAX / SHARDS => return None,
-            None => false,
+            _ => Entry::new(check, now),
         };
-        let mut entry = Entry::new(check, now);
-        entry.is_filed = filed;
+        if let Some(old) = self.entries.get(&print) {
+            entry.replaces(old);
+            (entry.is_filed, entry.is_watched) = (old.is_filed, old.is_watched);
+        }
         self.entries.insert(print, entry);
         self.file(print, now);
         self.entries.get_mut(&print)

@@ -70,7 +70,7 @@ for request = 1, #order do
       local fits, costs, s1, s2, s3, n1, n2, s_until, n_until, mended = false, false, 0, 0, 0, 0, 0, 0, 0, false
       local told
       -- What is out on lease of a bucket (see lease.lua); what a take is given, the name of that, whether it kept what it had.
-      local is_out, young, young_out, old, old_out, out_period, out_per = false, 0, 0, 0, 0, 1, 1
+      local is_out, young, young_out, old, old_out, out_period, out_per, out_until = false, 0, 0, 0, 0, 1, 1, 0
       local units, name, is_kept = 0, 0, false
 
       if kind <= SLIDING then
@@ -111,7 +111,7 @@ for request = 1, #order do
             end
             if is_out then
               value = value .. pack('<dddddd', young, young_out, old, old_out, out_period, out_per)
-              s_until = s_until < young + OUT_FOR and young + OUT_FOR or s_until
+              s_until = s_until < out_until and out_until or s_until
             end
             local life = ceil((s_until - now) / 1000)
             failed = call('SET', key, value, 'PX', (life > 0 and life or 0) + AFTERLIFE).err

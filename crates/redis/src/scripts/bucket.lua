@@ -27,23 +27,27 @@ if is_out then
     -- The clock was set back: nobody knows these names any more, and what is out counts from now.
     young, young_out, old, old_out = now, young_out + old_out, 0, 0
   end
-  young_out = now - young < OUT_FOR and young_out or 0
-  old_out = now - old < OUT_FOR and old_out or 0
-  local out = young_out + old_out
-  if out > 0 then
-    -- The bucket fills up to what is out and no further.
-    -- include scaled.lua
-    local full = scaled(out, out_period, out_per)
-    if full > ahead then
-      ahead, part = full, 0
-      if ahead >= whole then
-        ahead, part = whole, whole_part
+  -- include scaled.lua
+  -- The bucket fills up to what is out and no further: until the old generation ended, until the young one did, until now.
+  -- So what ends without coming back counts as spent when it ends: somebody may have spent it until then.
+  for step = 1, 3 do
+    local mark = step == 1 and old + OUT_FOR or step == 2 and young + OUT_FOR or now
+    local out = old_out + young_out
+    if (step == 1 and old_out or step == 2 and young_out or out) > 0 and mark <= now then
+      local full, full_part = scaled(out, out_period, out_per), 0
+      if full > whole then
+        full, full_part = whole, whole_part
       end
-      s1, s2 = now + ahead, part
+      full = mark + full - now
+      if full > ahead or (full == ahead and full_part > part) then
+        ahead, part = full, full_part
+        s1, s2 = now + ahead, part
+      end
+      old_out = step == 1 and 0 or old_out
+      young_out = step == 2 and 0 or young_out
     end
-  else
-    is_out = false
   end
+  is_out = young_out + old_out > 0
 end
 if is_take then
   -- What is not counted as out is not taken back: it would be there twice.
@@ -109,5 +113,11 @@ if is_take and fits and most > 0 then
 end
 if is_take then
   is_out = young_out + old_out > 0
+end
+if is_out then
+  -- When it is full again if nothing comes back.
+  -- include scaled.lua
+  local full = scaled(old_out + young_out, out_period, out_per)
+  out_until = young + OUT_FOR + (full < whole and full or whole + 1)
 end
 n1, n2, n_until = now + ahead, part, now + ahead

@@ -70,6 +70,21 @@ impl RedisStore {
     }
 }
 
+#[cfg(feature = "manual-time")]
+impl RedisStore {
+    /// One take and what it was given, for tests that compare the script with the model.
+    pub(crate) async fn take(
+        &self,
+        check: &tollgate::Check<'_>,
+        take: &tollgate::lease::Take,
+    ) -> Result<tollgate::lease::Given, tollgate::StoreError> {
+        let request = self.inner.keys.take(check, take);
+        let answered = Attempt::start(self.inner.clone(), request, self.deadline()).run().await?;
+        let disagree = || Failure::Refused(Cause::new("the script and the arithmetic disagree"));
+        Ok(answered.given(&Asked::new(check)).ok_or_else(disagree)?)
+    }
+}
+
 /// The end of a trip.
 pub(super) async fn joined(trip: JoinHandle<Result<Said, Failure>>) -> Result<Said, Failure> {
     trip.await.unwrap_or_else(|_| Err(Failure::Away(Cause::new("the runtime is shutting down"))))

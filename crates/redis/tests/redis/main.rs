@@ -7,5 +7,6 @@ mod conformance;
 mod counters;
 mod faults;
 mod leases;
+mod lending;
 mod model;
 mod strict;

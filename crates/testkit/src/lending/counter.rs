@@ -1,0 +1,300 @@
+//! One counter that lends: settle, spend, give.
+
+use tollgate::algorithm::remote::Seen;
+use tollgate::lease::{Given, Take};
+use tollgate::{LeakyMode, Micros, Outcome, Quota, Verdict};
+
+use super::bucket::Bucket;
+use super::window::{Fixed, Sliding};
+
+/// What a store keeps of one counter, and what it must answer.
+#[derive(Clone, Debug)]
+pub struct Lender {
+    quota: Quota,
+    state: State,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Bucket(Bucket),
+    Fixed(Fixed),
+    Sliding(Sliding),
+}
+
+impl Lender {
+    /// A counter that nobody has used; `None` for an algorithm that does not lend.
+    pub fn new(quota: Quota) -> Option<Self> {
+        let limit = i128::from(quota.limit());
+        let rate = |(per, period): (u64, u64)| (i128::from(per), i128::from(period));
+        let state = match &quota {
+            Quota::TokenBucket(bucket) => State::Bucket(Bucket::new(limit, rate(bucket.refill()))),
+            Quota::LeakyBucket(bucket) if bucket.mode() == LeakyMode::Meter => {
+                State::Bucket(Bucket::new(limit, rate(bucket.leak())))
+            }
+            Quota::FixedWindow(window) => State::Fixed(Fixed::new(limit, window.start())),
+            Quota::SlidingWindow(window) => {
+                State::Sliding(Sliding::new(limit, i128::from(window.window().get())))
+            }
+            Quota::LeakyBucket(_) | Quota::SlidingLog(_) | Quota::Concurrency(_) => return None,
+        };
+        Some(Self { quota, state })
+    }
+
+    /// Settles what a process holds, spends `cost` if it fits, and gives what was asked for beyond it.
+    pub fn take(&mut self, cost: u64, take: &Take, now: Micros) -> Given {
+        let (mut after, given, _) = self.taken(cost, take, now);
+        std::mem::swap(self, &mut after);
+        given
+    }
+
+    /// The same, compared with what a store gave and said, or how they differ.
+    pub fn confirm(
+        &mut self,
+        cost: u64,
+        take: &Take,
+        given: &Given,
+        outcome: &Outcome,
+    ) -> Result<(), String> {
+        let (after, expected, settled) = self.taken(cost, take, given.at);
+        settled.compare(outcome, cost, given.at)?;
+        let ours = (expected.units, expected.generation, expected.is_kept);
+        let theirs = (given.units, given.generation, given.is_kept);
+        if ours != theirs {
+            return Err(format!("units, name, kept: expected {ours:?}, got {theirs:?}"));
+        }
+        *self = after;
+        Ok(())
+    }
+
+    /// Spends `cost` if it fits; true when it did.
+    pub fn spend(&mut self, cost: u64, now: Micros) -> bool {
+        let (mut seen, is_mended) = self.seen(now);
+        let fits = seen.fits(cost, at(now));
+        if fits {
+            seen.add(i128::from(cost), at(now));
+        }
+        self.write(seen, is_mended || (fits && cost > 0));
+        fits
+    }
+
+    /// Compares what a store says to a check that is charged when it fits (`charges`) or only looked at.
+    pub fn confirm_check(
+        &mut self,
+        cost: u64,
+        charges: bool,
+        outcome: &Outcome,
+        now: Micros,
+    ) -> Result<(), String> {
+        let (seen, is_mended) = self.seen(now);
+        if charges {
+            seen.compare(outcome, cost, now)?;
+            self.spend(cost, now);
+        } else {
+            seen.compare_verdict(outcome.verdict, cost, now)?;
+            require(outcome.remaining == seen.remaining(now), "another remaining")?;
+            self.write(seen, is_mended);
+        }
+        Ok(())
+    }
+
+    /// Gives back what somebody spent.
+    pub fn refund(&mut self, cost: u64, now: Micros) {
+        let (mut seen, _) = self.seen(now);
+        let units = i128::from(cost);
+        match &mut seen.state {
+            State::Bucket(bucket) => bucket.refund(units, at(now)),
+            State::Fixed(fixed) => fixed.refund(units, at(now)),
+            State::Sliding(sliding) => sliding.refund(units, at(now)),
+        }
+        self.write(seen, true);
+    }
+
+    /// Forgets everything.
+    pub fn reset(&mut self) {
+        *self = Self::new(self.quota).unwrap_or_else(|| self.clone());
+    }
+
+    /// What is left and what is out, and what both may be at most, in the same parts of a unit; `None` for a window.
+    pub fn sum(&self, now: Micros) -> Option<(i128, i128)> {
+        let (seen, _) = self.seen(now);
+        if let State::Bucket(bucket) = &seen.state { Some(bucket.sum(at(now))) } else { None }
+    }
+
+    /// When the fixed window ends that holds this moment, if it is the one under way or over.
+    pub fn open_window(&self, now: Micros) -> Option<u64> {
+        let State::Fixed(fixed) = &self.state else { return None };
+        let (_, end) = fixed.seen(at(now));
+        (end > 0).then(|| to_u64(end))
+    }
+
+    /// The counter after a take, what it gives, and the counter between settling and spending.
+    fn taken(&self, cost: u64, take: &Take, now: Micros) -> (Self, Given, Self) {
+        let (mut settled, is_mended) = self.seen(now);
+        let (name, is_kept) = settled.settle(take, at(now));
+        let seen = settled.to_seen(at(now));
+        let mut after = settled.clone();
+        let fits = after.fits(cost, at(now));
+        let mut units = 0;
+        if fits {
+            after.add(i128::from(cost), at(now));
+            units = i128::from(take.most).min(after.state_remaining(at(now))).max(0);
+            after.add(units, at(now));
+        }
+        if let State::Bucket(bucket) = &mut after.state {
+            bucket.lend(name, if take.is_lent { units } else { 0 });
+        }
+        let mut before = self.clone();
+        before.write(after, is_mended || is_kept || (fits && cost > 0) || units > 0);
+        let given = Given { seen, at: now, units: to_u64(units), generation: to_u64(name), is_kept };
+        (before, given, settled)
+    }
+
+    /// Takes off what is held no longer and counts what is kept anew. Says under which name, and whether it was known.
+    fn settle(&mut self, take: &Take, now: i128) -> (i128, bool) {
+        let &Take { generation, held, keep, back, .. } = take;
+        let [generation, held, keep, back] = [generation, held, keep, back].map(i128::from);
+        match &mut self.state {
+            State::Bucket(bucket) => {
+                let is_kept = bucket.settle(generation, held, back, now);
+                let name = bucket.open(now);
+                bucket.lend(name, if is_kept { keep } else { 0 });
+                (name, is_kept)
+            }
+            State::Fixed(fixed) => {
+                let name = fixed.name(now);
+                let is_kept = generation > 0 && generation == name;
+                fixed.refund(if is_kept { back } else { 0 }, now);
+                (name, is_kept)
+            }
+            State::Sliding(sliding) => {
+                let name = sliding.name(now);
+                let is_kept = generation > 0 && generation == name;
+                sliding.give_back(if is_kept { back } else { 0 }, now);
+                (name, is_kept)
+            }
+        }
+    }
+
+    /// It as it is at this moment, and whether that must be written down.
+    fn seen(&self, now: Micros) -> (Self, bool) {
+        let mut seen = self.clone();
+        let is_mended = match &mut seen.state {
+            State::Bucket(bucket) => bucket.see(at(now)),
+            State::Fixed(fixed) => fixed.see(at(now)),
+            State::Sliding(sliding) => sliding.see(at(now)),
+        };
+        (seen, is_mended)
+    }
+
+    fn write(&mut self, mut after: Self, is_written: bool) {
+        if is_written {
+            if let State::Bucket(bucket) = &mut after.state {
+                bucket.write();
+            }
+            *self = after;
+        }
+    }
+
+    fn fits(&self, cost: u64, at: i128) -> bool {
+        let units = i128::from(cost);
+        cost == 0
+            || match &self.state {
+                State::Bucket(bucket) => bucket.fits(units, at),
+                State::Fixed(fixed) => units <= fixed.remaining(at),
+                State::Sliding(sliding) => sliding.fits(units, at),
+            }
+    }
+
+    fn add(&mut self, units: i128, now: i128) {
+        match &mut self.state {
+            _ if units == 0 => {}
+            State::Bucket(bucket) => bucket.add(units, now),
+            State::Fixed(fixed) => fixed.add(units, now),
+            State::Sliding(sliding) => sliding.add(units, now),
+        }
+    }
+
+    fn state_remaining(&self, at: i128) -> i128 {
+        match &self.state {
+            State::Bucket(bucket) => bucket.remaining(at),
+            State::Fixed(fixed) => fixed.remaining(at),
+            State::Sliding(sliding) => sliding.remaining(at),
+        }
+    }
+
+    fn remaining(&self, now: Micros) -> u64 {
+        to_u64(self.state_remaining(at(now)).max(0))
+    }
+
+    fn is_fresh(&self, at: i128) -> bool {
+        match &self.state {
+            State::Bucket(bucket) => bucket.is_fresh(at),
+            State::Fixed(fixed) => fixed.is_fresh(at),
+            State::Sliding(sliding) => sliding.is_fresh(at),
+        }
+    }
+
+    fn to_seen(&self, now: i128) -> Seen {
+        let micros = |moment| Micros::new(to_u64(moment));
+        match &self.state {
+            State::Bucket(bucket) => {
+                let (at, part) = bucket.rest(now);
+                Seen::Bucket { at: micros(at), part: to_u64(part) }
+            }
+            State::Fixed(fixed) => {
+                let (count, ends) = fixed.seen(now);
+                Seen::Fixed { count: to_u64(count), ends: micros(ends) }
+            }
+            State::Sliding(sliding) => {
+                let (current, previous, start) = sliding.seen(now);
+                Seen::Sliding { current: to_u64(current), previous: to_u64(previous), start: micros(start) }
+            }
+        }
+    }
+
+    /// Compares what a store said to a check that is charged when it fits. Times are as if nothing were out: when that
+    /// comes back nobody knows.
+    fn compare(&self, outcome: &Outcome, cost: u64, now: Micros) -> Result<(), String> {
+        self.compare_verdict(outcome.verdict, cost, now)?;
+        let mut after = self.clone();
+        if self.fits(cost, at(now)) {
+            after.add(i128::from(cost), at(now));
+        }
+        let is_first_fresh = is_first(outcome.reset_after, |wait| after.is_fresh(at(now) + wait));
+        require(outcome.limit == self.quota.limit(), "another limit")?;
+        require(outcome.remaining == after.remaining(now), "another remaining")
+            .map_err(|error| format!("{error}: expected {}, got {outcome:?}", after.remaining(now)))?;
+        require(is_first_fresh, "another reset_after")
+    }
+
+    fn compare_verdict(&self, verdict: Verdict, cost: u64, now: Micros) -> Result<(), String> {
+        let fits = self.fits(cost, at(now));
+        match verdict {
+            Verdict::Never => require(cost > self.quota.limit(), "never, although it fits into the limit"),
+            Verdict::Allow { .. } => require(fits, "allowed, although it does not fit"),
+            Verdict::Deny { retry_after } => {
+                require(!fits, "denied, although it fits")?;
+                let is_first_pass = is_first(retry_after, |wait| self.fits(cost, at(now) + wait));
+                require(is_first_pass, "another retry_after")
+            }
+        }
+    }
+}
+
+fn require(holds: bool, otherwise: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(otherwise.to_owned()) }
+}
+
+/// True when `length` is the first at which the answer is yes.
+fn is_first(length: Micros, holds: impl Fn(i128) -> bool) -> bool {
+    let length = at(length);
+    holds(length) && (length == 0 || !holds(length - 1))
+}
+
+fn at(moment: Micros) -> i128 {
+    i128::from(moment.get())
+}
+
+fn to_u64(number: i128) -> u64 {
+    u64::try_from(number).expect("no amount and no moment is negative or beyond 2^64")
+}
