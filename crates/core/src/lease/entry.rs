@@ -4,23 +4,16 @@
 //! been charged at the store when they were taken. Eventual ones are told to it afterwards, and at most a quantum of them
 //! may be untold.
 
+mod upkeep;
+
 use super::flight::Flight;
-use super::pace::{self, FORGET, IDLE, LIFE, MERGE, Pace};
-use super::trip::{Errand, Given, Take};
+use super::pace::{self, LIFE, Pace};
+use super::trip::{Asked, Errand, Given, Lost, Take};
 use crate::algorithm::{Outcome, Quota, Verdict};
 use crate::decision::Source;
 use crate::limit::Consistency;
 use crate::store::{Check, CheckBuf};
 use crate::time::Micros;
-
-/// Why a trip did not bring an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
-    /// It did not run at the store.
-    Unsent,
-    /// It may have run.
-    Unknown,
-}
 
 /// What an entry says to a request.
 #[derive(Debug)]
@@ -111,7 +104,7 @@ impl Entry {
     /// The same counter by other numbers. What was taken by the old ones ends by itself; what the store was not told counts
     /// on, or every change would let a quantum through.
     pub(super) fn replaces(&mut self, old: &Self) {
-        if self.is_eventual() && old.is_eventual() {
+        if self.is_eventual && old.is_eventual {
             self.held = old.held;
             self.left = self.quantum().saturating_sub(self.held);
         }
@@ -273,42 +266,6 @@ impl Entry {
         self.low = 0;
     }
 
-    /// What there is to do although nobody asks.
-    pub(super) fn due(&self, now: Micros) -> Option<Errand> {
-        if self.flight.is_some() {
-            None
-        } else if self.is_eventual {
-            (self.held > 0 && now.since(self.heard) >= MERGE && now >= self.until).then_some(Errand::Merge)
-        } else {
-            let is_idle = now.since(self.used) >= IDLE || now >= self.ends;
-            (is_idle && self.owes()).then_some(Errand::Return)
-        }
-    }
-
-    /// What there is to give back or to tell before the process ends.
-    pub(super) fn leaves(&self) -> Option<Errand> {
-        let errand = if self.is_eventual { Errand::Merge } else { Errand::Return };
-        let has_something = if self.is_eventual { self.held > 0 } else { self.owes() };
-        (self.flight.is_none() && has_something).then_some(errand)
-    }
-
-    /// True when forgetting it changes nothing.
-    pub(super) fn is_worthless(&self, now: Micros) -> bool {
-        let holds = if self.is_eventual { self.held > 0 } else { self.owes() };
-        self.flight.is_none() && !holds && now >= self.until && now.since(self.used) >= FORGET
-    }
-
-    /// Units that are out, or not told.
-    pub(super) const fn held(&self) -> u64 {
-        self.held
-    }
-
-    /// True when it holds something and nobody looks after it.
-    #[inline]
-    pub(super) const fn is_unwatched(&self) -> bool {
-        self.held > 0 && !self.is_watched
-    }
-
     pub(super) fn check(&self) -> &CheckBuf {
         &self.check
     }
@@ -316,10 +273,6 @@ impl Entry {
     /// The moment on the store's timeline, as far as is known here.
     pub(super) fn store_time(&self, now: Micros) -> Micros {
         self.told_at.after(now.since(self.heard))
-    }
-
-    fn owes(&self) -> bool {
-        self.generation != 0 && self.held > 0
     }
 
     fn live(&self, now: Micros) -> u64 {
@@ -409,14 +362,4 @@ impl Entry {
         let retry_after = retry_at.max(self.until).since(now);
         Some(Outcome { verdict: Verdict::Deny { retry_after }, ..self.allowed(now) })
     }
-}
-
-/// What a trip asked.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
-    pub(super) take: Take,
-    pub(super) cost: u64,
-    /// When it left, on this process's clock: what it brings is counted from here, so that it ends here before it ends at
-    /// the store.
-    pub(super) at: Micros,
 }

@@ -26,14 +26,14 @@
 mod entry;
 mod flight;
 mod pace;
+mod shard;
 mod table;
 mod trip;
 
-pub use entry::Lost;
 pub use flight::{Flight, Landed};
 pub use pace::{HOLD_MOST, SWEEP_EVERY, quantum};
-pub use table::{Leases, Said, Trip, Turn};
-pub use trip::{Errand, Given, Take};
+pub use table::{Leases, Said, Turn};
+pub use trip::{Errand, Given, Lost, Take, Trip};
 
 #[cfg(doc)]
 use crate::limit::Consistency;

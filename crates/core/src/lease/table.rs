@@ -1,24 +1,22 @@
 //! The counters of which a process holds or knows something.
 
-use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
 
-use super::entry::{Asked, Entry, Lost, Step};
+use super::entry::{Entry, Step};
 use super::flight::Flight;
-use super::pace::{FORGET, KEYS_MAX, SWEEP_EVERY};
-use super::trip::{Errand, Given, Take};
+use super::shard::Shard;
+use super::trip::{Asked, Errand, Trip};
 use crate::algorithm::Outcome;
 use crate::clock::{Clock, SystemClock, Time};
 use crate::decision::Source;
 use crate::key::Key;
 use crate::lock::{Guard, Padded};
 use crate::memory::fingerprint::{Fingerprint, Fingerprinter};
-use crate::store::{Check, CheckBuf, Sources, Spent};
+use crate::store::{Check, Sources, Spent};
 use crate::time::Micros;
 
-const SHARDS: usize = 64;
+pub(super) const SHARDS: usize = 64;
 
 /// What a process holds of leased and eventual limits, and the denials it believes. Clones share everything.
 #[derive(Clone)]
@@ -30,39 +28,6 @@ struct Inner {
     clock: Time,
     prints: Fingerprinter,
     shards: Box<[Padded<Shard>]>,
-}
-
-#[derive(Default)]
-struct Shard {
-    entries: HashMap<Fingerprint, Entry, BuildHasherDefault<AsItIs>>,
-    /// When to look at entries that hold something, in the order of time.
-    soon: VecDeque<(Micros, Fingerprint)>,
-    /// The same for those that may be forgotten.
-    later: VecDeque<(Micros, Fingerprint)>,
-}
-
-/// Fingerprints are hashes already.
-#[derive(Default)]
-struct AsItIs(u64);
-
-impl Hasher for AsItIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("a fingerprint is written as one number");
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
-    }
-}
-
-impl Hash for Fingerprint {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.low);
-    }
 }
 
 /// What a request is told before any trip is made.
@@ -240,6 +205,21 @@ impl Leases {
         self.inner.shards[print.high as usize & (SHARDS - 1)].lock()
     }
 
+    /// Changes the entry that sent a trip, if it is still there, and has it looked after.
+    pub(super) fn settle<T>(
+        &self,
+        print: Fingerprint,
+        flight: &Flight,
+        then: impl FnOnce(&mut Entry, Micros) -> T,
+    ) -> Option<T> {
+        let now = self.inner.clock.now();
+        let mut shard = self.shard(print);
+        let entry = shard.entries.get_mut(&print).filter(|entry| entry.flies(flight));
+        let settled = entry.map(|entry| then(entry, now));
+        shard.watch(print, now);
+        settled
+    }
+
     fn with<T>(&self, key: &Key<'_>, then: impl FnOnce(&mut Entry, Micros) -> T) -> Option<T> {
         let print = self.inner.prints.of(key);
         let now = self.inner.clock.now();
@@ -271,7 +251,7 @@ impl Leases {
             None => entry.check().clone().with_cost(0),
         };
         let asked = Asked { take, cost, at: now };
-        Trip { leases: self.clone(), print, check, asked, flight, has_landed: false }
+        Trip::new(self.clone(), print, check, asked, flight)
     }
 }
 
@@ -279,147 +259,5 @@ impl Leases {
 impl fmt::Debug for Leases {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Leases").field("keys", &self.keys()).finish_non_exhaustive()
-    }
-}
-
-impl Shard {
-    /// The entry of this counter, a new one if there is room for it.
-    fn entry(&mut self, print: Fingerprint, check: &Check<'_>, now: Micros) -> Option<&mut Entry> {
-        let mut entry = match self.entries.get(&print) {
-            Some(entry) if entry.goes_by(check.quota) => return self.entries.get_mut(&print),
-            // Its trip is about other numbers.
-            Some(entry) if entry.is_in_flight() => return None,
-            None if self.entries.len() >= KEYS_MAX / SHARDS => return None,
-            _ => Entry::new(check, now),
-        };
-        if let Some(old) = self.entries.get(&print) {
-            entry.replaces(old);
-            (entry.is_filed, entry.is_watched) = (old.is_filed, old.is_watched);
-        }
-        self.entries.insert(print, entry);
-        self.file(print, now);
-        self.entries.get_mut(&print)
-    }
-
-    /// Has an entry looked at when it may be forgotten, unless it is in that queue already.
-    fn file(&mut self, print: Fingerprint, now: Micros) {
-        if let Some(entry) = self.entries.get_mut(&print).filter(|entry| !entry.is_filed) {
-            entry.is_filed = true;
-            self.later.push_back((now.after(FORGET), print));
-        }
-    }
-
-    /// Has an entry that holds something looked after, unless it is already.
-    #[inline]
-    fn watch(&mut self, print: Fingerprint, now: Micros) {
-        if let Some(entry) = self.entries.get_mut(&print).filter(|entry| entry.is_unwatched()) {
-            entry.is_watched = true;
-            self.soon.push_back((now.after(SWEEP_EVERY), print));
-        }
-    }
-
-    /// Looks at the entries whose time has come, and forgets those that say nothing.
-    fn due(&mut self, now: Micros, mut look: impl FnMut(&mut Entry, Fingerprint)) {
-        while let Some(print) = next(&mut self.soon, now) {
-            let Some(entry) = self.entries.get_mut(&print) else { continue };
-            entry.is_watched = false;
-            look(entry, print);
-            self.watch(print, now);
-            self.file(print, now);
-        }
-        while let Some(print) = next(&mut self.later, now) {
-            let Some(entry) = self.entries.get_mut(&print) else { continue };
-            entry.is_filed = false;
-            if entry.is_worthless(now) {
-                self.entries.remove(&print);
-            } else {
-                self.file(print, now);
-            }
-        }
-        if self.entries.is_empty() {
-            *self = Self::default();
-        }
-    }
-}
-
-/// The first of a queue, once its time has come.
-fn next(queue: &mut VecDeque<(Micros, Fingerprint)>, now: Micros) -> Option<Fingerprint> {
-    queue.pop_front_if(|(at, _)| *at <= now).map(|(_, print)| print)
-}
-
-/// A trip to the store about one counter. Whoever makes it says how it ended; if nobody does, it counts as lost.
-pub struct Trip {
-    leases: Leases,
-    print: Fingerprint,
-    check: CheckBuf,
-    asked: Asked,
-    flight: Flight,
-    has_landed: bool,
-}
-
-impl Trip {
-    /// The check to put to the store.
-    pub fn check(&self) -> Check<'_> {
-        self.check.as_check()
-    }
-
-    /// What to ask for beside it.
-    pub const fn take(&self) -> &Take {
-        &self.asked.take
-    }
-
-    /// The store has answered. Gives the answer to the request that asked; `None` when what the store said is of another
-    /// algorithm.
-    pub fn arrive(mut self, given: &Given) -> Option<Said> {
-        let asked = self.asked;
-        let said = self.land(|entry, now| {
-            let outcome = entry.arrive(&asked, given, now)?;
-            Some(Said { outcome, source: Source::Store, at: given.at })
-        });
-        // Forgotten meanwhile: the answer stands, and what was given is not spent.
-        said.unwrap_or_else(|| {
-            let outcome = self.check.quota.outcome(given.seen, asked.cost, given.at)?;
-            Some(Said { outcome, source: Source::Store, at: given.at })
-        })
-    }
-
-    /// No answer came.
-    pub fn lose(mut self, lost: Lost) {
-        self.give_up(lost);
-    }
-
-    fn give_up(&mut self, lost: Lost) {
-        let take = self.asked.take;
-        self.land(|entry, _| entry.lose(&take, lost));
-    }
-
-    /// Changes the entry, if it is still the one that sent this, and wakes those who wait.
-    fn land<T>(&mut self, then: impl FnOnce(&mut Entry, Micros) -> T) -> Option<T> {
-        self.has_landed = true;
-        let now = self.leases.inner.clock.now();
-        let landed = {
-            let mut shard = self.leases.shard(self.print);
-            let entry = shard.entries.get_mut(&self.print).filter(|entry| entry.flies(&self.flight));
-            let landed = entry.map(|entry| then(entry, now));
-            shard.watch(self.print, now);
-            landed
-        };
-        self.flight.land();
-        landed
-    }
-}
-
-impl Drop for Trip {
-    fn drop(&mut self) {
-        if !self.has_landed {
-            self.give_up(Lost::Unknown);
-        }
-    }
-}
-
-/// Without the key, which names a person.
-impl fmt::Debug for Trip {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trip").field("asked", &self.asked).finish_non_exhaustive()
     }
 }

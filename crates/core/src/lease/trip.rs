@@ -1,6 +1,14 @@
 //! What is asked of the store about one counter, and what it gives.
 
+use std::fmt;
+
+use super::entry::Entry;
+use super::flight::Flight;
+use super::table::{Leases, Said};
 use crate::algorithm::remote::Seen;
+use crate::decision::Source;
+use crate::memory::fingerprint::Fingerprint;
+use crate::store::{Check, CheckBuf};
 use crate::time::Micros;
 
 /// What a trip asks for beside the cost of its check. The store settles first, then spends the cost, then gives.
@@ -35,6 +43,25 @@ pub struct Given {
     pub is_kept: bool,
 }
 
+/// Why a trip did not bring an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// It did not run at the store.
+    Unsent,
+    /// It may have run.
+    Unknown,
+}
+
+/// What a trip asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) take: Take,
+    pub(super) cost: u64,
+    /// When it left, on this process's clock: what it brings is counted from here, so that it ends here before it ends at
+    /// the store.
+    pub(super) at: Micros,
+}
+
 /// Why a trip is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Errand {
@@ -46,4 +73,84 @@ pub enum Errand {
     Return,
     /// The store has not been told for a while.
     Merge,
+}
+
+/// A trip to the store about one counter. Whoever makes it says how it ended; if nobody does, it counts as lost.
+pub struct Trip {
+    leases: Leases,
+    print: Fingerprint,
+    check: CheckBuf,
+    asked: Asked,
+    flight: Flight,
+    has_landed: bool,
+}
+
+impl Trip {
+    pub(super) fn new(
+        leases: Leases,
+        print: Fingerprint,
+        check: CheckBuf,
+        asked: Asked,
+        flight: Flight,
+    ) -> Self {
+        Self { leases, print, check, asked, flight, has_landed: false }
+    }
+
+    /// The check to put to the store.
+    pub fn check(&self) -> Check<'_> {
+        self.check.as_check()
+    }
+
+    /// What to ask for beside it.
+    pub const fn take(&self) -> &Take {
+        &self.asked.take
+    }
+
+    /// The store has answered. Gives the answer to the request that asked; `None` when what the store said is of another
+    /// algorithm.
+    pub fn arrive(mut self, given: &Given) -> Option<Said> {
+        let asked = self.asked;
+        let said = self.land(|entry, now| {
+            let outcome = entry.arrive(&asked, given, now)?;
+            Some(Said { outcome, source: Source::Store, at: given.at })
+        });
+        // Forgotten meanwhile: the answer stands, and what was given is not spent.
+        said.unwrap_or_else(|| {
+            let outcome = self.check.quota.outcome(given.seen, asked.cost, given.at)?;
+            Some(Said { outcome, source: Source::Store, at: given.at })
+        })
+    }
+
+    /// No answer came.
+    pub fn lose(mut self, lost: Lost) {
+        self.give_up(lost);
+    }
+
+    fn give_up(&mut self, lost: Lost) {
+        let take = self.asked.take;
+        self.land(|entry, _| entry.lose(&take, lost));
+    }
+
+    /// Changes the entry, if it is still the one that sent this, and wakes those who wait.
+    fn land<T>(&mut self, then: impl FnOnce(&mut Entry, Micros) -> T) -> Option<T> {
+        self.has_landed = true;
+        let landed = self.leases.settle(self.print, &self.flight, then);
+        self.flight.land();
+        landed
+    }
+}
+
+impl Drop for Trip {
+    fn drop(&mut self) {
+        if !self.has_landed {
+            self.give_up(Lost::Unknown);
+        }
+    }
+}
+
+/// Without the key, which names a person.
+impl fmt::Debug for Trip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trip").field("asked", &self.asked).finish_non_exhaustive()
+    }
 }
