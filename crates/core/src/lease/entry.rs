@@ -52,6 +52,8 @@ pub(super) struct Entry {
     retry_at: Micros,
     /// Leased: what the store counts as out for us. Eventual: what it has not been told.
     held: u64,
+    /// While a trip is under way: leased, what it keeps; eventual, what it tells.
+    spoken_for: u64,
     /// The name under which the store counts it; 0 when that is not known.
     generation: u64,
     /// When the window ends in which that was taken.
@@ -85,6 +87,7 @@ impl Entry {
             until: Micros::ZERO,
             retry_at: Micros::ZERO,
             held: 0,
+            spoken_for: 0,
             generation: 0,
             edge: Micros::MAX,
             told_at: now,
@@ -163,15 +166,30 @@ impl Entry {
     /// Units given back by a request that took them here; false when they were not taken here, or are on their way.
     pub(super) fn refund(&mut self, cost: u64, now: Micros) -> bool {
         self.until = Micros::ZERO;
-        self.unspend(cost, now)
+        self.take_back(cost, now)
     }
 
-    /// The same, without a reason to think that more is to be had than before.
-    pub(super) fn unspend(&mut self, cost: u64, now: Micros) -> bool {
-        if self.flight.is_some() || now >= self.ends {
+    /// The same for a request that was answered here and then refused, when `generation` was the name of the lease, and
+    /// without a reason to think that more is to be had than before. What was taken of a window that is over is gone with it.
+    pub(super) fn unspend(&mut self, cost: u64, generation: u64, now: Micros) -> bool {
+        let is_window = self.quota.edge(generation).is_some();
+        if is_window && !self.is_eventual && self.generation != generation && self.generation != 0 {
+            return true;
+        }
+        self.take_back(cost, now)
+    }
+
+    fn take_back(&mut self, cost: u64, now: Micros) -> bool {
+        if now >= self.ends {
             return false;
         }
-        let spent = if self.is_eventual { self.held } else { self.held.saturating_sub(self.left) };
+        // What a trip under way speaks for is settled.
+        let spent = match (self.is_eventual, self.flight.is_some()) {
+            (true, true) => self.held.saturating_sub(self.spoken_for),
+            (true, false) => self.held,
+            (false, true) => self.spoken_for.saturating_sub(self.left),
+            (false, false) => self.held.saturating_sub(self.left),
+        };
         let is_ours = cost <= spent;
         if is_ours {
             self.left += cost;
@@ -201,11 +219,13 @@ impl Entry {
         let flight = Flight::default();
         self.flight = Some(flight.clone());
         if self.is_eventual {
+            self.spoken_for = self.held;
             return (Take { most: self.held, ..Take::default() }, flight);
         }
         let most = if errand == Errand::Return { 0 } else { self.batch(cost, now) };
         let keep = if errand == Errand::Renew { self.left } else { 0 };
         let back = self.left - keep;
+        self.spoken_for = if self.generation == 0 { 0 } else { keep };
         let (generation, held) = (self.generation, if self.generation == 0 { 0 } else { self.held });
         if generation == 0 {
             // Nobody knows under which name the store counts these, so they cannot go on into the next lease.
@@ -264,6 +284,10 @@ impl Entry {
             Lost::Unsent | Lost::Unknown => (self.generation, self.held) = (0, 0),
         }
         self.low = 0;
+    }
+
+    pub(super) const fn generation(&self) -> u64 {
+        self.generation
     }
 
     pub(super) fn check(&self) -> &CheckBuf {

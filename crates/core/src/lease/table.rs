@@ -52,10 +52,12 @@ pub struct Said {
     pub source: Source,
     /// The moment on the store's timeline, as far as is known here.
     pub at: Micros,
+    /// The name of the lease that it came from.
+    pub(super) generation: u64,
 }
 
 impl From<Said> for Spent {
-    fn from(Said { outcome, source, at }: Said) -> Self {
+    fn from(Said { outcome, source, at, .. }: Said) -> Self {
         Self { outcomes: std::iter::once(outcome).collect(), sources: Sources::all(source), at }
     }
 }
@@ -123,7 +125,7 @@ impl Leases {
         let turn = match entry.spend(check.cost, now) {
             Step::Said { outcome, source, renews } => {
                 let trip = renews.then(|| self.renewal(entry, print, now));
-                Turn::Said(Said { outcome, source, at: entry.store_time(now) }, trip)
+                Turn::Said(said(entry, outcome, source, now), trip)
             }
             step => unknown(entry, print, now, step),
         };
@@ -143,8 +145,9 @@ impl Leases {
 
     /// Undoes a check that was answered here, because another check of its request was refused; false when the store is to
     /// be told.
-    pub fn unspend(&self, check: &Check<'_>) -> bool {
-        self.with(&check.key, |entry, now| entry.unspend(check.cost, now)).unwrap_or(false)
+    pub fn unspend(&self, check: &Check<'_>, said: &Said) -> bool {
+        let undo = |entry: &mut Entry, now| entry.unspend(check.cost, said.generation, now);
+        self.with(&check.key, undo).unwrap_or(false)
     }
 
     /// The store's answer to a look, and what is held here beside it.
@@ -253,6 +256,10 @@ impl Leases {
         let asked = Asked { take, cost, at: now };
         Trip::new(self.clone(), print, check, asked, flight)
     }
+}
+
+fn said(entry: &Entry, outcome: Outcome, source: Source, now: Micros) -> Said {
+    Said { outcome, source, at: entry.store_time(now), generation: entry.generation() }
 }
 
 /// How much it holds, and nothing of whom.

@@ -112,12 +112,12 @@ impl Trip {
         let asked = self.asked;
         let said = self.land(|entry, now| {
             let outcome = entry.arrive(&asked, given, now)?;
-            Some(Said { outcome, source: Source::Store, at: given.at })
+            Some(Said { outcome, source: Source::Store, at: given.at, generation: given.generation })
         });
         // Forgotten meanwhile: the answer stands, and what was given is not spent.
         said.unwrap_or_else(|| {
             let outcome = self.check.quota.outcome(given.seen, asked.cost, given.at)?;
-            Some(Said { outcome, source: Source::Store, at: given.at })
+            Some(Said { outcome, source: Source::Store, at: given.at, generation: given.generation })
         })
     }
 

@@ -155,7 +155,7 @@ impl All<'_> {
     fn undo(mut self) -> Self {
         for (check, said) in self.checks.iter().zip(&mut self.said) {
             let Some(said) = said.as_mut().filter(|said| said.outcome.verdict.is_allowed()) else { continue };
-            if !self.store.inner.leases.unspend(&check.as_check()) {
+            if !self.store.inner.leases.unspend(&check.as_check(), said) {
                 drop(self.store.give_back(&[check.as_check()]));
             }
             let Outcome { limit, remaining, .. } = said.outcome;

@@ -118,12 +118,9 @@ async fn make(store: RedisStore, trip: Trip, deadline: Instant) -> Result<Said, 
 /// Whether the trip may have run.
 fn lost(failure: &Failure) -> Lost {
     match failure {
-        Failure::Timeout | Failure::Away(_) => Lost::Unknown,
-        Failure::Overloaded
-        | Failure::Refused(_)
-        | Failure::Moved(_)
-        | Failure::Ask(_)
-        | Failure::TryAgain => Lost::Unsent,
+        // A refusal came before anything was written, unless somebody else has written to the counter.
+        Failure::Timeout | Failure::Away(_) | Failure::Refused(_) => Lost::Unknown,
+        Failure::Overloaded | Failure::Moved(_) | Failure::Ask(_) | Failure::TryAgain => Lost::Unsent,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use tollgate::lease::{Given, Take};
+use tollgate::lease::{Given, Said, Take};
 
 /// A request that wants an answer.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ pub(super) enum Event {
     Ask(Who, Request),
     AskAnswer(Who, Request, u64),
     /// What another limit refused is given back.
-    Undo(Who, u64),
+    Undo(Who, u64, Said),
     Sweep(Who),
     Crash(usize),
     Leave(usize),
@@ -77,7 +77,7 @@ impl Event {
             | Self::Deadline { who, .. }
             | Self::Unsent { who, .. }
             | Self::AskAnswer(who, ..)
-            | Self::Undo(who, _)
+            | Self::Undo(who, ..)
             | Self::Sweep(who) => Some(who.place),
             _ => None,
         }

@@ -35,7 +35,7 @@ impl World<'_> {
     pub(super) fn leave(&mut self, place: usize) {
         let who = self.replicas[place].who;
         let Some(leases) = self.replicas[place].leases.clone() else { return };
-        leases.hand_back().into_iter().for_each(|trip| self.send(who, trip, None));
+        leases.hand_back().0.into_iter().for_each(|trip| self.send(who, trip, None));
         self.queue.put(self.now() + TIMEOUT, Event::Crash(place));
     }
 

@@ -138,10 +138,10 @@ impl World<'_> {
             Event::Ask(who, request) => self.ask(who, request),
             Event::AskAnswer(who, request, at) => {
                 if self.is_alive(who) {
-                    self.settle(who, request, at, Source::Store);
+                    self.settle(who, request, at, None);
                 }
             }
-            Event::Undo(who, cost) => self.undo(who, cost),
+            Event::Undo(who, cost, said) => self.undo(who, cost, &said),
             Event::Sweep(who) => self.sweep(who),
             Event::Crash(place) => self.end(place),
             Event::Leave(place) => self.leave(place),
@@ -215,22 +215,21 @@ impl World<'_> {
 
     fn said(&mut self, who: Who, request: Request, said: &Said, at: u64) {
         if said.outcome.verdict.is_allowed() {
-            self.settle(who, request, at, said.source);
+            self.settle(who, request, at, Some(*said));
         } else {
             self.record(request.cost, at, false, said.source);
         }
     }
 
     /// A request that this limit lets through, unless the other one it is about does not. What the store decided it would
-    /// then have refused as a whole. Units of a window go back at once: given back in the next one they would be there
-    /// twice, as with every refund.
-    fn settle(&mut self, who: Who, request: Request, at: u64, source: Source) {
+    /// then have refused as a whole.
+    fn settle(&mut self, who: Who, request: Request, at: u64, said: Option<Said>) {
+        let source = said.map_or(Source::Store, |said| said.source);
         if !request.is_undone {
             self.record(request.cost, at, true, source);
-        } else if source == Source::Lease {
-            let is_bucket = self.store.sum(Micros::new(at)).is_some();
-            let later = self.now() + self.dice.below(if is_bucket { 5_000 } else { 1 });
-            self.queue.put(later, Event::Undo(who, request.cost));
+        } else if let Some(said) = said.filter(|said| said.source == Source::Lease) {
+            let later = self.now() + self.dice.below(5_000);
+            self.queue.put(later, Event::Undo(who, request.cost, said));
         }
     }
 
@@ -297,10 +296,10 @@ impl World<'_> {
 
     /// What another limit refused goes back here, if it can. What would be given back at the store is left out: a refund
     /// that comes later adds to what is there by then, whatever the consistency, and a log of admissions cannot tell.
-    fn undo(&mut self, who: Who, cost: u64) {
+    fn undo(&mut self, who: Who, cost: u64, said: &Said) {
         let check = self.check.clone().with_cost(cost);
         if let Some(leases) = self.replicas[who.place].leases.as_ref().filter(|_| self.is_alive(who)) {
-            leases.unspend(&check.as_check());
+            leases.unspend(&check.as_check(), said);
         }
     }
 }
