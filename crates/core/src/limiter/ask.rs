@@ -71,7 +71,9 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
         self
     }
 
-    /// The decision, without an executor. Only stores that keep everything in this process can answer so.
+    /// The decision, without an executor: by stores that keep everything in this process, and by a shared store for what
+    /// it holds of a [leased](crate::lease) limit. Otherwise an error says so; a store that must travel has then been asked
+    /// all the same, and may charge the request.
     #[inline]
     pub fn immediately(self) -> Result<Decision, Error> {
         self.ask(decision, |fallen| fallen.decision, |_| Err(Error::NotImmediate))

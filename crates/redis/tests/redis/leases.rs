@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use testkit::servers::{Flavor, Server};
+use testkit::servers::{Cluster, Flavor, Server};
 use testkit::wait;
 use tokio::runtime::Runtime;
 use tollgate::{Consistency, Limit, Limiter, Rate, Source};
@@ -235,40 +235,55 @@ fn without_the_store_what_is_held_is_spent_and_then_the_policy_answers() {
     assert!(0 < passed && passed <= held, "{passed} passed, {held} were held");
 }
 
+const KINDS: [Consistency; 4] =
+    [Consistency::Strict, Consistency::Leased, Consistency::Eventual, Consistency::Local];
+
+/// 600 requests over a limit of every consistency, one of which holds 300 and the others 1,000. Keys are the limits' own
+/// names, so that they are in different slots of a cluster.
+async fn pass_together(limiter: &Limiter, narrow: Consistency) {
+    let mut passed = 0;
+    for _ in 0..600 {
+        let ask = limiter.check("strict", "strict").and("leased", "leased");
+        let ask = ask.and("eventual", "eventual").and("local", "local");
+        let decision = ask.await.expect("the server is there");
+        assert!(!decision.is_degraded(), "the server is there");
+        passed += u64::from(decision.is_allowed());
+        let refusing = decision.denied_by().map(tollgate::LimitStatus::name);
+        assert!(refusing.is_none_or(|name| name == narrow.as_str()), "{refusing:?}");
+    }
+    assert_eq!(passed, 300, "{narrow:?} is the narrow one");
+    limiter.hand_back().await.expect("the server is there");
+    for kind in KINDS.map(Consistency::as_str) {
+        let look = limiter.peek(kind, kind).cost(0).await.expect("the server is there");
+        let capacity = if kind == narrow.as_str() { 300 } else { 1_000 };
+        assert_eq!(look.remaining(), capacity - 300, "{kind} beside a narrow {narrow:?}");
+    }
+}
+
+fn every_consistency(narrow: Consistency) -> [Limit; 4] {
+    KINDS.map(|kind| {
+        let capacity = if kind == narrow { 300 } else { 1_000 };
+        Limit::token_bucket(kind.as_str(), capacity, SLOWLY).consistency(kind)
+    })
+}
+
 #[test]
 fn several_limits_of_every_consistency_pass_together_or_not_at_all() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
-    let kinds = [Consistency::Strict, Consistency::Leased, Consistency::Eventual, Consistency::Local];
-    for narrow in kinds {
+    for narrow in KINDS {
         server.command(&["FLUSHALL"]);
-        let limits = kinds.map(|kind| {
-            let capacity = if kind == narrow { 300 } else { 1_000 };
-            Limit::token_bucket(kind.as_str(), capacity, SLOWLY).consistency(kind)
-        });
-        let replica = Replica::new(&runtime, &server, limits);
-        let passed = runtime.block_on(async {
-            let mut passed = 0;
-            for _ in 0..600 {
-                let ask = replica.limiter.check("strict", "ann").and("leased", "ann");
-                let decision =
-                    ask.and("eventual", "ann").and("local", "ann").await.expect("the server is there");
-                passed += u64::from(decision.is_allowed());
-                let refusing = decision.denied_by().map(|limit| limit.name().to_owned());
-                assert_eq!(refusing.is_some(), !decision.is_allowed());
-                assert!(refusing.is_none_or(|name| name == narrow.as_str()));
-            }
-            passed
-        });
-        assert_eq!(passed, 300, "{narrow:?} is the narrow one");
-        runtime.block_on(async {
-            replica.limiter.hand_back().await.expect("the server is there");
-            for kind in kinds {
-                let look =
-                    replica.limiter.peek(kind.as_str(), "ann").cost(0).await.expect("the server is there");
-                let capacity = if kind == narrow { 300 } else { 1_000 };
-                assert_eq!(look.remaining(), capacity - 300, "{kind:?} beside a narrow {narrow:?}");
-            }
-        });
+        let replica = Replica::new(&runtime, &server, every_consistency(narrow));
+        runtime.block_on(pass_together(&replica.limiter, narrow));
+    }
+}
+
+#[test]
+fn they_do_so_over_the_slots_of_a_cluster() {
+    let (runtime, cluster) = (common::runtime(), Cluster::start(Flavor::Redis, 3, 0));
+    for narrow in KINDS {
+        cluster.nodes().iter().for_each(|node| drop(node.command(&["FLUSHALL"])));
+        let limiter = Limiter::new(common::on_cluster(&runtime, &cluster), every_consistency(narrow));
+        runtime.block_on(pass_together(&limiter, narrow));
     }
 }
 
