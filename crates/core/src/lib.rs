@@ -31,6 +31,7 @@
 
 pub mod algorithm;
 mod clock;
+mod consistency;
 mod decision;
 #[cfg(feature = "headers")]
 pub mod headers;
@@ -49,9 +50,10 @@ pub use algorithm::{
     SlidingWindow, TokenBucket, Verdict,
 };
 pub use clock::{Clock, ManualClock, Sleep, SystemClock};
+pub use consistency::Consistency;
 pub use decision::{Decision, LimitStatus, Retry, Source};
 pub use key::{EncodedKey, Hashed, Hasher, KEY_MAX, Key, KeyError, KeyParts, NotAKey, ShortSecret, ToKey};
-pub use limit::{Consistency, Limit, LimitError, OnStoreFailure, Rule};
+pub use limit::{Limit, LimitError, OnStoreFailure, Rule};
 pub use limiter::{Acquired, Error, Health, Limiter, Permit};
 pub use memory::MemoryStore;
 pub use name::{LimitName, NAME_MAX};

@@ -12,9 +12,9 @@ use std::task::{Context, Poll};
 use smallvec::SmallVec;
 
 use crate::algorithm::{LeaseId, Outcome, Quota};
+use crate::consistency::Consistency;
 use crate::decision::Source;
 use crate::key::{Key, KeyPrefix, PartsBuf};
-use crate::limit::Consistency;
 use crate::time::Micros;
 
 /// The most checks one request may make.

@@ -15,7 +15,7 @@ use std::num::NonZeroU32;
 use smallvec::SmallVec;
 
 use crate::algorithm::Shape;
-use crate::limit::Consistency;
+use crate::consistency::Consistency;
 
 pub use encoded::{EncodedKey, NotAKey};
 pub use hashed::{Hashed, Hasher, ShortSecret};

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use sha2::{Digest, Sha256};
 
 use crate::algorithm::Shape;
-use crate::limit::Consistency;
+use crate::consistency::Consistency;
 use crate::name::{LimitName, NAME_MAX};
 
 /// A tag and eight bytes of window.

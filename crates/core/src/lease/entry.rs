@@ -10,8 +10,8 @@ use super::flight::Flight;
 use super::pace::{self, LIFE, Pace};
 use super::trip::{Asked, Errand, Given, Lost, Take};
 use crate::algorithm::{Outcome, Quota, Verdict};
+use crate::consistency::Consistency;
 use crate::decision::Source;
-use crate::limit::Consistency;
 use crate::store::{Check, CheckBuf};
 use crate::time::Micros;
 

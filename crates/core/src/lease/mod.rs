@@ -36,7 +36,7 @@ pub use table::{Leases, Said, Turn};
 pub use trip::{Errand, Given, Lost, Take, Trip};
 
 #[cfg(doc)]
-use crate::limit::Consistency;
+use crate::consistency::Consistency;
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,8 @@ use super::rules::Rules;
 use super::scoped::Scoped;
 use super::{Error, Inner, Limiter};
 use crate::clock::{Clock, SystemClock};
-use crate::limit::{Consistency, Limit};
+use crate::consistency::Consistency;
+use crate::limit::Limit;
 use crate::memory::MemoryStore;
 use crate::store::Store;
 
