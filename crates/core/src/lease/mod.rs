@@ -14,8 +14,8 @@
 //!
 //! **Why leased is never above.** The store keeps, beside a bucket's level, how many units are out, and refills only up to
 //! the capacity less those: level + out <= capacity. Time adds at most the rate to that sum, every admission takes from
-//! it, and giving back moves units from one side to the other. What a process that died held is taken off the count
-//! once it has certainly ended: a process stops spending a lease 900 ms after the moment *before* it asked, the store
+//! it, and giving back moves units from one side to the other. What a process that died held counts as spent when it has
+//! certainly ended: a process stops spending a lease 900 ms after the moment *before* it asked, the store
 //! counts it for a second at least, by generations. In a window units count as spent when they are taken, and end with the
 //! window.
 //!
