@@ -10,6 +10,8 @@ use tollgate_redis::RedisStore;
 
 use crate::common;
 
+/// How many processes are said to share a limit.
+const REPLICAS: u32 = 4;
 const HOUR: Duration = Duration::from_hours(1);
 /// So slow that nothing comes back while a test runs.
 const SLOWLY: Rate = Rate::new(1, Duration::from_hours(24));
@@ -26,14 +28,12 @@ struct Replica {
 
 impl Replica {
     fn new(runtime: &Runtime, server: &Server, limits: impl IntoIterator<Item = Limit>) -> Self {
-        let store = common::standalone(runtime, server);
-        let limiter = Limiter::builder()
-            .store(store.clone())
-            .limits(limits)
-            .expected_replicas(4)
-            .build()
-            .expect("right limits");
-        Self { store, limiter }
+        Self::on(common::standalone(runtime, server), limits)
+    }
+
+    fn on(store: RedisStore, limits: impl IntoIterator<Item = Limit>) -> Self {
+        let builder = Limiter::builder().store(store.clone()).limits(limits).expected_replicas(REPLICAS);
+        Self { store, limiter: builder.build().expect("right limits") }
     }
 
     /// So many requests one after the other; how many passed, and how many of all were answered without a trip.
@@ -241,7 +241,7 @@ const KINDS: [Consistency; 4] =
 /// 600 requests over a limit of every consistency, one of which holds 300 and the others 1,000. Keys are the limits' own
 /// names, so that they are in different slots of a cluster.
 async fn pass_together(limiter: &Limiter, narrow: Consistency) {
-    let mut passed = 0;
+    let mut passed = 0_u64;
     for _ in 0..600 {
         let ask = limiter.check("strict", "strict").and("leased", "leased");
         let ask = ask.and("eventual", "eventual").and("local", "local");
@@ -251,12 +251,15 @@ async fn pass_together(limiter: &Limiter, narrow: Consistency) {
         let refusing = decision.denied_by().map(tollgate::LimitStatus::name);
         assert!(refusing.is_none_or(|name| name == narrow.as_str()), "{refusing:?}");
     }
-    assert_eq!(passed, 300, "{narrow:?} is the narrow one");
+    // An eventual limit may be exceeded by what the store was not told yet.
+    let more = if narrow == Consistency::Eventual { tollgate::lease::quantum(300, REPLICAS) } else { 0 };
+    assert!((300..=300 + more).contains(&passed), "{passed} passed, and {narrow:?} is the narrow one");
     limiter.hand_back().await.expect("the server is there");
     for kind in KINDS.map(Consistency::as_str) {
         let look = limiter.peek(kind, kind).cost(0).await.expect("the server is there");
         let capacity = if kind == narrow.as_str() { 300 } else { 1_000 };
-        assert_eq!(look.remaining(), capacity - 300, "{kind} beside a narrow {narrow:?}");
+        let left = capacity - passed.min(capacity);
+        assert_eq!(look.remaining(), left, "{kind} beside a narrow {narrow:?}");
     }
 }
 
@@ -282,8 +285,8 @@ fn they_do_so_over_the_slots_of_a_cluster() {
     let (runtime, cluster) = (common::runtime(), Cluster::start(Flavor::Redis, 3, 0));
     for narrow in KINDS {
         cluster.nodes().iter().for_each(|node| drop(node.command(&["FLUSHALL"])));
-        let limiter = Limiter::new(common::on_cluster(&runtime, &cluster), every_consistency(narrow));
-        runtime.block_on(pass_together(&limiter, narrow));
+        let replica = Replica::on(common::on_cluster(&runtime, &cluster), every_consistency(narrow));
+        runtime.block_on(pass_together(&replica.limiter, narrow));
     }
 }
 
@@ -297,7 +300,7 @@ fn eventual_limits_stay_within_their_formula() {
             let bursts = replicas.iter().map(|replica| replica.burst(limit.name(), 800));
             futures(bursts).await.iter().map(|(passed, _)| passed).sum()
         });
-        let most = 1_000 + 4 * tollgate::lease::quantum(1_000, 4);
+        let most = 1_000 + 4 * tollgate::lease::quantum(1_000, REPLICAS);
         assert!((1_000..=most).contains(&passed), "{}: {passed} passed", limit.name());
     }
     assert_eq!(server.immortal_keys(), Vec::<Vec<u8>>::new());
