@@ -12,6 +12,7 @@ use tollgate_rules::config::Faults;
 
 pub(crate) use watch::watch;
 
+use self::watch::Look;
 use crate::gate::{Gate, StoreFault};
 
 /// Knows where the configuration comes from, and what became of it.
@@ -20,6 +21,8 @@ pub(crate) struct Reloader {
     gate: Arc<Gate>,
     /// None when the built-in configuration is in force.
     file: Option<PathBuf>,
+    /// How the file stood at the start, before anyone was told that the service runs.
+    first: Option<Look>,
     state: Mutex<Reloads>,
     /// One at a time, so that the newest is the last.
     turn: tokio::sync::Mutex<()>,
@@ -53,7 +56,8 @@ impl Reloader {
     pub(crate) fn new(gate: Arc<Gate>, file: Option<PathBuf>) -> Self {
         let at = gate.now();
         let state = Mutex::new(Reloads { at, done: 0, refused: 0, error: None });
-        Self { gate, file, state, turn: tokio::sync::Mutex::default() }
+        let first = file.as_deref().and_then(Look::at);
+        Self { gate, file, first, state, turn: tokio::sync::Mutex::default() }
     }
 
     pub(crate) fn file(&self) -> Option<&PathBuf> {

@@ -15,7 +15,7 @@ const EVERY: Duration = Duration::from_millis(500);
 
 /// What tells one state of a file from another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Look {
+pub(super) struct Look {
     /// Where the links lead.
     target: PathBuf,
     device: u64,
@@ -26,7 +26,7 @@ struct Look {
 
 impl Look {
     /// Nothing when there is no such file at the moment, as between two steps of a swap.
-    fn at(file: &Path) -> Option<Self> {
+    pub(super) fn at(file: &Path) -> Option<Self> {
         let target = fs::canonicalize(file).ok()?;
         let found = fs::metadata(&target).ok()?;
         Some(Self {
@@ -42,7 +42,7 @@ impl Look {
 /// Reloads when the file changes, until the server stops.
 pub(crate) async fn watch(reloader: Arc<Reloader>, mut stop: Stop) {
     let Some(file) = reloader.file().cloned() else { return };
-    let mut seen = Look::at(&file);
+    let mut seen = reloader.first.clone();
     loop {
         tokio::select! {
             () = stop.reached(Phase::Leaving) => return,
