@@ -3,9 +3,14 @@
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+
+/// The file that is meant: a directory stands for the one of this name in it.
+pub(crate) fn file(out: &Path, name: &str) -> PathBuf {
+    if out.extension().is_some_and(|extension| extension == "json") { out.to_owned() } else { out.join(name) }
+}
 
 /// Writes the numbers to `path` and the chart beside it.
 pub(crate) fn save(path: &Path, report: &impl Serialize, chart: &impl Display) -> io::Result<()> {
@@ -25,5 +30,16 @@ pub(crate) fn print(report: &impl Display) -> io::Result<()> {
         // Whoever reads the table may stop when they have seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_stands_for_a_file_in_it() {
+        assert_eq!(file(Path::new("a/b.json"), "redis.json"), Path::new("a/b.json"));
+        assert_eq!(file(Path::new("a/b"), "redis.json"), Path::new("a/b/redis.json"));
     }
 }

@@ -1,5 +1,28 @@
 //! Who is measured when.
 
+use std::io;
+
+use crate::progress::Progress;
+
+/// So many rounds of every subject in turn, so that whatever else the machine does hits all alike; what each subject's
+/// rounds gave. `name` is for whoever watches.
+pub(crate) fn interleaved<E, R>(
+    entrants: &mut [E],
+    rounds: usize,
+    progress: &Progress,
+    name: impl Fn(&E) -> String,
+    mut round: impl FnMut(&mut E) -> io::Result<R>,
+) -> io::Result<Vec<Vec<R>>> {
+    let mut given: Vec<Vec<R>> = entrants.iter().map(|_| Vec::with_capacity(rounds)).collect();
+    for number in 0..rounds {
+        for turn in in_turn(number, entrants.len()) {
+            progress.round(number, rounds, &name(&entrants[turn]));
+            given[turn].push(round(&mut entrants[turn])?);
+        }
+    }
+    Ok(given)
+}
+
 /// Each round begins with another subject, so that nobody always comes after the same one.
 pub(crate) fn in_turn(round: usize, subjects: usize) -> impl Iterator<Item = usize> {
     (0..subjects).map(move |turn| (turn + round) % subjects)

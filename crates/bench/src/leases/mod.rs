@@ -13,7 +13,7 @@ mod table;
 mod truth;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use testkit::servers::Flavor;
@@ -70,26 +70,6 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     let settings = Settings::new(arguments);
     let mut progress = Progress::new(Case::ALL.len() + 1);
     let report = run::measure(&settings, &mut progress)?;
-    output::save(&file(&arguments.out), &report, &picture::draw(&report))?;
+    output::save(&output::file(&arguments.out, "leases.json"), &report, &picture::draw(&report))?;
     output::print(&report)
-}
-
-/// The file that is meant: a directory stands for one in it.
-fn file(out: &Path) -> PathBuf {
-    if out.extension().is_some_and(|extension| extension == "json") {
-        out.to_owned()
-    } else {
-        out.join("leases.json")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_directory_stands_for_a_file_in_it() {
-        assert_eq!(file(Path::new("a/b.json")), Path::new("a/b.json"));
-        assert_eq!(file(Path::new("a/b")), Path::new("a/b/leases.json"));
-    }
 }

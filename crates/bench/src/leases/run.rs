@@ -12,7 +12,7 @@ use super::report::{Report, Round, Row};
 use super::{Settings, ratios, subjects, truth};
 use crate::machine::Machine;
 use crate::progress::Progress;
-use crate::rounds::in_turn;
+use crate::rounds::interleaved;
 use crate::server::version;
 
 /// A round that warms up is this much shorter than one that counts.
@@ -51,15 +51,13 @@ fn case_rows(
     for entrant in entrants.iter_mut() {
         round(entrant.as_mut(), settings.round / WARM_UP)?;
     }
-    let mut rounds = vec![Vec::with_capacity(settings.rounds); entrants.len()];
-    for number in 0..settings.rounds {
-        for turn in in_turn(number, entrants.len()) {
-            let entrant = entrants[turn].as_mut();
-            let name = format!("{}, {}", entrant.subject(), entrant.load());
-            progress.round(number, settings.rounds, &name);
-            rounds[turn].push(round(entrant, settings.round)?);
-        }
-    }
+    let rounds = interleaved(
+        entrants,
+        settings.rounds,
+        progress,
+        |entrant| format!("{}, {}", entrant.subject(), entrant.load()),
+        |entrant| round(entrant.as_mut(), settings.round),
+    )?;
     let measured = entrants.iter().zip(rounds);
     Ok(measured.map(|(entrant, rounds)| Row::new(case, entrant.subject(), entrant.load(), rounds)).collect())
 }

@@ -10,7 +10,7 @@ use super::{KEYS, Settings, ratios, subjects};
 use crate::machine::Machine;
 use crate::others::Usage;
 use crate::progress::Progress;
-use crate::rounds::in_turn;
+use crate::rounds::interleaved;
 use crate::server::version;
 use crate::text::counted;
 
@@ -59,14 +59,13 @@ fn load_rows(
     for entrant in entrants.iter_mut() {
         round(entrant.as_mut(), settings.round / WARM_UP)?;
     }
-    let mut rounds = vec![Vec::with_capacity(settings.rounds); entrants.len()];
-    for number in 0..settings.rounds {
-        for turn in in_turn(number, entrants.len()) {
-            let entrant = entrants[turn].as_mut();
-            progress.round(number, settings.rounds, &entrant.subject().to_string());
-            rounds[turn].push(round(entrant, settings.round)?);
-        }
-    }
+    let rounds = interleaved(
+        entrants,
+        settings.rounds,
+        progress,
+        |entrant| entrant.subject().to_string(),
+        |entrant| round(entrant.as_mut(), settings.round),
+    )?;
     let measured = entrants.iter().zip(rounds);
     Ok(measured.map(|(entrant, rounds)| Row::new(entrant.subject(), keys, entrant.crowd(), rounds)).collect())
 }

@@ -17,7 +17,7 @@ mod table;
 
 use std::env;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) use self::bare::{BareArguments, run_bare};
@@ -97,17 +97,8 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     let settings = Settings::new(arguments)?;
     let mut progress = Progress::new(settings.questions().len());
     let report = run::measure(&settings, &mut progress)?;
-    output::save(&file(&arguments.out), &report, &picture::draw(&report))?;
+    output::save(&output::file(&arguments.out, "service.json"), &report, &picture::draw(&report))?;
     output::print(&report)
-}
-
-/// The file that is meant: a directory stands for one in it.
-fn file(out: &Path) -> PathBuf {
-    if out.extension().is_some_and(|extension| extension == "json") {
-        out.to_owned()
-    } else {
-        out.join("service.json")
-    }
 }
 
 /// What a reader has to know to judge the numbers.
@@ -132,12 +123,6 @@ const NOTES: [&str; 7] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_directory_stands_for_a_file_in_it() {
-        assert_eq!(file(Path::new("a/b.json")), Path::new("a/b.json"));
-        assert_eq!(file(Path::new("a/b")), Path::new("a/b/service.json"));
-    }
 
     #[test]
     fn what_is_named_is_chosen_and_nothing_named_is_all() {

@@ -63,13 +63,8 @@ impl Ahead {
 }
 
 /// Windows that begin anew: the most units of one window, less the limit.
-pub(super) fn worst_fixed(
-    admissions: &[Admission],
-    ahead: Ahead,
-    window_us: i64,
-    limit: u64,
-) -> Option<Excess> {
-    let windows = windows(admissions, ahead, window_us);
+pub(super) fn worst_fixed(all: &[Admission], ahead: Ahead, window_us: i64, limit: u64) -> Option<Excess> {
+    let windows = windows(all, ahead, window_us);
     let units = windows.values().map(|window| window.units() - i128::from(limit));
     units.max().map(Excess::whole)
 }
@@ -78,13 +73,8 @@ pub(super) fn worst_fixed(
 ///
 /// Of what was answered by a moment, the last unit was let through at that moment or earlier, when the part was as large
 /// or larger; so with the part of that moment, rounded down, the sum is at most what the limit saw.
-pub(super) fn worst_sliding(
-    admissions: &[Admission],
-    ahead: Ahead,
-    window_us: i64,
-    limit: u64,
-) -> Option<Excess> {
-    let windows = windows(admissions, ahead, window_us);
+pub(super) fn worst_sliding(all: &[Admission], ahead: Ahead, window_us: i64, limit: u64) -> Option<Excess> {
+    let windows = windows(all, ahead, window_us);
     let excess = windows.iter().flat_map(|(number, window)| {
         let before = windows.get(&(number - 1)).map_or(0, Counted::units);
         let mut so_far = 0;

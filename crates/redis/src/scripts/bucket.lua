@@ -56,16 +56,6 @@ if is_take then
   elseif generation > 0 and generation == old and held <= old_out then
     old_out, is_kept = old_out - held, true
   end
-  if is_kept then
-    ahead, part = ahead - back, part - back_part
-    if part < 0 then
-      ahead, part = ahead - 1, part + per
-    end
-    if ahead < 0 then
-      ahead, part = 0, 0
-    end
-    s1, s2, mended, told = now + ahead, part, true, nil
-  end
   if now - young >= GENERATION then
     old, old_out, young, young_out = young, young_out, now, 0
   end
@@ -75,16 +65,20 @@ if is_take then
   name = young
   out_period, out_per = period, per
 end
-s3, s_until = span, s1
-if is_refund then
-  ahead, part = ahead - cost, part - cost_part
+if is_refund or is_kept then
+  ahead, part = ahead - (is_kept and back or cost), part - (is_kept and back_part or cost_part)
   if part < 0 then
     ahead, part = ahead - 1, part + per
   end
   if ahead < 0 then
     ahead, part = 0, 0
   end
-else
+end
+if is_kept then
+  s1, s2, mended, told = now + ahead, part, true, nil
+end
+s3, s_until = span, s1
+if not is_refund then
   costs = cost > 0 or cost_part > 0
   ahead, part = ahead + cost, part + cost_part
   if part >= per then

@@ -2,10 +2,10 @@
 
 use tollgate::algorithm::remote::Seen;
 use tollgate::lease::{Given, Take};
-use tollgate::{LeakyMode, Micros, Outcome, Quota, Verdict};
+use tollgate::{LeakyMode, LeaseId, Micros, Outcome, Quota, Verdict};
 
 use super::bucket::Bucket;
-use super::window::{Fixed, Sliding};
+use crate::model::{Counter as _, Fixed, Sliding};
 
 /// What a store keeps of one counter, and what it must answer.
 #[derive(Clone, Debug)]
@@ -180,8 +180,16 @@ impl Lender {
         let mut seen = self.clone();
         let is_mended = match &mut seen.state {
             State::Bucket(bucket) => bucket.see(at(now)),
-            State::Fixed(fixed) => fixed.see(at(now)),
-            State::Sliding(sliding) => sliding.see(at(now)),
+            State::Fixed(fixed) => {
+                let is_mended = fixed.is_set_back(at(now));
+                fixed.see(at(now));
+                is_mended
+            }
+            State::Sliding(sliding) => {
+                let is_mended = sliding.is_set_back(at(now));
+                sliding.see(at(now));
+                is_mended
+            }
         };
         (seen, is_mended)
     }
@@ -200,7 +208,7 @@ impl Lender {
         cost == 0
             || match &self.state {
                 State::Bucket(bucket) => bucket.fits(units, at),
-                State::Fixed(fixed) => units <= fixed.remaining(at),
+                State::Fixed(fixed) => fixed.fits(units, at),
                 State::Sliding(sliding) => sliding.fits(units, at),
             }
     }
@@ -209,8 +217,8 @@ impl Lender {
         match &mut self.state {
             _ if units == 0 => {}
             State::Bucket(bucket) => bucket.add(units, now),
-            State::Fixed(fixed) => fixed.add(units, now),
-            State::Sliding(sliding) => sliding.add(units, now),
+            State::Fixed(fixed) => fixed.add(units, now, LeaseId::NONE),
+            State::Sliding(sliding) => sliding.add(units, now, LeaseId::NONE),
         }
     }
 
@@ -246,7 +254,7 @@ impl Lender {
                 Seen::Fixed { count: to_u64(count), ends: micros(ends) }
             }
             State::Sliding(sliding) => {
-                let (current, previous, start) = sliding.seen(now);
+                let ((current, previous), start) = (sliding.counts(now), sliding.name(now));
                 Seen::Sliding { current: to_u64(current), previous: to_u64(previous), start: micros(start) }
             }
         }

@@ -6,12 +6,11 @@
 //! are given, and takes them back only while it lasts.
 //!
 //! It shares nothing with the scripts but the numbers of a quota, and nothing with the arithmetic of the embedded store but
-//! the calendar. Quotas do not change under it.
+//! the calendar. Windows are those of [`model`](crate::model). Quotas do not change under it.
 
 mod bucket;
 mod counter;
 mod explore;
-mod window;
 
 pub use counter::Lender;
 pub use explore::Small;

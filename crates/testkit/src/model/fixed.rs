@@ -6,7 +6,7 @@ use tollgate::algorithm::WindowStart;
 use super::{Counter, SLACK, calendar, micros};
 
 #[derive(Clone, Debug)]
-pub(super) struct Fixed {
+pub(crate) struct Fixed {
     pub(super) limit: i128,
     pub(super) start: WindowStart,
     window: Option<Window>,
@@ -20,8 +20,27 @@ struct Window {
 }
 
 impl Fixed {
-    pub(super) fn new(limit: i128, start: WindowStart) -> Self {
+    pub(crate) fn new(limit: i128, start: WindowStart) -> Self {
         Self { limit, start, window: None }
+    }
+
+    /// True when the clock was set back since.
+    pub(crate) fn is_set_back(&self, now: i128) -> bool {
+        self.window.as_ref().is_some_and(|window| window.end - now > self.longest() + SLACK)
+    }
+
+    /// Where the window under way ends, or the one that would begin now: what a lease of it is called by.
+    pub(crate) fn name(&self, now: i128) -> i128 {
+        self.open(now).map_or_else(|| self.end_if_begun(now), |window| window.end)
+    }
+
+    /// What is used and until when; nothing of both when there is no window under way.
+    pub(crate) fn seen(&self, now: i128) -> (i128, i128) {
+        self.open(now).map_or((0, 0), |window| (window.count, window.end))
+    }
+
+    fn open(&self, at: i128) -> Option<&Window> {
+        self.window.as_ref().filter(|window| at < window.end)
     }
 
     /// Where a window ends that a hit at `now` begins.
@@ -40,14 +59,14 @@ impl Fixed {
     }
 
     fn count(&self, at: i128) -> i128 {
-        self.window.iter().filter(|window| at < window.end).map(|window| window.count).sum()
+        self.seen(at).0
     }
 }
 
 impl Counter for Fixed {
     fn see(&mut self, now: i128) {
-        let (end, longest) = (self.end_if_begun(now), self.longest());
-        if let Some(window) = self.window.as_mut().filter(|window| window.end - now > longest + SLACK) {
+        let (end, is_set_back) = (self.end_if_begun(now), self.is_set_back(now));
+        if let Some(window) = self.window.as_mut().filter(|_| is_set_back) {
             window.end = end;
         }
     }

@@ -23,16 +23,16 @@ use tollgate::{LeakyMode, LeaseId, Micros, Outcome, Quota, Verdict};
 pub use store::ModelStore;
 
 use bucket::{Bucket, Numbers};
-use fixed::Fixed;
+pub(crate) use fixed::Fixed;
 use leases::Leases;
 use log::Log;
-use sliding::Sliding;
+pub(crate) use sliding::Sliding;
 
 /// How far the clock may go back before it counts as set back.
 const SLACK: i128 = CLOCK_SLACK.get() as i128;
 
 /// What each algorithm must say about itself. Moments and costs are whole numbers wide enough for every sum.
-trait Counter {
+pub(crate) trait Counter {
     /// Notices the moment: forgets what is over for good and corrects what a clock that was set back left behind. Every
     /// check and refund does this, the denied ones too.
     fn see(&mut self, now: i128);

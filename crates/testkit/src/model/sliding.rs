@@ -8,7 +8,7 @@ use super::fraction::Fraction;
 use super::{Counter, SLACK};
 
 #[derive(Clone, Debug)]
-pub(super) struct Sliding {
+pub(crate) struct Sliding {
     pub(super) limit: i128,
     length: i128,
     /// What was spent in each window, by the window's number since the epoch.
@@ -18,8 +18,24 @@ pub(super) struct Sliding {
 }
 
 impl Sliding {
-    pub(super) fn new(limit: i128, length: i128) -> Self {
+    pub(crate) fn new(limit: i128, length: i128) -> Self {
         Self { limit, length, spent: BTreeMap::new(), counted: 0 }
+    }
+
+    /// True when the clock was set back since.
+    pub(crate) fn is_set_back(&self, now: i128) -> bool {
+        self.counted * self.length - now > SLACK
+    }
+
+    /// When the window under way began: what a lease of it is called by.
+    pub(crate) fn name(&self, now: i128) -> i128 {
+        self.at_least_counted(now) / self.length * self.length
+    }
+
+    /// Gives back what this window took, and nothing of the one before.
+    pub(crate) fn give_back(&mut self, units: i128, now: i128) {
+        self.counted = self.at_least_counted(now) / self.length;
+        self.spent.entry(self.counted).and_modify(|spent| *spent = (*spent - units).max(0));
     }
 
     /// A moment before the counted window is taken to be its start.
@@ -32,7 +48,7 @@ impl Sliding {
     }
 
     /// This window's count and the previous one's.
-    fn counts(&self, at: i128) -> (i128, i128) {
+    pub(crate) fn counts(&self, at: i128) -> (i128, i128) {
         let window = self.at_least_counted(at) / self.length;
         (self.spent_in(window), self.spent_in(window - 1))
     }
@@ -47,8 +63,7 @@ impl Sliding {
 
 impl Counter for Sliding {
     fn see(&mut self, now: i128) {
-        let start = self.counted * self.length;
-        if start - now > SLACK {
+        if self.is_set_back(now) {
             // No count is ever kept beyond the largest limit there is.
             let everything = (self.spent_in(self.counted) + self.spent_in(self.counted - 1)).min(1 << 53);
             self.counted = now / self.length;

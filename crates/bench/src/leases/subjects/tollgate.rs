@@ -93,30 +93,22 @@ impl Subject for Memory {
     }
 }
 
-/// A limit that is spent from what was taken in advance, ...
-pub(in super::super) struct Leased(Shared);
+/// A limit that is asked first for what is held here: of which consistency, says the flag.
+pub(in super::super) struct Held<const IS_EVENTUAL: bool>(Shared);
+/// It is spent from what was taken in advance, ...
+pub(in super::super) type Leased = Held<false>;
 /// ... or told afterwards.
-pub(in super::super) struct Eventual(Shared);
+pub(in super::super) type Eventual = Held<true>;
 
-impl Leased {
+impl<const IS_EVENTUAL: bool> Held<IS_EVENTUAL> {
     pub(in super::super) fn connect(
         url: &str,
         prefix: &str,
         limit: Limit,
         replicas: u32,
     ) -> io::Result<Self> {
-        Shared::connect(url, prefix, limit.consistency(Consistency::Leased), replicas).map(Self)
-    }
-}
-
-impl Eventual {
-    pub(in super::super) fn connect(
-        url: &str,
-        prefix: &str,
-        limit: Limit,
-        replicas: u32,
-    ) -> io::Result<Self> {
-        Shared::connect(url, prefix, limit.consistency(Consistency::Eventual), replicas).map(Self)
+        let consistency = if IS_EVENTUAL { Consistency::Eventual } else { Consistency::Leased };
+        Shared::connect(url, prefix, limit.consistency(consistency), replicas).map(Self)
     }
 }
 
@@ -145,25 +137,8 @@ impl Subject for Shared {
     }
 }
 
-impl Subject for Leased {
-    const NAME: &'static str = LEASED;
-
-    #[inline]
-    fn ask(&self, key: &str) -> io::Result<Told> {
-        self.0.ask_first_here(key)
-    }
-
-    fn calls(&self) -> u64 {
-        self.0.calls()
-    }
-
-    fn rest(&self) -> io::Result<()> {
-        self.0.rest()
-    }
-}
-
-impl Subject for Eventual {
-    const NAME: &'static str = EVENTUAL;
+impl<const IS_EVENTUAL: bool> Subject for Held<IS_EVENTUAL> {
+    const NAME: &'static str = if IS_EVENTUAL { EVENTUAL } else { LEASED };
 
     #[inline]
     fn ask(&self, key: &str) -> io::Result<Told> {
