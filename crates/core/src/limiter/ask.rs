@@ -79,6 +79,39 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
         self.ask(decision, |fallen| fallen.decision, |_| Err(Error::NotImmediate))
     }
 
+    /// The decision, if it takes no waiting: by a memory store, and by a shared store for what it holds of a
+    /// [leased](crate::lease) limit. `None` when the store would have to be waited for, and for a request over several
+    /// limits; nothing has been asked then, and awaiting the question is the way to go on.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Limit, Limiter};
+    ///
+    /// # pollster::block_on(async {
+    /// let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))]);
+    /// let ask = limiter.check("api", "user:42");
+    /// let decision = match ask.at_once()? {
+    ///     Some(decision) => decision,
+    ///     None => ask.await?,
+    /// };
+    /// assert_eq!(decision.remaining(), 99);
+    /// # Ok::<(), tollgate::Error>(())
+    /// # }).unwrap();
+    /// ```
+    #[inline]
+    pub fn at_once(&self) -> Result<Option<Decision>, Error> {
+        let inner = &self.limiter.inner;
+        self.select.with(self.limiter, |rules, checks| {
+            let [check] = checks else { return Ok(None) };
+            let lease = (self.intent == Intent::Spend && holds(checks)).then(|| inner.lease_ids.next());
+            let id = lease.unwrap_or(LeaseId::NONE);
+            let answered = inner.store.spend_one(check, self.intent, id);
+            let decided =
+                |(outcome, source)| decision(rules, checks, &[outcome], Sources::all(source), lease);
+            Ok(answered.map(decided))
+        })
+    }
+
     /// Only whether the request passes, without an executor: for hot paths that need nothing else.
     ///
     /// ```

@@ -244,6 +244,16 @@ impl Limiter {
         self.inner.noted(answer)
     }
 
+    /// The clock that waiting goes by.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.inner.clock
+    }
+
+    /// True when both are clones of one limiter, so that they count together.
+    pub fn is_clone_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// Counters kept in this process for limits whose [`Consistency`](crate::Consistency) is `Local`. Those of a memory
     /// store are counted by [`MemoryStore::keys`].
     pub fn local_keys(&self) -> usize {

@@ -17,6 +17,24 @@ use crate::time::Micros;
 /// How often to look for a place that was given back before its lease ran out.
 const PLACE_POLL: Duration = Duration::from_millis(10);
 
+/// How long to wait, and for what.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    /// For a denial to become a pass.
+    for_pass: Duration,
+    /// For one's turn, once a queue has given it.
+    for_turn: Duration,
+}
+
+impl Patience {
+    const fn up_to(deadline: Duration) -> Self {
+        Self { for_pass: deadline, for_turn: deadline }
+    }
+
+    /// No longer than the queues themselves make one wait.
+    const TURN: Self = Self { for_pass: Duration::ZERO, for_turn: Duration::MAX };
+}
+
 impl<'a, S: Select<'a>> Ask<'a, S> {
     /// The decision, waiting until it is a pass or until `deadline` has gone by. For a queue this includes the wait for
     /// one's turn: once this answers with a pass, go. A pass whose turn would come too late is given back. When nothing
@@ -38,7 +56,23 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     /// # }).unwrap();
     /// ```
     pub async fn wait_up_to(self, deadline: Duration) -> Result<Decision, Error> {
-        self.wait(deadline).await.map(|settled| settled.decision)
+        self.wait(Patience::up_to(deadline)).await.map(|settled| settled.decision)
+    }
+
+    /// The decision, and for a queue also the wait for one's turn: once this answers with a pass, go. A denial is told at
+    /// once. Whoever stops waiting gives the turn back.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use tollgate::{Limit, Limiter, Rate};
+    ///
+    /// let limiter = Limiter::in_memory([Limit::queue("export", 3, Rate::per_second(1_000))]);
+    /// assert!(limiter.check("export", "ann").in_turn().await?.is_allowed());
+    /// # Ok::<(), tollgate::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn in_turn(self) -> Result<Decision, Error> {
+        self.wait(Patience::TURN).await.map(|settled| settled.decision)
     }
 
     /// Takes the places that the request's concurrency limits give, held until the permit is dropped.
@@ -64,11 +98,20 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     /// Like [`hold`](Self::hold), waiting for a place until `deadline` has gone by. Places are looked for when a lease
     /// runs out, and every 10 ms in case one is given back early.
     pub async fn hold_up_to(self, deadline: Duration) -> Result<Acquired, Error> {
+        self.hold_with(Patience::up_to(deadline)).await
+    }
+
+    /// Like [`hold`](Self::hold), waiting as [`in_turn`](Self::in_turn) does where a queue takes part.
+    pub async fn hold_in_turn(self) -> Result<Acquired, Error> {
+        self.hold_with(Patience::TURN).await
+    }
+
+    async fn hold_with(self, patience: Patience) -> Result<Acquired, Error> {
         let is_peek = self.intent == Intent::Peek;
         if is_peek || !self.select.with(self.limiter, |_, checks| Ok(holds(checks)))? {
             return Err(Error::NothingToHold);
         }
-        let settled = self.wait(deadline).await?;
+        let settled = self.wait(patience).await?;
         if !settled.decision.is_allowed() {
             return Ok(Acquired::Denied(settled.decision));
         }
@@ -76,9 +119,10 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
             .with(self.limiter, |_, checks| Ok(Acquired::Held(Permit::new(self.limiter, checks, settled))))
     }
 
-    async fn wait(&self, deadline: Duration) -> Result<Settled, Error> {
+    async fn wait(&self, patience: Patience) -> Result<Settled, Error> {
         let clock = &self.limiter.inner.clock;
-        let deadline = clock.now().after(Micros::from_duration_ceil(deadline).unwrap_or(Micros::MAX));
+        let began = clock.now();
+        let left = |most: Duration| most.saturating_sub(clock.now().since(began).into());
         loop {
             let settled = match self.put(|settled| settled)? {
                 Put::Settled(settled) => settled,
@@ -89,7 +133,6 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
                 }
             };
             let decision = &settled.decision;
-            let left = Duration::from(deadline.since(clock.now()));
             let pause = match decision.retry() {
                 Some(Retry::Never) => return Ok(settled),
                 // The store may be away for longer than anyone would wait.
@@ -97,9 +140,9 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
                 // A place in flight may be given back at any time; everything else keeps to its word.
                 Some(Retry::After(pause)) if self.waits_for_places_only(decision)? => pause.min(PLACE_POLL),
                 Some(Retry::After(pause)) => pause,
-                None => return Ok(self.take_turn(settled, left).await),
+                None => return Ok(self.take_turn(settled, left(patience.for_turn)).await),
             };
-            if pause > left || self.intent == Intent::Peek {
+            if pause > left(patience.for_pass) || self.intent == Intent::Peek {
                 return Ok(settled);
             }
             clock.sleep(Micros::from_duration_ceil(pause).unwrap_or(Micros::MAX)).await;
