@@ -1,11 +1,10 @@
 //! Answers as HTTP responses.
 
-use bytes::BytesMut;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{HeaderMap, Response, StatusCode};
-use tollgate::headers::{self, Answer, Fields, PROBLEM_JSON, Problem, each_field};
+use tollgate::headers::{Answer, Fields, PROBLEM_JSON, Problem};
 use tollgate::{Decision, Micros};
 
 use super::fault::Fault;
@@ -17,8 +16,6 @@ pub(crate) type Body = Full<Bytes>;
 const TRUE_STATUS: HeaderName = HeaderName::from_static("x-ratelimit-status");
 /// The header fields of an answer, with those that the server adds.
 const FIELDS_MAX: usize = 12;
-/// Room for the values of the fields that tell of two limits.
-const VALUES_USUAL: usize = 192;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PROBLEM: HeaderValue = HeaderValue::from_static(PROBLEM_JSON);
 
@@ -83,34 +80,5 @@ pub(super) fn denied(mut problem: Problem<'_>, chosen: Option<u16>) -> Response<
 /// The header fields that tell a client where it stands. They are true for a moment, so nobody may keep them.
 pub(super) fn add_fields(headers: &mut HeaderMap, decision: &Decision, chosen: Fields, now: Micros) {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // All values are parts of one piece of memory.
-    let mut values = BytesMut::with_capacity(VALUES_USUAL);
-    each_field(decision, chosen, now.into(), |name, value| {
-        values.extend_from_slice(value.as_bytes());
-        // Names of limits are letters, digits and signs; everything else is digits.
-        if let Ok(value) = HeaderValue::from_maybe_shared(values.split().freeze()) {
-            headers.insert(field_name(name), value);
-        }
-    });
-}
-
-/// The names as HTTP libraries want them, checked when this is compiled and not at every request.
-const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
-const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
-const X_FALLBACK: HeaderName = HeaderName::from_static("x-ratelimit-fallback");
-
-fn field_name(name: &'static str) -> HeaderName {
-    match name {
-        headers::RATE_LIMIT_POLICY => RATE_LIMIT_POLICY,
-        headers::RATE_LIMIT => RATE_LIMIT,
-        headers::X_RATE_LIMIT_LIMIT => X_LIMIT,
-        headers::X_RATE_LIMIT_REMAINING => X_REMAINING,
-        headers::X_RATE_LIMIT_RESET => X_RESET,
-        headers::X_RATE_LIMIT_FALLBACK => X_FALLBACK,
-        headers::RETRY_AFTER => RETRY_AFTER,
-        other => HeaderName::from_bytes(other.as_bytes()).unwrap_or(RETRY_AFTER),
-    }
+    tollgate_tower::add_fields(headers, decision, chosen, now);
 }

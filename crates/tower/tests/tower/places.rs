@@ -1,0 +1,131 @@
+//! Concurrency limits: places are held until the response has been sent, and whoever goes away gives them back.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Response;
+use http_body_util::{BodyExt as _, Full};
+use testkit::servers::{Flavor, Server};
+use testkit::wait;
+use tollgate::{Limit, Limiter, Rate};
+use tollgate_redis::RedisBuilder;
+use tollgate_tower::{RateLimitLayer, by};
+use tower::{Layer, Service, ServiceExt as _, service_fn};
+
+use crate::support::{Asked, ask, get, header, hello, left, limiter, per_minute, status, timed};
+
+const LEASE: Duration = Duration::from_secs(30);
+const CANCELLED: usize = 10_000;
+
+/// An application that never answers.
+fn silent()
+-> impl Service<Asked, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send> + Clone + Send + 'static
+{
+    service_fn(|_: Asked| std::future::pending())
+}
+
+/// Polls a future once, as a server does before its client goes away.
+fn begin<T>(future: impl Future<Output = T>) -> std::pin::Pin<Box<impl Future<Output = T>>> {
+    let mut future = Box::pin(future);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(future.as_mut().poll(&mut context).is_pending());
+    future
+}
+
+#[test]
+fn a_place_is_held_until_the_body_has_ended() {
+    let limits = limiter([Limit::concurrency("in-flight", 1, LEASE)]);
+    let service = RateLimitLayer::new(&limits, "in-flight", by::everyone()).layer(service_fn(hello));
+    let first = pollster::block_on(service.clone().oneshot(get("/"))).expect("a response");
+    let refused = ask(&service, get("/"));
+    assert_eq!(
+        (refused.status().as_u16(), header(&refused, "retry-after")),
+        (429, Some("30")),
+        "at the latest then"
+    );
+    let body = pollster::block_on(first.into_body().collect()).expect("a body").to_bytes();
+    assert_eq!(body, "hello");
+    let third = pollster::block_on(service.clone().oneshot(get("/"))).expect("a response");
+    assert_eq!(third.status(), 200);
+    drop(third);
+    assert_eq!(status(&service, get("/")), 200, "an answer that nobody reads gives its place back");
+}
+
+#[test]
+fn a_long_answer_keeps_its_place_beyond_the_lease() {
+    let (limits, clock) = timed([Limit::concurrency("in-flight", 1, LEASE)]);
+    let service = RateLimitLayer::new(&limits, "in-flight", by::everyone()).layer(silent());
+    let mut working = begin(service.oneshot(get("/")));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    for _ in 0..12 {
+        clock.advance(LEASE / 3);
+        assert!(working.as_mut().poll(&mut context).is_pending());
+        assert_eq!(left(&limits, "in-flight", ()), 0, "it still works");
+    }
+    drop(working);
+    assert_eq!(left(&limits, "in-flight", ()), 1);
+}
+
+#[test]
+fn ten_thousand_cancelled_requests_leave_nothing_behind() {
+    let limits =
+        limiter([Limit::concurrency("in-flight", 5, LEASE), Limit::queue("queue", 3, Rate::per_second(1))]);
+    let places = RateLimitLayer::new(&limits, "in-flight", by::everyone()).layer(silent());
+    let turns = RateLimitLayer::new(&limits, "queue", by::everyone())
+        .and("in-flight", by::everyone())
+        .layer(silent());
+    for round in 0..CANCELLED {
+        drop(begin(places.clone().oneshot(get("/"))));
+        // The first of a queue goes at once and is spent; the second waits, and gives its turn back.
+        let before = left(&limits, "queue", ());
+        let waiting = begin(turns.clone().oneshot(get("/")));
+        drop(waiting);
+        assert!(round == 0 || left(&limits, "queue", ()) == before, "round {round}");
+    }
+    assert_eq!(left(&limits, "in-flight", ()), 5);
+    assert_eq!(left(&limits, "queue", ()), 2, "only the one that had its turn is gone");
+}
+
+#[test]
+fn cancelled_requests_leave_nothing_behind_on_redis_either() {
+    let server = Server::start(Flavor::Redis);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let store = {
+        let _inside = runtime.enter();
+        RedisBuilder::standalone(server.url())
+            .timeout(Duration::from_secs(5))
+            .build()
+            .expect("right settings")
+    };
+    assert!(runtime.block_on(store.ready(Duration::from_secs(10))));
+    let limits =
+        Limiter::new(store, [Limit::concurrency("in-flight", 65_536, LEASE), per_minute("calls", 1_000_000)]);
+    let layer = RateLimitLayer::new(&limits, "in-flight", by::everyone()).and("calls", by::everyone());
+    let service = layer.layer(silent());
+    runtime.block_on(async {
+        let mut under_way = tokio::task::JoinSet::new();
+        for index in 0..CANCELLED {
+            let mut call = Box::pin(service.clone().oneshot(get("/")));
+            let steps = index % 4;
+            under_way.spawn(async move {
+                // Some go away before the store has answered, some while the application works.
+                for _ in 0..steps {
+                    tokio::select! { biased; _ = &mut call => {}, () = tokio::task::yield_now() => {} }
+                }
+            });
+            if index % 64 == 0 {
+                while under_way.try_join_next().is_some() {}
+            }
+        }
+        under_way.join_all().await;
+    });
+    wait::until_true(Duration::from_secs(20), "every place to be given back", || {
+        let look = runtime.block_on(async { limits.peek("in-flight", ()).cost(0).await });
+        look.is_ok_and(|decision| decision.remaining() == 65_536)
+    });
+}
