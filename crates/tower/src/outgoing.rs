@@ -90,7 +90,7 @@ where
         let plan = self.plan.clone();
         Box::pin(async move {
             plan.watch.sees();
-            let visit = match plan.admit(&mut request).await {
+            let visit = match plan.admit(&mut request, None).await {
                 Admission::Free => None,
                 Admission::Passes(visit) => Some(visit.silent()),
                 Admission::Refused(cause) => {

@@ -12,7 +12,7 @@ use crate::answer::Cause;
 use crate::body::ResponseBody;
 use crate::future::{Passing, RateLimitFuture};
 use crate::head::Head;
-use crate::plan::{Admission, Plan};
+use crate::plan::{Admission, AtOnce, Plan};
 
 /// A service whose requests are limited. See [`RateLimitLayer`](crate::RateLimitLayer).
 #[derive(Clone, Debug)]
@@ -49,21 +49,24 @@ where
     }
 
     fn call(&mut self, mut request: Request<R>) -> Self::Future {
-        if let Some(admission) = self.plan.admit_at_once(&mut request) {
-            return match admission {
-                Admission::Free => RateLimitFuture::passing(Passing::new(self.inner.call(request), None)),
-                Admission::Passes(visit) => {
-                    RateLimitFuture::passing(Passing::new(self.inner.call(request), Some(visit)))
-                }
-                Admission::Refused(cause) => RateLimitFuture::refused(refuse(&self.plan, &request, &cause)),
-            };
-        }
+        let charges = match self.plan.admit_at_once(&mut request) {
+            AtOnce::Known(Admission::Free) => {
+                return RateLimitFuture::passing(Passing::new(self.inner.call(request), None));
+            }
+            AtOnce::Known(Admission::Passes(visit)) => {
+                return RateLimitFuture::passing(Passing::new(self.inner.call(request), Some(visit)));
+            }
+            AtOnce::Known(Admission::Refused(cause)) => {
+                return RateLimitFuture::refused(refuse(&self.plan, &request, &cause));
+            }
+            AtOnce::Open(charges) => charges,
+        };
         // The service that is ready goes with the request; a clone of it gets ready for the next.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let plan = self.plan.clone();
         RateLimitFuture::coming(Box::pin(async move {
-            let visit = match plan.admit(&mut request).await {
+            let visit = match plan.admit(&mut request, charges).await {
                 Admission::Free => None,
                 Admission::Passes(visit) => Some(visit),
                 Admission::Refused(cause) => return Ok(refuse(&plan, &request, &cause)),

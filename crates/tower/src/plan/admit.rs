@@ -7,7 +7,7 @@ use tollgate::limiter::{Acquired, Ask, Select};
 use tollgate::store::Intent;
 use tollgate::{Decision, Error, Permit};
 
-use super::{Charges, Kind, Plan};
+use super::{Charge, Charges, Kind, Plan};
 use crate::answer::Cause;
 use crate::head::Head;
 use crate::visit::Visit;
@@ -21,38 +21,56 @@ pub(crate) enum Admission {
     Refused(Box<Cause>),
 }
 
+/// What can be said of a request on the spot.
+pub(crate) enum AtOnce {
+    /// Everything.
+    Known(Admission),
+    /// What the limits ask of it, if they need not wait for something to be found out.
+    Open(Option<Charges>),
+}
+
 impl Plan {
-    /// What becomes of a request, if that can be said on the spot.
-    pub(crate) fn admit_at_once<B>(self: &Arc<Self>, request: &mut Request<B>) -> Option<Admission> {
+    /// What becomes of a request, as far as that can be said on the spot.
+    pub(crate) fn admit_at_once<B>(self: &Arc<Self>, request: &mut Request<B>) -> AtOnce {
         self.watch.sees();
-        if !self.is_plain() || self.patience.is_some() || !self.look_up.is_empty() {
-            return None;
+        if !self.look_up.is_empty() {
+            return AtOnce::Open(None);
         }
         let head = Head::of(request);
         let charges = match self.select(&head) {
             Ok(charges) => charges,
-            Err(cause) => return Some(Admission::Refused(cause)),
+            Err(cause) => return AtOnce::Known(Admission::Refused(cause)),
         };
-        let Some(charge) = charges.first() else { return Some(Admission::Free) };
+        let charge = match charges.as_slice() {
+            [] => return AtOnce::Known(Admission::Free),
+            [charge] if self.is_plain(charge) => charge,
+            _ => return AtOnce::Open(Some(charges)),
+        };
         let began = self.began();
         let mut ask = self.limiter.check(&self.recipes[charge.recipe].limit, &charge.key).cost(charge.cost);
         if let Some(quota) = charge.quota {
             ask = ask.quota(quota);
         }
-        let decided = ask.at_once().transpose()?;
+        let Some(decided) = ask.at_once().transpose() else { return AtOnce::Open(Some(charges)) };
         if let Ok(decision) = &decided {
             self.tell(&head, decision, began);
         }
-        Some(self.conclude(request, charges, decided.map(|decision| (decision, None))))
+        AtOnce::Known(self.conclude(request, charges, decided.map(|decision| (decision, None))))
     }
 
-    /// What becomes of a request.
-    pub(crate) async fn admit<B>(self: &Arc<Self>, request: &mut Request<B>) -> Admission {
-        for look_up in &self.look_up {
-            let finding = look_up(&Head::of(request));
-            finding.await(request.extensions_mut());
-        }
-        let charges = match self.select(&Head::of(request)) {
+    /// What becomes of a request, of which is known what the limits ask of it, or nothing yet.
+    pub(crate) async fn admit<B>(
+        self: &Arc<Self>,
+        request: &mut Request<B>,
+        charges: Option<Charges>,
+    ) -> Admission {
+        let selected = if let Some(charges) = charges {
+            Ok(charges)
+        } else {
+            self.find_out(request).await;
+            self.select(&Head::of(request))
+        };
+        let charges = match selected {
             Ok(charges) if charges.is_empty() => return Admission::Free,
             Ok(charges) => charges,
             Err(cause) => return Admission::Refused(cause),
@@ -63,6 +81,19 @@ impl Plan {
             self.tell(&Head::of(request), decision, began);
         }
         self.conclude(request, charges, decided)
+    }
+
+    /// Attaches to a request what was asked to be known of it.
+    async fn find_out<B>(&self, request: &mut Request<B>) {
+        for look_up in &self.look_up {
+            let finding = look_up(&Head::of(request));
+            finding.await(request.extensions_mut());
+        }
+    }
+
+    /// True when a charge is answered on the spot, if the store can.
+    fn is_plain(&self, charge: &Charge) -> bool {
+        self.patience.is_none() && self.recipes[charge.recipe].kind == Kind::Units
     }
 
     async fn decide(&self, charges: &Charges) -> Result<(Decision, Option<Permit>), Error> {

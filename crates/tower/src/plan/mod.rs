@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use tollgate::headers::Fields;
 use tollgate::{Error, KeyError, Limiter};
 
-pub(crate) use self::admit::Admission;
+pub(crate) use self::admit::{Admission, AtOnce};
 use self::recipe::Without;
 pub(crate) use self::recipe::{Charge, Cost, Kind, OfHead, Recipe, Settle};
 use crate::answer::{Cause, OfRefusal};
@@ -114,11 +114,6 @@ impl Plan {
             }
         }
         Ok(charges)
-    }
-
-    /// True when what is asked can be answered on the spot, if the store can.
-    fn is_plain(&self) -> bool {
-        self.recipes.len() == 1 && self.recipes.iter().all(|recipe| recipe.kind == Kind::Units)
     }
 }
 

@@ -1,16 +1,13 @@
 //! What clients are told, to the letter.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use tollgate::headers::Fields;
-use tollgate::{Limit, Limiter, OnStoreFailure};
-use tollgate_redis::RedisStore;
+use tollgate::{Limit, OnStoreFailure};
 use tollgate_tower::{RateLimitLayer, Refusal, by};
 use tower::{Layer, service_fn};
 
-use crate::support::{ask, get, header, hello, limiter, per_minute, with};
+use crate::support::{MINUTE, ask, away, get, header, hello, limiter, per_minute, with};
 
 /// A response's head as text, in the order of the names.
 fn head<B>(response: &Response<B>) -> String {
@@ -118,19 +115,11 @@ fn the_other_refusals_have_statuses_of_grpc_too() {
     assert_eq!(header(&refused, "grpc-message"), Some("The server cannot decide about this request."));
 }
 
-/// A limiter whose store is not there.
-fn away(policy: OnStoreFailure) -> Limiter {
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("a free port");
-    let store = RedisStore::connect(format!("redis://{port}").as_str()).expect("a right address");
-    Limiter::new(store, [Limit::fixed_window("login", 5, Duration::from_secs(60)).on_store_failure(policy)])
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_store_each_limit_does_what_it_says() {
     let asked = |policy, headers: &'static [(&str, &str)]| {
-        let service = RateLimitLayer::new(&away(policy), "login", by::everyone()).layer(service_fn(hello));
+        let limit = Limit::fixed_window("login", 5, MINUTE).on_store_failure(policy);
+        let service = RateLimitLayer::new(&away(limit), "login", by::everyone()).layer(service_fn(hello));
         tokio::task::spawn_blocking(move || ask(&service, with("/", headers)))
     };
     let denied = asked(OnStoreFailure::Deny, &[]).await.unwrap();

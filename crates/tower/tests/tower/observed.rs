@@ -3,11 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use tollgate::{Decision, Limit, Limiter, OnStoreFailure};
-use tollgate_redis::RedisStore;
 use tollgate_tower::{Head, RateLimitLayer, by};
 use tower::{Layer, service_fn};
 
-use crate::support::{MINUTE, ask, get, hello, limiter, per_minute, status};
+use crate::support::{MINUTE, ask, away, get, hello, limiter, per_minute, status};
 
 /// What hooks were told.
 #[derive(Clone, Default)]
@@ -44,12 +43,30 @@ fn hooks_are_told_of_every_decision() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn functions_are_asked_once_for_a_request_whether_it_must_wait_or_not() {
+    let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counting = asked.clone();
+    let layer = |limits: &Limiter| {
+        let asked = counting.clone();
+        RateLimitLayer::new(limits, "api", by::everyone()).cost(move |_| {
+            asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            1
+        })
+    };
+    let services = [limiter([per_minute("api", 9)]), away(Limit::fixed_window("api", 9, MINUTE))]
+        .map(|limits| layer(&limits).layer(service_fn(hello)));
+    for service in services {
+        asked.store(0, std::sync::atomic::Ordering::Relaxed);
+        tokio::task::spawn_blocking(move || status(&service, get("/a"))).await.unwrap();
+        assert_eq!(asked.load(std::sync::atomic::Ordering::Relaxed), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn hooks_are_told_when_policies_decide() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
-    let store = RedisStore::connect(format!("redis://{port}").as_str()).expect("a right address");
     let limit = Limit::fixed_window("api", 1, MINUTE).on_store_failure(OnStoreFailure::Deny);
     let told = Told::default();
-    let service = hooked(&Limiter::new(store, [limit]), &told).layer(service_fn(hello));
+    let service = hooked(&away(limit), &told).layer(service_fn(hello));
     let response = tokio::task::spawn_blocking(move || status(&service, get("/a"))).await.unwrap();
     assert_eq!(response, 503);
     assert_eq!(told.take(), ["denied /a by fallback", "degraded /a by fallback"]);

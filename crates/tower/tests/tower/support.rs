@@ -9,6 +9,7 @@ use http::{Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Full};
 use tollgate::{Limit, Limiter, ManualClock, MemoryStore};
+use tollgate_redis::RedisStore;
 use tollgate_tower::Peer;
 use tower::{Service, ServiceExt as _};
 
@@ -25,6 +26,13 @@ pub(crate) fn timed(limits: impl IntoIterator<Item = Limit>) -> (Limiter, Manual
 /// These limits, where time does not matter.
 pub(crate) fn limiter(limits: impl IntoIterator<Item = Limit>) -> Limiter {
     timed(limits).0
+}
+
+/// A limiter whose store is not there.
+pub(crate) fn away(limit: Limit) -> Limiter {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let store = RedisStore::connect(format!("redis://{}", port.expect("a free port")).as_str());
+    Limiter::new(store.expect("a right address"), [limit])
 }
 
 /// So many a minute.
