@@ -16,6 +16,7 @@ mod tonic_server;
 mod calls;
 mod client;
 mod memory;
+mod page;
 mod shared;
 
 use std::net::SocketAddr;
@@ -40,7 +41,10 @@ impl Running {
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
         let addr = listener.local_addr().expect("an address");
         // What it makes on the way, such as a store with tasks of its own, belongs to the same runtime.
-        runtime.spawn(runtime.block_on(async { serve(listener) }));
+        let context = runtime.enter();
+        let serving = serve(listener);
+        drop(context);
+        runtime.spawn(serving);
         Self { addr, runtime }
     }
 }

@@ -6,18 +6,21 @@ use std::time::Duration;
 use testkit::proxies::{self, Response};
 use testkit::servers::{Flavor, Server};
 use testkit::wait;
-use tollgate_redis::RedisStore;
+use tollgate_redis::RedisBuilder;
 
 use crate::{Running, axum_redis};
 
 const PATIENCE: Duration = Duration::from_secs(20);
+/// As patient with the store as can be.
+const DEADLINE: Duration = Duration::from_secs(10);
 const RIGHT: &str = "correct horse";
 
 /// A replica on this store, once that answers.
 fn replica(redis: &Server) -> Running {
     let url = redis.url();
     let running = Running::start(|listener| {
-        let store = RedisStore::connect(&url).expect("an address");
+        // A machine that does too much else makes it slow, and not wrong.
+        let store = RedisBuilder::standalone(&url).timeout(DEADLINE).build().expect("an address");
         axum_redis::serve(listener, axum_redis::app(store).expect("limits that are right"))
     });
     wait::until_true(PATIENCE, "a login that is counted", || {
