@@ -13,7 +13,7 @@ use tonic::transport::server::TcpIncoming;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn error::Error>> {
-    println!("try, six times:  grpcurl -v -plaintext 127.0.0.1:3000 grpc.health.v1.Health/Check");
+    println!("try, six times:  grpc_health_probe -addr 127.0.0.1:3000");
     Ok(serve(TcpListener::bind("127.0.0.1:3000").await?).await?)
 }
 
