@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{Encoded, Hashed, KEY_MAX, KeyError};
+use super::{Encoded, EncodedKey, Hashed, KEY_MAX, KeyError};
 
 const TEXT: u8 = 1;
 const BYTES: u8 = 2;
@@ -34,6 +34,13 @@ pub trait ToKey {
     /// must write the same single text in [`write`](Self::write).
     #[inline]
     fn as_text(&self) -> Option<&str> {
+        None
+    }
+
+    /// All parts in canonical form, for a key that is written down already: then they need not be written again.
+    #[doc(hidden)]
+    #[inline]
+    fn as_encoded(&self) -> Option<&EncodedKey> {
         None
     }
 }
@@ -219,6 +226,11 @@ impl<T: ToKey + ?Sized> ToKey for &T {
     #[inline]
     fn as_text(&self) -> Option<&str> {
         (**self).as_text()
+    }
+
+    #[inline]
+    fn as_encoded(&self) -> Option<&EncodedKey> {
+        (**self).as_encoded()
     }
 }
 

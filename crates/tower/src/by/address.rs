@@ -4,13 +4,17 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use http::HeaderMap;
-use http::header::FORWARDED;
+use http::header::{FORWARDED, HeaderName};
 use tollgate::KeyParts;
 use tollgate_subject::Clients;
 
 use super::{Missing, Subject};
 use crate::head::Head;
 use crate::observe::Warning;
+
+/// How proxies say for whom they speak: made when this is compiled, because every request is looked at for them.
+const SPEAKING: [HeaderName; 3] =
+    [HeaderName::from_static("x-forwarded-for"), HeaderName::from_static("x-real-ip"), FORWARDED];
 
 /// The client's address, IPv6 by the network that one customer is given. Without [`behind`](ClientAddress::behind) that is
 /// the other end of the connection, whatever the request's headers say.
@@ -69,9 +73,7 @@ impl Subject for ClientAddress {
 
 /// Why this peer may not be a client.
 fn suspicion(peer: IpAddr, headers: &HeaderMap) -> Option<Warning> {
-    let speaks_for_others = ["x-forwarded-for", "x-real-ip"].iter().any(|name| headers.contains_key(*name))
-        || headers.contains_key(FORWARDED);
-    if speaks_for_others {
+    if SPEAKING.iter().any(|name| headers.contains_key(name)) {
         return Some(Warning::UntrustedProxy);
     }
     is_private(peer).then_some(Warning::PrivatePeer)
