@@ -15,6 +15,7 @@ use crate::answer::Cause;
 use crate::body::ResponseBody;
 use crate::future::Passing;
 use crate::plan::{Admission, Plan};
+use crate::visit::Visit;
 
 /// Limits the calls that a client makes. Made by [`RateLimitLayer::outgoing`](crate::RateLimitLayer::outgoing).
 #[derive(Clone, Debug)]
@@ -91,8 +92,7 @@ where
         Box::pin(async move {
             plan.watch.sees();
             let visit = match plan.admit(&mut request).await {
-                Admission::Free => None,
-                Admission::Passes(visit) => Some(visit.silent()),
+                Admission::Passes(visit) => visit.map(Visit::silent),
                 Admission::Refused(cause) => {
                     plan.watch.refuses(&cause);
                     return Err(OutgoingError::Limited { cause });

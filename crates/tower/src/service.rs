@@ -51,9 +51,8 @@ where
     fn call(&mut self, mut request: Request<R>) -> Self::Future {
         if let Some(admission) = self.plan.admit_at_once(&mut request) {
             return match admission {
-                Admission::Free => RateLimitFuture::passing(Passing::new(self.inner.call(request), None)),
                 Admission::Passes(visit) => {
-                    RateLimitFuture::passing(Passing::new(self.inner.call(request), Some(visit)))
+                    RateLimitFuture::passing(Passing::new(self.inner.call(request), visit))
                 }
                 Admission::Refused(cause) => RateLimitFuture::refused(refuse(&self.plan, &request, &cause)),
             };
@@ -64,8 +63,7 @@ where
         let plan = self.plan.clone();
         RateLimitFuture::coming(Box::pin(async move {
             let visit = match plan.admit(&mut request).await {
-                Admission::Free => None,
-                Admission::Passes(visit) => Some(visit),
+                Admission::Passes(visit) => visit,
                 Admission::Refused(cause) => return Ok(refuse(&plan, &request, &cause)),
             };
             Passing::new(inner.call(request), visit).await

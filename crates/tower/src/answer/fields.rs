@@ -48,6 +48,12 @@ pub fn add(headers: &mut HeaderMap, decision: &Decision, mut chosen: Fields, now
     });
 }
 
+/// True when there is anything to add for a decision.
+pub(crate) fn tells(decision: &Decision, chosen: Fields) -> bool {
+    let Fields { ietf, legacy, retry_after } = chosen;
+    ietf || legacy || decision.is_degraded() || (retry_after && !decision.is_allowed())
+}
+
 /// True when the response tells of a limit already that has less left than any of this decision.
 fn tells_tighter(headers: &HeaderMap, decision: &Decision) -> bool {
     let told = headers.get(X_REMAINING).and_then(|value| value.to_str().ok());

@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use http::Request;
+use smallvec::smallvec;
 use tollgate::limiter::{Acquired, Ask, Select};
 use tollgate::store::Intent;
 use tollgate::{Decision, Error, Permit};
 
-use super::{Charges, Kind, Plan};
-use crate::answer::Cause;
+use super::{Charges, Kind, Plan, Recipe};
+use crate::answer::{Cause, fields};
 use crate::head::Head;
-use crate::visit::Visit;
+use crate::visit::{Later, Visit};
 
 /// What becomes of a request.
 pub(crate) enum Admission {
-    /// No limit applies.
-    Free,
-    /// It passes, and this is to be remembered until its response is there.
-    Passes(Visit),
+    /// It passes, and this is to be remembered until its response is there; nothing where no limit applies, or where the
+    /// limits have nothing to say then.
+    Passes(Option<Visit>),
     Refused(Box<Cause>),
 }
 
@@ -29,21 +29,22 @@ impl Plan {
             return None;
         }
         let head = Head::of(request);
-        let charges = match self.select(&head) {
-            Ok(charges) => charges,
+        let charge = match self.select_only(&head) {
+            Ok(Some(charge)) => charge,
+            Ok(None) => return Some(Admission::Passes(None)),
             Err(cause) => return Some(Admission::Refused(cause)),
         };
-        let Some(charge) = charges.first() else { return Some(Admission::Free) };
         let began = self.began();
         let mut ask = self.limiter.check(&self.recipes[charge.recipe].limit, &charge.key).cost(charge.cost);
         if let Some(quota) = charge.quota {
             ask = ask.quota(quota);
         }
-        let decided = ask.at_once().transpose()?;
-        if let Ok(decision) = &decided {
-            self.tell(&head, decision, began);
-        }
-        Some(self.conclude(request, charges, decided.map(|decision| (decision, None))))
+        let decision = match ask.at_once() {
+            Ok(decision) => decision?,
+            Err(error) => return Some(Admission::Refused(broken(&error))),
+        };
+        self.tell(&head, &decision, began);
+        Some(self.conclude(request, || smallvec![charge], decision, None))
     }
 
     /// What becomes of a request.
@@ -53,16 +54,18 @@ impl Plan {
             finding.await(request.extensions_mut());
         }
         let charges = match self.select(&Head::of(request)) {
-            Ok(charges) if charges.is_empty() => return Admission::Free,
+            Ok(charges) if charges.is_empty() => return Admission::Passes(None),
             Ok(charges) => charges,
             Err(cause) => return Admission::Refused(cause),
         };
         let began = self.began();
-        let decided = self.decide(&charges).await;
-        if let Ok((decision, _)) = &decided {
-            self.tell(&Head::of(request), decision, began);
+        match self.decide(&charges).await {
+            Ok((decision, permit)) => {
+                self.tell(&Head::of(request), &decision, began);
+                self.conclude(request, || charges, decision, permit)
+            }
+            Err(error) => Admission::Refused(broken(&error)),
         }
-        self.conclude(request, charges, decided)
     }
 
     async fn decide(&self, charges: &Charges) -> Result<(Decision, Option<Permit>), Error> {
@@ -106,19 +109,28 @@ impl Plan {
         })
     }
 
+    #[inline]
     fn conclude<B>(
         self: &Arc<Self>,
         request: &mut Request<B>,
-        charges: Charges,
-        decided: Result<(Decision, Option<Permit>), Error>,
+        charges: impl FnOnce() -> Charges,
+        decision: Decision,
+        permit: Option<Permit>,
     ) -> Admission {
-        match decided {
-            Ok((decision, permit)) if decision.is_allowed() => {
-                self.watch.passes(self, request.extensions_mut());
-                Admission::Passes(Visit::new(self, request, charges, decision, permit))
-            }
-            Ok((decision, _)) => Admission::Refused(Box::new(Cause::Limited(decision))),
-            Err(error) => Admission::Refused(Box::new(Cause::Broken { what: error.to_string() })),
+        if !decision.is_allowed() {
+            return Admission::Refused(Box::new(Cause::Limited(decision)));
         }
+        self.watch.passes(self, request.extensions_mut());
+        let looks_back = permit.is_some() || self.recipes.iter().any(Recipe::looks_back);
+        if !looks_back && !fields::tells(&decision, self.fields) {
+            return Admission::Passes(None);
+        }
+        let later = looks_back.then(|| Box::new(Later::new(self, request, charges(), &decision, permit)));
+        Admission::Passes(Some(Visit::new(self, decision, later)))
     }
+}
+
+#[cold]
+fn broken(error: &Error) -> Box<Cause> {
+    Box::new(Cause::Broken { what: error.to_string() })
 }
