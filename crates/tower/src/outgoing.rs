@@ -15,7 +15,6 @@ use crate::answer::Cause;
 use crate::body::ResponseBody;
 use crate::future::Passing;
 use crate::plan::{Admission, Plan};
-use crate::visit::Visit;
 
 /// Limits the calls that a client makes. Made by [`RateLimitLayer::outgoing`](crate::RateLimitLayer::outgoing).
 #[derive(Clone, Debug)]
@@ -92,7 +91,7 @@ where
         Box::pin(async move {
             plan.watch.sees();
             let visit = match plan.admit(&mut request).await {
-                Admission::Passes(visit) => visit.map(Visit::silent),
+                Admission::Passes(visit) => visit.map(|visit| Box::new(visit.silent())),
                 Admission::Refused(cause) => {
                     plan.watch.refuses(&cause);
                     return Err(OutgoingError::Limited { cause });

@@ -125,7 +125,10 @@ impl KeyParts {
     /// Adds an address. An IPv4 address mapped into IPv6 is that IPv4 address.
     pub fn address(&mut self, address: IpAddr) {
         match address.to_canonical() {
-            IpAddr::V4(v4) => self.push(IPV4, &v4.octets()),
+            IpAddr::V4(v4) => {
+                let [a, b, c, d] = v4.octets();
+                self.put(&[IPV4, a, b, c, d]);
+            }
             IpAddr::V6(v6) => self.push(IPV6, &v6.octets()),
         }
     }

@@ -17,7 +17,7 @@ use crate::visit::{Later, Visit};
 pub(crate) enum Admission {
     /// It passes, and this is to be remembered until its response is there; nothing where no limit applies, or where the
     /// limits have nothing to say then.
-    Passes(Option<Visit>),
+    Passes(Option<Box<Visit>>),
     Refused(Box<Cause>),
 }
 
@@ -126,7 +126,7 @@ impl Plan {
             return Admission::Passes(None);
         }
         let later = looks_back.then(|| Box::new(Later::new(self, request, charges(), &decision, permit)));
-        Admission::Passes(Some(Visit::new(self, decision, later)))
+        Admission::Passes(Some(Box::new(Visit::new(self, decision, later))))
     }
 }
 
