@@ -11,6 +11,9 @@ use super::retry_after::wait_secs;
 use super::{enforced, secs_ceil, write};
 use crate::decision::{Decision, LimitStatus, Retry};
 
+/// A limit's name, what it holds, and over how many seconds.
+type Policy<'d> = (&'d [u8], u64, Option<u64>);
+
 /// Structured fields have no integers of more than 15 digits; a limit can be larger.
 const INTEGER_MAX: u64 = 999_999_999_999_999;
 
@@ -37,7 +40,7 @@ pub fn rate_limit_policy(decision: &Decision) -> Option<String> {
 /// Writes the value of `RateLimit-Policy`, nothing when no limit is enforced.
 pub(super) fn write_policy(decision: &Decision, to: &mut Vec<u8>) {
     // A limit asked about under two keys is one policy.
-    let mut told: SmallVec<[(&[u8], u64, Option<u64>); 4]> = SmallVec::new();
+    let mut told: SmallVec<[Policy<'_>; 4]> = SmallVec::new();
     let mut list = Members::behind(to);
     for status in enforced(decision) {
         let window_secs = status.window().map(|window| secs_ceil(window).max(1));
