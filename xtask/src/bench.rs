@@ -18,6 +18,11 @@ pub(crate) fn commands(workspace: &Workspace, bench: Bench) -> Result<Vec<Comman
             Servers::for_service_benchmark(workspace).into_complete()?.pass_to(&mut command);
             Ok(vec![service(workspace), command])
         }
+        Bench::Tower { args } => {
+            let mut command = benchmark(workspace, "tower", args);
+            Servers::for_service_benchmark(workspace).into_complete()?.pass_to(&mut command);
+            Ok(vec![command])
+        }
     }
 }
 

@@ -72,6 +72,13 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// An axum application with the layer and without, after installing Redis and the load generator; what follows is passed on to the benchmark
+    #[command(disable_help_flag = true)]
+    Tower {
+        /// Passed on as they are
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -100,13 +107,14 @@ mod tests {
     #[test]
     fn a_benchmark_gets_its_arguments_untouched() {
         let typed = ["--help", "--threads", "2", "--", "-x"];
-        for name in ["memory", "redis", "leases", "service"] {
+        for name in ["memory", "redis", "leases", "service", "tower"] {
             let cli = Cli::try_parse_from(["xtask", "bench", name].into_iter().chain(typed)).unwrap();
             let Command::Bench { bench } = cli.command else { panic!("not a benchmark: {cli:?}") };
             let (Bench::Memory { args }
             | Bench::Redis { args }
             | Bench::Leases { args }
-            | Bench::Service { args }) = bench;
+            | Bench::Service { args }
+            | Bench::Tower { args }) = bench;
             assert_eq!(args, typed);
         }
     }

@@ -2,6 +2,7 @@
 
 mod allocator;
 mod chart;
+mod h2load;
 mod leases;
 mod machine;
 mod memory;
@@ -20,6 +21,7 @@ mod stats;
 mod strictness;
 mod text;
 mod timing;
+mod tower;
 
 use std::process::ExitCode;
 
@@ -42,11 +44,16 @@ enum What {
     Leases(leases::Arguments),
     /// Requests to `tollgate serve`, over HTTP and over gRPC, beside servers that answer without deciding.
     Service(service::Arguments),
+    /// What a rate limit costs an axum application, with this layer and with `tower_governor`.
+    Tower(tower::Arguments),
     /// What replicas of `tollgate serve` admit together over one store, against what the limit allows.
     Strictness(strictness::Arguments),
     /// One of those servers, which `service` starts as a process of its own.
     #[command(hide = true)]
     Bare(service::BareArguments),
+    /// One of the applications, which `tower` starts as a process of its own.
+    #[command(hide = true)]
+    Hello(tower::HelloArguments),
 }
 
 fn main() -> ExitCode {
@@ -56,7 +63,9 @@ fn main() -> ExitCode {
         What::Leases(arguments) => leases::run(&arguments),
         What::Service(arguments) => service::run(&arguments),
         What::Strictness(arguments) => strictness::run(&arguments),
+        What::Tower(arguments) => tower::run(&arguments),
         What::Bare(arguments) => service::run_bare(&arguments),
+        What::Hello(arguments) => tower::run_hello(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

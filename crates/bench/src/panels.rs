@@ -42,7 +42,7 @@ pub(crate) enum Scale {
 }
 
 /// Told apart also by the most common kinds of colour blindness, and on either ground.
-const COLOURS: [&str; 6] = ["#0072b2", "#009e73", "#e69f00", "#f0d49a", "#d55e00", "#999999"];
+const COLOURS: [&str; 7] = ["#0072b2", "#009e73", "#e69f00", "#f0d49a", "#d55e00", "#999999", "#cc79a7"];
 const STYLE: &str = "<style>.ground{fill:#fff}.ink{fill:#1a1a1a}.faint{fill:#595959}.grid{stroke:#ddd}\
     @media (prefers-color-scheme:dark){.ground{fill:#14171c}.ink{fill:#eee}.faint{fill:#aab}.grid{stroke:#3a3f48}}</style>";
 const WIDTH_MIN: u32 = 860;

@@ -229,6 +229,11 @@ impl LimitStatus {
         Self { fallback: Some(policy), source: Source::Fallback, ..self }
     }
 
+    /// The limit's name as bytes, which nobody has looked at again.
+    pub(crate) fn name_bytes(&self) -> &[u8] {
+        self.name.as_bytes()
+    }
+
     /// The limit's name.
     pub fn name(&self) -> &str {
         &self.name

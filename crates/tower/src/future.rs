@@ -29,7 +29,7 @@ pin_project! {
     #[project = StateProjection]
     enum State<F, B, E> {
         /// Refused: the response is there.
-        Refused { response: Option<Response<ResponseBody<B>>> },
+        Refused { response: Option<Box<Response<ResponseBody<B>>>> },
         /// Let through: the application works on it.
         Passing { #[pin] passing: Passing<F> },
         /// To be decided.
@@ -38,8 +38,8 @@ pin_project! {
 }
 
 impl<F, B, E> RateLimitFuture<F, B, E> {
-    pub(crate) const fn refused(response: Response<ResponseBody<B>>) -> Self {
-        Self { state: State::Refused { response: Some(response) } }
+    pub(crate) fn refused(response: Response<ResponseBody<B>>) -> Self {
+        Self { state: State::Refused { response: Some(Box::new(response)) } }
     }
 
     pub(crate) const fn passing(passing: Passing<F>) -> Self {
@@ -60,7 +60,7 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
             StateProjection::Refused { response } => {
-                Poll::Ready(Ok(response.take().expect("a future is not polled once it is done")))
+                Poll::Ready(Ok(*response.take().expect("a future is not polled once it is done")))
             }
             StateProjection::Passing { passing } => passing.poll(context),
             StateProjection::Coming { coming } => coming.as_mut().poll(context),
@@ -75,16 +75,17 @@ impl<F, B, E> fmt::Debug for RateLimitFuture<F, B, E> {
 }
 
 pin_project! {
-    /// A request that was let through; without a visit when no limit applies.
+    /// A request that was let through; without a visit when there is nothing to remember. What is seldom or large is boxed,
+    /// because futures are moved many times on their way through the layers of others.
     pub(crate) struct Passing<F> {
         #[pin]
         inner: F,
-        visit: Option<Visit>,
+        visit: Option<Box<Visit>>,
     }
 }
 
 impl<F> Passing<F> {
-    pub(crate) const fn new(inner: F, visit: Option<Visit>) -> Self {
+    pub(crate) const fn new(inner: F, visit: Option<Box<Visit>>) -> Self {
         Self { inner, visit }
     }
 }

@@ -89,6 +89,11 @@ impl<'r> Head<'r> {
 
     /// The address at the other end of the connection: a client or a proxy.
     pub fn peer(&self) -> Option<IpAddr> {
+        self.other_end().map(|address| address.ip())
+    }
+
+    /// The same with its port.
+    pub(crate) fn other_end(&self) -> Option<SocketAddr> {
         let address = self.extensions.get::<Peer>().map(|peer| peer.0);
         #[cfg(feature = "axum")]
         let address = address.or_else(|| {
@@ -99,7 +104,7 @@ impl<'r> Head<'r> {
             let connection = self.extensions.get::<tonic::transport::server::TcpConnectInfo>();
             connection.and_then(tonic::transport::server::TcpConnectInfo::remote_addr)
         });
-        address.map(|address| address.ip())
+        address
     }
 
     /// The client's address, behind the proxies that these `clients` trust.

@@ -91,8 +91,7 @@ where
         Box::pin(async move {
             plan.watch.sees();
             let visit = match plan.admit(&mut request, None).await {
-                Admission::Free => None,
-                Admission::Passes(visit) => Some(visit.silent()),
+                Admission::Passes(visit) => visit.map(|visit| Box::new(visit.silent())),
                 Admission::Refused(cause) => {
                     plan.watch.refuses(&cause);
                     return Err(OutgoingError::Limited { cause });

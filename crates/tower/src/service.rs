@@ -49,26 +49,22 @@ where
     }
 
     fn call(&mut self, mut request: Request<R>) -> Self::Future {
-        let charges = match self.plan.admit_at_once(&mut request) {
-            AtOnce::Known(Admission::Free) => {
-                return RateLimitFuture::passing(Passing::new(self.inner.call(request), None));
-            }
+        let charge = match self.plan.admit_at_once(&mut request) {
             AtOnce::Known(Admission::Passes(visit)) => {
-                return RateLimitFuture::passing(Passing::new(self.inner.call(request), Some(visit)));
+                return RateLimitFuture::passing(Passing::new(self.inner.call(request), visit));
             }
             AtOnce::Known(Admission::Refused(cause)) => {
                 return RateLimitFuture::refused(refuse(&self.plan, &request, &cause));
             }
-            AtOnce::Open(charges) => charges,
+            AtOnce::Open(charge) => charge,
         };
         // The service that is ready goes with the request; a clone of it gets ready for the next.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let plan = self.plan.clone();
         RateLimitFuture::coming(Box::pin(async move {
-            let visit = match plan.admit(&mut request, charges).await {
-                Admission::Free => None,
-                Admission::Passes(visit) => Some(visit),
+            let visit = match plan.admit(&mut request, charge).await {
+                Admission::Passes(visit) => visit,
                 Admission::Refused(cause) => return Ok(refuse(&plan, &request, &cause)),
             };
             Passing::new(inner.call(request), visit).await

@@ -35,16 +35,7 @@ pub(crate) struct Later {
 }
 
 impl Visit {
-    pub(crate) fn new<B>(
-        plan: &Arc<Plan>,
-        request: &mut Request<B>,
-        charges: Charges,
-        decision: Decision,
-        permit: Option<Permit>,
-    ) -> Self {
-        let looks_back = plan.recipes.iter().any(crate::plan::Recipe::looks_back);
-        let later = (looks_back || permit.is_some())
-            .then(|| Box::new(Later::new(plan, request, charges, &decision, permit)));
+    pub(crate) fn new(plan: &Arc<Plan>, decision: Decision, later: Option<Box<Later>>) -> Self {
         Self { plan: plan.clone(), decision, tells: true, later }
     }
 
@@ -86,7 +77,7 @@ impl Visit {
 }
 
 impl Later {
-    fn new<B>(
+    pub(crate) fn new<B>(
         plan: &Arc<Plan>,
         request: &mut Request<B>,
         charges: Charges,

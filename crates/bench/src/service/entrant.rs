@@ -7,15 +7,10 @@ use std::time::Duration;
 use serde::Serialize;
 use testkit::servers::Server;
 
-use super::h2load::{H2load, Target};
 use super::question::Protocol;
-use super::report::Round;
-use crate::others;
+use crate::h2load::{H2load, Round, Target};
 use crate::percentiles::Percentiles;
 use crate::process::Process;
-
-/// Ticks of the system's accounts in a second, on every Linux there is.
-const TICKS_PER_S: f64 = 100.0;
 
 /// Whom a number belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -40,6 +35,7 @@ pub(super) enum Subject {
 /// A subject that is running.
 pub(super) struct Entrant {
     pub(super) subject: Subject,
+    pub(super) protocol: Protocol,
     pub(super) target: Target,
     // Before the server it asks.
     pub(super) process: Process,
@@ -90,13 +86,7 @@ impl Entrant {
     }
 
     pub(super) fn round(&self, h2load: &H2load, length: Duration) -> io::Result<Round> {
-        let before = others::ticks_of(self.process.pid());
-        let counted = h2load.run(&self.target, length).map_err(|error| self.named(&error))?;
-        let after = others::ticks_of(self.process.pid());
-        let ticks = after.zip(before).map(|(after, before)| after.saturating_sub(before));
-        let cpu_us =
-            ticks.map_or(f64::NAN, |ticks| float(ticks) / TICKS_PER_S * 1e6 / float(counted.requests));
-        Ok(Round { requests_per_s: counted.requests_per_s, cpu_us })
+        h2load.round(&self.target, self.process.pid(), length).map_err(|error| self.named(&error))
     }
 
     pub(super) fn latencies(&self, h2load: &H2load, length: Duration) -> io::Result<Percentiles> {
@@ -104,11 +94,6 @@ impl Entrant {
     }
 
     fn named(&self, error: &io::Error) -> io::Error {
-        io::Error::other(format!("{}: {error}", self.subject.over(self.target.protocol)))
+        io::Error::other(format!("{}: {error}", self.subject.over(self.protocol)))
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53 in a round")]
-fn float(count: u64) -> f64 {
-    count as f64
 }

@@ -11,9 +11,9 @@ use testkit::servers::{Flavor, Server};
 
 use super::answer::Answer;
 use super::entrant::{Entrant, Subject};
-use super::h2load::{Status, Target};
 use super::question::{Case, Protocol};
 use super::{Settings, bare, call};
+use crate::h2load::{Sent, Status, Target};
 use crate::process::{Directory, Process};
 
 /// Names throttlecrab-server where it is not on the path.
@@ -117,8 +117,8 @@ fn start_tollgate(subject: Subject, program: &Path, protocol: Protocol, case: Ca
         Protocol::Http => http,
         Protocol::Grpc => grpc,
     };
-    let target = Target { server, protocol, path: protocol.path(), body, status };
-    Ok(Entrant { subject, target, process, redis })
+    let target = Target { server, path: protocol.path(), sent: sent(protocol, body), status };
+    Ok(Entrant { subject, protocol, target, process, redis })
 }
 
 /// A bare server: this program again, in a process of its own.
@@ -136,7 +136,8 @@ fn start_bare(subject: Subject, answer: &Answer, protocol: Protocol, case: Case)
     };
     Ok(Entrant {
         subject,
-        target: Target { server, protocol, path: protocol.path(), body, status },
+        protocol,
+        target: Target { server, path: protocol.path(), sent: sent(protocol, body), status },
         process,
         redis: None,
     })
@@ -162,8 +163,15 @@ fn start_throttlecrab(program: &Path, body: &str, case: Case) -> io::Result<Entr
     }
     // It refuses with a success.
     let status = Status::Success;
-    let target = Target { server, protocol: Protocol::Http, path: THROTTLECRAB_PATH, body: file, status };
-    Ok(Entrant { subject: Subject::Throttlecrab, target, process, redis: None })
+    let target = Target { server, path: THROTTLECRAB_PATH, sent: Sent::Json(file), status };
+    Ok(Entrant { subject: Subject::Throttlecrab, protocol: Protocol::Http, target, process, redis: None })
+}
+
+const fn sent(protocol: Protocol, body: PathBuf) -> Sent {
+    match protocol {
+        Protocol::Http => Sent::Json(body),
+        Protocol::Grpc => Sent::Grpc(body),
+    }
 }
 
 /// What the variable names, or what is on the path.

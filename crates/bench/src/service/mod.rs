@@ -7,7 +7,6 @@ mod bare;
 mod call;
 mod entrant;
 mod entrants;
-mod h2load;
 mod picture;
 mod question;
 mod ratios;

@@ -77,8 +77,8 @@ fn is_compared(ours: &Row, theirs: &Row) -> bool {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::report::Round;
     use super::*;
+    use crate::h2load::Round;
     use crate::percentiles::Percentiles;
 
     pub(in super::super) fn row(protocol: Protocol, subject: Subject, rates: [f64; 3]) -> Row {

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::entrant::Subject;
 use super::question::{Case, Protocol};
 use super::ratios::Ratio;
+use crate::h2load::Round;
 use crate::machine::Machine;
 use crate::percentiles::Percentiles;
 use crate::stats::{Spread, tenth};
@@ -45,14 +46,6 @@ pub(super) struct Row {
     pub(super) p50_us: f64,
     pub(super) p99_us: f64,
     pub(super) rounds: Vec<Round>,
-}
-
-/// What a round says, or the medians of all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Round {
-    pub(super) requests_per_s: f64,
-    /// What the server's process took of a core for each request, in the system too.
-    pub(super) cpu_us: f64,
 }
 
 impl Row {

@@ -4,10 +4,10 @@ use std::io;
 
 use super::Settings;
 use super::entrants::Entrants;
-use super::h2load::H2load;
 use super::question::{Case, Protocol};
 use super::ratios;
 use super::report::{Group, Report, Row};
+use crate::h2load::H2load;
 use crate::machine::Machine;
 use crate::others::Usage;
 use crate::progress::Progress;

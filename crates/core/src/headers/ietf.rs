@@ -11,6 +11,9 @@ use super::retry_after::wait_secs;
 use super::{enforced, secs_ceil, write};
 use crate::decision::{Decision, LimitStatus, Retry};
 
+/// A limit's name, what it holds, and over how many seconds.
+type Policy<'d> = (&'d [u8], u64, Option<u64>);
+
 /// Structured fields have no integers of more than 15 digits; a limit can be larger.
 const INTEGER_MAX: u64 = 999_999_999_999_999;
 
@@ -35,13 +38,13 @@ pub fn rate_limit_policy(decision: &Decision) -> Option<String> {
 }
 
 /// Writes the value of `RateLimit-Policy`, nothing when no limit is enforced.
-pub(super) fn write_policy(decision: &Decision, to: &mut String) {
+pub(super) fn write_policy(decision: &Decision, to: &mut Vec<u8>) {
     // A limit asked about under two keys is one policy.
-    let mut told: SmallVec<[(&str, u64, Option<u64>); 4]> = SmallVec::new();
-    let mut list = Members { to };
+    let mut told: SmallVec<[Policy<'_>; 4]> = SmallVec::new();
+    let mut list = Members::behind(to);
     for status in enforced(decision) {
         let window_secs = status.window().map(|window| secs_ceil(window).max(1));
-        let policy @ (name, limit, _) = (status.name(), status.limit(), window_secs);
+        let policy @ (name, limit, _) = (status.name_bytes(), status.limit(), window_secs);
         if told.contains(&policy) {
             continue;
         }
@@ -68,18 +71,18 @@ pub fn rate_limit(decision: &Decision) -> Option<String> {
 }
 
 /// Writes the value of `RateLimit`, nothing when no limit is enforced.
-pub(super) fn write_state(decision: &Decision, to: &mut String) {
-    let mut list = Members { to };
+pub(super) fn write_state(decision: &Decision, to: &mut Vec<u8>) {
+    let mut list = Members::behind(to);
     for status in enforced(decision) {
         let until_more = until_more_secs(status).map(|secs| (";t=", secs));
-        list.member(status.name(), (";r=", status.remaining()), until_more);
+        list.member(status.name_bytes(), (";r=", status.remaining()), until_more);
     }
 }
 
-fn told(decision: &Decision, write: fn(&Decision, &mut String)) -> Option<String> {
-    let mut text = String::with_capacity(48 * decision.limits().len());
+fn told(decision: &Decision, write: fn(&Decision, &mut Vec<u8>)) -> Option<String> {
+    let mut text = Vec::with_capacity(48 * decision.limits().len());
     write(decision, &mut text);
-    Some(text).filter(|text| !text.is_empty())
+    String::from_utf8(text).ok().filter(|text| !text.is_empty())
 }
 
 fn until_more_secs(status: &LimitStatus) -> Option<u64> {
@@ -90,23 +93,30 @@ fn until_more_secs(status: &LimitStatus) -> Option<u64> {
     }
 }
 
-/// A list being written, into a text that holds nothing else.
+/// A list being written.
 struct Members<'t> {
-    to: &'t mut String,
+    to: &'t mut Vec<u8>,
+    start: usize,
 }
 
-impl Members<'_> {
+impl<'t> Members<'t> {
+    /// A list behind what is there already.
+    const fn behind(to: &'t mut Vec<u8>) -> Self {
+        let start = to.len();
+        Self { to, start }
+    }
+
     /// Adds a name with one or two numbers.
-    fn member(&mut self, name: &str, first: (&str, u64), second: Option<(&str, u64)>) {
-        if !self.to.is_empty() {
-            self.to.push_str(", ");
+    fn member(&mut self, name: &[u8], first: (&str, u64), second: Option<(&str, u64)>) {
+        if self.to.len() > self.start {
+            self.to.extend_from_slice(b", ");
         }
-        self.to.push('"');
-        self.to.push_str(name);
-        self.to.push('"');
+        self.to.push(b'"');
+        self.to.extend_from_slice(name);
+        self.to.push(b'"');
         for (key, value) in [Some(first), second].into_iter().flatten() {
-            self.to.push_str(key);
-            write::number(self.to, value.min(INTEGER_MAX));
+            self.to.extend_from_slice(key.as_bytes());
+            write::digits(self.to, value.min(INTEGER_MAX));
         }
     }
 }

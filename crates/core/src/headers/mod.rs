@@ -53,6 +53,7 @@ pub use ietf::{rate_limit, rate_limit_policy};
 pub use legacy::Legacy;
 pub use problem::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED, TEMPORARY_REDUCED_CAPACITY};
 pub use retry_after::retry_after_secs;
+use smallvec::SmallVec;
 
 use crate::decision::{Decision, LimitStatus};
 
@@ -120,33 +121,104 @@ pub fn each_field(
     now: Duration,
     mut tell: impl FnMut(&'static str, &str),
 ) {
-    let mut value = String::with_capacity(64);
-    let mut field = |name, write: &dyn Fn(&mut String)| {
-        value.clear();
-        write(&mut value);
-        if !value.is_empty() {
-            tell(name, &value);
+    let mut values = Vec::with_capacity(VALUES_USUAL);
+    let mut start = 0;
+    for (field, end) in write_fields(decision, chosen, now, &mut values) {
+        // All of them are letters, digits and signs.
+        tell(field.name(), std::str::from_utf8(&values[start..end]).unwrap_or_default());
+        start = end;
+    }
+}
+
+/// Room for the values of the fields that tell of two limits.
+pub const VALUES_USUAL: usize = 192;
+
+/// A field that tells a client where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Field {
+    /// What each limit is.
+    RateLimitPolicy,
+    /// Where the client stands with each.
+    RateLimit,
+    /// The size of the tightest limit.
+    XLimit,
+    /// What is left of it.
+    XRemaining,
+    /// When it is full again.
+    XReset,
+    /// When to come back.
+    RetryAfter,
+    /// The store was away.
+    XFallback,
+}
+
+impl Field {
+    /// The name of the field.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RateLimitPolicy => RATE_LIMIT_POLICY,
+            Self::RateLimit => RATE_LIMIT,
+            Self::XLimit => X_RATE_LIMIT_LIMIT,
+            Self::XRemaining => X_RATE_LIMIT_REMAINING,
+            Self::XReset => X_RATE_LIMIT_RESET,
+            Self::RetryAfter => RETRY_AFTER,
+            Self::XFallback => X_RATE_LIMIT_FALLBACK,
+        }
+    }
+}
+
+/// Writes the values of the same fields one behind the other, and says where each ends; for servers that keep all of them
+/// in one piece of memory.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::headers::{Field, Fields, write_fields};
+/// use tollgate::{Limit, Limiter};
+///
+/// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
+/// let decision = limiter.check("api", "ann").immediately()?;
+/// let ietf = Fields { legacy: false, ..Fields::default() };
+/// let mut values = Vec::new();
+/// let mut fields = write_fields(&decision, ietf, Duration::ZERO, &mut values);
+/// assert_eq!(values, br#""api";q=100;w=60"api";r=99;t=60"#);
+/// assert_eq!((fields.next(), fields.next()), (Some((Field::RateLimitPolicy, 16)), Some((Field::RateLimit, 31))));
+/// # Ok::<(), tollgate::Error>(())
+/// ```
+pub fn write_fields(
+    decision: &Decision,
+    chosen: Fields,
+    now: Duration,
+    to: &mut Vec<u8>,
+) -> impl Iterator<Item = (Field, usize)> + use<> {
+    let mut ends = SmallVec::<[(Field, usize); 7]>::new();
+    let mut field = |field, write: &dyn Fn(&mut Vec<u8>)| {
+        let start = to.len();
+        write(to);
+        if to.len() > start {
+            ends.push((field, to.len()));
         }
     };
     if chosen.ietf {
-        field(RATE_LIMIT_POLICY, &|to| ietf::write_policy(decision, to));
-        field(RATE_LIMIT, &|to| ietf::write_state(decision, to));
+        field(Field::RateLimitPolicy, &|to| ietf::write_policy(decision, to));
+        field(Field::RateLimit, &|to| ietf::write_state(decision, to));
     }
     if chosen.legacy
         && let Some(legacy) = Legacy::of(decision, now)
     {
-        field(X_RATE_LIMIT_LIMIT, &|to| write::number(to, legacy.limit));
-        field(X_RATE_LIMIT_REMAINING, &|to| write::number(to, legacy.remaining));
-        field(X_RATE_LIMIT_RESET, &|to| write::number(to, legacy.reset_epoch_secs));
+        field(Field::XLimit, &|to| write::digits(to, legacy.limit));
+        field(Field::XRemaining, &|to| write::digits(to, legacy.remaining));
+        field(Field::XReset, &|to| write::digits(to, legacy.reset_epoch_secs));
     }
     if chosen.retry_after
         && let Some(secs) = retry_after_secs(decision)
     {
-        field(RETRY_AFTER, &|to| write::number(to, secs));
+        field(Field::RetryAfter, &|to| write::digits(to, secs));
     }
     if decision.is_degraded() {
-        field(X_RATE_LIMIT_FALLBACK, &|to| to.push_str("true"));
+        field(Field::XFallback, &|to| to.extend_from_slice(b"true"));
     }
+    ends.into_iter()
 }
 
 /// The limits that can refuse: the only ones a client needs to pace itself.

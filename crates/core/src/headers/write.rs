@@ -3,6 +3,11 @@
 //! Bodies and fields go out with every answer, so they are written in one go: what is constant needs no second look, and
 //! few texts hold anything that JSON escapes. Those are left to `serde_json`.
 
+/// Writes a number in digits, among bytes.
+pub(super) fn digits(to: &mut Vec<u8>, number: u64) {
+    to.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
 /// Writes a number in digits.
 pub(super) fn number(to: &mut String, number: u64) {
     to.push_str(itoa::Buffer::new().format(number));

@@ -56,6 +56,11 @@ impl ToKey for EncodedKey {
     fn as_text(&self) -> Option<&str> {
         parts::single_text(&self.bytes)
     }
+
+    #[inline]
+    fn as_encoded(&self) -> Option<&Self> {
+        Some(self)
+    }
 }
 
 /// Keys name people. They do not show in logs by accident.

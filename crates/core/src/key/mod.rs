@@ -148,6 +148,9 @@ impl<'a> Parts<'a> {
     #[inline(always)]
     pub(crate) fn of<K: ToKey + ?Sized>(key: &'a K, buffer: &'a mut Encoded) -> Result<Self, KeyError> {
         let Some(text) = key.as_text() else {
+            if let Some(key) = key.as_encoded() {
+                return Ok(Self::Encoded(key.as_bytes()));
+            }
             *buffer = KeyParts::encode(key)?;
             return Ok(parts::single_text(buffer).map_or(Self::Encoded(buffer), Self::Text));
         };

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{Encoded, Hashed, KEY_MAX, KeyError};
+use super::{Encoded, EncodedKey, Hashed, KEY_MAX, KeyError};
 
 const TEXT: u8 = 1;
 const BYTES: u8 = 2;
@@ -34,6 +34,13 @@ pub trait ToKey {
     /// must write the same single text in [`write`](Self::write).
     #[inline]
     fn as_text(&self) -> Option<&str> {
+        None
+    }
+
+    /// All parts in canonical form, for a key that is written down already: then they need not be written again.
+    #[doc(hidden)]
+    #[inline]
+    fn as_encoded(&self) -> Option<&EncodedKey> {
         None
     }
 }
@@ -118,7 +125,10 @@ impl KeyParts {
     /// Adds an address. An IPv4 address mapped into IPv6 is that IPv4 address.
     pub fn address(&mut self, address: IpAddr) {
         match address.to_canonical() {
-            IpAddr::V4(v4) => self.push(IPV4, &v4.octets()),
+            IpAddr::V4(v4) => {
+                let [a, b, c, d] = v4.octets();
+                self.put(&[IPV4, a, b, c, d]);
+            }
             IpAddr::V6(v6) => self.push(IPV6, &v6.octets()),
         }
     }
@@ -219,6 +229,11 @@ impl<T: ToKey + ?Sized> ToKey for &T {
     #[inline]
     fn as_text(&self) -> Option<&str> {
         (**self).as_text()
+    }
+
+    #[inline]
+    fn as_encoded(&self) -> Option<&EncodedKey> {
+        (**self).as_encoded()
     }
 }
 

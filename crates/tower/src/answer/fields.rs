@@ -1,13 +1,10 @@
 //! The header fields that tell a client where it stands, as types of an HTTP library.
 
-use bytes::BytesMut;
+use bytes::Bytes;
 use http::HeaderMap;
-use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
-use tollgate::headers::{self, Fields, each_field};
+use http::header::{Entry, HeaderName, HeaderValue, RETRY_AFTER};
+use tollgate::headers::{Field, Fields, VALUES_USUAL, write_fields};
 use tollgate::{Decision, Micros};
-
-/// Room for the values of the fields that tell of two limits.
-const VALUES_USUAL: usize = 192;
 
 /// The names as HTTP libraries want them, checked when this is compiled and not at every request.
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -32,20 +29,43 @@ const X_FALLBACK: HeaderName = HeaderName::from_static("x-ratelimit-fallback");
 /// assert_eq!(headers["ratelimit"], r#""api";r=99;t=60"#);
 /// # Ok::<(), tollgate::Error>(())
 /// ```
-pub fn add(headers: &mut HeaderMap, decision: &Decision, mut chosen: Fields, now: Micros) {
-    chosen.legacy &= headers.is_empty() || !tells_tighter(headers, decision);
+pub fn add(headers: &mut HeaderMap, decision: &Decision, chosen: Fields, now: Micros) {
     // All values are parts of one piece of memory.
-    let mut values = BytesMut::with_capacity(VALUES_USUAL);
-    each_field(decision, chosen, now.into(), |name, value| {
-        values.extend_from_slice(value.as_bytes());
+    let mut values = Vec::with_capacity(VALUES_USUAL);
+    let fields = write_fields(decision, chosen, now.into(), &mut values);
+    let values = Bytes::from(values);
+    let (mut start, mut has_room) = (0, true);
+    for (field, end) in fields {
         // Names of limits are letters, digits and signs; everything else is digits.
-        let Ok(value) = HeaderValue::from_maybe_shared(values.split().freeze()) else { return };
-        if matches!(name, headers::RATE_LIMIT_POLICY | headers::RATE_LIMIT) {
-            headers.append(field_name(name), value);
-        } else {
-            headers.insert(field_name(name), value);
+        let value = HeaderValue::from_maybe_shared(values.slice(start..end));
+        start = end;
+        let Ok(value) = value else { continue };
+        match field {
+            Field::RateLimitPolicy | Field::RateLimit => drop(headers.append(name(field), value)),
+            Field::XLimit => has_room = put_limit(headers, value, decision),
+            Field::XRemaining | Field::XReset if !has_room => {}
+            _ => drop(headers.insert(name(field), value)),
         }
-    });
+    }
+}
+
+/// Tells of a limit where one alone has room, unless the response tells of a tighter one already.
+fn put_limit(headers: &mut HeaderMap, value: HeaderValue, decision: &Decision) -> bool {
+    if let Entry::Vacant(vacant) = headers.entry(X_LIMIT) {
+        vacant.insert(value);
+        return true;
+    }
+    let has_room = !tells_tighter(headers, decision);
+    if has_room {
+        headers.insert(X_LIMIT, value);
+    }
+    has_room
+}
+
+/// True when there is anything to add for a decision.
+pub(crate) fn tells(decision: &Decision, chosen: Fields) -> bool {
+    let Fields { ietf, legacy, retry_after } = chosen;
+    ietf || legacy || decision.is_degraded() || (retry_after && !decision.is_allowed())
 }
 
 /// True when the response tells of a limit already that has less left than any of this decision.
@@ -54,15 +74,14 @@ fn tells_tighter(headers: &HeaderMap, decision: &Decision) -> bool {
     told.and_then(|told| told.parse().ok()).is_some_and(|told: u64| told <= decision.remaining())
 }
 
-fn field_name(name: &'static str) -> HeaderName {
-    match name {
-        headers::RATE_LIMIT_POLICY => RATE_LIMIT_POLICY,
-        headers::RATE_LIMIT => RATE_LIMIT,
-        headers::X_RATE_LIMIT_LIMIT => X_LIMIT,
-        headers::X_RATE_LIMIT_REMAINING => X_REMAINING,
-        headers::X_RATE_LIMIT_RESET => X_RESET,
-        headers::X_RATE_LIMIT_FALLBACK => X_FALLBACK,
-        headers::RETRY_AFTER => RETRY_AFTER,
-        other => HeaderName::from_bytes(other.as_bytes()).unwrap_or(RETRY_AFTER),
+const fn name(field: Field) -> HeaderName {
+    match field {
+        Field::RateLimitPolicy => RATE_LIMIT_POLICY,
+        Field::RateLimit => RATE_LIMIT,
+        Field::XLimit => X_LIMIT,
+        Field::XRemaining => X_REMAINING,
+        Field::XReset => X_RESET,
+        Field::RetryAfter => RETRY_AFTER,
+        _ => X_FALLBACK,
     }
 }

@@ -1,16 +1,25 @@
 //! The client's address, behind trusted proxies only.
 
-use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use http::HeaderMap;
-use http::header::FORWARDED;
+use http::header::{FORWARDED, HeaderName};
 use tollgate::KeyParts;
 use tollgate_subject::Clients;
 
 use super::{Missing, Subject};
 use crate::head::Head;
 use crate::observe::Warning;
+
+/// How proxies say for whom they speak: made when this is compiled, because every request is looked at for them.
+const SPEAKING: [HeaderName; 3] =
+    [HeaderName::from_static("x-forwarded-for"), HeaderName::from_static("x-real-ip"), FORWARDED];
+
+/// How many requests are looked at for a proxy that is not trusted: usually the first shows it.
+const LOOKED_AT: u32 = 1_024;
+/// After those, connections from one port of so many are, so that a proxy that comes later is noticed too.
+const PORTS_APART: u16 = 64;
 
 /// The client's address, IPv6 by the network that one customer is given. Without [`behind`](ClientAddress::behind) that is
 /// the other end of the connection, whatever the request's headers say.
@@ -33,6 +42,8 @@ pub fn client_address() -> ClientAddress {
 #[derive(Debug, Default)]
 pub struct ClientAddress {
     clients: Clients,
+    /// Requests looked at, as far as anybody counts.
+    looked: AtomicU32,
     /// Whether anybody was told that all clients may count as one.
     told: AtomicBool,
 }
@@ -42,6 +53,18 @@ impl ClientAddress {
     #[must_use]
     pub fn behind(self, clients: Clients) -> Self {
         Self { clients, ..self }
+    }
+
+    /// Whether this request is looked at for a proxy that is not trusted.
+    fn looks(&self, peer: SocketAddr) -> bool {
+        if self.told.load(Relaxed) || self.clients.trusts(peer.ip()) {
+            return false;
+        }
+        if self.looked.load(Relaxed) < LOOKED_AT {
+            self.looked.fetch_add(1, Relaxed);
+            return true;
+        }
+        peer.port().is_multiple_of(PORTS_APART)
     }
 
     /// Says once when many clients are likely to count as one: a proxy stands in between and is not trusted.
@@ -55,23 +78,20 @@ impl ClientAddress {
 
 impl Subject for ClientAddress {
     fn write(&self, head: &Head<'_>, parts: &mut KeyParts) -> Result<(), Missing> {
-        let Some(peer) = head.peer() else { return Err(no_peer()) };
-        if !self.told.load(Relaxed)
-            && !self.clients.trusts(peer)
-            && let Some(warning) = suspicion(peer, head.headers())
+        let Some(peer) = head.other_end() else { return Err(no_peer()) };
+        if self.looks(peer)
+            && let Some(warning) = suspicion(peer.ip(), head.headers())
         {
-            self.tell(peer, warning);
+            self.tell(peer.ip(), warning);
         }
-        parts.address(self.clients.group(self.clients.address(peer, head.headers())));
+        parts.address(self.clients.group(self.clients.address(peer.ip(), head.headers())));
         Ok(())
     }
 }
 
 /// Why this peer may not be a client.
 fn suspicion(peer: IpAddr, headers: &HeaderMap) -> Option<Warning> {
-    let speaks_for_others = ["x-forwarded-for", "x-real-ip"].iter().any(|name| headers.contains_key(*name))
-        || headers.contains_key(FORWARDED);
-    if speaks_for_others {
+    if SPEAKING.iter().any(|name| headers.contains_key(name)) {
         return Some(Warning::UntrustedProxy);
     }
     is_private(peer).then_some(Warning::PrivatePeer)

@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use http::Request;
+use smallvec::smallvec;
 use tollgate::limiter::{Acquired, Ask, Select};
 use tollgate::store::Intent;
 use tollgate::{Decision, Error, Permit};
 
-use super::{Charge, Charges, Kind, Plan};
-use crate::answer::Cause;
+use super::{Charge, Charges, Kind, Plan, Recipe};
+use crate::answer::{Cause, fields};
 use crate::head::Head;
-use crate::visit::Visit;
+use crate::visit::{Later, Visit};
 
 /// What becomes of a request.
 pub(crate) enum Admission {
-    /// No limit applies.
-    Free,
-    /// It passes, and this is to be remembered until its response is there.
-    Passes(Visit),
+    /// It passes, and this is to be remembered until its response is there; nothing where no limit applies, or where the
+    /// limits have nothing to say then.
+    Passes(Option<Box<Visit>>),
     Refused(Box<Cause>),
 }
 
@@ -25,62 +25,68 @@ pub(crate) enum Admission {
 pub(crate) enum AtOnce {
     /// Everything.
     Known(Admission),
-    /// What the limits ask of it, if they need not wait for something to be found out.
-    Open(Option<Charges>),
+    /// What its only limit asks of it, if that is known already.
+    Open(Option<Charge>),
 }
 
 impl Plan {
     /// What becomes of a request, as far as that can be said on the spot.
     pub(crate) fn admit_at_once<B>(self: &Arc<Self>, request: &mut Request<B>) -> AtOnce {
         self.watch.sees();
-        if !self.look_up.is_empty() {
+        if !self.is_plain() {
             return AtOnce::Open(None);
         }
         let head = Head::of(request);
-        let charges = match self.select(&head) {
-            Ok(charges) => charges,
+        let charge = match self.select_only(&head) {
+            Ok(Some(charge)) => charge,
+            Ok(None) => return AtOnce::Known(Admission::Passes(None)),
             Err(cause) => return AtOnce::Known(Admission::Refused(cause)),
-        };
-        let charge = match charges.as_slice() {
-            [] => return AtOnce::Known(Admission::Free),
-            [charge] if self.is_plain(charge) => charge,
-            _ => return AtOnce::Open(Some(charges)),
         };
         let began = self.began();
         let mut ask = self.limiter.check(&self.recipes[charge.recipe].limit, &charge.key).cost(charge.cost);
         if let Some(quota) = charge.quota {
             ask = ask.quota(quota);
         }
-        let Some(decided) = ask.at_once().transpose() else { return AtOnce::Open(Some(charges)) };
-        if let Ok(decision) = &decided {
-            self.tell(&head, decision, began);
-        }
-        AtOnce::Known(self.conclude(request, charges, decided.map(|decision| (decision, None))))
+        let decision = match ask.at_once() {
+            Ok(Some(decision)) => decision,
+            Ok(None) => return AtOnce::Open(Some(charge)),
+            Err(error) => return AtOnce::Known(Admission::Refused(broken(&error))),
+        };
+        self.tell(&head, &decision, began);
+        AtOnce::Known(self.conclude(request, || smallvec![charge], decision, None))
     }
 
-    /// What becomes of a request, of which is known what the limits ask of it, or nothing yet.
+    /// What becomes of a request, of which it is known what its only limit asks of it, or nothing yet.
     pub(crate) async fn admit<B>(
         self: &Arc<Self>,
         request: &mut Request<B>,
-        charges: Option<Charges>,
+        charge: Option<Charge>,
     ) -> Admission {
-        let selected = if let Some(charges) = charges {
-            Ok(charges)
+        let selected = if let Some(charge) = charge {
+            Ok(smallvec![charge])
         } else {
             self.find_out(request).await;
             self.select(&Head::of(request))
         };
         let charges = match selected {
-            Ok(charges) if charges.is_empty() => return Admission::Free,
+            Ok(charges) if charges.is_empty() => return Admission::Passes(None),
             Ok(charges) => charges,
             Err(cause) => return Admission::Refused(cause),
         };
         let began = self.began();
-        let decided = self.decide(&charges).await;
-        if let Ok((decision, _)) = &decided {
-            self.tell(&Head::of(request), decision, began);
+        match self.decide(&charges).await {
+            Ok((decision, permit)) => {
+                self.tell(&Head::of(request), &decision, began);
+                self.conclude(request, || charges, decision, permit)
+            }
+            Err(error) => Admission::Refused(broken(&error)),
         }
-        self.conclude(request, charges, decided)
+    }
+
+    /// True when requests are answered on the spot, if the store can.
+    fn is_plain(&self) -> bool {
+        let is_units = matches!(self.recipes.as_slice(), [Recipe { kind: Kind::Units, .. }]);
+        is_units && self.patience.is_none() && self.look_up.is_empty()
     }
 
     /// Attaches to a request what was asked to be known of it.
@@ -89,11 +95,6 @@ impl Plan {
             let finding = look_up(&Head::of(request));
             finding.await(request.extensions_mut());
         }
-    }
-
-    /// True when a charge is answered on the spot, if the store can.
-    fn is_plain(&self, charge: &Charge) -> bool {
-        self.patience.is_none() && self.recipes[charge.recipe].kind == Kind::Units
     }
 
     async fn decide(&self, charges: &Charges) -> Result<(Decision, Option<Permit>), Error> {
@@ -137,19 +138,28 @@ impl Plan {
         })
     }
 
+    #[inline]
     fn conclude<B>(
         self: &Arc<Self>,
         request: &mut Request<B>,
-        charges: Charges,
-        decided: Result<(Decision, Option<Permit>), Error>,
+        charges: impl FnOnce() -> Charges,
+        decision: Decision,
+        permit: Option<Permit>,
     ) -> Admission {
-        match decided {
-            Ok((decision, permit)) if decision.is_allowed() => {
-                self.watch.passes(self, request.extensions_mut());
-                Admission::Passes(Visit::new(self, request, charges, decision, permit))
-            }
-            Ok((decision, _)) => Admission::Refused(Box::new(Cause::Limited(decision))),
-            Err(error) => Admission::Refused(Box::new(Cause::Broken { what: error.to_string() })),
+        if !decision.is_allowed() {
+            return Admission::Refused(Box::new(Cause::Limited(decision)));
         }
+        self.watch.passes(self, request.extensions_mut());
+        let looks_back = permit.is_some() || self.recipes.iter().any(Recipe::looks_back);
+        if !looks_back && !fields::tells(&decision, self.fields) {
+            return Admission::Passes(None);
+        }
+        let later = looks_back.then(|| Box::new(Later::new(self, request, charges(), &decision, permit)));
+        Admission::Passes(Some(Box::new(Visit::new(self, decision, later))))
     }
+}
+
+#[cold]
+fn broken(error: &Error) -> Box<Cause> {
+    Box::new(Cause::Broken { what: error.to_string() })
 }

@@ -95,25 +95,43 @@ impl Plan {
 
     /// What the limits ask of a request; nothing when none applies.
     pub(crate) fn select(&self, head: &Head<'_>) -> Result<Charges, Box<Cause>> {
+        let mut charges = Charges::new();
+        if self.is_free(head)? {
+            return Ok(charges);
+        }
+        for index in 0..self.recipes.len() {
+            charges.extend(self.charge(index, head)?);
+        }
+        Ok(charges)
+    }
+
+    /// The same for a plan of one limit.
+    #[inline]
+    fn select_only(&self, head: &Head<'_>) -> Result<Option<Charge>, Box<Cause>> {
+        if self.is_free(head)? { Ok(None) } else { self.charge(0, head) }
+    }
+
+    /// Whether a request passes uncounted, if it is not refused uncounted.
+    #[inline]
+    fn is_free(&self, head: &Head<'_>) -> Result<bool, Box<Cause>> {
         if let Some(error) = &self.fault {
             return Err(Box::new(Cause::Broken { what: error.what.to_string() }));
         }
         if self.deny.iter().any(|is_listed| is_listed(head)) {
             return Err(Box::new(Cause::Listed));
         }
-        let mut charges = Charges::new();
-        if self.skip.iter().any(|is_listed| is_listed(head)) {
-            return Ok(charges);
+        Ok(self.skip.iter().any(|is_listed| is_listed(head)))
+    }
+
+    #[inline]
+    fn charge(&self, index: usize, head: &Head<'_>) -> Result<Option<Charge>, Box<Cause>> {
+        let recipe = &self.recipes[index];
+        match recipe.charge(index, head) {
+            Ok(charge) => Ok(Some(charge)),
+            Err(Without::Charge) => Ok(None),
+            Err(Without::Answer(missing)) => Err(Box::new(missing.into())),
+            Err(Without::Key(error)) => Err(Box::new(bad_key(recipe, error))),
         }
-        for (index, recipe) in self.recipes.iter().enumerate() {
-            match recipe.charge(index, head) {
-                Ok(charge) => charges.push(charge),
-                Err(Without::Charge) => {}
-                Err(Without::Answer(missing)) => return Err(Box::new(missing.into())),
-                Err(Without::Key(error)) => return Err(Box::new(bad_key(recipe, error))),
-            }
-        }
-        Ok(charges)
     }
 }
 

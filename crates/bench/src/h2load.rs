@@ -7,10 +7,12 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use serde::Serialize;
 use testkit::proxies::find_program;
 
-use super::question::Protocol;
+use crate::others;
 use crate::percentiles::{Percentiles, Samples};
+use crate::process::Directory;
 
 /// Connections over HTTP/1.1, each with one request on its way.
 const HTTP_CONNECTIONS: usize = 32;
@@ -18,62 +20,86 @@ const HTTP_CONNECTIONS: usize = 32;
 const GRPC_CONNECTIONS: usize = 4;
 /// Requests on their way on each of those.
 const GRPC_STREAMS: usize = 32;
+/// Ticks of the system's accounts in a second, on every Linux there is.
+const TICKS_PER_S: f64 = 100.0;
 
 /// The program.
 #[derive(Clone, Debug)]
-pub(super) struct H2load {
+pub(crate) struct H2load {
     program: PathBuf,
 }
 
 /// What it sends, and where.
 #[derive(Clone, Debug)]
-pub(super) struct Target {
-    pub(super) server: SocketAddr,
-    pub(super) protocol: Protocol,
-    pub(super) path: &'static str,
-    pub(super) body: PathBuf,
+pub(crate) struct Target {
+    pub(crate) server: SocketAddr,
+    pub(crate) path: &'static str,
+    pub(crate) sent: Sent,
     /// Whether refusals have a status of their own; nothing else may come then.
-    pub(super) status: Status,
+    pub(crate) status: Status,
+}
+
+/// What is asked, and over what.
+#[derive(Clone, Debug)]
+pub(crate) enum Sent {
+    /// `GET` over HTTP/1.1.
+    Get,
+    /// `POST` over HTTP/1.1, of the JSON in this file.
+    Json(PathBuf),
+    /// A call of gRPC, with the framed message in this file.
+    Grpc(PathBuf),
 }
 
 /// The class of status that every answer must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
+pub(crate) enum Status {
     Success,
     ClientError,
 }
 
+/// What a round says, or the medians of all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Round {
+    pub(crate) requests_per_s: f64,
+    /// What the server's process took of a core for each request, in the system too.
+    pub(crate) cpu_us: f64,
+}
+
 /// What it counted.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Counted {
-    pub(super) requests: u64,
-    pub(super) requests_per_s: f64,
+struct Counted {
+    requests: u64,
+    requests_per_s: f64,
 }
 
 impl H2load {
     /// What `TOLLGATE_H2LOAD` names, or what is on the path or installed by `cargo xtask`.
-    pub(super) fn find() -> Self {
+    pub(crate) fn find() -> Self {
         Self { program: find_program("TOLLGATE_H2LOAD", "h2load") }
     }
 
     /// What the program calls itself.
-    pub(super) fn version(&self) -> io::Result<String> {
+    pub(crate) fn version(&self) -> io::Result<String> {
         let output = Command::new(&self.program).arg("--version").output().map_err(|e| self.missing(&e))?;
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
-    /// Sends requests for so long.
-    pub(super) fn run(&self, target: &Target, length: Duration) -> io::Result<Counted> {
+    /// Sends requests for so long to the server that this process is.
+    pub(crate) fn round(&self, target: &Target, server: u32, length: Duration) -> io::Result<Round> {
+        let before = others::ticks_of(server);
         let output = self.command(target, length).output().map_err(|error| self.missing(&error))?;
-        counted(&output, target.status)
+        let counted = counted(&output, target.status)?;
+        let ticks = others::ticks_of(server).zip(before).map(|(after, before)| after.saturating_sub(before));
+        let cpu_us =
+            ticks.map_or(f64::NAN, |ticks| float(ticks) / TICKS_PER_S * 1e6 / float(counted.requests));
+        Ok(Round { requests_per_s: counted.requests_per_s, cpu_us })
     }
 
     /// Sends requests for so long and writes down how long each took. That makes the generator itself slower, so what
     /// it counts meanwhile is not used.
-    pub(super) fn latencies(&self, target: &Target, length: Duration) -> io::Result<Percentiles> {
-        let log = target.body.with_extension("log");
-        // It adds to what is there.
-        let _absent = fs::remove_file(&log);
+    pub(crate) fn latencies(&self, target: &Target, length: Duration) -> io::Result<Percentiles> {
+        let directory = Directory::create()?;
+        let log = directory.write("log", "")?;
         let mut command = self.command(target, length);
         command.arg("--log-file").arg(&log);
         counted(&command.output().map_err(|error| self.missing(&error))?, target.status)?;
@@ -82,13 +108,17 @@ impl H2load {
 
     fn command(&self, target: &Target, length: Duration) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(["-t", "1", "-D", &format!("{}ms", length.as_millis())]).arg("-d").arg(&target.body);
-        match target.protocol {
-            Protocol::Http => {
+        command.args(["-t", "1", "-D", &format!("{}ms", length.as_millis())]);
+        match &target.sent {
+            Sent::Get => {
                 command.args(["--h1", "-c", &HTTP_CONNECTIONS.to_string()]);
+            }
+            Sent::Json(body) => {
+                command.arg("-d").arg(body).args(["--h1", "-c", &HTTP_CONNECTIONS.to_string()]);
                 command.args(["-H", "content-type: application/json"]);
             }
-            Protocol::Grpc => {
+            Sent::Grpc(body) => {
+                command.arg("-d").arg(body);
                 command.args(["-c", &GRPC_CONNECTIONS.to_string(), "-m", &GRPC_STREAMS.to_string()]);
                 command.args(["-H", "content-type: application/grpc", "-H", "te: trailers"]);
             }
@@ -148,6 +178,11 @@ fn samples(log: &str) -> Samples {
     Samples::of_us(log.lines().filter_map(|line| line.split('\t').nth(2)?.trim().parse().ok()))
 }
 
+#[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53 in a round")]
+fn float(count: u64) -> f64 {
+    count as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,19 +221,17 @@ traffic: 25.49MB (26726982) total, 13.56MB (14223891) headers (space savings 0.0
 
     #[test]
     fn everybody_is_asked_in_the_same_way() {
-        let target = |protocol: Protocol| Target {
-            server: SocketAddr::from(([127, 0, 0, 1], 80)),
-            protocol,
-            path: protocol.path(),
-            body: PathBuf::from("b"),
-            status: Status::Success,
+        let line = |sent| {
+            let server = SocketAddr::from(([127, 0, 0, 1], 80));
+            let target = Target { server, path: "/", sent, status: Status::Success };
+            let h2load = H2load { program: PathBuf::from("h2load") };
+            format!("{:?}", h2load.command(&target, Duration::from_millis(1_500)))
         };
-        let h2load = H2load { program: PathBuf::from("h2load") };
-        let line =
-            |protocol| format!("{:?}", h2load.command(&target(protocol), Duration::from_millis(1_500)));
-        let http = line(Protocol::Http);
-        assert!(http.contains(r#""-t" "1" "-D" "1500ms" "-d" "b" "--h1" "-c" "32""#), "{http}");
-        let grpc = line(Protocol::Grpc);
+        let get = line(Sent::Get);
+        assert!(get.contains(r#""-t" "1" "-D" "1500ms" "--h1" "-c" "32" "http"#), "{get}");
+        let json = line(Sent::Json(PathBuf::from("b")));
+        assert!(json.contains(r#""-t" "1" "-D" "1500ms" "-d" "b" "--h1" "-c" "32""#), "{json}");
+        let grpc = line(Sent::Grpc(PathBuf::from("b")));
         assert!(grpc.contains(r#""-c" "4" "-m" "32""#) && !grpc.contains("--h1"), "{grpc}");
     }
 }

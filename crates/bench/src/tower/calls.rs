@@ -1,0 +1,144 @@
+//! The layers without sockets: one thread calls a trivial service through each, again and again. Where a server's requests
+//! differ by microseconds from one round to the next, this tells nanoseconds apart.
+
+use std::convert::Infallible;
+use std::hint::black_box;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use http::header::{ACCEPT, HOST, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use tower::{Layer as _, Service, ServiceExt as _, service_fn};
+
+use super::layers;
+use super::subject::{Case, Subject};
+use crate::timing::{Span, time};
+
+/// A subject that makes so many calls and says how long they took, and how many were not answered as they should be.
+type Calling = Box<dyn FnMut(u32) -> (Span, u32)>;
+
+pub(super) struct Caller {
+    pub(super) subject: Subject,
+    calling: Calling,
+}
+
+impl Caller {
+    /// Those who can be called in this process.
+    pub(super) fn all(case: Case) -> io::Result<Vec<Self>> {
+        let local = Subject::ALL.into_iter().filter(|subject| subject.is_local());
+        local.map(|subject| Ok(Self { subject, calling: calling(subject, case)? })).collect()
+    }
+
+    /// Nanoseconds of a call.
+    pub(super) fn round(&mut self, calls: u32) -> io::Result<f64> {
+        match (self.calling)(calls) {
+            (span, 0) => Ok(span.ns_per_op(calls)),
+            (_, wrong) => {
+                let name = self.subject.name();
+                Err(io::Error::other(format!("{name}: {wrong} of {calls} calls were answered wrongly")))
+            }
+        }
+    }
+
+    /// How many calls take so long.
+    pub(super) fn calibrate(&mut self, round: Duration) -> io::Result<u32> {
+        let mut calls = 1_000;
+        // What is used up is used up after the first call, which may have the other answer.
+        let _first = (self.calling)(1);
+        while calls < 100_000_000 {
+            let ns = self.round(calls)?;
+            if ns * f64::from(calls) > round.as_secs_f64() * 1e9 / 8.0 {
+                return Ok(whole(round.as_secs_f64() * 1e9 / ns));
+            }
+            calls *= 4;
+        }
+        Ok(calls)
+    }
+
+    /// Brings it to where every call has the same answer.
+    pub(super) fn warm_up(&mut self, calls: u32) {
+        let _first = (self.calling)(1);
+        let _others = (self.calling)(calls);
+    }
+}
+
+fn calling(subject: Subject, case: Case) -> io::Result<Calling> {
+    let hello = service_fn(hello);
+    Ok(match subject {
+        Subject::Bare if case.is_allowed() => timed(hello, case),
+        Subject::Bare => timed(service_fn(refused), case),
+        Subject::Governor => timed(layers::governor(case)?.layer(hello), case),
+        Subject::GovernorTelling => timed(layers::governor_telling(case)?.layer(hello), case),
+        Subject::Memory | Subject::MemorySilent | Subject::Leased | Subject::Strict => {
+            timed(layers::tollgate(subject, case, None)?.layer(hello), case)
+        }
+    })
+}
+
+async fn hello(_: Request<Body>) -> Result<Response<Body>, Infallible> {
+    Ok(Response::new(Body::from(super::hello::HELLO)))
+}
+
+async fn refused(_: Request<Body>) -> Result<Response<Body>, Infallible> {
+    let mut response = Response::new(Body::from(super::hello::REFUSED));
+    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    Ok(response)
+}
+
+/// Calls a clone of the service each time, as axum does.
+fn timed<S, B>(service: S, case: Case) -> Calling
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone + 'static,
+{
+    let headers = headers();
+    Box::new(move |calls| {
+        time(|| {
+            pollster::block_on(async {
+                let mut wrong = 0;
+                for _ in 0..calls {
+                    let Ok(response) = service.clone().oneshot(request(&headers)).await;
+                    wrong += u32::from(response.status().as_u16() != case.status());
+                    black_box(response);
+                }
+                wrong
+            })
+        })
+    })
+}
+
+/// As it comes from a connection, with what the load generator sends too.
+fn request(headers: &HeaderMap) -> Request<Body> {
+    let mut request = Request::new(Body::empty());
+    *request.headers_mut() = headers.clone();
+    let peer = SocketAddr::from(([127, 0, 0, 1], 4711));
+    request.extensions_mut().insert(ConnectInfo(peer));
+    request
+}
+
+fn headers() -> HeaderMap {
+    let fields = [(HOST, "127.0.0.1:3000"), (USER_AGENT, "h2load"), (ACCEPT, "*/*")];
+    fields.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect()
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to what fits")]
+fn whole(calls: f64) -> u32 {
+    calls.clamp(1_000.0, 1e8) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_gives_the_answer_that_the_case_is_about() {
+        for case in Case::ALL {
+            for mut caller in Caller::all(case).unwrap() {
+                caller.warm_up(1);
+                assert!(caller.round(10).is_ok(), "{:?}, {case:?}", caller.subject);
+            }
+        }
+    }
+}

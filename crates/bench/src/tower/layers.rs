@@ -1,0 +1,72 @@
+//! The layers, each set up as its own documentation says, with the same bucket for every client address.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use governor::clock::QuantaInstant;
+use governor::middleware::{NoOpMiddleware, RateLimitingMiddleware, StateInformationMiddleware};
+use tollgate::{Consistency, Limit, Limiter, MemoryStore, OnStoreFailure, Rate};
+use tollgate_redis::RedisBuilder;
+use tollgate_tower::{RateLimitLayer, by};
+use tower_governor::GovernorLayer;
+use tower_governor::governor::{GovernorConfig, GovernorConfigBuilder};
+use tower_governor::key_extractor::PeerIpKeyExtractor;
+
+use super::subject::{Case, Subject};
+
+const LIMIT: &str = "per-address";
+/// Long enough for any decision on a machine that does too much else; what is not decided by the store must show.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Tollgate's layer, on this server where the subject shares its limits. Needs a runtime then.
+pub(super) fn tollgate(subject: Subject, case: Case, redis: Option<&str>) -> io::Result<RateLimitLayer> {
+    let (burst, period_s) = case.bucket();
+    let rate = Rate::new(1, Duration::from_secs(period_s));
+    let limit = Limit::token_bucket(LIMIT, burst.into(), rate).on_store_failure(OnStoreFailure::Deny);
+    let limiter = match (subject, redis) {
+        (Subject::Leased, Some(url)) => shared(url, limit.consistency(Consistency::Leased))?,
+        (Subject::Strict, Some(url)) => shared(url, limit.consistency(Consistency::Strict))?,
+        _ => Limiter::new(MemoryStore::builder().build(), [limit]),
+    };
+    let layer = RateLimitLayer::new(&limiter, LIMIT, by::client_address()).fields(subject.fields());
+    layer.checked().map_err(io::Error::other)
+}
+
+fn shared(url: &str, limit: Limit) -> io::Result<Limiter> {
+    let store = RedisBuilder::standalone(url).timeout(TIMEOUT).build().map_err(io::Error::other)?;
+    Ok(Limiter::new(store, [limit]))
+}
+
+/// The other layer, as it comes.
+pub(super) fn governor(
+    case: Case,
+) -> io::Result<GovernorLayer<PeerIpKeyExtractor, NoOpMiddleware<QuantaInstant>, Body>> {
+    Ok(GovernorLayer::new(finished(bucket(case).finish())?))
+}
+
+/// The same with fields on success.
+pub(super) fn governor_telling(
+    case: Case,
+) -> io::Result<GovernorLayer<PeerIpKeyExtractor, StateInformationMiddleware, Body>> {
+    Ok(GovernorLayer::new(finished(bucket(case).use_headers().finish())?))
+}
+
+fn bucket(case: Case) -> GovernorConfigBuilder<PeerIpKeyExtractor, NoOpMiddleware<QuantaInstant>> {
+    let (burst, period_s) = case.bucket();
+    let mut bucket = GovernorConfigBuilder::default();
+    bucket.per_second(period_s).burst_size(burst);
+    bucket
+}
+
+type Config<M> = GovernorConfig<PeerIpKeyExtractor, M>;
+
+fn finished<M>(config: Option<Config<M>>) -> io::Result<Arc<Config<M>>>
+where
+    M: RateLimitingMiddleware<QuantaInstant>,
+{
+    config
+        .map(Arc::new)
+        .ok_or_else(|| io::Error::other("tower_governor takes neither burst nor period of zero"))
+}

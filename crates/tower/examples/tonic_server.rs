@@ -1,0 +1,30 @@
+//! A gRPC server that lets every client address make 5 calls a minute. The health service stands for one of your own.
+//!
+//! `cargo run -p tollgate-tower --example tonic_server`, then what it prints.
+
+use std::error;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tollgate::{Limit, Limiter};
+use tollgate_tower::{RateLimitLayer, by, reply};
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn error::Error>> {
+    println!("try, six times:  grpc_health_probe -addr 127.0.0.1:3000");
+    Ok(serve(TcpListener::bind("127.0.0.1:3000").await?).await?)
+}
+
+pub(crate) async fn serve(listener: TcpListener) -> Result<(), tonic::transport::Error> {
+    let limiter = Limiter::in_memory([Limit::sliding_window("calls", 5, Duration::from_secs(60))]);
+    // A call that fails through no fault of the client's is given back, by the status with which it ends.
+    let limit = RateLimitLayer::new(&limiter, "calls", by::client_address()).refund_when(reply::failed);
+    let (_reporter, health) = tonic_health::server::health_reporter();
+    Server::builder()
+        .layer(limit)
+        .add_service(health)
+        .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)))
+        .await
+}
