@@ -138,8 +138,8 @@ fn every_quota_has_the_bound_that_its_algorithm_promises() {
     assert_eq!(Bound::for_quota(&sliding), Some(as_a_bucket));
     assert_eq!(Bound::in_the_long_run(&sliding), None);
     let fixed = FixedWindow::new(5, second).unwrap().into();
-    let long = Bound::Rate { burst: 10, per: 5, period_micros: 1_000_000 };
-    assert_eq!(Bound::in_the_long_run(&fixed), Some(long));
+    let lasting = Bound::Rate { burst: 10, per: 5, period_micros: 1_000_000 };
+    assert_eq!(Bound::in_the_long_run(&fixed), Some(lasting));
     let queue = LeakyBucket::new(LeakyMode::Queue, 5, Rate::per_second(2)).unwrap();
     assert_eq!(Bound::for_quota(&queue.into()), rate);
 }
