@@ -76,7 +76,7 @@ pub struct LoadArgs {
     /// How long to try afterwards whether retry times are true; 0s for not at all
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = words::length)]
     retry_for: Duration,
-    /// Other requests than those of the last time
+    /// Which requests are drawn; the same number draws the same
     #[arg(long, value_name = "N", default_value = "0")]
     seed: u64,
     /// Say nothing until the end

@@ -8,6 +8,7 @@ use tollgate_rules::{Attribute, AttributeKind, Selector};
 
 use super::super::attributes::Given;
 use super::super::client::Target;
+use super::super::explain::unknown_limit;
 use super::super::{Failure, configuration};
 use super::words::KeysWord;
 use super::{LoadArgs, Shape};
@@ -49,7 +50,9 @@ pub(super) fn plan(args: &LoadArgs) -> Result<Plan, Failure> {
 
 fn pace(args: &LoadArgs) -> Result<Pace, Failure> {
     if args.ramp > args.duration {
-        return Err(Failure::wrong("--ramp is longer than --duration, so the rate would never be reached"));
+        return Err(Failure::wrong(
+            "--ramp is longer than --duration, so the rate would never be reached; make it shorter",
+        ));
     }
     let edges_of = match (args.shape, args.window) {
         (Shape::EdgeBurst, None) => {
@@ -149,7 +152,7 @@ fn standard(args: &LoadArgs) -> Result<Standard, Failure> {
     let selector = Selector::new(&config);
     for name in args.limits.iter().chain(named) {
         if !selector.rules().any(|rule| rule.limit.name() == name) {
-            return Err(Failure::wrong(format!("the configuration has no limit named {name:?}")));
+            return Err(Failure::wrong(unknown_limit(&selector, name)));
         }
     }
     Ok(Standard::configured(&config))

@@ -37,7 +37,7 @@ pub(super) fn length(text: &str) -> Result<Duration, String> {
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     length(text).and_then(|length| {
-        if length.is_zero() { Err("it must be more than 0".to_owned()) } else { Ok(length) }
+        if length.is_zero() { Err("it must be more than 0, as in 10s".to_owned()) } else { Ok(length) }
     })
 }
 
