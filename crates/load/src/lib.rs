@@ -11,6 +11,7 @@
 //! Everything runs in one thread: there is nothing to lock, and what is measured is not disturbed by the measuring.
 
 mod clock;
+mod course;
 mod draw;
 mod error;
 mod judge;

@@ -88,3 +88,34 @@ impl Plan {
         self.connections.div_ceil(self.replicas.len().max(1)).max(1)
     }
 }
+
+#[cfg(test)]
+impl Plan {
+    /// A second's load on two replicas by any of a million users.
+    pub(crate) fn for_tests(standard: Standard) -> Self {
+        let (host, authority) = ("h".to_owned(), "h:1".to_owned());
+        let replica = Replica { host, port: 1, authority, base: String::new() };
+        let attributes = vec![("user".parse().unwrap(), Template::parse("{key}").unwrap())];
+        let (duration, ramp) = (Duration::from_secs(1), Duration::ZERO);
+        Self {
+            replicas: vec![replica.clone(), replica],
+            asking: Asking::Check { attributes, limits: Vec::new() },
+            pace: Pace {
+                rate_per_s: 1.0,
+                duration,
+                ramp,
+                arrivals: crate::Arrivals::Constant,
+                edges_of: None,
+            },
+            keys: Keys::uniform(std::num::NonZeroU32::new(1_000_000).unwrap()),
+            addresses: Addresses::OfTheKey,
+            costs: None,
+            connections: 1,
+            timeout: duration,
+            standard,
+            allowances: Vec::new(),
+            retry_budget: duration,
+            seed: 0,
+        }
+    }
+}

@@ -1,5 +1,8 @@
 //! What happened so far: counts, times, the course of it. Everything has a size that does not grow with the load.
 
+#[cfg(test)]
+mod tests;
+
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -8,16 +11,13 @@ use tollgate::Micros;
 use tollgate_audit::Span;
 
 use crate::clock::micros;
+use crate::course::{Course, histogram};
 use crate::draw::Draw;
 use crate::judge::Judge;
 use crate::plan::{Plan, Replica};
-use crate::report::{Errors, Generator, Latency, ReplicaReport, Report, Requests, RetryReport, Timeline};
+use crate::report::{Errors, Generator, Latency, ReplicaReport, Report, Requests, RetryReport};
 use crate::told::Told;
 
-/// Into how many steps the course of a load is cut.
-const STEPS: u32 = 60;
-/// An hour is as long as forever here.
-const LATENCY_MAX_US: u64 = 3_600_000_000;
 /// What is sent later than this is told.
 const LATE_US: u64 = 10_000;
 /// Denials that are remembered for the time after the load.
@@ -74,24 +74,15 @@ pub(crate) struct Record {
     generator: Generator,
     latency: Histogram<u64>,
     recent: Histogram<u64>,
-    steps: Vec<Step>,
+    course: Course,
     replicas: Vec<ReplicaReport>,
     denials: Vec<Shot>,
     denials_seen: u64,
     random: fastrand::Rng,
 }
 
-#[derive(Clone, Debug)]
-struct Step {
-    allowed: u64,
-    denied: u64,
-    errors: u64,
-    latency: Histogram<u64>,
-}
-
 impl Record {
     pub(crate) fn new(plan: &Rc<Plan>) -> Self {
-        let step = Step { allowed: 0, denied: 0, errors: 0, latency: histogram(2) };
         let replica = |replica: &Replica| {
             let url = replica.to_string();
             ReplicaReport { url, answered: 0, allowed: 0, errors: 0 }
@@ -104,7 +95,7 @@ impl Record {
             generator: Generator::default(),
             latency: histogram(3),
             recent: histogram(2),
-            steps: vec![step; STEPS as usize],
+            course: Course::of(plan.pace.duration),
             replicas: plan.replicas.iter().map(replica).collect(),
             denials: Vec::new(),
             denials_seen: 0,
@@ -142,7 +133,7 @@ impl Record {
         self.requests.answered += 1;
         self.requests.degraded += u64::from(told.is_degraded);
         self.took(received_us, received_us.saturating_sub(shot.due_us));
-        let step = self.step(received_us);
+        let step = self.course.at(received_us);
         if told.is_allowed {
             step.allowed += 1;
             self.requests.allowed += 1;
@@ -172,7 +163,7 @@ impl Record {
         if self.errors.first.is_none() {
             self.errors.first = Some(reason());
         }
-        self.step(at_us).errors += 1;
+        self.course.at(at_us).errors += 1;
         if failed == Failed::Timeout {
             self.took(at_us, at_us.saturating_sub(shot.due_us));
         }
@@ -214,24 +205,14 @@ impl Record {
             limits: self.judge.verdict(),
             not_followed: self.judge.unfollowed(),
             retry_after,
-            timeline: self.timeline(duration),
+            timeline: self.course.timeline(duration),
         }
     }
 
     fn took(&mut self, at_us: u64, latency_us: u64) {
         self.latency.saturating_record(latency_us);
         self.recent.saturating_record(latency_us);
-        self.step(at_us).latency.saturating_record(latency_us);
-    }
-
-    fn step(&mut self, at_us: u64) -> &mut Step {
-        let index = at_us / self.step_us();
-        let index = usize::try_from(index).unwrap_or(usize::MAX).min(self.steps.len() - 1);
-        &mut self.steps[index]
-    }
-
-    fn step_us(&self) -> u64 {
-        (micros(self.plan.pace.duration) / u64::from(STEPS)).max(1)
+        self.course.at(at_us).latency.saturating_record(latency_us);
     }
 
     fn keep_denial(&mut self, shot: Shot) {
@@ -256,29 +237,11 @@ impl Record {
             mean: self.latency.mean(),
         })
     }
-
-    /// The steps that the load reached.
-    fn timeline(&self, duration: Duration) -> Timeline {
-        let step_us = self.step_us();
-        let reached = usize::try_from(micros(duration).div_ceil(step_us)).unwrap_or(usize::MAX);
-        let steps = &self.steps[..reached.clamp(1, self.steps.len())];
-        Timeline {
-            step_s: Duration::from_micros(step_us).as_secs_f64(),
-            allowed: steps.iter().map(|step| step.allowed).collect(),
-            denied: steps.iter().map(|step| step.denied).collect(),
-            errors: steps.iter().map(|step| step.errors).collect(),
-            p99_us: steps.iter().map(|step| step.latency.value_at_quantile(0.99)).collect(),
-        }
-    }
 }
 
 /// From when to when a request was under way.
 pub(crate) const fn span(sent_us: u64, received_us: u64) -> Span {
     Span { from: Micros::new(sent_us), to: Micros::new(received_us) }
-}
-
-fn histogram(digits: u8) -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_MAX_US, digits).expect("the bounds are right")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "it is only shown")]

@@ -10,6 +10,8 @@
 mod charge;
 mod follow;
 mod standard;
+#[cfg(test)]
+mod tests;
 mod verdict;
 
 use std::collections::HashMap;

@@ -28,13 +28,12 @@ const A_SECOND: [(&str, &str); 4] = [
 
 /// Limits by user, under any conditions but only when they are asked for.
 fn limits(numbers: &[(&str, &str)], consistency: &str) -> String {
-    let mut yaml = "limits:\n".to_owned();
-    for (name, numbers) in numbers {
-        yaml += &format!(
+    let limit = |(name, numbers): &(&str, &str)| {
+        format!(
             "- {{name: {name}, match: {{path: /never}}, key: [user], consistency: {consistency}, {numbers}}}\n"
-        );
-    }
-    yaml
+        )
+    };
+    "limits:\n".to_owned() + &numbers.iter().map(limit).collect::<String>()
 }
 
 fn command(replicas: &[Tollgate], arguments: &[&str]) -> Command {

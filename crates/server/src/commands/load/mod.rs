@@ -46,7 +46,7 @@ pub struct LoadArgs {
     /// How requests are spread: at equal distances, or as clients come who know nothing of each other
     #[arg(long, value_enum, default_value_t)]
     arrivals: ArrivalWord,
-    /// Which clients ask: one, uniform:N, zipf:N[:S] or file:PATH
+    /// Which clients ask: `one`, `uniform:N`, `zipf:N[:S]` or `file:PATH`
     #[arg(long, value_name = "KEYS", default_value = "one", value_parser = words::keys)]
     keys: words::KeysWord,
     /// What a request costs, or from what to what, as in 1-5; the limit's own cost if nothing is said
@@ -134,7 +134,7 @@ fn load(args: &LoadArgs) -> Printed {
     line.clear();
     // A name that is still being looked up must not hold up the end.
     runtime.shutdown_background();
-    let report = report.map_err(failure)?;
+    let report = report.map_err(|error| failure(&error))?;
     let exit = if report.is_exceeded() { Exit::Denied } else { Exit::Done };
     let text = if args.json {
         // A struct of texts, numbers and lists never fails to serialise.
@@ -145,7 +145,7 @@ fn load(args: &LoadArgs) -> Printed {
     Ok((text, exit))
 }
 
-fn failure(error: LoadError) -> Failure {
+fn failure(error: &LoadError) -> Failure {
     let reason = plain(&error.to_string());
     match error {
         LoadError::Refused { .. } => Failure::wrong(reason),

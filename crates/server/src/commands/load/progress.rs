@@ -31,7 +31,7 @@ impl Line {
             return;
         }
         if self.is_terminal {
-            self.draw(&format!("\r\x1b[K{}", said(progress, self.duration)));
+            draw(&format!("\r\x1b[K{}", said(progress, self.duration)));
         } else if progress.elapsed >= self.next {
             self.next = progress.elapsed + EVERY;
             complain(&said(progress, self.duration));
@@ -41,15 +41,15 @@ impl Line {
     /// Leaves the place to what comes then.
     pub(super) fn clear(&self) {
         if !self.is_quiet && self.is_terminal {
-            self.draw("\r\x1b[K");
+            draw("\r\x1b[K");
         }
     }
+}
 
-    /// Progress that cannot be shown is no reason to stop.
-    fn draw(&self, text: &str) {
-        let mut output = stderr().lock();
-        drop(output.write_all(text.as_bytes()).and_then(|()| output.flush()));
-    }
+/// Progress that cannot be shown is no reason to stop.
+fn draw(text: &str) {
+    let mut output = stderr().lock();
+    drop(output.write_all(text.as_bytes()).and_then(|()| output.flush()));
 }
 
 /// `3.2s of 10.0s  allowed 100  denied 3,100  p99 0.21ms`, as short as possible: a line that wraps cannot be redrawn.
