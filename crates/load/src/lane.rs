@@ -17,7 +17,7 @@ use crate::record::{Failed, Record, Shot, span};
 use crate::told::{self, Told};
 use crate::wire::{Answer, Connection};
 
-/// The most requests that wait for a connection to one replica.
+/// The most requests that wait for a connection, to all replicas together.
 const WAITING_MAX: usize = 1 << 16;
 
 /// What waits for one replica.
@@ -26,6 +26,7 @@ pub(crate) struct Lane {
     pub(crate) replica: Replica,
     pub(crate) addresses: Vec<SocketAddr>,
     waiting: RefCell<VecDeque<Shot>>,
+    waiting_max: usize,
     came: Notify,
     is_closed: Cell<bool>,
 }
@@ -39,9 +40,11 @@ pub(crate) struct Shared {
 }
 
 impl Lane {
-    pub(crate) fn new(replica: Replica, addresses: Vec<SocketAddr>) -> Self {
+    /// One of so many.
+    pub(crate) fn new(replica: Replica, addresses: Vec<SocketAddr>, of: usize) -> Self {
         let (waiting, came, is_closed) = (RefCell::default(), Notify::new(), Cell::new(false));
-        Self { replica, addresses, waiting, came, is_closed }
+        let waiting_max = (WAITING_MAX / of.max(1)).max(1);
+        Self { replica, addresses, waiting, waiting_max, came, is_closed }
     }
 
     /// What to ask here.
@@ -52,7 +55,7 @@ impl Lane {
     /// Whether there was room for it.
     pub(crate) fn push(&self, shot: Shot) -> bool {
         let mut waiting = self.waiting.borrow_mut();
-        if waiting.len() >= WAITING_MAX {
+        if waiting.len() >= self.waiting_max {
             return false;
         }
         waiting.push_back(shot);
@@ -60,11 +63,14 @@ impl Lane {
         true
     }
 
-    /// Nothing more will come. What waits is given back.
-    pub(crate) fn close(&self, keep_waiting: bool) -> usize {
+    /// Nothing more will come. What waits is still sent, or given up.
+    pub(crate) fn close(&self, gives_up: bool, shared: &Shared) {
         self.is_closed.set(true);
         self.came.notify_waiters();
-        if keep_waiting { 0 } else { self.waiting.borrow_mut().drain(..).count() }
+        if gives_up {
+            let count = self.waiting.borrow_mut().drain(..).count();
+            shared.record.borrow_mut().abandoned(count);
+        }
     }
 
     async fn next(&self) -> Option<Shot> {

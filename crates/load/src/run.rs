@@ -59,12 +59,11 @@ async fn load(
     let sending = async { watched(generate(&shared, &lanes), &mut tell).await };
     let ended_early = tokio::select! { () = sending => false, () = &mut stop => true };
     let sent_for = Duration::from_micros(shared.clock.now_us());
-    for lane in &lanes {
-        shared.record.borrow_mut().abandoned(lane.close(!ended_early));
-    }
+    lanes.iter().for_each(|lane| lane.close(ended_early, &shared));
     let patience = if ended_early { LEAVING } else { shared.plan.timeout + LEAVING };
     let answers = async { while workers.join_next().await.is_some() {} };
     let _whoever_is_late_is_cut_off = timeout(patience, watched(answers, &mut tell)).await;
+    lanes.iter().for_each(|lane| lane.close(true, &shared));
     let whole = Duration::from_micros(shared.clock.now_us());
 
     let mut retry_after = RetryReport::default();
@@ -118,7 +117,7 @@ async fn reach(plan: &Plan, replica: &Replica) -> Result<Lane, LoadError> {
     let there = |error: std::io::Error| no_answer(format!("{error}; is the service running there?"));
     let too_slow = |_| no_answer(format!("nothing came within {:?}", plan.timeout));
     let addresses = resolve(&replica.host, replica.port, plan.timeout).await.map_err(there)?;
-    let lane = Lane::new(replica.clone(), addresses);
+    let lane = Lane::new(replica.clone(), addresses, plan.replicas.len());
     let opened = timeout(plan.timeout, Connection::open(&lane.addresses)).await.map_err(too_slow)?;
     let mut connection = Some(opened.map_err(there)?);
     if matches!(plan.asking, Asking::Check { .. }) {

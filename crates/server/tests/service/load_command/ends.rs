@@ -44,6 +44,12 @@ fn the_object_has_these_members() {
     found.sort_unstable();
     let expected = include_str!("members.txt");
     assert_eq!(found.join("\n") + "\n", expected, "scripts rely on them");
+    let page = include_str!("../../../../../docs/load.md");
+    for name in expected.lines().flat_map(|path| path.split(['.', '[', ']'])).filter(|name| !name.is_empty())
+    {
+        let is_told = page.contains(&format!("`{name}`")) || page.contains(&format!("`{name}[]`"));
+        assert!(is_told, "the page does not tell of {name}");
+    }
     let requests = &report["requests"];
     assert_eq!((code, &requests["allowed"], &requests["denied"]), (0, &100.into(), &100.into()), "{report}");
     assert_eq!(report["timeline"]["allowed"].as_array().map(Vec::len), Some(60));
