@@ -19,6 +19,9 @@ use crate::wire::Connection;
 /// How often a client is asked for until it is refused.
 const ASKED_MAX: usize = 20;
 
+/// How many refusals are waited out at most.
+const TRIED_MAX: u64 = 32;
+
 /// What came back.
 #[derive(Clone, Copy, Debug)]
 struct Said {
@@ -27,21 +30,28 @@ struct Said {
     received_us: u64,
 }
 
-/// Waits out some of the refusals of a load.
+/// Waits out some of the refusals of a load, in turn, for as long as there is time and something comes of it.
 pub(crate) async fn tried(shared: &Shared, lanes: &[Rc<Lane>]) -> RetryReport {
-    let denials: Vec<Shot> = shared.record.borrow().denials().to_vec();
+    let mut clients: Vec<Shot> = Vec::new();
+    for shot in shared.record.borrow().denials() {
+        if !clients.iter().any(|known| known.draw == shot.draw) {
+            clients.push(*shot);
+        }
+    }
     let end_us = shared.clock.now_us().saturating_add(micros(shared.plan.retry_budget));
     let mut report = RetryReport::default();
-    let mut seen = Vec::new();
-    for shot in denials {
-        let Some(lane) = lanes.get(shot.replica).filter(|_| !seen.contains(&shot.draw)) else { continue };
-        if shared.clock.now_us() >= end_us {
+    for _ in 0..TRIED_MAX {
+        let before = report.tried;
+        for shot in &clients {
+            let is_over = report.tried >= TRIED_MAX || shared.clock.now_us() >= end_us;
+            let Some(lane) = lanes.get(shot.replica).filter(|_| !is_over) else { return report };
+            let mut asker = Asker { shared, lane, connection: None, request: Vec::new(), shot: *shot };
+            // Whoever does not answer is no witness.
+            let _witnessed = asker.try_one(end_us, &mut report).await;
+        }
+        if report.tried == before {
             break;
         }
-        seen.push(shot.draw);
-        let mut asker = Asker { shared, lane, connection: None, request: Vec::new(), shot };
-        // Whoever does not answer is no witness.
-        let _witnessed = asker.try_one(end_us, &mut report).await;
     }
     report
 }

@@ -165,3 +165,117 @@ fn notes(report: &Report) -> Vec<String> {
     }
     notes
 }
+
+#[cfg(test)]
+mod tests {
+    use tollgate_load::{Errors, Generator, Latency, ReplicaReport, Requests};
+
+    use super::*;
+
+    fn limit(name: &str, over: f64) -> LimitReport {
+        let key = "tenant=key-0\x1b".to_owned();
+        LimitReport {
+            name: name.to_owned(),
+            admitted: 1_200,
+            admitted_by_policy: 0,
+            keys: 1,
+            allowed: Some("600 at once and 600 every 1m".to_owned()),
+            judged_by: Some("configuration"),
+            exceeded: over > 0.0,
+            worst: Some(Worst { key, from_s: 0.0, to_s: 1.1987, admitted: 1_200, over }),
+            not_judged: None,
+        }
+    }
+
+    fn report(limits: Vec<LimitReport>) -> Report {
+        let requests = Requests {
+            due: 2_000,
+            sent: 2_000,
+            answered: 2_000,
+            allowed: 1_200,
+            denied: 800,
+            ..Requests::default()
+        };
+        let steps = |first, second| vec![first, second];
+        let (allowed, denied) = (steps(1_000, 200), steps(0, 800));
+        Report {
+            duration_s: 2.0,
+            ended_early: false,
+            requests,
+            answered_per_s: 1_000.4,
+            latency_us: Some(Latency { p50: 120, p90: 200, p99: 3_770, p999: 7_090, max: 11_900, mean: 1.0 }),
+            errors: Errors::default(),
+            generator: Generator { kept_up: true, ..Generator::default() },
+            replicas: vec![ReplicaReport {
+                url: "http://h:1".to_owned(),
+                answered: 2_000,
+                allowed: 1_200,
+                errors: 0,
+            }],
+            limits,
+            not_followed: 0,
+            retry_after: RetryReport::default(),
+            timeline: Timeline { step_s: 1.0, allowed, denied, errors: steps(0, 0), p99_us: steps(100, 800) },
+        }
+    }
+
+    #[test]
+    fn a_limit_that_was_exceeded_is_told_with_its_interval() {
+        let text = table(&report(vec![limit("api", 588.014)]), Paint::off());
+        let expected = "\
+sent         2,000 of 2,000 due in 2.0s
+answered     2,000, 1000/s: 1,200 allowed, 800 denied, 0 degraded, 0 errors
+latency      p50 0.12ms  p90 0.20ms  p99 3.77ms  p99.9 7.09ms  max 11.9ms
+  p99        |▁█| up to 0.80ms
+  allowed    |█▂| up to 1,000 in 1.00s
+  denied     | █| up to 800 in 1.00s
+retry-after  none tried
+
+api  EXCEEDED by 588.01: 1,200 from 0.000s to 1.199s for tenant=key-0\\u{1b}
+  1,200 admitted in all, 1 key
+  allows 600 at once and 600 every 1m
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn what_held_says_how_near_it_came() {
+        let text = table(&report(vec![limit("api", -0.25)]), Paint::off());
+        assert!(
+            text.contains("api  held, 1,200 admitted, 1 key; closest with 0.25 to spare: 1,200 from 0.000s"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_one_should_know_is_told() {
+        let unjudged = LimitReport {
+            worst: None,
+            not_judged: Some("why".to_owned()),
+            admitted_by_policy: 7,
+            ..limit("api", 0.0)
+        };
+        let answers = LimitReport { judged_by: Some("answers"), ..limit("other", -1.0) };
+        let mut report = report(vec![unjudged, answers]);
+        (report.not_followed, report.ended_early, report.requests.unsent) = (3, true, 9);
+        report.generator = Generator { behind: 5, behind_max_us: 20_000, waited: 6, kept_up: false };
+        report.errors = Errors { timeout: 1, connection: 2, answer: 3, first: Some("broken".to_owned()) };
+        report.retry_after = RetryReport { tried: 9, kept: 7, early: 2, long: 1, skipped: 4 };
+        report.replicas.push(report.replicas[0].clone());
+        let text = table(&report, Paint::off());
+        for told in [
+            "9 unsent, ended early",
+            "api  not judged, 1,200 admitted",
+            "  not judged: why",
+            "  7 were admitted by its failure policy",
+            "the load did not keep up: this machine was late for 5 (by up to 20.0ms), 6 waited for a free connection, 9 were",
+            "errors: 1 too late, 2 of connections, 3 without a decision; the first: broken",
+            "3 admissions are of keys beyond",
+            "--config FILE judges by what they are",
+            "7 of 9 passed at the time told, 2 refused once more (told too early), 1 told longer than needed; 4 told longer",
+            "replica      http://h:1: 2,000 answered, 1,200 allowed, 0 errors",
+        ] {
+            assert!(text.contains(told), "{told}: {text}");
+        }
+    }
+}
