@@ -8,9 +8,6 @@ pub(crate) struct Clock {
     start: Instant,
 }
 
-/// Sleeping is exact to a millisecond and a bit; what is left is waited for by asking for the time.
-const COARSE_US: u64 = 2_000;
-
 impl Clock {
     pub(crate) fn start() -> Self {
         Self { start: now() }
@@ -24,19 +21,6 @@ impl Clock {
     /// The same, but not earlier than now.
     pub(crate) fn now_us_ceil(&self) -> u64 {
         self.now_us().saturating_add(1)
-    }
-
-    /// Waits for a moment, and lets everything else go on meanwhile. Tells what time it is then.
-    pub(crate) async fn until(&self, due_us: u64) -> u64 {
-        loop {
-            let now_us = self.now_us();
-            let left_us = due_us.saturating_sub(now_us);
-            match left_us {
-                0 => return now_us,
-                1..=COARSE_US => tokio::task::yield_now().await,
-                _ => tokio::time::sleep(Duration::from_micros(left_us - COARSE_US)).await,
-            }
-        }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::clock::{Clock, micros};
 use crate::plan::{Asking, Plan, Replica};
 use crate::question::{CHECK, Question};
 use crate::record::{Failed, Record, Shot, span};
+use crate::timer::Timer;
 use crate::told::{self, Told};
 use crate::wire::{Answer, Connection};
 
@@ -36,6 +37,7 @@ pub(crate) struct Lane {
 pub(crate) struct Shared {
     pub(crate) plan: Rc<Plan>,
     pub(crate) clock: Clock,
+    pub(crate) timer: Timer,
     pub(crate) record: RefCell<Record>,
 }
 
@@ -110,7 +112,7 @@ impl Worker {
     }
 
     async fn send(&mut self, shot: Shot, request: &mut Vec<u8>) {
-        let Shared { plan, clock, record } = &*self.shared;
+        let Shared { plan, clock, record, .. } = &*self.shared;
         self.lane.question(plan).write(shot.draw, CHECK, request);
         let asked =
             timeout(plan.timeout, exchange(&mut self.connection, &self.lane.addresses, request, clock)).await;

@@ -8,7 +8,8 @@
 //! Owns a client's half of HTTP/1.1 and the book-keeping. Knows what limits promise, from `tollgate-audit`, and whom they
 //! count, from `tollgate-rules`; must not know command lines, terminals, or how the service is made.
 //!
-//! Everything runs in one thread: there is nothing to lock, and what is measured is not disturbed by the measuring.
+//! Everything runs in one thread, but for one that only sleeps: there is nothing to lock, and what is measured is not
+//! disturbed by the measuring.
 
 mod clock;
 mod course;
@@ -25,6 +26,7 @@ mod retry;
 mod run;
 mod schedule;
 mod template;
+mod timer;
 mod told;
 mod wire;
 mod zipf;

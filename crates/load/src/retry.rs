@@ -76,17 +76,21 @@ impl Asker<'_> {
         let mut is_long = false;
         // An application cannot be asked without being charged.
         if matches!(self.shared.plan.asking, Asking::Check { .. }) {
-            self.shared.clock.until(refused.received_us.saturating_add(wait_us / 10 * 9)).await;
+            self.until(refused.received_us.saturating_add(wait_us / 10 * 9)).await;
             let early = self.ask(PEEK).await?;
             is_long = early.is_allowed && early.received_us < told_us;
         }
-        self.shared.clock.until(told_us).await;
+        self.until(told_us).await;
         let again = self.ask(CHECK).await?;
         report.tried += 1;
         report.kept += u64::from(again.is_allowed);
         report.early += u64::from(!again.is_allowed);
         report.long += u64::from(is_long);
         Some(())
+    }
+
+    async fn until(&self, due_us: u64) {
+        self.shared.timer.until(&self.shared.clock, due_us).await;
     }
 
     /// Asks until it is refused. Nothing if it is not.
@@ -101,7 +105,7 @@ impl Asker<'_> {
     }
 
     async fn ask(&mut self, path: &str) -> Option<Said> {
-        let Shared { plan, clock, record } = self.shared;
+        let Shared { plan, clock, record, .. } = self.shared;
         self.lane.question(plan).write(self.shot.draw, path, &mut self.request);
         let asked = exchange(&mut self.connection, &self.lane.addresses, &self.request, clock);
         let Ok(Ok((sent_us, answer))) = timeout(plan.timeout, asked).await else {

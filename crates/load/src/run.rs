@@ -16,6 +16,7 @@ use crate::question::PEEK;
 use crate::record::{Progress, Record, Shot, Times};
 use crate::report::{Report, RetryReport};
 use crate::retry;
+use crate::timer::Timer;
 use crate::wire::{Answer, Connection};
 
 /// How often whoever watches is told.
@@ -29,7 +30,7 @@ const TIMES_SEED: u64 = 0x7469_6d65;
 
 /// Runs a load until its end, or until `stop` completes; `watch` is told how it goes.
 ///
-/// It spends a whole core on being punctual, and nothing else must be busy on this thread meanwhile.
+/// Nothing else must be busy on this thread meanwhile.
 pub async fn run(
     plan: Plan,
     stop: impl Future<Output = ()>,
@@ -49,7 +50,7 @@ async fn load(
     }
     let connections = connect(&plan, &lanes).await;
     let record = RefCell::new(Record::new(&plan));
-    let shared = Rc::new(Shared { plan, clock: Clock::start(), record });
+    let shared = Rc::new(Shared { plan, timer: Timer::new(), clock: Clock::start(), record });
     let mut workers = JoinSet::new();
     for (lane, connection) in connections {
         workers.spawn_local(Worker { shared: Rc::clone(&shared), lane, connection }.work());
@@ -100,7 +101,7 @@ async fn generate(shared: &Shared, lanes: &[Rc<Lane>]) {
         if number % AT_ONCE == AT_ONCE - 1 {
             tokio::task::yield_now().await;
         }
-        let now_us = shared.clock.until(due_us).await;
+        let now_us = shared.timer.until(&shared.clock, due_us).await;
         let replica = number % lanes.len();
         let shot = Shot { due_us, ready_us: now_us, replica, draw: draws.next() };
         let mut record = shared.record.borrow_mut();
