@@ -27,6 +27,7 @@ const TRIED_MAX: u64 = 32;
 struct Said {
     is_allowed: bool,
     retry_after_ms: Option<u64>,
+    sent_us: u64,
     received_us: u64,
 }
 
@@ -76,9 +77,12 @@ impl Asker<'_> {
         let mut is_long = false;
         // An application cannot be asked without being charged.
         if matches!(self.shared.plan.asking, Asking::Check { .. }) {
-            self.until(refused.received_us.saturating_add(wait_us / 10 * 9)).await;
+            self.until(refused.sent_us.saturating_add(wait_us / 10 * 9)).await;
             let early = self.ask(PEEK).await?;
-            is_long = early.is_allowed && early.received_us < told_us;
+            // It was refused after it was sent, and the time was rounded up to a millisecond: only what passes before that is
+            // certain to have been told too long a time.
+            let surely_us = refused.sent_us.saturating_add(wait_us).saturating_sub(1_000);
+            is_long = early.is_allowed && early.received_us < surely_us;
         }
         self.until(told_us).await;
         let again = self.ask(CHECK).await?;
@@ -117,6 +121,6 @@ impl Asker<'_> {
         if told.is_allowed && path == CHECK {
             record.borrow_mut().judge.admitted(self.shot.draw, span(sent_us, received_us), &told);
         }
-        Some(Said { is_allowed: told.is_allowed, retry_after_ms: told.retry_after_ms, received_us })
+        Some(Said { is_allowed: told.is_allowed, retry_after_ms: told.retry_after_ms, sent_us, received_us })
     }
 }
