@@ -5,7 +5,7 @@ pub(crate) mod help;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::commands::{CheckArgs, CompletionsArgs, ExplainArgs, KeysArgs, ValidateArgs};
+use crate::commands::{CheckArgs, CompletionsArgs, ExplainArgs, KeysArgs, LoadArgs, ValidateArgs};
 
 /// Exact rate limiting, as a service and as a tool.
 #[derive(Debug, clap::Parser)]
@@ -35,6 +35,9 @@ pub enum Command {
     /// Look at what was counted for a caller, or forget it
     #[command(after_long_help = help::KEYS)]
     Keys(KeysArgs),
+    /// Load a service or an application from many clients, and see whether its limits hold
+    #[command(after_long_help = help::LOAD)]
+    Load(LoadArgs),
     /// Print what a shell needs to complete the command line
     #[command(after_long_help = help::COMPLETIONS)]
     Completions(CompletionsArgs),

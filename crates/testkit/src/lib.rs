@@ -21,10 +21,11 @@ pub mod differential;
 pub mod fleet;
 pub mod lending;
 pub mod model;
-pub mod overadmission;
 mod ports;
 mod processes;
 pub mod proxies;
 pub mod proxy;
 pub mod servers;
 pub mod wait;
+
+pub use tollgate_audit as overadmission;

@@ -44,7 +44,7 @@ proptest! {
         let (store, rule) = (store(&clock), rule(quota));
         let bound = Bound::for_quota(&quota).expect("only concurrency has none");
         let window = quota.window().expect("only concurrency has none").get();
-        let mut checker = OverAdmission::new(bound);
+        let mut checkers = [Some(bound), Bound::in_the_long_run(&quota)].map(|bound| bound.map(OverAdmission::new));
         for (key, pause, share) in traffic {
             // Stores keep moments until the year 2255; what takes decades must not reach beyond it.
             if clock.now().get() + 2 * window > Micros::MAX.get() {
@@ -53,9 +53,11 @@ proptest! {
             clock.advance(Duration::from_micros(window / 16 * (pause / 8) + pause % 8));
             let cost = (quota.limit() / 8 * share).max(1);
             let (at, outcome) = spend(&store, &rule, key, cost);
-            checker.read(Event { at, key, cost, allowed: outcome.verdict.is_allowed() });
+            for checker in checkers.iter_mut().flatten() {
+                checker.read(Event { at, key, cost, allowed: outcome.verdict.is_allowed() });
+            }
         }
-        if let Some(worst) = checker.worst() {
+        for worst in checkers.iter().flatten().filter_map(OverAdmission::worst) {
             prop_assert!(!worst.excess.is_over(), "{worst}");
         }
     }

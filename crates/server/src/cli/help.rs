@@ -6,10 +6,11 @@ Start with:
   tollgate check -a client_ip=203.0.113.7          a decision of it
   tollgate explain -a client_ip=203.0.113.7        why it decides so
   tollgate validate tollgate.yaml                  is a configuration right?
+  tollgate load -a client_ip={ip}                  does it hold what it promises?
 
 Exit codes:
   0  done; of check: allowed
-  1  check: denied
+  1  check: denied; load: a limit was exceeded
   2  the arguments, the configuration or the request are wrong
   3  no answer from the service
 
@@ -102,6 +103,37 @@ Exit codes:
   0  reset
   2  the arguments are wrong, or the admin port refuses (is TOLLGATE_ADMIN_TOKEN set?)
   3  no answer from the admin port";
+
+pub(super) const LOAD: &str = "\
+Requests leave when they are due, whatever became of those before them, and latencies count from that moment. Values of
+attributes may have places to fill in: {key} is the client's name, {ip} an address of its own.
+
+A limit is called exceeded only when that is certain: a request was let through at some moment between its sending and
+its answer, and an interval counts only those that lie in it with both. With --config limits are judged by what they
+are; without it by what answers say of them, which is little, so that more is overlooked.
+
+Keys:
+  one            always the same client
+  uniform:N      any of N
+  zipf:N[:S]     the k-th of N in proportion to 1/k^S; S is 1 if nothing is said
+  file:PATH      any line of a file
+
+Shapes:
+  steady                as --arrivals says
+  credential-stuffing   the accounts are {key}, each asked for from any of --addresses, which are {ip}
+  edge-burst            everything in bursts around the edges of windows of --window
+
+Examples:
+  tollgate load --rate 5000 --duration 30s
+  tollgate load --url 10.0.0.5:8080 --url 10.0.0.6:8080 --config tollgate.yaml --keys zipf:10000:1.1 -a tenant={key}
+  tollgate load --shape credential-stuffing --limit login -a client_ip={ip} -a email={key}
+  tollgate load --get /search?q=x -a header:x-api-key={key} --keys uniform:50 --allow 120/1m
+
+Exit codes:
+  0  every limit that could be judged held
+  1  a limit was exceeded
+  2  the arguments, the configuration or the request are wrong
+  3  no answer: nobody there, or not one decision";
 
 pub(super) const COMPLETIONS: &str = "\
 Examples:

@@ -27,7 +27,7 @@ pub struct ClientArgs {
     pub(super) json: bool,
 }
 
-fn timeout(text: &str) -> Result<Duration, String> {
+pub(super) fn timeout(text: &str) -> Result<Duration, String> {
     let length = tollgate_rules::config::length(text)?;
     if length.is_zero() || length > TIMEOUT_MAX {
         return Err("it must be more than 0 and at most 1h".to_owned());
@@ -145,6 +145,13 @@ impl Target {
         let body = body.map_err(|_| format!("the answer broke off, or is longer than {ANSWER_MAX} bytes"))?;
         connection.abort();
         Ok(Answer { status, body: body.to_bytes() })
+    }
+}
+
+impl From<Target> for tollgate_load::Replica {
+    fn from(target: Target) -> Self {
+        let Target { host, port, authority, base } = target;
+        Self { host, port, authority, base }
     }
 }
 

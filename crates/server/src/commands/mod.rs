@@ -10,6 +10,7 @@ mod completions;
 mod configuration;
 mod explain;
 mod keys;
+mod load;
 mod numbers;
 pub(crate) mod terminal;
 mod validate;
@@ -22,12 +23,14 @@ pub use client::ClientArgs;
 pub use completions::CompletionsArgs;
 pub use explain::ExplainArgs;
 pub use keys::{KeyArgs, KeysArgs, KeysCommand};
+pub use load::LoadArgs;
 pub use validate::ValidateArgs;
 
 pub(crate) use check::run as check;
 pub(crate) use completions::{completions, schema};
 pub(crate) use explain::run as explain;
 pub(crate) use keys::run as keys;
+pub(crate) use load::run as load;
 pub(crate) use validate::run as validate;
 
 /// How a command ended. The numbers are fixed: scripts rely on them.
@@ -35,7 +38,7 @@ pub(crate) use validate::run as validate;
 pub(crate) enum Exit {
     /// Done; of a decision, that it allows.
     Done,
-    /// A decision that denies.
+    /// A decision that denies, or a limit that was exceeded.
     Denied,
     /// The arguments, the configuration or the request are wrong.
     Wrong,

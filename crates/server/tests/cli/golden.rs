@@ -40,7 +40,7 @@ fn golden(name: &str, arguments: &[&str]) {
 #[test]
 fn help() {
     golden("help", &["--help"]);
-    for command in ["serve", "validate", "explain", "check", "keys", "completions", "schema"] {
+    for command in ["serve", "validate", "explain", "check", "keys", "load", "completions", "schema"] {
         golden(&format!("help-{command}"), &[command, "--help"]);
     }
     golden("help-keys-get", &["keys", "get", "--help"]);
@@ -50,7 +50,7 @@ fn help() {
 
 #[test]
 fn every_help_has_an_example_and_the_exit_codes() {
-    let helps = ["serve", "validate", "explain", "check", "keys", "completions", "schema"];
+    let helps = ["serve", "validate", "explain", "check", "keys", "load", "completions", "schema"];
     for command in helps {
         let help = tollgate(&[command, "--help"]);
         let help = text(&help.stdout);
@@ -70,6 +70,33 @@ fn usage() {
     golden("usage-no-file", &["validate"]);
     golden("usage-no-limit", &["keys", "get"]);
     golden("usage-timeout", &["check", "--timeout", "5"]);
+}
+
+#[test]
+fn loads_that_make_no_sense() {
+    let golden =
+        |name: &str, arguments: &[&str]| golden(&format!("load-{name}"), &[&["load"], arguments].concat());
+    golden("rate", &["--rate", "0"]);
+    golden("duration", &["--duration", "0s"]);
+    golden("ramp", &["--duration", "5s", "--ramp", "10s"]);
+    golden("keys", &["--keys", "zipf"]);
+    golden("keys-none", &["--keys", "uniform:0"]);
+    golden("keys-exponent", &["--keys", "zipf:10:0"]);
+    golden("keys-file", &["--keys", "file:nowhere.txt"]);
+    golden("cost", &["--cost", "5-1"]);
+    golden("connections", &["--connections", "0"]);
+    golden("no-window", &["--shape", "edge-burst"]);
+    golden("window", &["--window", "1m"]);
+    golden("window-long", &["--shape", "edge-burst", "--window", "1m"]);
+    golden("allow", &["--allow", "api=120"]);
+    golden("template", &["-a", "user={user}"]);
+    golden("get-attribute", &["--get", "/", "-a", "client_ip={ip}"]);
+    golden("get-path", &["--get", "search"]);
+    golden("get-limit", &["--get", "/", "--limit", "api"]);
+    golden("url", &["--url", "https://example.com"]);
+    golden("config", &["--config", WRONG]);
+    golden("limit", &["--config", EXAMPLE, "--limit", "lgoin"]);
+    golden("json", &["--json", "--duration", "5s", "--ramp", "10s"]);
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod grpc;
 mod harness;
 mod leases;
 mod load;
+mod load_command;
 mod nginx;
 mod openapi;
 mod overload;

@@ -72,7 +72,7 @@ fn explained(config: &Config, given: &Given, names: &[String]) -> Result<Explain
 }
 
 /// The selector's own words: they list the names there are.
-fn unknown_limit(selector: &Selector, name: &str) -> String {
+pub(super) fn unknown_limit(selector: &Selector, name: &str) -> String {
     let found = selector.select_named(&[name], &Given::default(), None);
     found.err().map_or_else(|| format!("there is no limit named {name:?}"), |error| error.to_string())
 }

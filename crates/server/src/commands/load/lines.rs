@@ -1,0 +1,66 @@
+//! Numbers, times and little pictures in one line.
+
+/// `1234567` as `1,234,567`.
+pub(super) fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// Microseconds to three digits, in the unit that is easiest to read.
+#[expect(clippy::cast_precision_loss, reason = "it is only shown")]
+pub(super) fn millis(micros: u64) -> String {
+    let (value, unit) =
+        if micros < 1_000_000 { (micros as f64 / 1e3, "ms") } else { (micros as f64 / 1e6, "s") };
+    match value {
+        value if value < 10.0 => format!("{value:.2}{unit}"),
+        value if value < 100.0 => format!("{value:.1}{unit}"),
+        value => format!("{value:.0}{unit}"),
+    }
+}
+
+/// A number of units to two digits behind the point, without those that say nothing.
+pub(super) fn units(units: f64) -> String {
+    let text = format!("{units:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A curve of eight heights: nothing at all is a space, and the largest is the whole height.
+pub(super) fn sparkline(values: &[u64]) -> String {
+    const HEIGHTS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let largest = u128::from(values.iter().copied().max().unwrap_or_default().max(1));
+    let height = |value: &u64| usize::try_from((u128::from(*value) * 8).div_ceil(largest)).unwrap_or(8);
+    values.iter().map(|value| HEIGHTS[height(value).min(8)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        let said = [0, 999, 1_000, 1_234_567, u64::MAX].map(number);
+        assert_eq!(said, ["0", "999", "1,000", "1,234,567", "18,446,744,073,709,551,615"]);
+    }
+
+    #[test]
+    fn times_have_three_digits() {
+        let said = [0, 7, 1_234, 12_345, 123_456, 1_234_567].map(millis);
+        assert_eq!(said, ["0.00ms", "0.01ms", "1.23ms", "12.3ms", "123ms", "1.23s"]);
+        assert_eq!([0.0, 99.5, -3.333, 100.0].map(units), ["0", "99.5", "-3.33", "100"]);
+    }
+
+    #[test]
+    fn a_curve_shows_its_shape() {
+        assert_eq!(sparkline(&[0, 1, 4, 8]), " ▁▄█");
+        assert_eq!(sparkline(&[0, 0]), "  ");
+        assert_eq!(sparkline(&[u64::MAX]), "█");
+        assert_eq!(sparkline(&[]), "");
+    }
+}

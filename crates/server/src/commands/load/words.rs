@@ -1,0 +1,143 @@
+//! Rates, keys, costs and allowances as they are typed: text in, value or what would be right out.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tollgate::Micros;
+use tollgate_audit::Bound;
+use tollgate_load::{Allowance, Costs};
+
+/// More than one core can send.
+const RATE_MAX: f64 = 1_000_000.0;
+const DURATION_MAX: Duration = Duration::from_secs(30 * 86_400);
+/// What limits count with.
+const UNITS_MAX: u64 = 1 << 53;
+
+/// How clients are chosen, as far as it is known without reading a file.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum KeysWord {
+    One,
+    Uniform(NonZeroU32),
+    Zipf(NonZeroU32, f64),
+    File(PathBuf),
+}
+
+pub(super) fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.replace('_', "").parse::<f64>().ok();
+    let right = rate.filter(|rate| *rate > 0.0 && *rate <= RATE_MAX);
+    right.ok_or_else(|| "write requests a second, above 0 and at most 1000000, such as 500 or 0.5".to_owned())
+}
+
+/// A length of time, which may be none.
+pub(super) fn length(text: &str) -> Result<Duration, String> {
+    let length = tollgate_rules::config::length(text)?;
+    if length > DURATION_MAX { Err("it must be at most 30d".to_owned()) } else { Ok(length) }
+}
+
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    length(text).and_then(|length| {
+        if length.is_zero() { Err("it must be more than 0, as in 10s".to_owned()) } else { Ok(length) }
+    })
+}
+
+pub(super) fn keys(text: &str) -> Result<KeysWord, String> {
+    const RIGHT: &str = "write one, uniform:N, zipf:N, zipf:N:S or file:PATH, as in zipf:10000:1.1";
+    let count = |text: &str| {
+        let count = text.replace('_', "").parse().ok();
+        count.ok_or_else(|| "the number of keys is a whole number from 1 to 4294967295".to_owned())
+    };
+    match text.split_once(':') {
+        None if text == "one" => Ok(KeysWord::One),
+        Some(("uniform", number)) => count(number).map(KeysWord::Uniform),
+        Some(("zipf", numbers)) => {
+            let (number, exponent) = numbers.split_once(':').unwrap_or((numbers, "1"));
+            let exponent =
+                exponent.parse().map_err(|_| "the exponent of zipf is a number, such as 1.1".to_owned())?;
+            Ok(KeysWord::Zipf(count(number)?, exponent))
+        }
+        Some(("file", path)) if !path.is_empty() => Ok(KeysWord::File(path.into())),
+        _ => Err(RIGHT.to_owned()),
+    }
+}
+
+pub(super) fn costs(text: &str) -> Result<Costs, String> {
+    const RIGHT: &str =
+        "write a whole number up to 9007199254740992 (2^53), such as 3, or two of them, such as 1-5";
+    let (least, most) = text.split_once('-').unwrap_or((text, text));
+    let number = |text: &str| text.parse::<u64>().ok().filter(|cost| *cost <= UNITS_MAX).ok_or(RIGHT);
+    Costs::between(number(least)?, number(most)?)
+        .ok_or_else(|| "the first cost is larger than the second; write the smaller one first".to_owned())
+}
+
+/// `[NAME=]120/1m` or `[NAME=]100+10/s`.
+pub(super) fn allowance(text: &str) -> Result<Allowance, String> {
+    const RIGHT: &str = "write [NAME=]120/1m for so many in any minute, or [NAME=]100+10/s for so many at once and so many a second";
+    let (name, numbers) = match text.split_once('=') {
+        Some((name, numbers)) => (Some(name.to_owned()), numbers),
+        None => (None, text),
+    };
+    let (amount, period) = numbers.split_once('/').ok_or(RIGHT)?;
+    // `10/s` is short for `10/1s`.
+    let period = tollgate_rules::config::length(period)
+        .or_else(|_| tollgate_rules::config::length(&format!("1{period}")));
+    let period =
+        period.ok().and_then(Micros::from_duration_ceil).filter(|period| period.get() > 0).ok_or(RIGHT)?;
+    let units =
+        |text: &str| text.parse::<u64>().ok().filter(|units| (1..=UNITS_MAX).contains(units)).ok_or(RIGHT);
+    let bound = match amount.split_once('+') {
+        None => Bound::PerWindow { limit: units(amount)?, window: period },
+        Some((burst, per)) => {
+            Bound::Rate { burst: units(burst)?, per: units(per)?, period_micros: period.get() }
+        }
+    };
+    Ok(Allowance { limit: name, bound })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_above_nothing() {
+        assert_eq!(rate("1_000"), Ok(1_000.0));
+        assert_eq!(rate("0.5"), Ok(0.5));
+        for wrong in ["0", "-1", "NaN", "inf", "1e9", "fast", ""] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn keys_are_named_by_their_distribution() {
+        let count = |count| NonZeroU32::new(count).unwrap();
+        assert_eq!(keys("one"), Ok(KeysWord::One));
+        assert_eq!(keys("uniform:1_000"), Ok(KeysWord::Uniform(count(1_000))));
+        assert_eq!(keys("zipf:9"), Ok(KeysWord::Zipf(count(9), 1.0)));
+        assert_eq!(keys("zipf:9:1.5"), Ok(KeysWord::Zipf(count(9), 1.5)));
+        assert_eq!(keys("file:a:b"), Ok(KeysWord::File("a:b".into())));
+        for wrong in ["", "two", "one:1", "uniform", "uniform:0", "uniform:-1", "zipf:", "zipf:9:x", "file:"]
+        {
+            assert!(keys(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn costs_are_one_or_two() {
+        assert_eq!(costs("3"), Ok(Costs::between(3, 3).unwrap()));
+        assert_eq!(costs("1-5"), Ok(Costs::between(1, 5).unwrap()));
+        for wrong in ["", "-", "5-1", "x", "1-", "99999999999999999"] {
+            assert!(costs(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn allowances_are_windows_or_buckets() {
+        let minute = Bound::PerWindow { limit: 120, window: Micros::from_secs(60) };
+        assert_eq!(allowance("120/1m"), Ok(Allowance { limit: None, bound: minute }));
+        let bucket = Bound::Rate { burst: 100, per: 10, period_micros: 1_000_000 };
+        assert_eq!(allowance("api=100+10/s"), Ok(Allowance { limit: Some("api".to_owned()), bound: bucket }));
+        for wrong in ["", "120", "0/1m", "120/0s", "120/x", "+1/s", "1+/s", "api="] {
+            assert!(allowance(wrong).is_err(), "{wrong}");
+        }
+    }
+}
