@@ -46,10 +46,10 @@ impl Fault {
         Self::new(StatusCode::NOT_FOUND, "not-found", "Not Found", detail)
     }
 
-    /// The same on the admin port, whose first page says what there is.
+    /// The same on the admin port.
     pub(crate) fn not_listed(path: &str) -> Self {
         let path: String = path.chars().take(80).collect();
-        let detail = format!("there is nothing at {path:?}; GET / lists what there is");
+        let detail = format!("there is nothing at {path:?}; /admin/status, /admin/limits, /admin/keys, /admin/reload, /admin/events, /metrics and the dashboard at / are there");
         Self::new(StatusCode::NOT_FOUND, "not-found", "Not Found", detail)
     }
 
@@ -137,15 +137,20 @@ impl Fault {
     }
 
     pub(crate) fn overloaded() -> Self {
-        let detail = "as many requests are being answered as may; try again in a second";
-        let fault = Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", "Service Unavailable", detail);
+        Self::busy("overloaded", "as many requests are being answered as may; try again in a second")
+    }
+
+    /// There is no room, or no time, for what is asked just now.
+    pub(crate) fn busy(code: &'static str, detail: impl Into<String>) -> Self {
+        let fault = Self::new(StatusCode::SERVICE_UNAVAILABLE, code, "Service Unavailable", detail);
         Self { retry_after_secs: Some(1), ..fault }
     }
 
     fn store_away(error: &tollgate::StoreError) -> Self {
-        let detail = format!("{error}; nothing stands in for it here, so try again in a second");
-        let fault = Self::new(StatusCode::SERVICE_UNAVAILABLE, "store-away", "Service Unavailable", detail);
-        Self { retry_after_secs: Some(1), ..fault }
+        Self::busy(
+            "store-away",
+            format!("{error}; nothing stands in for it here, so try again in a second"),
+        )
     }
 }
 

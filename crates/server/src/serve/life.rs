@@ -44,6 +44,7 @@ pub(super) async fn live(service: Arc<Service>, args: &ServeArgs) -> Result<Exit
     tasks.spawn(reload::watch(service.reloader.clone(), stop.clone()));
     tasks.spawn(watch_store(service.clone(), stop.clone()));
     tasks.spawn(alerts::watch(service.gate.clone(), service.alerts.clone(), stop.clone()));
+    tasks.spawn(admin::watch(service.clone(), stop.clone()));
 
     signals.until_the_end(&service).await;
     service.readiness.leave();

@@ -1,0 +1,104 @@
+//! The dashboard: a page that shows what the counters say, as it happens.
+//!
+//! Once a second the counters become a *sample* (`sample`), which is kept for a while and sent to whoever has the page open
+//! (`hub`, `stream`), together with how the service is at that moment (`now`). The page itself (`files`) knows nothing of the
+//! service; it gets everything from here and from the rest of the admin port. Decisions never wait for any of this: they
+//! count as they always do, and only here the counts are looked at.
+
+mod files;
+mod hub;
+mod now;
+mod sample;
+mod stream;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::Response;
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use parking_lot::Mutex;
+use tokio::time::MissedTickBehavior;
+
+pub(super) use self::files::find as file;
+use self::hub::Hub;
+use self::now::State;
+pub(super) use self::stream::AdminBody;
+use crate::http::Fault;
+use crate::listen::{Phase, Stop};
+use crate::serve::Service;
+
+/// How often the state of the service is looked at, so that whoever looks at the page hears of an outage at once.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Every so many looks, the counters are looked at too.
+const LOOKS_PER_SAMPLE: u64 = 4;
+/// After so many samples, those who are refused most are counted anew.
+const SAMPLES_PER_SPAN: u64 = 60;
+
+/// Proxies such as nginx would keep events until they have a buffer full of them.
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// What the page is told, and who has it open.
+#[derive(Debug, Default)]
+pub(crate) struct Dashboard {
+    hub: Hub,
+    seen: Mutex<Seen>,
+}
+
+/// What the last look saw.
+#[derive(Debug, Default)]
+struct Seen {
+    looks: u64,
+    state: Option<State>,
+}
+
+/// Looks at the service until it stops, then sends everyone away, so that nobody keeps it from ending.
+pub(crate) async fn watch(service: Arc<Service>, mut stop: Stop) {
+    let mut looks = tokio::time::interval(LOOK_EVERY);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = stop.reached(Phase::Leaving) => break,
+            _ = looks.tick() => service.dashboard.look(&service),
+        }
+    }
+    service.dashboard.hub.close();
+    service.gate.meters().refused().watch(false);
+}
+
+/// Everything that happened of late, and then everything as it happens.
+pub(super) fn events(service: &Service) -> Result<Response<AdminBody>, Fault> {
+    let now = now::event(service);
+    let joined = service.dashboard.hub.join(now, || service.gate.meters().refused().watch(true));
+    let mut response = Response::new(AdminBody::Events(joined?));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+impl Dashboard {
+    fn look(&self, service: &Service) {
+        let mut seen = self.seen.lock();
+        let state = State::of(service);
+        let has_changed = seen.state.as_ref() != Some(&state);
+        let is_reloaded = seen.state.as_ref().is_none_or(|before| before.reloads != state.reloads);
+        let is_due = seen.looks % LOOKS_PER_SAMPLE == 0;
+        let begins_span = seen.looks % (LOOKS_PER_SAMPLE * SAMPLES_PER_SPAN) == 0;
+        seen.state = Some(state);
+        seen.looks += 1;
+        drop(seen);
+
+        let refused = service.gate.meters().refused();
+        if is_reloaded {
+            // Keys are shown by the recipes in force, so those of others are not kept.
+            refused.forget();
+        } else if begins_span {
+            refused.turn();
+        }
+        let sample = (is_due || is_reloaded).then(|| sample::Reading::of(service));
+        // Nobody pays for words that nobody reads.
+        let now = ((is_due || has_changed) && self.hub.has_viewers()).then(|| now::event(service));
+        self.hub.tell(sample.as_ref(), is_reloaded, now);
+        refused.watch(self.hub.has_viewers());
+    }
+}
