@@ -46,10 +46,10 @@ impl Fault {
         Self::new(StatusCode::NOT_FOUND, "not-found", "Not Found", detail)
     }
 
-    /// The same on the admin port.
+    /// The same on the admin port, whose first page says what there is.
     pub(crate) fn not_listed(path: &str) -> Self {
         let path: String = path.chars().take(80).collect();
-        let detail = format!("there is nothing at {path:?}; /admin/status, /admin/limits, /admin/keys, /admin/reload, /admin/events, /metrics and the dashboard at / are there");
+        let detail = format!("there is nothing at {path:?}; GET / lists what there is");
         Self::new(StatusCode::NOT_FOUND, "not-found", "Not Found", detail)
     }
 
@@ -147,10 +147,7 @@ impl Fault {
     }
 
     fn store_away(error: &tollgate::StoreError) -> Self {
-        Self::busy(
-            "store-away",
-            format!("{error}; nothing stands in for it here, so try again in a second"),
-        )
+        Self::busy("store-away", format!("{error}; nothing stands in for it here, so try again in a second"))
     }
 }
 

@@ -6,6 +6,7 @@ mod bad_requests;
 mod caddy;
 mod check;
 mod cli;
+mod dashboard;
 mod deploy;
 mod deployments;
 mod drain;

@@ -50,7 +50,10 @@ impl Hub {
     pub(super) fn join(&self, now: Bytes, joined: impl FnOnce()) -> Result<Events, Fault> {
         let mut state = self.0.lock();
         if state.is_closed {
-            return Err(Fault::busy("leaving", "the service is leaving; its successor has a page of its own"));
+            return Err(Fault::busy(
+                "leaving",
+                "the service is leaving; its successor has a page of its own",
+            ));
         }
         if state.viewers.len() >= VIEWERS_MAX {
             let detail = format!(

@@ -28,9 +28,9 @@ use crate::listen::{Phase, Stop};
 use crate::serve::Service;
 
 /// How often the state of the service is looked at, so that whoever looks at the page hears of an outage at once.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Every so many looks, the counters are looked at too.
-const LOOKS_PER_SAMPLE: u64 = 4;
+const LOOKS_PER_SAMPLE: u64 = 5;
 /// After so many samples, those who are refused most are counted anew.
 const SAMPLES_PER_SPAN: u64 = 60;
 

@@ -38,7 +38,11 @@ async function fetchRules() {
 
 const TAKE = {
   limits: (told) => { model.takeLimits(told); fetchRules().catch(() => {}); },
-  sample: (sample) => model.takeSample(sample),
+  sample: (sample) => {
+    model.takeSample(sample);
+    // For whoever wants to know how old the page is, in samples.
+    document.body.dataset.samples = Number(document.body.dataset.samples ?? 0) + 1;
+  },
   now: (now) => model.takeNow(now),
 };
 
@@ -84,11 +88,10 @@ async function reload() {
 onTokenWanted(oneAtATime(wantToken));
 startTheme();
 startKey();
-startLimits(show);
+startLimits(plan);
 byId('span').addEventListener('change', show);
 byId('reload').addEventListener('click', reload);
 addEventListener('resize', plan);
-addEventListener('scroll', plan, { passive: true });
 listen({
   on_event: (name, data) => { TAKE[name]?.(data); plan(); },
   on_open: () => { model.forget(); showLive(true); },

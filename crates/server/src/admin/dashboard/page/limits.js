@@ -1,4 +1,5 @@
-// One card, or one row, for each limit. Only what can be seen is drawn, so that hundreds of limits cost no more than a screenful.
+// One card, or one row, for each limit. Numbers are right everywhere, because a screen reader sees what no eye does; plots are
+// drawn only where they can be seen, so that hundreds of limits cost little more than a screenful.
 
 import { byId, h, mark, say } from './dom.js';
 import { ALLOWED, DENIED, Model, SHADOW } from './model.js';
@@ -10,13 +11,16 @@ const SORT_EVERY_MS = 5000;
 const views = new Map();
 let sorted_at = 0;
 let as_table = false;
+let redraw = () => {};
 
 /** What can be seen, with some room around it. */
 const seen = new IntersectionObserver((changes) => {
   for (const { target, isIntersecting } of changes) target.isSeen = isIntersecting;
+  redraw();
 }, { rootMargin: '200px' });
 
 export function startLimits(show) {
+  redraw = show;
   for (const id of ['filter', 'sort']) byId(id).addEventListener('input', () => { sorted_at = 0; show(); });
   const choose = (table) => {
     as_table = table;
@@ -34,18 +38,18 @@ export function startLimits(show) {
 function keepViews(model) {
   for (const [id, view] of views) {
     if (!model.limits.has(id)) {
-      for (const element of [view.card, view.row]) { seen.unobserve(element); element.remove(); }
+      seen.unobserve(view.card);
+      for (const element of [view.card, view.row]) element.remove();
       views.delete(id);
     }
   }
   for (const limit of model.limits.values()) {
     if (views.has(limit.id)) continue;
-    const view = { card: card(limit), row: row(limit) };
-    views.set(limit.id, view);
-    byId('cards').append(view.card.element);
-    byId('table').tBodies[0].append(view.row.element);
-    for (const { element } of [view.card, view.row]) { element.isSeen = true; seen.observe(element); }
-    Object.assign(view, { card: view.card.element, row: view.row.element, on: { ...view.card, ...prefixed(view.row) } });
+    const [on_card, on_row] = [card(limit), row(limit)];
+    views.set(limit.id, { card: on_card.element, row: on_row.element, on: { ...on_card, ...prefixed(on_row) } });
+    byId('cards').append(on_card.element);
+    byId('table').tBodies[0].append(on_row.element);
+    seen.observe(on_card.element);
   }
 }
 
@@ -84,24 +88,27 @@ export function showLimits(model, span_s) {
   const shown = choose(facts);
   if (performance.now() - sorted_at > SORT_EVERY_MS && !isInUse()) arrange(shown);
   for (const fact of shown) {
-    const view = views.get(fact.limit.id);
-    const { element, row_element } = view.on;
-    if (as_table ? row_element.isSeen : element.isSeen) (as_table ? showRow : showCard)(view.on, fact, model, span_s);
+    const { on } = views.get(fact.limit.id);
+    if (as_table) showRow(on, fact, model);
+    else showCard(on, fact, model, span_s);
   }
 }
 
-/** Those that fit the filter. Limits that requests bring show only once they were used. */
+/** Limits that requests bring show only once they were used. */
+const isShown = (fact) => fact.rule !== undefined || fact.asked > 0;
+
+/** Those that fit the filter. */
 function choose(facts) {
   const wanted = byId('filter').value.trim().toLowerCase();
   const shown = [];
   for (const fact of facts) {
     const text = `${fact.limit.name} ${fact.rule?.key.join(' ') ?? ''}`.toLowerCase();
-    const fits = text.includes(wanted) && (fact.rule || fact.asked > 0);
+    const fits = text.includes(wanted) && isShown(fact);
     const { card, row } = views.get(fact.limit.id);
     card.hidden = row.hidden = !fits;
     if (fits) shown.push(fact);
   }
-  say(byId('limits-count'), shown.length === facts.length ? `${facts.length}` : `${shown.length} of ${facts.filter((fact) => fact.rule).length}`);
+  say(byId('limits-count'), wanted ? `${shown.length} of ${facts.filter(isShown).length}` : shown.length);
   byId('limits-none').hidden = shown.length > 0;
   return shown;
 }
@@ -153,12 +160,12 @@ function showCard(on, fact, model, span_s) {
   const bound = model.now?.bounds.deny_ratio;
   const words = `${percent(share)} % limited in the last minute${bound ? `, alert from ${percent(bound)} %` : ''}`;
   mark(on.meter, 'aria-label', words);
-  say(on.share, `${percent(share)} % limited${bound ? ` / ${percent(bound)} %` : ''}`);
+  say(on.share, `${percent(share)} % limited${bound ? `, alert at ${percent(bound)} %` : ''}`);
   on.meter.firstChild.style.width = `${share * 100}%`;
   on.meter.lastChild.hidden = !bound;
   if (bound) on.meter.lastChild.style.left = `calc(${bound * 100}% - 1px)`;
   showSources(on.sources, model, sums);
-  plotAnswers(on.plot, model, limit.series, span_s, { words: (top) => `${count(top)}/s` });
+  if (on.element.isSeen) plotAnswers(on.plot, model, limit.series, span_s, { words: (top) => `${count(top)}/s` });
   mark(on.plot, 'aria-label', `${limit.name}: ${count(sums[ALLOWED])} allowed and ${count(sums[DENIED])} denied in the last minute`);
 }
 

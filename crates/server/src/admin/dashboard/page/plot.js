@@ -27,6 +27,13 @@ function prepare(canvas) {
   return { context, width, height };
 }
 
+/** No longer than there is something to show, so that a service that has just begun does not show an empty plot. */
+function fitting(model, span_s) {
+  const [last, first] = [model.sample(0), model.sample(model.length - 1)];
+  const known_s = last ? (last.t - first.t) / 1000 : 0;
+  return Math.min(span_s, Math.max(60, Math.ceil(known_s / 10) * 10));
+}
+
 /** Columns from old to new: the sums and seconds of the samples that fall into each. */
 function columns(model, span_s, width, least) {
   const last = model.sample(0);
@@ -54,7 +61,8 @@ function roundUp(number) {
 }
 
 /** What limits answered per second: allowed, denied on top of it, shadow denials on top of that. */
-export function plotAnswers(canvas, model, series, span_s, { labels = false, words }) {
+export function plotAnswers(canvas, model, series, most_s, { labels = false, words }) {
+  const span_s = fitting(model, most_s);
   const { context, width, height } = prepare(canvas);
   const bottom = labels ? height - 16 : height - 1;
   const found = columns(model, span_s, width, 3);
@@ -102,7 +110,8 @@ function shadeOutages(context, found, each, bottom) {
   context.fillStyle = inks.degraded;
   context.globalAlpha = 0.16;
   found.forEach((samples, place) => {
-    if (samples?.some(([, sample]) => sample.degraded > 0)) context.fillRect(place * each, 0, each + 0.5, bottom);
+    const [from, to] = [Math.round(place * each), Math.round((place + 1) * each)];
+    if (samples?.some(([, sample]) => sample.degraded > 0)) context.fillRect(from, 0, to - from, bottom);
   });
   context.globalAlpha = 1;
 }
@@ -123,18 +132,18 @@ function grid(context, width, bottom, top, words) {
 
 function timeLabels(context, width, height, span_s) {
   context.fillStyle = inks.muted;
-  const minutes = span_s / 60;
-  const step = minutes <= 5 ? 1 : 3;
-  for (let back = 0; back <= minutes; back += step) {
-    const text = back ? `−${back} min` : 'now';
+  const step_s = [15, 30, 60, 180].find((step) => span_s / step <= 5.5) ?? 300;
+  for (let back = 0; back <= span_s; back += step_s) {
+    const text = back ? (back % 60 ? `−${back} s` : `−${back / 60} min`) : 'now';
     const size = context.measureText(text).width;
-    const x = width - (back / minutes) * width;
+    const x = width - (back / span_s) * width;
     context.fillText(text, Math.min(Math.max(x - size / 2, 0), width - size), height - 3);
   }
 }
 
 /** The time within which 99 of 100 decisions were made, with its bound if that is near. */
-export function plotTimes(canvas, model, span_s, bound_us) {
+export function plotTimes(canvas, model, most_s, bound_us) {
+  const span_s = fitting(model, most_s);
   const { context, width, height } = prepare(canvas);
   const found = columns(model, span_s, width, 3);
   const tops = found.map((samples) => {
@@ -172,7 +181,8 @@ export function plotTimes(canvas, model, span_s, bound_us) {
 }
 
 /** The store's state over time. What is not known stays empty. */
-export function plotStates(canvas, model, span_s) {
+export function plotStates(canvas, model, most_s) {
+  const span_s = fitting(model, most_s);
   const { context, width, height } = prepare(canvas);
   context.fillStyle = inks.grid;
   context.fillRect(0, 0, width, height);
@@ -183,7 +193,8 @@ export function plotStates(canvas, model, span_s) {
     const is_away = samples.some(([, sample]) => sample.degraded > 0 || !sample.up);
     context.fillStyle = is_away ? inks.degraded : inks.ok;
     context.globalAlpha = is_away ? 1 : 0.75;
-    context.fillRect(place * each, is_away ? 0 : height * 0.25, each + 0.5, is_away ? height : height * 0.5);
+    const [from, to] = [Math.round(place * each), Math.round((place + 1) * each)];
+    context.fillRect(from, is_away ? 0 : 3, to - from, is_away ? height : height - 6);
   });
   context.globalAlpha = 1;
 }

@@ -18,12 +18,11 @@ export function showLive(is_live, reason = '') {
 
 /** How the service is: what changes at once when something happens. */
 export function showNow(model) {
-  const { status, bounds, at_ms: at } = model.now;
+  const { status, bounds } = model.now;
   const { store, config, alerts } = status;
   const is_away = store.degraded || !store.up;
   pill('pill-store', is_away ? 'bad' : 'ok', `${store.kind} ${is_away ? 'away' : 'up'}`);
-  const loaded = `${count(config.limits)} limits, loaded ${length(Math.max(at - config.loaded_at_ms, 0))} ago`;
-  pill('pill-config', config.error ? 'bad' : 'ok', config.error ? 'last file refused' : loaded.replace(/ \d+ (ms|s|min) ago/, ' ago'));
+  pill('pill-config', config.error ? 'bad' : 'ok', config.error ? 'last file refused' : `${count(config.limits)} limits in force`);
   pill('pill-alerts', alerts.length ? 'bad' : 'ok', alerts.length === 1 ? '1 alert' : `${alerts.length || 'no'} alerts`);
   notices([
     is_away && ['store', 'bad', 'The store is away.', `Limits answer by their failure policies${store.degraded_since_ms ? ` since ${atTime(store.degraded_since_ms)}` : ''}.`],
@@ -65,7 +64,7 @@ function showConfig(config) {
   if (config.error) say(byId('config-error-text'), `${atDay(config.error.at_ms)}\n${config.error.message}`);
 }
 
-/** A bar of where answers came from, with words beside it. */
+/** A bar of where answers came from, with words below it. */
 export function showSources(box, model, sums) {
   const parts = model.sources.map((name, place) => [name, sums[SOURCES_AT + place]]);
   const total = parts.reduce((sum, [, amount]) => sum + amount, 0);

@@ -63,8 +63,7 @@ export function ruleInWords(rule) {
   if (!rule) return 'brought by requests';
   const key = rule.key.length ? `by ${rule.key.join(' + ')}` : 'one for all';
   const tiers = rule.tiers ? ` (tiers by ${rule.tiers.by})` : '';
-  const policy = { allow: 'allows', deny: 'refuses', local: 'decides alone' }[rule.on_store_failure];
-  const how = rule.consistency === 'local' ? 'local' : `${rule.consistency}, ${policy} when the store is away`;
+  const how = rule.consistency === 'local' ? 'local' : `${rule.consistency}, else ${rule.on_store_failure}`;
   return `${numbers(rule)}${tiers} · ${rule.algorithm.replaceAll('_', ' ')} · ${key} · ${how}`;
 }
 
