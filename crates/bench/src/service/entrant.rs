@@ -10,6 +10,7 @@ use testkit::servers::Server;
 use super::h2load::{H2load, Target};
 use super::question::Protocol;
 use super::report::Round;
+use super::viewer::Viewer;
 use crate::others;
 use crate::percentiles::Percentiles;
 use crate::process::Process;
@@ -23,6 +24,8 @@ const TICKS_PER_S: f64 = 100.0;
 pub(super) enum Subject {
     /// `tollgate serve` on memory.
     Memory,
+    /// The same with its dashboard open.
+    Watched,
     /// The same on Redis, strict.
     Redis,
     /// The same on Redis, leased.
@@ -41,6 +44,8 @@ pub(super) enum Subject {
 pub(super) struct Entrant {
     pub(super) subject: Subject,
     pub(super) target: Target,
+    /// Who looks at it meanwhile.
+    pub(super) viewer: Option<Viewer>,
     // Before the server it asks.
     pub(super) process: Process,
     pub(super) redis: Option<Server>,
@@ -52,7 +57,12 @@ impl Subject {
         match self {
             Self::Redis => Some("strict"),
             Self::Leased => Some("leased"),
-            Self::Memory | Self::Beside(_) | Self::Bare | Self::BareTelling | Self::Throttlecrab => None,
+            Self::Memory
+            | Self::Watched
+            | Self::Beside(_)
+            | Self::Bare
+            | Self::BareTelling
+            | Self::Throttlecrab => None,
         }
     }
 
@@ -73,6 +83,7 @@ impl fmt::Display for Subject {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory => out.write_str("tollgate, memory"),
+            Self::Watched => out.write_str("tollgate, dashboard open"),
             Self::Redis => out.write_str("tollgate, Redis"),
             Self::Leased => out.write_str("tollgate, Redis, leased"),
             Self::Beside(name) => write!(out, "{name}, memory"),

@@ -13,6 +13,7 @@ use super::answer::Answer;
 use super::entrant::{Entrant, Subject};
 use super::h2load::{Status, Target};
 use super::question::{Case, Protocol};
+use super::viewer::Viewer;
 use super::{Settings, bare, call};
 use crate::process::{Directory, Process};
 
@@ -35,6 +36,10 @@ impl Entrants {
         let told = entrants.tollgate(Subject::Memory, &settings.tollgate, protocol, case)?;
         for program in &settings.beside {
             entrants.tollgate(Subject::Beside(file_name(program)), program, protocol, case)?;
+        }
+        if settings.dashboard {
+            entrants.tollgate(Subject::Watched, &settings.tollgate, protocol, case)?;
+            return Ok(entrants);
         }
         entrants.tollgate(Subject::Redis, &settings.tollgate, protocol, case)?;
         entrants.tollgate(Subject::Leased, &settings.tollgate, protocol, case)?;
@@ -117,8 +122,12 @@ fn start_tollgate(subject: Subject, program: &Path, protocol: Protocol, case: Ca
         Protocol::Http => http,
         Protocol::Grpc => grpc,
     };
+    let viewer = match subject {
+        Subject::Watched => Some(Viewer::open(process.announced("admin ")?)?),
+        _ => None,
+    };
     let target = Target { server, protocol, path: protocol.path(), body, status };
-    Ok(Entrant { subject, target, process, redis })
+    Ok(Entrant { subject, target, viewer, process, redis })
 }
 
 /// A bare server: this program again, in a process of its own.
@@ -137,6 +146,7 @@ fn start_bare(subject: Subject, answer: &Answer, protocol: Protocol, case: Case)
     Ok(Entrant {
         subject,
         target: Target { server, protocol, path: protocol.path(), body, status },
+        viewer: None,
         process,
         redis: None,
     })
@@ -163,7 +173,7 @@ fn start_throttlecrab(program: &Path, body: &str, case: Case) -> io::Result<Entr
     // It refuses with a success.
     let status = Status::Success;
     let target = Target { server, protocol: Protocol::Http, path: THROTTLECRAB_PATH, body: file, status };
-    Ok(Entrant { subject: Subject::Throttlecrab, target, process, redis: None })
+    Ok(Entrant { subject: Subject::Throttlecrab, target, viewer: None, process, redis: None })
 }
 
 /// What the variable names, or what is on the path.

@@ -16,6 +16,7 @@ mod grpc;
 mod harness;
 mod leases;
 mod load;
+mod monitoring;
 mod nginx;
 mod openapi;
 mod overload;

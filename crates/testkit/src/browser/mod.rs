@@ -68,13 +68,13 @@ impl Browser {
         command.arg(format!("--user-data-dir={}", directory.path().display())).arg("about:blank");
         let (process, input, output) = Process::spawn_with_pipes(&mut command, directory.path());
         let pipe = Pipe::new(input, output);
-        pipe.call(None, "Browser.getVersion", json!({}));
+        pipe.call(None, "Browser.getVersion", &json!({}));
         Self { pipe, _process: process, _directory: directory }
     }
 
     /// What it calls itself.
     pub fn version(&self) -> String {
-        let version = self.pipe.call(None, "Browser.getVersion", json!({}));
+        let version = self.pipe.call(None, "Browser.getVersion", &json!({}));
         version["product"].as_str().unwrap_or_default().to_owned()
     }
 

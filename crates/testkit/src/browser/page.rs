@@ -30,12 +30,12 @@ pub enum Scheme {
 
 impl<'b> Page<'b> {
     pub(super) fn new(pipe: &'b Pipe) -> Self {
-        let target = pipe.call(None, "Target.createTarget", json!({ "url": "about:blank" }));
+        let target = pipe.call(None, "Target.createTarget", &json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
-        let session = pipe.call(None, "Target.attachToTarget", attach);
+        let session = pipe.call(None, "Target.attachToTarget", &attach);
         let page = Self { pipe, session: session["sessionId"].as_str().unwrap_or_default().to_owned() };
         for domain in ["Page", "Runtime", "Log"] {
-            page.call(&format!("{domain}.enable"), json!({}));
+            page.call(&format!("{domain}.enable"), &json!({}));
         }
         page
     }
@@ -46,7 +46,7 @@ impl<'b> Page<'b> {
     ///
     /// When it does not load.
     pub fn go(&self, url: &str) {
-        let gone = self.call("Page.navigate", json!({ "url": url }));
+        let gone = self.call("Page.navigate", &json!({ "url": url }));
         assert!(gone["errorText"].is_null(), "{url}: {gone}");
         self.until("document.readyState === 'complete'", "the page to load");
     }
@@ -58,7 +58,7 @@ impl<'b> Page<'b> {
     /// When it throws.
     pub fn eval(&self, expression: &str) -> Value {
         let asked = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
-        let mut answer = self.call("Runtime.evaluate", asked);
+        let mut answer = self.call("Runtime.evaluate", &asked);
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {}", answer["exceptionDetails"]);
         answer["result"]["value"].take()
     }
@@ -91,13 +91,13 @@ impl<'b> Page<'b> {
         for kind in ["mousePressed", "mouseReleased"] {
             let event =
                 json!({ "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1 });
-            self.call("Input.dispatchMouseEvent", event);
+            self.call("Input.dispatchMouseEvent", &event);
         }
     }
 
     /// Writes into whatever has the focus.
     pub fn write(&self, text: &str) {
-        self.call("Input.insertText", json!({ "text": text }));
+        self.call("Input.insertText", &json!({ "text": text }));
     }
 
     /// Presses a key, by its name (`Tab`, `Enter`) and its number.
@@ -105,21 +105,21 @@ impl<'b> Page<'b> {
         for kind in ["keyDown", "keyUp"] {
             let text = if key == "Enter" && kind == "keyDown" { "\r" } else { "" };
             let event = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": number, "text": text });
-            self.call("Input.dispatchKeyEvent", event);
+            self.call("Input.dispatchKeyEvent", &event);
         }
     }
 
     /// Makes it so wide and so high, in pixels of the page, with so many pixels of the picture for each.
     pub fn resize(&self, width: u32, height: u32, scale: f64) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": scale, "mobile": false });
-        self.call("Emulation.setDeviceMetricsOverride", size);
+        self.call("Emulation.setDeviceMetricsOverride", &size);
     }
 
     /// Has the person prefer these colours.
     pub fn prefer(&self, scheme: Scheme) {
         let value = if scheme == Scheme::Dark { "dark" } else { "light" };
         let features = json!([{ "name": "prefers-color-scheme", "value": value }]);
-        self.call("Emulation.setEmulatedMedia", json!({ "features": features }));
+        self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
     }
 
     /// What can be seen, as a PNG.
@@ -128,13 +128,13 @@ impl<'b> Page<'b> {
     ///
     /// When the browser gives none.
     pub fn screenshot(&self) -> Vec<u8> {
-        let shot = self.call("Page.captureScreenshot", json!({ "format": "png" }));
+        let shot = self.call("Page.captureScreenshot", &json!({ "format": "png" }));
         STANDARD.decode(shot["data"].as_str().unwrap_or_default()).expect("a picture in base64")
     }
 
     /// What a screen reader has to go by: the role and the name of everything that has one.
     pub fn accessible(&self) -> Vec<(String, String)> {
-        let tree = self.call("Accessibility.getFullAXTree", json!({}));
+        let tree = self.call("Accessibility.getFullAXTree", &json!({}));
         let nodes = tree["nodes"].as_array().cloned().unwrap_or_default();
         let told = nodes.iter().filter(|node| node["ignored"] != true);
         let text = |value: &Value| value["value"].as_str().unwrap_or_default().to_owned();
@@ -146,7 +146,7 @@ impl<'b> Page<'b> {
         self.pipe.complaints()
     }
 
-    fn call(&self, method: &str, parameters: Value) -> Value {
+    fn call(&self, method: &str, parameters: &Value) -> Value {
         self.pipe.call(Some(&self.session), method, parameters)
     }
 }

@@ -56,7 +56,7 @@ impl Pipe {
     /// # Panics
     ///
     /// When there is none, or it is an error.
-    pub(super) fn call(&self, session: Option<&str>, method: &str, parameters: Value) -> Value {
+    pub(super) fn call(&self, session: Option<&str>, method: &str, parameters: &Value) -> Value {
         let mut answer = locked(&self.talk).call(session, method, parameters);
         assert!(answer["error"].is_null(), "{method} was refused: {}", answer["error"]);
         answer["result"].take()
@@ -69,7 +69,7 @@ impl Pipe {
 }
 
 impl Talk {
-    fn call(&mut self, session: Option<&str>, method: &str, parameters: Value) -> Value {
+    fn call(&mut self, session: Option<&str>, method: &str, parameters: &Value) -> Value {
         self.last += 1;
         let mut command = json!({ "id": self.last, "method": method, "params": parameters });
         if let Some(session) = session {

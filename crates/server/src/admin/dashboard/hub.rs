@@ -72,13 +72,12 @@ impl Hub {
     }
 
     /// Keeps what the counters say, and tells everyone; of the limits too, if they are others than before.
-    pub(super) fn tell(&self, reading: Option<&Reading>, has_new_limits: bool, now: Option<Bytes>) {
+    pub(super) fn tell(&self, reading: Option<&Reading>, now: Option<&Bytes>) {
         let mut state = self.0.lock();
         let State { sampler, past, viewers, .. } = &mut *state;
-        let sample = reading.map(|reading| sampler.sample(reading));
-        // After the sample, which knows the new ones; what they had said is part of it.
-        let limits = (has_new_limits && !viewers.is_empty()).then(|| sampler.limits());
-        for text in sample.iter().chain(&limits).chain(&now) {
+        let (limits, sample) = reading.map(|reading| sampler.sample(reading)).unzip();
+        // First the limits, with what they had said, and then what they say since.
+        for text in limits.flatten().iter().chain(&sample).chain(now) {
             // One who has gone, and one whose queue is full, are let go alike.
             viewers.retain(|viewer| viewer.try_send(text.clone()).is_ok());
         }
@@ -125,10 +124,10 @@ mod tests {
         let hub = Hub::default();
         let slow = hub.join(Bytes::new(), || ()).expect("there is room");
         for _ in 0..BEHIND_MAX {
-            hub.tell(None, false, Some(Bytes::from_static(b"x")));
+            hub.tell(None, Some(&Bytes::from_static(b"x")));
         }
         let _other = hub.join(Bytes::new(), || ()).expect("there is room");
-        hub.tell(None, false, Some(Bytes::from_static(b"x")));
+        hub.tell(None, Some(&Bytes::from_static(b"x")));
         assert_eq!(hub.0.lock().viewers.len(), 1);
         drop(slow);
     }
@@ -140,7 +139,7 @@ mod tests {
         let code = |hub: &Hub| hub.join(Bytes::new(), || ()).map_err(|fault| fault.code).err();
         assert_eq!(code(&hub), Some("too-many-viewers"));
         drop(open);
-        hub.tell(None, false, Some(Bytes::new()));
+        hub.tell(None, Some(&Bytes::new()));
         assert!(!hub.has_viewers());
         hub.close();
         assert_eq!(code(&hub), Some("leaving"));

@@ -82,8 +82,8 @@ impl Dashboard {
         let state = State::of(service);
         let has_changed = seen.state.as_ref() != Some(&state);
         let is_reloaded = seen.state.as_ref().is_none_or(|before| before.reloads != state.reloads);
-        let is_due = seen.looks % LOOKS_PER_SAMPLE == 0;
-        let begins_span = seen.looks % (LOOKS_PER_SAMPLE * SAMPLES_PER_SPAN) == 0;
+        let is_due = seen.looks.is_multiple_of(LOOKS_PER_SAMPLE);
+        let begins_span = seen.looks.is_multiple_of(LOOKS_PER_SAMPLE * SAMPLES_PER_SPAN);
         seen.state = Some(state);
         seen.looks += 1;
         drop(seen);
@@ -95,10 +95,10 @@ impl Dashboard {
         } else if begins_span {
             refused.turn();
         }
-        let sample = (is_due || is_reloaded).then(|| sample::Reading::of(service));
+        let reading = (is_due || is_reloaded).then(|| sample::Reading::of(service));
         // Nobody pays for words that nobody reads.
         let now = ((is_due || has_changed) && self.hub.has_viewers()).then(|| now::event(service));
-        self.hub.tell(sample.as_ref(), is_reloaded, now);
+        self.hub.tell(reading.as_ref(), now.as_ref());
         refused.watch(self.hub.has_viewers());
     }
 }

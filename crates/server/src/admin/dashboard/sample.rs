@@ -93,9 +93,9 @@ impl Reading {
 }
 
 impl Sampler {
-    /// What was said since the last sample.
-    pub(super) fn sample(&mut self, reading: &Reading) -> Bytes {
-        self.know(reading);
+    /// What was said since the last sample; before it the limits, if they are others than then.
+    pub(super) fn sample(&mut self, reading: &Reading) -> (Option<Bytes>, Bytes) {
+        let limits = self.know(reading).then(|| self.limits());
         let mut rows = Vec::new();
         for (meter, tally) in &reading.limits {
             let Some(told) = self.told.get_mut(&meter.id()) else { continue };
@@ -117,7 +117,7 @@ impl Sampler {
             degraded: super::super::millis(degraded),
             rows,
         };
-        event("sample", &sample)
+        (limits, event("sample", &sample))
     }
 
     /// The limits in force.
@@ -131,8 +131,12 @@ impl Sampler {
         event("limits", &Limits { sources: SOURCES.map(tollgate::Source::as_str), limits: shown.collect() })
     }
 
-    /// Begins with the limits that are new, and forgets those that are gone.
-    fn know(&mut self, reading: &Reading) {
+    /// Begins with the limits that are new, and forgets those that are gone; true when there were any.
+    fn know(&mut self, reading: &Reading) -> bool {
+        let is_known = |(meter, _): &(Arc<LimitMeter>, Tally)| self.told.contains_key(&meter.id());
+        if reading.limits.len() == self.told.len() && reading.limits.iter().all(is_known) {
+            return false;
+        }
         let mut before = std::mem::take(&mut self.told);
         self.told = reading
             .limits
@@ -142,6 +146,7 @@ impl Sampler {
                 (meter.id(), before.remove(&meter.id()).unwrap_or_else(new))
             })
             .collect();
+        true
     }
 }
 

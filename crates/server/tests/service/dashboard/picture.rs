@@ -22,7 +22,7 @@ const LENGTH_USUAL: u64 = 300;
 /// How often a client asks.
 const STEP: Duration = Duration::from_millis(40);
 const WIDTH: u32 = 1280;
-const HEIGHT: u32 = 1010;
+const HEIGHT: u32 = 1100;
 
 const LIMITS: &str = r#"
 defaults: { on_store_failure: local, expected_replicas: 1 }
@@ -125,8 +125,7 @@ fn picture() {
     let seconds = std::env::var(LENGTH).ok().and_then(|text| text.parse().ok()).unwrap_or(LENGTH_USUAL);
     let length = Duration::from_secs(seconds);
     let store = Server::start(Flavor::Redis);
-    let config =
-        format!("store: {{ type: redis, endpoints: [\"{}\"], timeout: 100ms }}{LIMITS}", store.url());
+    let config = format!("store: {{ type: redis, endpoints: [\"{}\"], timeout: 1s }}{LIMITS}", store.url());
     let service = Tollgate::with_config(&config);
     let browser = Browser::start();
     let page = browser.open(&format!("http://{}/", service.admin));
@@ -150,14 +149,6 @@ fn picture() {
             pause(Duration::from_millis(1_500));
             std::fs::write(place.join(format!("dashboard-{name}.png")), page.screenshot())
                 .expect("a writable directory");
-        }
-        if let Some(more) = std::env::var_os("TOLLGATE_PICTURES_MORE").map(PathBuf::from) {
-            page.resize(WIDTH, 2400, 1.0);
-            pause(Duration::from_millis(1_500));
-            std::fs::write(more.join("full-dark.png"), page.screenshot()).expect("a writable directory");
-            page.resize(360, 2400, 1.0);
-            pause(Duration::from_millis(1_500));
-            std::fs::write(more.join("phone.png"), page.screenshot()).expect("a writable directory");
         }
     });
     assert_eq!(page.complaints(), Vec::<String>::new());

@@ -43,7 +43,11 @@ const TAKE = {
     // For whoever wants to know how old the page is, in samples.
     document.body.dataset.samples = Number(document.body.dataset.samples ?? 0) + 1;
   },
-  now: (now) => model.takeNow(now),
+  now: (now) => {
+    const is_reloaded = model.now && model.now.status.config.reloads !== now.status.config.reloads;
+    model.takeNow(now);
+    if (is_reloaded) fetchRules().catch(() => {});
+  },
 };
 
 function wantToken(was_wrong) {
