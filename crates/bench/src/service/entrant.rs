@@ -104,6 +104,9 @@ impl Entrant {
         let before = others::ticks_of(self.process.pid());
         let counted = h2load.run(&self.target, length).map_err(|error| self.named(&error))?;
         let after = others::ticks_of(self.process.pid());
+        if self.viewer.as_ref().is_some_and(|viewer| !viewer.is_there()) {
+            return Err(self.named(&io::Error::other("whoever had the dashboard open was sent away")));
+        }
         let ticks = after.zip(before).map(|(after, before)| after.saturating_sub(before));
         let cpu_us =
             ticks.map_or(f64::NAN, |ticks| float(ticks) / TICKS_PER_S * 1e6 / float(counted.requests));

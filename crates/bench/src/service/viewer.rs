@@ -31,6 +31,11 @@ impl Viewer {
         });
         Ok(Self { stream, reading: Some(reading) })
     }
+
+    /// False when it was sent away.
+    pub(super) fn is_there(&self) -> bool {
+        self.reading.as_ref().is_some_and(|reading| !reading.is_finished())
+    }
 }
 
 impl Drop for Viewer {

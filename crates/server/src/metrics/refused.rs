@@ -44,13 +44,22 @@ struct Shard {
     before: Table,
 }
 
+/// Side by side, so that looking for a key, and for the least one, goes through a few lines of memory.
 #[derive(Debug, Default)]
-struct Table(Vec<Entry>);
+struct Table {
+    hashes: Vec<u64>,
+    counts: Vec<u64>,
+    kept: Vec<Kept>,
+    /// No count is less than this, and none before this place is as little.
+    least: u64,
+    least_from: usize,
+}
 
 #[derive(Clone, Debug)]
-struct Entry {
-    hash: u64,
-    found: RefusedKey,
+struct Kept {
+    limit: u32,
+    key: EncodedKey,
+    error: u64,
 }
 
 impl Refused {
@@ -102,38 +111,57 @@ impl Refused {
 
 impl Shard {
     fn together(&self) -> Vec<RefusedKey> {
-        let mut sum = self.current.0.clone();
-        for old in &self.before.0 {
-            match sum.iter_mut().find(|entry| entry.is(old.hash, old.found.limit, &old.found.key)) {
-                Some(entry) => {
-                    entry.found.count += old.found.count;
-                    entry.found.error += old.found.error;
+        let mut sum: Vec<(u64, RefusedKey)> = self.current.all().collect();
+        for (hash, old) in self.before.all() {
+            let is_same = |(other, found): &&mut (u64, RefusedKey)| *other == hash && found.key == old.key;
+            match sum.iter_mut().find(is_same) {
+                Some((_, found)) => {
+                    found.count += old.count;
+                    found.error += old.error;
                 }
-                None => sum.push(old.clone()),
+                None => sum.push((hash, old)),
             }
         }
-        sum.into_iter().map(|entry| entry.found).collect()
+        sum.into_iter().map(|(_, found)| found).collect()
     }
 }
 
 impl Table {
     fn add(&mut self, hash: u64, limit: u32, key: &EncodedKey) {
-        if let Some(entry) = self.0.iter_mut().find(|entry| entry.is(hash, limit, key)) {
-            entry.found.count += 1;
-            return;
-        }
-        let new = |count, error| Entry { hash, found: RefusedKey { limit, key: key.clone(), count, error } };
-        if self.0.len() < KEYS_MAX {
-            self.0.push(new(1, 0));
-        } else if let Some(least) = self.0.iter_mut().min_by_key(|entry| entry.found.count) {
-            *least = new(least.found.count + 1, least.found.count);
+        let is_it = |place: &usize| self.kept[*place].limit == limit && self.kept[*place].key == *key;
+        if let Some(place) = self.hashes.iter().position(|other| *other == hash).filter(is_it) {
+            self.counts[place] += 1;
+        } else if self.kept.len() < KEYS_MAX {
+            self.hashes.push(hash);
+            self.counts.push(1);
+            self.kept.push(Kept { limit, key: key.clone(), error: 0 });
+        } else {
+            let place = self.find_least();
+            self.hashes[place] = hash;
+            self.counts[place] += 1;
+            self.kept[place] = Kept { limit, key: key.clone(), error: self.least };
         }
     }
-}
 
-impl Entry {
-    fn is(&self, hash: u64, limit: u32, key: &EncodedKey) -> bool {
-        self.hash == hash && self.found.limit == limit && self.found.key == *key
+    /// Where the least count is, in a full table. Counts only grow, so the search goes on where it ended, and begins anew
+    /// when no count as little is left.
+    fn find_least(&mut self) -> usize {
+        let goes_on = self.counts[self.least_from..].iter().position(|count| *count == self.least);
+        let place = if let Some(further) = goes_on {
+            self.least_from + further
+        } else {
+            self.least = self.counts.iter().copied().min().unwrap_or(0);
+            self.counts.iter().position(|count| *count == self.least).unwrap_or(0)
+        };
+        self.least_from = place;
+        place
+    }
+
+    fn all(&self) -> impl Iterator<Item = (u64, RefusedKey)> {
+        let counted = self.hashes.iter().zip(&self.counts).zip(&self.kept);
+        counted.map(|((hash, count), Kept { limit, key, error })| {
+            (*hash, RefusedKey { limit: *limit, key: key.clone(), count: *count, error: *error })
+        })
     }
 }
 

@@ -82,17 +82,28 @@ impl<'b> Page<'b> {
         wait::until_true(PATIENCE, what, || self.eval(expression) == true);
     }
 
+    /// Moves the pointer over the middle of an element.
+    pub fn point(&self, selector: &str) {
+        let [x, y] = self.middle(selector);
+        self.call("Input.dispatchMouseEvent", &json!({ "type": "mouseMoved", "x": x, "y": y }));
+    }
+
     /// Clicks into the middle of an element, as a mouse does: whatever lies over it gets the click.
     pub fn click(&self, selector: &str) {
-        let place = self.eval(&format!(
+        let [x, y] = self.middle(selector);
+        for kind in ["mousePressed", "mouseReleased"] {
+            let event = json!({ "type": kind, "x": x, "y": y, "button": "left", "clickCount": 1 });
+            self.call("Input.dispatchMouseEvent", &event);
+        }
+    }
+
+    /// Where the middle of an element is, once it has come into view.
+    fn middle(&self, selector: &str) -> [Value; 2] {
+        let mut place = self.eval(&format!(
             "(() => {{ const e = document.querySelector({selector:?}); e.scrollIntoView({{ block: 'center', behavior: 'instant' }});
                const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; }})()"
         ));
-        for kind in ["mousePressed", "mouseReleased"] {
-            let event =
-                json!({ "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1 });
-            self.call("Input.dispatchMouseEvent", &event);
-        }
+        [place[0].take(), place[1].take()]
     }
 
     /// Writes into whatever has the focus.

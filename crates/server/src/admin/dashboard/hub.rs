@@ -71,8 +71,9 @@ impl Hub {
         Ok(Events::new(first, receiver))
     }
 
-    /// Keeps what the counters say, and tells everyone; of the limits too, if they are others than before.
-    pub(super) fn tell(&self, reading: Option<&Reading>, now: Option<&Bytes>) {
+    /// Keeps what the counters say, and tells everyone; of the limits too, if they are others than before. `told` hears
+    /// whether anyone is left, before another can come.
+    pub(super) fn tell(&self, reading: Option<&Reading>, now: Option<&Bytes>, told: impl FnOnce(bool)) {
         let mut state = self.0.lock();
         let State { sampler, past, viewers, .. } = &mut *state;
         let (limits, sample) = reading.map(|reading| sampler.sample(reading)).unzip();
@@ -84,6 +85,7 @@ impl Hub {
         if let Some(sample) = sample {
             past.keep(sample);
         }
+        told(!viewers.is_empty());
     }
 
     /// Sends everyone away and lets nobody in any more.
@@ -124,10 +126,10 @@ mod tests {
         let hub = Hub::default();
         let slow = hub.join(Bytes::new(), || ()).expect("there is room");
         for _ in 0..BEHIND_MAX {
-            hub.tell(None, Some(&Bytes::from_static(b"x")));
+            hub.tell(None, Some(&Bytes::from_static(b"x")), |_| ());
         }
         let _other = hub.join(Bytes::new(), || ()).expect("there is room");
-        hub.tell(None, Some(&Bytes::from_static(b"x")));
+        hub.tell(None, Some(&Bytes::from_static(b"x")), |_| ());
         assert_eq!(hub.0.lock().viewers.len(), 1);
         drop(slow);
     }
@@ -139,7 +141,7 @@ mod tests {
         let code = |hub: &Hub| hub.join(Bytes::new(), || ()).map_err(|fault| fault.code).err();
         assert_eq!(code(&hub), Some("too-many-viewers"));
         drop(open);
-        hub.tell(None, Some(&Bytes::new()));
+        hub.tell(None, Some(&Bytes::new()), |has_viewers| assert!(!has_viewers));
         assert!(!hub.has_viewers());
         hub.close();
         assert_eq!(code(&hub), Some("leaving"));

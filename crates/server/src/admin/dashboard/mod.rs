@@ -17,7 +17,7 @@ use std::time::Duration;
 use hyper::Response;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use parking_lot::Mutex;
-use tokio::time::MissedTickBehavior;
+use tollgate::Micros;
 
 pub(super) use self::files::find as file;
 use self::hub::Hub;
@@ -27,10 +27,13 @@ use crate::http::Fault;
 use crate::listen::{Phase, Stop};
 use crate::serve::Service;
 
-/// How often the state of the service is looked at, so that whoever looks at the page hears of an outage at once.
+/// How often the counters are looked at.
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+/// How often the state of the service is looked at while the page is open, so that whoever has it open hears of an outage
+/// at once.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Every so many looks, the counters are looked at too.
-const LOOKS_PER_SAMPLE: u64 = 5;
+/// The look that comes nearest to a second after the last sample makes the next.
+const DUE_AFTER: Micros = Micros::from_millis(900);
 /// After so many samples, those who are refused most are counted anew.
 const SAMPLES_PER_SPAN: u64 = 60;
 
@@ -47,18 +50,19 @@ pub(crate) struct Dashboard {
 /// What the last look saw.
 #[derive(Debug, Default)]
 struct Seen {
-    looks: u64,
+    samples: u64,
+    sampled_at: Micros,
     state: Option<State>,
 }
 
 /// Looks at the service until it stops, then sends everyone away, so that nobody keeps it from ending.
 pub(crate) async fn watch(service: Arc<Service>, mut stop: Stop) {
-    let mut looks = tokio::time::interval(LOOK_EVERY);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
+        service.dashboard.look(&service);
+        let pause = if service.dashboard.hub.has_viewers() { LOOK_EVERY } else { SAMPLE_EVERY };
         tokio::select! {
             () = stop.reached(Phase::Leaving) => break,
-            _ = looks.tick() => service.dashboard.look(&service),
+            () = tokio::time::sleep(pause) => {}
         }
     }
     service.dashboard.hub.close();
@@ -78,14 +82,19 @@ pub(super) fn events(service: &Service) -> Result<Response<AdminBody>, Fault> {
 
 impl Dashboard {
     fn look(&self, service: &Service) {
+        let now = service.gate.now();
         let mut seen = self.seen.lock();
         let state = State::of(service);
         let has_changed = seen.state.as_ref() != Some(&state);
         let is_reloaded = seen.state.as_ref().is_none_or(|before| before.reloads != state.reloads);
-        let is_due = seen.looks.is_multiple_of(LOOKS_PER_SAMPLE);
-        let begins_span = seen.looks.is_multiple_of(LOOKS_PER_SAMPLE * SAMPLES_PER_SPAN);
+        // A clock that was set back does not stop the samples.
+        let is_due = now < seen.sampled_at || now.since(seen.sampled_at) >= DUE_AFTER;
+        let begins_span = is_due && seen.samples.is_multiple_of(SAMPLES_PER_SPAN);
+        if is_due {
+            seen.samples += 1;
+            seen.sampled_at = now;
+        }
         seen.state = Some(state);
-        seen.looks += 1;
         drop(seen);
 
         let refused = service.gate.meters().refused();
@@ -98,7 +107,6 @@ impl Dashboard {
         let reading = (is_due || is_reloaded).then(|| sample::Reading::of(service));
         // Nobody pays for words that nobody reads.
         let now = ((is_due || has_changed) && self.hub.has_viewers()).then(|| now::event(service));
-        self.hub.tell(reading.as_ref(), now.as_ref());
-        refused.watch(self.hub.has_viewers());
+        self.hub.tell(reading.as_ref(), now.as_ref(), |has_viewers| refused.watch(has_viewers));
     }
 }

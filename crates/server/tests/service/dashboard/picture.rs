@@ -25,6 +25,8 @@ const WIDTH: u32 = 1280;
 const HEIGHT: u32 = 1100;
 
 const LIMITS: &str = r#"
+# A client may be quiet for minutes and then ask on the same connection.
+server: { idle_timeout: 10m }
 defaults: { on_store_failure: local, expected_replicas: 1 }
 hash_keys: ["header:x-api-key"]
 hash_secret: only-for-a-picture
@@ -38,7 +40,7 @@ limits:
   - { name: ip-safety-net, key: [client_ip], algorithm: token_bucket, capacity: 400, refill_rate: 120/s, consistency: leased }
   - { name: search, match: { path: /v1/search }, key: [tenant], algorithm: sliding_window, limit: 500, window: 10s }
   - { name: reports, match: { path: "/v1/reports/**" }, key: [tenant], algorithm: token_bucket, capacity: 5, refill_rate: 30/minute }
-  - { name: daily-quota, match: { path: "/v1/**" }, key: [tenant], algorithm: fixed_window, align: clock, limit: 2000, window: 1d, shadow: true }
+  - { name: daily-quota, match: { path: "/v1/**" }, key: [tenant], algorithm: fixed_window, align: clock, limit: 5000, window: 1d, shadow: true }
 "#;
 
 /// Someone who asks, and how many times a step on average, by how far the story has come.
@@ -56,7 +58,7 @@ const CLIENTS: [Client; 6] = [
     Client { body: list, rate: |x| 1.9 + 0.5 * (x * 5.0 + 1.0).cos() },
     Client { body: report, rate: |x| if (0.3..0.5).contains(&x) { 0.4 } else { 0.06 } },
     Client { body: login, rate: |_| 0.12 },
-    Client { body: stuffing, rate: |x| if x > 0.62 { 1.5 } else { 0.0 } },
+    Client { body: stuffing, rate: |x| if x > 0.6 { 3.0 } else { 0.0 } },
 ];
 
 fn tenant(dice: &mut Dice) -> &'static str {

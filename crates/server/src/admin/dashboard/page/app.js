@@ -7,7 +7,7 @@ import { Model } from './model.js';
 import { readInks } from './plot.js';
 import { showRefused } from './refused.js';
 import { ask, listen, onTokenWanted } from './server.js';
-import { showAll, showLive, showNow } from './summary.js';
+import { showAll, showLive, showNow, startSummary } from './summary.js';
 
 const THEME = 'tollgate-theme';
 const model = new Model();
@@ -92,6 +92,7 @@ async function reload() {
 onTokenWanted(oneAtATime(wantToken));
 startTheme();
 startKey();
+startSummary(plan);
 startLimits(plan);
 byId('span').addEventListener('change', show);
 byId('reload').addEventListener('click', reload);

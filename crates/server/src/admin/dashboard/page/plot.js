@@ -53,6 +53,17 @@ function columns(model, span_s, width, least) {
   return found;
 }
 
+/** The sample at a part of the width, from 0 to 1. */
+export function sampleAt(model, most_s, part) {
+  const last = model.sample(0);
+  const wanted = last ? last.t - (1 - part) * fitting(model, most_s) * 1000 : 0;
+  for (let back = 0; back < model.length; back++) {
+    const sample = model.sample(back);
+    if (sample.t <= wanted + 500) return { slot: model.slot(back), sample };
+  }
+  return null;
+}
+
 /** The next round number, for the top of an axis. */
 function roundUp(number) {
   if (number <= 1) return 1;
@@ -61,7 +72,7 @@ function roundUp(number) {
 }
 
 /** What limits answered per second: allowed, denied on top of it, shadow denials on top of that. */
-export function plotAnswers(canvas, model, series, most_s, { labels = false, words }) {
+export function plotAnswers(canvas, model, series, most_s, { labels = false, words, cursor = null }) {
   const span_s = fitting(model, most_s);
   const { context, width, height } = prepare(canvas);
   const bottom = labels ? height - 16 : height - 1;
@@ -82,6 +93,10 @@ export function plotAnswers(canvas, model, series, most_s, { labels = false, wor
     floor = ceiling;
   }
   if (labels) timeLabels(context, width, height, span_s);
+  if (cursor !== null) {
+    context.fillStyle = inks.muted;
+    context.fillRect(Math.round(cursor * width), 0, 1, bottom);
+  }
 }
 
 function area(context, rates, floor, ceiling, each, y, ink) {

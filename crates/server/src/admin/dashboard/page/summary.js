@@ -2,7 +2,7 @@
 
 import { byId, h, mark, refill, say } from './dom.js';
 import { ALLOWED, DENIED, Model, SHADOW, SOURCES_AT } from './model.js';
-import { plotAnswers, plotStates, plotTimes } from './plot.js';
+import { plotAnswers, plotStates, plotTimes, sampleAt } from './plot.js';
 import { SOURCE_WORDS, atDay, atTime, count, length, percent, rate, shortTime } from './words.js';
 
 function pill(id, state, text) {
@@ -98,9 +98,31 @@ export function showAll(model, span_s) {
   drawAll(model, span_s);
 }
 
+/** Where the pointer is on the large plot, as a part of its width. */
+let cursor = null;
+
+export function startSummary(show) {
+  const plot = byId('plot-all');
+  const point = (part) => { cursor = part; show(); };
+  plot.addEventListener('pointermove', (event) => point(event.offsetX / plot.clientWidth));
+  plot.addEventListener('pointerleave', () => point(null));
+}
+
+/** What was said at the place that is pointed to. */
+function showCursor(model, span_s) {
+  const found = cursor === null ? null : sampleAt(model, span_s, cursor);
+  byId('legend').hidden = found !== null;
+  byId('readout').hidden = found === null;
+  if (!found) return;
+  const { slot, sample } = found;
+  const [allowed, denied, shadow] = [ALLOWED, DENIED, SHADOW].map((number) => rate(model.all[number][slot] / sample.seconds));
+  say(byId('readout'), `${atTime(sample.t)}: ${allowed}/s allowed, ${denied}/s denied, ${shadow}/s shadow, p99 ${shortTime(sample.p99)}${sample.degraded ? ', store away' : ''}`);
+}
+
 export function drawAll(model, span_s) {
   const plot = byId('plot-all');
-  plotAnswers(plot, model, model.all, span_s, { labels: true, words: (top) => `${count(top)}/s` });
+  showCursor(model, span_s);
+  plotAnswers(plot, model, model.all, span_s, { labels: true, words: (top) => `${count(top)}/s`, cursor });
   const sums = model.lastMinute(model.all);
   mark(plot, 'aria-label', `Answers of all limits over ${span_s / 60} minutes; in the last one ${count(sums[ALLOWED])} allowed, ${count(sums[DENIED])} denied`);
   plotTimes(byId('plot-time'), model, span_s, model.now?.bounds.latency_p99_us);

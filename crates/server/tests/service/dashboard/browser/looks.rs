@@ -66,6 +66,25 @@ fn both_themes_can_be_read_and_the_switch_has_the_last_word() {
 }
 
 #[test]
+fn whoever_points_at_the_plot_is_told_what_was_said_then() {
+    let service = Tollgate::with_config(CONFIG);
+    let browser = Browser::start();
+    let page = open(&browser, &service);
+    (0..9).for_each(|_| drop(service.check(LOGIN)));
+    page.until("document.querySelector('.denied-count').textContent === '6'", "something to see");
+    page.point("#plot-all");
+    page.until(
+        "!document.querySelector('#readout').hidden && document.querySelector('#legend').hidden",
+        "the words",
+    );
+    let words = page.text("#readout");
+    assert!(words.contains("/s allowed, ") && words.contains("p99"), "{words}");
+    page.point("h1");
+    page.until("document.querySelector('#readout').hidden", "the legend again");
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
 fn everything_is_reached_with_the_keyboard_and_has_a_name() {
     let service = Tollgate::with_config(CONFIG);
     let browser = Browser::start();
