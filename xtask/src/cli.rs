@@ -6,7 +6,7 @@
 #[command(
     name = "cargo xtask",
     bin_name = "cargo xtask",
-    subcommand_value_name = "ci|test|faults|lint|deny|bench|experiment|help"
+    subcommand_value_name = "ci|test|faults|lint|deny|bench|experiment|picture|help"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -17,7 +17,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Every check and every test: `lint`, then `test`
     Ci,
-    /// Every test but the long ones, after installing what the tests need: Redis by apt-get, Valkey inside `target`
+    /// Every test but the long ones, after installing what the tests need: Redis and Chromium by apt-get, the rest inside `target`
     Test,
     /// The long tests of what Tollgate survives, with what they print, after installing what they need
     Faults {
@@ -38,6 +38,21 @@ pub(crate) enum Command {
     Experiment {
         #[command(subcommand)]
         experiment: Experiment,
+    },
+    /// A picture of the documentation, made anew from the running thing
+    Picture {
+        #[command(subcommand)]
+        picture: Picture,
+    },
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Picture {
+    /// The dashboard under load, light and dark, in `docs/pictures`; takes about six minutes
+    Dashboard {
+        /// How long the load lasts that the picture shows
+        #[arg(long, default_value_t = 300)]
+        seconds: u64,
     },
 }
 

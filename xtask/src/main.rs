@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask ci`, `test`, `faults`, `lint`, `deny`, `bench`, `experiment`.
+//! The project's own commands: `cargo xtask ci`, `test`, `faults`, `lint`, `deny`, `bench`, `experiment`, `picture`.
 //!
 //! They are Rust, not shell, so that they run wherever the project builds and are read, typed and linted like the rest
 //! of it. Each command is a file that lists its steps; `run` is the one place that runs them.
@@ -19,6 +19,7 @@ mod error;
 mod experiment;
 mod faults;
 mod lint;
+mod picture;
 mod run;
 mod servers;
 mod test;
@@ -43,6 +44,7 @@ fn dispatch(command: Command) -> Result<(), Error> {
         Command::Faults { args } => run::all(faults::plan(&workspace, args)),
         Command::Lint => run::all(lint::plan(&workspace)),
         Command::Deny => run::all(deny::plan(&workspace)),
+        Command::Picture { picture } => run::alone(picture::command(&workspace, &picture)?),
         Command::Bench { bench } => bench::commands(&workspace, bench)?.into_iter().try_for_each(run::alone),
         Command::Experiment { experiment } => {
             experiment::commands(&workspace, experiment)?.into_iter().try_for_each(run::alone)

@@ -21,13 +21,17 @@ const STORES: [Program; 2] = [
     Program { tool: &tools::VALKEY, variable: "TOLLGATE_VALKEY_SERVER" },
 ];
 
+/// What looks at the dashboard.
+const CHROMIUM: Program = Program { tool: &tools::CHROMIUM, variable: "TOLLGATE_CHROMIUM" };
+
 /// What stands in front of the service, and what looks at it from outside.
-const NEIGHBORS: [Program; 6] = [
+const NEIGHBORS: [Program; 7] = [
     Program { tool: &tools::ENVOY, variable: "TOLLGATE_ENVOY" },
     Program { tool: &tools::NGINX, variable: "TOLLGATE_NGINX" },
     Program { tool: &tools::HAPROXY, variable: "TOLLGATE_HAPROXY" },
     Program { tool: &tools::CADDY, variable: "TOLLGATE_CADDY" },
     Program { tool: &tools::PROMTOOL, variable: "TOLLGATE_PROMTOOL" },
+    CHROMIUM,
     Program { tool: &tools::PYTHON_TOOLS, variable: "TOLLGATE_PYTHON_TOOLS" },
 ];
 
@@ -73,6 +77,12 @@ impl Servers {
     pub(crate) fn for_experiments(workspace: &Workspace) -> Self {
         let [redis, _] = STORES;
         Self::ensure([redis], workspace)
+    }
+
+    /// What a picture of the dashboard is made with.
+    pub(crate) fn for_pictures(workspace: &Workspace) -> Self {
+        let [redis, _] = STORES;
+        Self::ensure([redis, CHROMIUM], workspace)
     }
 
     /// What gives a process a wrong clock. An experiment that does not have it says so and runs the rest.

@@ -2,8 +2,8 @@
 //!
 //! A tool on the PATH is used as it is. What is installed here stays inside the target directory, in a version that is
 //! pinned, because a new one may find new faults in a change that has nothing to do with them. Two kinds come in the
-//! version that the system's packages have: Redis, which is installed for the whole system, and the proxies with what
-//! else is only started by tests, which are unpacked into the target directory.
+//! version that the system's packages have: Redis and Chromium, which are installed for the whole system, and the proxies
+//! with what else is only started by tests, which are unpacked into the target directory.
 
 use std::ffi::OsString;
 use std::fs;
@@ -136,6 +136,11 @@ pub(crate) static H2LOAD: Tool = Tool {
     probe: VERSION,
     install: Install::Unpacked { package: "nghttp2-client" },
 };
+
+/// A browser, with which the tests look at the dashboard. It needs so many libraries and files in their places that only an
+/// installation has them.
+pub(crate) static CHROMIUM: Tool =
+    Tool { name: "chromium", call: &["chromium"], probe: VERSION, install: Install::Package };
 
 /// Its library makes a process believe in another time. The program itself is not used: it looks for the library where
 /// the system would have it.

@@ -50,6 +50,11 @@ impl Workspace {
         command
     }
 
+    /// Where something of the repository is.
+    pub(crate) fn path(&self, inside: &str) -> PathBuf {
+        self.root.join(inside)
+    }
+
     /// Where installed tools live: with the build's output, so that `cargo clean` takes them along.
     pub(crate) fn tools_dir(&self) -> PathBuf {
         self.target.join("tools")

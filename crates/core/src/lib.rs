@@ -52,7 +52,9 @@ pub use algorithm::{
 pub use clock::{Clock, ManualClock, Sleep, SystemClock};
 pub use consistency::Consistency;
 pub use decision::{Decision, LimitStatus, Retry, Source};
-pub use key::{EncodedKey, Hashed, Hasher, KEY_MAX, Key, KeyError, KeyParts, NotAKey, ShortSecret, ToKey};
+pub use key::{
+    EncodedKey, Hashed, Hasher, KEY_MAX, Key, KeyError, KeyPart, KeyParts, NotAKey, ShortSecret, ToKey,
+};
 pub use limit::{Limit, LimitError, OnStoreFailure, Rule};
 pub use limiter::{Acquired, Error, Health, Limiter, Permit};
 pub use memory::MemoryStore;

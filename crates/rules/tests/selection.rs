@@ -190,3 +190,34 @@ fn whoever_asks_why_is_told() {
     assert!(matches!(meetings[1], Meeting::Wrong(SelectError::MissingAttribute { .. })), "{meetings:?}");
     assert!(matches!(meetings[2], Meeting::PassedOver), "{meetings:?}");
 }
+
+/// Whoever shows keys after the fact has the key alone; it is shown like the one that was just asked about.
+#[test]
+fn a_key_alone_is_shown_as_it_is_to_whoever_asks_about_it() {
+    let yaml = |hashed: &str| {
+        format!(
+            "hash_keys: [{hashed}]\nhash_secret: ${{SECRET}}\nlimits: [{{name: one, algorithm: sliding_window, limit: 10, \
+             window: 1m, key: ['header:x-api-key | client_ip', tenant, path]}}]"
+        )
+    };
+    let rules = selector(&yaml("'header:x-api-key', tenant"));
+    let requests = [
+        &[("header:x-api-key", "sk-1"), ("client_ip", "10.0.0.1"), ("tenant", "acme"), ("path", "/a")][..],
+        &[("client_ip", "2001:db8::1"), ("tenant", "acme"), ("path", "//a")][..],
+    ];
+    for request in requests {
+        let (_, met) = rules.explain_named("one", &Request(request)).expect("a limit of that name");
+        let Meeting::Met { chosen, parts, .. } = met else { panic!("{met:?}") };
+        assert_eq!(rules.shown_key(0, &chosen.key), Some(parts));
+        assert_eq!(rules.shown_key(1, &chosen.key), None, "there is one limit");
+    }
+    let in_the_clear = only(&selector(&yaml("'header:x-api-key'")), requests[0]).0;
+    assert_eq!(rules.shown_key(0, &in_the_clear), None, "what is hashed now does not show as it was");
+    for strange in [
+        EncodedKey::of(&("header:x-api-key", "sk")).expect("a key"),
+        EncodedKey::of(&("query:x", "sk", "acme", "/a")).expect("a key"),
+        EncodedKey::of(&7_u64).expect("a key"),
+    ] {
+        assert_eq!(rules.shown_key(0, &strange), None);
+    }
+}

@@ -9,12 +9,14 @@
 //! - [`servers`]: Redis and Valkey, alone, under Sentinel and as a cluster, started for one test.
 //! - [`proxy`]: a TCP proxy that does to a connection what networks do to connections.
 //! - [`proxies`]: nginx, Caddy, Envoy and `HAProxy`, something for them to stand in front of and a client to ask them.
-//! - `processes`: what both of these are made of.
+//! - [`browser`]: a real Chromium, for tests of pages.
+//! - `processes`: what servers, proxies and browsers are made of.
 //! - [`dice`]: random numbers that a seed repeats.
 //! - [`wait`]: waiting for something to become true, and never for a fixed time.
 //!
 //! Nothing here is published, and nothing in the other crates needs it to work.
 
+pub mod browser;
 pub mod conformance;
 pub mod dice;
 pub mod differential;

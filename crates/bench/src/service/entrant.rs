@@ -8,6 +8,7 @@ use serde::Serialize;
 use testkit::servers::Server;
 
 use super::question::Protocol;
+use super::viewer::Viewer;
 use crate::h2load::{H2load, Round, Target};
 use crate::percentiles::Percentiles;
 use crate::process::Process;
@@ -18,6 +19,8 @@ use crate::process::Process;
 pub(super) enum Subject {
     /// `tollgate serve` on memory.
     Memory,
+    /// The same with its dashboard open.
+    Watched,
     /// The same on Redis, strict.
     Redis,
     /// The same on Redis, leased.
@@ -37,6 +40,8 @@ pub(super) struct Entrant {
     pub(super) subject: Subject,
     pub(super) protocol: Protocol,
     pub(super) target: Target,
+    /// Who looks at it meanwhile.
+    pub(super) viewer: Option<Viewer>,
     // Before the server it asks.
     pub(super) process: Process,
     pub(super) redis: Option<Server>,
@@ -48,7 +53,12 @@ impl Subject {
         match self {
             Self::Redis => Some("strict"),
             Self::Leased => Some("leased"),
-            Self::Memory | Self::Beside(_) | Self::Bare | Self::BareTelling | Self::Throttlecrab => None,
+            Self::Memory
+            | Self::Watched
+            | Self::Beside(_)
+            | Self::Bare
+            | Self::BareTelling
+            | Self::Throttlecrab => None,
         }
     }
 
@@ -69,6 +79,7 @@ impl fmt::Display for Subject {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory => out.write_str("tollgate, memory"),
+            Self::Watched => out.write_str("tollgate, dashboard open"),
             Self::Redis => out.write_str("tollgate, Redis"),
             Self::Leased => out.write_str("tollgate, Redis, leased"),
             Self::Beside(name) => write!(out, "{name}, memory"),
@@ -86,7 +97,11 @@ impl Entrant {
     }
 
     pub(super) fn round(&self, h2load: &H2load, length: Duration) -> io::Result<Round> {
-        h2load.round(&self.target, self.process.pid(), length).map_err(|error| self.named(&error))
+        let round = h2load.round(&self.target, self.process.pid(), length).map_err(|error| self.named(&error))?;
+        if self.viewer.as_ref().is_some_and(|viewer| !viewer.is_there()) {
+            return Err(self.named(&io::Error::other("whoever had the dashboard open was sent away")));
+        }
+        Ok(round)
     }
 
     pub(super) fn latencies(&self, h2load: &H2load, length: Duration) -> io::Result<Percentiles> {

@@ -12,6 +12,7 @@ use testkit::servers::{Flavor, Server};
 use super::answer::Answer;
 use super::entrant::{Entrant, Subject};
 use super::question::{Case, Protocol};
+use super::viewer::Viewer;
 use super::{Settings, bare, call};
 use crate::h2load::{Sent, Status, Target};
 use crate::process::{Directory, Process};
@@ -35,6 +36,10 @@ impl Entrants {
         let told = entrants.tollgate(Subject::Memory, &settings.tollgate, protocol, case)?;
         for program in &settings.beside {
             entrants.tollgate(Subject::Beside(file_name(program)), program, protocol, case)?;
+        }
+        if settings.dashboard {
+            entrants.tollgate(Subject::Watched, &settings.tollgate, protocol, case)?;
+            return Ok(entrants);
         }
         entrants.tollgate(Subject::Redis, &settings.tollgate, protocol, case)?;
         entrants.tollgate(Subject::Leased, &settings.tollgate, protocol, case)?;
@@ -117,8 +122,12 @@ fn start_tollgate(subject: Subject, program: &Path, protocol: Protocol, case: Ca
         Protocol::Http => http,
         Protocol::Grpc => grpc,
     };
+    let viewer = match subject {
+        Subject::Watched => Some(Viewer::open(process.announced("admin ")?)?),
+        _ => None,
+    };
     let target = Target { server, path: protocol.path(), sent: sent(protocol, body), status };
-    Ok(Entrant { subject, protocol, target, process, redis })
+    Ok(Entrant { subject, protocol, target, viewer, process, redis })
 }
 
 /// A bare server: this program again, in a process of its own.
@@ -138,6 +147,7 @@ fn start_bare(subject: Subject, answer: &Answer, protocol: Protocol, case: Case)
         subject,
         protocol,
         target: Target { server, path: protocol.path(), sent: sent(protocol, body), status },
+        viewer: None,
         process,
         redis: None,
     })
@@ -164,7 +174,8 @@ fn start_throttlecrab(program: &Path, body: &str, case: Case) -> io::Result<Entr
     // It refuses with a success.
     let status = Status::Success;
     let target = Target { server, path: THROTTLECRAB_PATH, sent: Sent::Json(file), status };
-    Ok(Entrant { subject: Subject::Throttlecrab, protocol: Protocol::Http, target, process, redis: None })
+    let (subject, protocol) = (Subject::Throttlecrab, Protocol::Http);
+    Ok(Entrant { subject, protocol, target, viewer: None, process, redis: None })
 }
 
 const fn sent(protocol: Protocol, body: PathBuf) -> Sent {

@@ -13,6 +13,7 @@ mod ratios;
 mod report;
 mod run;
 mod table;
+mod viewer;
 
 use std::env;
 use std::io;
@@ -38,6 +39,9 @@ pub(crate) struct Arguments {
     /// Another build of tollgate to measure in the same run, on memory. May be given several times.
     #[arg(long)]
     beside: Vec<PathBuf>,
+    /// What the dashboard costs: Tollgate with it open beside Tollgate with it closed, and nobody else.
+    #[arg(long)]
+    dashboard: bool,
     /// Only this protocol. May be given several times.
     #[arg(long, value_enum)]
     protocol: Vec<Protocol>,
@@ -53,6 +57,7 @@ struct Settings {
     round: Duration,
     tollgate: PathBuf,
     beside: Vec<PathBuf>,
+    dashboard: bool,
     protocols: Vec<Protocol>,
     cases: Vec<Case>,
 }
@@ -75,6 +80,7 @@ impl Settings {
             round: Duration::from_millis(round_ms),
             tollgate,
             beside: arguments.beside.clone(),
+            dashboard: arguments.dashboard,
             protocols: chosen(Protocol::ALL, &arguments.protocol),
             cases: chosen(Case::ALL, &arguments.case),
         })

@@ -55,8 +55,8 @@ fn asked(ours: &Row, theirs: &Row) -> Option<f64> {
     }
 }
 
-/// Every build of Tollgate to everybody else who was asked the same, and leased limits to those on memory, to which they
-/// should come near.
+/// Every build of Tollgate to everybody else who was asked the same, and to memory what should come near it: leased limits,
+/// and memory while someone looks at the dashboard.
 pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
     let is_same = |ours: &Row, theirs: &Row| (ours.protocol, ours.case) == (theirs.protocol, theirs.case);
     let ours = rows.iter().filter(|row| is_ours(&row.subject));
@@ -68,11 +68,13 @@ pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
 }
 
 const fn is_ours(subject: &Subject) -> bool {
-    matches!(subject, Subject::Memory | Subject::Redis | Subject::Leased | Subject::Beside(_))
+    use Subject::{Beside, Leased, Memory, Redis, Watched};
+    matches!(subject, Memory | Watched | Redis | Leased | Beside(_))
 }
 
 fn is_compared(ours: &Row, theirs: &Row) -> bool {
-    !is_ours(&theirs.subject) || (&ours.subject, &theirs.subject) == (&Subject::Leased, &Subject::Memory)
+    let is_near_memory = matches!(ours.subject, Subject::Leased | Subject::Watched);
+    !is_ours(&theirs.subject) || (is_near_memory && theirs.subject == Subject::Memory)
 }
 
 #[cfg(test)]

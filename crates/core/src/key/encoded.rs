@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::parts::{self, KeyParts, ToKey};
+use super::parts::{self, KeyPart, KeyParts, ToKey};
 use super::{Encoded, KEY_MAX, KeyError};
 
 /// A key in its canonical bytes. It names the same counter as what it was made of.
@@ -44,6 +44,24 @@ impl EncodedKey {
     /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// What it was made of, in order, for whoever shows keys to people.
+    ///
+    /// ```
+    /// use tollgate::{EncodedKey, KeyPart};
+    ///
+    /// let key = EncodedKey::of(&("acme", 7_u64))?;
+    /// assert_eq!(key.parts().collect::<Vec<_>>(), [KeyPart::Text("acme"), KeyPart::Number(7)]);
+    /// # Ok::<(), tollgate::KeyError>(())
+    /// ```
+    pub fn parts(&self) -> impl Iterator<Item = KeyPart<'_>> {
+        let mut rest: &[u8] = &self.bytes;
+        std::iter::from_fn(move || {
+            let (part, after) = parts::next_part(rest)?;
+            rest = after;
+            Some(part)
+        })
     }
 }
 

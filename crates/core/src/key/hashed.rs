@@ -62,6 +62,11 @@ impl fmt::Debug for Hasher {
 }
 
 impl Hashed {
+    /// A hash that was made before.
+    pub(super) const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
     /// The hash itself.
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0

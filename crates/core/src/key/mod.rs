@@ -19,7 +19,7 @@ use crate::consistency::Consistency;
 
 pub use encoded::{EncodedKey, NotAKey};
 pub use hashed::{Hashed, Hasher, ShortSecret};
-pub use parts::{KeyParts, ToKey};
+pub use parts::{KeyPart, KeyParts, ToKey};
 pub(crate) use prefix::KeyPrefix;
 
 /// The longest key, in canonical bytes after the limit's own.

@@ -63,23 +63,51 @@ pub(super) fn single_text(parts: &[u8]) -> Option<&str> {
     std::str::from_utf8(text).ok().filter(|_| is_all)
 }
 
+/// One part of a key, read back from its canonical bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyPart<'k> {
+    /// A text.
+    Text(&'k str),
+    /// Bytes.
+    Bytes(&'k [u8]),
+    /// A number.
+    Number(u64),
+    /// An address.
+    Address(IpAddr),
+    /// A value that is known only by its keyed hash.
+    Hashed(Hashed),
+}
+
 /// True when bytes are whole parts, none of them empty.
 pub(super) fn are_parts(mut bytes: &[u8]) -> bool {
-    while let Some((tag, rest)) = bytes.split_first() {
-        let (length, rest) = match (*tag, rest) {
-            (TEXT | BYTES, [low, high, rest @ ..]) => (usize::from(u16::from_le_bytes([*low, *high])), rest),
-            (NUMBER, _) => (8, rest),
-            (IPV4, _) => (4, rest),
-            (IPV6 | HASHED, _) => (16, rest),
-            _ => return false,
-        };
-        let Some((part, after)) = rest.split_at_checked(length) else { return false };
-        if part.is_empty() || (*tag == TEXT && std::str::from_utf8(part).is_err()) {
-            return false;
-        }
+    while !bytes.is_empty() {
+        let Some((_, after)) = next_part(bytes) else { return false };
         bytes = after;
     }
     true
+}
+
+/// The first part of canonical bytes, and what follows it. Nothing when they do not begin with a whole part, or with an
+/// empty one.
+pub(super) fn next_part(bytes: &[u8]) -> Option<(KeyPart<'_>, &[u8])> {
+    let (tag, rest) = bytes.split_first()?;
+    let (length, rest) = match (*tag, rest) {
+        (TEXT | BYTES, [low, high, rest @ ..]) => (usize::from(u16::from_le_bytes([*low, *high])), rest),
+        (NUMBER, _) => (8, rest),
+        (IPV4, _) => (4, rest),
+        (IPV6 | HASHED, _) => (16, rest),
+        _ => return None,
+    };
+    let (part, after) = rest.split_at_checked(length).filter(|(part, _)| !part.is_empty())?;
+    let part = match *tag {
+        TEXT => KeyPart::Text(std::str::from_utf8(part).ok()?),
+        BYTES => KeyPart::Bytes(part),
+        NUMBER => KeyPart::Number(u64::from_le_bytes(part.try_into().ok()?)),
+        IPV4 => KeyPart::Address(<[u8; 4]>::try_from(part).ok()?.into()),
+        IPV6 => KeyPart::Address(<[u8; 16]>::try_from(part).ok()?.into()),
+        _ => KeyPart::Hashed(Hashed::from_bytes(part.try_into().ok()?)),
+    };
+    Some((part, after))
 }
 
 /// A text as a key's only part, in canonical form.

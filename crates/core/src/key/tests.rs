@@ -194,6 +194,20 @@ fn a_key_written_down_names_the_same_counter() {
 }
 
 #[test]
+fn a_key_tells_what_it_was_made_of() {
+    let hasher = Hasher::new(b"0123456789abcdef").unwrap();
+    let (v4, v6) = (std::net::Ipv4Addr::new(10, 0, 0, 1), std::net::Ipv6Addr::LOCALHOST);
+    let key = EncodedKey::of(&("ann", 7_u64, v4, v6)).unwrap();
+    let expected =
+        [KeyPart::Text("ann"), KeyPart::Number(7), KeyPart::Address(v4.into()), KeyPart::Address(v6.into())];
+    assert_eq!(key.parts().collect::<Vec<_>>(), expected);
+    let key = EncodedKey::of(&(&b"raw"[..], hasher.hash(b"secret"))).unwrap();
+    let expected = [KeyPart::Bytes(b"raw"), KeyPart::Hashed(hasher.hash(b"secret"))];
+    assert_eq!(key.parts().collect::<Vec<_>>(), expected);
+    assert_eq!(EncodedKey::of(&()).unwrap().parts().count(), 0);
+}
+
+#[test]
 fn bytes_that_are_no_key_are_refused() {
     let good = EncodedKey::of(&("ann", 7_u64)).unwrap();
     for end in 1..good.as_bytes().len() {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::net::IpAddr;
 
-use tollgate::{EncodedKey, KeyParts, Quota};
+use tollgate::{EncodedKey, KeyPart, KeyParts, Quota};
 use tollgate_subject::{normalise, parse_address};
 
 use super::meeting::ShownPart;
@@ -107,6 +107,32 @@ impl Selector {
             ShownPart { attribute, value, is_hashed }
         });
         shown.collect()
+    }
+
+    /// The parts of a key that was made by a rule, for people. Nothing when the rule, as it is now, makes no such keys, or
+    /// when it now hashes what the key has in the clear.
+    pub fn shown_key<'r>(&'r self, index: usize, key: &EncodedKey) -> Option<Vec<ShownPart<'r>>> {
+        let (_, rule) = self.rules.get(index)?;
+        let mut parts = key.parts();
+        let shown = rule.key.parts.iter().map(|alternatives| {
+            let attribute = match &alternatives[..] {
+                [only] => only,
+                several => {
+                    let KeyPart::Text(name) = parts.next()? else { return None };
+                    several.iter().find(|attribute| attribute.name() == name)?
+                }
+            };
+            let (value, is_hashed) = match parts.next()? {
+                KeyPart::Text(text) => (text.to_owned(), false),
+                KeyPart::Address(address) => (address.to_string(), false),
+                KeyPart::Hashed(hashed) => (hashed.to_string(), true),
+                KeyPart::Bytes(_) | KeyPart::Number(_) => return None,
+            };
+            let is_right = is_hashed == self.hasher(attribute).is_some();
+            is_right.then_some(ShownPart { attribute, value, is_hashed })
+        });
+        let shown = shown.collect::<Option<_>>()?;
+        parts.next().is_none().then_some(shown)
     }
 
     fn first_of<'s, 'r>(

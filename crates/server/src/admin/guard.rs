@@ -45,6 +45,19 @@ impl Guard {
             }
         }
     }
+
+    /// The same for the files of the dashboard. A browser has no token to send before there is a page that asks for one,
+    /// and the files are the same for everyone.
+    pub(super) fn admit_to_page<B>(&self, request: &Request<B>) -> Result<(), Fault> {
+        if self.token.is_some() { Ok(()) } else { expect_own_name(request) }
+    }
+
+    /// The same for events, of which only so many can be listened to: a page of another site could not read them, and yet
+    /// take every place there is.
+    pub(super) fn admit_to_events<B>(&self, request: &Request<B>) -> Result<(), Fault> {
+        self.admit(request)?;
+        if self.token.is_some() || is_from_here(request) { Ok(()) } else { Err(Fault::cross_site()) }
+    }
 }
 
 /// Compared in a time that does not depend on how much of it is right.

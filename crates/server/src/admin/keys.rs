@@ -27,7 +27,7 @@ struct KeyAnswer<'a> {
 
 /// A part of a key. What is hashed stays hashed.
 #[derive(Debug, Serialize)]
-struct PartAnswer<'a> {
+pub(super) struct PartAnswer<'a> {
     attribute: &'a str,
     value: String,
     hashed: bool,

@@ -3,6 +3,7 @@
 //! Each request goes three steps: may it ask (`guard`), what it asks, the answer. Owns no state: everything shown is read
 //! from the service at the moment of the question. What goes wrong is a [`Fault`], as on the HTTP port.
 
+mod dashboard;
 mod guard;
 mod keys;
 mod limits;
@@ -14,23 +15,17 @@ mod status;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hyper::body::{Bytes, Incoming};
-use hyper::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE,
-    X_CONTENT_TYPE_OPTIONS,
-};
+use hyper::body::Incoming;
+use hyper::header::{CACHE_CONTROL, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Serialize;
 
+use self::dashboard::AdminBody;
+pub(crate) use self::dashboard::{Dashboard, watch};
 use self::guard::Guard;
 use crate::http::{Body, Fault, alive, get, json, problem};
 use crate::listen::{Front, Load};
 use crate::serve::Service;
-
-/// What there is, until there is a dashboard.
-const PAGE: &str = include_str!("page.html");
-/// The page loads nothing and is shown in no other.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'";
 
 /// The most connections of operators and their programs.
 const CONNECTIONS_MAX: usize = 256;
@@ -61,10 +56,14 @@ impl AdminFront {
         match path {
             "/healthz" => return get(request).map(|()| alive()),
             "/readyz" => return get(request).map(|()| service.readiness.answer(&service.gate)),
-            _ => self.guard.admit(request)?,
+            _ => {}
         }
+        if let Some(file) = dashboard::file(path) {
+            self.guard.admit_to_page(request)?;
+            return get(request).map(|()| file);
+        }
+        self.guard.admit(request)?;
         match path {
-            "/" => get(request).map(|()| page()),
             "/metrics" => get(request).and_then(|()| metrics::answer(service)),
             "/admin/limits" => get(request).map(|()| limits::answer(service)),
             "/admin/status" => get(request).map(|()| status::answer(service)),
@@ -80,14 +79,25 @@ impl AdminFront {
             _ => Err(Fault::not_listed(path)),
         }
     }
+
+    fn events(&self, request: &Request<Incoming>) -> Result<Response<AdminBody>, Fault> {
+        self.guard.admit_to_events(request)?;
+        match *request.method() {
+            Method::GET => dashboard::events(&self.service),
+            ref other => Err(Fault::method(other, "GET")),
+        }
+    }
 }
 
 impl Front for AdminFront {
-    type Body = Body;
+    type Body = AdminBody;
 
-    async fn answer(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response<Body> {
-        let answer = self.route(&request).await;
-        let mut response = answer.unwrap_or_else(|fault| problem(&fault));
+    async fn answer(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response<AdminBody> {
+        let answer = match request.uri().path() {
+            "/admin/events" => self.events(&request),
+            _ => self.route(&request).await.map(|response| response.map(AdminBody::from)),
+        };
+        let mut response = answer.unwrap_or_else(|fault| problem(&fault).map(AdminBody::from));
         let is_refused = response.status() == StatusCode::UNAUTHORIZED;
         let headers = response.headers_mut();
         // True for a moment, and for whoever asked.
@@ -99,8 +109,8 @@ impl Front for AdminFront {
         response
     }
 
-    fn shed(&self) -> Response<Body> {
-        problem(&Fault::overloaded())
+    fn shed(&self) -> Response<AdminBody> {
+        problem(&Fault::overloaded()).map(AdminBody::from)
     }
 }
 
@@ -108,14 +118,6 @@ impl Front for AdminFront {
 fn shown(body: &impl Serialize) -> Response<Body> {
     // Structs of text, numbers and lists never fail to serialise.
     json(StatusCode::OK, serde_json::to_vec(body).unwrap_or_default())
-}
-
-fn page() -> Response<Body> {
-    let mut response = json(StatusCode::OK, Bytes::from_static(PAGE.as_bytes()));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    response
 }
 
 /// A moment, or a length of time, in whole milliseconds.

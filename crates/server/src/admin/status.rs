@@ -14,7 +14,7 @@ use crate::reload::Reloads;
 use crate::serve::Service;
 
 #[derive(Debug, Serialize)]
-struct Status {
+pub(super) struct Status {
     version: &'static str,
     uptime_ms: u64,
     ready: bool,
@@ -72,25 +72,31 @@ struct AlertStatus {
 }
 
 pub(super) fn answer(service: &Service) -> Response<Body> {
-    let running = service.gate.running();
-    let standing = service.alerts.standing();
-    shown(&Status {
-        version: env!("CARGO_PKG_VERSION"),
-        uptime_ms: millis(service.gate.now().since(service.since)),
-        ready: service.readiness.is_ready(),
-        store: StoreStatus::of(&running),
-        config: ConfigStatus::of(service, &running),
-        connections: service.load.connections(),
-        in_flight: service.load.in_flight(),
-        shed: service.load.shed(),
-        keys: keys(&running),
-        alerts: standing.iter().filter_map(AlertStatus::of).collect(),
-    })
+    shown(&Status::of(service))
 }
 
 /// Counters kept in this process: those of a memory store, and those of limits that are its own.
 pub(super) fn keys(running: &Running) -> usize {
     running.store.keys() + running.limiter.local_keys()
+}
+
+impl Status {
+    pub(super) fn of(service: &Service) -> Self {
+        let running = service.gate.running();
+        let standing = service.alerts.standing();
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            uptime_ms: millis(service.gate.now().since(service.since)),
+            ready: service.readiness.is_ready(),
+            store: StoreStatus::of(&running),
+            config: ConfigStatus::of(service, &running),
+            connections: service.load.connections(),
+            in_flight: service.load.in_flight(),
+            shed: service.load.shed(),
+            keys: keys(&running),
+            alerts: standing.iter().filter_map(AlertStatus::of).collect(),
+        }
+    }
 }
 
 impl StoreStatus {

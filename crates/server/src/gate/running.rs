@@ -9,7 +9,7 @@ use tollgate_rules::{Config, Selector};
 
 use super::Spend;
 use super::store::{OpenStore, StoreFault};
-use crate::metrics::{LimitMeter, Meters};
+use crate::metrics::{LimitMeter, Meters, Refused};
 
 /// The limits that a request brings with itself, one for each unit of time and one for all multiples of them: Envoy's
 /// descriptors may. Their numbers come with the request.
@@ -32,6 +32,7 @@ pub(crate) struct Running {
     pub(crate) limiter: Limiter,
     pub(crate) store: OpenStore,
     meters: Vec<Arc<LimitMeter>>,
+    refused: Arc<Refused>,
 }
 
 impl Running {
@@ -61,8 +62,9 @@ impl Running {
 
     fn new(config: Config, limiter: Limiter, store: OpenStore, meters: &Meters) -> Self {
         let names = config.limits.iter().map(|rule| rule.limit.name());
+        let refused = meters.refused().clone();
         let meters = meters.limits(names, OVERRIDES);
-        Self { selector: Selector::new(&config), config, limiter, store, meters }
+        Self { selector: Selector::new(&config), config, limiter, store, meters, refused }
     }
 
     /// Counts what each limit said.
@@ -70,6 +72,19 @@ impl Running {
         for (spend, status) in spends.iter().zip(decision.limits()) {
             if let Some(meter) = self.meters.get(spend.index) {
                 meter.count(status);
+            }
+        }
+        if self.refused.is_watched() {
+            self.note_refused(spends, decision);
+        }
+    }
+
+    /// Notes whom limits of the file refused, or would have. Keys that requests bring limits for have no recipe to be shown by.
+    #[cold]
+    fn note_refused(&self, spends: &[Spend<'_>], decision: &Decision) {
+        for (spend, status) in spends.iter().zip(decision.limits()) {
+            if status.retry().is_some() && spend.index < self.config.limits.len() {
+                self.refused.note(self.meters[spend.index].id(), &spend.key);
             }
         }
     }

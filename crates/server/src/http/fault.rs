@@ -137,15 +137,17 @@ impl Fault {
     }
 
     pub(crate) fn overloaded() -> Self {
-        let detail = "as many requests are being answered as may; try again in a second";
-        let fault = Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", "Service Unavailable", detail);
+        Self::busy("overloaded", "as many requests are being answered as may; try again in a second")
+    }
+
+    /// There is no room, or no time, for what is asked just now.
+    pub(crate) fn busy(code: &'static str, detail: impl Into<String>) -> Self {
+        let fault = Self::new(StatusCode::SERVICE_UNAVAILABLE, code, "Service Unavailable", detail);
         Self { retry_after_secs: Some(1), ..fault }
     }
 
     fn store_away(error: &tollgate::StoreError) -> Self {
-        let detail = format!("{error}; nothing stands in for it here, so try again in a second");
-        let fault = Self::new(StatusCode::SERVICE_UNAVAILABLE, "store-away", "Service Unavailable", detail);
-        Self { retry_after_secs: Some(1), ..fault }
+        Self::busy("store-away", format!("{error}; nothing stands in for it here, so try again in a second"))
     }
 }
 

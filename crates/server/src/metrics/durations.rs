@@ -68,10 +68,15 @@ impl Durations {
         Self { up_to, total: self.total.saturating_sub(earlier.total) }
     }
 
-    /// The time in seconds within which 99 of 100 were made, estimated inside the step it falls into. What took longer
-    /// than the longest step is taken for just that long.
+    /// The time in seconds within which 99 of 100 were made.
     pub(crate) fn p99_seconds(&self) -> f64 {
-        let rank = exact(self.total) * 0.99;
+        self.quantile_seconds(0.99)
+    }
+
+    /// The time in seconds within which this part of them was made, estimated inside the step it falls into. What took
+    /// longer than the longest step is taken for just that long.
+    pub(crate) fn quantile_seconds(&self, part: f64) -> f64 {
+        let rank = exact(self.total) * part;
         let (mut lower, mut below) = (0.0, 0.0);
         for (upper, up_to) in SECONDS.iter().zip(&self.up_to) {
             let up_to = exact(*up_to);

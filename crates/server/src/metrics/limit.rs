@@ -10,12 +10,14 @@ use super::page::{Page, exact};
 /// What a limit can say.
 const OUTCOMES: [&str; 3] = ["allowed", "denied", "shadow_denied"];
 /// How it can come to say it.
-const SOURCES: [Source; 5] =
+pub(crate) const SOURCES: [Source; 5] =
     [Source::Store, Source::Lease, Source::DenyCache, Source::Fallback, Source::Local];
 
 /// The counters of one limit.
 #[derive(Debug)]
 pub(crate) struct LimitMeter {
+    /// Another limit of the same name, later, has another.
+    id: u32,
     name: Arc<str>,
     /// Whether it shows before it has said anything.
     is_of_file: bool,
@@ -49,9 +51,32 @@ impl Said {
     }
 }
 
+/// What a limit has said so far, and how it came to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) said: Said,
+    /// In the order of [`SOURCES`].
+    pub(crate) by_source: [u64; SOURCES.len()],
+}
+
+impl Tally {
+    /// What was added since `earlier`, which the same meter gave.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let mut by_source = self.by_source;
+        for (now, before) in by_source.iter_mut().zip(earlier.by_source) {
+            *now = now.saturating_sub(before);
+        }
+        Self { said: self.said.since(&earlier.said), by_source }
+    }
+}
+
 impl LimitMeter {
-    pub(super) fn new(name: &str, is_of_file: bool) -> Self {
-        Self { name: name.into(), is_of_file, counts: Default::default() }
+    pub(super) fn new(id: u32, name: &str, is_of_file: bool) -> Self {
+        Self { id, name: name.into(), is_of_file, counts: Default::default() }
+    }
+
+    pub(crate) const fn id(&self) -> u32 {
+        self.id
     }
 
     pub(crate) const fn name(&self) -> &Arc<str> {
@@ -74,6 +99,19 @@ impl LimitMeter {
         Said { allowed: sum(0), denied: sum(1), shadow_denied: sum(2) }
     }
 
+    /// The same with its sources. Each count is read once, so that both sums are of the same counts.
+    pub(crate) fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for (by_source, counts) in tally.by_source.iter_mut().zip(&self.counts) {
+            let [allowed, denied, shadow_denied] = counts.each_ref().map(|count| count.load(Relaxed));
+            tally.said.allowed += allowed;
+            tally.said.denied += denied;
+            tally.said.shadow_denied += shadow_denied;
+            *by_source = allowed + denied + shadow_denied;
+        }
+        tally
+    }
+
     /// Its lines. Sources that never occurred have none; a limit of the file that has said nothing yet shows as such.
     pub(super) fn write(&self, page: &mut Page) {
         for (source, counts) in SOURCES.iter().zip(&self.counts) {
@@ -92,6 +130,22 @@ impl LimitMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tally_has_every_count_by_outcome_and_by_source() {
+        let meter = LimitMeter::new(1, "a", true);
+        for (source, counts) in meter.counts.iter().enumerate() {
+            for (outcome, count) in counts.iter().enumerate() {
+                count.store(10_u64.pow(u32::try_from(outcome).unwrap()) << source, Relaxed);
+            }
+        }
+        let tally = meter.tally();
+        assert_eq!(tally.said, meter.said());
+        assert_eq!(tally.said, Said { allowed: 31, denied: 310, shadow_denied: 3_100 });
+        assert_eq!(tally.by_source, [111, 222, 444, 888, 1_776]);
+        assert_eq!(tally.since(&Tally::default()), tally);
+        assert_eq!(tally.since(&tally), Tally::default());
+    }
 
     #[test]
     fn what_began_anew_said_everything_since() {

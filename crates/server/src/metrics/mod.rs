@@ -1,23 +1,26 @@
 //! What is counted, for Prometheus. Labels are names of the configuration, never keys of clients, so their number is
 //! bounded.
 //!
-//! Owns counters and their page. Nothing is registered anywhere: a page is written from what there is when someone asks, so
+//! Owns counters and their page, and beside them a short list of who is refused most, which never becomes a label. Nothing is registered anywhere: a page is written from what there is when someone asks, so
 //! limits that are gone leave nothing behind.
 
 mod durations;
 mod limit;
 mod page;
+mod refused;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use tollgate::Micros;
 
 use self::durations::DurationMeter;
 pub(crate) use self::durations::Durations;
-pub(crate) use self::limit::{LimitMeter, Said};
+pub(crate) use self::limit::{LimitMeter, SOURCES, Said, Tally};
 pub(crate) use self::page::{CONTENT_TYPE, Page, exact, seconds};
+pub(crate) use self::refused::{Refused, RefusedKey};
 
 /// Everything that is counted about decisions.
 #[derive(Debug)]
@@ -25,12 +28,30 @@ pub(crate) struct Meters {
     durations: DurationMeter,
     /// The limits in force.
     limits: Mutex<Vec<Arc<LimitMeter>>>,
+    /// What the next limit is known by.
+    next: AtomicU32,
+    refused: Arc<Refused>,
 }
 
 impl Meters {
     /// Nothing counted yet.
     pub(crate) fn new() -> Self {
-        Self { durations: DurationMeter::new(), limits: Mutex::default() }
+        Self {
+            durations: DurationMeter::new(),
+            limits: Mutex::default(),
+            next: AtomicU32::new(1),
+            refused: Arc::default(),
+        }
+    }
+
+    /// Who is refused most, while someone wants to know.
+    pub(crate) const fn refused(&self) -> &Arc<Refused> {
+        &self.refused
+    }
+
+    /// The meters of the limits in force.
+    pub(crate) fn in_force(&self) -> Vec<Arc<LimitMeter>> {
+        self.limits.lock().clone()
     }
 
     /// A decision took so long.
@@ -60,7 +81,8 @@ impl Meters {
         let names = of_file.map(|name| (name, true)).chain(brought.into_iter().map(|name| (name, false)));
         let wanted: Vec<_> = names
             .map(|(name, is_of_file)| {
-                find(name).unwrap_or_else(|| Arc::new(LimitMeter::new(name, is_of_file)))
+                let new = || LimitMeter::new(self.next.fetch_add(1, Relaxed), name, is_of_file);
+                find(name).unwrap_or_else(|| Arc::new(new()))
             })
             .collect();
         known.clone_from(&wanted);

@@ -22,6 +22,8 @@ use crate::reload;
 const LAST_CALL: Duration = Duration::from_millis(500);
 /// How often the store is asked whether it is there.
 const PROBE_EVERY: Duration = Duration::from_millis(500);
+/// How often while it is not, so that its return is known soon, whether or not clients ask.
+const PROBE_AWAY_EVERY: Duration = Duration::from_millis(200);
 /// How long giving back what was taken in advance may take, at most.
 const HAND_BACK: Duration = Duration::from_secs(2);
 /// How long the start waits for a store to answer before it goes on without. Whoever asks meanwhile waits too.
@@ -44,6 +46,7 @@ pub(super) async fn live(service: Arc<Service>, args: &ServeArgs) -> Result<Exit
     tasks.spawn(reload::watch(service.reloader.clone(), stop.clone()));
     tasks.spawn(watch_store(service.clone(), stop.clone()));
     tasks.spawn(alerts::watch(service.gate.clone(), service.alerts.clone(), stop.clone()));
+    tasks.spawn(admin::watch(service.clone(), stop.clone()));
 
     signals.until_the_end(&service).await;
     service.readiness.leave();
@@ -100,10 +103,12 @@ fn announce(service: &Service, ports: &Ports) {
 /// Keeps an eye on the store, so that its state is known while nobody asks.
 async fn watch_store(service: Arc<Service>, mut stop: Stop) {
     loop {
-        service.gate.running().probe().await;
+        let running = service.gate.running();
+        running.probe().await;
+        let pause = if running.limiter.health().degraded { PROBE_AWAY_EVERY } else { PROBE_EVERY };
         tokio::select! {
             () = stop.reached(Phase::Leaving) => return,
-            () = tokio::time::sleep(PROBE_EVERY) => {}
+            () = tokio::time::sleep(pause) => {}
         }
     }
 }

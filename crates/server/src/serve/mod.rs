@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use tollgate_rules::Config;
 
+use crate::admin::Dashboard;
 use crate::alerts::Alerts;
 use crate::cli::ServeArgs;
 use crate::gate::Gate;
@@ -29,6 +30,7 @@ pub(crate) struct Service {
     pub(crate) load: Arc<Load>,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) alerts: Arc<Alerts>,
+    pub(crate) dashboard: Dashboard,
     /// When it began, on the gate's clock.
     pub(crate) since: tollgate::Micros,
 }
@@ -88,6 +90,14 @@ impl Service {
         let gate = Arc::new(Gate::open(config, Arc::new(Meters::new())).map_err(|error| error.to_string())?);
         let reloader = Arc::new(Reloader::new(gate.clone(), args.config.clone()));
         let since = gate.now();
-        Ok(Self { gate, reloader, load, readiness: Arc::default(), alerts: Arc::default(), since })
+        Ok(Self {
+            gate,
+            reloader,
+            load,
+            readiness: Arc::default(),
+            alerts: Arc::default(),
+            dashboard: Dashboard::default(),
+            since,
+        })
     }
 }

@@ -10,7 +10,7 @@ use crate::deploy::{path, put, read};
 use crate::harness::{Tollgate, write_config};
 
 /// The documents of a YAML file.
-fn yaml(name: &str) -> Vec<Value> {
+pub(crate) fn yaml(name: &str) -> Vec<Value> {
     let script = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))";
     let output =
         Command::new(find_python_tools()).args(["-c", script]).arg(path(name)).output().expect("python runs");

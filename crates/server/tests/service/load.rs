@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::harness::PATIENCE;
 
@@ -17,6 +18,15 @@ pub(crate) struct Answer {
     /// The server closes the connection after it.
     pub(crate) is_last: bool,
     pub(crate) body: String,
+}
+
+/// Ends the load, also when the test has failed under way.
+pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
 }
 
 impl Connection {

@@ -4,7 +4,7 @@
 //! server lives in a `static`, a guard ends it: a shell that waits for the end of a pipe which only the test holds open.
 
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -27,7 +27,22 @@ impl Process {
     /// Starts the command and a guard for it.
     pub(crate) fn spawn(command: &mut Command, directory: &Path) -> Self {
         let child = command.stdin(Stdio::null()).spawn();
-        let child = child.expect("the server's program was found and can be started");
+        Self::guarded(child.expect("the server's program was found and can be started"), directory)
+    }
+
+    /// The same for one that is talked to.
+    pub(crate) fn spawn_with_pipes(
+        command: &mut Command,
+        directory: &Path,
+    ) -> (Self, ChildStdin, ChildStdout) {
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.expect("the program was found and can be started");
+        let input = child.stdin.take().expect("it is piped");
+        let output = child.stdout.take().expect("it is piped");
+        (Self::guarded(child, directory), input, output)
+    }
+
+    fn guarded(child: Child, directory: &Path) -> Self {
         let mut guard = Command::new("sh");
         guard.args(["-c", GUARD, &child.id().to_string()]).arg(directory);
         guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());

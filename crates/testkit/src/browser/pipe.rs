@@ -1,0 +1,106 @@
+//! Commands to the browser and its answers: JSON texts with a zero byte after each.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{ChildStdin, ChildStdout};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// How long an answer may take: a browser is slow to start on a machine with other things to do.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The most complaints of pages that are kept.
+const COMPLAINTS_MAX: usize = 100;
+
+/// Both directions. One command at a time.
+#[derive(Debug)]
+pub(super) struct Pipe {
+    talk: Mutex<Talk>,
+    complaints: Arc<Mutex<Vec<String>>>,
+}
+
+#[derive(Debug)]
+struct Talk {
+    input: ChildStdin,
+    answers: Receiver<Value>,
+    early: BTreeMap<u64, Value>,
+    last: u64,
+}
+
+impl Pipe {
+    pub(super) fn new(input: ChildStdin, output: ChildStdout) -> Self {
+        let (sender, answers) = channel();
+        let complaints: Arc<Mutex<Vec<String>>> = Arc::default();
+        let heard = Arc::clone(&complaints);
+        std::thread::spawn(move || {
+            for text in BufReader::new(output).split(0).map_while(Result::ok) {
+                let Ok(message) = serde_json::from_slice::<Value>(&text) else { continue };
+                if let Some(complaint) = complaint(&message) {
+                    let mut heard = locked(&heard);
+                    if heard.len() < COMPLAINTS_MAX {
+                        heard.push(complaint);
+                    }
+                }
+                if message["id"].is_u64() && sender.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { talk: Mutex::new(Talk { input, answers, early: BTreeMap::new(), last: 0 }), complaints }
+    }
+
+    /// The result of a command.
+    ///
+    /// # Panics
+    ///
+    /// When there is none, or it is an error.
+    pub(super) fn call(&self, session: Option<&str>, method: &str, parameters: &Value) -> Value {
+        let mut answer = locked(&self.talk).call(session, method, parameters);
+        assert!(answer["error"].is_null(), "{method} was refused: {}", answer["error"]);
+        answer["result"].take()
+    }
+
+    /// What pages have complained about so far: errors of scripts, and what the browser refused to do for them.
+    pub(super) fn complaints(&self) -> Vec<String> {
+        locked(&self.complaints).clone()
+    }
+}
+
+impl Talk {
+    fn call(&mut self, session: Option<&str>, method: &str, parameters: &Value) -> Value {
+        self.last += 1;
+        let mut command = json!({ "id": self.last, "method": method, "params": parameters });
+        if let Some(session) = session {
+            command["sessionId"] = session.into();
+        }
+        let mut bytes = command.to_string().into_bytes();
+        bytes.push(0);
+        let sent = self.input.write_all(&bytes).and_then(|()| self.input.flush());
+        sent.expect("the browser reads what it is told");
+        loop {
+            if let Some(answer) = self.early.remove(&self.last) {
+                return answer;
+            }
+            let answer = self.answers.recv_timeout(PATIENCE);
+            let answer = answer.expect("the browser answers, unless it has ended or hangs");
+            self.early.insert(answer["id"].as_u64().unwrap_or(0), answer);
+        }
+    }
+}
+
+fn complaint(message: &Value) -> Option<String> {
+    let parameters = &message["params"];
+    match message["method"].as_str()? {
+        "Runtime.exceptionThrown" => Some(parameters["exceptionDetails"].to_string()),
+        "Log.entryAdded" if parameters["entry"]["level"] == "error" => Some(parameters["entry"].to_string()),
+        "Runtime.consoleAPICalled" if parameters["type"] == "error" => Some(parameters["args"].to_string()),
+        _ => None,
+    }
+}
+
+/// A test that panicked while it held a lock has failed already.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
