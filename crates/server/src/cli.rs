@@ -5,7 +5,7 @@ pub(crate) mod help;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::commands::{CheckArgs, CompletionsArgs, ExplainArgs, KeysArgs, ValidateArgs};
+use crate::commands::{CheckArgs, CompletionsArgs, ExplainArgs, KeysArgs, SimulateArgs, ValidateArgs};
 
 /// Exact rate limiting, as a service and as a tool.
 #[derive(Debug, clap::Parser)]
@@ -35,6 +35,9 @@ pub enum Command {
     /// Look at what was counted for a caller, or forget it
     #[command(after_long_help = help::KEYS)]
     Keys(KeysArgs),
+    /// Say what a configuration would have refused of the requests in an access log
+    #[command(after_long_help = help::SIMULATE)]
+    Simulate(SimulateArgs),
     /// Print what a shell needs to complete the command line
     #[command(after_long_help = help::COMPLETIONS)]
     Completions(CompletionsArgs),

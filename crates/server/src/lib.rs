@@ -23,7 +23,7 @@ mod traces;
 pub use cli::{Cli, Command, LogFormat, ServeArgs};
 pub use commands::{
     AttributeArgs, CheckArgs, ClientArgs, CompletionsArgs, ExplainArgs, KeyArgs, KeysArgs, KeysCommand,
-    ValidateArgs,
+    LogLayout, SimulateArgs, ValidateArgs,
 };
 
 /// Does what the command line asks; the result is the process's exit code.
@@ -34,6 +34,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Explain(args) => commands::explain(args),
         Command::Check(args) => commands::check(args),
         Command::Keys(args) => commands::keys(args),
+        Command::Simulate(args) => commands::simulate(args),
         Command::Completions(args) => commands::completions(args),
         Command::Schema => commands::schema(),
     }

@@ -52,11 +52,32 @@ pub enum AddressError {
 /// # Ok::<(), tollgate_subject::AddressError>(())
 /// ```
 pub fn parse_address(text: &str) -> Result<IpAddr, AddressError> {
+    if let Some(usual) = usual(text.as_bytes()) {
+        return Ok(IpAddr::V4(usual));
+    }
     match text.len() {
         0 => Err(AddressError::Empty),
         found if found > ADDRESS_MAX => Err(AddressError::TooLong { found }),
         _ => read(text).map(host).ok_or_else(|| AddressError::Invalid { found: text.to_owned() }),
     }
+}
+
+/// A plain IPv4 address, which most are, read in one pass; `None` for everything else, be it an address or not.
+#[inline]
+fn usual(text: &[u8]) -> Option<Ipv4Addr> {
+    let (mut octets, mut at, mut digits) = ([0_u8; 4], 0, 0_u8);
+    for byte in text {
+        match byte {
+            // A zero in front may mean octal.
+            b'0'..=b'9' if digits == 0 || octets[at] > 0 => {
+                octets[at] = octets[at].checked_mul(10)?.checked_add(byte - b'0')?;
+                digits += 1;
+            }
+            b'.' if digits > 0 && at < 3 => (at, digits) = (at + 1, 0),
+            _ => return None,
+        }
+    }
+    (at == 3 && digits > 0 && octets != [0; 4]).then(|| octets.into())
 }
 
 /// The address in a text. A NAT64 address stays one here: whether to trust it is decided about the address as it is.

@@ -54,6 +54,9 @@ fn is_normal_segment(segment: &str) -> bool {
     if matches!(segment, "" | "." | "..") {
         return false;
     }
+    if segment.bytes().all(is_plain) {
+        return true;
+    }
     let mut rest = segment.as_bytes();
     while let [first, after @ ..] = rest {
         let is_kept_escape =
@@ -133,13 +136,32 @@ fn push_escape(normal: &mut String, byte: u8) {
 }
 
 /// What means the same escaped or not.
+const UNRESERVED: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+/// What else may stand in a segment as it is.
+const SIGNS: &[u8] = b"!$&'()*+,=:@";
+
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
-/// What may stand in a segment as it is. The semicolon may, but begins what is dropped.
+/// What may stand in a segment as it is. The semicolon may, but begins what is dropped. Every byte of every path is looked
+/// up here, so it is a table.
 fn is_plain(byte: u8) -> bool {
-    is_unreserved(byte) || b"!$&'()*+,=:@".contains(&byte)
+    const PLAIN: [bool; 256] = {
+        let mut plain = [false; 256];
+        let mut at = 0;
+        while at < UNRESERVED.len() {
+            plain[UNRESERVED[at] as usize] = true;
+            at += 1;
+        }
+        at = 0;
+        while at < SIGNS.len() {
+            plain[SIGNS[at] as usize] = true;
+            at += 1;
+        }
+        plain
+    };
+    PLAIN[usize::from(byte)]
 }
 
 #[cfg(test)]

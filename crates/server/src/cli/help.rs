@@ -103,6 +103,23 @@ Exit codes:
   2  the arguments are wrong, or the admin port refuses (is TOLLGATE_ADMIN_TOKEN set?)
   3  no answer from the admin port";
 
+pub(super) const SIMULATE: &str = "\
+Each request is put to the limits at its time, by the service's own selection and arithmetic; nothing is asked of
+any server. Known are the common and combined formats, with a virtual host in front or not, and JSON as nginx, Caddy
+and Traefik write it; gzip is seen by itself. A line says client_ip, method, path, host if it has one, query:<name>,
+header:user-agent, header:referer, user, status and bytes; JSON also any other field by its name.
+
+Examples:
+  tollgate simulate --config tollgate.yaml /var/log/nginx/access.log
+  tollgate simulate --config tollgate.yaml --html report.html access.log.2.gz access.log.1 access.log
+  tollgate simulate --config old.yaml --against new.yaml --json access.log | jq .comparison
+  zcat access.log.*.gz | tollgate simulate --config tollgate.yaml -
+  tollgate simulate --suggest --field time=ts --field tenant=labels.tenant caddy.json
+
+Exit codes:
+  0  replayed, whatever was refused
+  2  the arguments or a configuration are wrong, or no line of the log can be read";
+
 pub(super) const COMPLETIONS: &str = "\
 Examples:
   source <(tollgate completions bash)

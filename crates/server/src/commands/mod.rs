@@ -11,6 +11,7 @@ mod configuration;
 mod explain;
 mod keys;
 mod numbers;
+mod simulate;
 pub(crate) mod terminal;
 mod validate;
 
@@ -22,12 +23,14 @@ pub use client::ClientArgs;
 pub use completions::CompletionsArgs;
 pub use explain::ExplainArgs;
 pub use keys::{KeyArgs, KeysArgs, KeysCommand};
+pub use simulate::{LogLayout, SimulateArgs};
 pub use validate::ValidateArgs;
 
 pub(crate) use check::run as check;
 pub(crate) use completions::{completions, schema};
 pub(crate) use explain::run as explain;
 pub(crate) use keys::run as keys;
+pub(crate) use simulate::run as simulate;
 pub(crate) use validate::run as validate;
 
 /// How a command ended. The numbers are fixed: scripts rely on them.

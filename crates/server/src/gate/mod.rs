@@ -85,7 +85,7 @@ impl Undecided {
 impl<'r> From<Chosen<'r>> for Spend<'r> {
     fn from(chosen: Chosen<'r>) -> Self {
         let Chosen { index, rule, key, cost, quota } = chosen;
-        Self { limit: rule.limit.name(), index, key, cost, quota }
+        Self { limit: rule.limit.name(), index, key, cost, quota: quota.copied() }
     }
 }
 

@@ -40,7 +40,7 @@ fn golden(name: &str, arguments: &[&str]) {
 #[test]
 fn help() {
     golden("help", &["--help"]);
-    for command in ["serve", "validate", "explain", "check", "keys", "completions", "schema"] {
+    for command in ["serve", "validate", "explain", "check", "keys", "simulate", "completions", "schema"] {
         golden(&format!("help-{command}"), &[command, "--help"]);
     }
     golden("help-keys-get", &["keys", "get", "--help"]);
@@ -50,7 +50,7 @@ fn help() {
 
 #[test]
 fn every_help_has_an_example_and_the_exit_codes() {
-    let helps = ["serve", "validate", "explain", "check", "keys", "completions", "schema"];
+    let helps = ["serve", "validate", "explain", "check", "keys", "simulate", "completions", "schema"];
     for command in helps {
         let help = tollgate(&[command, "--help"]);
         let help = text(&help.stdout);
