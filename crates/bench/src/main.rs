@@ -16,6 +16,7 @@ mod redis;
 mod rounds;
 mod server;
 mod service;
+mod simulate;
 mod stats;
 mod strictness;
 mod text;
@@ -42,6 +43,8 @@ enum What {
     Leases(leases::Arguments),
     /// Requests to `tollgate serve`, over HTTP and over gRPC, beside servers that answer without deciding.
     Service(service::Arguments),
+    /// `tollgate simulate` on a large log: lines a second and a core, and memory.
+    Simulate(simulate::Arguments),
     /// What replicas of `tollgate serve` admit together over one store, against what the limit allows.
     Strictness(strictness::Arguments),
     /// One of those servers, which `service` starts as a process of its own.
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         What::Redis(arguments) => redis::run(&arguments),
         What::Leases(arguments) => leases::run(&arguments),
         What::Service(arguments) => service::run(&arguments),
+        What::Simulate(arguments) => simulate::run(&arguments),
         What::Strictness(arguments) => strictness::run(&arguments),
         What::Bare(arguments) => service::run_bare(&arguments),
     };

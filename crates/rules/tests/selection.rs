@@ -190,3 +190,19 @@ fn whoever_asks_why_is_told() {
     assert!(matches!(meetings[1], Meeting::Wrong(SelectError::MissingAttribute { .. })), "{meetings:?}");
     assert!(matches!(meetings[2], Meeting::PassedOver), "{meetings:?}");
 }
+
+#[test]
+fn limits_one_by_one_tell_where_a_key_is_missing() {
+    let both = selector(
+        "limits: [{name: a, key: [tenant], algorithm: sliding_window, limit: 1, window: 1m},
+                  {name: b, key: [client_ip], algorithm: sliding_window, limit: 1, window: 1m},
+                  {name: c, match: {method: PUT}, key: [], algorithm: sliding_window, limit: 1, window: 1m}]",
+    );
+    let mut met = Vec::new();
+    let request = Request(&[("client_ip", "203.0.113.7"), ("method", "GET")]);
+    both.each(&request, None, OnMissing::PassOver, |place, chosen| met.push((place, chosen.is_some())))
+        .expect("a request that fits");
+    assert_eq!(met, [(0, false), (1, true)]);
+    let refused = both.each(&request, None, OnMissing::Refuse, |_, _| {});
+    assert!(matches!(refused, Err(SelectError::MissingAttribute { .. })), "{refused:?}");
+}

@@ -176,6 +176,7 @@ impl Selector {
         }
     }
 
+    #[inline]
     fn choose<'r>(
         &'r self,
         index: usize,

@@ -6,6 +6,7 @@ Start with:
   tollgate check -a client_ip=203.0.113.7          a decision of it
   tollgate explain -a client_ip=203.0.113.7        why it decides so
   tollgate validate tollgate.yaml                  is a configuration right?
+  tollgate simulate -c tollgate.yaml access.log    what would it have refused?
 
 Exit codes:
   0  done; of check: allowed

@@ -96,6 +96,14 @@ impl Gate {
         Ok(Self { running: ArcSwap::from_pointee(running), meters, clock: SystemClock::new() })
     }
 
+    /// A gate that decides in memory, by another clock than the machine's.
+    #[cfg(test)]
+    pub(crate) fn at(clock: &tollgate::ManualClock, config: Config) -> Self {
+        let meters = Arc::new(Meters::new());
+        let running = Running::at(clock, config, &meters);
+        Self { running: ArcSwap::from_pointee(running), meters, clock: SystemClock::new() }
+    }
+
     /// What is in force.
     pub(crate) fn running(&self) -> Arc<Running> {
         self.running.load_full()

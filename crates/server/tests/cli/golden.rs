@@ -15,7 +15,7 @@ const ENDPOINTS: &str = "crates/server/tests/cli/data/endpoints.yaml";
 const MIXED: &str = "crates/server/tests/cli/data/mixed.yaml";
 
 /// Runs a command and compares all it says with its golden file.
-fn golden(name: &str, arguments: &[&str]) {
+pub(super) fn golden(name: &str, arguments: &[&str]) {
     let output = tollgate(arguments);
     let exit = output.status.code().map_or_else(|| "a signal".to_owned(), |code| code.to_string());
     let (out, err) = (text(&output.stdout), text(&output.stderr));

@@ -46,6 +46,7 @@ pub(super) enum Extent {
 }
 
 impl<'l> CommonLine<'l> {
+    #[inline(always)]
     pub(super) fn read(line: &'l str, extent: Extent, times: &mut CommonTimes) -> Result<Self, BadLine> {
         let (head, time, rest) = around_time(line, times)?;
         let (host, client, user) = who(head).ok_or(BadLine::Layout)?;

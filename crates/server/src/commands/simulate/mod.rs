@@ -1,6 +1,8 @@
 //! `tollgate simulate`: what a configuration would have refused of the requests in an access log. The work is done by
 //! `tollgate-simulate`; this reads the arguments, opens the files and prints what came of it.
 
+#[cfg(test)]
+mod equal;
 mod progress;
 mod table;
 

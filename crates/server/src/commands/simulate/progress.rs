@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
-use tollgate::{Clock as _, Micros, SystemClock};
+use tollgate::{Clock, Micros, SystemClock};
 use tollgate_simulate::Progress;
 use tollgate_simulate::text::grouped;
 
@@ -25,13 +25,13 @@ impl Bar {
     pub(super) fn for_stderr(what: &'static str, size: Option<u64>) -> Self {
         let is_terminal = io::stderr().is_terminal();
         let clock = is_terminal.then(SystemClock::new);
-        let began = clock.as_ref().map_or(Micros::ZERO, |clock| clock.now());
+        let began = clock.as_ref().map_or(Micros::ZERO, Clock::now);
         Self { what, size, clock, began, shown: began, lines_before: None }
     }
 
     /// Writes the line, unless that was a moment ago.
     pub(super) fn show(&mut self, progress: Progress) {
-        let Some(now) = self.clock.as_ref().map(|clock| clock.now()) else { return };
+        let Some(now) = self.clock.as_ref().map(Clock::now) else { return };
         let before = *self.lines_before.get_or_insert(progress.lines);
         if now.since(self.shown) < EVERY {
             return;

@@ -17,7 +17,7 @@ pub(super) fn table(report: &Report, paint: Paint) -> String {
     let mut text = heading(report);
     text += &side(&report.configuration, report.log.requests, paint);
     if let (Some(other), Some(comparison)) = (&report.against, &report.comparison) {
-        text += &format!("\nagainst {}\n", plain(&other.file));
+        let _infallible = writeln!(text, "\nagainst {}", plain(&other.file));
         text += &side(other, report.log.requests, paint);
         text += &compared(comparison, &report.configuration.file, &other.file, paint);
     }
@@ -38,14 +38,18 @@ pub(super) fn unread(report: &Report) -> String {
     }
 }
 
+/// A number of things.
+fn counted(count: u64, thing: &str) -> String {
+    format!("{} {thing}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
 fn heading(report: &Report) -> String {
     let log = &report.log;
     let period = match (&log.from, &log.to) {
         (Some(from), Some(to)) => format!(", {from} to {to}"),
         _ => String::new(),
     };
-    let requests = if log.requests == 1 { "request" } else { "requests" };
-    format!("{}: {} {requests}{period}\n\n", plain(&log.files.join(", ")), grouped(log.requests))
+    format!("{}: {}{period}\n\n", plain(&log.files.join(", ")), counted(log.requests, "request"))
 }
 
 /// A table whose columns are as wide as they have to be; the first is text and the others are numbers.
@@ -88,8 +92,8 @@ fn side(side: &SideReport, requests: u64, paint: Paint) -> String {
     let _infallible = writeln!(text, "\n{} ({})", paint.tone(tone, &refused), share(side.refused, requests));
     for unanswered in &side.unanswered {
         let told = format!(
-            "{} requests get an error instead of a decision, the first on line {}: {}",
-            grouped(unanswered.count),
+            "an error instead of a decision for {}, first on line {}: {}",
+            counted(unanswered.count, "request"),
             unanswered.line,
             plain(&unanswered.message)
         );
@@ -197,7 +201,7 @@ fn suggested(suggestion: &Suggestion, paint: Paint) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(candidates.iter().map(cells)).collect();
-    let now = format!("now {numbers}; {} requests of {} keys", grouped(*requests), grouped(*keys));
+    let now = format!("now {numbers}; {} of {}", counted(*requests, "request"), counted(*keys, "key"));
     let mut text = format!("\nfrom real use of {}: {now}\n", paint.tone(Tone::Name, name));
     text += &columns(&rows, |at, _, cell| match at {
         0 => paint.tone(Tone::Aside, cell),
@@ -205,17 +209,19 @@ fn suggested(suggestion: &Suggestion, paint: Paint) -> String {
         _ => cell.to_owned(),
     });
     if let Some(pick) = candidates.iter().find(|candidate| candidate.suggested) {
-        let _infallible = writeln!(
-            text,
-            "suggested: {} ({} of all keys stay within it)",
-            grouped(pick.limit),
-            pick.percentile
-        );
+        let _infallible = writeln!(text, "suggested: {}, {}", grouped(pick.limit), why(pick));
     }
     if suggestion.tiers {
         text += "all tiers were measured together, by the numbers of the default one\n";
     }
     text
+}
+
+fn why(pick: &Candidate) -> String {
+    match pick.percentile.strip_prefix('p') {
+        Some(percent) => format!("which {percent}% of the keys never exceed"),
+        None => "the most that any key used: there are too few keys to tell heavy use from normal".to_owned(),
+    }
 }
 
 /// What could not be read, and what was out of order.
@@ -232,9 +238,9 @@ fn about_lines(log: &LogReport, paint: Paint) -> String {
         bad_kinds(log).iter().for_each(|kind| say(Tone::Careful, &format!("  {kind}")));
     }
     if log.late_lines > 0 {
-        let (late, most) = (grouped(log.late_lines), length(log.late_max_ms));
+        let (late, most) = (counted(log.late_lines, "line"), length(log.late_max_ms));
         let told = format!(
-            "\n{late} lines have an earlier time than one before them, by {most} at most; they were replayed at that one's time"
+            "\nout of order: {late} with an earlier time than one before, by {most} at most; replayed at the later time"
         );
         say(Tone::Aside, &told);
         if log.late_max_ms > LATE_MS {
@@ -251,7 +257,7 @@ fn about_lines(log: &LogReport, paint: Paint) -> String {
 fn bad_kinds(log: &LogReport) -> Vec<String> {
     let mut told = Vec::new();
     for kind in &log.bad_kinds {
-        told.push(format!("{} with {}; {}", grouped(kind.count), kind.found, kind.right));
+        told.push(format!("{}: {}; {}", counted(kind.count, "line"), kind.found, kind.right));
         let examples = log.bad_examples.iter().filter(|example| example.kind == kind.kind);
         told.extend(examples.map(|example| format!("  line {}: {}", example.line, plain(&example.text))));
     }
