@@ -57,18 +57,18 @@ fn log(seed: u64, lines: u64) -> String {
     log
 }
 
-const MINUTELY: &str = r#"
+const MINUTELY: &str = "
 limits:
   - { name: all, key: [], algorithm: fixed_window, align: clock, limit: 60, window: 1m, shadow: true }
   - { name: client, match: { path: /a }, key: [client_ip], algorithm: fixed_window, align: clock, limit: 5, window: 1m }
-"#;
+";
 
 /// Windows of the clock can be counted by hand: in every minute, all but the first so many are refused.
 #[test]
 fn counts_are_those_of_a_count_by_hand() {
     let log = log(1, 600);
     let report = simulated(log.as_bytes(), &config(MINUTELY), None, false);
-    let (mut all, mut clients): (HashMap<&str, u64>, HashMap<(&str, &str), u64>) = Default::default();
+    let (mut all, mut clients) = (HashMap::<&str, u64>::new(), HashMap::<(&str, &str), u64>::new());
     let (mut refused, mut refused_keys) = ([0, 0], HashMap::<&str, u64>::new());
     for line in log.lines() {
         let client = line.split(' ').next().expect("an address");
@@ -103,11 +103,11 @@ fn counts_are_those_of_a_count_by_hand() {
     }
 }
 
-const OTHER: &str = r#"
+const OTHER: &str = "
 limits:
   - { name: client, key: [client_ip], algorithm: sliding_log, limit: 12, window: 30s }
   - { name: bucket, match: { path: /b }, key: [client_ip], algorithm: token_bucket, capacity: 3, refill_rate: 10/minute }
-"#;
+";
 
 /// The comparison in one go finds what two replays by themselves would, put side by side.
 #[test]

@@ -47,15 +47,31 @@ fn without_origin(target: &str) -> &str {
 }
 
 fn is_normal(path: &str) -> bool {
-    path == "/" || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_normal_segment))
+    is_plainly_normal(path.as_bytes())
+        || path == "/"
+        || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_normal_segment))
+}
+
+/// True for most paths that are normal: plain segments, none of which begins with a dot. One pass and nothing else.
+fn is_plainly_normal(path: &[u8]) -> bool {
+    let mut before = 0;
+    for byte in path {
+        let is_fine = match before {
+            0 => *byte == b'/',
+            b'/' => *byte != b'.' && is_plain(*byte),
+            _ => *byte == b'/' || is_plain(*byte),
+        };
+        if !is_fine {
+            return false;
+        }
+        before = *byte;
+    }
+    before != b'/' && before != 0
 }
 
 fn is_normal_segment(segment: &str) -> bool {
     if matches!(segment, "" | "." | "..") {
         return false;
-    }
-    if segment.bytes().all(is_plain) {
-        return true;
     }
     let mut rest = segment.as_bytes();
     while let [first, after @ ..] = rest {

@@ -28,10 +28,9 @@ pub(super) struct CommonLine<'l> {
     user: &'l str,
     method: &'l str,
     target: Target<'l>,
-    status: &'l str,
-    bytes: &'l str,
-    referer: &'l str,
-    user_agent: &'l str,
+    /// What follows the request. Few limits look at it, so it is taken apart when one does.
+    tail: &'l [u8],
+    extent: Extent,
 }
 
 /// How much of a line is read.
@@ -45,24 +44,45 @@ pub(super) enum Extent {
     Either,
 }
 
+/// Why a line was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// It says nothing.
+    Bad(BadLine),
+    /// It may, but it is no UTF-8.
+    NotText,
+}
+
+impl From<BadLine> for Unread {
+    fn from(wrong: BadLine) -> Self {
+        Self::Bad(wrong)
+    }
+}
+
 impl<'l> CommonLine<'l> {
     #[inline(always)]
-    pub(super) fn read(line: &'l str, extent: Extent, times: &mut CommonTimes) -> Result<Self, BadLine> {
+    pub(super) fn read(line: &'l [u8], extent: Extent, times: &mut CommonTimes) -> Result<Self, Unread> {
         let (head, time, rest) = around_time(line, times)?;
-        let (host, client, user) = who(head).ok_or(BadLine::Layout)?;
-        let (request, rest) = quoted(rest).ok_or(BadLine::Layout)?;
-        let (method, target) = asked(request)?;
-        let rest = rest.strip_prefix(' ').ok_or(BadLine::Layout)?;
-        let (status, rest) = word(rest);
-        let (bytes, rest) = word(rest);
-        let more = if extent == Extent::Common { None } else { two_quoted(rest) };
-        if extent == Extent::Combined && more.is_none() {
-            return Err(BadLine::Layout);
+        let (request, tail) = quoted(rest).ok_or(BadLine::Layout)?;
+        let is_whole = extent != Extent::Combined || two_quoted(tail).is_some();
+        if !tail.starts_with(b" ") || !is_whole {
+            return Err(BadLine::Layout.into());
         }
-        let (referer, user_agent) = more.unwrap_or((NOTHING, NOTHING));
-        let address = OnceCell::new();
-        let target = Target::read(target);
-        Ok(Self { time, client, address, host, user, method, target, status, bytes, referer, user_agent })
+        let text = |bytes: &'l [u8]| std::str::from_utf8(bytes).map_err(|_| Unread::NotText);
+        let (host, client, user) = who(text(head)?).ok_or(BadLine::Layout)?;
+        let (method, target) = asked(text(request)?)?;
+        let (address, target) = (OnceCell::new(), Target::read(target));
+        Ok(Self { time, client, address, host, user, method, target, tail, extent })
+    }
+
+    /// The quoted fields, if they are there and wanted.
+    fn quoted(&self) -> Option<(&'l [u8], &'l [u8])> {
+        if self.extent == Extent::Common { None } else { two_quoted(self.tail) }
+    }
+
+    /// The word of this number behind the request.
+    fn number(&self, place: usize) -> Option<&'l [u8]> {
+        self.tail.split(|byte| *byte == b' ').nth(1 + place)
     }
 
     #[inline]
@@ -73,17 +93,20 @@ impl<'l> CommonLine<'l> {
             AttributeKind::Path => return Some(Value::Text(unescaped(self.target.path))),
             AttributeKind::Host => self.target.host.or(said(self.host))?,
             AttributeKind::Query => return self.target.query(attribute.field()).map(Value::Text),
-            AttributeKind::Header => said(match attribute.field() {
-                "user-agent" => self.user_agent,
-                "referer" => self.referer,
+            AttributeKind::Header => {
+                let (referer, user_agent) = self.quoted()?;
+                return behind(match attribute.field() {
+                    "user-agent" => user_agent,
+                    "referer" => referer,
+                    _ => return None,
+                });
+            }
+            AttributeKind::Own => match attribute.name() {
+                "user" | "remote_user" => said(self.user)?,
+                "status" => return behind(self.number(0)?),
+                "bytes" => return behind(self.number(1)?),
                 _ => return None,
-            })?,
-            AttributeKind::Own => said(match attribute.name() {
-                "user" | "remote_user" => self.user,
-                "status" => self.status,
-                "bytes" => self.bytes,
-                _ => return None,
-            })?,
+            },
             AttributeKind::Cookie => return None,
         };
         Some(Value::Text(unescaped(text)))
@@ -101,14 +124,13 @@ impl<'l> CommonLine<'l> {
 
 /// What stands before the time, the time, and what follows its bracket and blank. A user's name may hold a bracket too.
 #[inline]
-fn around_time<'l>(line: &'l str, times: &mut CommonTimes) -> Result<(&'l str, Micros, &'l str), BadLine> {
+fn around_time<'l>(line: &'l [u8], times: &mut CommonTimes) -> Result<(&'l [u8], Micros, &'l [u8]), BadLine> {
     let mut wrong = BadLine::Layout;
-    for open in memchr_iter(b'[', line.as_bytes()) {
-        let head = line[..open].strip_suffix(' ');
-        let Some(close) = memchr(b']', &line.as_bytes()[open..]).map(|at| open + at) else { break };
-        let rest = line[close + 1..].strip_prefix(' ');
+    for open in memchr_iter(b'[', line) {
+        let Some(close) = memchr(b']', &line[open..]).map(|at| open + at) else { break };
+        let (head, rest) = (line[..open].strip_suffix(b" "), line[close + 1..].strip_prefix(b" "));
         let (Some(head), Some(rest)) = (head, rest) else { continue };
-        if let Some(time) = times.read(&line.as_bytes()[open + 1..close]) {
+        if let Some(time) = times.read(&line[open + 1..close]) {
             return Ok((head, time, rest));
         }
         wrong = BadLine::Time;
@@ -127,28 +149,37 @@ fn who(head: &str) -> Option<(&str, &str, &str)> {
     if is_host { Some((first, second, last)) } else { Some((NOTHING, first, rest)) }
 }
 
-/// The text between quotes, in which a quote is written `\"`, and what follows.
+/// What stands between quotes, in which a quote is written `\"`, and what follows.
 #[inline]
-fn quoted(text: &str) -> Option<(&str, &str)> {
-    let inside = text.strip_prefix('"')?;
+fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let inside = text.strip_prefix(b"\"")?;
     let mut from = 0;
     loop {
-        let at = from + memchr2(b'"', b'\\', &inside.as_bytes()[from..])?;
-        if inside.as_bytes()[at] == b'"' {
+        let at = from + memchr2(b'"', b'\\', inside.get(from..)?)?;
+        if inside[at] == b'"' {
             return Some((&inside[..at], &inside[at + 1..]));
         }
         // Whatever is escaped, it does not end the text.
         from = at + 2;
-        if from > inside.len() {
-            return None;
-        }
     }
 }
 
-fn two_quoted(text: &str) -> Option<(&str, &str)> {
-    let (first, rest) = quoted(text)?;
-    let (second, _) = quoted(rest.strip_prefix(' ')?)?;
+/// The two quoted fields behind status and bytes.
+fn two_quoted(tail: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut words = tail.splitn(4, |byte| *byte == b' ');
+    let rest = words.nth(3)?;
+    let (first, rest) = quoted(rest)?;
+    let (second, _) = quoted(rest.strip_prefix(b" ")?)?;
     Some((first, second))
+}
+
+/// A text behind the request, which need not be UTF-8.
+fn behind(bytes: &[u8]) -> Option<Value<'_>> {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => unescaped(said(text)?),
+        Err(_) => Cow::Owned(unescaped(&String::from_utf8_lossy(bytes)).into_owned()),
+    };
+    Some(Value::Text(text))
 }
 
 /// A word, and what follows the blank behind it.
@@ -173,11 +204,20 @@ pub(super) fn asked(request: &str) -> Result<(&str, &str), BadLine> {
     let (method, rest) = word(request);
     let is_method = (1..=32).contains(&method.len())
         && method.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-    let target = match rest.rfind(' ') {
-        Some(at) if rest.as_bytes()[at + 1..].starts_with(b"HTTP/") => &rest[..at],
-        _ => rest,
-    };
+    let target = without_version(rest);
     if is_method && !target.is_empty() { Ok((method, target)) } else { Err(BadLine::Request) }
+}
+
+/// A target without the version behind it, which is `HTTP/1.1` for nearly all.
+#[inline]
+fn without_version(rest: &str) -> &str {
+    if let Some(target) = rest.strip_suffix(" HTTP/1.1") {
+        return target;
+    }
+    match rest.rsplit_once(' ') {
+        Some((target, version)) if version.starts_with("HTTP/") => target,
+        _ => rest,
+    }
 }
 
 fn said(text: &str) -> Option<&str> {
@@ -225,8 +265,8 @@ mod tests {
 
     const COMBINED: &str = r#"203.0.113.7 - ann [10/Oct/2026:13:55:36 -0700] "POST /a/b?x=1&y=a%20b HTTP/1.1" 200 512 "https://example.com/" "curl/8 \"x\" \x41""#;
 
-    fn read(line: &str, extent: Extent) -> Result<CommonLine<'_>, BadLine> {
-        CommonLine::read(line, extent, &mut CommonTimes::default())
+    fn read(line: &str, extent: Extent) -> Result<CommonLine<'_>, Unread> {
+        CommonLine::read(line.as_bytes(), extent, &mut CommonTimes::default())
     }
 
     fn told(line: &str, name: &str) -> Option<String> {
@@ -294,10 +334,10 @@ mod tests {
             (r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "\x16\x03\x01" 400 0"#, BadLine::Request),
             (r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET" 400 0"#, BadLine::Request),
         ] {
-            assert_eq!(read(line, Extent::Either).err(), Some(wrong), "{line}");
+            assert_eq!(read(line, Extent::Either).err(), Some(wrong.into()), "{line}");
         }
         let common = r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 5"#;
-        assert_eq!(read(common, Extent::Combined).err(), Some(BadLine::Layout));
+        assert_eq!(read(common, Extent::Combined).err(), Some(BadLine::Layout.into()));
         let line = read(COMBINED, Extent::Common).unwrap();
         assert!(line.get(&"header:user-agent".parse().unwrap()).is_none());
     }

@@ -18,7 +18,7 @@ use tollgate_rules::{Attribute, Attributes, Value};
 pub use fault::BadLine;
 pub use fields::{FieldError, Fields};
 
-use self::clf::{CommonLine, Extent};
+use self::clf::{CommonLine, Extent, Unread};
 use self::json::JsonLine;
 use self::time::CommonTimes;
 
@@ -60,22 +60,37 @@ impl LogReader {
     /// What a line says.
     #[inline]
     pub fn read<'l>(&'l mut self, line: &'l [u8]) -> Result<Record<'l>, BadLine> {
+        let extent = match self.format {
+            Format::Auto if !line.starts_with(b"{") => Extent::Either,
+            Format::Common => Extent::Common,
+            Format::Combined => Extent::Combined,
+            Format::Auto | Format::Json => return self.read_json(line),
+        };
+        match CommonLine::read(line, extent, &mut self.times) {
+            Ok(line) => Ok(Record { said: Said::Common(line) }),
+            Err(Unread::Bad(wrong)) => Err(wrong),
+            Err(Unread::NotText) => self.read_mended(line, extent),
+        }
+    }
+
+    fn read_json<'l>(&'l mut self, line: &'l [u8]) -> Result<Record<'l>, BadLine> {
         let text = if let Ok(text) = std::str::from_utf8(line) {
             text
         } else {
             self.mended = String::from_utf8_lossy(line).into_owned();
             &self.mended
         };
-        let extent = match self.format {
-            Format::Auto if !line.starts_with(b"{") => Extent::Either,
-            Format::Common => Extent::Common,
-            Format::Combined => Extent::Combined,
-            Format::Auto | Format::Json => {
-                return JsonLine::read(text, &self.fields)
-                    .map(|line| Record { said: Said::Json(Box::new(line)) });
-            }
-        };
-        CommonLine::read(text, extent, &mut self.times).map(|line| Record { said: Said::Common(line) })
+        JsonLine::read(text, &self.fields).map(|line| Record { said: Said::Json(Box::new(line)) })
+    }
+
+    #[cold]
+    fn read_mended<'l>(&'l mut self, line: &[u8], extent: Extent) -> Result<Record<'l>, BadLine> {
+        self.mended = String::from_utf8_lossy(line).into_owned();
+        let read = CommonLine::read(self.mended.as_bytes(), extent, &mut self.times);
+        read.map(|line| Record { said: Said::Common(line) }).map_err(|unread| match unread {
+            Unread::Bad(wrong) => wrong,
+            Unread::NotText => BadLine::Layout,
+        })
     }
 }
 

@@ -210,7 +210,7 @@ fn limit_row(page: &mut String, limit: &LimitReport) -> fmt::Result {
     writeln!(
         page,
         "<tr><th>{}{shadow}</th><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
-         <td class=\"n\">{}{more}</td><td>{}</td><td>{}</td><td>{worst}</td></tr>",
+         <td class=\"n\">{}{more}</td><td class=\"t\">{}</td><td class=\"t\">{}</td><td class=\"t\">{worst}</td></tr>",
         Escaped(&limit.name),
         Escaped(&limit.numbers),
         grouped(limit.requests),
@@ -253,7 +253,7 @@ fn keys(page: &mut String, title: &str, keys: &[KeyReport]) -> fmt::Result {
         writeln!(
             page,
             "<tr><td><code>{}</code></td><td class=\"n\">{}</td><td class=\"bar\"><i style=\"width:{width}%\"></i></td>\
-             <td>{}</td><td>{}</td></tr>",
+             <td class=\"t\">{}</td><td class=\"t\">{}</td></tr>",
             Escaped(&key.key),
             grouped(key.refused),
             key.first,
