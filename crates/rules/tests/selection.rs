@@ -138,7 +138,7 @@ fn a_tier_brings_its_numbers_and_the_default_one_stands_in() {
     );
     let numbers = |tier: &[(&str, &str)]| {
         let met: Selection<'_> = plan.select(&Request(tier), None, OnMissing::Refuse).expect("fits");
-        met[0].quota.unwrap_or(*met[0].rule.limit.rule().expect("right numbers").quota()).limit()
+        met[0].quota.copied().unwrap_or(*met[0].rule.limit.rule().expect("right numbers").quota()).limit()
     };
     assert_eq!(numbers(&[("tier", "pro")]), 100);
     assert_eq!(numbers(&[("tier", "gold")]), 10);
