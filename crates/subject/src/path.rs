@@ -30,6 +30,9 @@ use std::borrow::Cow;
 /// assert!(matches!(normalise("/auth/login?user=ann"), Cow::Borrowed("/auth/login")));
 /// ```
 pub fn normalise(path: &str) -> Cow<'_, str> {
+    if is_plainly_normal(path.as_bytes()) {
+        return Cow::Borrowed(path);
+    }
     let path = without_origin(path);
     let path = path.split(['?', '#']).next().unwrap_or_default();
     if is_normal(path) { Cow::Borrowed(path) } else { Cow::Owned(rewrite(path)) }
@@ -47,9 +50,7 @@ fn without_origin(target: &str) -> &str {
 }
 
 fn is_normal(path: &str) -> bool {
-    is_plainly_normal(path.as_bytes())
-        || path == "/"
-        || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_normal_segment))
+    path == "/" || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_normal_segment))
 }
 
 /// True for most paths that are normal: plain segments, none of which begins with a dot. One pass and nothing else.

@@ -68,9 +68,11 @@ impl<'l> CommonLine<'l> {
         if !tail.starts_with(b" ") || !is_whole {
             return Err(BadLine::Layout.into());
         }
-        let text = |bytes: &'l [u8]| std::str::from_utf8(bytes).map_err(|_| Unread::NotText);
-        let (host, client, user) = who(text(head)?).ok_or(BadLine::Layout)?;
-        let (method, target) = asked(text(request)?)?;
+        // One look at all that is text; a quote stands before what follows the request.
+        let front = std::str::from_utf8(&line[..line.len() - tail.len()]).map_err(|_| Unread::NotText)?;
+        let request = &front[front.len() - 1 - request.len()..front.len() - 1];
+        let (host, client, user) = who(&front[..head.len()]).ok_or(BadLine::Layout)?;
+        let (method, target) = asked(request)?;
         let (address, target) = (OnceCell::new(), Target::read(target));
         Ok(Self { time, client, address, host, user, method, target, tail, extent })
     }
