@@ -13,6 +13,7 @@ pub(crate) fn commands(workspace: &Workspace, bench: Bench) -> Result<Vec<Comman
         Bench::Memory { args } => Ok(vec![benchmark(workspace, "memory", args)]),
         Bench::Redis { args } => Ok(vec![shared(workspace, "redis", args)?]),
         Bench::Leases { args } => Ok(vec![shared(workspace, "leases", args)?]),
+        Bench::Simulate { args } => Ok(vec![service(workspace), benchmark(workspace, "simulate", args)]),
         Bench::Service { args } => {
             let mut command = benchmark(workspace, "service", args);
             Servers::for_service_benchmark(workspace).into_complete()?.pass_to(&mut command);

@@ -80,6 +80,13 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// `tollgate simulate` on a log of a gigabyte, made for it; what follows is passed on to the benchmark
+    #[command(disable_help_flag = true)]
+    Simulate {
+        /// Passed on as they are
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// The service over HTTP and gRPC, after installing Redis and the load generator; what follows is passed on to the benchmark
     #[command(disable_help_flag = true)]
     Service {
@@ -122,14 +129,15 @@ mod tests {
     #[test]
     fn a_benchmark_gets_its_arguments_untouched() {
         let typed = ["--help", "--threads", "2", "--", "-x"];
-        for name in ["memory", "redis", "leases", "service", "tower"] {
+        for name in ["memory", "redis", "leases", "service", "tower", "simulate"] {
             let cli = Cli::try_parse_from(["xtask", "bench", name].into_iter().chain(typed)).unwrap();
             let Command::Bench { bench } = cli.command else { panic!("not a benchmark: {cli:?}") };
             let (Bench::Memory { args }
             | Bench::Redis { args }
             | Bench::Leases { args }
             | Bench::Service { args }
-            | Bench::Tower { args }) = bench;
+            | Bench::Tower { args }
+            | Bench::Simulate { args }) = bench;
             assert_eq!(args, typed);
         }
     }

@@ -17,6 +17,7 @@ mod redis;
 mod rounds;
 mod server;
 mod service;
+mod simulate;
 mod stats;
 mod strictness;
 mod text;
@@ -46,6 +47,8 @@ enum What {
     Service(service::Arguments),
     /// What a rate limit costs an axum application, with this layer and with `tower_governor`.
     Tower(tower::Arguments),
+    /// `tollgate simulate` on a large log: lines a second and a core, and memory.
+    Simulate(simulate::Arguments),
     /// What replicas of `tollgate serve` admit together over one store, against what the limit allows.
     Strictness(strictness::Arguments),
     /// One of those servers, which `service` starts as a process of its own.
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         What::Redis(arguments) => redis::run(&arguments),
         What::Leases(arguments) => leases::run(&arguments),
         What::Service(arguments) => service::run(&arguments),
+        What::Simulate(arguments) => simulate::run(&arguments),
         What::Strictness(arguments) => strictness::run(&arguments),
         What::Tower(arguments) => tower::run(&arguments),
         What::Bare(arguments) => service::run_bare(&arguments),

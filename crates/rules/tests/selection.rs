@@ -138,7 +138,7 @@ fn a_tier_brings_its_numbers_and_the_default_one_stands_in() {
     );
     let numbers = |tier: &[(&str, &str)]| {
         let met: Selection<'_> = plan.select(&Request(tier), None, OnMissing::Refuse).expect("fits");
-        met[0].quota.unwrap_or(*met[0].rule.limit.rule().expect("right numbers").quota()).limit()
+        met[0].quota.copied().unwrap_or(*met[0].rule.limit.rule().expect("right numbers").quota()).limit()
     };
     assert_eq!(numbers(&[("tier", "pro")]), 100);
     assert_eq!(numbers(&[("tier", "gold")]), 10);
@@ -220,4 +220,20 @@ fn a_key_alone_is_shown_as_it_is_to_whoever_asks_about_it() {
     ] {
         assert_eq!(rules.shown_key(0, &strange), None);
     }
+}
+
+#[test]
+fn limits_one_by_one_tell_where_a_key_is_missing() {
+    let both = selector(
+        "limits: [{name: a, key: [tenant], algorithm: sliding_window, limit: 1, window: 1m},
+                  {name: b, key: [client_ip], algorithm: sliding_window, limit: 1, window: 1m},
+                  {name: c, match: {method: PUT}, key: [], algorithm: sliding_window, limit: 1, window: 1m}]",
+    );
+    let mut met = Vec::new();
+    let request = Request(&[("client_ip", "203.0.113.7"), ("method", "GET")]);
+    both.each(&request, None, OnMissing::PassOver, |place, chosen| met.push((place, chosen.is_some())))
+        .expect("a request that fits");
+    assert_eq!(met, [(0, false), (1, true)]);
+    let refused = both.each(&request, None, OnMissing::Refuse, |_, _| {});
+    assert!(matches!(refused, Err(SelectError::MissingAttribute { .. })), "{refused:?}");
 }

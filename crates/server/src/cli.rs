@@ -5,7 +5,9 @@ pub(crate) mod help;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::commands::{CheckArgs, CompletionsArgs, ExplainArgs, KeysArgs, LoadArgs, ValidateArgs};
+use crate::commands::{
+    CheckArgs, CompletionsArgs, ExplainArgs, KeysArgs, LoadArgs, SimulateArgs, ValidateArgs,
+};
 
 /// Exact rate limiting, as a service and as a tool.
 #[derive(Debug, clap::Parser)]
@@ -38,6 +40,9 @@ pub enum Command {
     /// Load a service or an application from many clients, and see whether its limits hold
     #[command(after_long_help = help::LOAD)]
     Load(LoadArgs),
+    /// Say what a configuration would have refused of the requests in an access log
+    #[command(after_long_help = help::SIMULATE)]
+    Simulate(SimulateArgs),
     /// Print what a shell needs to complete the command line
     #[command(after_long_help = help::COMPLETIONS)]
     Completions(CompletionsArgs),

@@ -23,7 +23,7 @@ mod traces;
 pub use cli::{Cli, Command, LogFormat, ServeArgs};
 pub use commands::{
     AttributeArgs, CheckArgs, ClientArgs, CompletionsArgs, ExplainArgs, KeyArgs, KeysArgs, KeysCommand,
-    LoadArgs, ValidateArgs,
+    LoadArgs, LogLayout, SimulateArgs, ValidateArgs,
 };
 
 /// Does what the command line asks; the result is the process's exit code.
@@ -35,6 +35,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Check(args) => commands::check(args),
         Command::Keys(args) => commands::keys(args),
         Command::Load(args) => commands::load(args),
+        Command::Simulate(args) => commands::simulate(args),
         Command::Completions(args) => commands::completions(args),
         Command::Schema => commands::schema(),
     }

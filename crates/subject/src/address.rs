@@ -52,11 +52,39 @@ pub enum AddressError {
 /// # Ok::<(), tollgate_subject::AddressError>(())
 /// ```
 pub fn parse_address(text: &str) -> Result<IpAddr, AddressError> {
+    if let Some(usual) = usual(text.as_bytes()) {
+        return Ok(IpAddr::V4(usual));
+    }
     match text.len() {
         0 => Err(AddressError::Empty),
         found if found > ADDRESS_MAX => Err(AddressError::TooLong { found }),
         _ => read(text).map(host).ok_or_else(|| AddressError::Invalid { found: text.to_owned() }),
     }
+}
+
+/// A plain IPv4 address, which most are, read in one pass; `None` for everything else, be it an address or not.
+#[inline]
+fn usual(text: &[u8]) -> Option<Ipv4Addr> {
+    let (mut address, mut octet, mut digits, mut points) = (0_u32, 0_u32, 0, 0);
+    for byte in text {
+        match byte {
+            // A zero in front may mean octal.
+            b'0'..=b'9' if digits == 0 || octet > 0 => {
+                octet = octet * 10 + u32::from(byte - b'0');
+                digits += 1;
+                if octet > 255 {
+                    return None;
+                }
+            }
+            b'.' if digits > 0 && points < 3 => {
+                (address, octet, digits) = (address << 8 | octet, 0, 0);
+                points += 1;
+            }
+            _ => return None,
+        }
+    }
+    let address = address << 8 | octet;
+    (points == 3 && digits > 0 && address > 0).then(|| Ipv4Addr::from_bits(address))
 }
 
 /// The address in a text. A NAT64 address stays one here: whether to trust it is decided about the address as it is.

@@ -30,6 +30,9 @@ use std::borrow::Cow;
 /// assert!(matches!(normalise("/auth/login?user=ann"), Cow::Borrowed("/auth/login")));
 /// ```
 pub fn normalise(path: &str) -> Cow<'_, str> {
+    if is_plainly_normal(path.as_bytes()) {
+        return Cow::Borrowed(path);
+    }
     let path = without_origin(path);
     let path = path.split(['?', '#']).next().unwrap_or_default();
     if is_normal(path) { Cow::Borrowed(path) } else { Cow::Owned(rewrite(path)) }
@@ -48,6 +51,23 @@ fn without_origin(target: &str) -> &str {
 
 fn is_normal(path: &str) -> bool {
     path == "/" || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_normal_segment))
+}
+
+/// True for most paths that are normal: plain segments, none of which begins with a dot. One pass and nothing else.
+fn is_plainly_normal(path: &[u8]) -> bool {
+    let mut before = 0;
+    for byte in path {
+        let is_fine = match before {
+            0 => *byte == b'/',
+            b'/' => *byte != b'.' && is_plain(*byte),
+            _ => *byte == b'/' || is_plain(*byte),
+        };
+        if !is_fine {
+            return false;
+        }
+        before = *byte;
+    }
+    before != b'/' && before != 0
 }
 
 fn is_normal_segment(segment: &str) -> bool {
@@ -133,13 +153,32 @@ fn push_escape(normal: &mut String, byte: u8) {
 }
 
 /// What means the same escaped or not.
+const UNRESERVED: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+/// What else may stand in a segment as it is.
+const SIGNS: &[u8] = b"!$&'()*+,=:@";
+
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
-/// What may stand in a segment as it is. The semicolon may, but begins what is dropped.
+/// What may stand in a segment as it is. The semicolon may, but begins what is dropped. Every byte of every path is looked
+/// up here, so it is a table.
 fn is_plain(byte: u8) -> bool {
-    is_unreserved(byte) || b"!$&'()*+,=:@".contains(&byte)
+    const PLAIN: [bool; 256] = {
+        let mut plain = [false; 256];
+        let mut at = 0;
+        while at < UNRESERVED.len() {
+            plain[UNRESERVED[at] as usize] = true;
+            at += 1;
+        }
+        at = 0;
+        while at < SIGNS.len() {
+            plain[SIGNS[at] as usize] = true;
+            at += 1;
+        }
+        plain
+    };
+    PLAIN[usize::from(byte)]
 }
 
 #[cfg(test)]

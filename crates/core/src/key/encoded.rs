@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::parts::{self, KeyPart, KeyParts, ToKey};
-use super::{Encoded, KEY_MAX, KeyError};
+use super::{Encoded, KEY_MAX, KeyError, Parts};
 
 /// A key in its canonical bytes. It names the same counter as what it was made of.
 ///
@@ -39,6 +39,12 @@ impl EncodedKey {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, NotAKey> {
         let is_key = bytes.len() <= KEY_MAX && parts::are_parts(bytes);
         if is_key { Ok(Self { bytes: bytes.into() }) } else { Err(NotAKey) }
+    }
+
+    /// The parts, as they are.
+    #[inline]
+    pub(crate) fn as_parts(&self) -> Parts<'_> {
+        parts::single_text(&self.bytes).map_or(Parts::Encoded(&self.bytes), Parts::Text)
     }
 
     /// The bytes.

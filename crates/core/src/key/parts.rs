@@ -154,6 +154,7 @@ impl KeyParts {
     pub fn address(&mut self, address: IpAddr) {
         match address.to_canonical() {
             IpAddr::V4(v4) => {
+                // Most keys are just this, so it is one piece.
                 let [a, b, c, d] = v4.octets();
                 self.put(&[IPV4, a, b, c, d]);
             }
@@ -181,7 +182,7 @@ impl KeyParts {
         self.empty |= part.is_empty();
         // A part over 64 KiB makes the key too long whatever these two bytes say.
         let [low, high] = u16::try_from(part.len()).unwrap_or(u16::MAX).to_le_bytes();
-        self.push(tag, &[low, high]);
+        self.put(&[tag, low, high]);
         self.put(part);
     }
 

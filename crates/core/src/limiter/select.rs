@@ -49,9 +49,15 @@ impl Wish {
     /// The numbers to use: those of the call if they fit the rule, else the rule's own.
     #[inline]
     fn quota<'q>(&'q self, rule: &'q Rule) -> Result<&'q Quota, Error> {
-        let Some(quota) = &self.quota else { return Ok(rule.quota()) };
-        if quota.shape() == rule.quota().shape() { Ok(quota) } else { Err(other_shape(rule, quota)) }
+        numbers(rule, self.quota.as_ref())
     }
+}
+
+/// The numbers to use: those of the call if they fit the rule, else the rule's own.
+#[inline]
+pub(super) fn numbers<'q>(rule: &'q Rule, quota: Option<&'q Quota>) -> Result<&'q Quota, Error> {
+    let Some(quota) = quota else { return Ok(rule.quota()) };
+    if quota.shape() == rule.quota().shape() { Ok(quota) } else { Err(other_shape(rule, quota)) }
 }
 
 #[cold]
@@ -151,7 +157,7 @@ impl<'a> Select<'a> for Many<'a> {
             let parts = named.parts.as_ref().map_err(|source| key_error(rule, *source))?;
             let check = rule.check_with(parts.as_parts(), named.wish.quota(rule)?, named.wish.cost);
             if checks.iter().any(|other| other.key == check.key) {
-                return Err(Error::DuplicateCheck { limit: rule.name().to_string() });
+                return Err(duplicate(rule));
             }
             rules.push(rule);
             checks.push(check);
@@ -170,6 +176,11 @@ impl<'a> Select<'a> for Many<'a> {
     fn into_many(self) -> Many<'a> {
         self
     }
+}
+
+#[cold]
+pub(super) fn duplicate(rule: &Rule) -> Error {
+    Error::DuplicateCheck { limit: rule.name().to_string() }
 }
 
 #[cold]

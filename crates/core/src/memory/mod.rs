@@ -187,42 +187,57 @@ impl Inner {
     fn spend_all(&self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Spent {
         let prints: SmallVec<[Fingerprint; 4]> =
             checks.iter().map(|check| self.prints.of(&check.key)).collect();
-        let mut guards = self.lock_all(prints.iter().copied());
+        let mut guards = self.lock_all(&prints);
         let (now, budget) = (self.clock.now(), &self.budget);
-        let spend = |(check, print)| Spend { check, print, lease, now, budget };
-        let spends: SmallVec<[Spend<'_>; 4]> = checks.iter().zip(prints).map(spend).collect();
-        let looked: SmallVec<[Looked; 4]> = spends
-            .iter()
-            .map(|spend| {
-                let shard = guard_of(&mut guards, self.shard_of(spend.print));
-                shard.look(shard.find(spend.print), spend, self.newcomers)
-            })
-            .collect();
-        let fits =
-            |(check, looked): (&Check<'_>, &Looked)| check.shadow || looked.outcome().verdict.is_allowed();
-        let passes = intent == Intent::Spend && checks.iter().zip(&looked).all(fits);
-        let settle = |(spend, looked): (&Spend<'_>, &Looked)| {
-            let home = self.shard_of(spend.print);
-            let shard = guard_of(&mut guards, home);
-            // Looked up again: making room for an earlier check may have moved or dropped it.
-            let at = shard.find(spend.print);
-            let fits = looked.outcome().verdict.is_allowed() && spend.check.cost > 0;
-            if fits && !passes {
-                return shard.uncharged(at, looked.outcome().verdict, spend, self.newcomers);
-            }
-            if fits || looked.must_keep() {
-                self.commit(home, shard, at, looked, spend);
-            }
-            looked.outcome()
-        };
-        Spent::by_store(spends.iter().zip(&looked).map(settle).collect(), now)
+        let mut looked: SmallVec<[Looked; 4]> = SmallVec::new();
+        let mut passes = intent == Intent::Spend;
+        for (check, print) in checks.iter().zip(&prints) {
+            let shard = guard_of(&mut guards, self.shard_of(*print));
+            let spend = Spend { check, print: *print, lease, now, budget };
+            let found = shard.look(shard.find(*print), &spend, self.newcomers);
+            passes &= check.shadow || found.outcome().verdict.is_allowed();
+            looked.push(found);
+        }
+        let mut outcomes = SmallVec::with_capacity(checks.len());
+        for ((check, print), looked) in checks.iter().zip(&prints).zip(&looked) {
+            let home = self.shard_of(*print);
+            let spend = Spend { check, print: *print, lease, now, budget };
+            outcomes.push(self.settle(home, guard_of(&mut guards, home), looked, &spend, passes));
+        }
+        Spent::by_store(outcomes, now)
     }
 
-    fn lock_all(&self, prints: impl Iterator<Item = Fingerprint>) -> Guards<'_> {
-        let mut homes: SmallVec<[usize; 16]> = prints.map(|print| self.shard_of(print)).collect();
+    /// Keeps or drops what one of several checks found, now that it is known whether all pass.
+    #[inline]
+    fn settle(
+        &self,
+        home: usize,
+        shard: &mut Shard,
+        looked: &Looked,
+        spend: &Spend<'_>,
+        passes: bool,
+    ) -> Outcome {
+        // Looked up again: making room for an earlier check may have moved or dropped it.
+        let at = shard.find(spend.print);
+        let fits = looked.outcome().verdict.is_allowed() && spend.check.cost > 0;
+        if fits && !passes {
+            return shard.uncharged(at, looked.outcome().verdict, spend, self.newcomers);
+        }
+        if fits || looked.must_keep() {
+            self.commit(home, shard, at, looked, spend);
+        }
+        looked.outcome()
+    }
+
+    fn lock_all(&self, prints: &[Fingerprint]) -> Guards<'_> {
+        let mut homes: SmallVec<[usize; 4]> = prints.iter().map(|print| self.shard_of(*print)).collect();
         homes.sort_unstable();
         homes.dedup();
-        homes.into_iter().map(|home| (home, self.shards[home].lock())).collect()
+        let mut guards = Guards::new();
+        for home in homes {
+            guards.push((home, self.shards[home].lock()));
+        }
+        guards
     }
 
     fn commit(&self, home: usize, shard: &mut Shard, at: Option<usize>, looked: &Looked, spend: &Spend<'_>) {
@@ -292,7 +307,9 @@ impl Store for MemoryStore {
 
     fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()> {
         let now = self.inner.clock.now();
-        let mut guards = self.inner.lock_all(checks.iter().map(|check| self.inner.prints.of(&check.key)));
+        let prints: SmallVec<[Fingerprint; 4]> =
+            checks.iter().map(|check| self.inner.prints.of(&check.key)).collect();
+        let mut guards = self.inner.lock_all(&prints);
         for check in checks {
             let print = self.inner.prints.of(&check.key);
             let shard = guard_of(&mut guards, self.inner.shard_of(print));

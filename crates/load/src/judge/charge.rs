@@ -118,7 +118,7 @@ impl Configured {
         replicas: usize,
     ) -> Result<Promised, Unjudged> {
         let rule = chosen.rule.limit.rule().map_err(|_| Unjudged::NotConfigured)?;
-        let quota: Quota = chosen.quota.unwrap_or(*rule.quota());
+        let quota: Quota = *chosen.quota.unwrap_or(rule.quota());
         let configured = quota.limit();
         if configured != told.limit {
             return Err(Unjudged::OtherNumbers { told: told.limit, configured });

@@ -55,7 +55,7 @@ pub struct Chosen<'r> {
     /// What the request costs.
     pub cost: u64,
     /// Other numbers than the limit's own.
-    pub quota: Option<Quota>,
+    pub quota: Option<&'r Quota>,
 }
 
 /// The limits that a request must pass.
@@ -98,15 +98,28 @@ impl Selector {
         cost: Option<u64>,
         on_missing: OnMissing,
     ) -> Result<Selection<'_>, SelectError> {
-        let seen = Seen::new(attributes);
         let mut selection = Selection::new();
+        self.each(attributes, cost, on_missing, |_, chosen| selection.extend(chosen))?;
+        Ok(selection)
+    }
+
+    /// The same one by one, for callers that keep their own list or count: the place of every limit whose conditions
+    /// hold, and the check to make, or none where the key is not there and that is no error.
+    pub fn each<'r>(
+        &'r self,
+        attributes: &impl Attributes,
+        cost: Option<u64>,
+        on_missing: OnMissing,
+        mut then: impl FnMut(usize, Option<Chosen<'r>>),
+    ) -> Result<(), SelectError> {
+        let seen = Seen::new(attributes);
         for index in 0..self.rules.len() {
             let rule = &self.rules[index].1;
             if rule.applies.conditions.iter().all(|condition| seen.fits(condition)) {
-                selection.extend(self.choose(index, &seen, cost, on_missing)?);
+                then(index, self.choose(index, &seen, cost, on_missing)?);
             }
         }
-        Ok(selection)
+        Ok(())
     }
 
     /// The limits with these names, whatever their conditions say.
@@ -163,6 +176,7 @@ impl Selector {
         }
     }
 
+    #[inline]
     fn choose<'r>(
         &'r self,
         index: usize,

@@ -55,9 +55,9 @@ impl<'a, A: Attributes> Seen<'a, A> {
     }
 
     /// The name of the caller's tier and its numbers, if they are not the limit's own.
-    pub(super) fn tier<'t>(&self, tiers: &'t Tiers) -> (&'t str, Option<Quota>) {
+    pub(super) fn tier<'t>(&self, tiers: &'t Tiers) -> (&'t str, Option<&'t Quota>) {
         let named = self.text(&tiers.by).and_then(|name| tiers.quotas.get_key_value(&*name));
-        named.map_or((&tiers.default, None), |(name, quota)| (name, Some(*quota)))
+        named.map_or((&tiers.default, None), |(name, quota)| (name, Some(quota)))
     }
 
     /// The cost: the attribute's, else the request's own word, else the limit's. Wrong ones are given back to be shown.

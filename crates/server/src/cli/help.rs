@@ -7,6 +7,7 @@ Start with:
   tollgate explain -a client_ip=203.0.113.7        why it decides so
   tollgate validate tollgate.yaml                  is a configuration right?
   tollgate load -a client_ip={ip}                  does it hold what it promises?
+  tollgate simulate -c tollgate.yaml access.log    what would it have refused?
 
 Exit codes:
   0  done; of check: allowed
@@ -134,6 +135,22 @@ Exit codes:
   1  a limit was exceeded
   2  the arguments, the configuration or the request are wrong
   3  no answer: nobody there, or not one decision";
+pub(super) const SIMULATE: &str = "\
+Each request is put to the limits at its time, by the service's own selection and arithmetic; nothing is asked of
+any server. Known are the common and combined formats, with a virtual host in front or not, and JSON as nginx, Caddy
+and Traefik write it; gzip is seen by itself. A line says client_ip, method, path, host if it has one, query:<name>,
+header:user-agent, header:referer, user, status and bytes; JSON also any other field by its name.
+
+Examples:
+  tollgate simulate --config tollgate.yaml /var/log/nginx/access.log
+  tollgate simulate --config tollgate.yaml --html report.html access.log.2.gz access.log.1 access.log
+  tollgate simulate --config old.yaml --against new.yaml --json access.log | jq .comparison
+  zcat access.log.*.gz | tollgate simulate --config tollgate.yaml -
+  tollgate simulate --suggest --field time=ts --field tenant=labels.tenant caddy.json
+
+Exit codes:
+  0  replayed, whatever was refused
+  2  the arguments or a configuration are wrong, or no line of the log can be read";
 
 pub(super) const COMPLETIONS: &str = "\
 Examples:

@@ -50,7 +50,8 @@ pub(super) fn read(file: &Path) -> Result<Config, Wrong> {
     if faults.is_empty() { Ok(config) } else { Err(Wrong { faults, more: 0 }) }
 }
 
-fn is_stdin(file: &Path) -> bool {
+/// Whether a file is standard input.
+pub(super) fn is_stdin(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 

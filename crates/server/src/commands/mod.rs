@@ -12,6 +12,7 @@ mod explain;
 mod keys;
 mod load;
 mod numbers;
+mod simulate;
 pub(crate) mod terminal;
 mod validate;
 
@@ -24,6 +25,7 @@ pub use completions::CompletionsArgs;
 pub use explain::ExplainArgs;
 pub use keys::{KeyArgs, KeysArgs, KeysCommand};
 pub use load::LoadArgs;
+pub use simulate::{LogLayout, SimulateArgs};
 pub use validate::ValidateArgs;
 
 pub(crate) use check::run as check;
@@ -31,6 +33,7 @@ pub(crate) use completions::{completions, schema};
 pub(crate) use explain::run as explain;
 pub(crate) use keys::run as keys;
 pub(crate) use load::run as load;
+pub(crate) use simulate::run as simulate;
 pub(crate) use validate::run as validate;
 
 /// How a command ended. The numbers are fixed: scripts rely on them.

@@ -85,7 +85,7 @@ impl Undecided {
 impl<'r> From<Chosen<'r>> for Spend<'r> {
     fn from(chosen: Chosen<'r>) -> Self {
         let Chosen { index, rule, key, cost, quota } = chosen;
-        Self { limit: rule.limit.name(), index, key, cost, quota }
+        Self { limit: rule.limit.name(), index, key, cost, quota: quota.copied() }
     }
 }
 
@@ -94,6 +94,14 @@ impl Gate {
     pub(crate) fn open(config: Config, meters: Arc<Meters>) -> Result<Self, StoreFault> {
         let running = Running::open(config, &meters)?;
         Ok(Self { running: ArcSwap::from_pointee(running), meters, clock: SystemClock::new() })
+    }
+
+    /// A gate that decides in memory, by another clock than the machine's.
+    #[cfg(test)]
+    pub(crate) fn at(clock: &tollgate::ManualClock, config: Config) -> Self {
+        let meters = Arc::new(Meters::new());
+        let running = Running::at(clock, config, &meters);
+        Self { running: ArcSwap::from_pointee(running), meters, clock: SystemClock::new() }
     }
 
     /// What is in force.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate::limiter::LimiterBuilder;
 use tollgate::store::Intent;
 use tollgate::{Calendar, Decision, Limit, Limiter, Quota, Rate};
 use tollgate_rules::{Config, Selector};
@@ -38,13 +39,23 @@ pub(crate) struct Running {
 impl Running {
     pub(super) fn open(config: Config, meters: &Meters) -> Result<Self, StoreFault> {
         let store = OpenStore::open(&config.store)?;
-        let limiter = store
-            .limiter()
+        Ok(Self::on(store.limiter(), store, config, meters))
+    }
+
+    /// A configuration in memory, by another clock than the machine's.
+    #[cfg(test)]
+    pub(super) fn at(clock: &tollgate::ManualClock, config: Config, meters: &Meters) -> Self {
+        let store = OpenStore::Memory(tollgate::MemoryStore::builder().clock(clock.clone()).build());
+        Self::on(store.limiter().clock(clock.clone()), store, config, meters)
+    }
+
+    fn on(limiter: LimiterBuilder, store: OpenStore, config: Config, meters: &Meters) -> Self {
+        let limiter = limiter
             .limits(limits(&config))
             .expected_replicas(config.expected_replicas.get())
             .build()
             .expect("a configuration holds only limits that are right, under names that differ");
-        Ok(Self::new(config, limiter, store, meters))
+        Self::new(config, limiter, store, meters)
     }
 
     /// The next configuration, on the same store if it is described in the same way.

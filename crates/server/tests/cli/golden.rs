@@ -15,7 +15,7 @@ const ENDPOINTS: &str = "crates/server/tests/cli/data/endpoints.yaml";
 const MIXED: &str = "crates/server/tests/cli/data/mixed.yaml";
 
 /// Runs a command and compares all it says with its golden file.
-fn golden(name: &str, arguments: &[&str]) {
+pub(super) fn golden(name: &str, arguments: &[&str]) {
     let output = tollgate(arguments);
     let exit = output.status.code().map_or_else(|| "a signal".to_owned(), |code| code.to_string());
     let (out, err) = (text(&output.stdout), text(&output.stderr));
@@ -40,7 +40,9 @@ fn golden(name: &str, arguments: &[&str]) {
 #[test]
 fn help() {
     golden("help", &["--help"]);
-    for command in ["serve", "validate", "explain", "check", "keys", "load", "completions", "schema"] {
+    for command in
+        ["serve", "validate", "explain", "check", "keys", "load", "simulate", "completions", "schema"]
+    {
         golden(&format!("help-{command}"), &[command, "--help"]);
     }
     golden("help-keys-get", &["keys", "get", "--help"]);
@@ -50,7 +52,8 @@ fn help() {
 
 #[test]
 fn every_help_has_an_example_and_the_exit_codes() {
-    let helps = ["serve", "validate", "explain", "check", "keys", "load", "completions", "schema"];
+    let helps =
+        ["serve", "validate", "explain", "check", "keys", "load", "simulate", "completions", "schema"];
     for command in helps {
         let help = tollgate(&[command, "--help"]);
         let help = text(&help.stdout);

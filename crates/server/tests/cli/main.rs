@@ -7,6 +7,7 @@ mod golden;
 mod json;
 mod page;
 mod pipes;
+mod simulate;
 
 use std::path::PathBuf;
 use std::process::{Command, Output};

@@ -109,3 +109,12 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    /// The short way must know exactly the addresses that the standard library knows.
+    #[test]
+    fn the_usual_address_is_the_one_of_the_standard_library(text in "[0-9]{0,4}(\\.[0-9]{0,4}){2,4}|[0-9.:]{0,16}|0\\.0\\.0\\.[0-9]{1,2}") {
+        let known = text.parse::<Ipv4Addr>().ok().filter(|address| !address.is_unspecified());
+        prop_assert_eq!(usual(text.as_bytes()), known);
+    }
+}

@@ -83,8 +83,11 @@ impl Shown {
         let (outcome, reason, check) = match meeting {
             Meeting::Met { chosen, parts, tier } => {
                 let own = rule.limit.rule().ok().map(|checked| *checked.quota());
-                let check =
-                    chosen.quota.or(own).map(|quota| Check::new(&quota, chosen.cost, parts, tier.clone()));
+                let check = chosen
+                    .quota
+                    .copied()
+                    .or(own)
+                    .map(|quota| Check::new(&quota, chosen.cost, parts, tier.clone()));
                 (Outcome::Applies, None, check)
             }
             Meeting::No { condition, found } => {

@@ -1,0 +1,94 @@
+//! A log as a busy API writes one: many clients of which few are busy, many paths, and the agents of browsers and programs.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use testkit::dice::Dice;
+
+/// How many clients there are.
+pub(super) const CLIENTS: u64 = 100_000;
+/// How many lines have the same time.
+const PER_SECOND: u64 = 2_000;
+const SEED: u64 = 7;
+const AGENTS: [&str; 4] = [
+    "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.0.0 Safari/537.36",
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1",
+    "python-requests/2.32",
+    "curl/8.5.0",
+];
+
+/// Writes a log of about so many bytes; gives back how many lines it has. The same on every machine.
+pub(super) fn write(path: &Path, bytes: u64) -> io::Result<u64> {
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    let (mut dice, mut lines, mut written) = (Dice::new(SEED), 0, 0);
+    let mut line = Vec::new();
+    while written < bytes {
+        line.clear();
+        one(&mut line, &mut dice, lines)?;
+        file.write_all(&line)?;
+        written += line.len() as u64;
+        lines += 1;
+    }
+    file.flush()?;
+    Ok(lines)
+}
+
+fn one(line: &mut Vec<u8>, dice: &mut Dice, number: u64) -> io::Result<()> {
+    let client = client(dice);
+    let time = number / PER_SECOND;
+    let (day, hour, minute, second) = (1 + time / 86_400, time / 3_600 % 24, time / 60 % 60, time % 60);
+    write!(line, "{client} - - [{day:02}/Oct/2026:{hour:02}:{minute:02}:{second:02} +0000] \"")?;
+    path(line, dice)?;
+    let (bytes, agent) = (dice.between(100, 99_999), dice.one_of(&AGENTS));
+    writeln!(line, " HTTP/1.1\" 200 {bytes} \"https://example.com/\" \"{agent}\"")
+}
+
+/// One of the clients; of a random number below 1, the fourth power makes the first few the busiest.
+fn client(dice: &mut Dice) -> Ipv4Addr {
+    let random = u128::from(dice.roll() >> 48);
+    let rank = (random.pow(4) * u128::from(CLIENTS)) >> 64;
+    let scattered = u32::try_from(rank).unwrap_or_default().wrapping_mul(0x9e37_79b1);
+    Ipv4Addr::from((scattered & 0x7fff_ffff) | 0x0100_0000)
+}
+
+fn path(line: &mut Vec<u8>, dice: &mut Dice) -> io::Result<()> {
+    let id = dice.below(100_000);
+    match dice.below(10) {
+        0 => write!(line, "POST /auth/login"),
+        1 => write!(line, "GET /v1/users"),
+        2 => write!(line, "GET /v1/users/{id}/orders?page={}", id % 40),
+        3 => write!(line, "GET /v1/items/{id}"),
+        4 => write!(line, "GET /v1/search?q=word{id}&sort=asc"),
+        5 => write!(line, "GET /static/app.{id}.js"),
+        6 => write!(line, "GET /index.html"),
+        7 => write!(line, "GET /images/logo.png"),
+        8 => write!(line, "GET /healthz"),
+        _ => write!(line, "GET /"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_those_of_the_combined_format() {
+        let (mut line, mut dice) = (Vec::new(), Dice::new(SEED));
+        one(&mut line, &mut dice, 3_601 * PER_SECOND).unwrap();
+        let line = String::from_utf8(line).unwrap();
+        assert!(line.contains(" - - [01/Oct/2026:01:00:01 +0000] \""), "{line}");
+        assert_eq!((line.matches('"').count(), line.ends_with("\"\n")), (6, true), "{line}");
+    }
+
+    #[test]
+    fn few_clients_are_busy_and_many_are_there() {
+        let mut dice = Dice::new(SEED);
+        let clients: Vec<Ipv4Addr> = (0..20_000).map(|_| client(&mut dice)).collect();
+        let distinct: std::collections::HashSet<_> = clients.iter().collect();
+        assert!(distinct.len() > 5_000, "{}", distinct.len());
+        let most = distinct.iter().map(|one| clients.iter().filter(|client| client == one).count()).max();
+        assert!(most > Some(500), "{most:?}");
+    }
+}

@@ -1,0 +1,253 @@
+//! The simulator beside the service itself: the same requests at the same times, over HTTP to the service's own port, and as
+//! lines of a log to the simulator. What they say is compared request by request, number by number.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testkit::dice::Dice;
+use tollgate::{ManualClock, Micros, Outcome, Verdict};
+use tollgate_rules::{Attribute, Config};
+use tollgate_simulate::{Answered, Fields, Format, LogReader, Replay};
+
+use super::super::client::{Ask, Target};
+use crate::gate::Gate;
+use crate::http::HttpFront;
+use crate::listen::{self, Limits, Load, Protocol, Stopper};
+
+/// Every algorithm that a log can be replayed through, tiers, costs, shadow limits, an optional key, and a limit for all.
+const CONFIG: &str = r#"
+tiers:
+  free: { capacity: 4, refill_rate: 1/s }
+  pro: { capacity: 12, refill_rate: 3/s }
+limits:
+  - { name: net, key: [client_ip], algorithm: sliding_window, limit: 20, window: 10s }
+  - { name: first, match: { path: "/v1/**" }, key: [client_ip], algorithm: fixed_window, limit: 9, window: 7s }
+  - { name: clock, match: { method: [GET, PUT] }, key: [client_ip, user], algorithm: fixed_window, align: clock, limit: 30, window: 1m, optional: true }
+  - { name: login, match: { method: POST, path: /auth/login }, key: [client_ip, "query:email"], algorithm: sliding_log, limit: 3, window: 20s, optional: true }
+  - { name: plan, match: { path: "/v1/**" }, key: ["user | client_ip"], algorithm: token_bucket, tier: { by: tier, default: free } }
+  - { name: pages, match: { path: /v1/reports }, key: [client_ip], algorithm: token_bucket, capacity: 6, refill_rate: 30/minute, cost: { by: pages, default: 1 } }
+  - { name: meter, match: { host: "*.example.com" }, key: [host], algorithm: leaky_bucket, mode: meter, capacity: 15, leak_rate: 4/s }
+  - { name: queue, match: { path: /export }, key: [], algorithm: leaky_bucket, mode: queue, capacity: 5, leak_rate: 2/s }
+  - { name: agent, key: ["header:user-agent"], algorithm: sliding_window, limit: 12, window: 5s, shadow: true, optional: true }
+"#;
+
+const METHODS: [&str; 4] = ["GET", "get", "POST", "PUT"];
+const PATHS: [&str; 7] =
+    ["/v1/users", "//v1/./items/", "/v1/reports", "/auth/login", "/auth/%6Cogin?x=1", "/export", "/"];
+const CLIENTS: [&str; 5] =
+    ["203.0.113.7", "198.51.100.2", "2001:db8::1", "2001:db8::2", "::ffff:203.0.113.7"];
+const HOSTS: [&str; 3] = ["api.example.com", "API.example.com:443", "other.org"];
+
+/// A request: when, and what is known of it.
+struct Asked {
+    at: Micros,
+    method: &'static str,
+    path: &'static str,
+    client: &'static str,
+    host: Option<&'static str>,
+    user: Option<&'static str>,
+    email: Option<&'static str>,
+    agent: Option<&'static str>,
+    tier: Option<&'static str>,
+    pages: Option<u64>,
+}
+
+fn one(dice: &mut Dice, some: &[&'static str]) -> &'static str {
+    let one: &&'static str = dice.one_of(some);
+    one
+}
+
+impl Asked {
+    fn random(dice: &mut Dice, before: Micros) -> Self {
+        // Most come in bursts; now and then it is quiet for longer than most windows.
+        let quiet =
+            if dice.chance(6) { 25_000_000 } else { *dice.one_of(&[0, 900, 40_000, 200_000, 600_000]) };
+        let maybe = |dice: &mut Dice, some: &[&'static str]| dice.chance(700).then(|| one(dice, some));
+        Self {
+            at: before.after(Micros::new(dice.below(quiet + 1))),
+            method: one(dice, &METHODS),
+            path: one(dice, &PATHS),
+            client: one(dice, &CLIENTS),
+            host: maybe(dice, &HOSTS),
+            user: maybe(dice, &["ann", "bob \"the\" builder"]),
+            email: maybe(dice, &["ann@example.com", "a+b%@x.org"]),
+            agent: maybe(dice, &["curl/8.5", "Mozilla/5.0 (\\)"]),
+            tier: maybe(dice, &["free", "pro", "none-such"]),
+            pages: dice.chance(500).then(|| dice.between(0, 7)),
+        }
+    }
+
+    /// As the service is asked.
+    fn body(&self) -> Value {
+        let mut attributes = json!({ "client_ip": self.client, "method": self.method, "path": self.path });
+        for (name, value) in [
+            ("host", self.host.map(Value::from)),
+            ("user", self.user.map(Value::from)),
+            ("query:email", self.email.map(Value::from)),
+            ("header:user-agent", self.agent.map(Value::from)),
+            ("tier", self.tier.map(Value::from)),
+            ("pages", self.pages.map(Value::from)),
+        ] {
+            if let Some(value) = value {
+                attributes[name] = value;
+            }
+        }
+        json!({ "attributes": attributes })
+    }
+
+    fn target(&self) -> String {
+        let Some(email) = self.email else { return self.path.to_owned() };
+        let email = email.replace('%', "%25").replace('+', "%2B");
+        let sign = if self.path.contains('?') { '&' } else { '?' };
+        format!("{}{sign}email={email}", self.path)
+    }
+
+    /// As Caddy would have logged it.
+    fn json_line(&self) -> String {
+        let line = json!({
+            "ts": self.at.get(),
+            "request": {
+                "client_ip": self.client, "method": self.method, "uri": self.target(), "host": self.host,
+                "headers": { "User-Agent": [self.agent.unwrap_or("")] },
+            },
+            "user_id": self.user.unwrap_or(""), "tier": self.tier, "pages": self.pages,
+        });
+        line.to_string()
+    }
+
+    /// As nginx would have logged it.
+    fn combined_line(&self) -> String {
+        let (date, clock) = tollgate_simulate::text::date_and_clock(self.at);
+        let [year, month, day] = [&date[..4], &date[5..7], &date[8..]];
+        let month = ["Jan", "Feb"][usize::from(month == "02")];
+        let escaped = |text: &str| text.replace('\\', "\\x5C").replace('"', "\\x22");
+        let (user, agent) = (escaped(self.user.unwrap_or("-")), escaped(self.agent.unwrap_or("-")));
+        let (client, method, target) = (self.client, self.method, self.target());
+        format!(
+            r#"{client} - {user} [{day}/{month}/{year}:{clock} +0000] "{method} {target} HTTP/1.1" 200 0 "-" "{agent}""#
+        )
+    }
+
+    /// The same without what the combined format has no room for.
+    fn in_combined(self) -> Self {
+        let whole_second = Micros::from_secs(self.at.get() / 1_000_000);
+        Self { at: whole_second, host: None, tier: None, pages: None, ..self }
+    }
+}
+
+/// The service on a port of its own, by a clock of the test's.
+struct Service {
+    clock: ManualClock,
+    target: Target,
+    _stopper: Stopper,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Service {
+    fn start(config: Config) -> Self {
+        let clock = ManualClock::default();
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        let inside = runtime.enter();
+        let gate = Arc::new(Gate::at(&clock, config));
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let front = Arc::new(HttpFront::new(gate, Arc::default()));
+        let (stopper, stop) = Stopper::new();
+        let minute = Duration::from_secs(60);
+        let load = Load::new(Limits {
+            connections_max: 64,
+            in_flight_max: 64,
+            header_timeout: minute,
+            idle_timeout: minute,
+        });
+        runtime.spawn(listen::run(listener, Protocol::Http1, front, load, stop));
+        let target = Target::parse(&address.to_string()).expect("an address is a target");
+        drop(inside);
+        Self { clock, target, _stopper: stopper, _runtime: runtime }
+    }
+
+    /// What it says to a request at its time.
+    fn answer(&self, asked: &Asked) -> Value {
+        self.clock.set(asked.at);
+        let body = asked.body().to_string().into_bytes();
+        let ask = Ask { method: hyper::Method::POST, path: "/v1/check", token: None, body };
+        let answer = self.target.ask(ask, Duration::from_secs(20)).expect("the service answers");
+        answer.json().expect("the answer is JSON")
+    }
+}
+
+/// What the simulator says, as the service would put it.
+fn said(answered: &Answered<'_>) -> Value {
+    let limits = answered.checks.iter().zip(&answered.outcomes).map(|(chosen, outcome)| {
+        let mut said = json!({
+            "name": chosen.rule.limit.name(),
+            "limit": outcome.limit,
+            "remaining": outcome.remaining,
+            "reset_after_ms": outcome.reset_after.get().div_ceil(1_000),
+            "retry_after_ms": retry_ms(outcome),
+        });
+        if outcome.verdict == Verdict::Never {
+            said["never"] = true.into();
+        }
+        if chosen.rule.limit.rule().is_ok_and(|rule| rule.is_shadow()) {
+            said["shadow"] = true.into();
+        }
+        said
+    });
+    json!({ "allowed": answered.is_allowed, "limits": limits.collect::<Vec<_>>() })
+}
+
+fn retry_ms(outcome: &Outcome) -> Option<u64> {
+    match outcome.verdict {
+        Verdict::Deny { retry_after } => Some(retry_after.get().div_ceil(1_000)),
+        Verdict::Allow { .. } | Verdict::Never => None,
+    }
+}
+
+fn config() -> Config {
+    let parsed = Config::parse(CONFIG, "equal.yaml", &|_| None);
+    parsed.map_err(|faults| faults.to_string()).expect("a right configuration")
+}
+
+/// Replays random requests through both, and gives back how often something was refused, and by how many limits.
+fn compare(seed: u64, requests: usize, change: fn(Asked) -> Asked, line: fn(&Asked) -> String) -> [u64; 2] {
+    let (mut dice, config) = (Dice::new(seed), config());
+    let names = ["user", "tier", "pages", "query:email", "header:user-agent"];
+    let attributes: Vec<Attribute> = names.iter().map(|name| name.parse().expect("a name")).collect();
+    let mut reader = LogReader::new(Format::Auto, Fields::new(&attributes, &[]).expect("fields"));
+    let replay = Replay::new(&config);
+    let service = Service::start(config);
+    let mut at = Micros::from_secs(1_798_761_600);
+    let mut refused = [0; 2];
+    for number in 0..requests {
+        let asked = Asked::random(&mut dice, at);
+        at = asked.at;
+        let asked = change(asked);
+        let line = line(&asked);
+        let answer = service.answer(&asked);
+        let record = reader.read(line.as_bytes()).expect("a line of ours can be read");
+        assert_eq!(record.time(), asked.at, "{line}");
+        let answered = replay.decide(&record, record.time()).expect("a request of ours fits");
+        let expected = json!({ "allowed": answer["allowed"], "limits": answer["limits"] });
+        assert_eq!(said(&answered), expected, "seed {seed}, request {number}: {line}");
+        refused[0] += u64::from(!answered.is_allowed);
+        refused[1] += answered.outcomes.iter().filter(|outcome| !outcome.verdict.is_allowed()).count() as u64;
+    }
+    refused
+}
+
+#[test]
+fn a_log_of_json_is_decided_as_the_service_decides() {
+    let [requests, limits] = compare(1, 1_200, |asked| asked, Asked::json_line);
+    assert!(
+        requests > 100 && requests < 1_100 && limits > requests,
+        "{requests} {limits}: nothing to compare"
+    );
+}
+
+#[test]
+fn a_combined_log_is_decided_as_the_service_decides() {
+    let [requests, _] = compare(2, 800, Asked::in_combined, Asked::combined_line);
+    assert!(requests > 50 && requests < 750, "{requests}: nothing to compare");
+}

@@ -1,0 +1,220 @@
+//! Whole logs through whole configurations: what is counted, compared and suggested is what a slow and obvious count finds.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+use std::io::Cursor;
+
+use proptest::prelude::*;
+use testkit::dice::Dice;
+use tollgate_rules::Config;
+use tollgate_simulate::{
+    Fields, Format, Input, Labels, LogReader, Plan, Replay, Report, SideReport, Simulation,
+};
+
+fn config(yaml: &str) -> Config {
+    let parsed = Config::parse(yaml, "test.yaml", &|_| None);
+    parsed.map_err(|faults| faults.to_string()).expect("a right configuration")
+}
+
+fn input(log: &[u8]) -> Input {
+    Input::new(Cursor::new(log.to_vec()), None).expect("memory can be read")
+}
+
+fn labels() -> Labels {
+    Labels {
+        config: "first.yaml".to_owned(),
+        against: "second.yaml".to_owned(),
+        logs: vec!["access.log".to_owned()],
+        top: 3,
+        words: |quota| format!("{} of something", quota.limit()),
+    }
+}
+
+fn simulated(log: &[u8], config: &Config, against: Option<&Config>, suggest: bool) -> Report {
+    let plan = Plan { config, against, format: Format::Auto, fields: &[], suggest };
+    let mut simulation = Simulation::new(&plan).expect("no fields are given");
+    simulation.replay(&mut input(log), &mut |_| {}).expect("memory can be read");
+    let mut trials = simulation.trials();
+    if let Some(trials) = &mut trials {
+        trials.replay(&mut input(log), &mut |_| {}).expect("memory can be read");
+    }
+    simulation.report(&labels(), trials.as_ref())
+}
+
+/// Requests of some clients over some minutes, in the common format.
+fn log(seed: u64, lines: u64) -> String {
+    let (mut dice, mut log, mut secs) = (Dice::new(seed), String::new(), 0);
+    for _ in 0..lines {
+        secs += dice.below(2);
+        let (client, path) = (dice.below(6), dice.one_of(&["/a", "/b"]));
+        let client = client * dice.below(2);
+        let (minute, second) = (secs / 60 % 60, secs % 60);
+        let _infallible = writeln!(
+            log,
+            r#"203.0.113.{client} - - [10/Oct/2026:13:{minute:02}:{second:02} +0000] "GET {path} HTTP/1.1" 200 1"#
+        );
+    }
+    log
+}
+
+const MINUTELY: &str = "
+limits:
+  - { name: all, key: [], algorithm: fixed_window, align: clock, limit: 60, window: 1m, shadow: true }
+  - { name: client, match: { path: /a }, key: [client_ip], algorithm: fixed_window, align: clock, limit: 5, window: 1m }
+";
+
+/// Windows of the clock can be counted by hand: in every minute, all but the first so many are refused.
+#[test]
+fn counts_are_those_of_a_count_by_hand() {
+    let log = log(1, 600);
+    let report = simulated(log.as_bytes(), &config(MINUTELY), None, false);
+    let (mut all, mut clients) = (HashMap::<&str, u64>::new(), HashMap::<(&str, &str), u64>::new());
+    let (mut refused, mut refused_keys) = ([0, 0], HashMap::<&str, u64>::new());
+    for line in log.lines() {
+        let client = line.split(' ').next().expect("an address");
+        let minute = &line[line.find("13:").expect("a time")..][..5];
+        let is_met = line.contains("\"GET /a ");
+        let used = clients.entry((client, minute)).or_default();
+        let is_refused = is_met && *used >= 5;
+        *used += u64::from(is_met && !is_refused);
+        refused[1] += u64::from(is_refused);
+        *refused_keys.entry(client).or_default() += u64::from(is_refused);
+        // A request that another limit refuses is not charged here, and is told what it would have been told.
+        let used = all.entry(minute).or_default();
+        let is_over = *used >= 60;
+        refused[0] += u64::from(is_over);
+        *used += u64::from(!is_refused && !is_over);
+    }
+    let SideReport { allowed, refused: requests, limits, .. } = &report.configuration;
+    assert_eq!((limits[0].refused, limits[1].refused), (refused[0], refused[1]));
+    assert!(refused[0] > 0 && refused[1] > 0, "{refused:?}: nothing to compare");
+    assert_eq!((*allowed, *requests), (600 - refused[1], refused[1]));
+    refused_keys.retain(|_, refused| *refused > 0);
+    assert_eq!(limits[1].keys_refused, refused_keys.len() as u64);
+    let most = refused_keys.iter().max_by_key(|(_, refused)| **refused).expect("somebody was refused");
+    assert_eq!(
+        (&limits[1].top_keys[0].key, limits[1].top_keys[0].refused),
+        (&format!("client_ip={}", most.0), *most.1)
+    );
+    for series in &report.timeline.series {
+        let of_limit =
+            series.limit.as_ref().map_or(refused[1], |name| refused[usize::from(name == "client")]);
+        assert_eq!(series.refused.iter().sum::<u64>(), of_limit, "{:?}", series.limit);
+    }
+}
+
+const OTHER: &str = "
+limits:
+  - { name: client, key: [client_ip], algorithm: sliding_log, limit: 12, window: 30s }
+  - { name: bucket, match: { path: /b }, key: [client_ip], algorithm: token_bucket, capacity: 3, refill_rate: 10/minute }
+";
+
+/// The comparison in one go finds what two replays by themselves would, put side by side.
+#[test]
+fn a_comparison_is_two_replays_side_by_side() {
+    let (log, first, second) = (log(2, 800), config(MINUTELY), config(OTHER));
+    let comparison =
+        simulated(log.as_bytes(), &first, Some(&second), false).comparison.expect("two were given");
+    let refused = |config: &Config| {
+        let mut reader = LogReader::new(Format::Auto, Fields::new([], &[]).expect("no fields are given"));
+        let replay = Replay::new(config);
+        let each = log.lines().map(|line| {
+            let record = reader.read(line.as_bytes()).expect("a line of ours");
+            let answered = replay.decide(&record, record.time()).expect("a request that fits");
+            let both = answered.checks.iter().zip(&answered.outcomes);
+            let by = both.filter(|(_, outcome)| !outcome.verdict.is_allowed());
+            let by = by.map(|(chosen, _)| chosen.rule.limit.name().to_owned());
+            (!answered.is_allowed, by.collect::<HashSet<_>>())
+        });
+        each.collect::<Vec<_>>()
+    };
+    let (one, other) = (refused(&first), refused(&second));
+    let count = |is_so: &dyn Fn(usize) -> bool| (0..one.len()).filter(|at| is_so(*at)).count() as u64;
+    assert_eq!(comparison.only_configuration, count(&|at| one[at].0 && !other[at].0));
+    assert_eq!(comparison.only_against, count(&|at| !one[at].0 && other[at].0));
+    assert_eq!(comparison.both, count(&|at| one[at].0 && other[at].0));
+    let names: Vec<&str> = comparison.limits.iter().map(|limit| limit.name.as_str()).collect();
+    assert_eq!(names, ["all", "client", "bucket"]);
+    for limit in &comparison.limits {
+        let by = |side: &[(bool, HashSet<String>)], at: usize| side[at].1.contains(&limit.name);
+        assert_eq!(limit.only_configuration, count(&|at| by(&one, at) && !by(&other, at)), "{}", limit.name);
+        assert_eq!(limit.only_against, count(&|at| !by(&one, at) && by(&other, at)), "{}", limit.name);
+        assert_eq!(limit.both, count(&|at| by(&one, at) && by(&other, at)), "{}", limit.name);
+    }
+    let is_worth_it = comparison.both > 0 && comparison.limits[1].both > 0 && comparison.only_against > 0;
+    assert!(is_worth_it, "{comparison:?}: nothing to compare");
+}
+
+/// What is said of a size is what a configuration with that size does.
+#[test]
+fn a_suggestion_is_what_the_limit_would_do() {
+    let log = log(3, 700);
+    for (numbers, field) in [
+        ("algorithm: sliding_window, window: 1m", "limit"),
+        ("algorithm: sliding_log, window: 1m", "limit"),
+        ("algorithm: fixed_window, window: 1m", "limit"),
+        ("algorithm: token_bucket, refill_rate: 6/minute", "capacity"),
+        ("algorithm: leaky_bucket, mode: meter, leak_rate: 6/minute", "capacity"),
+    ] {
+        let with = |size: u64| {
+            config(&format!("limits: [{{ name: client, key: [client_ip], {numbers}, {field}: {size} }}]"))
+        };
+        let suggestions =
+            simulated(log.as_bytes(), &with(1), None, true).suggestions.expect("it was asked for");
+        let suggestion = &suggestions[0];
+        assert_eq!((suggestion.keys, suggestion.requests, suggestion.limit_now), (6, 700, 1));
+        for candidate in &suggestion.candidates {
+            let real = simulated(log.as_bytes(), &with(candidate.limit), None, false);
+            let limit = &real.configuration.limits[0];
+            let told = (candidate.refused, candidate.keys_refused);
+            assert_eq!(told, (Some(limit.refused), limit.keys_refused), "{numbers}: {candidate:?}");
+        }
+        let refused = |place: usize| suggestion.candidates[place].refused;
+        assert!(refused(0) > Some(0), "{numbers}: half of the keys use more than the median");
+        assert!(
+            numbers.contains("sliding_log") || refused(4) == Some(0),
+            "{numbers}: nobody uses more than the most"
+        );
+    }
+}
+
+#[test]
+fn what_a_log_does_not_say_is_told() {
+    let config = config(
+        "limits: [{ name: tenant, key: [tenant], algorithm: sliding_window, limit: 5, window: 1m },
+                  { name: costly, key: [client_ip], algorithm: token_bucket, capacity: 5, refill_rate: 1/s, cost: { by: status, default: 1 } },
+                  { name: places, key: [client_ip], algorithm: concurrency, limit: 5, lease: 1m }]",
+    );
+    let line = r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1""#;
+    let log = format!("{line} 3 0\n{line} oops 0\n\n{line} 9 0\n");
+    let report = simulated(log.as_bytes(), &config, None, false).configuration;
+    assert_eq!((report.allowed, report.refused, report.unanswered_count()), (1, 1, 1));
+    assert_eq!(report.unanswered[0].line, 2);
+    assert!(report.unanswered[0].message.contains("must be a whole number"), "{:?}", report.unanswered);
+    assert_eq!((report.limits[0].requests, report.limits[0].unkeyed), (0, 2), "one was never decided");
+    assert_eq!(report.notes.len(), 2, "{:?}", report.notes);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever stands in a log, it is counted, and the page shows it as text.
+    #[test]
+    fn no_bytes_make_a_simulation_panic(
+        cut in any::<prop::sample::Index>(),
+        noise in proptest::collection::vec(any::<u8>(), 0..200),
+        path in "[ -~\u{e9}\u{202e}]{0,40}",
+    ) {
+        let json = serde_json::json!({ "time": 1_791_640_000_u64, "client_ip": path, "path": path, "user": path });
+        let mut log = format!("{}{json}\n203.0.113.7 - {path} [10/Oct/2026:13:55:36 +0000] \"GET {path} HTTP/1.1\" 1 1\n", log(4, 3)).into_bytes();
+        let at = cut.index(log.len());
+        log.splice(at..at, noise);
+        let first = config("limits: [{ name: user, key: [user, path], algorithm: sliding_window, limit: 1, window: 1m }]");
+        let report = simulated(&log, &first, Some(&config(OTHER)), true);
+        prop_assert_eq!(report.log.lines >= report.log.requests + report.log.bad_lines, true);
+        let page = report.html();
+        let is_plain = !page.contains("<script") && !page.contains('\u{202e}');
+        prop_assert!(is_plain, "something foreign is on the page");
+        prop_assert!(serde_json::to_string(&report).is_ok());
+    }
+}
