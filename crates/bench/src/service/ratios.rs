@@ -94,6 +94,7 @@ pub(super) mod tests {
             row(Protocol::Http, Subject::Memory, [80.0, 90.0, 100.0]),
             row(Protocol::Http, Subject::Redis, [50.0, 50.0, 60.0]),
             row(Protocol::Http, Subject::Leased, [70.0, 72.0, 90.0]),
+            row(Protocol::Http, Subject::Watched, [79.0, 89.0, 99.0]),
             row(Protocol::Http, Subject::Bare, [100.0, 100.0, 80.0]),
             row(Protocol::Grpc, Subject::Bare, [1.0, 1.0, 1.0]),
         ];
@@ -105,6 +106,8 @@ pub(super) mod tests {
             (&Subject::Redis, Some(0.54), true),
             (&Subject::Leased, Some(0.9), true),
             (&Subject::Leased, None, false),
+            (&Subject::Watched, None, false),
+            (&Subject::Watched, None, false),
         ];
         assert_eq!(found, expected);
         let Ratio { value, lowest, highest, .. } = ratios[0];

@@ -42,7 +42,7 @@ fn only_forward_auth_answers_below_its_path() {
 /// The words that stand where a fault is given its code: first after the name of what makes it, or alone on the right
 /// of an arrow.
 fn codes(source: &str) -> BTreeSet<&str> {
-    let makers = ["malformed(", "unfit(", "Self::new(", "=> \"", "\"code\\\":\\\"", "\"code\":\""];
+    let makers = ["malformed(", "unfit(", "busy(", "Self::new(", "=> \"", "\"code\\\":\\\"", "\"code\":\""];
     let found = makers.iter().flat_map(|maker| source.split(maker).skip(1).map(move |after| (maker, after)));
     let words = found.filter_map(|(maker, after)| {
         let after = if maker.ends_with('"') { after } else { after.split_once('"')?.1 };
