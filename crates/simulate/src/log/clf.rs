@@ -12,6 +12,7 @@ use tollgate_rules::{Attribute, AttributeKind, Value};
 use tollgate_subject::parse_address;
 
 use super::BadLine;
+use super::escape::unescaped;
 use super::target::Target;
 use super::time::CommonTimes;
 
@@ -226,121 +227,5 @@ fn said(text: &str) -> Option<&str> {
     Some(text).filter(|text| *text != NOTHING && !text.is_empty())
 }
 
-/// The text that was written with escapes: `\"` and `\\` by all, `\x22` and `\n` by those who have control characters
-/// to write.
-#[inline]
-pub(super) fn unescaped(text: &str) -> Cow<'_, str> {
-    if memchr(b'\\', text.as_bytes()).is_none() { Cow::Borrowed(text) } else { rewrite(text).into() }
-}
-
-#[cold]
-fn rewrite(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        let (byte, taken) = if *first == b'\\' { escape(after) } else { (*first, 0) };
-        bytes.push(byte);
-        rest = &after[taken..];
-    }
-    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
-}
-
-/// What stands behind a backslash, and how many bytes it takes.
-fn escape(after: &[u8]) -> (u8, usize) {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    match after {
-        [b'x', high, low, ..] => match (digit(*high), digit(*low)) {
-            (Some(high), Some(low)) => (high << 4 | low, 3),
-            _ => (b'\\', 0),
-        },
-        [b'n', ..] => (b'\n', 1),
-        [b't', ..] => (b'\t', 1),
-        [b'r', ..] => (b'\r', 1),
-        [byte @ (b'"' | b'\\'), ..] => (*byte, 1),
-        _ => (b'\\', 0),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const COMBINED: &str = r#"203.0.113.7 - ann [10/Oct/2026:13:55:36 -0700] "POST /a/b?x=1&y=a%20b HTTP/1.1" 200 512 "https://example.com/" "curl/8 \"x\" \x41""#;
-
-    fn read(line: &str, extent: Extent) -> Result<CommonLine<'_>, Unread> {
-        CommonLine::read(line.as_bytes(), extent, &mut CommonTimes::default())
-    }
-
-    fn told(line: &str, name: &str) -> Option<String> {
-        let read = read(line, Extent::Either).unwrap();
-        read.get(&name.parse().unwrap()).map(|value| match value {
-            Value::Text(text) => text.into_owned(),
-            Value::Address(address) => format!("<{address}>"),
-        })
-    }
-
-    #[test]
-    fn a_line_says_what_its_request_was() {
-        for (name, value) in [
-            ("client_ip", Some("<203.0.113.7>")),
-            ("method", Some("POST")),
-            ("path", Some("/a/b")),
-            ("query:x", Some("1")),
-            ("query:y", Some("a b")),
-            ("query:z", None),
-            ("host", None),
-            ("header:user-agent", Some("curl/8 \"x\" A")),
-            ("header:referer", Some("https://example.com/")),
-            ("header:x-api-key", None),
-            ("cookie:sid", None),
-            ("user", Some("ann")),
-            ("status", Some("200")),
-            ("bytes", Some("512")),
-            ("tenant", None),
-        ] {
-            assert_eq!(told(COMBINED, name).as_deref(), value, "{name}");
-        }
-    }
-
-    #[test]
-    fn what_stands_around_the_common_fields_is_understood() {
-        let host =
-            r#"shop.example.com:443 203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/2.0" 200 5"#;
-        assert_eq!(told(host, "host").as_deref(), Some("shop.example.com:443"));
-        assert_eq!(told(host, "client_ip").as_deref(), Some("<203.0.113.7>"));
-        let user = r#"203.0.113.7 - ann [of] the hill [10/Oct/2026:13:55:36 +0000] "GET / HTTP/2.0" 200 5"#;
-        assert_eq!(told(user, "user").as_deref(), Some("ann [of] the hill"));
-        let absolute =
-            r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET http://h.example/p?q=1 HTTP/1.1" 200 -"#;
-        assert_eq!(told(absolute, "host").as_deref(), Some("h.example"));
-        assert_eq!(told(absolute, "path").as_deref(), Some("/p"));
-        assert_eq!(told(absolute, "bytes"), None);
-        let more = format!(r#"{COMBINED} 0.004 "198.51.100.1" -"#);
-        assert_eq!(told(&more, "user").as_deref(), Some("ann"));
-        let old = r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET /a b" 200 5"#;
-        assert_eq!(told(old, "path").as_deref(), Some("/a b"));
-    }
-
-    #[test]
-    fn a_line_that_says_nothing_says_why() {
-        for (line, wrong) in [
-            ("", BadLine::Layout),
-            ("hello world", BadLine::Layout),
-            ("203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] GET / HTTP/1.1 200 5", BadLine::Layout),
-            (r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1"#, BadLine::Layout),
-            (r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1\"#, BadLine::Layout),
-            (r#"203.0.113.7 [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 5"#, BadLine::Layout),
-            (r#"203.0.113.7 - - [10/Oct/2026 13:55:36] "GET / HTTP/1.1" 200 5"#, BadLine::Time),
-            (r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "-" 408 0"#, BadLine::NoRequest),
-            (r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "" 400 0"#, BadLine::NoRequest),
-            (r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "\x16\x03\x01" 400 0"#, BadLine::Request),
-            (r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET" 400 0"#, BadLine::Request),
-        ] {
-            assert_eq!(read(line, Extent::Either).err(), Some(wrong.into()), "{line}");
-        }
-        let common = r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 5"#;
-        assert_eq!(read(common, Extent::Combined).err(), Some(BadLine::Layout.into()));
-        let line = read(COMBINED, Extent::Common).unwrap();
-        assert!(line.get(&"header:user-agent".parse().unwrap()).is_none());
-    }
-}
+mod tests;

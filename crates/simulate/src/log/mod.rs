@@ -4,6 +4,7 @@
 //! of the service do.
 
 mod clf;
+mod escape;
 mod fault;
 mod fields;
 mod json;

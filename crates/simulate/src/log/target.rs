@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use memchr::memchr;
 use percent_encoding::percent_decode_str;
 
-use super::clf::unescaped;
+use super::escape::unescaped;
 
 /// A target, taken apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,40 +3,21 @@
 //! Keys, paths and whatever else stands in a log were written by whoever sent the requests. Everything is escaped, and the
 //! page forbids itself to load or run anything, should that ever be forgotten somewhere.
 
-use std::fmt::{self, Display, Write as _};
+mod suggested;
 
+use std::fmt::{self, Write as _};
+
+use self::suggested::suggestions;
+use super::escaped::Escaped;
 use super::plot::Plot;
 use super::{
-    Candidate, ComparisonReport, KeyReport, LimitComparison, LimitReport, LogReport, Report, Series,
-    SideReport, Suggestion,
+    ComparisonReport, KeyReport, LimitComparison, LimitReport, LogReport, Report, Series, SideReport,
 };
 use crate::text::{grouped, share};
 
 /// The most limits that get a plot: those that refused most.
 const PLOTS_MAX: usize = 40;
 const STYLE: &str = include_str!("style.css");
-
-/// A text that is only text.
-pub(super) struct Escaped<'t>(pub(super) &'t str);
-
-impl Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.chars().try_for_each(|c| match c {
-            '&' => f.write_str("&amp;"),
-            '<' => f.write_str("&lt;"),
-            '>' => f.write_str("&gt;"),
-            '"' => f.write_str("&quot;"),
-            '\'' => f.write_str("&#39;"),
-            // Nothing may turn the direction of the text around it, or hide in it.
-            c if c.is_control() || is_invisible(c) => write!(f, "{}", c.escape_default()),
-            c => f.write_char(c),
-        })
-    }
-}
-
-const fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-}
 
 impl Report {
     /// The page.
@@ -267,44 +248,6 @@ fn differing_keys(page: &mut String, limit: &LimitComparison, first: &str, secon
     let title = |file: &str| format!("{}: refused by {file} alone", limit.name);
     keys(page, &title(first), &limit.top_only_configuration)?;
     keys(page, &title(second), &limit.top_only_against)
-}
-
-fn suggestions(page: &mut String, suggestions: Option<&[Suggestion]>) -> fmt::Result {
-    let Some(suggestions) = suggestions else { return Ok(()) };
-    page.push_str(
-        "<h2>Limits from real use</h2>\n<p class=\"note\">How much each key used at most, and what a limit of that size \
-         would have refused by itself.</p>\n",
-    );
-    for suggestion in suggestions.iter().filter(|suggestion| !suggestion.candidates.is_empty()) {
-        writeln!(
-            page,
-            "<table><caption>{}: {} now, {} requests of {} keys</caption><thead><tr><th>of the keys</th>\
-             <th class=\"n\">a limit of</th><th class=\"n\">refuses requests</th><th class=\"n\">refuses keys</th>\
-             </tr></thead><tbody>",
-            Escaped(&suggestion.name),
-            Escaped(&suggestion.numbers),
-            grouped(suggestion.requests),
-            grouped(suggestion.keys)
-        )?;
-        suggestion.candidates.iter().try_for_each(|candidate| candidate_row(page, candidate, suggestion))?;
-        page.push_str("</tbody></table>\n");
-    }
-    Ok(())
-}
-
-fn candidate_row(page: &mut String, candidate: &Candidate, suggestion: &Suggestion) -> fmt::Result {
-    let part = |part: u64, whole: u64| format!("{} <small>{}</small>", grouped(part), share(part, whole));
-    let class = if candidate.suggested { " class=\"pick\"" } else { "" };
-    let mark = if candidate.suggested { " ← suggested" } else { "" };
-    let refused =
-        candidate.refused.map_or_else(|| "–".to_owned(), |refused| part(refused, suggestion.requests));
-    writeln!(
-        page,
-        "<tr{class}><th>{}</th><td class=\"n\">{}{mark}</td><td class=\"n\">{refused}</td><td class=\"n\">{}</td></tr>",
-        candidate.percentile,
-        grouped(candidate.limit),
-        part(candidate.keys_refused, suggestion.keys)
-    )
 }
 
 fn bad_lines(page: &mut String, log: &LogReport) -> fmt::Result {

@@ -2,6 +2,7 @@
 //! the command line as a table. Field names are member names.
 
 mod build;
+mod escaped;
 mod html;
 mod plot;
 

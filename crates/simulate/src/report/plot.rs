@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::html::Escaped;
+use super::escaped::Escaped;
 use crate::text::grouped;
 
 const WIDTH: f64 = 720.0;

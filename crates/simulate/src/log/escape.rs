@@ -1,0 +1,40 @@
+//! Escapes, as servers write what would end a text or a line.
+
+use std::borrow::Cow;
+
+use memchr::memchr;
+
+/// The text that was written with escapes: `\"` and `\\` by all, `\x22` and `\n` by those who have control characters
+/// to write.
+#[inline]
+pub(super) fn unescaped(text: &str) -> Cow<'_, str> {
+    if memchr(b'\\', text.as_bytes()).is_none() { Cow::Borrowed(text) } else { rewrite(text).into() }
+}
+
+#[cold]
+fn rewrite(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let (byte, taken) = if *first == b'\\' { escape(after) } else { (*first, 0) };
+        bytes.push(byte);
+        rest = &after[taken..];
+    }
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// What stands behind a backslash, and how many bytes it takes.
+fn escape(after: &[u8]) -> (u8, usize) {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    match after {
+        [b'x', high, low, ..] => match (digit(*high), digit(*low)) {
+            (Some(high), Some(low)) => (high << 4 | low, 3),
+            _ => (b'\\', 0),
+        },
+        [b'n', ..] => (b'\n', 1),
+        [b't', ..] => (b'\t', 1),
+        [b'r', ..] => (b'\r', 1),
+        [byte @ (b'"' | b'\\'), ..] => (*byte, 1),
+        _ => (b'\\', 0),
+    }
+}
