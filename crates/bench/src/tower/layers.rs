@@ -22,9 +22,9 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Tollgate's layer, on this server where the subject shares its limits. Needs a runtime then.
 pub(super) fn tollgate(subject: Subject, case: Case, redis: Option<&str>) -> io::Result<RateLimitLayer> {
-    let (burst, period_s) = case.bucket();
-    let rate = Rate::new(1, Duration::from_secs(period_s));
-    let limit = Limit::token_bucket(LIMIT, burst.into(), rate).on_store_failure(OnStoreFailure::Deny);
+    let (burst, period) = case.bucket();
+    let limit =
+        Limit::token_bucket(LIMIT, burst.into(), Rate::new(1, period)).on_store_failure(OnStoreFailure::Deny);
     let limiter = match (subject, redis) {
         (Subject::Leased, Some(url)) => shared(url, limit.consistency(Consistency::Leased))?,
         (Subject::Strict, Some(url)) => shared(url, limit.consistency(Consistency::Strict))?,
@@ -54,9 +54,9 @@ pub(super) fn governor_telling(
 }
 
 fn bucket(case: Case) -> GovernorConfigBuilder<PeerIpKeyExtractor, NoOpMiddleware<QuantaInstant>> {
-    let (burst, period_s) = case.bucket();
+    let (burst, period) = case.bucket();
     let mut bucket = GovernorConfigBuilder::default();
-    bucket.per_second(period_s).burst_size(burst);
+    bucket.period(period).burst_size(burst);
     bucket
 }
 

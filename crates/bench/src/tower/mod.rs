@@ -69,7 +69,8 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
 
 /// What a reader has to know to judge the numbers.
 const NOTES: [&str; 6] = [
-    "bare axum: a route that answers 13 bytes; where all are denied, 429 and 17 bytes. Nobody decides anything.",
+    "bare axum: a route that answers 13 bytes; where all are denied, 429 and 17 bytes. Nobody decides anything. axum has its \
+     default features, which `tower_governor` asks for.",
     "tollgate: the same route behind `RateLimitLayer` on memory, one token bucket by client address, with the five fields that \
      it tells by default on every answer; no fields: without them. leased, strict: the same with all fields, on a throwaway Redis.",
     "tower_governor 0.8: the same bucket by peer address. It tells nothing on success as it comes, and two fields with \

@@ -5,25 +5,21 @@ use super::subject::Subject;
 use crate::panels::{Group, Panel, Picture, Scale};
 
 pub(super) fn draw(report: &Report) -> Picture {
-    let panels = [
-        panel(report, "Requests per second, over HTTP/1.1: taller is better", 0, |group, subject| {
-            group.row(subject).map(|row| row.median.requests_per_s)
-        }),
-        panel(
-            report,
-            "Microseconds of a core per request, in the server: shorter is better",
-            1,
-            |group, subject| group.row(subject).map(|row| row.median.cpu_us),
-        ),
-        panel(
+    let rate = |group: &Measured, subject| group.row(subject).map(|row| row.median.requests_per_s);
+    let cpu = |group: &Measured, subject| group.row(subject).map(|row| row.median.cpu_us);
+    let added = |group: &Measured, subject| {
+        group.calls(subject).filter(|_| subject != Subject::Bare).map(|calls| calls.added_ns)
+    };
+    let added = Panel {
+        // A refusal may cost a hundred times what a pass does.
+        scale: Scale::Logarithmic(10.0),
+        ..panel(
             report,
             "Nanoseconds that a layer adds to a call, without sockets: shorter is better",
             0,
-            |group, subject| {
-                group.calls(subject).filter(|_| subject != Subject::Bare).map(|calls| calls.added_ns)
-            },
-        ),
-    ];
+            added,
+        )
+    };
     Picture {
         title: "An axum hello, and what a rate limit costs it".to_owned(),
         subtitle: format!(
@@ -31,7 +27,11 @@ pub(super) fn draw(report: &Report) -> Picture {
             report.rounds, report.machine.cpu, report.machine.cores
         ),
         series: Subject::ALL.map(|subject| subject.name().to_owned()).to_vec(),
-        panels: panels.to_vec(),
+        panels: vec![
+            panel(report, "Requests per second, over HTTP/1.1: taller is better", 0, rate),
+            panel(report, "Microseconds of a core per request, in the server: shorter is better", 1, cpu),
+            added,
+        ],
     }
 }
 

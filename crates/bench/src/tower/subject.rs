@@ -1,5 +1,7 @@
 //! Who is measured, and what is asked of them.
 
+use std::time::Duration;
+
 use clap::ValueEnum;
 use serde::Serialize;
 use tollgate::headers::Fields;
@@ -93,9 +95,13 @@ impl Case {
         if self.is_allowed() { 200 } else { 429 }
     }
 
-    /// The size of everybody's bucket, and the seconds until it has one more. It never runs out, or is empty after one.
-    pub(super) const fn bucket(self) -> (u32, u64) {
-        if self.is_allowed() { (1_000_000_000, 1) } else { (1, 24 * 60 * 60) }
+    /// The size of everybody's bucket, and how long it takes until it has one more. It never runs out, or is empty after one.
+    pub(super) const fn bucket(self) -> (u32, Duration) {
+        if self.is_allowed() {
+            (1_000_000, Duration::from_micros(1))
+        } else {
+            (1, Duration::from_secs(24 * 60 * 60))
+        }
     }
 
     /// The word on the command line.

@@ -154,7 +154,7 @@ tower_governor, fields      300          200..310       200
 
 Layers in relation to each other, and what was asked for
 
-                              to                                               ratio          asked
+                              to                                                 ratio          asked
 tollgate               bare axum  all allowed          requests/s  0.967x (0.90..0.97)  0.95x or more
 tollgate  tower_governor, fields  all allowed  ns added to a call  0.500x (0.50..0.95)     1x or less
 
