@@ -6,6 +6,9 @@ use http::header::{Entry, HeaderName, HeaderValue, RETRY_AFTER};
 use tollgate::headers::{Field, Fields, VALUES_USUAL, write_fields};
 use tollgate::{Decision, Micros};
 
+/// The fields of a pass.
+const FIELDS_USUAL: usize = 5;
+
 /// The names as HTTP libraries want them, checked when this is compiled and not at every request.
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -34,6 +37,8 @@ pub fn add(headers: &mut HeaderMap, decision: &Decision, chosen: Fields, now: Mi
     let mut values = Vec::with_capacity(VALUES_USUAL);
     let fields = write_fields(decision, chosen, now.into(), &mut values);
     let values = Bytes::from(values);
+    // At once, instead of growing on the way.
+    headers.reserve(FIELDS_USUAL);
     let (mut start, mut has_room) = (0, true);
     for (field, end) in fields {
         // Names of limits are letters, digits and signs; everything else is digits.
