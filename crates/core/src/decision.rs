@@ -230,6 +230,7 @@ impl LimitStatus {
     }
 
     /// The limit's name as bytes, which nobody has looked at again.
+    #[cfg(feature = "headers")]
     pub(crate) fn name_bytes(&self) -> &[u8] {
         self.name.as_bytes()
     }
