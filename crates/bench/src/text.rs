@@ -39,6 +39,16 @@ pub(crate) fn grouped(number: usize) -> String {
     text
 }
 
+/// A rate as a whole number.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rate is neither huge nor negative"
+)]
+pub(crate) fn whole(rate: f64) -> usize {
+    rate.round() as usize
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,7 +7,7 @@ use super::ratios::{Ratio, What};
 use super::report::{Report, Row};
 use super::subjects::NOTES;
 use super::{CROWD, KEYS};
-use crate::text::{counted, grouped, write_lines};
+use crate::text::{counted, grouped, whole, write_lines};
 
 /// When others took more of the machine than this, the numbers say little about any subject.
 const BUSY: f64 = 0.05;
@@ -95,15 +95,6 @@ fn cell(ratio: &Ratio) -> String {
     let Ratio { value, lowest, highest, .. } = ratio;
     let missed = if ratio.is_reached { "" } else { "MISSED " };
     format!("{missed}{value:.2}x ({lowest:.2}..{highest:.2})")
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a rate is neither huge nor negative"
-)]
-fn whole(rate: f64) -> usize {
-    rate.round() as usize
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::NOTES;
 use super::question::{Case, Protocol};
 use super::ratios::Ratio;
 use super::report::{Report, Row};
-use crate::text::{grouped, write_lines};
+use crate::text::{grouped, whole, write_lines};
 
 /// When others took more of the machine than this, the numbers say little about any subject.
 const BUSY: f64 = 0.05;
@@ -72,15 +72,6 @@ fn ratio_line(ratio: &Ratio) -> Vec<String> {
         format!("{missed}{value:.2}x ({lowest:.2}..{highest:.2})"),
         ratio.asked.map_or_else(|| "-".to_owned(), |asked| format!("{asked}x or more")),
     ]
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a rate is neither huge nor negative"
-)]
-fn whole(rate: f64) -> usize {
-    rate.round() as usize
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::NOTES;
 use super::ratios::{Asked, Measure, Ratio};
 use super::report::{Group, Report};
 use super::subject::Subject;
-use crate::text::{grouped, write_lines};
+use crate::text::{grouped, whole, write_lines};
 
 /// When others took more of the machine than this, the numbers say little about any subject.
 const BUSY: f64 = 0.05;
@@ -103,15 +103,6 @@ fn calls(out: &mut fmt::Formatter<'_>, group: &Group) -> fmt::Result {
 fn shown(ratio: &Ratio) -> String {
     let missed = if ratio.is_missed() { "MISSED " } else { "" };
     format!("{missed}{:.3}x ({:.2}..{:.2})", ratio.value, ratio.lowest, ratio.highest)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a rate is neither huge nor negative"
-)]
-fn whole(rate: f64) -> usize {
-    rate.round() as usize
 }
 
 #[cfg(test)]
