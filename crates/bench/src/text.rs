@@ -21,6 +21,18 @@ pub(crate) fn write_lines(out: &mut fmt::Formatter<'_>, lines: &[Vec<String>]) -
     Ok(())
 }
 
+/// When others took more of the machine than this, the numbers say little about any subject.
+const BUSY: f64 = 0.05;
+
+/// Says so when other programs took too much of the machine.
+pub(crate) fn write_if_busy(out: &mut fmt::Formatter<'_>, others: f64) -> fmt::Result {
+    if others <= BUSY {
+        return Ok(());
+    }
+    let share = others * 100.0;
+    writeln!(out, "BUSY MACHINE: other programs took {share:.0} % of it. Do not quote these numbers.")
+}
+
 /// So many of something, in words.
 pub(crate) fn counted(count: usize, what: &str) -> String {
     format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })

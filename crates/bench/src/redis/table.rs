@@ -7,23 +7,14 @@ use super::ratios::{Ratio, What};
 use super::report::{Report, Row};
 use super::subjects::NOTES;
 use super::{CROWD, KEYS};
-use crate::text::{counted, grouped, whole, write_lines};
-
-/// When others took more of the machine than this, the numbers say little about any subject.
-const BUSY: f64 = 0.05;
+use crate::text::{counted, grouped, whole, write_if_busy, write_lines};
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { server, redis_benchmark, rounds, round_ms, .. } = self;
         writeln!(out, "{}, {} cores, {server}, {redis_benchmark}", self.machine.cpu, self.machine.cores)?;
         writeln!(out, "{rounds} rounds of {round_ms} ms, medians")?;
-        if self.others() > BUSY {
-            let share = self.others() * 100.0;
-            writeln!(
-                out,
-                "BUSY MACHINE: other programs took {share:.0} % of it. Do not quote these numbers."
-            )?;
-        }
+        write_if_busy(out, self.others())?;
         for keys in KEYS {
             self.numbers(out, keys)?;
         }

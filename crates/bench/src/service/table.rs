@@ -6,23 +6,14 @@ use super::NOTES;
 use super::question::{Case, Protocol};
 use super::ratios::Ratio;
 use super::report::{Report, Row};
-use crate::text::{grouped, whole, write_lines};
-
-/// When others took more of the machine than this, the numbers say little about any subject.
-const BUSY: f64 = 0.05;
+use crate::text::{grouped, whole, write_if_busy, write_lines};
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { h2load, rounds, round_ms, .. } = self;
         writeln!(out, "{}, {} cores, {h2load}", self.machine.cpu, self.machine.cores)?;
         writeln!(out, "{rounds} rounds of {round_ms} ms, medians")?;
-        if self.others() > BUSY {
-            let share = self.others() * 100.0;
-            writeln!(
-                out,
-                "BUSY MACHINE: other programs took {share:.0} % of it. Do not quote these numbers."
-            )?;
-        }
+        write_if_busy(out, self.others())?;
         for group in &self.groups {
             self.numbers(out, group.protocol, group.case)?;
         }
