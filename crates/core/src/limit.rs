@@ -8,7 +8,7 @@ use crate::algorithm::{
     SlidingLog, SlidingWindow, TokenBucket,
 };
 use crate::consistency::Consistency;
-use crate::key::{Encoded, Key, KeyError, KeyPrefix, Parts, ToKey};
+use crate::key::{Encoded, EncodedKey, Key, KeyError, KeyPrefix, Parts, ToKey};
 use crate::name::{LimitName, NAME_MAX};
 use crate::store::{Check, CheckBuf};
 
@@ -264,6 +264,13 @@ impl Rule {
         let mut buffer = Encoded::new();
         let parts = Parts::of(&key, &mut buffer)?;
         Ok(self.check_with(parts, &self.quota, cost).to_buf())
+    }
+
+    /// The same for a key that is written down, borrowing all there is. The numbers are the limit's own, or others of its
+    /// algorithm and window.
+    #[inline]
+    pub fn check_written<'a>(&'a self, key: &'a EncodedKey, quota: &'a Quota, cost: u64) -> Check<'a> {
+        self.check_with(key.as_parts(), quota, cost)
     }
 
     #[inline]

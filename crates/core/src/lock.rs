@@ -18,6 +18,12 @@ impl<T> Padded<T> {
         self.0.try_lock().unwrap_or_else(|| self.lock_contended())
     }
 
+    /// What is behind it, for whoever has it alone.
+    #[inline(always)]
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
+
     /// Nothing while somebody else has it.
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
         self.0.try_lock()

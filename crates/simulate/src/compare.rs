@@ -2,10 +2,9 @@
 
 use smallvec::SmallVec;
 use tollgate::Micros;
-use tollgate_rules::Attributes;
 
 use crate::replay::Replay;
-use crate::side::{Refusals, shown};
+use crate::side::Said;
 use crate::tally::KeyTable;
 
 /// The most keys that are known for each limit and direction.
@@ -33,8 +32,8 @@ pub(crate) struct Difference {
 #[derive(Debug)]
 pub(crate) struct LimitDifference {
     pub(crate) name: String,
-    /// Whether each configuration has it.
-    pub(crate) is_in: [bool; 2],
+    /// Its place in each configuration that has it.
+    pub(crate) place_in: [Option<usize>; 2],
     pub(crate) refused: Difference,
     /// Who is refused by one of them alone.
     pub(crate) keys: [KeyTable; 2],
@@ -56,41 +55,34 @@ impl Comparison {
         let mut limits: Vec<LimitDifference> = Vec::new();
         let mut places = [Vec::new(), Vec::new()];
         for (side, replay) in [first, second].into_iter().enumerate() {
-            for rule in replay.rules() {
+            for (place_in, rule) in replay.rules().enumerate() {
                 let name = rule.limit.name();
                 let place = limits.iter().position(|limit| limit.name == name).unwrap_or(limits.len());
                 if place == limits.len() {
                     limits.push(LimitDifference::new(name));
                 }
-                limits[place].is_in[side] = true;
+                limits[place].place_in[side] = Some(place_in);
                 places[side].push(place);
             }
         }
         Self { requests: Difference::default(), limits, places }
     }
 
-    /// Counts a request that both have decided about.
-    pub(crate) fn count(
-        &mut self,
-        passes: [bool; 2],
-        refusals: [&Refusals; 2],
-        replays: [&Replay; 2],
-        request: &impl Attributes,
-        at: Micros,
-    ) {
-        self.requests.count(!passes[0], !passes[1]);
-        let by: [SmallVec<[usize; 4]>; 2] =
-            [0, 1].map(|side| refusals[side].iter().map(|(index, _)| self.places[side][*index]).collect());
+    /// Counts a request, if both have decided about it.
+    pub(crate) fn count(&mut self, said: [&Said; 2], at: Micros) {
+        let [Some(first_passes), Some(second_passes)] = said.map(|said| said.passes) else { return };
+        self.requests.count(!first_passes, !second_passes);
+        let by: [SmallVec<[usize; 4]>; 2] = [0, 1]
+            .map(|side| said[side].refusals.iter().map(|(index, _)| self.places[side][*index]).collect());
         for side in [0, 1] {
-            for ((_, key), place) in refusals[side].iter().zip(&by[side]) {
+            for ((_, key), place) in said[side].refusals.iter().zip(&by[side]) {
                 let limit = &mut self.limits[*place];
                 if by[1 - side].contains(place) {
                     // Both have it in their lists; it counts once.
                     limit.refused.both += u64::from(side == 0);
                 } else {
                     limit.refused.count(side == 0, side == 1);
-                    let (selector, name) = (replays[side].selector(), limit.name.as_str());
-                    limit.keys[side].refuse(key, at, || shown(selector, name, request));
+                    limit.keys[side].refuse(key, at);
                 }
             }
         }
@@ -102,7 +94,7 @@ impl LimitDifference {
         let keys = || KeyTable::new(KEYS_KNOWN);
         Self {
             name: name.to_owned(),
-            is_in: [false; 2],
+            place_in: [None; 2],
             refused: Difference::default(),
             keys: [keys(), keys()],
         }

@@ -7,21 +7,22 @@
 //! what they say is `tollgate`'s: nothing of either is done here a second time. Knows nothing of command lines, and asks
 //! neither a server nor the clock.
 
-mod clock;
 mod compare;
 mod input;
 mod log;
 mod replay;
 mod report;
+mod requests;
 mod side;
 mod simulation;
 mod suggest;
 mod tally;
 pub mod text;
 
-pub use input::{Input, LINE_MAX, Line, Lines};
-pub use log::{BadLine, FieldError, Fields, Format, LogReader, Record};
+pub use input::{Chunk, Input, LINE_MAX, Line, Lines};
+pub use log::{BadLine, FieldError, Fields, Format, LogReader, Record, Unread, mended};
 pub use replay::{Answered, Replay, Undecided};
 pub use report::*;
+pub use requests::Request;
 pub use simulation::{Plan, Progress, Simulation};
 pub use suggest::Trials;

@@ -1,41 +1,43 @@
 //! One configuration, asked about the requests of the past at their times.
 //!
-//! Which limits a request meets is decided by the service's own selection, and whether they let it pass by its own limiter
-//! on the memory store. Only the clock is another: it shows what the log says.
+//! Which limits a request meets is decided by the service's own selection, and whether they let it pass by its own
+//! counters. Only the time is another: it is what the log says.
 
-use smallvec::SmallVec;
-use tollgate::limiter::{Outcomes, WrittenCheck};
-use tollgate::store::Intent;
-use tollgate::{Limiter, MemoryStore, Micros, Quota};
+use std::ops::Range;
+
+use tollgate::memory::Ledger;
+use tollgate::store::CHECKS_MAX;
+use tollgate::{Check, EncodedKey, Outcome, Quota, Rule as Checked};
 use tollgate_rules::config::StoreConfig;
-use tollgate_rules::{Attributes, Chosen, Config, OnMissing, Rule, SelectError, Selection, Selector};
+use tollgate_rules::{Attributes, Chosen, Config, OnMissing, Rule, SelectError, Selector};
 
-use crate::clock::LogClock;
+use crate::requests::Request;
 
 /// The most counters that stand for those of a shared store.
 const SHARED_KEYS_MAX: usize = 16_000_000;
+
+/// The most of a key that is shown, in characters.
+const KEY_SHOWN: usize = 160;
 
 /// A configuration under replay.
 #[derive(Debug)]
 pub struct Replay {
     selector: Selector,
-    limiter: Limiter,
-    clock: LogClock,
-    store: MemoryStore,
-    /// For each limit whether it only counts.
-    is_shadow: Vec<bool>,
+    /// The limits by their places, ready to be asked.
+    checked: Vec<Checked>,
+    ledger: Ledger,
     left_out: Vec<String>,
 }
 
 /// What a configuration says to one request.
-#[derive(Debug)]
-pub struct Answered<'r> {
+#[derive(Clone, Copy, Debug)]
+pub struct Answered<'a> {
     /// The limits it had to pass, in the order of the file.
-    pub checks: Selection<'r>,
-    /// The limits that apply and whose key the log does not have, by their places.
-    pub unkeyed: SmallVec<[usize; 4]>,
+    pub checks: &'a [Chosen<'a>],
     /// What they said, in the same order.
-    pub outcomes: Outcomes,
+    pub outcomes: &'a [Outcome],
+    /// The limits that apply and whose key the log does not have, by their places.
+    pub unkeyed: &'a [usize],
     /// Whether the request may pass: no limit refuses it, or only such as never do.
     pub is_allowed: bool,
 }
@@ -47,9 +49,18 @@ pub enum Undecided {
     /// The request does not fit the limits.
     #[error(transparent)]
     Select(#[from] SelectError),
-    /// The limiter cannot take the question.
+    /// It meets more limits than a request may.
     #[error(transparent)]
-    Ask(#[from] tollgate::Error),
+    TooMany(tollgate::Error),
+}
+
+/// The limits that some requests meet, one request after the other.
+#[derive(Default)]
+struct Selected<'r> {
+    chosen: Vec<Chosen<'r>>,
+    unkeyed: Vec<usize>,
+    /// For each request its own among those.
+    met: Vec<Result<(Range<usize>, Range<usize>), Undecided>>,
 }
 
 impl Replay {
@@ -73,42 +84,40 @@ impl Replay {
             StoreConfig::Memory { keys_max } => *keys_max,
             StoreConfig::Redis(_) => SHARED_KEYS_MAX,
         };
-        let clock = LogClock::default();
-        let store = MemoryStore::builder().keys_max(keys_max).clock(clock.clone()).build();
-        let limiter = Limiter::builder()
-            .store(store.clone())
-            .clock(clock.clone())
-            .limits(config.limits.iter().map(|rule| rule.limit.clone()))
-            .build()
-            .expect("a configuration holds only limits that are right, under names that differ");
-        let is_shadow = |rule: &Rule| rule.limit.rule().is_ok_and(|rule| rule.is_shadow());
-        let is_shadow = config.limits.iter().map(is_shadow).collect();
-        Self { selector: Selector::new(&config), limiter, clock, store, is_shadow, left_out }
+        let checked = config.limits.iter().filter_map(|rule| rule.limit.rule().ok()).collect();
+        Self { selector: Selector::new(&config), checked, ledger: Ledger::new(keys_max), left_out }
     }
 
-    /// What is said to a request at a moment, which is never before that of the last one.
-    #[inline]
-    pub fn decide(&self, request: &impl Attributes, at: Micros) -> Result<Answered<'_>, Undecided> {
-        let (mut checks, mut unkeyed) = (Selection::new(), SmallVec::new());
-        self.selector.each(request, None, OnMissing::PassOver, |index, chosen| match chosen {
-            Some(chosen) => checks.push(chosen),
-            None => unkeyed.push(index),
-        })?;
-        self.clock.set(at);
-        let outcomes = self.ask(&checks)?;
-        let mut both = checks.iter().zip(&outcomes);
-        let is_allowed =
-            both.all(|(chosen, outcome)| outcome.verdict.is_allowed() || self.is_shadow[chosen.index]);
-        Ok(Answered { checks, unkeyed, outcomes, is_allowed })
-    }
-
-    #[inline]
-    fn ask(&self, checks: &[Chosen<'_>]) -> Result<Outcomes, tollgate::Error> {
-        let mut written: SmallVec<[WrittenCheck<'_>; 4]> = SmallVec::new();
-        for Chosen { rule, key, cost, quota, .. } in checks {
-            written.push(WrittenCheck { limit: rule.limit.name(), key, cost: *cost, quota: *quota });
+    /// What is said to each of some requests, whose moments never go back. They are decided in order, but their counters
+    /// are brought near together, so that memory is waited for once instead of with every request.
+    pub fn decide<R: Attributes>(
+        &mut self,
+        requests: &[Request<R>],
+        mut then: impl FnMut(&Request<R>, Result<Answered<'_>, &Undecided>),
+    ) {
+        let Self { selector, checked, ledger, .. } = self;
+        let selected = Selected::of(selector, requests);
+        let Selected { chosen, unkeyed, met } = &selected;
+        let checks: Vec<Check<'_>> = chosen.iter().map(|chosen| check(checked, chosen)).collect();
+        let places: Vec<_> = checks.iter().map(|check| ledger.place(&check.key)).collect();
+        ledger.fetch(&places);
+        let mut outcomes = Vec::new();
+        for (request, met) in requests.iter().zip(met) {
+            let (limits, without) = match met {
+                Ok((limits, without)) => (limits.clone(), without.clone()),
+                Err(undecided) => {
+                    then(request, Err(undecided));
+                    continue;
+                }
+            };
+            let checks = &checks[limits.clone()];
+            outcomes.clear();
+            ledger.spend(checks, &places[limits.clone()], request.at, &mut outcomes);
+            let mut both = checks.iter().zip(&outcomes);
+            let is_allowed = both.all(|(check, outcome)| check.shadow || outcome.verdict.is_allowed());
+            let (checks, unkeyed) = (&chosen[limits], &unkeyed[without]);
+            then(request, Ok(Answered { checks, outcomes: &outcomes, unkeyed, is_allowed }));
         }
-        self.limiter.outcomes(&written, Intent::Spend)
     }
 
     /// The limits under replay, in the order of the file.
@@ -123,12 +132,55 @@ impl Replay {
 
     /// True when there were more counters at once than are kept, so that some were forgotten early.
     pub fn is_full(&self) -> bool {
-        self.store.keys() >= self.store.keys_max()
+        self.ledger.keys() >= self.ledger.keys_max()
     }
 
-    pub(crate) const fn selector(&self) -> &Selector {
-        &self.selector
+    /// A key of the limit at a place for people. What is hashed stays hashed.
+    pub(crate) fn shown(&self, place: usize, key: &EncodedKey) -> String {
+        let parts = self.selector.shown_key(place, key).unwrap_or_default();
+        if parts.is_empty() {
+            return "everyone".to_owned();
+        }
+        let parts: Vec<String> =
+            parts.iter().map(|part| format!("{}={}", part.attribute, part.value)).collect();
+        parts.join(", ").chars().take(KEY_SHOWN).collect()
     }
+}
+
+impl<'r> Selected<'r> {
+    fn of<R: Attributes>(selector: &'r Selector, requests: &[Request<R>]) -> Self {
+        let mut selected =
+            Self { chosen: Vec::with_capacity(2 * requests.len()), unkeyed: Vec::new(), met: Vec::new() };
+        selected.met.reserve_exact(requests.len());
+        for request in requests {
+            let met = selected.add(selector, &request.attributes);
+            selected.met.push(met);
+        }
+        selected
+    }
+
+    fn add(
+        &mut self,
+        selector: &'r Selector,
+        request: &impl Attributes,
+    ) -> Result<(Range<usize>, Range<usize>), Undecided> {
+        let Self { chosen, unkeyed, .. } = self;
+        let (limits, without) = (chosen.len(), unkeyed.len());
+        selector.each(request, None, OnMissing::PassOver, |index, found| match found {
+            Some(found) => chosen.push(found),
+            None => unkeyed.push(index),
+        })?;
+        if chosen.len() - limits > CHECKS_MAX {
+            return Err(Undecided::TooMany(tollgate::Error::TooManyChecks));
+        }
+        Ok((limits..chosen.len(), without..unkeyed.len()))
+    }
+}
+
+#[inline]
+fn check<'a>(checked: &'a [Checked], chosen: &'a Chosen<'_>) -> Check<'a> {
+    let rule = &checked[chosen.index];
+    rule.check_written(&chosen.key, chosen.quota.unwrap_or(rule.quota()), chosen.cost)
 }
 
 fn is_concurrency(rule: &Rule) -> bool {

@@ -4,22 +4,27 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 use tollgate::{EncodedKey, Micros, Verdict};
-use tollgate_rules::{Attributes, Meeting, SelectError, Selector};
+use tollgate_rules::{Attributes, SelectError};
 
 use crate::replay::{Answered, Replay, Undecided};
+use crate::requests::Request;
 use crate::tally::{LimitTally, Timeline};
 
 /// The most refused keys that are known at once, over all limits.
 const KEYS_KNOWN: usize = 100_000;
 /// The fewest for each limit.
 const KEYS_KNOWN_MIN: usize = 500;
-/// The most of a key that is shown, in characters.
-const KEY_SHOWN: usize = 160;
 
 /// A configuration under replay, and what came of it.
 #[derive(Debug)]
 pub(crate) struct Side {
     pub(crate) replay: Replay,
+    pub(crate) tally: SideTally,
+}
+
+/// What came of the replay of a configuration.
+#[derive(Debug)]
+pub(crate) struct SideTally {
     pub(crate) limits: Vec<LimitTally>,
     pub(crate) allowed: u64,
     pub(crate) refused: u64,
@@ -37,66 +42,82 @@ pub(crate) struct Unanswered {
     pub(crate) message: String,
 }
 
-/// Where and when a request is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
-    pub(crate) line: u64,
-    pub(crate) at: Micros,
-    /// Its stretch of the time line.
-    pub(crate) stretch: usize,
+/// What was said to a request, for comparison.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Said {
+    /// Whether it passes; `None` when there is no decision.
+    pub(crate) passes: Option<bool>,
+    /// The limits that refused it, and whom.
+    pub(crate) refusals: SmallVec<[(usize, EncodedKey); 4]>,
 }
-
-/// The limits that refused a request, and whom.
-pub(crate) type Refusals = SmallVec<[(usize, EncodedKey); 4]>;
 
 impl Side {
     pub(crate) fn new(replay: Replay, series: usize) -> Self {
         let count = replay.rules().len();
         let keys_max = (KEYS_KNOWN / count.max(1)).max(KEYS_KNOWN_MIN);
         let limits = vec![LimitTally::new(keys_max); count];
-        Self { replay, limits, allowed: 0, refused: 0, unanswered: BTreeMap::new(), series }
+        let tally = SideTally { limits, allowed: 0, refused: 0, unanswered: BTreeMap::new(), series };
+        Self { replay, tally }
     }
 
     /// How many series it has.
     pub(crate) const fn series_count(&self) -> usize {
-        1 + self.limits.len()
+        1 + self.tally.limits.len()
     }
 
-    /// Replays a request and counts what is said to it. Whether it passes, and which limits refuse it, is told for
-    /// comparison; `None` when there is no decision.
+    /// Replays requests and counts what is said to them. Who wants to compare is told of each.
     pub(crate) fn replay(
         &mut self,
-        request: &impl Attributes,
-        moment: Moment,
+        requests: &[Request<impl Attributes>],
         timeline: &mut Timeline,
-        mut refusals: Option<&mut Refusals>,
-    ) -> Option<bool> {
-        let Answered { checks, unkeyed, outcomes, is_allowed } = match self.replay.decide(request, moment.at)
-        {
-            Ok(answered) => answered,
-            Err(undecided) => {
-                note(&mut self.unanswered, &undecided, moment.line);
-                return None;
+        mut told: Option<&mut Vec<Said>>,
+    ) {
+        let Self { replay, tally } = self;
+        replay.decide(requests, |request, answer| {
+            let mut said = Said::default();
+            match answer {
+                Ok(answered) => {
+                    tally.count(request, &answered, timeline, told.is_some().then_some(&mut said))
+                }
+                Err(undecided) => note(&mut tally.unanswered, undecided, request.line),
             }
-        };
+            if let Some(told) = &mut told {
+                told.push(said);
+            }
+        });
+    }
+}
+
+impl SideTally {
+    #[inline]
+    fn count(
+        &mut self,
+        request: &Request<impl Attributes>,
+        answered: &Answered<'_>,
+        timeline: &mut Timeline,
+        mut said: Option<&mut Said>,
+    ) {
+        let &Answered { checks, outcomes, unkeyed, is_allowed } = answered;
+        let stretch = timeline.at(request.at);
         for index in unkeyed {
-            self.limits[index].unkeyed += 1;
+            self.limits[*index].unkeyed += 1;
         }
-        for (chosen, outcome) in checks.iter().zip(&outcomes) {
+        for (chosen, outcome) in checks.iter().zip(outcomes) {
             let limit = &mut self.limits[chosen.index];
-            let passes = count(limit, outcome.verdict, moment.at);
-            timeline.count(self.series + 1 + chosen.index, moment.stretch, passes);
+            let passes = count(limit, outcome.verdict, request.at);
+            timeline.count(self.series + 1 + chosen.index, stretch, passes);
             if !passes {
-                let name = chosen.rule.limit.name();
-                limit.keys.refuse(&chosen.key, moment.at, || shown(self.replay.selector(), name, request));
-                if let Some(refusals) = &mut refusals {
-                    refusals.push((chosen.index, chosen.key.clone()));
+                limit.keys.refuse(&chosen.key, request.at);
+                if let Some(said) = &mut said {
+                    said.refusals.push((chosen.index, chosen.key.clone()));
                 }
             }
         }
-        timeline.count(self.series, moment.stretch, is_allowed);
+        timeline.count(self.series, stretch, is_allowed);
         *(if is_allowed { &mut self.allowed } else { &mut self.refused }) += 1;
-        Some(is_allowed)
+        if let Some(said) = said {
+            said.passes = Some(is_allowed);
+        }
     }
 }
 
@@ -117,19 +138,6 @@ fn count(limit: &mut LimitTally, verdict: Verdict, at: Micros) -> bool {
     }
 }
 
-/// A key for people. What is hashed stays hashed.
-#[cold]
-pub(crate) fn shown(selector: &Selector, limit: &str, request: &impl Attributes) -> String {
-    let Ok((_, Meeting::Met { parts, .. })) = selector.explain_named(limit, request) else {
-        return String::new();
-    };
-    if parts.is_empty() {
-        return "everyone".to_owned();
-    }
-    let parts: Vec<String> = parts.iter().map(|part| format!("{}={}", part.attribute, part.value)).collect();
-    parts.join(", ").chars().take(KEY_SHOWN).collect()
-}
-
 /// Counts a request that gets an error. There are few kinds for each limit, so this is bounded.
 #[cold]
 fn note(unanswered: &mut BTreeMap<(String, &'static str), Unanswered>, undecided: &Undecided, line: u64) {
@@ -139,8 +147,7 @@ fn note(unanswered: &mut BTreeMap<(String, &'static str), Unanswered>, undecided
         Undecided::Select(SelectError::Key { limit, .. }) => (limit.as_str(), "key"),
         Undecided::Select(SelectError::Cost { limit, .. }) => (limit.as_str(), "cost"),
         Undecided::Select(_) => ("", "select"),
-        Undecided::Ask(tollgate::Error::TooManyChecks) => ("", "too_many"),
-        Undecided::Ask(_) => ("", "ask"),
+        Undecided::TooMany(_) => ("", "too_many"),
     };
     let new = || Unanswered { count: 0, line, message: undecided.to_string() };
     unanswered.entry((limit.to_owned(), kind)).or_insert_with(new).count += 1;

@@ -5,15 +5,13 @@ use std::io;
 use tollgate_rules::{Attribute, Config, Rule};
 
 use crate::compare::Comparison;
-use crate::input::{Input, Line};
-use crate::log::{BadLine, FieldError, Fields, Format, LogReader};
+use crate::input::Input;
+use crate::log::{FieldError, Fields, Format, LogReader, Record};
 use crate::replay::Replay;
-use crate::side::{Moment, Refusals, Side};
+use crate::requests::{Request, each_few};
+use crate::side::Side;
 use crate::suggest::{Peaks, Trials};
 use crate::tally::{LineTally, Timeline};
-
-/// How many lines are replayed between two looks at the clock.
-const TELL_EVERY: u64 = 16_384;
 
 /// What to replay, and how.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +42,12 @@ pub struct Progress {
 pub struct Simulation {
     reader: LogReader,
     pub(crate) lines: LineTally,
+    pub(crate) replayed: Replayed,
+}
+
+/// What came of the requests.
+#[derive(Debug)]
+pub(crate) struct Replayed {
     pub(crate) timeline: Timeline,
     pub(crate) first: Side,
     pub(crate) second: Option<(Side, Comparison)>,
@@ -63,75 +67,51 @@ impl Simulation {
             (side, comparison)
         });
         let series = first.series_count() + second.as_ref().map_or(0, |(side, _)| side.series_count());
+        let peaks = plan.suggest.then(|| Peaks::new(plan.config));
         Ok(Self {
             reader: LogReader::new(plan.format, fields),
             lines: LineTally::default(),
-            timeline: Timeline::new(series),
-            first,
-            second,
-            peaks: plan.suggest.then(|| Peaks::new(plan.config)),
+            replayed: Replayed { timeline: Timeline::new(series), first, second, peaks },
         })
     }
 
     /// Replays all lines of an input. `tell` hears every now and then how far it is.
     pub fn replay(&mut self, input: &mut Input, tell: &mut dyn FnMut(Progress)) -> io::Result<()> {
-        let mut until_told = TELL_EVERY;
-        while let Some(line) = input.line()? {
-            self.line(line);
-            until_told -= 1;
-            if until_told == 0 {
-                until_told = TELL_EVERY;
-                tell(Progress { bytes_read: input.bytes_read(), lines: self.lines.all });
-            }
+        while let Some(chunk) = input.chunk()? {
+            let Self { reader, lines, replayed } = self;
+            each_few(reader, chunk, lines, |requests| replayed.replay(requests));
+            tell(Progress { bytes_read: input.bytes_read(), lines: self.lines.all });
         }
-        tell(Progress { bytes_read: input.bytes_read(), lines: self.lines.all });
         Ok(())
     }
 
     /// What limits of the sizes that were found would have refused: the log has to be replayed through this a second time.
     /// `None` when use was not measured.
     pub fn trials(&self) -> Option<Trials> {
-        self.peaks.as_ref().map(|peaks| Trials::new(peaks, self.reader.again()))
+        self.replayed.peaks.as_ref().map(|peaks| Trials::new(peaks, self.reader.again()))
     }
 
     /// True when no line so far could be read.
     pub const fn is_unread(&self) -> bool {
         self.lines.read == 0
     }
+}
 
-    fn line(&mut self, line: Line<'_>) {
-        let Self { reader, lines, timeline, first, second, peaks } = self;
-        lines.all += 1;
-        let line = match line {
-            Line::Whole(line) if line.trim_ascii().is_empty() => {
-                lines.blank += 1;
-                return;
-            }
-            Line::Whole(line) => line,
-            Line::TooLong(beginning) => return lines.spoil(BadLine::TooLong, beginning),
-        };
-        let request = match reader.read(line) {
-            Ok(request) => request,
-            Err(wrong) => return lines.spoil(wrong, line),
-        };
-        lines.read += 1;
-        let at = lines.moment(request.time());
-        let moment = Moment { line: lines.all, at, stretch: timeline.at(at) };
+impl Replayed {
+    fn replay(&mut self, requests: &[Request<Record<'_>>]) {
+        let Self { timeline, first, second, peaks } = self;
         if let Some(peaks) = peaks {
-            peaks.measure(&request, at);
+            peaks.measure(requests);
         }
         let Some((second, comparison)) = second else {
-            first.replay(&request, moment, timeline, None);
+            first.replay(requests, timeline, None);
             return;
         };
-        let (mut one, mut other) = (Refusals::new(), Refusals::new());
-        let passes = (
-            first.replay(&request, moment, timeline, Some(&mut one)),
-            second.replay(&request, moment, timeline, Some(&mut other)),
-        );
-        if let (Some(first_passes), Some(second_passes)) = passes {
-            let replays = [&first.replay, &second.replay];
-            comparison.count([first_passes, second_passes], [&one, &other], replays, &request, at);
+        let (mut one, mut other) = (Vec::new(), Vec::new());
+        first.replay(requests, timeline, Some(&mut one));
+        second.replay(requests, timeline, Some(&mut other));
+        for (request, said) in requests.iter().zip(one.iter().zip(&other)) {
+            comparison.count([said.0, said.1], request.at);
         }
     }
 }

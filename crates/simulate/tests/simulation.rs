@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use testkit::dice::Dice;
 use tollgate_rules::Config;
 use tollgate_simulate::{
-    Fields, Format, Input, Labels, LogReader, Plan, Replay, Report, SideReport, Simulation,
+    Fields, Format, Input, Labels, LogReader, Plan, Replay, Report, Request, SideReport, Simulation,
 };
 
 fn config(yaml: &str) -> Config {
@@ -116,17 +116,24 @@ fn a_comparison_is_two_replays_side_by_side() {
     let comparison =
         simulated(log.as_bytes(), &first, Some(&second), false).comparison.expect("two were given");
     let refused = |config: &Config| {
-        let mut reader = LogReader::new(Format::Auto, Fields::new([], &[]).expect("no fields are given"));
-        let replay = Replay::new(config);
-        let each = log.lines().map(|line| {
-            let record = reader.read(line.as_bytes()).expect("a line of ours");
-            let answered = replay.decide(&record, record.time()).expect("a request that fits");
-            let both = answered.checks.iter().zip(&answered.outcomes);
-            let by = both.filter(|(_, outcome)| !outcome.verdict.is_allowed());
-            let by = by.map(|(chosen, _)| chosen.rule.limit.name().to_owned());
-            (!answered.is_allowed, by.collect::<HashSet<_>>())
+        let reader = LogReader::new(Format::Auto, Fields::new([], &[]).expect("no fields are given"));
+        let requests = log.lines().zip(1..).map(|(text, line)| {
+            let attributes = reader.read(text.as_bytes()).expect("a line of ours");
+            Request { at: attributes.time(), attributes, line }
         });
-        each.collect::<Vec<_>>()
+        let mut all = Vec::new();
+        // One after the other: some at a time is what is put to the test.
+        let mut replay = Replay::new(config);
+        for request in requests {
+            replay.decide(&[request], |_, answer| {
+                let answered = answer.expect("a request that fits");
+                let both = answered.checks.iter().zip(answered.outcomes);
+                let by = both.filter(|(_, outcome)| !outcome.verdict.is_allowed());
+                let by = by.map(|(chosen, _)| chosen.rule.limit.name().to_owned());
+                all.push((!answered.is_allowed, by.collect::<HashSet<_>>()));
+            });
+        }
+        all
     };
     let (one, other) = (refused(&first), refused(&second));
     let count = |is_so: &dyn Fn(usize) -> bool| (0..one.len()).filter(|at| is_so(*at)).count() as u64;

@@ -11,7 +11,6 @@ mod rules;
 mod scoped;
 mod select;
 mod waiting;
-mod written;
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -24,7 +23,6 @@ pub use failure::{Health, StoreErrors};
 pub use permit::{Acquired, Permit};
 pub use refund::{Refund, Refunding};
 pub use select::{Many, One, Select, Wish};
-pub use written::{Outcomes, WrittenCheck};
 
 use self::failure::Watch;
 use self::lease_ids::LeaseIds;

@@ -66,8 +66,17 @@ impl MemoryStoreBuilder {
     }
 
     pub(super) fn build_with(self, prints: Fingerprinter) -> MemoryStore {
+        MemoryStore { inner: Arc::new(self.inner(prints)) }
+    }
+
+    /// What is in a store.
+    pub(super) fn build_inner(self) -> Inner {
+        self.inner(Fingerprinter::random())
+    }
+
+    fn inner(self, prints: Fingerprinter) -> Inner {
         let shards = (self.keys_max / KEYS_PER_SHARD_MIN).clamp(1, SHARDS_MAX).next_power_of_two();
-        let inner = Inner {
+        Inner {
             clock: self.clock.unwrap_or_else(|| Time::System(Arc::new(SystemClock::new()))),
             prints,
             shards: (0..shards).map(|_| Padded::default()).collect(),
@@ -75,7 +84,6 @@ impl MemoryStoreBuilder {
             sweep_at: AtomicU64::new(0),
             sweep_next: AtomicUsize::new(0),
             newcomers: self.newcomers,
-        };
-        MemoryStore { inner: Arc::new(inner) }
+        }
     }
 }

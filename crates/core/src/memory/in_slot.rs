@@ -56,7 +56,9 @@ impl InSlot for FixedWindow {
 impl InSlot for TokenBucket {
     #[inline(always)]
     fn step(&self, slot: Option<&Slot>, print: Fingerprint, cost: u64, now: Micros) -> Step {
-        bucket_step(&self.gcra, slot, print, now, |rest| self.gcra.spend(rest, cost, now))
+        let was = Bucket::read(&self.gcra, slot, now);
+        let (next, outcome) = self.gcra.spend(was.rest, cost, now);
+        was.step(&self.gcra, print, next, outcome)
     }
 
     fn refunded(&self, slot: &Slot, cost: u64, now: Micros) -> Slot {
@@ -67,7 +69,9 @@ impl InSlot for TokenBucket {
 impl InSlot for LeakyBucket {
     #[inline(always)]
     fn step(&self, slot: Option<&Slot>, print: Fingerprint, cost: u64, now: Micros) -> Step {
-        bucket_step(&self.gcra, slot, print, now, |rest| self.spend(rest, cost, now))
+        let was = Bucket::read(&self.gcra, slot, now);
+        let (next, outcome) = self.spend(was.rest, cost, now);
+        was.step(&self.gcra, print, next, outcome)
     }
 
     fn refunded(&self, slot: &Slot, cost: u64, now: Micros) -> Slot {
@@ -75,20 +79,29 @@ impl InSlot for LeakyBucket {
     }
 }
 
-#[inline(always)]
-fn bucket_step(
-    gcra: &Gcra,
-    slot: Option<&Slot>,
-    print: Fingerprint,
-    now: Micros,
-    spend: impl Fn(Rest) -> (Rest, Outcome),
-) -> Step {
-    let rest = slot.map_or(Rest::default(), Slot::as_bucket);
-    let converted =
-        slot.filter(|slot| slot.span() != gcra.span).and_then(|slot| gcra.converted(rest, slot.span(), now));
-    let (next, outcome) = spend(converted.unwrap_or(rest));
-    let moved = next.at < rest.at || converted.is_some();
-    Step { outcome, next: Slot::bucket(print, next, gcra), moved }
+/// What a slot says of a bucket.
+struct Bucket {
+    rest: Rest,
+    /// The moment that was kept, before it was converted.
+    kept: Micros,
+    /// It was last used with other numbers.
+    is_converted: bool,
+}
+
+impl Bucket {
+    #[inline(always)]
+    fn read(gcra: &Gcra, slot: Option<&Slot>, now: Micros) -> Self {
+        let rest = slot.map_or(Rest::default(), Slot::as_bucket);
+        let other = slot.map(Slot::span).filter(|span| *span != gcra.span);
+        let converted = other.and_then(|span| gcra.converted(rest, span, now));
+        Self { rest: converted.unwrap_or(rest), kept: rest.at, is_converted: converted.is_some() }
+    }
+
+    #[inline(always)]
+    fn step(&self, gcra: &Gcra, print: Fingerprint, next: Rest, outcome: Outcome) -> Step {
+        let moved = next.at < self.kept || self.is_converted;
+        Step { outcome, next: Slot::bucket(print, next, gcra), moved }
+    }
 }
 
 fn bucket_refunded(gcra: &Gcra, slot: &Slot, cost: u64, now: Micros) -> Slot {

@@ -9,11 +9,13 @@ mod builder;
 mod evict;
 pub(crate) mod fingerprint;
 mod in_slot;
+mod ledger;
 mod shard;
 mod sides;
 mod slot;
 mod snapshot;
 mod table;
+mod together;
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,12 +24,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use smallvec::SmallVec;
 
 pub use builder::{KEYS_MAX_DEFAULT, MemoryStoreBuilder};
+pub use ledger::{Ledger, Place};
 pub use snapshot::SnapshotError;
 
 use self::budget::Budget;
 use self::evict::Offenders;
 use self::fingerprint::{Fingerprint, Fingerprinter};
-use self::shard::{LeaseChange, Looked, Newcomers, Shard, Spend};
+use self::shard::{LeaseChange, Newcomers, Shard, Spend};
+use self::together::{Shards, Together};
 use crate::algorithm::{LeaseId, Outcome};
 use crate::clock::Time;
 use crate::decision::Source;
@@ -59,7 +63,6 @@ struct Inner {
 }
 
 type Guard<'a> = lock::Guard<'a, Shard>;
-type Guards<'a> = SmallVec<[(usize, Guard<'a>); 4]>;
 
 impl MemoryStore {
     /// A store with the default cap and real time.
@@ -74,7 +77,7 @@ impl MemoryStore {
 
     /// How many counters are kept.
     pub fn keys(&self) -> usize {
-        self.inner.shards.iter().map(|shard| shard.lock().keys()).sum()
+        self.inner.keys()
     }
 
     /// The cap that was asked for.
@@ -132,6 +135,10 @@ impl Default for MemoryStore {
 }
 
 impl Inner {
+    fn keys(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().keys()).sum()
+    }
+
     fn shard_of(&self, print: Fingerprint) -> usize {
         // The number of shards is a power of two.
         print.high as usize & (self.shards.len() - 1)
@@ -149,11 +156,10 @@ impl Inner {
         let now = self.clock.now();
         self.sweep_in_passing(now);
         let spend = Spend { check, print, lease, now, budget: &self.budget };
-        let home = self.shard_of(print);
-        let mut shard = self.shards[home].lock();
+        let mut shard = self.lock(print);
         let at = shard.find(print);
         let usual = at.filter(|_| intent == Intent::Spend).and_then(|at| shard.spend_at(at, &spend));
-        let outcome = usual.unwrap_or_else(|| self.spend_unusual(home, &mut shard, at, &spend, intent));
+        let outcome = usual.unwrap_or_else(|| self.spend_unusual(&mut shard, at, &spend, intent));
         shard.offer_seat(at, print);
         outcome
     }
@@ -163,7 +169,6 @@ impl Inner {
     #[cold]
     fn spend_unusual(
         &self,
-        home: usize,
         shard: &mut Shard,
         at: Option<usize>,
         spend: &Spend<'_>,
@@ -177,83 +182,50 @@ impl Inner {
             return shard.uncharged(at, outcome.verdict, spend, self.newcomers);
         }
         if fits || looked.must_keep() {
-            self.commit(home, shard, at, &looked, spend);
+            together::commit(&mut LockedOne { inner: self, shard }, &looked, spend);
         }
         outcome
     }
 
-    /// Locks the shards of all checks in order, so that requests cannot wait for each other in a circle, looks at all
-    /// of them, then commits all or none. The time is asked for once they are locked.
+    /// Locks the shards of all checks in order, so that requests cannot wait for each other in a circle. The time is
+    /// asked for once they are locked.
     fn spend_all(&self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Spent {
-        let prints: SmallVec<[Fingerprint; 4]> =
-            checks.iter().map(|check| self.prints.of(&check.key)).collect();
-        let mut guards = self.lock_all(&prints);
-        let (now, budget) = (self.clock.now(), &self.budget);
-        let mut looked: SmallVec<[Looked; 4]> = SmallVec::new();
-        let mut passes = intent == Intent::Spend;
-        for (check, print) in checks.iter().zip(&prints) {
-            let shard = guard_of(&mut guards, self.shard_of(*print));
-            let spend = Spend { check, print: *print, lease, now, budget };
-            let found = shard.look(shard.find(*print), &spend, self.newcomers);
-            passes &= check.shadow || found.outcome().verdict.is_allowed();
-            looked.push(found);
-        }
+        let prints = self.prints_of(checks);
+        let mut locked = self.lock_all(&prints);
+        let (now, budget, newcomers) = (self.clock.now(), &self.budget, self.newcomers);
         let mut outcomes = SmallVec::with_capacity(checks.len());
-        for ((check, print), looked) in checks.iter().zip(&prints).zip(&looked) {
-            let home = self.shard_of(*print);
-            let spend = Spend { check, print: *print, lease, now, budget };
-            outcomes.push(self.settle(home, guard_of(&mut guards, home), looked, &spend, passes));
-        }
+        let together = Together { checks, prints: &prints, intent, lease, now, budget, newcomers };
+        together.spend(&mut locked, |outcome| outcomes.push(outcome));
         Spent::by_store(outcomes, now)
     }
 
-    /// Keeps or drops what one of several checks found, now that it is known whether all pass.
-    #[inline]
-    fn settle(
-        &self,
-        home: usize,
-        shard: &mut Shard,
-        looked: &Looked,
-        spend: &Spend<'_>,
-        passes: bool,
-    ) -> Outcome {
-        // Looked up again: making room for an earlier check may have moved or dropped it.
-        let at = shard.find(spend.print);
-        let fits = looked.outcome().verdict.is_allowed() && spend.check.cost > 0;
-        if fits && !passes {
-            return shard.uncharged(at, looked.outcome().verdict, spend, self.newcomers);
+    fn prints_of(&self, checks: &[Check<'_>]) -> SmallVec<[Fingerprint; 4]> {
+        let mut prints = SmallVec::new();
+        for check in checks {
+            prints.push(self.prints.of(&check.key));
         }
-        if fits || looked.must_keep() {
-            self.commit(home, shard, at, looked, spend);
-        }
-        looked.outcome()
+        prints
     }
 
-    fn lock_all(&self, prints: &[Fingerprint]) -> Guards<'_> {
-        let mut homes: SmallVec<[usize; 4]> = prints.iter().map(|print| self.shard_of(*print)).collect();
+    fn lock_all(&self, prints: &[Fingerprint]) -> Locked<'_> {
+        let mut homes: SmallVec<[usize; 4]> = SmallVec::new();
+        for print in prints {
+            homes.push(self.shard_of(*print));
+        }
         homes.sort_unstable();
         homes.dedup();
-        let mut guards = Guards::new();
+        let mut held = SmallVec::new();
         for home in homes {
-            guards.push((home, self.shards[home].lock()));
+            held.push((home, self.shards[home].lock()));
         }
-        guards
-    }
-
-    fn commit(&self, home: usize, shard: &mut Shard, at: Option<usize>, looked: &Looked, spend: &Spend<'_>) {
-        if at.is_none() && self.budget.take(1) > 0 {
-            self.make_room(home, shard, spend.print, spend.now);
-        }
-        if shard.commit(at, looked, spend) > 0 {
-            self.make_room(home, shard, spend.print, spend.now);
-        }
+        Locked { inner: self, held }
     }
 
     /// Forgets something: here, else next door, else an offender here. Other shards are only tried, never waited for, so
     /// this cannot deadlock with a request that holds them. False when there was nothing to forget.
     #[cold]
-    fn make_room(&self, home: usize, shard: &mut Shard, needy: Fingerprint, now: Micros) -> bool {
-        let budget = &self.budget;
+    fn make_room(&self, shard: &mut Shard, needy: Fingerprint, now: Micros) -> bool {
+        let (home, budget) = (self.shard_of(needy), &self.budget);
         let next_door = (1..=NEIGHBOURS).map(|step| (home + step) & (self.shards.len() - 1));
         let mut others = next_door.filter_map(|other| self.shards[other].try_lock());
         shard.evict(needy, now, budget, Offenders::Spare)
@@ -291,9 +263,41 @@ impl Inner {
     }
 }
 
-fn guard_of<'g>(guards: &'g mut Guards<'_>, home: usize) -> &'g mut Shard {
-    let index = guards.iter().position(|(shard, _)| *shard == home).expect("every check's shard is locked");
-    &mut guards[index].1
+/// The shards that a request has locked, by their places.
+struct Locked<'a> {
+    inner: &'a Inner,
+    held: SmallVec<[(usize, Guard<'a>); 4]>,
+}
+
+impl Shards for Locked<'_> {
+    #[inline]
+    fn of(&mut self, print: Fingerprint) -> &mut Shard {
+        let home = self.inner.shard_of(print);
+        let held = self.held.iter_mut().find(|(place, _)| *place == home);
+        &mut held.expect("every check's shard is locked").1
+    }
+
+    fn make_room(&mut self, needy: Fingerprint, now: Micros) {
+        let inner = self.inner;
+        inner.make_room(self.of(needy), needy, now);
+    }
+}
+
+/// The only shard of a request.
+struct LockedOne<'a> {
+    inner: &'a Inner,
+    shard: &'a mut Shard,
+}
+
+impl Shards for LockedOne<'_> {
+    #[inline]
+    fn of(&mut self, _: Fingerprint) -> &mut Shard {
+        self.shard
+    }
+
+    fn make_room(&mut self, needy: Fingerprint, now: Micros) {
+        self.inner.make_room(self.shard, needy, now);
+    }
 }
 
 impl Store for MemoryStore {
@@ -307,13 +311,11 @@ impl Store for MemoryStore {
 
     fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()> {
         let now = self.inner.clock.now();
-        let prints: SmallVec<[Fingerprint; 4]> =
-            checks.iter().map(|check| self.inner.prints.of(&check.key)).collect();
-        let mut guards = self.inner.lock_all(&prints);
-        for check in checks {
-            let print = self.inner.prints.of(&check.key);
-            let shard = guard_of(&mut guards, self.inner.shard_of(print));
-            if let Some(index) = shard.find(print) {
+        let prints = self.inner.prints_of(checks);
+        let mut locked = self.inner.lock_all(&prints);
+        for (check, print) in checks.iter().zip(&prints) {
+            let shard = locked.of(*print);
+            if let Some(index) = shard.find(*print) {
                 shard.refund(index, check, now, &self.inner.budget);
             }
         }

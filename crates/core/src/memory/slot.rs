@@ -71,6 +71,12 @@ impl Slot {
         }
     }
 
+    /// The first word, as it is.
+    #[inline(always)]
+    pub(super) const fn low(&self) -> u64 {
+        self.low
+    }
+
     /// The fingerprint of the key.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "two tags make twenty bits")]

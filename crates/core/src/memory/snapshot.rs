@@ -103,11 +103,11 @@ impl MemoryStore {
             return;
         }
         if self.inner.budget.take(1) > 0 {
-            self.inner.make_room(home, &mut shard, slot.print(), now);
+            self.inner.make_room(&mut shard, slot.print(), now);
         }
         shard.bring_back(slot, side, &self.inner.budget);
         // A log may be worth many keys, so one round may not be enough.
-        while self.inner.budget.is_over() && self.inner.make_room(home, &mut shard, slot.print(), now) {}
+        while self.inner.budget.is_over() && self.inner.make_room(&mut shard, slot.print(), now) {}
     }
 }
 

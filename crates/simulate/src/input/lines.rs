@@ -2,12 +2,12 @@
 
 use std::io::{self, ErrorKind, Read};
 
-use memchr::memchr;
+use memchr::{memchr, memrchr};
 
 /// The longest line that is looked at.
 pub const LINE_MAX: usize = 64 * 1024;
-/// How much is read at once.
-const BUFFER: usize = 1 << 20;
+/// How much is read at once: what a core's own cache holds, so that lines are still near when they are looked at.
+const BUFFER: usize = 1 << 18;
 
 /// A line without what ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,80 +30,48 @@ pub struct Lines<R> {
     is_skipping: bool,
 }
 
+/// Some lines that follow each other.
+#[derive(Clone, Debug)]
+pub struct Chunk<'b> {
+    bytes: &'b [u8],
+}
+
 impl<R: Read> Lines<R> {
     /// The lines that a reader gives.
     pub fn new(reader: R) -> Self {
         Self { reader, buffer: vec![0; BUFFER].into(), start: 0, end: 0, is_skipping: false }
     }
 
-    /// The next line. Lines of nothing are lines too.
-    #[inline]
-    pub fn line(&mut self) -> io::Result<Option<Line<'_>>> {
-        if !self.is_skipping
-            && let Some(length) = memchr(b'\n', &self.buffer[self.start..self.end])
-            && length <= LINE_MAX
-        {
-            let from = self.start;
-            self.start += length + 1;
-            return Ok(Some(Line::Whole(without_return(&self.buffer[from..from + length]))));
-        }
-        self.line_at_edge()
-    }
-
-    /// A line that is not whole in the buffer yet, or too long, or the last one.
-    #[cold]
-    fn line_at_edge(&mut self) -> io::Result<Option<Line<'_>>> {
-        if self.is_skipping && !self.skip()? {
-            return Ok(None);
-        }
-        let mut searched = 0;
+    /// The next lines, as many as are at hand and at least one; none at the end. Lines of nothing are lines too.
+    pub fn chunk(&mut self) -> io::Result<Option<Chunk<'_>>> {
         loop {
-            let unread = &self.buffer[self.start..self.end];
-            if let Some(length) = memchr(b'\n', &unread[searched..]).map(|at| searched + at) {
-                let from = self.start;
-                self.start += length + 1;
-                return Ok(Some(self.cut(from, length)));
-            }
-            searched = unread.len();
-            if searched > LINE_MAX {
-                self.is_skipping = true;
-                let from = self.start;
-                self.start = self.end;
-                return Ok(Some(Line::TooLong(&self.buffer[from..from + LINE_MAX])));
+            let unread = self.start..self.end;
+            if self.is_skipping {
+                let end = memchr(b'\n', &self.buffer[unread]);
+                self.start = end.map_or(self.end, |at| self.start + at + 1);
+                self.is_skipping = end.is_none();
+            } else if let Some(last) = memrchr(b'\n', &self.buffer[unread.clone()]) {
+                self.start += last + 1;
+                return Ok(Some(Chunk { bytes: &self.buffer[unread.start..self.start] }));
+            } else if unread.len() > LINE_MAX {
+                (self.start, self.is_skipping) = (self.end, true);
+                return Ok(Some(Chunk { bytes: &self.buffer[unread] }));
             }
             if !self.fill()? {
-                let (from, length) = (self.start, searched);
-                self.start = self.end;
-                return Ok((length > 0).then(|| self.cut(from, length)));
+                return Ok(self.last());
             }
         }
     }
 
-    fn cut(&self, from: usize, length: usize) -> Line<'_> {
-        if length > LINE_MAX {
-            Line::TooLong(&self.buffer[from..from + LINE_MAX])
-        } else {
-            Line::Whole(without_return(&self.buffer[from..from + length]))
-        }
+    /// What nothing ends: the last lines.
+    fn last(&mut self) -> Option<Chunk<'_>> {
+        let bytes = &self.buffer[self.start..self.end];
+        self.start = self.end;
+        (!bytes.is_empty()).then_some(Chunk { bytes })
     }
 
-    /// Passes over the rest of a line; false when there is nothing after it.
-    fn skip(&mut self) -> io::Result<bool> {
-        loop {
-            if let Some(at) = memchr(b'\n', &self.buffer[self.start..self.end]) {
-                self.start += at + 1;
-                self.is_skipping = false;
-                return Ok(true);
-            }
-            self.start = self.end;
-            if !self.fill()? {
-                self.is_skipping = false;
-                return Ok(false);
-            }
-        }
-    }
-
-    /// Moves what is left to the front and reads on behind it; false at the end. What is left is at most [`LINE_MAX`].
+    /// Moves what is left to the front and reads on behind it; false at the end. There is room: what is left is at most a
+    /// line, or was not looked at yet.
     fn fill(&mut self) -> io::Result<bool> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
@@ -117,6 +85,22 @@ impl<R: Read> Lines<R> {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+impl<'b> Iterator for Chunk<'b> {
+    type Item = Line<'b>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Line<'b>> {
+        if self.bytes.is_empty() {
+            return None;
+        }
+        let end = memchr(b'\n', self.bytes);
+        let (line, rest) = end.map_or((self.bytes, &[][..]), |at| (&self.bytes[..at], &self.bytes[at + 1..]));
+        self.bytes = rest;
+        let is_whole = line.len() <= LINE_MAX;
+        Some(if is_whole { Line::Whole(without_return(line)) } else { Line::TooLong(&line[..LINE_MAX]) })
     }
 }
 
@@ -145,11 +129,11 @@ mod tests {
     fn lines(bytes: &[u8], at_once: usize) -> Vec<(bool, usize)> {
         let mut lines = Lines::new(Dripping(bytes, at_once));
         let mut found = Vec::new();
-        while let Some(line) = lines.line().unwrap() {
-            found.push(match line {
+        while let Some(chunk) = lines.chunk().unwrap() {
+            found.extend(chunk.map(|line| match line {
                 Line::Whole(line) => (true, line.len()),
                 Line::TooLong(line) => (false, line.len()),
-            });
+            }));
         }
         found
     }

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use flate2::bufread::MultiGzDecoder;
 
-pub use lines::{LINE_MAX, Line, Lines};
+pub use lines::{Chunk, LINE_MAX, Line, Lines};
 
 /// How every gzip file begins.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -55,10 +55,9 @@ impl Input {
         Ok(Self { lines: Lines::new(reader), read, size })
     }
 
-    /// The next line.
-    #[inline]
-    pub fn line(&mut self) -> io::Result<Option<Line<'_>>> {
-        self.lines.line()
+    /// The next lines; none at the end.
+    pub fn chunk(&mut self) -> io::Result<Option<Chunk<'_>>> {
+        self.lines.chunk()
     }
 
     /// Bytes read so far, packed as they are.
@@ -112,8 +111,11 @@ mod tests {
     fn lines(bytes: Vec<u8>) -> Vec<String> {
         let mut input = Input::new(Cursor::new(bytes), None).unwrap();
         let mut found = Vec::new();
-        while let Some(Line::Whole(line)) = input.line().unwrap() {
-            found.push(String::from_utf8_lossy(line).into_owned());
+        while let Some(chunk) = input.chunk().unwrap() {
+            for line in chunk {
+                let Line::Whole(line) = line else { panic!("{line:?}") };
+                found.push(String::from_utf8_lossy(line).into_owned());
+            }
         }
         found
     }
@@ -142,7 +144,7 @@ mod tests {
         let mut bytes = packed(&"some words\n".repeat(1_000));
         bytes.truncate(bytes.len() / 2);
         let mut input = Input::new(Cursor::new(bytes), None).unwrap();
-        let failed = std::iter::from_fn(|| match input.line() {
+        let failed = std::iter::from_fn(|| match input.chunk() {
             Ok(None) => None,
             Ok(Some(_)) => Some(false),
             Err(_) => Some(true),

@@ -11,10 +11,10 @@ use tollgate::Micros;
 use tollgate_rules::{Attribute, AttributeKind, Value};
 use tollgate_subject::parse_address;
 
-use super::BadLine;
 use super::escape::unescaped;
 use super::target::Target;
 use super::time::CommonTimes;
+use super::{BadLine, Unread};
 
 /// What a log writes where it has nothing to say.
 const NOTHING: &str = "-";
@@ -45,24 +45,9 @@ pub(super) enum Extent {
     Either,
 }
 
-/// Why a line was not read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unread {
-    /// It says nothing.
-    Bad(BadLine),
-    /// It may, but it is no UTF-8.
-    NotText,
-}
-
-impl From<BadLine> for Unread {
-    fn from(wrong: BadLine) -> Self {
-        Self::Bad(wrong)
-    }
-}
-
 impl<'l> CommonLine<'l> {
     #[inline(always)]
-    pub(super) fn read(line: &'l [u8], extent: Extent, times: &mut CommonTimes) -> Result<Self, Unread> {
+    pub(super) fn read(line: &'l [u8], extent: Extent, times: &CommonTimes) -> Result<Self, Unread> {
         let (head, time, rest) = around_time(line, times)?;
         let (request, tail) = quoted(rest).ok_or(BadLine::Layout)?;
         let is_whole = extent != Extent::Combined || two_quoted(tail).is_some();
@@ -127,7 +112,7 @@ impl<'l> CommonLine<'l> {
 
 /// What stands before the time, the time, and what follows its bracket and blank. A user's name may hold a bracket too.
 #[inline]
-fn around_time<'l>(line: &'l [u8], times: &mut CommonTimes) -> Result<(&'l [u8], Micros, &'l [u8]), BadLine> {
+fn around_time<'l>(line: &'l [u8], times: &CommonTimes) -> Result<(&'l [u8], Micros, &'l [u8]), BadLine> {
     let mut wrong = BadLine::Layout;
     for open in memchr_iter(b'[', line) {
         let Some(close) = memchr(b']', &line[open..]).map(|at| open + at) else { break };

@@ -19,7 +19,7 @@ use tollgate_rules::{Attribute, Attributes, Value};
 pub use fault::BadLine;
 pub use fields::{FieldError, Fields};
 
-use self::clf::{CommonLine, Extent, Unread};
+use self::clf::{CommonLine, Extent};
 use self::json::JsonLine;
 use self::time::CommonTimes;
 
@@ -43,14 +43,32 @@ pub struct LogReader {
     format: Format,
     fields: Fields,
     times: CommonTimes,
-    /// A line that was no UTF-8, mended.
-    mended: String,
+}
+
+/// Why a line was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// It says nothing.
+    Bad(BadLine),
+    /// It may, but it is no UTF-8: [mend](mended) it and try again.
+    NotText,
+}
+
+impl From<BadLine> for Unread {
+    fn from(wrong: BadLine) -> Self {
+        Self::Bad(wrong)
+    }
+}
+
+/// A line that is no UTF-8 with marks in place of what is none.
+pub fn mended(line: &[u8]) -> String {
+    String::from_utf8_lossy(line).into_owned()
 }
 
 impl LogReader {
     /// A reader for lines of a format; `fields` says where JSON holds what.
     pub fn new(format: Format, fields: Fields) -> Self {
-        Self { format, fields, times: CommonTimes::default(), mended: String::new() }
+        Self { format, fields, times: CommonTimes::default() }
     }
 
     /// A reader for the same lines.
@@ -60,38 +78,19 @@ impl LogReader {
 
     /// What a line says.
     #[inline]
-    pub fn read<'l>(&'l mut self, line: &'l [u8]) -> Result<Record<'l>, BadLine> {
+    pub fn read<'l>(&'l self, line: &'l [u8]) -> Result<Record<'l>, Unread> {
         let extent = match self.format {
             Format::Auto if !line.starts_with(b"{") => Extent::Either,
             Format::Common => Extent::Common,
             Format::Combined => Extent::Combined,
             Format::Auto | Format::Json => return self.read_json(line),
         };
-        match CommonLine::read(line, extent, &mut self.times) {
-            Ok(line) => Ok(Record { said: Said::Common(line) }),
-            Err(Unread::Bad(wrong)) => Err(wrong),
-            Err(Unread::NotText) => self.read_mended(line, extent),
-        }
+        CommonLine::read(line, extent, &self.times).map(|line| Record { said: Said::Common(line) })
     }
 
-    fn read_json<'l>(&'l mut self, line: &'l [u8]) -> Result<Record<'l>, BadLine> {
-        let text = if let Ok(text) = std::str::from_utf8(line) {
-            text
-        } else {
-            self.mended = String::from_utf8_lossy(line).into_owned();
-            &self.mended
-        };
-        JsonLine::read(text, &self.fields).map(|line| Record { said: Said::Json(Box::new(line)) })
-    }
-
-    #[cold]
-    fn read_mended<'l>(&'l mut self, line: &[u8], extent: Extent) -> Result<Record<'l>, BadLine> {
-        self.mended = String::from_utf8_lossy(line).into_owned();
-        let read = CommonLine::read(self.mended.as_bytes(), extent, &mut self.times);
-        read.map(|line| Record { said: Said::Common(line) }).map_err(|unread| match unread {
-            Unread::Bad(wrong) => wrong,
-            Unread::NotText => BadLine::Layout,
-        })
+    fn read_json<'l>(&'l self, line: &'l [u8]) -> Result<Record<'l>, Unread> {
+        let text = std::str::from_utf8(line).map_err(|_| Unread::NotText)?;
+        Ok(JsonLine::read(text, &self.fields).map(|line| Record { said: Said::Json(Box::new(line)) })?)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Moments as logs write them, each with its own zone: `10/Oct/2026:13:55:36 -0700`, RFC 3339, and seconds since 1970.
 
+use std::cell::Cell;
+
 use tollgate::Micros;
 
 /// The length of a moment in the common format.
@@ -12,26 +14,25 @@ const DAY_SECS: i64 = 86_400;
 /// Reads moments of the common format. Thousands of lines of a busy log have the same one, so the last is remembered.
 #[derive(Clone, Debug)]
 pub(super) struct CommonTimes {
-    last: [u8; COMMON_LEN],
-    time: Micros,
+    last: Cell<[u8; COMMON_LEN]>,
+    time: Cell<Micros>,
 }
 
 impl Default for CommonTimes {
     fn default() -> Self {
-        Self { last: [0; COMMON_LEN], time: Micros::ZERO }
+        Self { last: Cell::new([0; COMMON_LEN]), time: Cell::default() }
     }
 }
 
 impl CommonTimes {
     #[inline]
-    pub(super) fn read(&mut self, text: &[u8]) -> Option<Micros> {
-        if text == self.last {
-            return Some(self.time);
-        }
+    pub(super) fn read(&self, text: &[u8]) -> Option<Micros> {
         let text: &[u8; COMMON_LEN] = text.try_into().ok()?;
-        let time = common(text)?;
-        (self.last, self.time) = (*text, time);
-        Some(time)
+        if *text != self.last.get() {
+            self.time.set(common(text)?);
+            self.last.set(*text);
+        }
+        Some(self.time.get())
     }
 }
 
@@ -249,7 +250,7 @@ mod tests {
 
     #[test]
     fn the_moment_before_is_remembered_and_not_confused() {
-        let mut times = CommonTimes::default();
+        let times = CommonTimes::default();
         let first = times.read(b"10/Oct/2026:13:55:36 -0700");
         assert_eq!(first, times.read(b"10/Oct/2026:13:55:36 -0700"));
         assert_eq!(

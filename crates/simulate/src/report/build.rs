@@ -1,6 +1,7 @@
 //! From counts to a report.
 
-use tollgate::{Micros, Quota};
+use tollgate::{EncodedKey, Micros, Quota};
+use tollgate_rules::{Attribute, Rule};
 
 use super::{
     BadExample, BadKind, Candidate, ComparisonReport, KeyReport, LimitComparison, LimitReport, LogReport,
@@ -8,10 +9,11 @@ use super::{
 };
 use crate::compare::{Comparison, LimitDifference};
 use crate::log::BadLine;
+use crate::replay::Replay;
 use crate::side::Side;
-use crate::simulation::Simulation;
+use crate::simulation::{Replayed, Simulation};
 use crate::suggest::{LimitPeaks, PERCENTILES, Trials};
-use crate::tally::{Counts, KeyTable, LimitTally, LineTally, Timeline};
+use crate::tally::{Counts, KeyRefusals, KeyTable, LimitTally, LineTally, Timeline};
 use crate::text::utc;
 
 /// What things are called.
@@ -32,17 +34,18 @@ pub struct Labels {
 impl Simulation {
     /// What came of it. `trials` are from the second time through the log, if there was one.
     pub fn report(&self, labels: &Labels, trials: Option<&Trials>) -> Report {
-        let second = self.second.as_ref();
-        let suggestions = self.peaks.as_ref().map(|peaks| {
+        let Replayed { timeline: counts, first, second, peaks } = &self.replayed;
+        let second = second.as_ref();
+        let suggestions = peaks.as_ref().map(|peaks| {
             peaks.limits().iter().map(|limit| suggestion(limit, trials, labels.words)).collect()
         });
         Report {
             log: log(&self.lines, labels.logs.clone()),
-            configuration: side(&self.first, &labels.config, labels),
+            configuration: side(first, &labels.config, labels),
             against: second.map(|(other, _)| side(other, &labels.against, labels)),
-            comparison: second.map(|(_, comparison)| compared(comparison, labels.top)),
+            comparison: second.map(|(second, comparison)| compared(comparison, [first, second], labels.top)),
             suggestions,
-            timeline: timeline(&self.timeline, &self.first, second.map(|(side, _)| side)),
+            timeline: timeline(counts, first, second.map(|(side, _)| side)),
         }
     }
 }
@@ -70,18 +73,18 @@ fn log(lines: &LineTally, files: Vec<String>) -> LogReport {
 }
 
 fn side(side: &Side, file: &str, labels: &Labels) -> SideReport {
-    let rules = side.replay.rules();
-    let unanswered = side.unanswered.values().map(|unanswered| UnansweredReport {
+    let Side { replay, tally } = side;
+    let unanswered = tally.unanswered.values().map(|unanswered| UnansweredReport {
         count: unanswered.count,
         line: unanswered.line,
         message: unanswered.message.clone(),
     });
     SideReport {
         file: file.to_owned(),
-        allowed: side.allowed,
-        refused: side.refused,
+        allowed: tally.allowed,
+        refused: tally.refused,
         unanswered: unanswered.collect(),
-        limits: rules.zip(&side.limits).map(|(rule, tally)| limit(rule, tally, labels)).collect(),
+        limits: (0..).zip(&tally.limits).zip(replay.rules()).map(|of| limit(of, replay, labels)).collect(),
         notes: notes(side),
     }
 }
@@ -91,7 +94,7 @@ fn notes(side: &Side) -> Vec<String> {
     let in_flight = side.replay.left_out().iter().map(|name| {
         format!("{name} counts requests in flight, and a log does not say when they ended: it was left out")
     });
-    let unkeyed = side.replay.rules().zip(&side.limits).filter(|(_, tally)| tally.unkeyed > 0);
+    let unkeyed = side.replay.rules().zip(&side.tally.limits).filter(|(_, tally)| tally.unkeyed > 0);
     let unkeyed = unkeyed.map(|(rule, tally)| {
         let count = crate::text::grouped(tally.unkeyed);
         let key = key(rule).join(", ");
@@ -106,14 +109,13 @@ fn notes(side: &Side) -> Vec<String> {
     in_flight.chain(unkeyed).chain(full).collect()
 }
 
-fn key(rule: &tollgate_rules::Rule) -> Vec<String> {
-    let part = |part: &Vec<tollgate_rules::Attribute>| {
-        part.iter().map(tollgate_rules::Attribute::name).collect::<Vec<_>>().join(" | ")
-    };
+fn key(rule: &Rule) -> Vec<String> {
+    let part = |part: &Vec<Attribute>| part.iter().map(Attribute::name).collect::<Vec<_>>().join(" | ");
     rule.key.parts.iter().map(part).collect()
 }
 
-fn limit(rule: &tollgate_rules::Rule, tally: &LimitTally, labels: &Labels) -> LimitReport {
+fn limit(of: ((usize, &LimitTally), &Rule), replay: &Replay, labels: &Labels) -> LimitReport {
+    let ((place, tally), rule) = of;
     let checked = rule.limit.rule().ok();
     LimitReport {
         name: rule.limit.name().to_owned(),
@@ -130,30 +132,34 @@ fn limit(rule: &tollgate_rules::Rule, tally: &LimitTally, labels: &Labels) -> Li
         worst_minute: tally.worst_minute().map(|(at, refused)| WorstMinute { at: utc(at), refused }),
         keys_refused: tally.keys.len() as u64,
         keys_error_max: tally.keys.error_max(),
-        top_keys: top(&tally.keys, labels.top),
+        top_keys: top(&tally.keys, labels.top, |key| replay.shown(place, key)),
     }
 }
 
-fn top(keys: &KeyTable, count: usize) -> Vec<KeyReport> {
-    let report = |key: &crate::tally::KeyRefusals| KeyReport {
-        key: key.shown.to_string(),
-        refused: key.refused,
-        first: utc(key.first),
-        last: utc(key.last),
+fn top(keys: &KeyTable, count: usize, shown: impl Fn(&EncodedKey) -> String) -> Vec<KeyReport> {
+    let report = |(key, refusals): (&EncodedKey, KeyRefusals)| KeyReport {
+        key: shown(key),
+        refused: refusals.refused,
+        first: utc(refusals.first),
+        last: utc(refusals.last),
     };
     keys.top(count).into_iter().map(report).collect()
 }
 
-fn compared(comparison: &Comparison, count: usize) -> ComparisonReport {
+fn compared(comparison: &Comparison, sides: [&Side; 2], count: usize) -> ComparisonReport {
+    let top = |limit: &LimitDifference, side: usize| {
+        let shown = |key: &EncodedKey| limit.place_in[side].map(|place| sides[side].replay.shown(place, key));
+        top(&limit.keys[side], count, |key| shown(key).unwrap_or_default())
+    };
     let limit = |limit: &LimitDifference| LimitComparison {
         name: limit.name.clone(),
-        in_configuration: limit.is_in[0],
-        in_against: limit.is_in[1],
+        in_configuration: limit.place_in[0].is_some(),
+        in_against: limit.place_in[1].is_some(),
         only_configuration: limit.refused.only_first,
         only_against: limit.refused.only_second,
         both: limit.refused.both,
-        top_only_configuration: top(&limit.keys[0], count),
-        top_only_against: top(&limit.keys[1], count),
+        top_only_configuration: top(limit, 0),
+        top_only_against: top(limit, 1),
     };
     ComparisonReport {
         only_configuration: comparison.requests.only_first,
@@ -193,7 +199,7 @@ fn suggestion(peaks: &LimitPeaks, trials: Option<&Trials>, words: fn(&Quota) -> 
 fn timeline(timeline: &Timeline, first: &Side, second: Option<&Side>) -> TimelineReport {
     let series = |side: &Side, against: bool| -> Vec<Series> {
         let limits = side.replay.rules().map(|rule| Some(rule.limit.name().to_owned()));
-        let named = std::iter::once(None).chain(limits).zip(side.series..);
+        let named = std::iter::once(None).chain(limits).zip(side.tally.series..);
         named
             .map(|(limit, place)| {
                 let counts = timeline.series(place);

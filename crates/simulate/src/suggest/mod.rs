@@ -10,13 +10,14 @@ mod wide;
 use std::collections::HashMap;
 
 use ahash::RandomState;
-use tollgate::{Limit, Micros, Quota};
+use tollgate::{Limit, Quota};
 use tollgate_rules::{Attributes, Config};
 
 pub use trial::Trials;
 
 use self::wide::{with_limit, without_limit};
 use crate::replay::Replay;
+use crate::requests::Request;
 
 /// The percentiles that are tried, in parts of a thousand, and what they are called.
 pub(crate) const PERCENTILES: [(u64, &str); 5] =
@@ -62,17 +63,20 @@ impl Peaks {
         Self { config: config.clone(), replay, limits }
     }
 
-    /// Notes how much is in use once a request has come.
-    pub(crate) fn measure(&mut self, request: &impl Attributes, at: Micros) {
-        // What gets no decision is counted where the configuration itself is replayed.
-        let Ok(answered) = self.replay.decide(request, at) else { return };
-        for (chosen, outcome) in answered.checks.iter().zip(&answered.outcomes) {
-            let LimitPeaks { asked, keys, .. } = &mut self.limits[chosen.index];
-            *asked += 1;
-            let used = outcome.limit.saturating_sub(outcome.remaining);
-            let peak = keys.entry(trial::print(&chosen.key)).or_default();
-            *peak = used.max(*peak);
-        }
+    /// Notes how much is in use once each request has come.
+    pub(crate) fn measure(&mut self, requests: &[Request<impl Attributes>]) {
+        let Self { replay, limits, .. } = self;
+        replay.decide(requests, |_, answer| {
+            // What gets no decision is counted where the configuration itself is replayed.
+            let Ok(answered) = answer else { return };
+            for (chosen, outcome) in answered.checks.iter().zip(answered.outcomes) {
+                let LimitPeaks { asked, keys, .. } = &mut limits[chosen.index];
+                *asked += 1;
+                let used = outcome.limit.saturating_sub(outcome.remaining);
+                let peak = keys.entry(trial::print(&chosen.key)).or_default();
+                *peak = used.max(*peak);
+            }
+        });
     }
 
     pub(crate) fn limits(&self) -> &[LimitPeaks] {

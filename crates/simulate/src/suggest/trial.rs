@@ -4,18 +4,16 @@ use std::collections::HashSet;
 use std::io;
 
 use ahash::RandomState;
-use tollgate::{EncodedKey, Micros};
+use tollgate::EncodedKey;
 use tollgate_rules::Attributes;
 
 use super::{PERCENTILES, Peaks};
-use crate::input::{Input, Line};
+use crate::input::Input;
 use crate::log::LogReader;
 use crate::replay::Replay;
+use crate::requests::{Request, each_few};
 use crate::simulation::Progress;
 use crate::tally::LineTally;
-
-/// How many lines are replayed between two looks at the clock.
-const TELL_EVERY: u64 = 4_096;
 
 /// Every percentile, tried as a limit.
 #[derive(Debug)]
@@ -51,17 +49,10 @@ impl Trials {
 
     /// Replays all lines of an input.
     pub fn replay(&mut self, input: &mut Input, tell: &mut dyn FnMut(Progress)) -> io::Result<()> {
-        while let Some(line) = input.line()? {
-            self.lines.all += 1;
-            if let Line::Whole(line) = line
-                && let Ok(request) = self.reader.read(line)
-            {
-                let at = self.lines.moment(request.time());
-                self.at.iter_mut().for_each(|trial| trial.replay(&request, at));
-            }
-            if self.lines.all.is_multiple_of(TELL_EVERY) {
-                tell(Progress { bytes_read: input.bytes_read(), lines: self.lines.all });
-            }
+        while let Some(chunk) = input.chunk()? {
+            let Self { reader, lines, at } = self;
+            each_few(reader, chunk, lines, |requests| at.iter_mut().for_each(|trial| trial.replay(requests)));
+            tell(Progress { bytes_read: input.bytes_read(), lines: self.lines.all });
         }
         Ok(())
     }
@@ -76,15 +67,18 @@ impl Trials {
 }
 
 impl Trial {
-    fn replay(&mut self, request: &impl Attributes, at: Micros) {
-        let Ok(answered) = self.replay.decide(request, at) else { return };
-        for (chosen, outcome) in answered.checks.iter().zip(&answered.outcomes) {
-            if !outcome.verdict.is_allowed() {
-                let refused = &mut self.limits[chosen.index];
-                refused.requests += 1;
-                refused.keys.insert(print(&chosen.key));
+    fn replay(&mut self, requests: &[Request<impl Attributes>]) {
+        let Self { replay, limits } = self;
+        replay.decide(requests, |_, answer| {
+            let Ok(answered) = answer else { return };
+            for (chosen, outcome) in answered.checks.iter().zip(answered.outcomes) {
+                if !outcome.verdict.is_allowed() {
+                    let refused = &mut limits[chosen.index];
+                    refused.requests += 1;
+                    refused.keys.insert(print(&chosen.key));
+                }
             }
-        }
+        });
     }
 }
 

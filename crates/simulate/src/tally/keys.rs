@@ -6,10 +6,8 @@ use ahash::RandomState;
 use tollgate::{EncodedKey, Micros};
 
 /// What one key was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyRefusals {
-    /// The key for people.
-    pub(crate) shown: Box<str>,
     pub(crate) refused: u64,
     pub(crate) first: Micros,
     pub(crate) last: Micros,
@@ -31,8 +29,8 @@ impl KeyTable {
         Self { keys: HashMap::default(), keys_max: keys_max.max(2), error_max: 0 }
     }
 
-    /// Counts a refusal. What a key looks like is asked for when it is new.
-    pub(crate) fn refuse(&mut self, key: &EncodedKey, at: Micros, shown: impl FnOnce() -> String) {
+    /// Counts a refusal.
+    pub(crate) fn refuse(&mut self, key: &EncodedKey, at: Micros) {
         if let Some(known) = self.keys.get_mut(key) {
             known.refused += 1;
             known.last = at;
@@ -41,8 +39,7 @@ impl KeyTable {
         if self.keys.len() >= self.keys_max {
             self.forget();
         }
-        let new = KeyRefusals { shown: shown().into(), refused: 1, first: at, last: at };
-        self.keys.insert(key.clone(), new);
+        self.keys.insert(key.clone(), KeyRefusals { refused: 1, first: at, last: at });
     }
 
     /// Forgets the half that was refused least.
@@ -57,11 +54,10 @@ impl KeyTable {
     }
 
     /// The most refused, and of equals the first.
-    pub(crate) fn top(&self, count: usize) -> Vec<&KeyRefusals> {
-        let mut keys: Vec<&KeyRefusals> = self.keys.values().collect();
-        keys.sort_unstable_by(|one, other| {
-            let order = |key: &KeyRefusals| (std::cmp::Reverse(key.refused), key.first);
-            order(one).cmp(&order(other)).then_with(|| one.shown.cmp(&other.shown))
+    pub(crate) fn top(&self, count: usize) -> Vec<(&EncodedKey, KeyRefusals)> {
+        let mut keys: Vec<_> = self.keys.iter().map(|(key, refusals)| (key, *refusals)).collect();
+        keys.sort_unstable_by_key(|(key, refusals)| {
+            (std::cmp::Reverse(refusals.refused), refusals.first, key.as_bytes())
         });
         keys.truncate(count);
         keys
@@ -85,12 +81,16 @@ mod tests {
     fn refuse(table: &mut KeyTable, key: u64, times: u64) {
         let encoded = EncodedKey::of(&key).unwrap();
         for at in 0..times {
-            table.refuse(&encoded, Micros::from_secs(key + at), || format!("key {key}"));
+            table.refuse(&encoded, Micros::from_secs(key + at));
         }
     }
 
-    fn top(table: &KeyTable, count: usize) -> Vec<(String, u64)> {
-        table.top(count).iter().map(|key| (key.shown.to_string(), key.refused)).collect()
+    fn top(table: &KeyTable, count: usize) -> Vec<(u64, u64)> {
+        let number = |key: &EncodedKey| match key.parts().next() {
+            Some(tollgate::KeyPart::Number(number)) => number,
+            part => unreachable!("keys are numbers here, and not {part:?}"),
+        };
+        table.top(count).iter().map(|(key, refusals)| (number(key), refusals.refused)).collect()
     }
 
     #[test]
@@ -99,10 +99,9 @@ mod tests {
         for (key, times) in [(1, 3), (2, 5), (3, 1), (4, 5)] {
             refuse(&mut table, key, times);
         }
-        let expected = [("key 2", 5), ("key 4", 5), ("key 1", 3)].map(|(key, count)| (key.to_owned(), count));
-        assert_eq!(top(&table, 3), expected);
+        assert_eq!(top(&table, 3), [(2, 5), (4, 5), (1, 3)]);
         assert_eq!((table.len(), table.error_max()), (4, 0));
-        let (first, last) = (table.top(1)[0].first, table.top(1)[0].last);
+        let KeyRefusals { first, last, .. } = table.top(1)[0].1;
         assert_eq!((first, last), (Micros::from_secs(2), Micros::from_secs(6)));
     }
 
@@ -119,7 +118,7 @@ mod tests {
         assert!(table.len() <= 100);
         assert!(table.error_max() > 0, "some were forgotten");
         let top = top(&table, 2);
-        assert_eq!(top[0].0, "key 1");
+        assert_eq!(top[0].0, 1);
         for ((_, counted), real) in top.iter().zip([2_000, 1_500]) {
             assert!(*counted <= real && counted + table.error_max() >= real, "{counted} of {real}");
         }

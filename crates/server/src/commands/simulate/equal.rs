@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use testkit::dice::Dice;
 use tollgate::{ManualClock, Micros, Outcome, Verdict};
 use tollgate_rules::{Attribute, Config};
-use tollgate_simulate::{Answered, Fields, Format, LogReader, Replay};
+use tollgate_simulate::{Answered, Fields, Format, LogReader, Replay, Request};
 
 use super::super::client::{Ask, Target};
 use crate::gate::Gate;
@@ -179,7 +179,7 @@ impl Service {
 
 /// What the simulator says, as the service would put it.
 fn said(answered: &Answered<'_>) -> Value {
-    let limits = answered.checks.iter().zip(&answered.outcomes).map(|(chosen, outcome)| {
+    let limits = answered.checks.iter().zip(answered.outcomes).map(|(chosen, outcome)| {
         let mut said = json!({
             "name": chosen.rule.limit.name(),
             "limit": outcome.limit,
@@ -211,16 +211,16 @@ fn config() -> Config {
 }
 
 /// Replays random requests through both, and gives back how often something was refused, and by how many limits.
-fn compare(seed: u64, requests: usize, change: fn(Asked) -> Asked, line: fn(&Asked) -> String) -> [u64; 2] {
+fn compare(seed: u64, requests: u64, change: fn(Asked) -> Asked, line: fn(&Asked) -> String) -> [u64; 2] {
     let (mut dice, config) = (Dice::new(seed), config());
     let names = ["user", "tier", "pages", "query:email", "header:user-agent"];
     let attributes: Vec<Attribute> = names.iter().map(|name| name.parse().expect("a name")).collect();
-    let mut reader = LogReader::new(Format::Auto, Fields::new(&attributes, &[]).expect("fields"));
-    let replay = Replay::new(&config);
+    let reader = LogReader::new(Format::Auto, Fields::new(&attributes, &[]).expect("fields"));
+    let mut replay = Replay::new(&config);
     let service = Service::start(config);
     let mut at = Micros::from_secs(1_798_761_600);
     let mut refused = [0; 2];
-    for number in 0..requests {
+    for number in 1..=requests {
         let asked = Asked::random(&mut dice, at);
         at = asked.at;
         let asked = change(asked);
@@ -228,11 +228,14 @@ fn compare(seed: u64, requests: usize, change: fn(Asked) -> Asked, line: fn(&Ask
         let answer = service.answer(&asked);
         let record = reader.read(line.as_bytes()).expect("a line of ours can be read");
         assert_eq!(record.time(), asked.at, "{line}");
-        let answered = replay.decide(&record, record.time()).expect("a request of ours fits");
         let expected = json!({ "allowed": answer["allowed"], "limits": answer["limits"] });
-        assert_eq!(said(&answered), expected, "seed {seed}, request {number}: {line}");
-        refused[0] += u64::from(!answered.is_allowed);
-        refused[1] += answered.outcomes.iter().filter(|outcome| !outcome.verdict.is_allowed()).count() as u64;
+        replay.decide(&[Request { at: record.time(), attributes: record, line: number }], |_, answer| {
+            let answered = answer.expect("a request of ours fits");
+            assert_eq!(said(&answered), expected, "seed {seed}, request {number}: {line}");
+            let by = answered.outcomes.iter().filter(|outcome| !outcome.verdict.is_allowed());
+            refused[0] += u64::from(!answered.is_allowed);
+            refused[1] += by.count() as u64;
+        });
     }
     refused
 }
