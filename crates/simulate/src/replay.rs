@@ -60,7 +60,14 @@ struct Selected<'r> {
     chosen: Vec<Chosen<'r>>,
     unkeyed: Vec<usize>,
     /// For each request its own among those.
-    met: Vec<Result<(Range<usize>, Range<usize>), Undecided>>,
+    met: Vec<Result<Met, Undecided>>,
+}
+
+/// Which of the limits, and of those without a key, belong to a request.
+#[derive(Clone, Debug)]
+struct Met {
+    limits: Range<usize>,
+    unkeyed: Range<usize>,
 }
 
 impl Replay {
@@ -103,8 +110,8 @@ impl Replay {
         ledger.fetch(&places);
         let mut outcomes = Vec::new();
         for (request, met) in requests.iter().zip(met) {
-            let (limits, without) = match met {
-                Ok((limits, without)) => (limits.clone(), without.clone()),
+            let Met { limits, unkeyed: without } = match met {
+                Ok(met) => met.clone(),
                 Err(undecided) => {
                     then(request, Err(undecided));
                     continue;
@@ -159,11 +166,7 @@ impl<'r> Selected<'r> {
         selected
     }
 
-    fn add(
-        &mut self,
-        selector: &'r Selector,
-        request: &impl Attributes,
-    ) -> Result<(Range<usize>, Range<usize>), Undecided> {
+    fn add(&mut self, selector: &'r Selector, request: &impl Attributes) -> Result<Met, Undecided> {
         let Self { chosen, unkeyed, .. } = self;
         let (limits, without) = (chosen.len(), unkeyed.len());
         selector.each(request, None, OnMissing::PassOver, |index, found| match found {
@@ -173,7 +176,7 @@ impl<'r> Selected<'r> {
         if chosen.len() - limits > CHECKS_MAX {
             return Err(Undecided::TooMany(tollgate::Error::TooManyChecks));
         }
-        Ok((limits..chosen.len(), without..unkeyed.len()))
+        Ok(Met { limits: limits..chosen.len(), unkeyed: without..unkeyed.len() })
     }
 }
 

@@ -77,7 +77,7 @@ impl Side {
             let mut said = Said::default();
             match answer {
                 Ok(answered) => {
-                    tally.count(request, &answered, timeline, told.is_some().then_some(&mut said))
+                    tally.count(request, &answered, timeline, told.is_some().then_some(&mut said));
                 }
                 Err(undecided) => note(&mut tally.unanswered, undecided, request.line),
             }
