@@ -3,7 +3,7 @@ use super::*;
 const COMBINED: &str = r#"203.0.113.7 - ann [10/Oct/2026:13:55:36 -0700] "POST /a/b?x=1&y=a%20b HTTP/1.1" 200 512 "https://example.com/" "curl/8 \"x\" \x41""#;
 
 fn read(line: &str, extent: Extent) -> Result<CommonLine<'_>, Unread> {
-    CommonLine::read(line.as_bytes(), extent, &mut CommonTimes::default())
+    CommonLine::read(line.as_bytes(), extent, &CommonTimes::default())
 }
 
 fn told(line: &str, name: &str) -> Option<String> {
