@@ -179,6 +179,13 @@ pub trait Store: Send + Sync + fmt::Debug {
         None
     }
 
+    /// Only whether a single check that takes no place passes, charged if it does: the shortest way for those who want to
+    /// know no more.
+    #[inline]
+    fn passes_one(&self, check: &Check<'_>) -> Option<bool> {
+        self.spend_one(check, Intent::Spend, LeaseId::NONE).map(|(outcome, _)| outcome.verdict.is_allowed())
+    }
+
     /// Gives back what checks took, at most what is spent. It takes effect even if the answer is dropped unread. Concurrency
     /// checks give back through [`release`](Self::release) and are passed over here.
     fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()>;

@@ -236,3 +236,36 @@ fn bad_values_say_what_would_be_right() {
     refused(Limit::concurrency("api", 65_537, MINUTE), "it must be from 1 to 65536");
     refused(Limit::concurrency("api", 1, Duration::ZERO), "from 1ms");
 }
+
+/// Every way to be asked, and who is charged what by it.
+fn every_limit() -> [Limit; 7] {
+    [
+        Limit::fixed_window("fixed", 5, MINUTE),
+        Limit::sliding_window("window", 5, MINUTE),
+        Limit::sliding_log("log", 5, MINUTE),
+        Limit::token_bucket("bucket", 5, Rate::per_minute(9)),
+        Limit::queue("queue", 5, Rate::per_minute(9)),
+        Limit::concurrency("places", 5, MINUTE),
+        Limit::token_bucket("shadow", 5, Rate::per_minute(9)).shadow(),
+    ]
+}
+
+proptest::proptest! {
+    /// A yes or no is the decision's, and charges the same.
+    #[test]
+    fn what_passes_is_what_is_allowed(
+        asked in proptest::collection::vec((0..7_usize, 0..3_usize, 0..8_u64, 0..9_000_000_u64), 1..200),
+    ) {
+        let ((short, its_clock), (long, clock)) = (limiter(every_limit()), limiter(every_limit()));
+        for (limit, who, cost, later) in asked {
+            its_clock.advance(Duration::from_micros(later));
+            clock.advance(Duration::from_micros(later));
+            let (name, who) = (every_limit()[limit].name().to_owned(), ["ann", "bob", "eve"][who]);
+            let passes = short.check(&name, who).cost(cost).passes().unwrap();
+            let decision = long.check(&name, who).cost(cost).immediately().unwrap();
+            proptest::prop_assert_eq!(passes, decision.is_allowed(), "{} {}", name, cost);
+            let left = |limiter: &Limiter| limiter.peek(&name, who).immediately().unwrap().remaining();
+            proptest::prop_assert_eq!(left(&short), left(&long), "{} {}", name, cost);
+        }
+    }
+}

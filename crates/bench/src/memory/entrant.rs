@@ -7,7 +7,8 @@ use std::sync::Barrier;
 
 use super::bytes::{self, Footprint};
 use super::cap::{self, Flood, Flooded};
-use super::keys::ORDER_LEN;
+use super::cases::Texts;
+use super::keys::{ORDER_LEN, write_name};
 use super::subjects::{Setup, Subject};
 use crate::timing::{Span, time};
 
@@ -53,6 +54,8 @@ pub(super) struct Load<'a> {
     /// For each thread.
     pub(super) operations: u32,
     pub(super) threads: usize,
+    /// Where the text of each key is.
+    pub(super) texts: Texts,
     /// What the answer must be.
     pub(super) is_allowed: bool,
 }
@@ -64,12 +67,18 @@ impl Load<'_> {
     fn ask(&self, thread: usize, mut allow: impl FnMut(&String) -> bool) -> u32 {
         let order: &[u32; ORDER_LEN] = self.order.try_into().expect("orders have one length");
         let start = self.start + thread * (ORDER_LEN / self.threads);
-        let mut allowed = 0;
-        for step in 0..self.operations as usize {
-            let key = &self.keys[order[(start + step) & (ORDER_LEN - 1)] as usize];
-            allowed += u32::from(allow(key));
+        let numbers = (0..self.operations as usize).map(|step| order[(start + step) & (ORDER_LEN - 1)]);
+        match self.texts {
+            Texts::Scattered => numbers.map(|number| u32::from(allow(&self.keys[number as usize]))).sum(),
+            Texts::Read => {
+                let mut key = String::new();
+                let mut read = |number| {
+                    write_name(number, &mut key);
+                    u32::from(allow(&key))
+                };
+                numbers.map(&mut read).sum()
+            }
         }
-        allowed
     }
 }
 

@@ -7,7 +7,21 @@ pub(super) const ORDER_LEN: usize = 1 << 22;
 
 /// A key as an application might write it.
 pub(super) fn name(number: u32) -> String {
-    format!("user:{number:010}")
+    let mut name = String::new();
+    write_name(number, &mut name);
+    name
+}
+
+/// The same in place of what was there, as a server reads it from a request: quickly, because every subject waits for it.
+#[inline]
+pub(super) fn write_name(mut number: u32, name: &mut String) {
+    let mut bytes = *b"user:0000000000";
+    for digit in bytes[5..].iter_mut().rev() {
+        *digit = b'0' + u8::try_from(number % 10).unwrap_or_default();
+        number /= 10;
+    }
+    name.clear();
+    name.push_str(std::str::from_utf8(&bytes).unwrap_or_default());
 }
 
 pub(super) fn names(count: u32) -> Vec<String> {

@@ -20,7 +20,11 @@ pub(super) fn stage(stage: &Stage, settings: &Settings, progress: &mut Progress)
     let names = keys::names(count);
     let setup = settings.setup(stage.ration);
     let use_up = stage.cases.iter().any(|case| !case.is_allowed());
-    let entrants = settings.chosen(stage.population.subjects());
+    let mut subjects = stage.population.subjects();
+    if !use_up {
+        subjects.push(subjects::limit());
+    }
+    let entrants = settings.chosen(subjects);
     progress.note(&format!("filling {} subjects with {count} keys", entrants.len()));
     let mut filled: Vec<_> = entrants.iter().map(|entrant| entrant.fill(&setup, &names, use_up)).collect();
     let mut rows = Vec::new();
@@ -33,6 +37,7 @@ pub(super) fn stage(stage: &Stage, settings: &Settings, progress: &mut Progress)
                 start: 0,
                 operations: 0,
                 threads,
+                texts: case.texts(),
                 is_allowed: case.is_allowed(),
             };
             progress.step(&format!("{}, {}", case.name(), counted(threads, "thread")));

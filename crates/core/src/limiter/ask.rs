@@ -127,6 +127,21 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     /// ```
     #[inline]
     pub fn passes(self) -> Result<bool, Error> {
+        let store = &self.limiter.inner.store;
+        let at_once = self.select.with(self.limiter, |_, checks| match checks {
+            [check] if self.intent == Intent::Spend && !check.takes_place() => {
+                Ok(store.passes_one(check).map(|passes| passes || check.shadow))
+            }
+            _ => Ok(None),
+        });
+        match at_once? {
+            Some(passes) => Ok(passes),
+            None => self.passes_all(),
+        }
+    }
+
+    /// The same for several limits, places and stores that must travel.
+    fn passes_all(self) -> Result<bool, Error> {
         let passes = |_: &[&Rule], checks: &[Check<'_>], outcomes: &[Outcome], _, _| {
             let mut both = checks.iter().zip(outcomes);
             both.all(|(check, outcome)| check.shadow || outcome.verdict.is_allowed())

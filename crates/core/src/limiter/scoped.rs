@@ -63,6 +63,11 @@ impl Store for Scoped {
         self.of(&check.key).spend_one(check, intent, lease)
     }
 
+    #[inline]
+    fn passes_one(&self, check: &Check<'_>) -> Option<bool> {
+        self.of(&check.key).passes_one(check)
+    }
+
     fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()> {
         let (own, shared) = split(checks);
         if !own.is_empty() {

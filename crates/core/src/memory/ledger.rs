@@ -85,8 +85,8 @@ impl Ledger {
         if let ([check], [Place(print)]) = (checks, places) {
             let shard = shards.of(*print);
             let spend = Spend { check, print: *print, lease, now, budget };
-            if let Some(outcome) = shard.find(*print).and_then(|at| shard.spend_at(at, &spend)) {
-                tell.push(outcome);
+            let tell = |outcome: Outcome| tell.push(outcome);
+            if shard.find(*print).and_then(|at| shard.spend_at(at, &spend, tell)).is_some() {
                 return;
             }
         }

@@ -148,9 +148,15 @@ impl Inner {
         self.shards[self.shard_of(print)].lock()
     }
 
-    /// One check, one lock.
+    /// One check, one lock. What `part` leaves of the outcome is all that is worked out.
     #[inline(always)]
-    fn spend_one(&self, check: &Check<'_>, intent: Intent, lease: LeaseId) -> Outcome {
+    fn spend_one<T>(
+        &self,
+        check: &Check<'_>,
+        intent: Intent,
+        lease: LeaseId,
+        part: impl Copy + FnOnce(Outcome) -> T,
+    ) -> T {
         // In this order: reading the counter holds up what comes after it, and the key may be far away in memory.
         let print = self.prints.of(&check.key);
         let now = self.clock.now();
@@ -158,10 +164,10 @@ impl Inner {
         let spend = Spend { check, print, lease, now, budget: &self.budget };
         let mut shard = self.lock(print);
         let at = shard.find(print);
-        let usual = at.filter(|_| intent == Intent::Spend).and_then(|at| shard.spend_at(at, &spend));
-        let outcome = usual.unwrap_or_else(|| self.spend_unusual(&mut shard, at, &spend, intent));
+        let usual = at.filter(|_| intent == Intent::Spend).and_then(|at| shard.spend_at(at, &spend, part));
+        let told = usual.unwrap_or_else(|| part(self.spend_unusual(&mut shard, at, &spend, intent)));
         shard.offer_seat(at, print);
-        outcome
+        told
     }
 
     /// A new key, a log, a place in flight, or only a look. A log must not see time go back, or what one thread found
@@ -306,7 +312,12 @@ impl Store for MemoryStore {
     }
 
     fn spend_one(&self, check: &Check<'_>, intent: Intent, lease: LeaseId) -> Option<(Outcome, Source)> {
-        Some((self.inner.spend_one(check, intent, lease), Source::Store))
+        self.inner.spend_one(check, intent, lease, |outcome| Some((outcome, Source::Store)))
+    }
+
+    fn passes_one(&self, check: &Check<'_>) -> Option<bool> {
+        let passes = |outcome: Outcome| Some(outcome.verdict.is_allowed());
+        self.inner.spend_one(check, Intent::Spend, LeaseId::NONE, passes)
     }
 
     fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()> {

@@ -171,12 +171,17 @@ impl Shard {
     /// The usual check from start to end: a known key, a state that fits into a slot, to be charged. `None` when it is not
     /// the usual check, and then nothing has happened.
     #[inline(always)]
-    pub(super) fn spend_at(&mut self, at: usize, spend: &Spend<'_>) -> Option<Outcome> {
+    pub(super) fn spend_at<T>(
+        &mut self,
+        at: usize,
+        spend: &Spend<'_>,
+        part: impl FnOnce(Outcome) -> T,
+    ) -> Option<T> {
         match spend.check.quota {
-            Quota::SlidingWindow(quota) => Some(self.spend_in_slot(at, quota, spend)),
-            Quota::TokenBucket(quota) => Some(self.spend_in_slot(at, quota, spend)),
-            Quota::LeakyBucket(quota) => Some(self.spend_in_slot(at, quota, spend)),
-            Quota::FixedWindow(quota) => Some(self.spend_in_slot(at, quota, spend)),
+            Quota::SlidingWindow(quota) => Some(part(self.spend_in_slot(at, quota, spend))),
+            Quota::TokenBucket(quota) => Some(part(self.spend_in_slot(at, quota, spend))),
+            Quota::LeakyBucket(quota) => Some(part(self.spend_in_slot(at, quota, spend))),
+            Quota::FixedWindow(quota) => Some(part(self.spend_in_slot(at, quota, spend))),
             Quota::SlidingLog(_) | Quota::Concurrency(_) => None,
         }
     }

@@ -2,6 +2,7 @@
 //! that a program would make.
 
 mod governor;
+mod one_word;
 mod ratelimit;
 mod throttlecrab;
 mod tollgate;
@@ -78,6 +79,11 @@ fn with_keys() -> Vec<Box<dyn Entrant>> {
     ]
 }
 
+/// Not a rate limiter, but as fast as memory would let one be.
+pub(super) fn limit() -> Box<dyn Entrant> {
+    Kind::<one_word::OneWord>::entrant()
+}
+
 /// The subjects whose behaviour under a flood of new keys is shown.
 pub(super) fn flooded() -> Vec<Box<dyn Entrant>> {
     vec![
@@ -89,7 +95,7 @@ pub(super) fn flooded() -> Vec<Box<dyn Entrant>> {
 }
 
 /// What a reader has to know to judge the numbers.
-pub(super) const NOTES: [&str; 6] = [
+pub(super) const NOTES: [&str; 8] = [
     "tollgate: the token bucket, limiter.check(\"api\", key).immediately(), a whole decision; tollgate-passes: a limit looked \
      up once, api.check(key).passes(), a yes or no; tollgate-sliding: the sliding window, a whole decision.",
     "governor: DashMap and SipHash, as it comes; governor-ahash: DashMap and aHash; governor-hashmap: one parking_lot::Mutex \
@@ -101,5 +107,11 @@ pub(super) const NOTES: [&str; 6] = [
      SystemTime::now(), as in its documentation.",
     "tollgate and throttlecrab answer with what remains and when to retry; governor and ratelimit answer yes or no, and on no \
      how long to wait.",
+    "one-word is what the machine allows, no limiter: it hashes the key once, reads the time and puts it into one atomic word \
+     of 32 bytes for each key. It confuses keys and refuses nothing. So short a loop has several questions under way at once, \
+     which a server does not.",
+    "In uniform and zipf the texts of the keys lie in memory as far away as their counters, which costs every subject the \
+     same two cache misses beside its own. In uniform-read and zipf-read each text was just written, as by a server that \
+     has read a request; writing it is part of the time.",
     "Only tollgate has a bound on keys; governor forgets when its user calls retain_recent, which nothing here does.",
 ];

@@ -1,0 +1,44 @@
+//! The least that any limiter has to do: find a place by the key's hash, read the time, change a word.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use ahash::RandomState;
+use tollgate::{Clock as _, SystemClock};
+
+use super::{Setup, Subject};
+
+/// A counter takes 32 bytes, and tables are not full.
+#[repr(align(32))]
+struct Word(AtomicU64);
+
+pub(in super::super) struct OneWord {
+    clock: SystemClock,
+    hash: RandomState,
+    words: Box<[Word]>,
+}
+
+impl Subject for OneWord {
+    const NAME: &'static str = "one-word";
+
+    fn new(setup: &Setup) -> Self {
+        // As many as Tollgate has for half as many keys as may come.
+        let words = (setup.keys_max / 2).max(1) as usize * 9 / 5;
+        Self {
+            clock: SystemClock::new(),
+            hash: RandomState::new(),
+            words: (0..words.max(1)).map(|_| Word(AtomicU64::new(0))).collect(),
+        }
+    }
+
+    #[inline]
+    fn allow(&self, key: &String) -> bool {
+        let place = (u128::from(self.hash.hash_one(key)) * self.words.len() as u128) >> 64;
+        let word = &self.words[usize::try_from(place).unwrap_or_default()].0;
+        // Always true, and the compiler does not know.
+        word.swap(self.clock.now().get(), Relaxed) < u64::MAX
+    }
+
+    fn keys(&self) -> Option<usize> {
+        None
+    }
+}
