@@ -31,7 +31,8 @@ pub struct Decision {
     limits: SmallVec<[LimitStatus; 1]>,
     decider: Option<u8>,
     source: Source,
-    lease: Option<LeaseId>,
+    /// [`LeaseId::NONE`] where there is nothing to release.
+    lease: LeaseId,
 }
 
 /// How a decision was made.
@@ -104,7 +105,7 @@ impl Decision {
         source: Source,
         lease: Option<LeaseId>,
     ) -> Self {
-        let lease = if decider.is_none() { lease } else { None };
+        let lease = lease.filter(|_| decider.is_none()).unwrap_or(LeaseId::NONE);
         Self { limits, decider, source, lease }
     }
 
@@ -122,7 +123,7 @@ impl Decision {
         if let Some(status) = self.decider.and_then(|index| self.limits.get_mut(usize::from(index))) {
             status.outcome.verdict = Verdict::Deny { retry_after: status.wait_micros() };
         }
-        self.lease = None;
+        self.lease = LeaseId::NONE;
         self
     }
 
@@ -211,8 +212,8 @@ impl Decision {
     }
 
     /// What to release when the work is done, if a concurrency limit took part and the request passed.
-    pub const fn lease(&self) -> Option<LeaseId> {
-        self.lease
+    pub fn lease(&self) -> Option<LeaseId> {
+        Some(self.lease).filter(|lease| *lease != LeaseId::NONE)
     }
 }
 

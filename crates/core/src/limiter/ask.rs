@@ -170,28 +170,38 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     ) -> Result<T, Error> {
         let inner = &self.limiter.inner;
         self.select.with(self.limiter, |rules, checks| {
-            if checks.is_empty() {
-                return Ok(here(rules, checks, &[], Sources::default(), None));
-            }
             let lease = (self.intent == Intent::Spend && holds(checks)).then(|| inner.lease_ids.next());
-            let id = lease.unwrap_or(LeaseId::NONE);
             if let [check] = checks
-                && let Some((outcome, source)) = inner.store.spend_one(check, self.intent, id)
+                && let Some((outcome, source)) =
+                    inner.store.spend_one(check, self.intent, lease.unwrap_or(LeaseId::NONE))
             {
                 return Ok(here(rules, checks, &[outcome], Sources::all(source), lease));
             }
-            match inner.store.spend(checks, self.intent, id) {
-                Answer::Ready(Some(Ok(spent))) => {
-                    inner.heard(&spent);
-                    Ok(here(rules, checks, &spent.outcomes, spent.sources, lease))
-                }
-                Answer::Ready(Some(Err(error))) => {
-                    let question = Question { rules, checks, intent: self.intent, lease };
-                    Ok(fallen(inner.fall_back(&question, &error)))
-                }
-                answer => coming(Coming { answer, lease, places: Places::new(inner, checks, lease) }),
-            }
+            self.ask_store(&Question { rules, checks, intent: self.intent, lease }, here, fallen, coming)
         })
+    }
+
+    /// The same for several checks, and for stores that must travel. Apart, so that the usual way is short.
+    #[inline(never)]
+    fn ask_store<T>(
+        &self,
+        question: &Question<'_>,
+        here: impl FnOnce(&[&Rule], &[Check<'_>], &[Outcome], Sources, Option<LeaseId>) -> T,
+        fallen: impl FnOnce(Settled) -> T,
+        coming: impl FnOnce(Coming<'a>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let (inner, &Question { rules, checks, intent, lease }) = (&self.limiter.inner, question);
+        if checks.is_empty() {
+            return Ok(here(rules, checks, &[], Sources::default(), None));
+        }
+        match inner.store.spend(checks, intent, lease.unwrap_or(LeaseId::NONE)) {
+            Answer::Ready(Some(Ok(spent))) => {
+                inner.heard(&spent);
+                Ok(here(rules, checks, &spent.outcomes, spent.sources, lease))
+            }
+            Answer::Ready(Some(Err(error))) => Ok(fallen(inner.fall_back(question, &error))),
+            answer => coming(Coming { answer, lease, places: Places::new(inner, checks, lease) }),
+        }
     }
 
     /// The decision once the answer has come, by the limits' failure policies when there is none.

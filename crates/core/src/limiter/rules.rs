@@ -13,8 +13,37 @@ const FEW: usize = 8;
 /// The rules of a limiter, each with its name, in the order given.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
-    list: Vec<(Box<str>, Result<Rule, LimitError>)>,
+    list: Vec<Named>,
     positions: HashMap<Box<str>, usize, RandomState>,
+}
+
+/// A rule under its name.
+#[derive(Debug)]
+struct Named {
+    name: Box<str>,
+    /// See [`head`].
+    head: u64,
+    rule: Result<Rule, LimitError>,
+}
+
+impl Named {
+    #[inline]
+    fn is(&self, name: &str, head: u64) -> bool {
+        let is_short = name.len() <= size_of::<u64>();
+        self.head == head && self.name.len() == name.len() && (is_short || *self.name == *name)
+    }
+}
+
+/// Eight bytes that tell apart names of the same length up to eight, and many longer ones.
+#[inline]
+fn head(name: &str) -> u64 {
+    let name = name.as_bytes();
+    let four = |from: &[u8; 4]| u64::from(u32::from_le_bytes(*from));
+    match (name.first_chunk::<8>(), name.first_chunk::<4>(), name.last_chunk::<4>()) {
+        (Some(eight), ..) => u64::from_le_bytes(*eight),
+        (None, Some(first), Some(last)) => four(first) << 32 | four(last),
+        _ => name.iter().fold(0, |head, byte| head << 8 | u64::from(*byte)),
+    }
 }
 
 impl Rules {
@@ -24,10 +53,11 @@ impl Rules {
         for limit in limits {
             let name = limit.name();
             if let Some(position) = rules.positions.get(name) {
-                rules.list[*position].1 = Err(LimitError::DuplicateName { name: name.to_owned() });
+                rules.list[*position].rule = Err(LimitError::DuplicateName { name: name.to_owned() });
             } else {
                 rules.positions.insert(name.into(), rules.list.len());
-                rules.list.push((name.into(), limit.rule().map(|rule| rule.shared_by(replicas))));
+                let rule = limit.rule().map(|rule| rule.shared_by(replicas));
+                rules.list.push(Named { name: name.into(), head: head(name), rule });
             }
         }
         rules
@@ -36,15 +66,16 @@ impl Rules {
     #[inline]
     pub(super) fn get(&self, name: &str) -> Option<&Result<Rule, LimitError>> {
         let found = if self.list.len() <= FEW {
-            self.list.iter().find(|(other, _)| **other == *name)
+            let head = head(name);
+            self.list.iter().find(|named| named.is(name, head))
         } else {
             self.positions.get(name).map(|position| &self.list[*position])
         };
-        found.map(|(_, rule)| rule)
+        found.map(|named| &named.rule)
     }
 
     pub(super) fn names(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.list.iter().map(|(name, _)| &**name)
+        self.list.iter().map(|named| &*named.name)
     }
 }
 
@@ -52,6 +83,21 @@ impl Rules {
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn names_are_told_apart_at_every_length() {
+        let names =
+            ["a", "b", "ab", "ba", "aba", "aab", "abcd", "abce", "abcde", "abcdd", "abcdefg", "abcdeeg"];
+        let longer =
+            ["abcdefgh", "abcdefgi", "abcdefgha", "abcdefghb", "abcdefghijklmnopq", "abcdefghijklmnopr"];
+        let all: Vec<&str> = names.into_iter().chain(longer).collect();
+        for pair in all.iter().flat_map(|one| all.iter().map(move |other| [*one, *other])) {
+            let limit = |name: &str| Limit::fixed_window(name, 1, Duration::from_secs(1));
+            let rules = Rules::new(vec![limit(pair[0])], NonZeroU32::MIN);
+            assert_eq!(rules.get(pair[1]).is_some(), pair[0] == pair[1], "{pair:?}");
+        }
+        assert!(Rules::new(Vec::new(), NonZeroU32::MIN).get("").is_none());
+    }
 
     #[test]
     fn few_and_many_names_are_all_found() {
