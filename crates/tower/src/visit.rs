@@ -149,7 +149,7 @@ impl Drop for Later {
 fn lease_of(plan: &Plan, charges: &Charges) -> Micros {
     let quota = |charge: &Charge| {
         let rule = plan.limiter.rule(&plan.recipes[charge.recipe].limit).ok();
-        charge.quota.or_else(|| rule.map(|rule| *rule.quota()))
+        charge.quota.as_deref().copied().or_else(|| rule.map(|rule| *rule.quota()))
     };
     let leases = charges.iter().filter_map(|charge| match quota(charge) {
         Some(Quota::Concurrency(places)) => Some(places.lease()),
@@ -163,8 +163,8 @@ fn settle(plan: &Arc<Plan>, charge: Charge, cost: u64) {
     let limit = &plan.recipes[charge.recipe].limit;
     if cost < charge.cost {
         let mut refund = plan.limiter.refund(limit, &charge.key).cost(charge.cost - cost);
-        if let Some(quota) = charge.quota {
-            refund = refund.quota(quota);
+        if let Some(quota) = &charge.quota {
+            refund = refund.quota(**quota);
         }
         start::unheard(refund.into_future());
     } else if cost > charge.cost {
@@ -177,8 +177,8 @@ async fn charge_more(plan: Arc<Plan>, charge: Charge) -> Result<(), tollgate::Er
     let limit = &plan.recipes[charge.recipe].limit;
     let ask = |cost| {
         let ask = plan.limiter.check(limit, &charge.key).cost(cost);
-        match charge.quota {
-            Some(quota) => ask.quota(quota),
+        match &charge.quota {
+            Some(quota) => ask.quota(**quota),
             None => ask,
         }
     };

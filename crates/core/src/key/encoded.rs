@@ -73,7 +73,7 @@ impl EncodedKey {
 
 impl ToKey for EncodedKey {
     fn write(&self, parts: &mut KeyParts) {
-        parts.encoded(&self.bytes);
+        parts.canonical(&self.bytes);
     }
 
     #[inline]

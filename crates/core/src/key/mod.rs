@@ -50,7 +50,9 @@ pub(crate) enum PartsBuf {
 }
 
 /// Parts in canonical form, in place when they are short.
-pub(crate) type Encoded = SmallVec<[u8; 48]>;
+pub(crate) type Encoded = SmallVec<[u8; SHORT_MAX]>;
+/// The longest that is short.
+const SHORT_MAX: usize = 48;
 
 impl<'a> Key<'a> {
     #[inline]

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{Encoded, EncodedKey, Hashed, KEY_MAX, KeyError};
+use super::{Encoded, EncodedKey, Hashed, KEY_MAX, KeyError, SHORT_MAX};
 
 const TEXT: u8 = 1;
 const BYTES: u8 = 2;
@@ -46,11 +46,21 @@ pub trait ToKey {
 }
 
 /// Receives the parts of a key.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct KeyParts {
-    bytes: Encoded,
+    /// What is short stays here: most keys, for which copying a few bytes to a known place is all there is to do.
+    short: [u8; SHORT_MAX],
+    /// All of it, once it is not short any more.
+    long: Vec<u8>,
     found: usize,
     empty: bool,
+}
+
+impl Default for KeyParts {
+    #[inline]
+    fn default() -> Self {
+        Self { short: [0; SHORT_MAX], long: Vec::new(), found: 0, empty: false }
+    }
 }
 
 /// The longest text that is a key by itself: it has a tag and its length in front.
@@ -114,7 +124,7 @@ pub(super) fn next_part(bytes: &[u8]) -> Option<(KeyPart<'_>, &[u8])> {
 pub(super) fn encode_text(text: &str) -> Encoded {
     let mut parts = KeyParts::default();
     parts.text(text);
-    parts.bytes
+    parts.encoded()
 }
 
 impl KeyParts {
@@ -130,7 +140,17 @@ impl KeyParts {
         } else if parts.found > KEY_MAX {
             Err(KeyError::TooLong { found: parts.found })
         } else {
-            Ok(parts.bytes)
+            Ok(parts.encoded())
+        }
+    }
+
+    /// What was written, if it is not too long.
+    #[inline]
+    fn encoded(self) -> Encoded {
+        if self.found <= SHORT_MAX {
+            Encoded::from_buf_and_len(self.short, self.found)
+        } else {
+            Encoded::from_vec(self.long)
         }
     }
 
@@ -151,6 +171,7 @@ impl KeyParts {
     }
 
     /// Adds an address. An IPv4 address mapped into IPv6 is that IPv4 address.
+    #[inline]
     pub fn address(&mut self, address: IpAddr) {
         match address.to_canonical() {
             IpAddr::V4(v4) => {
@@ -168,7 +189,7 @@ impl KeyParts {
     }
 
     /// Adds parts that are already in canonical form.
-    pub(super) fn encoded(&mut self, parts: &[u8]) {
+    pub(super) fn canonical(&mut self, parts: &[u8]) {
         self.put(parts);
     }
 
@@ -194,10 +215,23 @@ impl KeyParts {
 
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
-        self.found = self.found.saturating_add(bytes.len());
-        if self.found <= KEY_MAX {
-            self.bytes.extend_from_slice(bytes);
+        let from = self.found;
+        self.found = from.saturating_add(bytes.len());
+        match self.short.get_mut(from..self.found) {
+            Some(short) => short.copy_from_slice(bytes),
+            None => self.put_long(from, bytes),
         }
+    }
+
+    #[cold]
+    fn put_long(&mut self, from: usize, bytes: &[u8]) {
+        if self.found > KEY_MAX {
+            return;
+        }
+        if from <= SHORT_MAX {
+            self.long.extend_from_slice(&self.short[..from]);
+        }
+        self.long.extend_from_slice(bytes);
     }
 }
 

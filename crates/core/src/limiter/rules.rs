@@ -22,28 +22,32 @@ pub(super) struct Rules {
 struct Named {
     name: Box<str>,
     /// See [`head`].
-    head: u64,
+    head: u128,
     rule: Result<Rule, LimitError>,
 }
 
 impl Named {
     #[inline]
-    fn is(&self, name: &str, head: u64) -> bool {
-        let is_short = name.len() <= size_of::<u64>();
+    fn is(&self, name: &str, head: u128) -> bool {
+        let is_short = name.len() <= size_of::<u128>();
         self.head == head && self.name.len() == name.len() && (is_short || *self.name == *name)
     }
 }
 
-/// Eight bytes that tell apart names of the same length up to eight, and many longer ones.
+/// Sixteen bytes that tell apart names of the same length up to sixteen, and many longer ones.
 #[inline]
-fn head(name: &str) -> u64 {
+fn head(name: &str) -> u128 {
     let name = name.as_bytes();
-    let four = |from: &[u8; 4]| u64::from(u32::from_le_bytes(*from));
-    match (name.first_chunk::<8>(), name.first_chunk::<4>(), name.last_chunk::<4>()) {
-        (Some(eight), ..) => u64::from_le_bytes(*eight),
-        (None, Some(first), Some(last)) => four(first) << 32 | four(last),
-        _ => name.iter().fold(0, |head, byte| head << 8 | u64::from(*byte)),
+    if let Some(sixteen) = name.first_chunk() {
+        return u128::from_le_bytes(*sixteen);
     }
+    if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
+        return u128::from(u64::from_le_bytes(*first)) << 64 | u128::from(u64::from_le_bytes(*last));
+    }
+    if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
+        return u128::from(u32::from_le_bytes(*first)) << 32 | u128::from(u32::from_le_bytes(*last));
+    }
+    name.iter().fold(0, |head, byte| head << 8 | u128::from(*byte))
 }
 
 impl Rules {
@@ -88,9 +92,9 @@ mod tests {
     fn names_are_told_apart_at_every_length() {
         let names =
             ["a", "b", "ab", "ba", "aba", "aab", "abcd", "abce", "abcde", "abcdd", "abcdefg", "abcdeeg"];
-        let longer =
-            ["abcdefgh", "abcdefgi", "abcdefgha", "abcdefghb", "abcdefghijklmnopq", "abcdefghijklmnopr"];
-        let all: Vec<&str> = names.into_iter().chain(longer).collect();
+        let longer = ["abcdefgh", "abcdefgi", "abcdefgha", "abcdefghb", "abcdefghijklmno", "abcdefghijklmnn"];
+        let longest = ["abcdefghijklmnop", "abcdefghijklmnoq", "abcdefghijklmnopq", "abcdefghijklmnopr"];
+        let all: Vec<&str> = names.into_iter().chain(longer).chain(longest).collect();
         for pair in all.iter().flat_map(|one| all.iter().map(move |other| [*one, *other])) {
             let limit = |name: &str| Limit::fixed_window(name, 1, Duration::from_secs(1));
             let rules = Rules::new(vec![limit(pair[0])], NonZeroU32::MIN);

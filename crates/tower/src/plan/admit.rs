@@ -44,8 +44,8 @@ impl Plan {
         };
         let began = self.began();
         let mut ask = self.limiter.check(&self.recipes[charge.recipe].limit, &charge.key).cost(charge.cost);
-        if let Some(quota) = charge.quota {
-            ask = ask.quota(quota);
+        if let Some(quota) = &charge.quota {
+            ask = ask.quota(**quota);
         }
         let decision = match ask.at_once() {
             Ok(Some(decision)) => decision,
@@ -109,8 +109,8 @@ impl Plan {
         let mut ask = self.limiter.request(Intent::Spend);
         for charge in charges {
             ask = ask.and(&self.recipes[charge.recipe].limit, &charge.key).own_cost(charge.cost);
-            if let Some(quota) = charge.quota {
-                ask = ask.quota(quota);
+            if let Some(quota) = &charge.quota {
+                ask = ask.quota(**quota);
             }
         }
         self.answer(ask, holds).await

@@ -63,7 +63,8 @@ pub(crate) struct Charge {
     pub(crate) recipe: usize,
     pub(crate) key: EncodedKey,
     pub(crate) cost: u64,
-    pub(crate) quota: Option<Quota>,
+    /// Seldom there, and large.
+    pub(crate) quota: Option<Box<Quota>>,
 }
 
 /// Why a limit asks nothing of a request.
@@ -114,7 +115,7 @@ impl Recipe {
             Cost::Fixed(cost) => *cost,
             Cost::Of(cost) => cost(head),
         };
-        let quota = self.quota.as_ref().and_then(|quota| quota(head));
+        let quota = self.quota.as_ref().and_then(|quota| quota(head)).map(Box::new);
         Ok(Charge { recipe, key, cost, quota })
     }
 }
