@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn names_are_told_apart_at_every_length() {
         let names =
-            ["a", "b", "ab", "ba", "aba", "aab", "abcd", "abce", "abcde", "abcdd", "abcdefg", "abcdeeg"];
+            ["a", "b", "ab", "cb", "abc", "aac", "abcd", "abce", "abcde", "abcdd", "abcdefg", "abcdeeg"];
         let longer = ["abcdefgh", "abcdefgi", "abcdefgha", "abcdefghb", "abcdefghijklmno", "abcdefghijklmnn"];
         let longest = ["abcdefghijklmnop", "abcdefghijklmnoq", "abcdefghijklmnopq", "abcdefghijklmnopr"];
         let all: Vec<&str> = names.into_iter().chain(longer).chain(longest).collect();
