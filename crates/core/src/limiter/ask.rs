@@ -103,7 +103,7 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
         let inner = &self.limiter.inner;
         self.select.with(self.limiter, |rules, checks| {
             let [check] = checks else { return Ok(None) };
-            let lease = (self.intent == Intent::Spend && holds(checks)).then(|| inner.lease_ids.next());
+            let lease = self.lease_for(checks);
             let id = lease.unwrap_or(LeaseId::NONE);
             let answered = inner.store.spend_one(check, self.intent, id);
             let decided =
@@ -127,26 +127,21 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     /// ```
     #[inline]
     pub fn passes(self) -> Result<bool, Error> {
-        let store = &self.limiter.inner.store;
-        let at_once = self.select.with(self.limiter, |_, checks| match checks {
-            [check] if self.intent == Intent::Spend && !check.takes_place() => {
-                Ok(store.passes_one(check).map(|passes| passes || check.shadow))
-            }
-            _ => Ok(None),
-        });
-        match at_once? {
-            Some(passes) => Ok(passes),
-            None => self.passes_all(),
-        }
-    }
-
-    /// The same for several limits, places and stores that must travel.
-    fn passes_all(self) -> Result<bool, Error> {
         let passes = |_: &[&Rule], checks: &[Check<'_>], outcomes: &[Outcome], _, _| {
             let mut both = checks.iter().zip(outcomes);
             both.all(|(check, outcome)| check.shadow || outcome.verdict.is_allowed())
         };
-        self.ask(passes, |fallen| fallen.decision.is_allowed(), |_| Err(Error::NotImmediate))
+        self.select.with(self.limiter, |rules, checks| {
+            if let [check] = checks
+                && self.intent == Intent::Spend
+                && !check.takes_place()
+                && let Some(passes) = self.limiter.inner.store.passes_one(check)
+            {
+                return Ok(passes || check.shadow);
+            }
+            let fallen = |fallen: Settled| fallen.decision.is_allowed();
+            self.ask_store(&self.question(rules, checks), passes, fallen, |_| Err(Error::NotImmediate))
+        })
     }
 
     /// Puts the question to the store, and decides at once when the answer is there. Keeps what `part` takes of it.
@@ -170,15 +165,27 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     ) -> Result<T, Error> {
         let inner = &self.limiter.inner;
         self.select.with(self.limiter, |rules, checks| {
-            let lease = (self.intent == Intent::Spend && holds(checks)).then(|| inner.lease_ids.next());
+            let question = self.question(rules, checks);
+            let (lease, id) = (question.lease, question.lease.unwrap_or(LeaseId::NONE));
             if let [check] = checks
-                && let Some((outcome, source)) =
-                    inner.store.spend_one(check, self.intent, lease.unwrap_or(LeaseId::NONE))
+                && let Some((outcome, source)) = inner.store.spend_one(check, self.intent, id)
             {
                 return Ok(here(rules, checks, &[outcome], Sources::all(source), lease));
             }
-            self.ask_store(&Question { rules, checks, intent: self.intent, lease }, here, fallen, coming)
+            self.ask_store(&question, here, fallen, coming)
         })
+    }
+
+    #[inline]
+    fn question<'q>(&self, rules: &'q [&'q Rule], checks: &'q [Check<'q>]) -> Question<'q> {
+        Question { rules, checks, intent: self.intent, lease: self.lease_for(checks) }
+    }
+
+    /// What a pass is held under, if it takes a place.
+    #[inline]
+    fn lease_for(&self, checks: &[Check<'_>]) -> Option<LeaseId> {
+        let takes_place = self.intent == Intent::Spend && holds(checks);
+        takes_place.then(|| self.limiter.inner.lease_ids.next())
     }
 
     /// The same for several checks, and for stores that must travel. Apart, so that the usual way is short.

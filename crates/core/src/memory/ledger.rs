@@ -9,6 +9,7 @@ use super::shard::{Shard, Spend};
 use super::together::{Shards, Together};
 use super::{Budget, Inner, MemoryStore, NEIGHBOURS};
 use crate::algorithm::{LeaseId, Outcome};
+use crate::clock::ManualClock;
 use crate::key::Key;
 use crate::lock::Padded;
 use crate::store::{Check, Intent};
@@ -49,7 +50,9 @@ pub struct Place(Fingerprint);
 impl Ledger {
     /// An empty one with room for so many counters, at least 1.
     pub fn new(keys_max: usize) -> Self {
-        Self { inner: MemoryStore::builder().keys_max(keys_max).build_inner() }
+        // Every question says what time it is, so this clock is never asked and costs nothing.
+        let unasked = ManualClock::default();
+        Self { inner: MemoryStore::builder().keys_max(keys_max).clock(unasked).build_inner() }
     }
 
     /// How many counters are kept.
@@ -146,7 +149,6 @@ mod tests {
 
     use super::*;
     use crate::algorithm::Rate;
-    use crate::clock::ManualClock;
     use crate::key::EncodedKey;
     use crate::limit::{Limit, Rule};
 
