@@ -140,7 +140,8 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
                 return Ok(passes || check.shadow);
             }
             let fallen = |fallen: Settled| fallen.decision.is_allowed();
-            self.ask_store(&self.question(rules, checks), passes, fallen, |_| Err(Error::NotImmediate))
+            let question = Question { rules, checks, intent: self.intent, lease: self.lease_for(checks) };
+            self.ask_store(&question, passes, fallen, |_| Err(Error::NotImmediate))
         })
     }
 
@@ -165,20 +166,15 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     ) -> Result<T, Error> {
         let inner = &self.limiter.inner;
         self.select.with(self.limiter, |rules, checks| {
-            let question = self.question(rules, checks);
-            let (lease, id) = (question.lease, question.lease.unwrap_or(LeaseId::NONE));
+            let (intent, lease) = (self.intent, self.lease_for(checks));
             if let [check] = checks
-                && let Some((outcome, source)) = inner.store.spend_one(check, self.intent, id)
+                && let Some((outcome, source)) =
+                    inner.store.spend_one(check, intent, lease.unwrap_or(LeaseId::NONE))
             {
                 return Ok(here(rules, checks, &[outcome], Sources::all(source), lease));
             }
-            self.ask_store(&question, here, fallen, coming)
+            self.ask_store(&Question { rules, checks, intent, lease }, here, fallen, coming)
         })
-    }
-
-    #[inline]
-    fn question<'q>(&self, rules: &'q [&'q Rule], checks: &'q [Check<'q>]) -> Question<'q> {
-        Question { rules, checks, intent: self.intent, lease: self.lease_for(checks) }
     }
 
     /// What a pass is held under, if it takes a place.
