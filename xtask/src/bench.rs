@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: measurements. They are no part of `ci`, because a busy machine must not fail a change.
+//! `cargo xtask bench`: measurements. They are no part of `ci`, because a busy machine must not
+//! fail a change.
 
 use std::process::Command;
 
@@ -13,22 +14,29 @@ pub(crate) fn commands(workspace: &Workspace, bench: Bench) -> Result<Vec<Comman
         Bench::Memory { args } => Ok(vec![benchmark(workspace, "memory", args)]),
         Bench::Redis { args } => Ok(vec![shared(workspace, "redis", args)?]),
         Bench::Leases { args } => Ok(vec![shared(workspace, "leases", args)?]),
-        Bench::Simulate { args } => Ok(vec![service(workspace), benchmark(workspace, "simulate", args)]),
+        Bench::Simulate { args } => Ok(vec![
+            service(workspace),
+            benchmark(workspace, "simulate", args),
+        ]),
         Bench::Service { args } => {
             let mut command = benchmark(workspace, "service", args);
-            Servers::for_service_benchmark(workspace).into_complete()?.pass_to(&mut command);
+            Servers::for_service_benchmark(workspace)
+                .into_complete()?
+                .pass_to(&mut command);
             Ok(vec![service(workspace), command])
         }
         Bench::Tower { args } => {
             let mut command = benchmark(workspace, "tower", args);
-            Servers::for_service_benchmark(workspace).into_complete()?.pass_to(&mut command);
+            Servers::for_service_benchmark(workspace)
+                .into_complete()?
+                .pass_to(&mut command);
             Ok(vec![command])
         }
     }
 }
 
-/// Builds the service by itself: together with the benchmark it would get the features that the benchmark asks of what
-/// both depend on, which users do not get.
+/// Builds the service by itself: together with the benchmark it would get the features that the
+/// benchmark asks of what both depend on, which users do not get.
 pub(crate) fn service(workspace: &Workspace) -> Command {
     workspace.cargo("build --release --package tollgate-server")
 }
@@ -36,7 +44,9 @@ pub(crate) fn service(workspace: &Workspace) -> Command {
 /// A benchmark that starts servers of the shared store.
 fn shared(workspace: &Workspace, name: &str, args: Vec<String>) -> Result<Command, Error> {
     let mut command = benchmark(workspace, name, args);
-    Servers::for_redis_benchmark(workspace).into_complete()?.pass_to(&mut command);
+    Servers::for_redis_benchmark(workspace)
+        .into_complete()?
+        .pass_to(&mut command);
     Ok(command)
 }
 
@@ -56,6 +66,9 @@ mod tests {
     fn a_benchmark_is_built_for_release_and_gets_its_arguments() {
         let command = benchmark(&sample(), "redis", vec!["--quick".into()]);
         let line = run::command_line(&command);
-        assert_eq!(line, "cargo run --release --package tollgate-bench -- redis --quick");
+        assert_eq!(
+            line,
+            "cargo run --release --package tollgate-bench -- redis --quick"
+        );
     }
 }

@@ -9,5 +9,8 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
     let Plan { mut steps, .. } = lint::plan(workspace);
     let tests = test::plan(workspace);
     steps.extend(tests.steps);
-    Plan { steps, closing: tests.closing }
+    Plan {
+        steps,
+        closing: tests.closing,
+    }
 }

@@ -17,9 +17,11 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Every check and every test: `lint`, then `test`
     Ci,
-    /// Every test but the long ones, after installing what the tests need: Redis and Chromium by apt-get, the rest inside `target`
+    /// Every test but the long ones, after installing what the tests need: Redis and Chromium by
+    /// apt-get, the rest inside `target`
     Test,
-    /// The long tests of what Tollgate survives, with what they print, after installing what they need
+    /// The long tests of what Tollgate survives, with what they print, after installing what they
+    /// need
     Faults {
         /// Which tests, by a part of their name, and options of the test runner
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -66,7 +68,8 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// The shared store, after installing the servers it is measured on; what follows is passed on to the benchmark
+    /// The shared store, after installing the servers it is measured on; what follows is passed on
+    /// to the benchmark
     #[command(disable_help_flag = true)]
     Redis {
         /// Passed on as they are
@@ -80,21 +83,24 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// `tollgate simulate` on a log of a gigabyte, made for it; what follows is passed on to the benchmark
+    /// `tollgate simulate` on a log of a gigabyte, made for it; what follows is passed on to the
+    /// benchmark
     #[command(disable_help_flag = true)]
     Simulate {
         /// Passed on as they are
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// The service over HTTP and gRPC, after installing Redis and the load generator; what follows is passed on to the benchmark
+    /// The service over HTTP and gRPC, after installing Redis and the load generator; what follows
+    /// is passed on to the benchmark
     #[command(disable_help_flag = true)]
     Service {
         /// Passed on as they are
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// An axum application with the layer and without, after installing Redis and the load generator; what follows is passed on to the benchmark
+    /// An axum application with the layer and without, after installing Redis and the load
+    /// generator; what follows is passed on to the benchmark
     #[command(disable_help_flag = true)]
     Tower {
         /// Passed on as they are
@@ -130,8 +136,11 @@ mod tests {
     fn a_benchmark_gets_its_arguments_untouched() {
         let typed = ["--help", "--threads", "2", "--", "-x"];
         for name in ["memory", "redis", "leases", "service", "tower", "simulate"] {
-            let cli = Cli::try_parse_from(["xtask", "bench", name].into_iter().chain(typed)).unwrap();
-            let Command::Bench { bench } = cli.command else { panic!("not a benchmark: {cli:?}") };
+            let cli =
+                Cli::try_parse_from(["xtask", "bench", name].into_iter().chain(typed)).unwrap();
+            let Command::Bench { bench } = cli.command else {
+                panic!("not a benchmark: {cli:?}")
+            };
             let (Bench::Memory { args }
             | Bench::Redis { args }
             | Bench::Leases { args }
@@ -145,9 +154,15 @@ mod tests {
     #[test]
     fn an_experiment_gets_its_arguments_untouched() {
         let typed = ["--quick", "--mode", "leased", "--help"];
-        let cli =
-            Cli::try_parse_from(["xtask", "experiment", "strictness"].into_iter().chain(typed)).unwrap();
-        let Command::Experiment { experiment } = cli.command else { panic!("not an experiment: {cli:?}") };
+        let cli = Cli::try_parse_from(
+            ["xtask", "experiment", "strictness"]
+                .into_iter()
+                .chain(typed),
+        )
+        .unwrap();
+        let Command::Experiment { experiment } = cli.command else {
+            panic!("not an experiment: {cli:?}")
+        };
         let Experiment::Strictness { args } = experiment;
         assert_eq!(args, typed);
     }
@@ -155,21 +170,34 @@ mod tests {
     #[test]
     fn the_long_tests_can_be_chosen() {
         let cli = Cli::try_parse_from(["xtask", "faults", "frozen", "--no-fail-fast"]).unwrap();
-        let Command::Faults { args } = cli.command else { panic!("not the long tests: {cli:?}") };
+        let Command::Faults { args } = cli.command else {
+            panic!("not the long tests: {cli:?}")
+        };
         assert_eq!(args, ["frozen", "--no-fail-fast"]);
     }
 
     #[test]
     fn a_slip_of_the_finger_gets_a_suggestion() {
-        let error = Cli::try_parse_from(["xtask", "tset"]).unwrap_err().to_string();
-        assert!(error.contains("a similar subcommand exists: 'test'"), "{error}");
+        let error = Cli::try_parse_from(["xtask", "tset"])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("a similar subcommand exists: 'test'"),
+            "{error}"
+        );
     }
 
     #[test]
     fn an_unknown_command_is_told_every_one_there_is() {
-        let error = Cli::try_parse_from(["xtask", "xyzzy"]).unwrap_err().to_string();
+        let error = Cli::try_parse_from(["xtask", "xyzzy"])
+            .unwrap_err()
+            .to_string();
         for command in Cli::command().get_subcommands() {
-            assert!(error.contains(command.get_name()), "{} is missing: {error}", command.get_name());
+            assert!(
+                error.contains(command.get_name()),
+                "{} is missing: {error}",
+                command.get_name()
+            );
         }
     }
 }

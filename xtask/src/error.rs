@@ -10,7 +10,10 @@ pub(crate) enum Error {
     #[error("`{command}` ended with {found}, expected exit status 0")]
     Command { command: String, found: String },
     #[error("the output of `{command}` is not what cargo of this version should print")]
-    Metadata { command: String, source: serde_json::Error },
+    Metadata {
+        command: String,
+        source: serde_json::Error,
+    },
     #[error("{path} could not be read")]
     Read { path: String, source: io::Error },
     #[error("{path} could not be written")]
@@ -22,7 +25,11 @@ pub(crate) enum Error {
 }
 
 fn count(names: &[String]) -> String {
-    if names.len() == 1 { "1 step".to_owned() } else { format!("{} steps", names.len()) }
+    if names.len() == 1 {
+        "1 step".to_owned()
+    } else {
+        format!("{} steps", names.len())
+    }
 }
 
 /// The error and everything behind it on one line.
@@ -38,14 +45,26 @@ mod tests {
     #[test]
     fn the_cause_is_told() {
         let source = io::Error::new(io::ErrorKind::NotFound, "no such file");
-        let error = Error::Start { command: "typos".into(), source };
+        let error = Error::Start {
+            command: "typos".into(),
+            source,
+        };
         let told = with_sources(&error);
-        assert_eq!(told, "`typos` could not be started; is it installed and on the PATH?: no such file");
+        assert_eq!(
+            told,
+            "`typos` could not be started; is it installed and on the PATH?: no such file"
+        );
     }
 
     #[test]
     fn failed_steps_are_named() {
-        let told = Error::Steps { names: vec!["fmt".into(), "typos".into()] }.to_string();
-        assert_eq!(told, "2 steps failed: fmt, typos; each says why where it ran, above");
+        let told = Error::Steps {
+            names: vec!["fmt".into(), "typos".into()],
+        }
+        .to_string();
+        assert_eq!(
+            told,
+            "2 steps failed: fmt, typos; each says why where it ran, above"
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! `cargo xtask faults`: the long tests, which break the servers under the shared store and watch what becomes of it.
+//! `cargo xtask faults`: the long tests, which break the servers under the shared store and watch
+//! what becomes of it.
 //!
-//! They are no part of `ci`, because they take minutes. They print what they measured, so nothing is captured, and they
-//! run one after another, so that each has the machine for itself.
+//! They are no part of `ci`, because they take minutes. They print what they measured, so nothing
+//! is captured, and they run one after another, so that each has the machine for itself.
 
 use std::process::Command;
 
@@ -22,16 +23,27 @@ pub(crate) fn plan(workspace: &Workspace, args: Vec<String>) -> Plan {
     servers.pass_to(&mut tests);
     let mut steps = servers.missing();
     steps.push(Step::new("faults", tests));
-    Plan { steps, closing: None }
+    Plan {
+        steps,
+        closing: None,
+    }
 }
 
 fn with_nextest(mut run: Command, args: Vec<String>) -> Command {
-    run.args(["--package", "tollgate-redis", "--run-ignored", "ignored-only", "--no-capture"]).args(args);
+    run.args([
+        "--package",
+        "tollgate-redis",
+        "--run-ignored",
+        "ignored-only",
+        "--no-capture",
+    ])
+    .args(args);
     run
 }
 
 fn with_cargo(workspace: &Workspace, args: Vec<String>) -> Command {
-    let mut test = workspace.cargo("test --package tollgate-redis --tests --no-fail-fast -- --ignored");
+    let mut test =
+        workspace.cargo("test --package tollgate-redis --tests --no-fail-fast -- --ignored");
     test.args(["--nocapture", "--test-threads=1"]).args(args);
     test
 }
@@ -46,12 +58,14 @@ mod tests {
     fn only_the_long_tests_of_the_shared_store_run() {
         let run = with_nextest(sample().cargo("nextest run"), vec!["frozen".into()]);
         let line = run::command_line(&run);
-        let expected =
-            "cargo nextest run --package tollgate-redis --run-ignored ignored-only --no-capture frozen";
+        let expected = "cargo nextest run --package tollgate-redis --run-ignored ignored-only --no-capture frozen";
         assert_eq!(line, expected);
 
         let test = with_cargo(&sample(), vec!["frozen".into()]);
         let line = run::command_line(&test);
-        assert!(line.ends_with("-- --ignored --nocapture --test-threads=1 frozen"), "{line}");
+        assert!(
+            line.ends_with("-- --ignored --nocapture --test-threads=1 frozen"),
+            "{line}"
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! `cargo xtask lint`: everything that can be said about the code without running it.
 //!
-//! The steps share one set of flags and one profile, so that each dependency is checked once for all of them.
+//! The steps share one set of flags and one profile, so that each dependency is checked once for
+//! all of them.
 
 use crate::deny;
 use crate::run::{Plan, Step};
@@ -10,19 +11,31 @@ use crate::workspace::{Package, Workspace};
 pub(crate) fn plan(workspace: &Workspace) -> Plan {
     let mut steps = vec![
         Step::new("fmt", workspace.cargo("fmt --all -- --check")),
-        Step::new("clippy", workspace.cargo("clippy --workspace --all-targets -- -D warnings")),
+        Step::new(
+            "clippy",
+            workspace.cargo("clippy --workspace --all-targets -- -D warnings"),
+        ),
     ];
     steps.extend(features_alone(workspace));
     steps.push(docs(workspace));
     steps.extend(deny::plan(workspace).steps);
     steps.push(typos(workspace));
-    Plan { steps, closing: None }
+    Plan {
+        steps,
+        closing: None,
+    }
 }
 
-/// Each feature of what users get, alone, and none at all: features must not lean on each other in secret.
+/// Each feature of what users get, alone, and none at all: features must not lean on each other in
+/// secret.
 fn features_alone(workspace: &Workspace) -> Vec<Step> {
-    let packages = workspace.packages.iter().filter(|package| package.is_publishable());
-    packages.flat_map(|package| package_features_alone(workspace, package)).collect()
+    let packages = workspace
+        .packages
+        .iter()
+        .filter(|package| package.is_publishable());
+    packages
+        .flat_map(|package| package_features_alone(workspace, package))
+        .collect()
 }
 
 fn package_features_alone(workspace: &Workspace, package: &Package) -> Vec<Step> {
@@ -38,7 +51,10 @@ fn package_features_alone(workspace: &Workspace, package: &Package) -> Vec<Step>
             command.args(["--features", feature]);
         }
         command.args(["--", "-D", "warnings"]);
-        Step::new(format!("clippy {name} ({})", feature.unwrap_or("no features")), command)
+        Step::new(
+            format!("clippy {name} ({})", feature.unwrap_or("no features")),
+            command,
+        )
     };
     choices.into_iter().map(step).collect()
 }
@@ -65,6 +81,13 @@ mod tests {
     fn every_feature_of_every_published_crate_is_checked_alone() {
         let steps = features_alone(&sample());
         let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
-        assert_eq!(names, ["clippy gate (no features)", "clippy gate (fast)", "clippy gate (headers)"]);
+        assert_eq!(
+            names,
+            [
+                "clippy gate (no features)",
+                "clippy gate (fast)",
+                "clippy gate (headers)"
+            ]
+        );
     }
 }

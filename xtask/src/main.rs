@@ -1,7 +1,9 @@
-//! The project's own commands: `cargo xtask ci`, `test`, `faults`, `lint`, `deny`, `bench`, `experiment`, `picture`.
+//! The project's own commands: `cargo xtask ci`, `test`, `faults`, `lint`, `deny`, `bench`,
+//! `experiment`, `picture`.
 //!
-//! They are Rust, not shell, so that they run wherever the project builds and are read, typed and linted like the rest
-//! of it. Each command is a file that lists its steps; `run` is the one place that runs them.
+//! They are Rust, not shell, so that they run wherever the project builds and are read, typed and
+//! linted like the rest of it. Each command is a file that lists its steps; `run` is the one place
+//! that runs them.
 
 use std::process::ExitCode;
 
@@ -45,9 +47,11 @@ fn dispatch(command: Command) -> Result<(), Error> {
         Command::Lint => run::all(lint::plan(&workspace)),
         Command::Deny => run::all(deny::plan(&workspace)),
         Command::Picture { picture } => run::alone(picture::command(&workspace, &picture)?),
-        Command::Bench { bench } => bench::commands(&workspace, bench)?.into_iter().try_for_each(run::alone),
-        Command::Experiment { experiment } => {
-            experiment::commands(&workspace, experiment)?.into_iter().try_for_each(run::alone)
-        }
+        Command::Bench { bench } => bench::commands(&workspace, bench)?
+            .into_iter()
+            .try_for_each(run::alone),
+        Command::Experiment { experiment } => experiment::commands(&workspace, experiment)?
+            .into_iter()
+            .try_for_each(run::alone),
     }
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask picture`: pictures of the documentation, made from what runs, so that they can be made again when it changes.
+//! `cargo xtask picture`: pictures of the documentation, made from what runs, so that they can be
+//! made again when it changes.
 
 use std::process::Command;
 
@@ -7,9 +8,9 @@ use crate::error::Error;
 use crate::servers::Servers;
 use crate::workspace::Workspace;
 
-/// The test that makes the picture: it has the service, the store, the clients and the browser at hand.
-const DASHBOARD: &str =
-    "test --package tollgate-server --test service -- --ignored --exact dashboard::picture::picture";
+/// The test that makes the picture: it has the service, the store, the clients and the browser at
+/// hand.
+const DASHBOARD: &str = "test --package tollgate-server --test service -- --ignored --exact dashboard::picture::picture";
 
 /// What to run.
 pub(crate) fn command(workspace: &Workspace, picture: &Picture) -> Result<Command, Error> {
@@ -17,6 +18,8 @@ pub(crate) fn command(workspace: &Workspace, picture: &Picture) -> Result<Comman
     let mut command = workspace.cargo(DASHBOARD);
     command.env("TOLLGATE_PICTURES", workspace.path("docs/pictures"));
     command.env("TOLLGATE_PICTURE_SECONDS", seconds.to_string());
-    Servers::for_pictures(workspace).into_complete()?.pass_to(&mut command);
+    Servers::for_pictures(workspace)
+        .into_complete()?
+        .pass_to(&mut command);
     Ok(command)
 }

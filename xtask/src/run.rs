@@ -1,9 +1,11 @@
 //! Runs the steps of a command and tells how they went.
 //!
-//! A failed step does not stop the ones after it: one run shows everything there is to mend. The closing step comes
-//! after the table of results, so that its own summary is the last thing on the screen.
+//! A failed step does not stop the ones after it: one run shows everything there is to mend. The
+//! closing step comes after the table of results, so that its own summary is the last thing on the
+//! screen.
 //!
-//! All of it goes to the error stream, where cargo writes as well; on two streams the order would be lost.
+//! All of it goes to the error stream, where cargo writes as well; on two streams the order would
+//! be lost.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -48,17 +50,27 @@ enum Outcome {
 
 impl Step {
     pub(crate) fn new(name: impl Into<String>, command: Command) -> Self {
-        Self { name: name.into(), work: Work::Run(command) }
+        Self {
+            name: name.into(),
+            work: Work::Run(command),
+        }
     }
 
-    /// A step that cannot run here. It is listed with the reason, so that nobody takes it for passed.
+    /// A step that cannot run here. It is listed with the reason, so that nobody takes it for
+    /// passed.
     pub(crate) fn skipped(name: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { name: name.into(), work: Work::Skip(reason.into()) }
+        Self {
+            name: name.into(),
+            work: Work::Skip(reason.into()),
+        }
     }
 
     /// A step that cannot run here and that nothing can do without.
     pub(crate) fn failed(name: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { name: name.into(), work: Work::Fail(reason.into()) }
+        Self {
+            name: name.into(),
+            work: Work::Fail(reason.into()),
+        }
     }
 }
 
@@ -76,46 +88,86 @@ pub(crate) fn all(plan: Plan) -> Result<(), Error> {
         reports.push(run_step(step, total, total));
     }
 
-    let failed = reports.into_iter().filter(|report| matches!(report.outcome, Outcome::Failed));
+    let failed = reports
+        .into_iter()
+        .filter(|report| matches!(report.outcome, Outcome::Failed));
     let names: Vec<String> = failed.map(|report| report.name).collect();
-    if names.is_empty() { Ok(()) } else { Err(Error::Steps { names }) }
+    if names.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Steps { names })
+    }
 }
 
 /// Runs one command that is no part of a plan, with nothing printed around it.
 pub(crate) fn alone(mut command: Command) -> Result<(), Error> {
     let line = command_line(&command);
-    let status = command.status().map_err(|source| Error::Start { command: line.clone(), source })?;
-    if status.success() { Ok(()) } else { Err(Error::Command { command: line, found: status.to_string() }) }
+    let status = command.status().map_err(|source| Error::Start {
+        command: line.clone(),
+        source,
+    })?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(Error::Command {
+            command: line,
+            found: status.to_string(),
+        })
+    }
 }
 
 /// Runs a command silently and returns what it wrote to its output.
 pub(crate) fn output(mut command: Command) -> Result<Vec<u8>, Error> {
     let line = command_line(&command);
-    let output = command.output().map_err(|source| Error::Start { command: line.clone(), source })?;
+    let output = command.output().map_err(|source| Error::Start {
+        command: line.clone(),
+        source,
+    })?;
     if output.status.success() {
         return Ok(output.stdout);
     }
     let complaint = String::from_utf8_lossy(&output.stderr);
-    let last_words = complaint.lines().rev().find(|text| !text.trim().is_empty()).unwrap_or("no message");
-    Err(Error::Command { command: line, found: format!("{} ({})", output.status, last_words.trim()) })
+    let last_words = complaint
+        .lines()
+        .rev()
+        .find(|text| !text.trim().is_empty())
+        .unwrap_or("no message");
+    Err(Error::Command {
+        command: line,
+        found: format!("{} ({})", output.status, last_words.trim()),
+    })
 }
 
 /// The command as one would type it.
 pub(crate) fn command_line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    words
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
-#[expect(clippy::disallowed_methods, reason = "a stopwatch for people, not a part of any limit")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a stopwatch for people, not a part of any limit"
+)]
 fn run_step(step: Step, number: usize, total: usize) -> Report {
     eprintln!("\nstep {number}/{total} {}", step.name);
     let command = match step.work {
         Work::Skip(reason) => {
-            return Report { name: step.name, outcome: Outcome::Skipped(reason), seconds: 0.0 };
+            return Report {
+                name: step.name,
+                outcome: Outcome::Skipped(reason),
+                seconds: 0.0,
+            };
         }
         Work::Fail(reason) => {
             eprintln!("error: {reason}");
-            return Report { name: step.name, outcome: Outcome::Failed, seconds: 0.0 };
+            return Report {
+                name: step.name,
+                outcome: Outcome::Failed,
+                seconds: 0.0,
+            };
         }
         Work::Run(command) => command,
     };
@@ -128,7 +180,11 @@ fn run_step(step: Step, number: usize, total: usize) -> Report {
             Outcome::Failed
         }
     };
-    Report { name: step.name, outcome, seconds: start.elapsed().as_secs_f64() }
+    Report {
+        name: step.name,
+        outcome,
+        seconds: start.elapsed().as_secs_f64(),
+    }
 }
 
 fn closing_line(report: &Report) -> String {
@@ -140,9 +196,19 @@ fn closing_line(report: &Report) -> String {
 }
 
 fn table(reports: &[Report]) -> String {
-    let width = reports.iter().map(|report| report.name.len()).max().unwrap_or(0).max("total".len());
+    let width = reports
+        .iter()
+        .map(|report| report.name.len())
+        .max()
+        .unwrap_or(0)
+        .max("total".len());
     let mut text = format!("{:width$}  result   seconds\n", "step");
-    for Report { name, outcome, seconds } in reports {
+    for Report {
+        name,
+        outcome,
+        seconds,
+    } in reports
+    {
         let _infallible = match outcome {
             Outcome::Passed => writeln!(text, "{name:width$}  passed   {seconds:7.1}"),
             Outcome::Failed => writeln!(text, "{name:width$}  FAILED   {seconds:7.1}"),
@@ -151,7 +217,10 @@ fn table(reports: &[Report]) -> String {
     }
     let total: f64 = reports.iter().map(|report| report.seconds).sum();
     let _infallible = writeln!(text, "{:width$}           {total:7.1}", "total");
-    for report in reports.iter().filter(|report| matches!(report.outcome, Outcome::Skipped(_))) {
+    for report in reports
+        .iter()
+        .filter(|report| matches!(report.outcome, Outcome::Skipped(_)))
+    {
         let _infallible = writeln!(text, "{}", closing_line(report));
     }
     text

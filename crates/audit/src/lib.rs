@@ -1,16 +1,17 @@
 //! From what was let through, by how much a limit was ever exceeded.
 //!
-//! For every key it finds, over *every* interval, the largest difference between what was admitted in it and what the
-//! limit allows for an interval of that length. At or below zero means that the limit was never exceeded. One pass,
-//! constant work per event on average, exact integers, and for each key only so much memory.
+//! For every key it finds, over *every* interval, the largest difference between what was admitted
+//! in it and what the limit allows for an interval of that length. At or below zero means that the
+//! limit was never exceeded. One pass, constant work per event on average, exact integers, and for
+//! each key only so much memory.
 //!
-//! Whoever asks over a network does not know when exactly a request was let through, only that it was between sending the
-//! question and receiving the answer. So an event has a [`Span`], and an interval is held to contain it only if it
-//! contains the whole span: what is found is certain, whatever the network did. Logs that know the moment have spans of
-//! length zero.
+//! Whoever asks over a network does not know when exactly a request was let through, only that it
+//! was between sending the question and receiving the answer. So an event has a [`Span`], and an
+//! interval is held to contain it only if it contains the whole span: what is found is certain,
+//! whatever the network did. Logs that know the moment have spans of length zero.
 //!
-//! Refunds are not part of a log: do not give any back while one is taken. This crate must not know who keeps the log, nor
-//! how the algorithms compute what they promise.
+//! Refunds are not part of a log: do not give any back while one is taken. This crate must not know
+//! who keeps the log, nor how the algorithms compute what they promise.
 
 mod bound;
 #[cfg(test)]
@@ -56,8 +57,17 @@ pub struct Worst<K> {
 
 impl<K: fmt::Debug> fmt::Display for Worst<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, start, end, admitted, excess } = self;
-        write!(f, "{key:?} was admitted {admitted} from {start:?} to {end:?}, {excess} over its limit")
+        let Self {
+            key,
+            start,
+            end,
+            admitted,
+            excess,
+        } = self;
+        write!(
+            f,
+            "{key:?} was admitted {admitted} from {start:?} to {end:?}, {excess} over its limit"
+        )
     }
 }
 
@@ -71,7 +81,10 @@ pub struct OverAdmission<K> {
 impl<K: Eq + Hash + Clone> OverAdmission<K> {
     /// Nothing read yet.
     pub fn new(bound: Bound) -> Self {
-        Self { bound, tracks: HashMap::new() }
+        Self {
+            bound,
+            tracks: HashMap::new(),
+        }
     }
 
     /// Reads a whole log, each key's events in the order of time.
@@ -106,17 +119,33 @@ impl<K: Eq + Hash + Clone> OverAdmission<K> {
 
     /// The worst interval of one key; `None` when nothing of it was admitted.
     pub fn worst_of(&self, key: &K) -> Option<Worst<K>> {
-        self.tracks.get(key).and_then(|(_, track)| worst_on(key, track))
+        self.tracks
+            .get(key)
+            .and_then(|(_, track)| worst_on(key, track))
     }
 
     /// The worst interval of all; `None` when nothing was admitted.
     pub fn worst(&self) -> Option<Worst<K>> {
-        let all = self.tracks.iter().filter_map(|(key, (_, track))| worst_on(key, track));
+        let all = self
+            .tracks
+            .iter()
+            .filter_map(|(key, (_, track))| worst_on(key, track));
         all.max_by_key(|worst| worst.excess.parts().0)
     }
 }
 
 fn worst_on<K: Clone>(key: &K, track: &Track) -> Option<Worst<K>> {
-    let Interval { start, end, admitted, excess } = track.worst()?;
-    Some(Worst { key: key.clone(), start, end, admitted, excess })
+    let Interval {
+        start,
+        end,
+        admitted,
+        excess,
+    } = track.worst()?;
+    Some(Worst {
+        key: key.clone(),
+        start,
+        end,
+        admitted,
+        excess,
+    })
 }

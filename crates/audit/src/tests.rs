@@ -4,45 +4,75 @@ use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tollgate::{Calendar, FixedWindow, LeakyBucket, LeakyMode, Rate, SlidingLog, SlidingWindow, TokenBucket};
+use tollgate::{
+    Calendar, FixedWindow, LeakyBucket, LeakyMode, Rate, SlidingLog, SlidingWindow, TokenBucket,
+};
 
 use super::*;
 
 fn event(at: u64, key: u8, cost: u64) -> Event<u8> {
-    Event { at: Micros::new(at), key, cost, allowed: true }
+    Event {
+        at: Micros::new(at),
+        key,
+        cost,
+        allowed: true,
+    }
 }
 
-/// The largest excess of a key over all intervals, from the definition: every event may begin one, every event end one.
+/// The largest excess of a key over all intervals, from the definition: every event may begin one,
+/// every event end one.
 fn by_definition(bound: Bound, log: &[Event<u8>], key: u8) -> Option<i128> {
-    let own: Vec<_> =
-        log.iter().filter(|event| event.allowed && event.cost > 0 && event.key == key).collect();
+    let own: Vec<_> = log
+        .iter()
+        .filter(|event| event.allowed && event.cost > 0 && event.key == key)
+        .collect();
     let admitted = |from: u64, to: u64| -> i128 {
-        let inside = own.iter().filter(|event| (from..=to).contains(&event.at.get()));
+        let inside = own
+            .iter()
+            .filter(|event| (from..=to).contains(&event.at.get()));
         inside.map(|event| i128::from(event.cost)).sum()
     };
     let moments: Vec<u64> = own.iter().map(|event| event.at.get()).collect();
-    let intervals = moments.iter().flat_map(|from| moments.iter().map(move |to| (*from, *to)));
-    let excesses = intervals.filter(|(from, to)| from <= to).filter_map(|(from, to)| match bound {
-        Bound::Rate { burst, per, period_micros } => {
-            let allowed =
-                i128::from(burst) * i128::from(period_micros) + i128::from(per) * i128::from(to - from);
-            Some(admitted(from, to) * i128::from(period_micros) - allowed)
-        }
-        Bound::PerWindow { limit, window } => {
-            (to - from < window.get()).then(|| admitted(from, to) - i128::from(limit))
-        }
-    });
+    let intervals = moments
+        .iter()
+        .flat_map(|from| moments.iter().map(move |to| (*from, *to)));
+    let excesses = intervals
+        .filter(|(from, to)| from <= to)
+        .filter_map(|(from, to)| match bound {
+            Bound::Rate {
+                burst,
+                per,
+                period_micros,
+            } => {
+                let allowed = i128::from(burst) * i128::from(period_micros)
+                    + i128::from(per) * i128::from(to - from);
+                Some(admitted(from, to) * i128::from(period_micros) - allowed)
+            }
+            Bound::PerWindow { limit, window } => {
+                (to - from < window.get()).then(|| admitted(from, to) - i128::from(limit))
+            }
+        });
     excesses.max()
 }
 
 fn logs() -> impl Strategy<Value = Vec<Event<u8>>> {
-    let steps =
-        vec((prop_oneof![Just(0), 1..=3u64, 1..=60u64], 0..3u8, 0..=6u64, prop::bool::weighted(0.8)), 0..60);
+    let steps = vec(
+        (
+            prop_oneof![Just(0), 1..=3u64, 1..=60u64],
+            0..3u8,
+            0..=6u64,
+            prop::bool::weighted(0.8),
+        ),
+        0..60,
+    );
     steps.prop_map(|steps| {
         let mut at = 1_000;
         let log = steps.into_iter().map(|(step, key, cost, allowed)| {
             at += step;
-            Event { allowed, ..event(at, key, cost) }
+            Event {
+                allowed,
+                ..event(at, key, cost)
+            }
         });
         log.collect()
     })
@@ -55,8 +85,10 @@ fn bounds() -> impl Strategy<Value = Bound> {
             per,
             period_micros
         }),
-        (0..=10u64, 1..=50u64)
-            .prop_map(|(limit, window)| Bound::PerWindow { limit, window: Micros::new(window) }),
+        (0..=10u64, 1..=50u64).prop_map(|(limit, window)| Bound::PerWindow {
+            limit,
+            window: Micros::new(window)
+        }),
     ]
 }
 
@@ -83,43 +115,85 @@ proptest! {
 /// Ten at once and one every 100 us, followed to the letter, then one more than that.
 #[test]
 fn a_bucket_used_to_the_full_is_at_its_bound_and_one_more_is_over_by_one() {
-    let bound = Bound::Rate { burst: 10, per: 1, period_micros: 100 };
+    let bound = Bound::Rate {
+        burst: 10,
+        per: 1,
+        period_micros: 100,
+    };
     let mut log = vec![event(500, 7, 10)];
     log.extend((1..=1_000).map(|step| event(500 + step * 100, 7, 1)));
     let full = OverAdmission::of(bound, log.clone()).worst().unwrap();
-    assert_eq!((full.excess.to_string().as_str(), full.excess.is_over()), ("0", false));
+    assert_eq!(
+        (full.excess.to_string().as_str(), full.excess.is_over()),
+        ("0", false)
+    );
 
     log.insert(700, event(500 + 699 * 100, 7, 1));
     let over = OverAdmission::of(bound, log).worst().unwrap();
     assert!(over.excess.is_over());
     assert_eq!(over.excess.to_string(), "1");
-    assert_eq!((over.start, over.end, over.admitted), (Micros::new(500), Micros::new(70_400), 710));
+    assert_eq!(
+        (over.start, over.end, over.admitted),
+        (Micros::new(500), Micros::new(70_400), 710)
+    );
 }
 
 #[test]
 fn a_window_is_half_open() {
-    let bound = Bound::PerWindow { limit: 3, window: Micros::new(1_000) };
+    let bound = Bound::PerWindow {
+        limit: 3,
+        window: Micros::new(1_000),
+    };
     let at_the_edge = [event(10, 1, 3), event(1_010, 1, 3)];
-    assert_eq!(OverAdmission::of(bound, at_the_edge).worst().unwrap().excess.to_string(), "0");
+    assert_eq!(
+        OverAdmission::of(bound, at_the_edge)
+            .worst()
+            .unwrap()
+            .excess
+            .to_string(),
+        "0"
+    );
     let inside = [event(10, 1, 3), event(1_009, 1, 1)];
     let worst = OverAdmission::of(bound, inside).worst().unwrap();
-    assert_eq!(worst.to_string(), "1 was admitted 4 from 10us to 1009us, 1 over its limit");
+    assert_eq!(
+        worst.to_string(),
+        "1 was admitted 4 from 10us to 1009us, 1 over its limit"
+    );
 }
 
 #[test]
 fn fractions_of_a_unit_are_seen() {
-    let bound = Bound::Rate { burst: 1, per: 1, period_micros: 3 };
-    let worst = OverAdmission::of(bound, [event(10, 1, 1), event(12, 1, 1)]).worst().unwrap();
+    let bound = Bound::Rate {
+        burst: 1,
+        per: 1,
+        period_micros: 3,
+    };
+    let worst = OverAdmission::of(bound, [event(10, 1, 1), event(12, 1, 1)])
+        .worst()
+        .unwrap();
     assert_eq!(worst.excess.to_string(), "1/3");
     assert_eq!(worst.excess.parts(), (1, 3));
-    let under = OverAdmission::of(Bound::Rate { burst: 5, per: 1, period_micros: 3 }, [event(10, 1, 2)]);
+    let under = OverAdmission::of(
+        Bound::Rate {
+            burst: 5,
+            per: 1,
+            period_micros: 3,
+        },
+        [event(10, 1, 2)],
+    );
     assert_eq!(under.worst().unwrap().excess.to_string(), "-3");
 }
 
 #[test]
 fn what_was_denied_does_not_count() {
-    let bound = Bound::PerWindow { limit: 1, window: Micros::new(10) };
-    let denied = Event { allowed: false, ..event(5, 1, 100) };
+    let bound = Bound::PerWindow {
+        limit: 1,
+        window: Micros::new(10),
+    };
+    let denied = Event {
+        allowed: false,
+        ..event(5, 1, 100)
+    };
     assert_eq!(OverAdmission::of(bound, [denied]).worst(), None);
 }
 
@@ -127,18 +201,45 @@ fn what_was_denied_does_not_count() {
 fn every_quota_has_the_bound_that_its_algorithm_promises() {
     let second = Duration::from_secs(1);
     let log = SlidingLog::new(5, second).unwrap().into();
-    assert_eq!(Bound::for_quota(&log), Some(Bound::PerWindow { limit: 5, window: Micros::from_secs(1) }));
+    assert_eq!(
+        Bound::for_quota(&log),
+        Some(Bound::PerWindow {
+            limit: 5,
+            window: Micros::from_secs(1)
+        })
+    );
     let month = FixedWindow::aligned(5, Calendar::Month).unwrap().into();
     let days = Micros::from_secs(28 * 86_400);
-    assert_eq!(Bound::for_quota(&month), Some(Bound::PerWindow { limit: 10, window: days }));
-    let rate = Some(Bound::Rate { burst: 5, per: 1, period_micros: 500_000 });
-    assert_eq!(Bound::for_quota(&TokenBucket::new(5, Rate::per_second(2)).unwrap().into()), rate);
+    assert_eq!(
+        Bound::for_quota(&month),
+        Some(Bound::PerWindow {
+            limit: 10,
+            window: days
+        })
+    );
+    let rate = Some(Bound::Rate {
+        burst: 5,
+        per: 1,
+        period_micros: 500_000,
+    });
+    assert_eq!(
+        Bound::for_quota(&TokenBucket::new(5, Rate::per_second(2)).unwrap().into()),
+        rate
+    );
     let sliding = SlidingWindow::new(5, second).unwrap().into();
-    let as_a_bucket = Bound::Rate { burst: 5, per: 5, period_micros: 1_000_000 };
+    let as_a_bucket = Bound::Rate {
+        burst: 5,
+        per: 5,
+        period_micros: 1_000_000,
+    };
     assert_eq!(Bound::for_quota(&sliding), Some(as_a_bucket));
     assert_eq!(Bound::in_the_long_run(&sliding), None);
     let fixed = FixedWindow::new(5, second).unwrap().into();
-    let lasting = Bound::Rate { burst: 10, per: 5, period_micros: 1_000_000 };
+    let lasting = Bound::Rate {
+        burst: 10,
+        per: 5,
+        period_micros: 1_000_000,
+    };
     assert_eq!(Bound::in_the_long_run(&fixed), Some(lasting));
     let queue = LeakyBucket::new(LeakyMode::Queue, 5, Rate::per_second(2)).unwrap();
     assert_eq!(Bound::for_quota(&queue.into()), rate);
@@ -148,40 +249,61 @@ fn every_quota_has_the_bound_that_its_algorithm_promises() {
 type Admission = (Span, u64);
 
 fn span(from: u64, to: u64) -> Span {
-    Span { from: Micros::new(from), to: Micros::new(to) }
+    Span {
+        from: Micros::new(from),
+        to: Micros::new(to),
+    }
 }
 
 /// The largest excess over all intervals that hold whole spans, from the definition.
 fn certain(bound: Bound, log: &[Admission]) -> Option<i128> {
     let starts = log.iter().map(|(span, _)| span.from.get());
     let intervals = starts.flat_map(|from| log.iter().map(move |(span, _)| (from, span.to.get())));
-    let excesses = intervals.filter(|(from, to)| from <= to).filter_map(|(from, to)| {
-        let inside = log.iter().filter(|(span, _)| span.from.get() >= from && span.to.get() <= to);
-        let admitted: i128 = inside.map(|(_, cost)| i128::from(*cost)).sum();
-        let excess = match bound {
-            Bound::Rate { burst, per, period_micros } => {
-                (admitted - i128::from(burst)) * i128::from(period_micros)
-                    - i128::from(per) * i128::from(to - from)
-            }
-            Bound::PerWindow { window, .. } if to - from >= window.get() => return None,
-            Bound::PerWindow { limit, .. } => admitted - i128::from(limit),
-        };
-        (admitted > 0).then_some(excess)
-    });
+    let excesses = intervals
+        .filter(|(from, to)| from <= to)
+        .filter_map(|(from, to)| {
+            let inside = log
+                .iter()
+                .filter(|(span, _)| span.from.get() >= from && span.to.get() <= to);
+            let admitted: i128 = inside.map(|(_, cost)| i128::from(*cost)).sum();
+            let excess = match bound {
+                Bound::Rate {
+                    burst,
+                    per,
+                    period_micros,
+                } => {
+                    (admitted - i128::from(burst)) * i128::from(period_micros)
+                        - i128::from(per) * i128::from(to - from)
+                }
+                Bound::PerWindow { window, .. } if to - from >= window.get() => return None,
+                Bound::PerWindow { limit, .. } => admitted - i128::from(limit),
+            };
+            (admitted > 0).then_some(excess)
+        });
     excesses.max()
 }
 
 fn found(mut track: Track, log: &[Admission]) -> Option<i128> {
-    log.iter().for_each(|(span, cost)| track.admit(*span, *cost));
+    log.iter()
+        .for_each(|(span, cost)| track.admit(*span, *cost));
     track.worst().map(|worst| worst.excess.parts().0)
 }
 
 /// Spans in the order in which they end, as answers come in.
 fn answers() -> impl Strategy<Value = Vec<Admission>> {
-    let some = vec((0..150u64, prop_oneof![Just(0), 1..=5u64, 1..=60u64], 1..=6u64), 1..40);
+    let some = vec(
+        (
+            0..150u64,
+            prop_oneof![Just(0), 1..=5u64, 1..=60u64],
+            1..=6u64,
+        ),
+        1..40,
+    );
     some.prop_map(|some| {
-        let mut log: Vec<Admission> =
-            some.into_iter().map(|(from, length, cost)| (span(from, from + length), cost)).collect();
+        let mut log: Vec<Admission> = some
+            .into_iter()
+            .map(|(from, length, cost)| (span(from, from + length), cost))
+            .collect();
         log.sort_by_key(|(span, _)| span.to);
         log
     })
@@ -192,7 +314,16 @@ fn without_overtaking(log: &[Admission]) -> Vec<Admission> {
     let mut starts: Vec<Micros> = log.iter().map(|(span, _)| span.from).collect();
     starts.sort_unstable();
     let both = starts.into_iter().zip(log);
-    both.map(|(from, (before, cost))| (Span { from, to: before.to.max(from) }, *cost)).collect()
+    both.map(|(from, (before, cost))| {
+        (
+            Span {
+                from,
+                to: before.to.max(from),
+            },
+            *cost,
+        )
+    })
+    .collect()
 }
 
 proptest! {
@@ -238,28 +369,57 @@ proptest! {
     }
 }
 
-/// Five thousand hits in room for sixteen: still only what is certain, and near enough to see twice the limit.
+/// Five thousand hits in room for sixteen: still only what is certain, and near enough to see twice
+/// the limit.
 #[test]
 fn little_room_still_shows_a_large_excess() {
-    let bound = Bound::PerWindow { limit: 500, window: Micros::new(1_000) };
+    let bound = Bound::PerWindow {
+        limit: 500,
+        window: Micros::new(1_000),
+    };
     let mut track = Track::within(bound, 16);
     (0..5_000).for_each(|at| track.admit(span(at, at + 1), 1));
     let worst = track.worst().unwrap();
-    assert!(worst.excess.is_over() && worst.admitted <= 1_000, "{worst:?}");
+    assert!(
+        worst.excess.is_over() && worst.admitted <= 1_000,
+        "{worst:?}"
+    );
     assert!(worst.admitted > 800, "{worst:?}");
 }
 
-/// A limit that was used to the full for an hour, seen by a clock that goes a ten-thousandth slower.
+/// A limit that was used to the full for an hour, seen by a clock that goes a ten-thousandth
+/// slower.
 #[test]
 fn another_clock_is_not_taken_for_an_excess() {
-    let bound = Bound::Rate { burst: 10, per: 1, period_micros: 1_000 };
+    let bound = Bound::Rate {
+        burst: 10,
+        per: 1,
+        period_micros: 1_000,
+    };
     let log: Vec<Admission> = (0..3_600_000_u64)
         .map(|ms| ms * 1_000)
         .map(|us| (Span::moment(Micros::new(us - us / 10_000)), 1))
         .collect();
     assert!(found(Track::exact(bound), &log) > Some(0));
     assert!(found(Track::exact(bound.by_another_clock(1_000)), &log) <= Some(0));
-    let window = Bound::PerWindow { limit: 7, window: Micros::from_secs(10) }.by_another_clock(1_000);
-    assert_eq!(window, Bound::PerWindow { limit: 7, window: Micros::new(9_989_000) });
-    assert_eq!(bound.raised(5), Bound::Rate { burst: 15, per: 1, period_micros: 1_000 });
+    let window = Bound::PerWindow {
+        limit: 7,
+        window: Micros::from_secs(10),
+    }
+    .by_another_clock(1_000);
+    assert_eq!(
+        window,
+        Bound::PerWindow {
+            limit: 7,
+            window: Micros::new(9_989_000)
+        }
+    );
+    assert_eq!(
+        bound.raised(5),
+        Bound::Rate {
+            burst: 15,
+            per: 1,
+            period_micros: 1_000
+        }
+    );
 }

@@ -1,8 +1,9 @@
 //! What is remembered of one key while a log is read.
 //!
-//! Events may come in any order and their spans may overlap; what is found is certain all the same. It is also complete,
-//! equal to looking at every interval, when nobody overtakes: events in the order in which they began and ended. Where
-//! somebody does, the worst interval may be missed by what was under way at that moment.
+//! Events may come in any order and their spans may overlap; what is found is certain all the same.
+//! It is also complete, equal to looking at every interval, when nobody overtakes: events in the
+//! order in which they began and ended. Where somebody does, the worst interval may be missed by
+//! what was under way at that moment.
 
 use std::collections::VecDeque;
 
@@ -61,14 +62,19 @@ impl Track {
         Self::within(bound, usize::MAX)
     }
 
-    /// The same, but remembers at most so many events. Where a window holds more, neighbours are taken as one that began
-    /// when the first of them did: an excess may look smaller then, and never larger.
+    /// The same, but remembers at most so many events. Where a window holds more, neighbours are
+    /// taken as one that began when the first of them did: an excess may look smaller then, and
+    /// never larger.
     pub const fn within(bound: Bound, events_max: usize) -> Self {
         let recent = match bound {
             Bound::Rate { .. } => Recent::Rate(None),
             Bound::PerWindow { .. } => Recent::Window(InWindow::new(events_max)),
         };
-        Self { bound, recent, worst: None }
+        Self {
+            bound,
+            recent,
+            worst: None,
+        }
     }
 
     /// The interval that is furthest beyond the bound, or nearest to it; `None` when there is none.
@@ -79,7 +85,14 @@ impl Track {
     /// So much was admitted, sometime in this span.
     pub fn admit(&mut self, span: Span, cost: u64) {
         let found = match (&mut self.recent, self.bound) {
-            (Recent::Rate(run), Bound::Rate { burst, per, period_micros }) => {
+            (
+                Recent::Rate(run),
+                Bound::Rate {
+                    burst,
+                    per,
+                    period_micros,
+                },
+            ) => {
                 let joined = Run::joined(*run, span, cost, (per, period_micros));
                 let is_new = *run != Some(joined);
                 *run = Some(joined);
@@ -91,8 +104,10 @@ impl Track {
             }
             _ => None,
         };
-        let is_worse =
-            |found: &Interval| self.worst.is_none_or(|worst| found.excess.parts().0 > worst.excess.parts().0);
+        let is_worse = |found: &Interval| {
+            self.worst
+                .is_none_or(|worst| found.excess.parts().0 > worst.excess.parts().0)
+        };
         if let Some(found) = found.filter(is_worse) {
             self.worst = Some(found);
         }
@@ -108,31 +123,53 @@ struct Run {
 }
 
 impl Run {
-    /// The best that can be made of the interval so far and the next event: both, the event alone, or the interval without
-    /// an event that would stretch it by more time than it is worth.
+    /// The best that can be made of the interval so far and the next event: both, the event alone,
+    /// or the interval without an event that would stretch it by more time than it is worth.
     fn joined(before: Option<Self>, span: Span, cost: u64, rate: (u64, u64)) -> Self {
-        let alone = Self { start: span.from, end: span.to, admitted: u128::from(cost) };
+        let alone = Self {
+            start: span.from,
+            end: span.to,
+            admitted: u128::from(cost),
+        };
         let Some(before) = before else { return alone };
         let both = Self {
             start: before.start.min(span.from),
             end: before.end.max(span.to),
             admitted: before.admitted + u128::from(cost),
         };
-        let of_two = if alone.worth(rate) >= both.worth(rate) { alone } else { both };
-        if before.worth(rate) > of_two.worth(rate) { before } else { of_two }
+        let of_two = if alone.worth(rate) >= both.worth(rate) {
+            alone
+        } else {
+            both
+        };
+        if before.worth(rate) > of_two.worth(rate) {
+            before
+        } else {
+            of_two
+        }
     }
 
-    /// What it adds to any later interval that includes it: what it admitted, less what the time since its start allows.
+    /// What it adds to any later interval that includes it: what it admitted, less what the time
+    /// since its start allows.
     fn worth(self, (per, period_micros): (u64, u64)) -> i128 {
         parts(self.admitted, period_micros).saturating_add(parts(u128::from(self.start.get()), per))
     }
 
     fn interval(self, burst: u64, (per, period_micros): (u64, u64)) -> Interval {
-        let Self { start, end, admitted } = self;
+        let Self {
+            start,
+            end,
+            admitted,
+        } = self;
         let allowed = parts(u128::from(burst), period_micros)
             .saturating_add(parts(u128::from(end.since(start).get()), per));
         let excess = parts(admitted, period_micros).saturating_sub(allowed);
-        Interval { start, end, admitted, excess: Excess::new(excess, period_micros) }
+        Interval {
+            start,
+            end,
+            admitted,
+            excess: Excess::new(excess, period_micros),
+        }
     }
 }
 
@@ -148,16 +185,29 @@ struct InWindow {
 impl InWindow {
     const fn new(hits_max: usize) -> Self {
         let hits_max = if hits_max < 2 { 2 } else { hits_max };
-        Self { hits: VecDeque::new(), hits_max, end: Micros::ZERO, admitted: 0 }
+        Self {
+            hits: VecDeque::new(),
+            hits_max,
+            end: Micros::ZERO,
+            admitted: 0,
+        }
     }
 
     fn add(&mut self, span: Span, cost: u64, window: Micros) {
         self.end = self.end.max(span.to);
-        let later = self.hits.iter().rev().take_while(|(from, _)| *from > span.from).count();
+        let later = self
+            .hits
+            .iter()
+            .rev()
+            .take_while(|(from, _)| *from > span.from)
+            .count();
         self.hits.insert(self.hits.len() - later, (span.from, cost));
         self.admitted += u128::from(cost);
         let end = self.end;
-        while let Some((_, gone)) = self.hits.pop_front_if(|(from, _)| from.after(window) <= end) {
+        while let Some((_, gone)) = self
+            .hits
+            .pop_front_if(|(from, _)| from.after(window) <= end)
+        {
             self.admitted -= u128::from(gone);
         }
         if self.hits.len() > self.hits_max {

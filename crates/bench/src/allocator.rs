@@ -1,8 +1,9 @@
 //! The system's allocator, counting bytes while asked to.
 //!
-//! Counted are the bytes that were asked for. What the allocator adds to each block is not, which is kind to subjects
-//! that allocate a block for every key. While nobody counts, a call costs one relaxed load more than the system's own,
-//! so that the timed runs are those of the system's allocator.
+//! Counted are the bytes that were asked for. What the allocator adds to each block is not, which
+//! is kind to subjects that allocate a block for every key. While nobody counts, a call costs one
+//! relaxed load more than the system's own, so that the timed runs are those of the system's
+//! allocator.
 
 #![expect(
     unsafe_code,
@@ -25,13 +26,16 @@ struct Counting;
 
 /// Bytes since the count began. Dropping it ends the count.
 pub(crate) struct Count(
-    #[expect(dead_code, reason = "held so that only one count runs")] std::sync::MutexGuard<'static, ()>,
+    #[expect(dead_code, reason = "held so that only one count runs")]
+    std::sync::MutexGuard<'static, ()>,
 );
 
 impl Count {
     /// Starts counting at zero, in the whole process.
     pub(crate) fn start() -> Self {
-        let guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let guard = ONE_AT_A_TIME
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         LIVE.store(0, Relaxed);
         PEAK.store(0, Relaxed);
         ON.store(true, Relaxed);
@@ -39,13 +43,19 @@ impl Count {
     }
 
     /// Bytes allocated since the start and not yet freed.
-    #[expect(clippy::unused_self, reason = "there is something to read only while a count runs")]
+    #[expect(
+        clippy::unused_self,
+        reason = "there is something to read only while a count runs"
+    )]
     pub(crate) fn live(&self) -> u64 {
         u64::try_from(LIVE.load(Relaxed)).unwrap_or_default()
     }
 
     /// The most that was live at any time since the start.
-    #[expect(clippy::unused_self, reason = "there is something to read only while a count runs")]
+    #[expect(
+        clippy::unused_self,
+        reason = "there is something to read only while a count runs"
+    )]
     pub(crate) fn peak(&self) -> u64 {
         u64::try_from(PEAK.load(Relaxed)).unwrap_or_default()
     }
@@ -70,8 +80,8 @@ fn record(change: isize) {
     PEAK.fetch_max(live, Relaxed);
 }
 
-// SAFETY: every method hands its arguments to `System` unchanged and returns what it gave; counting touches no memory
-// that is handed out.
+// SAFETY: every method hands its arguments to `System` unchanged and returns what it gave; counting
+// touches no memory that is handed out.
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -1,4 +1,5 @@
-//! Grouped bars on a logarithmic scale, as SVG. Written by hand because it is a page of code and needs no dependency.
+//! Grouped bars on a logarithmic scale, as SVG. Written by hand because it is a page of code and
+//! needs no dependency.
 
 use std::fmt;
 
@@ -22,8 +23,9 @@ pub(crate) struct Group {
 }
 
 /// Told apart also by the most common kinds of colour blindness.
-const COLOURS: [&str; 8] =
-    ["#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#f0c27b", "#999999", "#cc79a7", "#009e73"];
+const COLOURS: [&str; 8] = [
+    "#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#f0c27b", "#999999", "#cc79a7", "#009e73",
+];
 const WIDTH_MIN: u32 = 960;
 const LEFT: u32 = 76;
 const RIGHT: u32 = 16;
@@ -39,7 +41,12 @@ impl Chart {
     }
 
     fn legend_width(&self) -> u32 {
-        2 * RIGHT + self.series.iter().map(|series| key_width(series)).sum::<u32>()
+        2 * RIGHT
+            + self
+                .series
+                .iter()
+                .map(|series| key_width(series))
+                .sum::<u32>()
     }
 
     fn group_width(&self) -> u32 {
@@ -48,7 +55,11 @@ impl Chart {
 
     /// The logarithms between which all values lie, with room above for the label of the highest.
     fn range(&self) -> (f64, f64) {
-        let values = || self.groups.iter().flat_map(|group| group.values.iter().copied().flatten());
+        let values = || {
+            self.groups
+                .iter()
+                .flat_map(|group| group.values.iter().copied().flatten())
+        };
         let low = values().fold(f64::MAX, f64::min).max(1.0).log10().floor();
         let high = values().fold(10.0, f64::max).log10() + 0.25;
         (low.min(high.floor() - 1.0), high)
@@ -67,11 +78,23 @@ impl Chart {
             r#"<text x="16" y="26" font-size="17" font-weight="bold">{}</text>"#,
             Escaped(&self.title)
         )?;
-        writeln!(out, r##"<text x="16" y="45" fill="#555">{}</text>"##, Escaped(&self.subtitle))?;
+        writeln!(
+            out,
+            r##"<text x="16" y="45" fill="#555">{}</text>"##,
+            Escaped(&self.subtitle)
+        )?;
         let mut x = 16;
         for (series, colour) in self.series.iter().zip(COLOURS) {
-            writeln!(out, r#"<rect x="{x}" y="58" width="12" height="12" fill="{colour}"/>"#)?;
-            writeln!(out, r#"<text x="{}" y="68">{}</text>"#, x + 17, Escaped(series))?;
+            writeln!(
+                out,
+                r#"<rect x="{x}" y="58" width="12" height="12" fill="{colour}"/>"#
+            )?;
+            writeln!(
+                out,
+                r#"<text x="{}" y="68">{}</text>"#,
+                x + 17,
+                Escaped(series)
+            )?;
             x += key_width(series);
         }
         Ok(())
@@ -83,7 +106,10 @@ impl Chart {
         for decade in whole(low)..=whole(high) {
             let value = 10_f64.powi(decade);
             let y = self.y(value);
-            writeln!(out, r##"<line x1="{LEFT}" x2="{right}" y1="{y:.1}" y2="{y:.1}" stroke="#ddd"/>"##)?;
+            writeln!(
+                out,
+                r##"<line x1="{LEFT}" x2="{right}" y1="{y:.1}" y2="{y:.1}" stroke="#ddd"/>"##
+            )?;
             let (x, y) = (LEFT - 6, y + 4.0);
             writeln!(
                 out,
@@ -133,7 +159,10 @@ impl fmt::Display for Chart {
             out,
             r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">"#
         )?;
-        writeln!(out, r##"<rect width="{width}" height="{height}" fill="#fff"/>"##)?;
+        writeln!(
+            out,
+            r##"<rect width="{width}" height="{height}" fill="#fff"/>"##
+        )?;
         self.heading(out)?;
         self.grid(out)?;
         for (index, group) in (0..).zip(&self.groups) {
@@ -166,7 +195,10 @@ fn count<T>(items: &[T]) -> u32 {
     u32::try_from(items.len()).unwrap_or(u32::MAX)
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the logarithm of a double is below 400")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the logarithm of a double is below 400"
+)]
 fn whole(decade: f64) -> i32 {
     decade as i32
 }
@@ -177,16 +209,26 @@ mod tests {
 
     #[test]
     fn higher_values_are_higher_and_missing_ones_leave_a_gap() {
-        let group = |values| Group { label: "a<b".to_owned(), sublabel: String::new(), values };
+        let group = |values| Group {
+            label: "a<b".to_owned(),
+            sublabel: String::new(),
+            values,
+        };
         let chart = Chart {
             title: "t".to_owned(),
             subtitle: "s".to_owned(),
             unit: "ns",
-            groups: vec![group(vec![Some(20.0), None]), group(vec![Some(900.0), Some(90.0)])],
+            groups: vec![
+                group(vec![Some(20.0), None]),
+                group(vec![Some(900.0), Some(90.0)]),
+            ],
             series: vec!["x".to_owned(), "y".to_owned()],
         };
         let (low, high) = chart.range();
-        assert!(low <= 20_f64.log10() && 900_f64.log10() < high && high < 4.0, "{low} {high}");
+        assert!(
+            low <= 20_f64.log10() && 900_f64.log10() < high && high < 4.0,
+            "{low} {high}"
+        );
         assert!(chart.y(900.0) < chart.y(90.0));
         let svg = chart.to_string();
         assert!(svg.contains("a&lt;b"));

@@ -14,12 +14,17 @@ impl Machine {
     pub(crate) fn this() -> Self {
         let cores = available_parallelism().map_or(1, Into::into);
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        Self { cores, cpu: model_name(&cpuinfo).unwrap_or("unknown").to_owned() }
+        Self {
+            cores,
+            cpu: model_name(&cpuinfo).unwrap_or("unknown").to_owned(),
+        }
     }
 }
 
 fn model_name(cpuinfo: &str) -> Option<&str> {
-    let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
+    let line = cpuinfo
+        .lines()
+        .find(|line| line.starts_with("model name"))?;
     line.split_once(':').map(|(_, name)| name.trim())
 }
 

@@ -39,17 +39,21 @@ struct Arguments {
 enum What {
     /// Decisions in one process: speed, bytes per key, and a flood of new keys.
     Memory(memory::Arguments),
-    /// Decisions on a Redis or Valkey server: throughput and latency beside redis-benchmark and plain clients.
+    /// Decisions on a Redis or Valkey server: throughput and latency beside redis-benchmark and
+    /// plain clients.
     Redis(redis::Arguments),
-    /// Decisions from memory on a shared server: leased and eventual limits beside the embedded store and strict ones.
+    /// Decisions from memory on a shared server: leased and eventual limits beside the embedded
+    /// store and strict ones.
     Leases(leases::Arguments),
-    /// Requests to `tollgate serve`, over HTTP and over gRPC, beside servers that answer without deciding.
+    /// Requests to `tollgate serve`, over HTTP and over gRPC, beside servers that answer without
+    /// deciding.
     Service(service::Arguments),
     /// What a rate limit costs an axum application, with this layer and with `tower_governor`.
     Tower(tower::Arguments),
     /// `tollgate simulate` on a large log: lines a second and a core, and memory.
     Simulate(simulate::Arguments),
-    /// What replicas of `tollgate serve` admit together over one store, against what the limit allows.
+    /// What replicas of `tollgate serve` admit together over one store, against what the limit
+    /// allows.
     Strictness(strictness::Arguments),
     /// One of those servers, which `service` starts as a process of its own.
     #[command(hide = true)]

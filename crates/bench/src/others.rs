@@ -1,7 +1,8 @@
 //! What other programs took of the machine meanwhile.
 //!
-//! Waiting for a core says nothing here: server and clients have more threads than a small machine has cores, and wait
-//! for each other. So the time of all cores is compared with the time of the processes that belong to the run.
+//! Waiting for a core says nothing here: server and clients have more threads than a small machine
+//! has cores, and wait for each other. So the time of all cores is compared with the time of the
+//! processes that belong to the run.
 
 use std::fs;
 
@@ -10,8 +11,8 @@ use std::fs;
 pub(crate) struct Usage {
     /// Whether somebody used them or not.
     all: u64,
-    /// Spent by programs, of this system or, where it is itself a guest, of others. What the system does for all of
-    /// them, such as moving packets, belongs to nobody.
+    /// Spent by programs, of this system or, where it is itself a guest, of others. What the system
+    /// does for all of them, such as moving packets, belongs to nobody.
     spent: u64,
     /// Spent by this process, by the children it has waited for, and by the servers.
     ours: u64,
@@ -22,8 +23,15 @@ impl Usage {
     pub(crate) fn read(servers: &[u32]) -> Option<Self> {
         let (all, spent) = machine(&fs::read_to_string("/proc/stat").ok()?)?;
         let itself = process(&fs::read_to_string("/proc/self/stat").ok()?)?;
-        let servers = servers.iter().map(|pid| ticks_of(*pid)).sum::<Option<u64>>()?;
-        Some(Self { all, spent, ours: itself + servers })
+        let servers = servers
+            .iter()
+            .map(|pid| ticks_of(*pid))
+            .sum::<Option<u64>>()?;
+        Some(Self {
+            all,
+            spent,
+            ours: itself + servers,
+        })
     }
 
     /// Which part of the machine others have taken since `before`.
@@ -31,7 +39,11 @@ impl Usage {
         let all = self.all.saturating_sub(before.all);
         let spent = self.spent.saturating_sub(before.spent);
         let others = spent.saturating_sub(self.ours.saturating_sub(before.ours));
-        if all == 0 { 0.0 } else { float(others) / float(all) }
+        if all == 0 {
+            0.0
+        } else {
+            float(others) / float(all)
+        }
     }
 }
 
@@ -40,12 +52,15 @@ pub(crate) fn ticks_of(pid: u32) -> Option<u64> {
     process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// All ticks, and those spent: the line of all cores is user, nice, system, idle, iowait, irq, softirq, steal and some
-/// that are counted twice.
+/// All ticks, and those spent: the line of all cores is user, nice, system, idle, iowait, irq,
+/// softirq, steal and some that are counted twice.
 fn machine(stat: &str) -> Option<(u64, u64)> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let ticks: Option<Vec<u64>> =
-        line.split_ascii_whitespace().take(8).map(|tick| tick.parse().ok()).collect();
+    let ticks: Option<Vec<u64>> = line
+        .split_ascii_whitespace()
+        .take(8)
+        .map(|tick| tick.parse().ok())
+        .collect();
     match ticks?[..] {
         [user, nice, system, idle, iowait, irq, softirq, steal] => {
             let spent = user + nice + system + steal;
@@ -55,16 +70,25 @@ fn machine(stat: &str) -> Option<(u64, u64)> {
     }
 }
 
-/// The ticks of a process and of the children it has waited for: fields 14 to 17. The second is its name, in brackets,
-/// and may hold anything.
+/// The ticks of a process and of the children it has waited for: fields 14 to 17. The second is its
+/// name, in brackets, and may hold anything.
 fn process(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
-    let ticks: Option<Vec<u64>> =
-        fields.split_ascii_whitespace().skip(11).take(4).map(|tick| tick.parse().ok()).collect();
-    ticks.filter(|ticks| ticks.len() == 4).map(|ticks| ticks.iter().sum())
+    let ticks: Option<Vec<u64>> = fields
+        .split_ascii_whitespace()
+        .skip(11)
+        .take(4)
+        .map(|tick| tick.parse().ok())
+        .collect();
+    ticks
+        .filter(|ticks| ticks.len() == 4)
+        .map(|ticks| ticks.iter().sum())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "no machine has run for 2^53 ticks")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "no machine has run for 2^53 ticks"
+)]
 fn float(ticks: u64) -> f64 {
     ticks as f64
 }
@@ -85,8 +109,16 @@ mod tests {
 
     #[test]
     fn what_is_ours_is_not_the_others() {
-        let before = Usage { all: 1_000, spent: 500, ours: 100 };
-        let after = Usage { all: 1_200, spent: 650, ours: 230 };
+        let before = Usage {
+            all: 1_000,
+            spent: 500,
+            ours: 100,
+        };
+        let after = Usage {
+            all: 1_200,
+            spent: 650,
+            ours: 230,
+        };
         assert!((after.others_since(before) - 0.1).abs() < 1e-9);
         assert!(after.others_since(after).abs() < 1e-9);
     }

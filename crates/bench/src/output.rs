@@ -9,7 +9,11 @@ use serde::Serialize;
 
 /// The file that is meant: a directory stands for the one of this name in it.
 pub(crate) fn file(out: &Path, name: &str) -> PathBuf {
-    if out.extension().is_some_and(|extension| extension == "json") { out.to_owned() } else { out.join(name) }
+    if out.extension().is_some_and(|extension| extension == "json") {
+        out.to_owned()
+    } else {
+        out.join(name)
+    }
 }
 
 /// Writes the numbers to `path` and the chart beside it.
@@ -39,7 +43,13 @@ mod tests {
 
     #[test]
     fn a_directory_stands_for_a_file_in_it() {
-        assert_eq!(file(Path::new("a/b.json"), "redis.json"), Path::new("a/b.json"));
-        assert_eq!(file(Path::new("a/b"), "redis.json"), Path::new("a/b/redis.json"));
+        assert_eq!(
+            file(Path::new("a/b.json"), "redis.json"),
+            Path::new("a/b.json")
+        );
+        assert_eq!(
+            file(Path::new("a/b"), "redis.json"),
+            Path::new("a/b/redis.json")
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Several small bar charts in one picture, as SVG, for values that do not share a scale.
 //!
-//! Colours follow the viewer where it says that it is dark; where it says nothing the picture brings its own white ground.
+//! Colours follow the viewer where it says that it is dark; where it says nothing the picture
+//! brings its own white ground.
 
 use std::fmt;
 
@@ -42,7 +43,9 @@ pub(crate) enum Scale {
 }
 
 /// Told apart also by the most common kinds of colour blindness, and on either ground.
-const COLOURS: [&str; 7] = ["#0072b2", "#009e73", "#e69f00", "#f0d49a", "#d55e00", "#999999", "#cc79a7"];
+const COLOURS: [&str; 7] = [
+    "#0072b2", "#009e73", "#e69f00", "#f0d49a", "#d55e00", "#999999", "#cc79a7",
+];
 const STYLE: &str = "<style>.ground{fill:#fff}.ink{fill:#1a1a1a}.faint{fill:#595959}.grid{stroke:#ddd}\
     @media (prefers-color-scheme:dark){.ground{fill:#14171c}.ink{fill:#eee}.faint{fill:#aab}.grid{stroke:#3a3f48}}</style>";
 const WIDTH_MIN: u32 = 860;
@@ -66,7 +69,11 @@ impl Picture {
 
     /// The most groups of any panel.
     fn groups(&self) -> u32 {
-        self.panels.iter().map(|panel| count(&panel.groups)).max().unwrap_or(0)
+        self.panels
+            .iter()
+            .map(|panel| count(&panel.groups))
+            .max()
+            .unwrap_or(0)
     }
 
     /// As wide as its bars need, or as the picture has room for.
@@ -84,11 +91,20 @@ impl Picture {
     }
 
     fn heading(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        text(out, "ink", (16, 26), r#"font-size="17" font-weight="bold""#, &self.title)?;
+        text(
+            out,
+            "ink",
+            (16, 26),
+            r#"font-size="17" font-weight="bold""#,
+            &self.title,
+        )?;
         text(out, "faint", (16, 45), "", &self.subtitle)?;
         let mut x = 16;
         for (series, colour) in self.series.iter().zip(COLOURS) {
-            writeln!(out, r#"<rect x="{x}" y="58" width="12" height="12" fill="{colour}"/>"#)?;
+            writeln!(
+                out,
+                r#"<rect x="{x}" y="58" width="12" height="12" fill="{colour}"/>"#
+            )?;
             text(out, "ink", (x + 17, 68), "", series)?;
             x += 36 + count(series.as_bytes()) * 7;
         }
@@ -97,11 +113,20 @@ impl Picture {
 
     fn panel(&self, out: &mut fmt::Formatter<'_>, index: u32, panel: &Panel) -> fmt::Result {
         let top = TOP + index * (PANEL_TITLE + HEIGHT + FOOT) + PANEL_TITLE;
-        text(out, "ink", (16, top - 12), r#"font-weight="bold""#, &panel.title)?;
+        text(
+            out,
+            "ink",
+            (16, top - 12),
+            r#"font-weight="bold""#,
+            &panel.title,
+        )?;
         let right = self.width() - RIGHT;
         for (value, label) in panel.marks() {
             let y = panel.y(top, value);
-            writeln!(out, r#"<line class="grid" x1="{LEFT}" x2="{right}" y1="{y:.1}" y2="{y:.1}"/>"#)?;
+            writeln!(
+                out,
+                r#"<line class="grid" x1="{LEFT}" x2="{right}" y1="{y:.1}" y2="{y:.1}"/>"#
+            )?;
             writeln!(
                 out,
                 r#"<text class="faint" x="{}" y="{:.1}" text-anchor="end">{label}</text>"#,
@@ -110,7 +135,8 @@ impl Picture {
             )?;
         }
         for (place, group) in (0..).zip(&panel.groups) {
-            let left = LEFT + place * self.group_width() + (self.group_width() - self.bars_width()) / 2;
+            let left =
+                LEFT + place * self.group_width() + (self.group_width() - self.bars_width()) / 2;
             self.group(out, (left, top), panel, group)?;
         }
         Ok(())
@@ -139,12 +165,19 @@ impl Picture {
             )?;
         }
         let middle = left + self.bars_width() / 2;
-        text(out, "ink", (middle, top + HEIGHT + 18), r#"text-anchor="middle""#, &group.label)
+        text(
+            out,
+            "ink",
+            (middle, top + HEIGHT + 18),
+            r#"text-anchor="middle""#,
+            &group.label,
+        )
     }
 }
 
 impl Panel {
-    /// How far below the picture's top edge a value lies. A quarter of the height is left for the numbers at the bars.
+    /// How far below the picture's top edge a value lies. A quarter of the height is left for the
+    /// numbers at the bars.
     fn y(&self, top: u32, value: f64) -> f64 {
         let share = match self.scale {
             Scale::Linear(most) => value / most,
@@ -157,7 +190,10 @@ impl Panel {
     }
 
     fn highest(&self) -> f64 {
-        self.groups.iter().flat_map(|group| group.values.iter().copied().flatten()).fold(0.0, f64::max)
+        self.groups
+            .iter()
+            .flat_map(|group| group.values.iter().copied().flatten())
+            .fold(0.0, f64::max)
     }
 
     /// Where lines of the grid are, and what they are called.
@@ -184,7 +220,10 @@ impl fmt::Display for Picture {
             r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">"#
         )?;
         writeln!(out, "{STYLE}")?;
-        writeln!(out, r#"<rect class="ground" width="{width}" height="{height}"/>"#)?;
+        writeln!(
+            out,
+            r#"<rect class="ground" width="{width}" height="{height}"/>"#
+        )?;
         self.heading(out)?;
         for (index, panel) in (0..).zip(&self.panels) {
             self.panel(out, index, panel)?;
@@ -200,7 +239,11 @@ fn text(
     style: &str,
     words: &str,
 ) -> fmt::Result {
-    writeln!(out, r#"<text class="{class}" x="{x}" y="{y}" {style}>{}</text>"#, Escaped(words))
+    writeln!(
+        out,
+        r#"<text class="{class}" x="{x}" y="{y}" {style}>{}</text>"#,
+        Escaped(words)
+    )
 }
 
 fn count<T>(items: &[T]) -> u32 {
@@ -217,7 +260,10 @@ mod tests {
             title: "a<b".to_owned(),
             scale,
             digits: 2,
-            groups: vec![Group { label: "g".to_owned(), values }],
+            groups: vec![Group {
+                label: "g".to_owned(),
+                values,
+            }],
         }
     }
 

@@ -1,11 +1,14 @@
-//! How long decisions took, kept as they are: a round is short, and a rank among all samples needs no explanation.
+//! How long decisions took, kept as they are: a round is short, and a rank among all samples needs
+//! no explanation.
 
 use std::time::Duration;
 
-/// The most samples that a round keeps, of all its callers together: a few megabytes, and more than a round has.
+/// The most samples that a round keeps, of all its callers together: a few megabytes, and more than
+/// a round has.
 const SAMPLES_MAX: usize = 1 << 20;
 
-/// What one caller has measured, in nanoseconds. It does not grow, because memory that is asked for takes time.
+/// What one caller has measured, in nanoseconds. It does not grow, because memory that is asked for
+/// takes time.
 #[derive(Debug)]
 pub(crate) struct Samples(Vec<u32>);
 
@@ -26,7 +29,8 @@ impl Samples {
     pub(crate) fn push(&mut self, took: Duration) {
         if self.0.len() < self.0.capacity() {
             // Four seconds are as long as forever here.
-            self.0.push(u32::try_from(took.as_nanos()).unwrap_or(u32::MAX));
+            self.0
+                .push(u32::try_from(took.as_nanos()).unwrap_or(u32::MAX));
         }
     }
 }
@@ -40,10 +44,19 @@ pub(crate) struct Percentiles {
 
 impl Percentiles {
     pub(crate) fn of(samples: &[Samples]) -> Self {
-        let mut all: Vec<u32> = samples.iter().flat_map(|samples| &samples.0).copied().collect();
+        let mut all: Vec<u32> = samples
+            .iter()
+            .flat_map(|samples| &samples.0)
+            .copied()
+            .collect();
         all.sort_unstable();
-        let at = |percent: usize| nearest_rank(&all, percent * 10).map_or(f64::NAN, |ns| f64::from(ns) / 1e3);
-        Self { p50_us: at(50), p99_us: at(99) }
+        let at = |percent: usize| {
+            nearest_rank(&all, percent * 10).map_or(f64::NAN, |ns| f64::from(ns) / 1e3)
+        };
+        Self {
+            p50_us: at(50),
+            p99_us: at(99),
+        }
     }
 }
 
@@ -64,7 +77,13 @@ mod tests {
             callers[0].push(Duration::from_micros(us));
             callers[1].push(Duration::from_micros(101 - us));
         }
-        assert_eq!(Percentiles::of(&callers), Percentiles { p50_us: 50.0, p99_us: 99.0 });
+        assert_eq!(
+            Percentiles::of(&callers),
+            Percentiles {
+                p50_us: 50.0,
+                p99_us: 99.0
+            }
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! A server's process with a directory for its files. Neither outlives the run: they end with their value, and when the
-//! run is killed, by a guard: a shell that waits for the end of a pipe which only the run holds open.
+//! A server's process with a directory for its files. Neither outlives the run: they end with their
+//! value, and when the run is killed, by a guard: a shell that waits for the end of a pipe which
+//! only the run holds open.
 
 use std::fs::{self, File};
 use std::io;
@@ -33,7 +34,11 @@ pub(crate) struct Process {
 
 impl Directory {
     pub(crate) fn create() -> io::Result<Self> {
-        let name = format!("tollgate-bench-{}-{}", std::process::id(), CREATED.fetch_add(1, Relaxed));
+        let name = format!(
+            "tollgate-bench-{}-{}",
+            std::process::id(),
+            CREATED.fetch_add(1, Relaxed)
+        );
         let path = std::env::temp_dir().join(name);
         fs::create_dir_all(&path)?;
         Ok(Self(path))
@@ -64,14 +69,26 @@ impl Process {
         command.stdout(File::create(directory.0.join(OUTPUT))?);
         command.stderr(File::create(directory.0.join(ERRORS))?);
         let program = command.get_program().to_string_lossy().into_owned();
-        let mut child = command
-            .spawn()
-            .map_err(|error| io::Error::new(error.kind(), format!("{program} cannot be started: {error}")))?;
+        let mut child = command.spawn().map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("{program} cannot be started: {error}"),
+            )
+        })?;
         let mut guard = Command::new("sh");
-        guard.args(["-c", GUARD, &child.id().to_string()]).arg(&directory.0);
-        guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        guard
+            .args(["-c", GUARD, &child.id().to_string()])
+            .arg(&directory.0);
+        guard
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         match guard.spawn() {
-            Ok(guard) => Ok(Self { child, guard, directory }),
+            Ok(guard) => Ok(Self {
+                child,
+                guard,
+                directory,
+            }),
             Err(error) => {
                 end(&mut child);
                 Err(error)
@@ -83,14 +100,15 @@ impl Process {
         self.child.id()
     }
 
-    /// Kills the server (SIGKILL) and waits for its end, while its files stay. The guard goes first: afterwards the id
-    /// could be someone else's.
+    /// Kills the server (SIGKILL) and waits for its end, while its files stay. The guard goes
+    /// first: afterwards the id could be someone else's.
     pub(crate) fn kill(&mut self) {
         end(&mut self.guard);
         end(&mut self.child);
     }
 
-    /// The address that stands behind a word on a line of the server's output, as soon as it is there.
+    /// The address that stands behind a word on a line of the server's output, as soon as it is
+    /// there.
     pub(crate) fn announced(&mut self, word: &str) -> io::Result<SocketAddr> {
         self.wait_for(|process| address_after(&process.directory.read(OUTPUT), word))
     }
@@ -103,7 +121,10 @@ impl Process {
         });
         found.flatten().ok_or_else(|| {
             let said = self.directory.read(ERRORS);
-            io::Error::other(format!("the server did not become ready; it said: {}", said.trim()))
+            io::Error::other(format!(
+                "the server did not become ready; it said: {}",
+                said.trim()
+            ))
         })
     }
 }
@@ -123,7 +144,11 @@ fn end(child: &mut Child) {
 fn address_after(output: &str, word: &str) -> Option<SocketAddr> {
     output.lines().find_map(|line| {
         let rest = line.trim_start().strip_prefix(word)?.trim_start();
-        rest.strip_prefix("http://").unwrap_or(rest).trim_end().parse().ok()
+        rest.strip_prefix("http://")
+            .unwrap_or(rest)
+            .trim_end()
+            .parse()
+            .ok()
     })
 }
 
@@ -133,8 +158,12 @@ mod tests {
 
     #[test]
     fn an_address_stands_behind_its_word() {
-        let output = "tollgate: http and grpc\n  http   http://127.0.0.1:80\n  grpc   http://127.0.0.1:81\n";
-        assert_eq!(address_after(output, "grpc"), Some(SocketAddr::from(([127, 0, 0, 1], 81))));
+        let output =
+            "tollgate: http and grpc\n  http   http://127.0.0.1:80\n  grpc   http://127.0.0.1:81\n";
+        assert_eq!(
+            address_after(output, "grpc"),
+            Some(SocketAddr::from(([127, 0, 0, 1], 81)))
+        );
         assert_eq!(address_after(output, "admin"), None);
     }
 

@@ -11,7 +11,11 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(steps: usize) -> Self {
-        Self { done: 0, steps, is_terminal: stderr().is_terminal() }
+        Self {
+            done: 0,
+            steps,
+            is_terminal: stderr().is_terminal(),
+        }
     }
 
     /// The next of the steps begins.

@@ -16,7 +16,8 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`. The bias of taking the upper half of a product is below one in four billion.
+    /// A number below `bound`. The bias of taking the upper half of a product is below one in four
+    /// billion.
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
         let product = (self.next() >> 32) * u64::from(bound);
         u32::try_from(product >> 32).expect("the upper half of a 64-bit product")

@@ -4,8 +4,8 @@ use std::io;
 
 use crate::progress::Progress;
 
-/// So many rounds of every subject in turn, so that whatever else the machine does hits all alike; what each subject's
-/// rounds gave. `name` is for whoever watches.
+/// So many rounds of every subject in turn, so that whatever else the machine does hits all alike;
+/// what each subject's rounds gave. `name` is for whoever watches.
 pub(crate) fn interleaved<E, R>(
     entrants: &mut [E],
     rounds: usize,
@@ -13,7 +13,10 @@ pub(crate) fn interleaved<E, R>(
     name: impl Fn(&E) -> String,
     mut round: impl FnMut(&mut E) -> io::Result<R>,
 ) -> io::Result<Vec<Vec<R>>> {
-    let mut given: Vec<Vec<R>> = entrants.iter().map(|_| Vec::with_capacity(rounds)).collect();
+    let mut given: Vec<Vec<R>> = entrants
+        .iter()
+        .map(|_| Vec::with_capacity(rounds))
+        .collect();
     for number in 0..rounds {
         for turn in in_turn(number, entrants.len()) {
             progress.round(number, rounds, &name(&entrants[turn]));

@@ -34,7 +34,11 @@ pub(crate) fn scripts_run(server: &Server) -> u64 {
 
 /// Valkey also says which version of Redis it takes after.
 fn parse_version(info: &str) -> Option<String> {
-    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let field = |name: &str| {
+        info.lines()
+            .find_map(|line| line.strip_prefix(name))
+            .map(str::trim)
+    };
     let valkey = field("valkey_version:").map(|version| format!("Valkey {version}"));
     valkey.or_else(|| field("redis_version:").map(|version| format!("Redis {version}")))
 }
@@ -44,7 +48,11 @@ fn parse_scripts(info: &str) -> u64 {
     let called = |line: &str| {
         let (command, numbers) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
         let (calls, _) = numbers.split_once(',')?;
-        if ["eval", "evalsha"].contains(&command) { calls.parse::<u64>().ok() } else { None }
+        if ["eval", "evalsha"].contains(&command) {
+            calls.parse::<u64>().ok()
+        } else {
+            None
+        }
     };
     info.lines().filter_map(called).sum()
 }
@@ -64,8 +72,15 @@ mod tests {
 
     #[test]
     fn scripts_are_counted_and_what_they_call_is_not() {
-        let calls = ["eval:calls=2,usec=9", "evalsha:calls=40,usec=9", "get:calls=80,usec=1"];
-        let info = format!("# Commandstats\r\ncmdstat_{}\r\n", calls.join("\r\ncmdstat_"));
+        let calls = [
+            "eval:calls=2,usec=9",
+            "evalsha:calls=40,usec=9",
+            "get:calls=80,usec=1",
+        ];
+        let info = format!(
+            "# Commandstats\r\ncmdstat_{}\r\n",
+            calls.join("\r\ncmdstat_")
+        );
         assert_eq!((parse_scripts(&info), parse_scripts("")), (42, 0));
     }
 }

@@ -13,7 +13,11 @@ impl Spread {
         rounds.sort_by(f64::total_cmp);
         let at = |index: usize| rounds.get(index).copied().unwrap_or(f64::NAN);
         let (low, high) = (rounds.len().saturating_sub(1) / 2, rounds.len() / 2);
-        Self { median: f64::midpoint(at(low), at(high)), min: at(0), max: at(rounds.len().saturating_sub(1)) }
+        Self {
+            median: f64::midpoint(at(low), at(high)),
+            min: at(0),
+            max: at(rounds.len().saturating_sub(1)),
+        }
     }
 }
 
@@ -29,7 +33,14 @@ mod tests {
     #[test]
     fn the_median_is_the_middle_or_between_the_two_in_the_middle() {
         let spread = Spread::of(vec![5.0, 1.0, 9.0]);
-        assert_eq!(spread, Spread { median: 5.0, min: 1.0, max: 9.0 });
+        assert_eq!(
+            spread,
+            Spread {
+                median: 5.0,
+                min: 1.0,
+                max: 9.0
+            }
+        );
         assert!((Spread::of(vec![4.0, 1.0, 9.0, 2.0]).median - 3.0).abs() < 1e-9);
         assert!((Spread::of(vec![4.0]).median - 4.0).abs() < 1e-9);
     }

@@ -5,8 +5,14 @@ use std::fmt;
 /// Columns as wide as their widest cell; the first to the left, numbers to the right.
 pub(crate) fn write_lines(out: &mut fmt::Formatter<'_>, lines: &[Vec<String>]) -> fmt::Result {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
-    let width =
-        |column: usize| lines.iter().filter_map(|line| line.get(column)).map(String::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        lines
+            .iter()
+            .filter_map(|line| line.get(column))
+            .map(String::len)
+            .max()
+            .unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     for line in lines {
         for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
@@ -30,12 +36,19 @@ pub(crate) fn write_if_busy(out: &mut fmt::Formatter<'_>, others: f64) -> fmt::R
         return Ok(());
     }
     let share = others * 100.0;
-    writeln!(out, "BUSY MACHINE: other programs took {share:.0} % of it. Do not quote these numbers.")
+    writeln!(
+        out,
+        "BUSY MACHINE: other programs took {share:.0} % of it. Do not quote these numbers."
+    )
 }
 
 /// So many of something, in words.
 pub(crate) fn counted(count: usize, what: &str) -> String {
-    format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
+    format!(
+        "{} {what}{}",
+        grouped(count),
+        if count == 1 { "" } else { "s" }
+    )
 }
 
 /// A number with a comma between its thousands.
@@ -69,6 +82,9 @@ mod tests {
     fn thousands_stand_apart() {
         assert_eq!(counted(1, "key"), "1 key");
         assert_eq!(counted(100_000, "key"), "100,000 keys");
-        assert_eq!([7, 999, 1_000, 1_234_567].map(grouped), ["7", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [7, 999, 1_000, 1_234_567].map(grouped),
+            ["7", "999", "1,000", "1,234,567"]
+        );
     }
 }

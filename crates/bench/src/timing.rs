@@ -1,7 +1,8 @@
 //! The only place here that reads a clock.
 //!
-//! The time that a thread was ready to run but had no core to run on is another program's doing. Linux counts it, and it
-//! is taken out; on a quiet machine it is next to nothing, and what is left of it is reported.
+//! The time that a thread was ready to run but had no core to run on is another program's doing.
+//! Linux counts it, and it is taken out; on a quiet machine it is next to nothing, and what is left
+//! of it is reported.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -30,7 +31,11 @@ impl Span {
 
     /// Which part of the time was spent waiting for a core.
     pub(crate) fn waited_share(self) -> f64 {
-        if self.wall.is_zero() { 0.0 } else { self.waited.as_secs_f64() / self.wall.as_secs_f64() }
+        if self.wall.is_zero() {
+            0.0
+        } else {
+            self.waited.as_secs_f64() / self.wall.as_secs_f64()
+        }
     }
 }
 
@@ -42,35 +47,53 @@ impl AddAssign for Span {
 }
 
 /// How long `work` takes on this thread, and what it gives.
-#[expect(clippy::disallowed_methods, reason = "measuring time is what a benchmark is for")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "measuring time is what a benchmark is for"
+)]
 #[inline]
 pub(crate) fn time<T>(work: impl FnOnce() -> T) -> (Span, T) {
     let waited_before = waited_for_core();
     let start = Instant::now();
     let result = work();
     let wall = start.elapsed();
-    (Span { wall, waited: waited_for_core().saturating_sub(waited_before).min(wall) }, result)
+    (
+        Span {
+            wall,
+            waited: waited_for_core().saturating_sub(waited_before).min(wall),
+        },
+        result,
+    )
 }
 
 /// This moment, for tasks that wait in between.
-#[expect(clippy::disallowed_methods, reason = "measuring time is what a benchmark is for")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "measuring time is what a benchmark is for"
+)]
 #[inline]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// The wall clock, for subjects that expect their caller to read it: the read is part of what such a decision costs.
-#[expect(clippy::disallowed_methods, reason = "a subject's caller passes the time")]
+/// The wall clock, for subjects that expect their caller to read it: the read is part of what such
+/// a decision costs.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a subject's caller passes the time"
+)]
 #[inline]
 pub(crate) fn wall_clock() -> SystemTime {
     SystemTime::now()
 }
 
-/// How long this thread has waited for a core since it began; zero where the system does not tell. Allocates nothing,
-/// because allocations may be being counted.
+/// How long this thread has waited for a core since it began; zero where the system does not tell.
+/// Allocates nothing, because allocations may be being counted.
 fn waited_for_core() -> Duration {
     let mut text = [0; 64];
-    let Ok(mut file) = File::open("/proc/thread-self/schedstat") else { return Duration::ZERO };
+    let Ok(mut file) = File::open("/proc/thread-self/schedstat") else {
+        return Duration::ZERO;
+    };
     let len = file.read(&mut text).unwrap_or_default();
     parse_schedstat(&text[..len]).map_or(Duration::ZERO, Duration::from_nanos)
 }
@@ -87,8 +110,14 @@ mod tests {
 
     #[test]
     fn the_wait_for_a_core_is_taken_out() {
-        let mut span = Span { wall: Duration::from_micros(90), waited: Duration::from_micros(10) };
-        span += Span { wall: Duration::from_micros(10), waited: Duration::ZERO };
+        let mut span = Span {
+            wall: Duration::from_micros(90),
+            waited: Duration::from_micros(10),
+        };
+        span += Span {
+            wall: Duration::from_micros(10),
+            waited: Duration::ZERO,
+        };
         assert!((span.ns_per_op(1_000) - 90.0).abs() < 1e-9);
         assert!((span.waited_share() - 0.1).abs() < 1e-9);
     }

@@ -19,20 +19,22 @@ pub enum Consistency {
     /// Everyone on the same store: every decision is one atomic step there.
     #[default]
     Strict,
-    /// Everyone on the same store, by units taken from it in advance: never above the limit, and mostly answered from
-    /// memory. See [`lease`](crate::lease).
+    /// Everyone on the same store, by units taken from it in advance: never above the limit, and
+    /// mostly answered from memory. See [`lease`](crate::lease).
     Leased,
-    /// Everyone on the same store, counted here and told there in batches: above the limit by no more than a tenth of it
-    /// when as many processes share it as expected. See [`lease`](crate::lease).
+    /// Everyone on the same store, counted here and told there in batches: above the limit by no
+    /// more than a tenth of it when as many processes share it as expected. See
+    /// [`lease`](crate::lease).
     Eventual,
     /// This process alone, in its memory, whatever the store is.
     Local,
 }
 
 impl Consistency {
-    /// What of this the algorithm can do. A queue hands out turns and a concurrency limit places, one at a time, so they are
-    /// always strict. A log stamps every hit when it comes, so it is never counted elsewhere first: eventual is leased
-    /// there, and what leased saves are the trips for denials.
+    /// What of this the algorithm can do. A queue hands out turns and a concurrency limit places,
+    /// one at a time, so they are always strict. A log stamps every hit when it comes, so it is
+    /// never counted elsewhere first: eventual is leased there, and what leased saves are the trips
+    /// for denials.
     ///
     /// ```
     /// use std::time::Duration;
@@ -44,8 +46,7 @@ impl Consistency {
     /// ```
     #[must_use]
     pub const fn for_quota(self, quota: &Quota) -> Self {
-        let is_queue =
-            matches!(quota, Quota::LeakyBucket(bucket) if matches!(bucket.mode(), LeakyMode::Queue));
+        let is_queue = matches!(quota, Quota::LeakyBucket(bucket) if matches!(bucket.mode(), LeakyMode::Queue));
         match (self, quota) {
             (Self::Leased | Self::Eventual, Quota::Concurrency(_)) => Self::Strict,
             (Self::Leased | Self::Eventual, _) if is_queue => Self::Strict,

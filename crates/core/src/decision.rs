@@ -86,7 +86,11 @@ pub enum Retry {
 
 impl Decision {
     #[inline(always)]
-    pub(crate) fn new(limits: SmallVec<[LimitStatus; 1]>, source: Source, lease: Option<LeaseId>) -> Self {
+    pub(crate) fn new(
+        limits: SmallVec<[LimitStatus; 1]>,
+        source: Source,
+        lease: Option<LeaseId>,
+    ) -> Self {
         let decider = Self::decider_of(&limits);
         Self::assemble(limits, decider, source, lease)
     }
@@ -106,22 +110,43 @@ impl Decision {
         lease: Option<LeaseId>,
     ) -> Self {
         let lease = lease.filter(|_| decider.is_none()).unwrap_or(LeaseId::NONE);
-        Self { limits, decider, source, lease }
+        Self {
+            limits,
+            decider,
+            source,
+            lease,
+        }
     }
 
     /// Of the limits that refuse, the one that refuses longest: waiting for it is waiting for all.
     fn decider_of(limits: &[LimitStatus]) -> Option<u8> {
-        let refusing = limits.iter().enumerate().filter(|(_, status)| status.is_enforced_denial());
-        refusing.max_by_key(|(_, status)| status.retry()).and_then(|(index, _)| u8::try_from(index).ok())
+        let refusing = limits
+            .iter()
+            .enumerate()
+            .filter(|(_, status)| status.is_enforced_denial());
+        refusing
+            .max_by_key(|(_, status)| status.retry())
+            .and_then(|(index, _)| u8::try_from(index).ok())
     }
 
-    /// This pass as the denial that it amounts to when one cannot wait for one's turn: the turn was given back.
+    /// This pass as the denial that it amounts to when one cannot wait for one's turn: the turn was
+    /// given back.
     pub(crate) fn turned_late(mut self) -> Self {
-        let longest = self.limits.iter().enumerate().filter(|(_, status)| !status.shadow);
-        self.decider =
-            longest.max_by_key(|(_, status)| status.wait()).and_then(|(index, _)| u8::try_from(index).ok());
-        if let Some(status) = self.decider.and_then(|index| self.limits.get_mut(usize::from(index))) {
-            status.outcome.verdict = Verdict::Deny { retry_after: status.wait_micros() };
+        let longest = self
+            .limits
+            .iter()
+            .enumerate()
+            .filter(|(_, status)| !status.shadow);
+        self.decider = longest
+            .max_by_key(|(_, status)| status.wait())
+            .and_then(|(index, _)| u8::try_from(index).ok());
+        if let Some(status) = self
+            .decider
+            .and_then(|index| self.limits.get_mut(usize::from(index)))
+        {
+            status.outcome.verdict = Verdict::Deny {
+                retry_after: status.wait_micros(),
+            };
         }
         self.lease = LeaseId::NONE;
         self
@@ -134,10 +159,12 @@ impl Decision {
 
     /// The limit that refused, and of several the one that refuses longest.
     pub fn denied_by(&self) -> Option<&LimitStatus> {
-        self.decider.and_then(|index| self.limits.get(usize::from(index)))
+        self.decider
+            .and_then(|index| self.limits.get(usize::from(index)))
     }
 
-    /// When to try again; `None` when allowed, or when it can never pass (see [`is_never`](Self::is_never)).
+    /// When to try again; `None` when allowed, or when it can never pass (see
+    /// [`is_never`](Self::is_never)).
     pub fn retry_after(&self) -> Option<Duration> {
         match self.retry()? {
             Retry::After(length) => Some(length),
@@ -160,7 +187,11 @@ impl Decision {
         if !self.is_allowed() {
             return Duration::ZERO;
         }
-        let waits = self.limits.iter().filter(|status| !status.shadow).map(LimitStatus::wait);
+        let waits = self
+            .limits
+            .iter()
+            .filter(|status| !status.shadow)
+            .map(LimitStatus::wait);
         waits.max().unwrap_or_default()
     }
 
@@ -176,16 +207,22 @@ impl Decision {
 
     /// How long until the budget is full again in the limit that will stop this client first.
     pub fn reset_after(&self) -> Duration {
-        self.tightest().map_or(Duration::ZERO, LimitStatus::reset_after)
+        self.tightest()
+            .map_or(Duration::ZERO, LimitStatus::reset_after)
     }
 
-    /// The limit to tell a client about when only one can be told: the one that refused, else the one with least left.
+    /// The limit to tell a client about when only one can be told: the one that refused, else the
+    /// one with least left.
     pub fn tightest(&self) -> Option<&LimitStatus> {
         let enforced = || self.limits.iter().filter(|status| !status.shadow);
         self.denied_by()
             .or_else(|| {
-                enforced()
-                    .min_by_key(|status| (status.remaining(), std::cmp::Reverse(status.outcome.reset_after)))
+                enforced().min_by_key(|status| {
+                    (
+                        status.remaining(),
+                        std::cmp::Reverse(status.outcome.reset_after),
+                    )
+                })
             })
             .or_else(|| self.limits.first())
     }
@@ -200,18 +237,22 @@ impl Decision {
         self.source
     }
 
-    /// True when the store gave no answer and the limits' failure policies did. [`LimitStatus::fallback`] says which.
+    /// True when the store gave no answer and the limits' failure policies did.
+    /// [`LimitStatus::fallback`] says which.
     pub const fn is_degraded(&self) -> bool {
         matches!(self.source, Source::Fallback)
     }
 
-    /// True when the request is refused only because the store is away and the policy of the limit that refuses is
-    /// [`OnStoreFailure::Deny`]: the client did nothing wrong, and HTTP says 503 instead of 429.
+    /// True when the request is refused only because the store is away and the policy of the limit
+    /// that refuses is [`OnStoreFailure::Deny`]: the client did nothing wrong, and HTTP says 503
+    /// instead of 429.
     pub fn is_unavailable(&self) -> bool {
-        self.denied_by().is_some_and(LimitStatus::is_refused_by_policy)
+        self.denied_by()
+            .is_some_and(LimitStatus::is_refused_by_policy)
     }
 
-    /// What to release when the work is done, if a concurrency limit took part and the request passed.
+    /// What to release when the work is done, if a concurrency limit took part and the request
+    /// passed.
     pub fn lease(&self) -> Option<LeaseId> {
         Some(self.lease).filter(|lease| *lease != LeaseId::NONE)
     }
@@ -219,15 +260,35 @@ impl Decision {
 
 impl LimitStatus {
     #[inline(always)]
-    pub(crate) fn new(name: LimitName, check: &Check<'_>, outcome: Outcome, source: Source) -> Self {
-        let source = if check.key.is_local() { Source::Local } else { source };
+    pub(crate) fn new(
+        name: LimitName,
+        check: &Check<'_>,
+        outcome: Outcome,
+        source: Source,
+    ) -> Self {
+        let source = if check.key.is_local() {
+            Source::Local
+        } else {
+            source
+        };
         let (window, shadow) = (check.quota.window(), check.shadow);
-        Self { name, outcome, window, shadow, source, fallback: None }
+        Self {
+            name,
+            outcome,
+            window,
+            shadow,
+            source,
+            fallback: None,
+        }
     }
 
     /// The same answer, given by a failure policy.
     pub(crate) const fn by_policy(self, policy: OnStoreFailure) -> Self {
-        Self { fallback: Some(policy), source: Source::Fallback, ..self }
+        Self {
+            fallback: Some(policy),
+            source: Source::Fallback,
+            ..self
+        }
     }
 
     /// The limit's name as bytes, which nobody has looked at again.
@@ -241,13 +302,14 @@ impl LimitStatus {
         &self.name
     }
 
-    /// The most that passes at once. By the policy [`Local`](OnStoreFailure::Local), this process's share of it.
+    /// The most that passes at once. By the policy [`Local`](OnStoreFailure::Local), this process's
+    /// share of it.
     pub const fn limit(&self) -> u64 {
         self.outcome.limit
     }
 
-    /// Whole units left. By the policy [`Allow`](OnStoreFailure::Allow) nothing is counted, so nothing is missing; by
-    /// [`Deny`](OnStoreFailure::Deny) nothing is to be had.
+    /// Whole units left. By the policy [`Allow`](OnStoreFailure::Allow) nothing is counted, so
+    /// nothing is missing; by [`Deny`](OnStoreFailure::Deny) nothing is to be had.
     pub const fn remaining(&self) -> u64 {
         self.outcome.remaining
     }
@@ -286,12 +348,15 @@ impl LimitStatus {
         self.fallback
     }
 
-    /// True when the limit refuses, whether that stops the request or not, for no other reason than its policy.
+    /// True when the limit refuses, whether that stops the request or not, for no other reason than
+    /// its policy.
     pub(crate) fn is_refused_by_policy(&self) -> bool {
-        self.fallback == Some(OnStoreFailure::Deny) && matches!(self.outcome.verdict, Verdict::Deny { .. })
+        self.fallback == Some(OnStoreFailure::Deny)
+            && matches!(self.outcome.verdict, Verdict::Deny { .. })
     }
 
-    /// True when the request, if it passed, was counted here: not what was refused, and not what a policy let through.
+    /// True when the request, if it passed, was counted here: not what was refused, and not what a
+    /// policy let through.
     pub(crate) fn counts(&self) -> bool {
         self.fallback != Some(OnStoreFailure::Allow) && self.outcome.verdict.is_allowed()
     }

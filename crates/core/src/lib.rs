@@ -15,19 +15,25 @@
 //!
 //! # The way of a request
 //!
-//! request -> [`Key`] (who) -> [`Check`]s (which limits, what cost) -> [`Store::spend`] (one atomic step) -> [`Decision`].
+//! request -> [`Key`] (who) -> [`Check`]s (which limits, what cost) -> [`Store::spend`] (one atomic
+//! step) -> [`Decision`].
 //!
-//! - **Choose an algorithm** for each [`Limit`]: the table in [`algorithm`] says what each promises.
+//! - **Choose an algorithm** for each [`Limit`]: the table in [`algorithm`] says what each
+//!   promises.
 //! - **Several limits at once** with [`and`](limiter::Ask::and): all pass, or none is charged.
-//! - **A cost** with [`cost`](limiter::Ask::cost), **other numbers for this caller** with [`quota`](limiter::Ask::quota).
-//! - **Look** with [`peek`](Limiter::peek), **give back** with [`refund`](Limiter::refund), **forget** with
-//!   [`reset`](Limiter::reset).
-//! - **Wait your turn** with [`wait_up_to`](limiter::Ask::wait_up_to), **hold a place** with [`acquire`](Limiter::acquire).
-//! - **Survive a store that is away** by a policy for each limit: [`on_store_failure`](Limit::on_store_failure).
+//! - **A cost** with [`cost`](limiter::Ask::cost), **other numbers for this caller** with
+//!   [`quota`](limiter::Ask::quota).
+//! - **Look** with [`peek`](Limiter::peek), **give back** with [`refund`](Limiter::refund),
+//!   **forget** with [`reset`](Limiter::reset).
+//! - **Wait your turn** with [`wait_up_to`](limiter::Ask::wait_up_to), **hold a place** with
+//!   [`acquire`](Limiter::acquire).
+//! - **Survive a store that is away** by a policy for each limit:
+//!   [`on_store_failure`](Limit::on_store_failure).
 //! - **Tell the client** with the values in `headers` (feature `headers`, on by default).
 //! - **Survive a restart** with [`MemoryStore::snapshot`] and [`MemoryStore::restore`].
 //!
-//! Works on any executor, and with none: the memory store answers [`immediately`](limiter::Ask::immediately).
+//! Works on any executor, and with none: the memory store answers
+//! [`immediately`](limiter::Ask::immediately).
 
 pub mod algorithm;
 mod clock;
@@ -46,14 +52,15 @@ pub mod store;
 mod time;
 
 pub use algorithm::{
-    Calendar, Concurrency, FixedWindow, LeakyBucket, LeakyMode, LeaseId, Outcome, Quota, Rate, SlidingLog,
-    SlidingWindow, TokenBucket, Verdict,
+    Calendar, Concurrency, FixedWindow, LeakyBucket, LeakyMode, LeaseId, Outcome, Quota, Rate,
+    SlidingLog, SlidingWindow, TokenBucket, Verdict,
 };
 pub use clock::{Clock, ManualClock, Sleep, SystemClock};
 pub use consistency::Consistency;
 pub use decision::{Decision, LimitStatus, Retry, Source};
 pub use key::{
-    EncodedKey, Hashed, Hasher, KEY_MAX, Key, KeyError, KeyPart, KeyParts, NotAKey, ShortSecret, ToKey,
+    EncodedKey, Hashed, Hasher, KEY_MAX, Key, KeyError, KeyPart, KeyParts, NotAKey, ShortSecret,
+    ToKey,
 };
 pub use limit::{Limit, LimitError, OnStoreFailure, Rule};
 pub use limiter::{Acquired, Error, Health, Limiter, Permit};

@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::algorithm::{
-    AMOUNT_MAX, Calendar, Concurrency, FixedWindow, IN_FLIGHT_MAX, LeakyBucket, LeakyMode, Quota, Rate,
-    SlidingLog, SlidingWindow, TokenBucket,
+    AMOUNT_MAX, Calendar, Concurrency, FixedWindow, IN_FLIGHT_MAX, LeakyBucket, LeakyMode, Quota,
+    Rate, SlidingLog, SlidingWindow, TokenBucket,
 };
 use crate::consistency::Consistency;
 use crate::key::{Encoded, EncodedKey, Key, KeyError, KeyPrefix, Parts, ToKey};
@@ -14,8 +14,9 @@ use crate::store::{Check, CheckBuf};
 
 /// A named rule: what it is called and what it allows.
 ///
-/// The constructors take any numbers and keep what is wrong with them: [`Limiter::builder`](crate::Limiter::builder) and
-/// [`checked`](Self::checked) report it, and a limiter built without asking answers every check of that limit with it.
+/// The constructors take any numbers and keep what is wrong with them:
+/// [`Limiter::builder`](crate::Limiter::builder) and [`checked`](Self::checked) report it, and a
+/// limiter built without asking answers every check of that limit with it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -56,8 +57,9 @@ pub struct Rule {
 /// | `Deny` | is refused for the time being (HTTP 503) | nothing must pass uncounted: logins, payments |
 /// | `Local` | is counted in this process, against its share of the limit | neither will do |
 ///
-/// The share is the limit divided by [`expected_replicas`](crate::limiter::LimiterBuilder::expected_replicas), see
-/// [`Quota::share`]. It starts with nothing, so that nothing can be gained by making the store fall over.
+/// The share is the limit divided by
+/// [`expected_replicas`](crate::limiter::LimiterBuilder::expected_replicas), see [`Quota::share`].
+/// It starts with nothing, so that nothing can be gained by making the store fall over.
 ///
 /// ```
 /// # use tollgate::store::{Answer, Intent, Spent};
@@ -126,39 +128,56 @@ impl Limit {
         Self::from_parts(name.into(), Ok(quota.into()))
     }
 
-    /// `limit` per window that starts with a key's first hit. See [`FixedWindow`] for its known flaw.
+    /// `limit` per window that starts with a key's first hit. See [`FixedWindow`] for its known
+    /// flaw.
     pub fn fixed_window(name: impl Into<String>, limit: u64, window: Duration) -> Self {
         Self::from_parts(name.into(), FixedWindow::new(limit, window).map(Into::into))
     }
 
     /// `limit` per calendar unit in UTC.
     pub fn calendar_window(name: impl Into<String>, limit: u64, unit: Calendar) -> Self {
-        Self::from_parts(name.into(), FixedWindow::aligned(limit, unit).map(Into::into))
+        Self::from_parts(
+            name.into(),
+            FixedWindow::aligned(limit, unit).map(Into::into),
+        )
     }
 
     /// `limit` per sliding window, by two weighted counts: the default for plain API limits.
     pub fn sliding_window(name: impl Into<String>, limit: u64, window: Duration) -> Self {
-        Self::from_parts(name.into(), SlidingWindow::new(limit, window).map(Into::into))
+        Self::from_parts(
+            name.into(),
+            SlidingWindow::new(limit, window).map(Into::into),
+        )
     }
 
-    /// `limit` in any interval of the window's length, exactly, at the price of remembering every hit.
+    /// `limit` in any interval of the window's length, exactly, at the price of remembering every
+    /// hit.
     pub fn sliding_log(name: impl Into<String>, limit: u64, window: Duration) -> Self {
         Self::from_parts(name.into(), SlidingLog::new(limit, window).map(Into::into))
     }
 
     /// Bursts of `capacity`, refilled at `rate`.
     pub fn token_bucket(name: impl Into<String>, capacity: u64, rate: Rate) -> Self {
-        Self::from_parts(name.into(), TokenBucket::new(capacity, rate).map(Into::into))
+        Self::from_parts(
+            name.into(),
+            TokenBucket::new(capacity, rate).map(Into::into),
+        )
     }
 
     /// A bucket that leaks at `rate` and refuses what would overflow its `capacity`.
     pub fn leaky_bucket(name: impl Into<String>, capacity: u64, rate: Rate) -> Self {
-        Self::from_parts(name.into(), LeakyBucket::new(LeakyMode::Meter, capacity, rate).map(Into::into))
+        Self::from_parts(
+            name.into(),
+            LeakyBucket::new(LeakyMode::Meter, capacity, rate).map(Into::into),
+        )
     }
 
     /// A queue of `capacity` that lets requests out at `rate`.
     pub fn queue(name: impl Into<String>, capacity: u64, rate: Rate) -> Self {
-        Self::from_parts(name.into(), LeakyBucket::new(LeakyMode::Queue, capacity, rate).map(Into::into))
+        Self::from_parts(
+            name.into(),
+            LeakyBucket::new(LeakyMode::Queue, capacity, rate).map(Into::into),
+        )
     }
 
     /// At most `limit` in flight; a holder that dies frees its place after `lease`.
@@ -208,11 +227,18 @@ impl Limit {
 
     /// The rule this limit states, or what is wrong with it.
     pub fn rule(&self) -> Result<Rule, LimitError> {
-        let (shadow, on_store_failure, consistency) = (self.shadow, self.on_store_failure, self.consistency);
+        let (shadow, on_store_failure, consistency) =
+            (self.shadow, self.on_store_failure, self.consistency);
         self.rule.clone().map(|rule| {
             let consistency = consistency.for_quota(&rule.quota);
             let prefix = rule.prefix.with_consistency(consistency);
-            Rule { prefix, shadow, on_store_failure, consistency, ..rule }
+            Rule {
+                prefix,
+                shadow,
+                on_store_failure,
+                consistency,
+                ..rule
+            }
         })
     }
 
@@ -220,11 +246,25 @@ impl Limit {
         let rule = LimitName::new(&name).and_then(|checked| {
             let quota = quota?;
             let prefix = KeyPrefix::new(checked, quota.shape());
-            let (on_store_failure, consistency) = (OnStoreFailure::default(), Consistency::default());
-            Ok(Rule { name: checked, quota, prefix, shadow: false, on_store_failure, consistency })
+            let (on_store_failure, consistency) =
+                (OnStoreFailure::default(), Consistency::default());
+            Ok(Rule {
+                name: checked,
+                quota,
+                prefix,
+                shadow: false,
+                on_store_failure,
+                consistency,
+            })
         });
         let (on_store_failure, consistency) = (OnStoreFailure::default(), Consistency::default());
-        Self { name, rule, shadow: false, on_store_failure, consistency }
+        Self {
+            name,
+            rule,
+            shadow: false,
+            on_store_failure,
+            consistency,
+        }
     }
 }
 
@@ -249,33 +289,53 @@ impl Rule {
         self.on_store_failure
     }
 
-    /// Who shares its counters, and how. Queues and places in flight are strict also where something else was asked for.
+    /// Who shares its counters, and how. Queues and places in flight are strict also where
+    /// something else was asked for.
     pub const fn consistency(&self) -> Consistency {
         self.consistency
     }
 
     /// The same rule where so many processes share its counters.
     pub(crate) const fn shared_by(self, replicas: NonZeroU32) -> Self {
-        Self { prefix: self.prefix.with_replicas(replicas), ..self }
+        Self {
+            prefix: self.prefix.with_replicas(replicas),
+            ..self
+        }
     }
 
-    /// A check of this limit for a key, with the limit's own numbers, to put to a [`Store`](crate::Store) directly.
+    /// A check of this limit for a key, with the limit's own numbers, to put to a
+    /// [`Store`](crate::Store) directly.
     pub fn check(&self, key: impl ToKey, cost: u64) -> Result<CheckBuf, KeyError> {
         let mut buffer = Encoded::new();
         let parts = Parts::of(&key, &mut buffer)?;
         Ok(self.check_with(parts, &self.quota, cost).to_buf())
     }
 
-    /// The same for a key that is written down, borrowing all there is. The numbers are the limit's own, or others of its
-    /// algorithm and window.
+    /// The same for a key that is written down, borrowing all there is. The numbers are the limit's
+    /// own, or others of its algorithm and window.
     #[inline]
-    pub fn check_written<'a>(&'a self, key: &'a EncodedKey, quota: &'a Quota, cost: u64) -> Check<'a> {
+    pub fn check_written<'a>(
+        &'a self,
+        key: &'a EncodedKey,
+        quota: &'a Quota,
+        cost: u64,
+    ) -> Check<'a> {
         self.check_with(key.as_parts(), quota, cost)
     }
 
     #[inline]
-    pub(crate) const fn check_with<'a>(&'a self, parts: Parts<'a>, quota: &'a Quota, cost: u64) -> Check<'a> {
-        Check { key: Key::new(&self.prefix, parts), quota, cost, shadow: self.shadow }
+    pub(crate) const fn check_with<'a>(
+        &'a self,
+        parts: Parts<'a>,
+        quota: &'a Quota,
+        cost: u64,
+    ) -> Check<'a> {
+        Check {
+            key: Key::new(&self.prefix, parts),
+            quota,
+            cost,
+            shadow: self.shadow,
+        }
     }
 }
 
@@ -295,7 +355,9 @@ pub enum LimitError {
         bytes: usize,
     },
     /// The name holds a character that cannot travel in a header, a metric and a key alike.
-    #[error("the name {name:?} has the character {found:?}; use letters, digits or any of - _ . : /")]
+    #[error(
+        "the name {name:?} has the character {found:?}; use letters, digits or any of - _ . : /"
+    )]
     NameCharacter {
         /// The name.
         name: String,

@@ -2,14 +2,16 @@
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// Something behind a lock, on cache lines of its own so that neighbours do not slow each other down.
+/// Something behind a lock, on cache lines of its own so that neighbours do not slow each other
+/// down.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Padded<T>(Mutex<T>);
 
 pub(crate) type Guard<'a, T> = MutexGuard<'a, T>;
 
-/// How often a taken lock is tried, at growing distances, before the thread goes to sleep for it: that takes microseconds.
+/// How often a taken lock is tried, at growing distances, before the thread goes to sleep for it:
+/// that takes microseconds.
 const SPINS: u32 = 7;
 
 impl<T> Padded<T> {

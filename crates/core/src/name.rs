@@ -10,8 +10,8 @@ pub const NAME_MAX: usize = 47;
 
 /// The name of a limit, as it appears in decisions, headers, metrics and keys.
 ///
-/// It is held in place and copied with the decision: a shared, counted string would make two threads that decide
-/// about the same limit fight over its counter.
+/// It is held in place and copied with the decision: a shared, counted string would make two
+/// threads that decide about the same limit fight over its counter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LimitName {
     len: u8,
@@ -26,15 +26,24 @@ impl LimitName {
             return Err(LimitError::EmptyName);
         }
         if name.len() > NAME_MAX {
-            return Err(LimitError::LongName { found: name.chars().take(80).collect(), bytes: name.len() });
+            return Err(LimitError::LongName {
+                found: name.chars().take(80).collect(),
+                bytes: name.len(),
+            });
         }
         if let Some(found) = name.chars().find(|c| !allowed(c)) {
-            return Err(LimitError::NameCharacter { name: name.to_owned(), found });
+            return Err(LimitError::NameCharacter {
+                name: name.to_owned(),
+                found,
+            });
         }
         let mut bytes = [0; NAME_MAX];
         bytes[..name.len()].copy_from_slice(name.as_bytes());
         // NAME_MAX is below 256, so the length fits.
-        Ok(Self { len: u8::try_from(name.len()).unwrap_or(u8::MAX), bytes })
+        Ok(Self {
+            len: u8::try_from(name.len()).unwrap_or(u8::MAX),
+            bytes,
+        })
     }
 
     /// The name as text.

@@ -1,7 +1,7 @@
 //! The store contract: *spend these checks together, or none of them.*
 //!
-//! A store keeps counters and the time. It takes data and returns data, in one trip, and knows nothing of rules, HTTP or
-//! failure policy.
+//! A store keeps counters and the time. It takes data and returns data, in one trip, and knows
+//! nothing of rules, HTTP or failure policy.
 
 use std::fmt;
 use std::future::Future;
@@ -29,7 +29,8 @@ pub struct Check<'a> {
     pub quota: &'a Quota,
     /// Units to spend; 0 only looks.
     pub cost: u64,
-    /// A check that reports and never refuses: it spends only when it would have passed, and stops nothing.
+    /// A check that reports and never refuses: it spends only when it would have passed, and stops
+    /// nothing.
     pub shadow: bool,
 }
 
@@ -67,7 +68,12 @@ impl CheckBuf {
     /// The check, as stores take it.
     pub fn as_check(&self) -> Check<'_> {
         let key = Key::new(&self.prefix, self.parts.as_parts());
-        Check { key, quota: &self.quota, cost: self.cost, shadow: self.shadow }
+        Check {
+            key,
+            quota: &self.quota,
+            cost: self.cost,
+            shadow: self.shadow,
+        }
     }
 }
 
@@ -81,7 +87,13 @@ impl Check<'_> {
     /// A copy that owns what it is about.
     pub fn to_buf(&self) -> CheckBuf {
         let (prefix, parts) = (*self.key.prefix(), self.key.parts().to_buf());
-        CheckBuf { prefix, parts, quota: *self.quota, cost: self.cost, shadow: self.shadow }
+        CheckBuf {
+            prefix,
+            parts,
+            quota: *self.quota,
+            cost: self.cost,
+            shadow: self.shadow,
+        }
     }
 }
 
@@ -97,8 +109,9 @@ pub enum Intent {
 /// The answer to a request, one outcome per check in the order asked.
 #[derive(Clone, Debug)]
 pub struct Spent {
-    /// What each limit says. `remaining` and `reset_after` are what is left once the request has been dealt with: when it
-    /// is only a peek, or refused by another limit, a limit that would let it pass says so and has kept its units.
+    /// What each limit says. `remaining` and `reset_after` are what is left once the request has
+    /// been dealt with: when it is only a peek, or refused by another limit, a limit that would let
+    /// it pass says so and has kept its units.
     pub outcomes: SmallVec<[Outcome; 1]>,
     /// Where each of them came from.
     pub sources: Sources,
@@ -110,11 +123,16 @@ impl Spent {
     /// The store's own answer to all checks.
     #[inline]
     pub fn by_store(outcomes: SmallVec<[Outcome; 1]>, at: Micros) -> Self {
-        Self { outcomes, sources: Sources::default(), at }
+        Self {
+            outcomes,
+            sources: Sources::default(),
+            at,
+        }
     }
 }
 
-/// Where the answers to the checks of one request came from: all from the store itself, unless told otherwise.
+/// Where the answers to the checks of one request came from: all from the store itself, unless told
+/// otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sources {
     /// One bit per check.
@@ -122,7 +140,10 @@ pub struct Sources {
     denials: u16,
 }
 
-const _: () = assert!(CHECKS_MAX <= u16::BITS as usize, "there is a bit for every check");
+const _: () = assert!(
+    CHECKS_MAX <= u16::BITS as usize,
+    "there is a bit for every check"
+);
 
 impl Sources {
     /// Says where the answer to the check at `index` came from.
@@ -138,9 +159,18 @@ impl Sources {
     #[inline]
     pub const fn all(source: Source) -> Self {
         match source {
-            Source::Lease => Self { leases: u16::MAX, denials: 0 },
-            Source::DenyCache => Self { leases: 0, denials: u16::MAX },
-            Source::Store | Source::Fallback | Source::Local => Self { leases: 0, denials: 0 },
+            Source::Lease => Self {
+                leases: u16::MAX,
+                denials: 0,
+            },
+            Source::DenyCache => Self {
+                leases: 0,
+                denials: u16::MAX,
+            },
+            Source::Store | Source::Fallback | Source::Local => Self {
+                leases: 0,
+                denials: 0,
+            },
         }
     }
 
@@ -162,52 +192,68 @@ impl Sources {
     }
 }
 
-/// Where counters live. Every method is one atomic step; dropping an [`Answer`] before it is ready leaves the step done
-/// or not done, never half done.
+/// Where counters live. Every method is one atomic step; dropping an [`Answer`] before it is ready
+/// leaves the step done or not done, never half done.
 ///
-/// A store answers every question within a deadline of its own, with an error if need be: the limiter sets no timer, and
-/// waits as long as the store lets it. What a limit answers to an error is the limit's choice, see
-/// [`OnStoreFailure`](crate::OnStoreFailure).
+/// A store answers every question within a deadline of its own, with an error if need be: the
+/// limiter sets no timer, and waits as long as the store lets it. What a limit answers to an error
+/// is the limit's choice, see [`OnStoreFailure`](crate::OnStoreFailure).
 pub trait Store: Send + Sync + fmt::Debug {
-    /// Spends 1 to [`CHECKS_MAX`] checks, no two on the same counter: every one, or none when any that is not a shadow does not fit. Concurrency checks are held under `lease`.
-    fn spend<'a>(&'a self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Answer<'a, Spent>;
+    /// Spends 1 to [`CHECKS_MAX`] checks, no two on the same counter: every one, or none when any
+    /// that is not a shadow does not fit. Concurrency checks are held under `lease`.
+    fn spend<'a>(
+        &'a self,
+        checks: &[Check<'_>],
+        intent: Intent,
+        lease: LeaseId,
+    ) -> Answer<'a, Spent>;
 
-    /// The same for a single check, the usual case, by stores that can answer without waiting; `None` from those that
-    /// cannot, which have then done nothing.
+    /// The same for a single check, the usual case, by stores that can answer without waiting;
+    /// `None` from those that cannot, which have then done nothing.
     #[inline]
-    fn spend_one(&self, _check: &Check<'_>, _intent: Intent, _lease: LeaseId) -> Option<(Outcome, Source)> {
+    fn spend_one(
+        &self,
+        _check: &Check<'_>,
+        _intent: Intent,
+        _lease: LeaseId,
+    ) -> Option<(Outcome, Source)> {
         None
     }
 
-    /// Only whether a single check that takes no place passes, charged if it does: the shortest way for those who want to
-    /// know no more.
+    /// Only whether a single check that takes no place passes, charged if it does: the shortest way
+    /// for those who want to know no more.
     #[inline]
     fn passes_one(&self, check: &Check<'_>) -> Option<bool> {
-        self.spend_one(check, Intent::Spend, LeaseId::NONE).map(|(outcome, _)| outcome.verdict.is_allowed())
+        self.spend_one(check, Intent::Spend, LeaseId::NONE)
+            .map(|(outcome, _)| outcome.verdict.is_allowed())
     }
 
-    /// Gives back what checks took, at most what is spent. It takes effect even if the answer is dropped unread. Concurrency
-    /// checks give back through [`release`](Self::release) and are passed over here.
+    /// Gives back what checks took, at most what is spent. It takes effect even if the answer is
+    /// dropped unread. Concurrency checks give back through [`release`](Self::release) and are
+    /// passed over here.
     fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()>;
 
     /// Forgets a counter: its budget is full again.
     fn reset<'a>(&'a self, key: &Key<'_>) -> Answer<'a, ()>;
 
-    /// Ends a lease; false when it has already ended. It takes effect even if the answer is dropped unread. The check is
-    /// the one that took the lease, or one with cost 0 when what it took is not known, which may take longer to find.
+    /// Ends a lease; false when it has already ended. It takes effect even if the answer is dropped
+    /// unread. The check is the one that took the lease, or one with cost 0 when what it took is
+    /// not known, which may take longer to find.
     fn release<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool>;
 
-    /// Starts a lease's time again; false when it has already ended. The check is as for [`release`](Self::release).
+    /// Starts a lease's time again; false when it has already ended. The check is as for
+    /// [`release`](Self::release).
     fn renew<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool>;
 
-    /// Gives back what was taken in advance and is not spent, as a process does before it ends. A store that takes nothing
-    /// in advance has nothing to give.
+    /// Gives back what was taken in advance and is not spent, as a process does before it ends. A
+    /// store that takes nothing in advance has nothing to give.
     fn hand_back(&self) -> Answer<'_, ()> {
         Answer::ready(Ok(()))
     }
 }
 
-/// A store's answer: here at once, or coming. Stores that answer from memory need no allocation and no executor.
+/// A store's answer: here at once, or coming. Stores that answer from memory need no allocation and
+/// no executor.
 pub enum Answer<'a, T> {
     /// It is here. `None` once it has been taken.
     Ready(Option<Result<T, StoreError>>),
@@ -224,7 +270,11 @@ impl<T> Answer<'_, T> {
 
 impl<T> fmt::Debug for Answer<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if matches!(self, Self::Ready(_)) { "Answer::Ready(..)" } else { "Answer::Pending(..)" })
+        f.write_str(if matches!(self, Self::Ready(_)) {
+            "Answer::Ready(..)"
+        } else {
+            "Answer::Pending(..)"
+        })
     }
 }
 
@@ -239,7 +289,8 @@ impl<T: Unpin> Future for Answer<'_, T> {
     }
 }
 
-/// Why a store gave no answer. Its text, and that of its sources, is logged: a store keeps secrets and keys out of it.
+/// Why a store gave no answer. Its text, and that of its sources, is logged: a store keeps secrets
+/// and keys out of it.
 ///
 /// ```
 /// use tollgate::StoreError;
@@ -260,8 +311,8 @@ pub enum StoreError {
     /// The store was not asked, because as much is waiting for it as may.
     #[error("as many requests wait for the store as may; this one was not sent")]
     Overloaded,
-    /// The store answered, and not with what was asked. Someone must change something: a permission, a version, a memory
-    /// limit.
+    /// The store answered, and not with what was asked. Someone must change something: a
+    /// permission, a version, a memory limit.
     #[error("the store refused the request")]
     Refused(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Whole microseconds: a moment since the UNIX epoch on a store's own timeline, or a length of time.
+/// Whole microseconds: a moment since the UNIX epoch on a store's own timeline, or a length of
+/// time.
 ///
-/// Every computation is in this unit, in integers. A moment stays below 2^53 until the year 2255, so it passes
-/// unharmed through Lua's doubles.
+/// Every computation is in this unit, in integers. A moment stays below 2^53 until the year 2255,
+/// so it passes unharmed through Lua's doubles.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Micros(u64);
 
@@ -55,7 +56,9 @@ impl Micros {
 
     /// A duration as whole microseconds, rounded up; `None` when it does not fit.
     pub fn from_duration_ceil(duration: Duration) -> Option<Self> {
-        u64::try_from(duration.as_nanos().div_ceil(1_000)).ok().map(Self)
+        u64::try_from(duration.as_nanos().div_ceil(1_000))
+            .ok()
+            .map(Self)
     }
 }
 
@@ -74,8 +77,13 @@ impl fmt::Debug for Micros {
 /// A length for people: the largest unit that says it without a fraction, as in `15m` or `1500ms`.
 impl fmt::Display for Micros {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(u64, &str); 5] =
-            [(86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "m"), (1_000_000, "s"), (1_000, "ms")];
+        const UNITS: [(u64, &str); 5] = [
+            (86_400_000_000, "d"),
+            (3_600_000_000, "h"),
+            (60_000_000, "m"),
+            (1_000_000, "s"),
+            (1_000, "ms"),
+        ];
         let fits = |(unit, _): &&(u64, &str)| self.0 >= *unit && self.0.is_multiple_of(*unit);
         match UNITS.iter().find(fits) {
             Some((unit, name)) => write!(f, "{}{name}", self.0 / unit),
@@ -108,7 +116,10 @@ mod tests {
 
     #[test]
     fn durations_round_up_and_may_be_too_long() {
-        assert_eq!(Micros::from_duration_ceil(Duration::from_nanos(1)), Some(Micros::new(1)));
+        assert_eq!(
+            Micros::from_duration_ceil(Duration::from_nanos(1)),
+            Some(Micros::new(1))
+        );
         assert_eq!(Micros::from_duration_ceil(Duration::MAX), None);
     }
 }

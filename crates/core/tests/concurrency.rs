@@ -11,7 +11,13 @@ const THREADS: u64 = 8;
 
 fn limiter(limits: impl IntoIterator<Item = Limit>, keys_max: usize) -> Limiter {
     // Time stands still, so that what is left is exactly what was not spent.
-    Limiter::new(MemoryStore::builder().keys_max(keys_max).clock(ManualClock::default()).build(), limits)
+    Limiter::new(
+        MemoryStore::builder()
+            .keys_max(keys_max)
+            .clock(ManualClock::default())
+            .build(),
+        limits,
+    )
 }
 
 fn on_threads(work: impl Fn(u64) + Sync) {
@@ -38,7 +44,11 @@ fn one_hot_key_admits_exactly_its_limit() {
         let admitted = AtomicU64::new(0);
         on_threads(|_| {
             for _ in 0..1_000 {
-                let passed = limiter.check("hot", "key").immediately().unwrap().is_allowed();
+                let passed = limiter
+                    .check("hot", "key")
+                    .immediately()
+                    .unwrap()
+                    .is_allowed();
                 admitted.fetch_add(u64::from(passed), Relaxed);
             }
         });
@@ -46,8 +56,9 @@ fn one_hot_key_admits_exactly_its_limit() {
     }
 }
 
-/// Requests take three of seven keys in every order, so a store that locked in the order asked would stop; every limit
-/// is scarce, so that most requests are refused by one limit after another has said yes.
+/// Requests take three of seven keys in every order, so a store that locked in the order asked
+/// would stop; every limit is scarce, so that most requests are refused by one limit after another
+/// has said yes.
 #[test]
 fn overlapping_requests_consume_everything_or_nothing() {
     const LIMIT: u64 = 5_000;
@@ -63,21 +74,30 @@ fn overlapping_requests_consume_everything_or_nothing() {
     on_threads(|thread| {
         let mut random = thread + 1;
         let mut next = |below: u64| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (random >> 33) % below
         };
         for _ in 0..4_000 {
-            let mut named: Vec<(u64, u64, u64)> = (0..3).map(|limit| (limit, next(7), 1 + next(3))).collect();
+            let mut named: Vec<(u64, u64, u64)> =
+                (0..3).map(|limit| (limit, next(7), 1 + next(3))).collect();
             named.rotate_left(usize::try_from(next(3)).unwrap());
             if next(2) == 0 {
                 named.reverse();
             }
             let [first, second, third] = [0, 1, 2].map(|index: usize| {
-                (["a", "b", "c"][usize::try_from(named[index].0).unwrap()], named[index].1)
+                (
+                    ["a", "b", "c"][usize::try_from(named[index].0).unwrap()],
+                    named[index].1,
+                )
             });
             let ask = limiter.check(first.0, first.1).own_cost(named[0].2);
-            let ask =
-                ask.and(second.0, second.1).own_cost(named[1].2).and(third.0, third.1).own_cost(named[2].2);
+            let ask = ask
+                .and(second.0, second.1)
+                .own_cost(named[1].2)
+                .and(third.0, third.1)
+                .own_cost(named[2].2);
             if ask.immediately().unwrap().is_allowed() {
                 for (limit, key, cost) in named {
                     spent[usize::try_from(limit * 7 + key).unwrap()].fetch_add(cost, Relaxed);
@@ -91,11 +111,17 @@ fn overlapping_requests_consume_everything_or_nothing() {
             let status = limiter.peek(name, key).cost(0).immediately().unwrap();
             let charged = status.limit() - status.remaining();
             let admitted = spent[limit * 7 + usize::try_from(key).unwrap()].load(Relaxed);
-            assert_eq!(charged, admitted, "{name} {key}: charged and admitted differ");
+            assert_eq!(
+                charged, admitted,
+                "{name} {key}: charged and admitted differ"
+            );
             exhausted += u64::from(status.remaining() < 3);
         }
     }
-    assert!(exhausted > 0, "nothing was ever scarce, so nothing was tested");
+    assert!(
+        exhausted > 0,
+        "nothing was ever scarce, so nothing was tested"
+    );
 }
 
 #[test]
@@ -114,12 +140,23 @@ fn places_taken_and_given_back_by_many_threads_leave_none_behind() {
         }
     });
     assert!(most.load(Relaxed) <= 3, "{} at once", most.load(Relaxed));
-    assert_eq!(limiter.peek("jobs", "tenant").cost(0).immediately().unwrap().remaining(), 3);
+    assert_eq!(
+        limiter
+            .peek("jobs", "tenant")
+            .cost(0)
+            .immediately()
+            .unwrap()
+            .remaining(),
+        3
+    );
 }
 
 #[test]
 fn a_flood_from_many_threads_stays_under_the_cap_without_deadlock() {
-    let store = MemoryStore::builder().keys_max(5_000).clock(ManualClock::default()).build();
+    let store = MemoryStore::builder()
+        .keys_max(5_000)
+        .clock(ManualClock::default())
+        .build();
     let limiter = Limiter::new(
         store.clone(),
         [
@@ -131,7 +168,12 @@ fn a_flood_from_many_threads_stays_under_the_cap_without_deadlock() {
     on_threads(|thread| {
         for key in 0..10_000u64 {
             let key = (thread, key);
-            let decision = limiter.check("a", key).and("b", key).and("c", key).immediately().unwrap();
+            let decision = limiter
+                .check("a", key)
+                .and("b", key)
+                .and("c", key)
+                .immediately()
+                .unwrap();
             assert!(decision.is_allowed());
             if key.1.is_multiple_of(500) {
                 assert!(

@@ -1,11 +1,12 @@
 //! Envoy's rate limit protocol: its messages, and a gRPC server for them.
 //!
-//! - The messages and [`RateLimitService`], generated from the files in `proto`. Those hold only what Tollgate uses, with
-//!   the names and numbers that Envoy 1.40 has built in.
-//! - [`Services`]: everything the gRPC port answers, which is the rate limit service, health and reflection.
+//! - The messages and [`RateLimitService`], generated from the files in `proto`. Those hold only
+//!   what Tollgate uses, with the names and numbers that Envoy 1.40 has built in.
+//! - [`Services`]: everything the gRPC port answers, which is the rate limit service, health and
+//!   reflection.
 //!
-//! This crate owns what goes over the wire. It must not know what a limit is, and it opens no port: the server calls
-//! [`Services`] with each request that its own HTTP/2 connections bring.
+//! This crate owns what goes over the wire. It must not know what a limit is, and it opens no port:
+//! the server calls [`Services`] with each request that its own HTTP/2 connections bring.
 //!
 //! ```
 //! use tollgate_envoy::tonic::{Request, Response, Status, async_trait};
@@ -55,5 +56,6 @@ pub use self::generated::envoy::service::ratelimit::v3::{RateLimitRequest, RateL
 pub use self::generated::envoy::r#type::v3::RateLimitUnit;
 pub use self::services::{Answer, Services};
 
-/// The protocol described in its own terms: an encoded `google.protobuf.FileDescriptorSet`, as reflection serves it.
+/// The protocol described in its own terms: an encoded `google.protobuf.FileDescriptorSet`, as
+/// reflection serves it.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/envoy.bin"));

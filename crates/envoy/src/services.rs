@@ -18,24 +18,27 @@ use tower_service::Service;
 
 use crate::{FILE_DESCRIPTOR_SET, RateLimitService, RateLimitServiceServer};
 
-/// A request's headers are at most sixty kilobytes in Envoy, and few descriptors repeat all of them. Nobody else may
-/// make the server hold more either.
+/// A request's headers are at most sixty kilobytes in Envoy, and few descriptors repeat all of
+/// them. Nobody else may make the server hold more either.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 /// What becomes of a request. It never fails: what goes wrong is a gRPC status.
 pub type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
-/// The rate limit service, `grpc.health.v1`, and reflection in both its versions. Anything else is not implemented.
+/// The rate limit service, `grpc.health.v1`, and reflection in both its versions. Anything else is
+/// not implemented.
 ///
-/// It is a [`tower_service::Service`] of requests with any body, `hyper::body::Incoming` among them. Where a function is
-/// wanted instead, as by hyper's `service_fn`, [`answer`](Self::answer) does the same. A clone is a few counters.
+/// It is a [`tower_service::Service`] of requests with any body, `hyper::body::Incoming` among
+/// them. Where a function is wanted instead, as by hyper's `service_fn`, [`answer`](Self::answer)
+/// does the same. A clone is a few counters.
 pub struct Services<R> {
     rate_limit: RateLimitServiceServer<R>,
     health: HealthServer<HealthService>,
     reflection: Reflection,
 }
 
-/// The two versions of reflection. Their types have no names and they are seldom asked, so each is a function.
+/// The two versions of reflection. Their types have no names and they are seldom asked, so each is
+/// a function.
 #[derive(Clone)]
 struct Reflection {
     v1: Erased,
@@ -50,13 +53,14 @@ struct Erased {
 }
 
 impl<R: RateLimitService> Services<R> {
-    /// The services around one that decides. What `health` is told is what health answers: the empty name stands for
-    /// the whole server, `envoy.service.ratelimit.v3.RateLimitService` for the one service, which is not known before
-    /// its first report.
+    /// The services around one that decides. What `health` is told is what health answers: the
+    /// empty name stands for the whole server, `envoy.service.ratelimit.v3.RateLimitService` for
+    /// the one service, which is not known before its first report.
     pub fn new(rate_limit: R, health: HealthReporter) -> Self {
         let health = HealthService::from_health_reporter(health);
         Self {
-            rate_limit: RateLimitServiceServer::new(rate_limit).max_decoding_message_size(MESSAGE_BYTES_MAX),
+            rate_limit: RateLimitServiceServer::new(rate_limit)
+                .max_decoding_message_size(MESSAGE_BYTES_MAX),
             health: HealthServer::new(health).max_decoding_message_size(MESSAGE_BYTES_MAX),
             reflection: Reflection::new(),
         }
@@ -83,8 +87,12 @@ impl<R: RateLimitService> Services<R> {
 
 impl Reflection {
     fn new() -> Self {
-        let v1 = describe().build_v1().expect("what the build described can be read");
-        let v1alpha = describe().build_v1alpha().expect("what the build described can be read");
+        let v1 = describe()
+            .build_v1()
+            .expect("what the build described can be read");
+        let v1alpha = describe()
+            .build_v1alpha()
+            .expect("what the build described can be read");
         Self {
             v1: Erased::new(v1.max_decoding_message_size(MESSAGE_BYTES_MAX)),
             v1alpha: Erased::new(v1alpha.max_decoding_message_size(MESSAGE_BYTES_MAX)),
@@ -92,7 +100,9 @@ impl Reflection {
     }
 
     fn find(&self, name: &str) -> Option<&Erased> {
-        [&self.v1, &self.v1alpha].into_iter().find(|service| service.name == name)
+        [&self.v1, &self.v1alpha]
+            .into_iter()
+            .find(|service| service.name == name)
     }
 }
 
@@ -106,7 +116,10 @@ impl Erased {
             + Sync
             + 'static,
     {
-        Self { name: S::NAME, answer: Arc::new(move |request| service.clone().call(request)) }
+        Self {
+            name: S::NAME,
+            answer: Arc::new(move |request| service.clone().call(request)),
+        }
     }
 }
 
@@ -120,7 +133,8 @@ fn describe() -> Builder<'static> {
 /// The service in a path of the form `/service/method`.
 fn service_name(path: &str) -> &str {
     let path = path.strip_prefix('/').unwrap_or(path);
-    path.split_once('/').map_or(path, |(service, _method)| service)
+    path.split_once('/')
+        .map_or(path, |(service, _method)| service)
 }
 
 fn not_implemented(name: &str) -> Response<Body> {
@@ -169,9 +183,15 @@ mod tests {
 
     #[test]
     fn the_service_is_what_stands_between_the_first_two_slashes() {
-        assert_eq!(service_name("/grpc.health.v1.Health/Check"), "grpc.health.v1.Health");
+        assert_eq!(
+            service_name("/grpc.health.v1.Health/Check"),
+            "grpc.health.v1.Health"
+        );
         assert_eq!(service_name("/a/b/c"), "a");
         assert_eq!(service_name("/metrics"), "metrics");
-        assert_eq!((service_name("/"), service_name(""), service_name("*")), ("", "", "*"));
+        assert_eq!(
+            (service_name("/"), service_name(""), service_name("*")),
+            ("", "", "*")
+        );
     }
 }

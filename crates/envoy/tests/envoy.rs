@@ -1,6 +1,9 @@
 //! A real Envoy asks, and does what it is answered.
 
-#![expect(clippy::unwrap_used, reason = "all of this is tests, also what is not marked as one")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "all of this is tests, also what is not marked as one"
+)]
 
 use std::net::SocketAddr;
 
@@ -14,7 +17,8 @@ use tollgate_envoy::{
     RateLimitResponse, RateLimitService, Services, Unit,
 };
 
-/// Describes a request by its user, and asks for as long as it takes: a busy machine must not let requests pass.
+/// Describes a request by its user, and asks for as long as it takes: a busy machine must not let
+/// requests pass.
 const ENVOY: &str = r#"
 static_resources:
   listeners:
@@ -82,7 +86,11 @@ impl RateLimitService for Doorman {
     ) -> Result<Response<RateLimitResponse>, Status> {
         let request = request.into_inner();
         let user = str::from_utf8(&request.descriptors[0].entries[0].value).unwrap();
-        let (code, body) = if user == "ann" { (Code::Ok, "") } else { (Code::OverLimit, "slow down") };
+        let (code, body) = if user == "ann" {
+            (Code::Ok, "")
+        } else {
+            (Code::OverLimit, "slow down")
+        };
         let limit = RateLimit {
             requests_per_unit: 5,
             unit: Unit::Minute.into(),
@@ -93,7 +101,10 @@ impl RateLimitService for Doorman {
             code: code.into(),
             current_limit: Some(limit),
             limit_remaining: 4,
-            duration_until_reset: Some(Duration { seconds: 9, nanos: 0 }),
+            duration_until_reset: Some(Duration {
+                seconds: 9,
+                nanos: 0,
+            }),
         };
         Ok(Response::new(RateLimitResponse {
             overall_code: code.into(),
@@ -106,19 +117,29 @@ impl RateLimitService for Doorman {
 }
 
 fn header(key: &str, value: &str) -> HeaderValue {
-    HeaderValue { key: key.to_owned().into(), value: value.into(), ..Default::default() }
+    HeaderValue {
+        key: key.to_owned().into(),
+        value: value.into(),
+        ..Default::default()
+    }
 }
 
 fn asked(request: &RateLimitRequest) -> String {
     let descriptor = &request.descriptors[0];
     let entry = &descriptor.entries[0];
     let value = String::from_utf8_lossy(&entry.value);
-    format!("{} {}={value} {:?}", request.domain, entry.key, descriptor.hits_addend)
+    format!(
+        "{} {}={value} {:?}",
+        request.domain, entry.key, descriptor.hits_addend
+    )
 }
 
 /// Serves for as long as the test runs.
 fn serve() -> SocketAddr {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .unwrap();
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
     let addr = listener.local_addr().unwrap();
     std::thread::spawn(move || runtime.block_on(accept(listener)));
@@ -136,7 +157,9 @@ async fn accept(listener: TcpListener) {
 #[test]
 fn envoy_does_as_it_is_answered() {
     let upstream = Upstream::start();
-    let envoy = Proxy::envoy(ENVOY).set("upstream", upstream.addr().port()).set("tollgate", serve().port());
+    let envoy = Proxy::envoy(ENVOY)
+        .set("upstream", upstream.addr().port())
+        .set("tollgate", serve().port());
     let envoy = envoy.start();
 
     let allowed = proxies::get(envoy.addr(), "/", &[("x-user", "ann")]);
@@ -145,12 +168,23 @@ fn envoy_does_as_it_is_answered() {
     assert_eq!(allowed.header("x-ratelimit-remaining"), Some("4"));
     assert_eq!(allowed.header("x-ratelimit-reset"), Some("9"));
     // Fifteen minutes, which no unit of its own is.
-    assert_eq!(allowed.header("x-ratelimit-limit"), Some("5, 5;w=900;name=\"login\""));
+    assert_eq!(
+        allowed.header("x-ratelimit-limit"),
+        Some("5, 5;w=900;name=\"login\"")
+    );
     let told = allowed.text();
-    assert!(told.contains("\nx-asked: shop user=ann Some(3)\n"), "{told}");
+    assert!(
+        told.contains("\nx-asked: shop user=ann Some(3)\n"),
+        "{told}"
+    );
 
     let denied = proxies::get(envoy.addr(), "/", &[("x-user", "bob")]);
-    assert_eq!((denied.status, denied.text().as_str()), (429, "slow down"), "{}", envoy.log());
+    assert_eq!(
+        (denied.status, denied.text().as_str()),
+        (429, "slow down"),
+        "{}",
+        envoy.log()
+    );
     assert_eq!(denied.header("x-said"), Some("bob"));
     assert_eq!(upstream.answered(), 1);
 }

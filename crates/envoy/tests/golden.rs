@@ -1,12 +1,13 @@
 //! The messages against bytes that Envoy itself would write.
 //!
-//! The files in `golden` were made with Python's protobuf from the descriptions built into the program of Envoy 1.40.0.
-//! They owe nothing to the files in `proto`, so a wrong number or type there shows here.
+//! The files in `golden` were made with Python's protobuf from the descriptions built into the
+//! program of Envoy 1.40.0. They owe nothing to the files in `proto`, so a wrong number or type
+//! there shows here.
 
 use prost::Message as _;
 use tollgate_envoy::{
-    Code, DescriptorStatus, Duration, Entry, HeaderValue, RateLimit, RateLimitDescriptor, RateLimitOverride,
-    RateLimitRequest, RateLimitResponse, RateLimitUnit, Unit,
+    Code, DescriptorStatus, Duration, Entry, HeaderValue, RateLimit, RateLimitDescriptor,
+    RateLimitOverride, RateLimitRequest, RateLimitResponse, RateLimitUnit, Unit,
 };
 
 const REQUEST: &[u8] = include_bytes!("golden/request.bin");
@@ -15,7 +16,10 @@ const RESPONSE: &[u8] = include_bytes!("golden/response.bin");
 const RESPONSE_WITH_MORE: &[u8] = include_bytes!("golden/response_with_more.bin");
 
 fn entry(key: &str, value: &str) -> Entry {
-    Entry { key: key.into(), value: value.to_owned().into() }
+    Entry {
+        key: key.into(),
+        value: value.to_owned().into(),
+    }
 }
 
 /// Every field is set, numbers to the ends of their ranges.
@@ -32,9 +36,16 @@ fn request() -> RateLimitRequest {
         is_negative_hits: true,
     };
     // No cost and a cost of zero are two things.
-    let free =
-        RateLimitDescriptor { entries: vec![entry("k", "v")], hits_addend: Some(0), ..Default::default() };
-    RateLimitRequest { domain: "shop".into(), descriptors: vec![full, free], hits_addend: 3 }
+    let free = RateLimitDescriptor {
+        entries: vec![entry("k", "v")],
+        hits_addend: Some(0),
+        ..Default::default()
+    };
+    RateLimitRequest {
+        domain: "shop".into(),
+        descriptors: vec![full, free],
+        hits_addend: 3,
+    }
 }
 
 fn response() -> RateLimitResponse {
@@ -48,15 +59,25 @@ fn response() -> RateLimitResponse {
         code: Code::Ok.into(),
         current_limit: Some(limit),
         limit_remaining: 7,
-        duration_until_reset: Some(Duration { seconds: 59, nanos: 999_000_000 }),
+        duration_until_reset: Some(Duration {
+            seconds: 59,
+            nanos: 999_000_000,
+        }),
     };
-    let bare = DescriptorStatus { code: Code::OverLimit.into(), ..Default::default() };
+    let bare = DescriptorStatus {
+        code: Code::OverLimit.into(),
+        ..Default::default()
+    };
     let header = |key: &str, value: &str| HeaderValue {
         key: key.to_owned().into(),
         value: value.into(),
         ..Default::default()
     };
-    let bytes = HeaderValue { key: "x-bytes".into(), raw_value: b"\xff"[..].into(), ..Default::default() };
+    let bytes = HeaderValue {
+        key: "x-bytes".into(),
+        raw_value: b"\xff"[..].into(),
+        ..Default::default()
+    };
     RateLimitResponse {
         overall_code: Code::OverLimit.into(),
         statuses: vec![full, bare],
@@ -80,7 +101,10 @@ fn a_response_is_written_as_envoy_reads_it() {
 
 #[test]
 fn fields_that_are_not_ours_do_no_harm() {
-    assert_eq!(RateLimitResponse::decode(RESPONSE_WITH_MORE).unwrap(), response());
+    assert_eq!(
+        RateLimitResponse::decode(RESPONSE_WITH_MORE).unwrap(),
+        response()
+    );
 }
 
 #[test]
@@ -96,6 +120,11 @@ fn units_have_the_numbers_of_envoy() {
         Unit::Week,
     ];
     assert_eq!(units.map(i32::from), [0, 1, 2, 3, 4, 5, 6, 7]);
-    let units = [RateLimitUnit::Second, RateLimitUnit::Minute, RateLimitUnit::Hour, RateLimitUnit::Day];
+    let units = [
+        RateLimitUnit::Second,
+        RateLimitUnit::Minute,
+        RateLimitUnit::Hour,
+        RateLimitUnit::Day,
+    ];
     assert_eq!(units.map(i32::from), [1, 2, 3, 4]);
 }

@@ -16,8 +16,8 @@ use prost::Message;
 use tokio::net::{TcpListener, TcpStream};
 use tollgate_envoy::tonic::{self, Response, Status, async_trait};
 use tollgate_envoy::{
-    Code, HealthReporter, RateLimitDescriptor, RateLimitRequest, RateLimitResponse, RateLimitService,
-    Services, ServingStatus,
+    Code, HealthReporter, RateLimitDescriptor, RateLimitRequest, RateLimitResponse,
+    RateLimitService, Services, ServingStatus,
 };
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
@@ -41,8 +41,15 @@ impl RateLimitService for Doorman {
         if request.descriptors.is_empty() {
             return Err(Status::invalid_argument("nothing to limit by"));
         }
-        let code = if request.domain == "friends" { Code::Ok } else { Code::OverLimit };
-        Ok(Response::new(RateLimitResponse { overall_code: code.into(), ..Default::default() }))
+        let code = if request.domain == "friends" {
+            Code::Ok
+        } else {
+            Code::OverLimit
+        };
+        Ok(Response::new(RateLimitResponse {
+            overall_code: code.into(),
+            ..Default::default()
+        }))
     }
 }
 
@@ -64,11 +71,15 @@ impl Client {
         tokio::spawn(async move {
             let (stream, _) = listener.accept().await.unwrap();
             let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-            server.serve_connection(TokioIo::new(stream), services).await
+            server
+                .serve_connection(TokioIo::new(stream), services)
+                .await
         });
         let stream = TokioIo::new(TcpStream::connect(addr).await.unwrap());
         let (client, connection) =
-            hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), stream)
+                .await
+                .unwrap();
         tokio::spawn(connection);
         Self(client)
     }
@@ -79,7 +90,9 @@ impl Client {
         frame.put_u32(message.encoded_len().try_into().unwrap());
         message.encode(&mut frame).unwrap();
         let request = Request::post(format!("http://tollgate{path}"));
-        let request = request.header("content-type", "application/grpc").header("te", "trailers");
+        let request = request
+            .header("content-type", "application/grpc")
+            .header("te", "trailers");
         let request = request.body(Full::new(frame.freeze())).unwrap();
 
         let (head, body) = self.0.send_request(request).await.unwrap().into_parts();
@@ -87,8 +100,14 @@ impl Client {
         assert_eq!(head.headers["content-type"], "application/grpc");
         let body = body.collect().await.unwrap();
         let trailers = body.trailers().cloned();
-        let status = trailers.as_ref().and_then(status).or_else(|| status(&head.headers));
-        Reply { messages: messages(body.to_bytes()), status: status.unwrap() }
+        let status = trailers
+            .as_ref()
+            .and_then(status)
+            .or_else(|| status(&head.headers));
+        Reply {
+            messages: messages(body.to_bytes()),
+            status: status.unwrap(),
+        }
     }
 
     async fn services(&mut self, version: &str) -> Vec<String> {
@@ -98,33 +117,49 @@ impl Client {
         use tonic_reflection::pb::v1::{ServerReflectionRequest, ServerReflectionResponse};
 
         let list = Some(MessageRequest::ListServices(String::new()));
-        let request = ServerReflectionRequest { host: String::new(), message_request: list };
+        let request = ServerReflectionRequest {
+            host: String::new(),
+            message_request: list,
+        };
         let path = format!("/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo");
         let reply = self.call(&path, &request).await;
         let response: ServerReflectionResponse = reply.only();
         let Some(MessageResponse::ListServicesResponse(list)) = response.message_response else {
             panic!("{response:?}")
         };
-        list.service.into_iter().map(|service| service.name).collect()
+        list.service
+            .into_iter()
+            .map(|service| service.name)
+            .collect()
     }
 }
 
 impl Reply {
     /// The one message of a call that went well.
     fn only<M: Message + Default>(&self) -> M {
-        assert_eq!((self.messages.len(), self.status.as_str()), (1, "0"), "{self:?}");
+        assert_eq!(
+            (self.messages.len(), self.status.as_str()),
+            (1, "0"),
+            "{self:?}"
+        );
         M::decode(self.messages[0].clone()).unwrap()
     }
 }
 
 fn status(headers: &HeaderMap) -> Option<String> {
-    headers.get("grpc-status").map(|status| status.to_str().unwrap().to_owned())
+    headers
+        .get("grpc-status")
+        .map(|status| status.to_str().unwrap().to_owned())
 }
 
 fn messages(mut body: Bytes) -> Vec<Bytes> {
     let mut messages = Vec::new();
     while body.len() >= PREFIX_BYTES {
-        assert_eq!(body.get_u8(), 0, "a message is compressed that nobody asked to be");
+        assert_eq!(
+            body.get_u8(),
+            0,
+            "a message is compressed that nobody asked to be"
+        );
         let length = body.get_u32();
         messages.push(body.split_to(length.try_into().unwrap()));
     }
@@ -134,26 +169,43 @@ fn messages(mut body: Bytes) -> Vec<Bytes> {
 
 fn request(domain: &str) -> RateLimitRequest {
     let descriptors = vec![RateLimitDescriptor::default()];
-    RateLimitRequest { domain: domain.into(), descriptors, ..Default::default() }
+    RateLimitRequest {
+        domain: domain.into(),
+        descriptors,
+        ..Default::default()
+    }
 }
 
 #[tokio::test]
 async fn requests_are_decided() {
     let mut client = Client::start(HealthReporter::new()).await;
     for (domain, code) in [("friends", Code::Ok), ("strangers", Code::OverLimit)] {
-        let response: RateLimitResponse = client.call(SHOULD_RATE_LIMIT, &request(domain)).await.only();
+        let response: RateLimitResponse = client
+            .call(SHOULD_RATE_LIMIT, &request(domain))
+            .await
+            .only();
         assert_eq!(response.overall_code(), code);
     }
-    let reply = client.call(SHOULD_RATE_LIMIT, &RateLimitRequest::default()).await;
-    assert_eq!(reply.status, (tonic::Code::InvalidArgument as i32).to_string());
+    let reply = client
+        .call(SHOULD_RATE_LIMIT, &RateLimitRequest::default())
+        .await;
+    assert_eq!(
+        reply.status,
+        (tonic::Code::InvalidArgument as i32).to_string()
+    );
 }
 
 #[tokio::test]
 async fn a_request_that_is_too_long_is_refused() {
     let mut client = Client::start(HealthReporter::new()).await;
-    let reply = client.call(SHOULD_RATE_LIMIT, &request(&"x".repeat(1 << 20))).await;
+    let reply = client
+        .call(SHOULD_RATE_LIMIT, &request(&"x".repeat(1 << 20)))
+        .await;
     assert_eq!(reply.status, (tonic::Code::OutOfRange as i32).to_string());
-    let response: RateLimitResponse = client.call(SHOULD_RATE_LIMIT, &request("friends")).await.only();
+    let response: RateLimitResponse = client
+        .call(SHOULD_RATE_LIMIT, &request("friends"))
+        .await
+        .only();
     assert_eq!(response.overall_code(), Code::Ok);
 }
 
@@ -170,7 +222,9 @@ async fn health_is_what_was_reported_last() {
             tonic_health::pb::health_check_response::ServingStatus::from(status) as i32
         );
     }
-    let other = HealthCheckRequest { service: "no.such.Service".into() };
+    let other = HealthCheckRequest {
+        service: "no.such.Service".into(),
+    };
     let reply = client.call(CHECK, &other).await;
     assert_eq!(reply.status, (tonic::Code::NotFound as i32).to_string());
 }
@@ -182,8 +236,11 @@ async fn reflection_lists_what_is_served() {
         let mut services = client.services(version).await;
         services.sort();
         let reflection = format!("grpc.reflection.{version}.ServerReflection");
-        let expected =
-            ["envoy.service.ratelimit.v3.RateLimitService", "grpc.health.v1.Health", reflection.as_str()];
+        let expected = [
+            "envoy.service.ratelimit.v3.RateLimitService",
+            "grpc.health.v1.Health",
+            reflection.as_str(),
+        ];
         assert_eq!(services, expected);
     }
 }
@@ -192,11 +249,18 @@ async fn reflection_lists_what_is_served() {
 async fn what_is_not_there_is_not_implemented() {
     let mut client = Client::start(HealthReporter::new()).await;
     let other_method = "/envoy.service.ratelimit.v3.RateLimitService/Other";
-    for path in
-        ["/", "/metrics", "/envoy.service.ratelimit.v2.RateLimitService/ShouldRateLimit", other_method]
-    {
+    for path in [
+        "/",
+        "/metrics",
+        "/envoy.service.ratelimit.v2.RateLimitService/ShouldRateLimit",
+        other_method,
+    ] {
         let reply = client.call(path, &request("friends")).await;
-        assert_eq!(reply.status, (tonic::Code::Unimplemented as i32).to_string(), "{path}");
+        assert_eq!(
+            reply.status,
+            (tonic::Code::Unimplemented as i32).to_string(),
+            "{path}"
+        );
         assert!(reply.messages.is_empty());
     }
 }

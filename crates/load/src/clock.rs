@@ -27,7 +27,9 @@ impl Clock {
 /// How long ago the epoch was, by the wall clock; for bursts at the edges of windows that go by it.
 #[expect(clippy::disallowed_methods, reason = "windows begin by the wall clock")]
 pub(crate) fn since_epoch() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
 }
 
 /// Whole microseconds of a length of time.
@@ -35,7 +37,10 @@ pub(crate) fn micros(length: Duration) -> u64 {
     u64::try_from(length.as_micros()).unwrap_or(u64::MAX)
 }
 
-#[expect(clippy::disallowed_methods, reason = "what measures latencies needs the real time")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what measures latencies needs the real time"
+)]
 fn now() -> Instant {
     Instant::now()
 }

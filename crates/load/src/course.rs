@@ -28,9 +28,17 @@ pub(crate) struct Step {
 
 impl Course {
     pub(crate) fn of(duration: Duration) -> Self {
-        let step = Step { allowed: 0, denied: 0, errors: 0, latency: histogram(2) };
+        let step = Step {
+            allowed: 0,
+            denied: 0,
+            errors: 0,
+            latency: histogram(2),
+        };
         let step_us = (micros(duration) / u64::from(STEPS)).max(1);
-        Self { steps: vec![step; STEPS as usize], step_us }
+        Self {
+            steps: vec![step; STEPS as usize],
+            step_us,
+        }
     }
 
     /// The step at a moment. What comes after the end belongs to the last.
@@ -42,14 +50,18 @@ impl Course {
 
     /// The steps that a load of this length reached.
     pub(crate) fn timeline(&self, duration: Duration) -> Timeline {
-        let reached = usize::try_from(micros(duration).div_ceil(self.step_us)).unwrap_or(usize::MAX);
+        let reached =
+            usize::try_from(micros(duration).div_ceil(self.step_us)).unwrap_or(usize::MAX);
         let steps = &self.steps[..reached.clamp(1, self.steps.len())];
         Timeline {
             step_s: Duration::from_micros(self.step_us).as_secs_f64(),
             allowed: steps.iter().map(|step| step.allowed).collect(),
             denied: steps.iter().map(|step| step.denied).collect(),
             errors: steps.iter().map(|step| step.errors).collect(),
-            p99_us: steps.iter().map(|step| step.latency.value_at_quantile(0.99)).collect(),
+            p99_us: steps
+                .iter()
+                .map(|step| step.latency.value_at_quantile(0.99))
+                .collect(),
         }
     }
 }

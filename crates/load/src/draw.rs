@@ -57,7 +57,11 @@ impl Draws<'_> {
             Addresses::OfTheKey => key,
             Addresses::Among(count) => self.random.u32(..count.get()),
         };
-        Draw { key, address, cost: self.costs.map(|costs| costs.draw(&mut self.random)) }
+        Draw {
+            key,
+            address,
+            cost: self.costs.map(|costs| costs.draw(&mut self.random)),
+        }
     }
 }
 
@@ -76,18 +80,30 @@ mod tests {
         let keys = Keys::uniform(NonZeroU32::new(1_000).unwrap());
         let costs = Costs::between(2, 4);
         let among = Addresses::Among(NonZeroU32::new(50_000).unwrap());
-        let draws =
-            |addresses| Draws { keys: &keys, addresses, costs: costs.as_ref(), random: Rng::with_seed(5) };
+        let draws = |addresses| Draws {
+            keys: &keys,
+            addresses,
+            costs: costs.as_ref(),
+            random: Rng::with_seed(5),
+        };
         let mut own = draws(Addresses::OfTheKey);
-        assert!((0..100).map(|_| own.next()).all(|draw| draw.key == draw.address));
+        assert!(
+            (0..100)
+                .map(|_| own.next())
+                .all(|draw| draw.key == draw.address)
+        );
         let mut any = draws(among);
         let some: Vec<Draw> = (0..1_000).map(|_| any.next()).collect();
         assert!(
-            some.iter().any(|draw| draw.address > 1_000) && some.iter().all(|draw| draw.address < 50_000)
+            some.iter().any(|draw| draw.address > 1_000)
+                && some.iter().all(|draw| draw.address < 50_000)
         );
         assert!((2..=4).all(|cost| some.iter().any(|draw| draw.cost == Some(cost))));
         let mut again = draws(among);
-        assert!(some.iter().all(|draw| *draw == again.next()), "the same seed, the same requests");
+        assert!(
+            some.iter().all(|draw| *draw == again.next()),
+            "the same seed, the same requests"
+        );
         assert_eq!(Costs::between(3, 2), None);
     }
 

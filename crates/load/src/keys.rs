@@ -65,7 +65,8 @@ impl Keys {
         }
     }
 
-    /// One of the lines of a text, each as often as the others. Lines without anything are passed over.
+    /// One of the lines of a text, each as often as the others. Lines without anything are passed
+    /// over.
     pub fn listed(text: &str) -> Result<Self, KeysError> {
         let mut keys = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -80,7 +81,11 @@ impl Keys {
                 keys.push(Box::from(line));
             }
         }
-        if keys.is_empty() { Err(KeysError::Empty) } else { Ok(Self(Choice::Listed(keys.into()))) }
+        if keys.is_empty() {
+            Err(KeysError::Empty)
+        } else {
+            Ok(Self(Choice::Listed(keys.into())))
+        }
     }
 
     /// How many there are.
@@ -105,7 +110,9 @@ impl Keys {
     /// What the service is told.
     pub(crate) fn value(&self, number: u32) -> Cow<'_, str> {
         match &self.0 {
-            Choice::Listed(keys) => keys.get(number as usize).map_or("".into(), |key| (&**key).into()),
+            Choice::Listed(keys) => keys
+                .get(number as usize)
+                .map_or("".into(), |key| (&**key).into()),
             _ => format!("key-{number}").into(),
         }
     }
@@ -131,12 +138,16 @@ mod tests {
             (3, "bob".into(), "key 2 of the file".to_owned())
         );
         let mut random = Rng::with_seed(3);
-        let drawn: std::collections::HashSet<u32> = (0..100).map(|_| keys.draw(&mut random)).collect();
+        let drawn: std::collections::HashSet<u32> =
+            (0..100).map(|_| keys.draw(&mut random)).collect();
         assert_eq!(drawn.len(), 3);
         assert_eq!(Keys::listed("\n \n"), Err(KeysError::Empty));
         assert_eq!(Keys::listed("a\nb\u{7}\n"), Err(KeysError::Line(2)));
         assert_eq!(Keys::listed(&"x".repeat(300)), Err(KeysError::Line(1)));
-        assert_eq!(Keys::listed(&"x\n".repeat(LISTED_MAX + 1)), Err(KeysError::TooMany));
+        assert_eq!(
+            Keys::listed(&"x\n".repeat(LISTED_MAX + 1)),
+            Err(KeysError::TooMany)
+        );
     }
 
     #[test]

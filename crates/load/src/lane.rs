@@ -46,12 +46,22 @@ impl Lane {
     pub(crate) fn new(replica: Replica, addresses: Vec<SocketAddr>, of: usize) -> Self {
         let (waiting, came, is_closed) = (RefCell::default(), Notify::new(), Cell::new(false));
         let waiting_max = (WAITING_MAX / of.max(1)).max(1);
-        Self { replica, addresses, waiting, waiting_max, came, is_closed }
+        Self {
+            replica,
+            addresses,
+            waiting,
+            waiting_max,
+            came,
+            is_closed,
+        }
     }
 
     /// What to ask here.
     pub(crate) const fn question<'q>(&'q self, plan: &'q Plan) -> Question<'q> {
-        Question { plan, replica: &self.replica }
+        Question {
+            plan,
+            replica: &self.replica,
+        }
     }
 
     /// Whether there was room for it.
@@ -106,35 +116,55 @@ impl Worker {
                 self.shared.record.borrow_mut().unsent(now_us);
                 continue;
             }
-            self.shared.record.borrow_mut().sent(now_us.saturating_sub(shot.ready_us));
+            self.shared
+                .record
+                .borrow_mut()
+                .sent(now_us.saturating_sub(shot.ready_us));
             self.send(shot, &mut request).await;
         }
     }
 
     async fn send(&mut self, shot: Shot, request: &mut Vec<u8>) {
-        let Shared { plan, clock, record, .. } = &*self.shared;
+        let Shared {
+            plan,
+            clock,
+            record,
+            ..
+        } = &*self.shared;
         self.lane.question(plan).write(shot.draw, CHECK, request);
-        let asked =
-            timeout(plan.timeout, exchange(&mut self.connection, &self.lane.addresses, request, clock)).await;
+        let asked = timeout(
+            plan.timeout,
+            exchange(&mut self.connection, &self.lane.addresses, request, clock),
+        )
+        .await;
         let (failed, reason) = match asked {
             Ok(Ok((sent_us, answer))) => {
                 let received_us = clock.now_us_ceil();
                 let Some(told) = read(plan, &answer) else {
                     let reason = || format!("status {}, and no decision", answer.head.status);
-                    record.borrow_mut().failed(shot, received_us, Failed::Answer, reason);
+                    record
+                        .borrow_mut()
+                        .failed(shot, received_us, Failed::Answer, reason);
                     return;
                 };
-                record.borrow_mut().answered(shot, span(sent_us, received_us), &told);
+                record
+                    .borrow_mut()
+                    .answered(shot, span(sent_us, received_us), &told);
                 if let Some(lease) = told.lease.map(std::borrow::Cow::into_owned) {
                     self.release(&lease, request).await;
                 }
                 return;
             }
             Ok(Err(error)) => (Failed::Connection, error.to_string()),
-            Err(_) => (Failed::Timeout, format!("no answer within {:?}", plan.timeout)),
+            Err(_) => (
+                Failed::Timeout,
+                format!("no answer within {:?}", plan.timeout),
+            ),
         };
         self.connection = None;
-        record.borrow_mut().failed(shot, clock.now_us(), failed, || reason);
+        record
+            .borrow_mut()
+            .failed(shot, clock.now_us(), failed, || reason);
     }
 
     /// Gives a place back at once: a virtual client's work takes no time.
@@ -148,8 +178,8 @@ impl Worker {
     }
 }
 
-/// Sends a request, on a new connection where the old one has ended, and waits for the answer. Also tells when it was
-/// sent, or a little before that.
+/// Sends a request, on a new connection where the old one has ended, and waits for the answer. Also
+/// tells when it was sent, or a little before that.
 pub(crate) async fn exchange<'c>(
     connection: &'c mut Option<Connection>,
     addresses: &[SocketAddr],
@@ -176,7 +206,17 @@ pub(crate) fn read<'a>(plan: &Plan, answer: &Answer<'a>) -> Option<Told<'a>> {
 }
 
 /// Where a replica is, by its name.
-pub(crate) async fn resolve(host: &str, port: u16, patience: Duration) -> io::Result<Vec<SocketAddr>> {
-    let found: Vec<SocketAddr> = timeout(patience, tokio::net::lookup_host((host, port))).await??.collect();
-    if found.is_empty() { Err(io::Error::other("the name has no address")) } else { Ok(found) }
+pub(crate) async fn resolve(
+    host: &str,
+    port: u16,
+    patience: Duration,
+) -> io::Result<Vec<SocketAddr>> {
+    let found: Vec<SocketAddr> = timeout(patience, tokio::net::lookup_host((host, port)))
+        .await??
+        .collect();
+    if found.is_empty() {
+        Err(io::Error::other("the name has no address"))
+    } else {
+        Ok(found)
+    }
 }

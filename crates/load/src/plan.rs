@@ -80,7 +80,12 @@ pub struct Plan {
 impl Plan {
     pub(crate) fn draws(&self) -> Draws<'_> {
         let random = fastrand::Rng::with_seed(self.seed);
-        Draws { keys: &self.keys, addresses: self.addresses, costs: self.costs.as_ref(), random }
+        Draws {
+            keys: &self.keys,
+            addresses: self.addresses,
+            costs: self.costs.as_ref(),
+            random,
+        }
     }
 
     /// How many connections each replica gets.
@@ -94,12 +99,20 @@ impl Plan {
     /// A second's load on two replicas by any of a million users.
     pub(crate) fn for_tests(standard: Standard) -> Self {
         let (host, authority) = ("h".to_owned(), "h:1".to_owned());
-        let replica = Replica { host, port: 1, authority, base: String::new() };
+        let replica = Replica {
+            host,
+            port: 1,
+            authority,
+            base: String::new(),
+        };
         let attributes = vec![("user".parse().unwrap(), Template::parse("{key}").unwrap())];
         let (duration, ramp) = (Duration::from_secs(1), Duration::ZERO);
         Self {
             replicas: vec![replica.clone(), replica],
-            asking: Asking::Check { attributes, limits: Vec::new() },
+            asking: Asking::Check {
+                attributes,
+                limits: Vec::new(),
+            },
             pace: Pace {
                 rate_per_s: 1.0,
                 duration,

@@ -40,7 +40,9 @@ impl Question<'_> {
 
     fn body(self, draw: Draw) -> Vec<u8> {
         let mut body = Vec::with_capacity(192);
-        let Asking::Check { attributes, limits } = &self.plan.asking else { return body };
+        let Asking::Check { attributes, limits } = &self.plan.asking else {
+            return body;
+        };
         let mut value = String::new();
         body.extend_from_slice(b"{\"attributes\":{");
         for (index, (attribute, template)) in attributes.iter().enumerate() {
@@ -69,7 +71,9 @@ impl Question<'_> {
     }
 
     fn post(self, path: &str, body: &[u8], to: &mut Vec<u8>) {
-        let Replica { authority, base, .. } = self.replica;
+        let Replica {
+            authority, base, ..
+        } = self.replica;
         let _infallible = write!(
             to,
             "POST {base}{path} HTTP/1.1\r\nHost: {authority}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
@@ -79,11 +83,18 @@ impl Question<'_> {
     }
 
     fn get(self, draw: Draw, to: &mut Vec<u8>) {
-        let Asking::Get { path, headers } = &self.plan.asking else { return };
+        let Asking::Get { path, headers } = &self.plan.asking else {
+            return;
+        };
         let Plan { keys, .. } = self.plan;
-        let Replica { authority, base, .. } = self.replica;
+        let Replica {
+            authority, base, ..
+        } = self.replica;
         let path = in_target(&path.fill(draw, keys));
-        let _infallible = write!(to, "GET {base}{path} HTTP/1.1\r\nHost: {authority}\r\nAccept: */*\r\n");
+        let _infallible = write!(
+            to,
+            "GET {base}{path} HTTP/1.1\r\nHost: {authority}\r\nAccept: */*\r\n"
+        );
         for (name, value) in headers {
             let _infallible = write!(to, "{name}: {}\r\n", value.fill(draw, keys));
         }
@@ -94,7 +105,11 @@ impl Question<'_> {
 /// A key may hold what a request's first line must not.
 fn in_target(path: &str) -> String {
     let escape = |byte: u8| {
-        if byte.is_ascii_graphic() { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+        if byte.is_ascii_graphic() {
+            char::from(byte).to_string()
+        } else {
+            format!("%{byte:02X}")
+        }
     };
     path.bytes().map(escape).collect()
 }
@@ -108,12 +123,18 @@ fn quote(text: &str, to: &mut Vec<u8>) {
 pub(crate) fn label(asking: &Asking, draw: Draw, keys: &Keys) -> String {
     let named = |name: &str, value: String| format!("{name}={value}");
     let parts: Vec<String> = match asking {
-        Asking::Check { attributes, .. } => {
-            attributes.iter().map(|(name, value)| named(name.name(), value.label(draw, keys))).collect()
-        }
+        Asking::Check { attributes, .. } => attributes
+            .iter()
+            .map(|(name, value)| named(name.name(), value.label(draw, keys)))
+            .collect(),
         Asking::Get { path, headers } => {
             let path = std::iter::once(path.label(draw, keys));
-            path.chain(headers.iter().map(|(name, value)| named(name, value.label(draw, keys)))).collect()
+            path.chain(
+                headers
+                    .iter()
+                    .map(|(name, value)| named(name, value.label(draw, keys))),
+            )
+            .collect()
         }
     };
     parts.join(" ")

@@ -1,4 +1,5 @@
-//! What happened so far: counts, times, the course of it. Everything has a size that does not grow with the load.
+//! What happened so far: counts, times, the course of it. Everything has a size that does not grow
+//! with the load.
 
 #[cfg(test)]
 mod tests;
@@ -85,7 +86,12 @@ impl Record {
     pub(crate) fn new(plan: &Rc<Plan>) -> Self {
         let replica = |replica: &Replica| {
             let url = replica.to_string();
-            ReplicaReport { url, answered: 0, allowed: 0, errors: 0 }
+            ReplicaReport {
+                url,
+                answered: 0,
+                allowed: 0,
+                errors: 0,
+            }
         };
         Self {
             plan: Rc::clone(plan),
@@ -152,7 +158,13 @@ impl Record {
     }
 
     /// No decision came.
-    pub(crate) fn failed(&mut self, shot: Shot, at_us: u64, failed: Failed, reason: impl FnOnce() -> String) {
+    pub(crate) fn failed(
+        &mut self,
+        shot: Shot,
+        at_us: u64,
+        failed: Failed,
+        reason: impl FnOnce() -> String,
+    ) {
         self.requests.errors += 1;
         let count = match failed {
             Failed::Timeout => &mut self.errors.timeout,
@@ -190,7 +202,11 @@ impl Record {
 
     /// The end of it.
     pub(crate) fn report(&self, times: Times, retry_after: RetryReport) -> Report {
-        let Times { sending: duration, whole, ended_early } = times;
+        let Times {
+            sending: duration,
+            whole,
+            ended_early,
+        } = times;
         let requests = self.requests;
         let late = self.generator.behind + self.generator.waited + requests.unsent;
         Report {
@@ -200,7 +216,10 @@ impl Record {
             answered_per_s: per_second(requests.answered, whole),
             latency_us: self.latencies(),
             errors: self.errors.clone(),
-            generator: Generator { kept_up: late.saturating_mul(1_000) <= requests.due, ..self.generator },
+            generator: Generator {
+                kept_up: late.saturating_mul(1_000) <= requests.due,
+                ..self.generator
+            },
             replicas: self.replicas.clone(),
             limits: self.judge.verdict(),
             not_followed: self.judge.unfollowed(),
@@ -241,10 +260,17 @@ impl Record {
 
 /// From when to when a request was under way.
 pub(crate) const fn span(sent_us: u64, received_us: u64) -> Span {
-    Span { from: Micros::new(sent_us), to: Micros::new(received_us) }
+    Span {
+        from: Micros::new(sent_us),
+        to: Micros::new(received_us),
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "it is only shown")]
 fn per_second(count: u64, duration: Duration) -> f64 {
-    if duration.is_zero() { 0.0 } else { count as f64 / duration.as_secs_f64() }
+    if duration.is_zero() {
+        0.0
+    } else {
+        count as f64 / duration.as_secs_f64()
+    }
 }

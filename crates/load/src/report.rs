@@ -13,8 +13,9 @@ pub struct Report {
     pub requests: Requests,
     /// Answers a second, while requests were sent.
     pub answered_per_s: f64,
-    /// From the moment at which a request was due to its answer, in microseconds. What got no answer in time counts
-    /// with the time that was waited for it. Nothing when nothing was answered.
+    /// From the moment at which a request was due to its answer, in microseconds. What got no
+    /// answer in time counts with the time that was waited for it. Nothing when nothing was
+    /// answered.
     pub latency_us: Option<Latency>,
     /// What went wrong.
     pub errors: Errors,
@@ -39,15 +40,16 @@ impl Report {
     }
 }
 
-/// What became of requests. `due` is `sent` and `unsent` together, `sent` is `answered` and `errors`, and what was still
-/// under way when somebody ended the load.
+/// What became of requests. `due` is `sent` and `unsent` together, `sent` is `answered` and
+/// `errors`, and what was still under way when somebody ended the load.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Requests {
     /// That were due.
     pub due: u64,
     /// That were sent.
     pub sent: u64,
-    /// That were due and not sent: there was no connection for them in time, or too many waited for one.
+    /// That were due and not sent: there was no connection for them in time, or too many waited for
+    /// one.
     pub unsent: u64,
     /// That were answered with a decision.
     pub answered: u64,
@@ -94,13 +96,15 @@ pub struct Errors {
 /// How the load itself did.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Generator {
-    /// Requests that this machine was more than 10 ms late to send, though there was nothing to wait for.
+    /// Requests that this machine was more than 10 ms late to send, though there was nothing to
+    /// wait for.
     pub behind: u64,
     /// The most that it was late.
     pub behind_max_us: u64,
     /// Requests that waited for more than 10 ms for a free connection.
     pub waited: u64,
-    /// Whether fewer than one in a thousand was late or unsent. If not, latencies are in part the load's own.
+    /// Whether fewer than one in a thousand was late or unsent. If not, latencies are in part the
+    /// load's own.
     pub kept_up: bool,
 }
 
@@ -164,7 +168,8 @@ pub struct RetryReport {
     pub kept: u64,
     /// Of these, refused at the time told: it was too early.
     pub early: u64,
-    /// Of these, would have been let through after nine tenths of the time already: it was longer than needed.
+    /// Of these, would have been let through after nine tenths of the time already: it was longer
+    /// than needed.
     pub long: u64,
     /// Refusals that were not tried, because what they told was longer than there was time for.
     pub skipped: u64,

@@ -1,8 +1,9 @@
-//! Whether what a refusal says about the time is true: who waits so long, alone, must pass; and who waits much less must
-//! not.
+//! Whether what a refusal says about the time is true: who waits so long, alone, must pass; and who
+//! waits much less must not.
 //!
-//! It is tried when the load is over, one request after another, because nobody can tell how long another's requests will
-//! take away what has come back. Whatever passes here is let through like everything else, and is held against the limits.
+//! It is tried when the load is over, one request after another, because nobody can tell how long
+//! another's requests will take away what has come back. Whatever passes here is let through like
+//! everything else, and is held against the limits.
 
 use std::rc::Rc;
 
@@ -31,7 +32,8 @@ struct Said {
     received_us: u64,
 }
 
-/// Waits out some of the refusals of a load, in turn, for as long as there is time and something comes of it.
+/// Waits out some of the refusals of a load, in turn, for as long as there is time and something
+/// comes of it.
 pub(crate) async fn tried(shared: &Shared, lanes: &[Rc<Lane>]) -> RetryReport {
     let mut clients: Vec<Shot> = Vec::new();
     for shot in shared.record.borrow().denials() {
@@ -39,14 +41,25 @@ pub(crate) async fn tried(shared: &Shared, lanes: &[Rc<Lane>]) -> RetryReport {
             clients.push(*shot);
         }
     }
-    let end_us = shared.clock.now_us().saturating_add(micros(shared.plan.retry_budget));
+    let end_us = shared
+        .clock
+        .now_us()
+        .saturating_add(micros(shared.plan.retry_budget));
     let mut report = RetryReport::default();
     for _ in 0..TRIED_MAX {
         let before = report.tried;
         for shot in &clients {
             let is_over = report.tried >= TRIED_MAX || shared.clock.now_us() >= end_us;
-            let Some(lane) = lanes.get(shot.replica).filter(|_| !is_over) else { return report };
-            let mut asker = Asker { shared, lane, connection: None, request: Vec::new(), shot: *shot };
+            let Some(lane) = lanes.get(shot.replica).filter(|_| !is_over) else {
+                return report;
+            };
+            let mut asker = Asker {
+                shared,
+                lane,
+                connection: None,
+                request: Vec::new(),
+                shot: *shot,
+            };
             // Whoever does not answer is no witness.
             let _witnessed = asker.try_one(end_us, &mut report).await;
         }
@@ -77,11 +90,15 @@ impl Asker<'_> {
         let mut is_long = false;
         // An application cannot be asked without being charged.
         if matches!(self.shared.plan.asking, Asking::Check { .. }) {
-            self.until(refused.sent_us.saturating_add(wait_us / 10 * 9)).await;
+            self.until(refused.sent_us.saturating_add(wait_us / 10 * 9))
+                .await;
             let early = self.ask(PEEK).await?;
-            // It was refused after it was sent, and the time was rounded up to a millisecond: only what passes before that is
-            // certain to have been told too long a time.
-            let surely_us = refused.sent_us.saturating_add(wait_us).saturating_sub(1_000);
+            // It was refused after it was sent, and the time was rounded up to a millisecond: only
+            // what passes before that is certain to have been told too long a time.
+            let surely_us = refused
+                .sent_us
+                .saturating_add(wait_us)
+                .saturating_sub(1_000);
             is_long = early.is_allowed && early.received_us < surely_us;
         }
         self.until(told_us).await;
@@ -109,9 +126,21 @@ impl Asker<'_> {
     }
 
     async fn ask(&mut self, path: &str) -> Option<Said> {
-        let Shared { plan, clock, record, .. } = self.shared;
-        self.lane.question(plan).write(self.shot.draw, path, &mut self.request);
-        let asked = exchange(&mut self.connection, &self.lane.addresses, &self.request, clock);
+        let Shared {
+            plan,
+            clock,
+            record,
+            ..
+        } = self.shared;
+        self.lane
+            .question(plan)
+            .write(self.shot.draw, path, &mut self.request);
+        let asked = exchange(
+            &mut self.connection,
+            &self.lane.addresses,
+            &self.request,
+            clock,
+        );
         let Ok(Ok((sent_us, answer))) = timeout(plan.timeout, asked).await else {
             self.connection = None;
             return None;
@@ -119,8 +148,16 @@ impl Asker<'_> {
         let received_us = clock.now_us_ceil();
         let told = read(plan, &answer)?;
         if told.is_allowed && path == CHECK {
-            record.borrow_mut().judge.admitted(self.shot.draw, span(sent_us, received_us), &told);
+            record
+                .borrow_mut()
+                .judge
+                .admitted(self.shot.draw, span(sent_us, received_us), &told);
         }
-        Some(Said { is_allowed: told.is_allowed, retry_after_ms: told.retry_after_ms, sent_us, received_us })
+        Some(Said {
+            is_allowed: told.is_allowed,
+            retry_after_ms: told.retry_after_ms,
+            sent_us,
+            received_us,
+        })
     }
 }

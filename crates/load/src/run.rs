@@ -1,4 +1,5 @@
-//! The load itself: replicas are reached, requests leave when they are due, and at the end there is a report.
+//! The load itself: replicas are reached, requests leave when they are due, and at the end there is
+//! a report.
 
 use std::cell::RefCell;
 use std::pin::{Pin, pin};
@@ -36,7 +37,9 @@ pub async fn run(
     stop: impl Future<Output = ()>,
     watch: impl FnMut(&Progress),
 ) -> Result<Report, LoadError> {
-    LocalSet::new().run_until(load(Rc::new(plan), pin!(stop), watch)).await
+    LocalSet::new()
+        .run_until(load(Rc::new(plan), pin!(stop), watch))
+        .await
 }
 
 async fn load(
@@ -50,18 +53,36 @@ async fn load(
     }
     let connections = connect(&plan, &lanes).await;
     let record = RefCell::new(Record::new(&plan));
-    let shared = Rc::new(Shared { plan, timer: Timer::new(), clock: Clock::start(), record });
+    let shared = Rc::new(Shared {
+        plan,
+        timer: Timer::new(),
+        clock: Clock::start(),
+        record,
+    });
     let mut workers = JoinSet::new();
     for (lane, connection) in connections {
-        workers.spawn_local(Worker { shared: Rc::clone(&shared), lane, connection }.work());
+        workers.spawn_local(
+            Worker {
+                shared: Rc::clone(&shared),
+                lane,
+                connection,
+            }
+            .work(),
+        );
     }
 
     let mut tell = || watch(&shared.record.borrow_mut().progress(shared.clock.now_us()));
     let sending = async { watched(generate(&shared, &lanes), &mut tell).await };
     let ended_early = tokio::select! { () = sending => false, () = &mut stop => true };
     let sent_for = Duration::from_micros(shared.clock.now_us());
-    lanes.iter().for_each(|lane| lane.close(ended_early, &shared));
-    let patience = if ended_early { LEAVING } else { shared.plan.timeout + LEAVING };
+    lanes
+        .iter()
+        .for_each(|lane| lane.close(ended_early, &shared));
+    let patience = if ended_early {
+        LEAVING
+    } else {
+        shared.plan.timeout + LEAVING
+    };
     let answers = async { while workers.join_next().await.is_some() {} };
     let _whoever_is_late_is_cut_off = timeout(patience, watched(answers, &mut tell)).await;
     lanes.iter().for_each(|lane| lane.close(true, &shared));
@@ -74,8 +95,19 @@ async fn load(
             () = &mut stop => {}
         }
     }
-    let sending = if ended_early { sent_for } else { shared.plan.pace.duration };
-    let report = shared.record.borrow().report(Times { sending, whole, ended_early }, retry_after);
+    let sending = if ended_early {
+        sent_for
+    } else {
+        shared.plan.pace.duration
+    };
+    let report = shared.record.borrow().report(
+        Times {
+            sending,
+            whole,
+            ended_early,
+        },
+        retry_after,
+    );
     decided(report)
 }
 
@@ -96,14 +128,22 @@ async fn watched<T>(work: impl Future<Output = T>, tell: &mut impl FnMut()) -> T
 async fn generate(shared: &Shared, lanes: &[Rc<Lane>]) {
     let plan = &shared.plan;
     let mut draws = plan.draws();
-    let times = plan.pace.times_us(fastrand::Rng::with_seed(plan.seed ^ TIMES_SEED), since_epoch());
+    let times = plan.pace.times_us(
+        fastrand::Rng::with_seed(plan.seed ^ TIMES_SEED),
+        since_epoch(),
+    );
     for (number, due_us) in times.enumerate() {
         if number % AT_ONCE == AT_ONCE - 1 {
             tokio::task::yield_now().await;
         }
         let now_us = shared.timer.until(&shared.clock, due_us).await;
         let replica = number % lanes.len();
-        let shot = Shot { due_us, ready_us: now_us, replica, draw: draws.next() };
+        let shot = Shot {
+            due_us,
+            ready_us: now_us,
+            replica,
+            draw: draws.next(),
+        };
         let mut record = shared.record.borrow_mut();
         record.due(now_us - due_us);
         if !lanes[replica].push(shot) {
@@ -114,19 +154,34 @@ async fn generate(shared: &Shared, lanes: &[Rc<Lane>]) {
 
 /// Finds a replica and sees that it is one, before thousands of requests go there.
 async fn reach(plan: &Plan, replica: &Replica) -> Result<Lane, LoadError> {
-    let no_answer = |reason: String| LoadError::NoAnswer { url: replica.to_string(), reason };
-    let there = |error: std::io::Error| no_answer(format!("{error}; is the service running there?"));
+    let no_answer = |reason: String| LoadError::NoAnswer {
+        url: replica.to_string(),
+        reason,
+    };
+    let there =
+        |error: std::io::Error| no_answer(format!("{error}; is the service running there?"));
     let too_slow = |_| no_answer(format!("nothing came within {:?}", plan.timeout));
-    let addresses = resolve(&replica.host, replica.port, plan.timeout).await.map_err(there)?;
+    let addresses = resolve(&replica.host, replica.port, plan.timeout)
+        .await
+        .map_err(there)?;
     let lane = Lane::new(replica.clone(), addresses, plan.replicas.len());
-    let opened = timeout(plan.timeout, Connection::open(&lane.addresses)).await.map_err(too_slow)?;
+    let opened = timeout(plan.timeout, Connection::open(&lane.addresses))
+        .await
+        .map_err(too_slow)?;
     let mut connection = Some(opened.map_err(there)?);
     if matches!(plan.asking, Asking::Check { .. }) {
         let mut request = Vec::new();
-        lane.question(plan).write(plan.draws().next(), PEEK, &mut request);
+        lane.question(plan)
+            .write(plan.draws().next(), PEEK, &mut request);
         let clock = Clock::start();
-        let asked = timeout(plan.timeout, exchange(&mut connection, &lane.addresses, &request, &clock)).await;
-        let (_, answer) = asked.map_err(too_slow)?.map_err(|error| no_answer(error.to_string()))?;
+        let asked = timeout(
+            plan.timeout,
+            exchange(&mut connection, &lane.addresses, &request, &clock),
+        )
+        .await;
+        let (_, answer) = asked
+            .map_err(too_slow)?
+            .map_err(|error| no_answer(error.to_string()))?;
         if read(plan, &answer).is_none() {
             return Err(refusal(replica, &answer));
         }
@@ -141,14 +196,20 @@ fn refusal(replica: &Replica, answer: &Answer<'_>) -> LoadError {
     let detail = body.and_then(|body| Some(body.get("detail")?.as_str()?.to_owned()));
     match detail {
         Some(detail) if (400..500).contains(&status) && !matches!(status, 408 | 429) => {
-            LoadError::Refused { url, status, detail }
+            LoadError::Refused {
+                url,
+                status,
+                detail,
+            }
         }
-        Some(detail) => {
-            LoadError::NoAnswer { url, reason: format!("it gave no decision ({status}): {detail}") }
-        }
+        Some(detail) => LoadError::NoAnswer {
+            url,
+            reason: format!("it gave no decision ({status}): {detail}"),
+        },
         None => {
-            let reason =
-                format!("what came ({status}) is no decision; is this the HTTP port of tollgate serve?");
+            let reason = format!(
+                "what came ({status}) is no decision; is this the HTTP port of tollgate serve?"
+            );
             LoadError::NoAnswer { url, reason }
         }
     }
@@ -180,6 +241,9 @@ fn decided(report: Report) -> Result<Report, LoadError> {
     if report.requests.answered > 0 {
         return Ok(report);
     }
-    let reason = report.errors.first.unwrap_or_else(|| "none was sent in time".to_owned());
+    let reason = report
+        .errors
+        .first
+        .unwrap_or_else(|| "none was sent in time".to_owned());
     Err(LoadError::NoDecision { sent, reason })
 }

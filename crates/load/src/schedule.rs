@@ -1,8 +1,8 @@
 //! When requests are due. Nothing here knows of answers: the load does not wait for them.
 //!
-//! The number of requests that are due until a time grows along a curve (a ramp, then a line); the times are where the
-//! curve passes 0, 1, 2 .. or, for clients who know nothing of each other, numbers whose distances are exponential. A
-//! shape then moves those times.
+//! The number of requests that are due until a time grows along a curve (a ramp, then a line); the
+//! times are where the curve passes 0, 1, 2 .. or, for clients who know nothing of each other,
+//! numbers whose distances are exponential. A shape then moves those times.
 
 use std::time::Duration;
 
@@ -29,12 +29,13 @@ pub struct Pace {
     pub ramp: Duration,
     /// How requests are spread.
     pub arrivals: Arrivals,
-    /// The length of windows around whose edges all of them come, if so; as many in all, but as bursts. Windows begin
-    /// with the epoch, as those of calendars and sliding windows do.
+    /// The length of windows around whose edges all of them come, if so; as many in all, but as
+    /// bursts. Windows begin with the epoch, as those of calendars and sliding windows do.
     pub edges_of: Option<Duration>,
 }
 
-/// How far before and behind an edge a burst reaches: as far as this, but no further than a tenth of the window.
+/// How far before and behind an edge a burst reaches: as far as this, but no further than a tenth
+/// of the window.
 const NEAR_EDGE_MAX_S: f64 = 0.1;
 
 impl Pace {
@@ -50,8 +51,10 @@ impl Pace {
             };
             (at_s < end_s).then_some(at_s)
         });
-        let moved =
-            nominal.map(move |at_s| self.edges_of.map_or(at_s, |window| near_edge(at_s, window, epoch)));
+        let moved = nominal.map(move |at_s| {
+            self.edges_of
+                .map_or(at_s, |window| near_edge(at_s, window, epoch))
+        });
         moved.take_while(move |at_s| *at_s < end_s).map(micros)
     }
 
@@ -67,7 +70,8 @@ impl Pace {
     }
 }
 
-/// The moment near the nearest edge to which what would come at this moment is moved; the order stays.
+/// The moment near the nearest edge to which what would come at this moment is moved; the order
+/// stays.
 fn near_edge(at_s: f64, window: Duration, epoch: Duration) -> f64 {
     let window_s = window.as_secs_f64();
     let into_s = Duration::from_nanos(nanos(epoch) % nanos(window).max(1)).as_secs_f64();
@@ -92,7 +96,13 @@ mod tests {
 
     fn pace(rate_per_s: f64, seconds: u64) -> Pace {
         let duration = Duration::from_secs(seconds);
-        Pace { rate_per_s, duration, ramp: Duration::ZERO, arrivals: Arrivals::Constant, edges_of: None }
+        Pace {
+            rate_per_s,
+            duration,
+            ramp: Duration::ZERO,
+            arrivals: Arrivals::Constant,
+            edges_of: None,
+        }
     }
 
     fn times(pace: Pace) -> Vec<u64> {
@@ -120,13 +130,21 @@ mod tests {
 
     #[test]
     fn a_ramp_reaches_the_rate_at_its_end() {
-        let ramped = Pace { ramp: Duration::from_secs(2), ..pace(1_000.0, 4) };
+        let ramped = Pace {
+            ramp: Duration::from_secs(2),
+            ..pace(1_000.0, 4)
+        };
         let times = times(ramped);
-        let between = |from: u64, to: u64| times.iter().filter(|at| (from..to).contains(*at)).count();
+        let between =
+            |from: u64, to: u64| times.iter().filter(|at| (from..to).contains(*at)).count();
         assert_eq!(times.len(), 3_000);
         assert!((expected(ramped) - 3_000.0).abs() < 1e-6);
         assert_eq!(
-            [between(0, 1_000_000), between(1_000_000, 2_000_000), between(2_000_000, 3_000_000)],
+            [
+                between(0, 1_000_000),
+                between(1_000_000, 2_000_000),
+                between(2_000_000, 3_000_000)
+            ],
             [250, 750, 1_000]
         );
     }
@@ -134,10 +152,21 @@ mod tests {
     /// The mean distance, and as many short distances as an exponential distribution has.
     #[test]
     fn poisson_is_memoryless() {
-        let times = times(Pace { arrivals: Arrivals::Poisson, ..pace(10_000.0, 20) });
+        let times = times(Pace {
+            arrivals: Arrivals::Poisson,
+            ..pace(10_000.0, 20)
+        });
         let count = f64::from(u32::try_from(times.len()).unwrap());
-        assert!((count - 200_000.0).abs() < 5.0 * 200_000_f64.sqrt(), "{count}");
-        let below = |us: u64| times.windows(2).filter(|pair| pair[1] - pair[0] < us).count();
+        assert!(
+            (count - 200_000.0).abs() < 5.0 * 200_000_f64.sqrt(),
+            "{count}"
+        );
+        let below = |us: u64| {
+            times
+                .windows(2)
+                .filter(|pair| pair[1] - pair[0] < us)
+                .count()
+        };
         let share = |us| f64::from(u32::try_from(below(us)).unwrap()) / count;
         assert!(
             (share(100) - 0.632).abs() < 0.01 && (share(50) - 0.393).abs() < 0.01,
@@ -151,15 +180,33 @@ mod tests {
     fn bursts_come_around_edges_and_nowhere_else() {
         // 0.7 s before an edge.
         let epoch = Duration::from_millis(1_794_766_681_300);
-        let bursts = times_since(Pace { edges_of: Some(Duration::from_secs(2)), ..pace(100.0, 10) }, epoch);
+        let bursts = times_since(
+            Pace {
+                edges_of: Some(Duration::from_secs(2)),
+                ..pace(100.0, 10)
+            },
+            epoch,
+        );
         let distance = |at: &u64| {
             let into = (at + 2_000_000 - 700_000) % 2_000_000;
             into.min(2_000_000 - into)
         };
-        assert!(bursts.iter().all(|at| distance(at) <= 100_001), "{bursts:?}");
-        let around_first = bursts.iter().filter(|at| (590_000..810_000).contains(*at)).count();
-        assert!((165..=172).contains(&around_first), "the load began 0.7 s before it: {around_first}");
-        let around_second = bursts.iter().filter(|at| (2_500_000..2_900_000).contains(*at)).count();
+        assert!(
+            bursts.iter().all(|at| distance(at) <= 100_001),
+            "{bursts:?}"
+        );
+        let around_first = bursts
+            .iter()
+            .filter(|at| (590_000..810_000).contains(*at))
+            .count();
+        assert!(
+            (165..=172).contains(&around_first),
+            "the load began 0.7 s before it: {around_first}"
+        );
+        let around_second = bursts
+            .iter()
+            .filter(|at| (2_500_000..2_900_000).contains(*at))
+            .count();
         assert!((199..=201).contains(&around_second), "{around_second}");
     }
 

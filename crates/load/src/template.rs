@@ -53,7 +53,10 @@ impl Template {
                 "ip" => Part::Address,
                 _ => {
                     return Err(TemplateError::Unknown(
-                        name.chars().filter(|c| c.is_alphanumeric()).take(20).collect(),
+                        name.chars()
+                            .filter(|c| c.is_alphanumeric())
+                            .take(20)
+                            .collect(),
                     ));
                 }
             };
@@ -102,7 +105,9 @@ impl Template {
 
     /// Whether it holds what no header and no path can hold.
     pub fn has_controls(&self) -> bool {
-        self.0.iter().any(|part| matches!(part, Part::Text(text) if text.chars().any(char::is_control)))
+        self.0
+            .iter()
+            .any(|part| matches!(part, Part::Text(text) if text.chars().any(char::is_control)))
     }
 }
 
@@ -112,8 +117,13 @@ mod tests {
 
     #[test]
     fn places_are_filled_in() {
-        let draw = Draw { key: 7, address: 300, cost: None };
-        let filled = |text: &str| Template::parse(text).map(|template| template.fill(draw, &Keys::one()));
+        let draw = Draw {
+            key: 7,
+            address: 300,
+            cost: None,
+        };
+        let filled =
+            |text: &str| Template::parse(text).map(|template| template.fill(draw, &Keys::one()));
         assert_eq!(filled("u-{key}@{ip}!"), Ok("u-key-7@10.0.1.45!".to_owned()));
         assert_eq!(filled("{{key}} {{{key}}}"), Ok("{key} {key-7}".to_owned()));
         assert_eq!(filled(""), Ok(String::new()));
@@ -121,14 +131,29 @@ mod tests {
         for wrong in ["{key", "a}b", "{", "}"] {
             assert_eq!(filled(wrong), Err(TemplateError::Brace), "{wrong}");
         }
-        assert_eq!(filled("{user}"), Err(TemplateError::Unknown("user".to_owned())));
-        assert!(filled("{user}").unwrap_err().to_string().starts_with("`{user}` is nothing"));
+        assert_eq!(
+            filled("{user}"),
+            Err(TemplateError::Unknown("user".to_owned()))
+        );
+        assert!(
+            filled("{user}")
+                .unwrap_err()
+                .to_string()
+                .starts_with("`{user}` is nothing")
+        );
     }
 
     #[test]
     fn reports_do_not_show_what_a_file_holds() {
         let keys = Keys::listed("sesame").unwrap();
-        let draw = Draw { key: 0, address: 0, cost: None };
-        assert_eq!(Template::parse("x-{key}").unwrap().label(draw, &keys), "x-key 1 of the file");
+        let draw = Draw {
+            key: 0,
+            address: 0,
+            cost: None,
+        };
+        assert_eq!(
+            Template::parse("x-{key}").unwrap().label(draw, &keys),
+            "x-key 1 of the file"
+        );
     }
 }

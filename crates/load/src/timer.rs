@@ -1,8 +1,9 @@
 //! Waiting for a moment, to within some microseconds.
 //!
-//! The runtime's own timers are late by up to a millisecond, which is ten times what a decision takes. Asking for the time
-//! over and over is punctual, but uses up a core, and a busy machine lets whoever does that wait when it matters. So most of
-//! the wait is slept by a thread that does nothing else, and only the rest is spent asking.
+//! The runtime's own timers are late by up to a millisecond, which is ten times what a decision
+//! takes. Asking for the time over and over is punctual, but uses up a core, and a busy machine
+//! lets whoever does that wait when it matters. So most of the wait is slept by a thread that does
+//! nothing else, and only the rest is spent asking.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -13,7 +14,8 @@ use tokio::sync::Notify;
 
 use crate::clock::Clock;
 
-/// A thread's sleep ends late by up to this. What comes sooner is waited for by asking for the time.
+/// A thread's sleep ends late by up to this. What comes sooner is waited for by asking for the
+/// time.
 const SOON_US: u64 = 300;
 /// The same for the runtime's timers, where no thread can be had.
 const SOON_WITHOUT_US: u64 = 2_000;
@@ -32,12 +34,18 @@ struct Sleeper {
 
 impl Timer {
     pub(crate) fn new() -> Self {
-        Self { sleeper: Sleeper::start().ok() }
+        Self {
+            sleeper: Sleeper::start().ok(),
+        }
     }
 
     /// Waits for a moment, and lets everything else go on meanwhile. Tells what time it is then.
     pub(crate) async fn until(&self, clock: &Clock, due_us: u64) -> u64 {
-        let soon_us = if self.sleeper.is_some() { SOON_US } else { SOON_WITHOUT_US };
+        let soon_us = if self.sleeper.is_some() {
+            SOON_US
+        } else {
+            SOON_WITHOUT_US
+        };
         loop {
             let now_us = clock.now_us();
             let left_us = due_us.saturating_sub(now_us);
@@ -65,12 +73,14 @@ impl Sleeper {
         let (lengths, asked) = channel();
         let rang = Arc::new(Notify::new());
         let bell = Arc::clone(&rang);
-        thread::Builder::new().name("load-timer".to_owned()).spawn(move || {
-            for length in asked {
-                thread::park_timeout(length);
-                bell.notify_one();
-            }
-        })?;
+        thread::Builder::new()
+            .name("load-timer".to_owned())
+            .spawn(move || {
+                for length in asked {
+                    thread::park_timeout(length);
+                    bell.notify_one();
+                }
+            })?;
         Ok(Self { lengths, rang })
     }
 }

@@ -54,17 +54,23 @@ impl Connection {
     pub(crate) async fn open(to: &[SocketAddr]) -> io::Result<Self> {
         let stream = TcpStream::connect(to).await?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, bytes: Vec::with_capacity(4 << 10), is_over: false })
+        Ok(Self {
+            stream,
+            bytes: Vec::with_capacity(4 << 10),
+            is_over: false,
+        })
     }
 
     /// Whether the other side has closed it, or is about to.
     pub(crate) fn has_ended(&self) -> bool {
-        // Nothing is under way, so whatever can be read is the end of it, or is nothing that was asked for.
+        // Nothing is under way, so whatever can be read is the end of it, or is nothing that was
+        // asked for.
         self.is_over
             || !matches!(self.stream.try_read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
 
-    /// Sends a request and waits for the whole answer. After an error nothing more can be asked here.
+    /// Sends a request and waits for the whole answer. After an error nothing more can be asked
+    /// here.
     pub(crate) async fn ask(&mut self, request: &[u8]) -> io::Result<Answer<'_>> {
         self.bytes.clear();
         self.is_over = true;
@@ -86,7 +92,10 @@ impl Connection {
             Length::Open => self.skip_to_end().await?,
         };
         self.is_over = head.closes || head.length == Length::Open;
-        Ok(Answer { body: &self.bytes[head.len..head.len + body_len], head })
+        Ok(Answer {
+            body: &self.bytes[head.len..head.len + body_len],
+            head,
+        })
     }
 
     async fn read(&mut self) -> io::Result<()> {
@@ -104,7 +113,10 @@ impl Connection {
             match size.map_err(|_| not_http())? {
                 httparse::Status::Complete((line, size)) => {
                     let size = usize::try_from(size).map_err(|_| too_long())?;
-                    at = at.saturating_add(line).saturating_add(size).saturating_add(2);
+                    at = at
+                        .saturating_add(line)
+                        .saturating_add(size)
+                        .saturating_add(2);
                     if at > BODY_MAX {
                         return Err(too_long());
                     }
@@ -141,9 +153,16 @@ impl Head {
             httparse::Status::Partial => return Err(too_long()),
         };
         let status = response.code.ok_or_else(not_http)?;
-        let mut head = Self { status, len, closes: response.version == Some(0), ..Self::default() };
+        let mut head = Self {
+            status,
+            len,
+            closes: response.version == Some(0),
+            ..Self::default()
+        };
         if matches!(status, 100..=199) {
-            return Err(io::Error::other(format!("status {status}, which was not asked for")));
+            return Err(io::Error::other(format!(
+                "status {status}, which was not asked for"
+            )));
         }
         if matches!(status, 204 | 304) {
             head.length = Length::Known(0);
@@ -182,11 +201,17 @@ fn number<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
 }
 
 fn not_http() -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, "what came is no HTTP; is this the right port?")
+    io::Error::new(
+        ErrorKind::InvalidData,
+        "what came is no HTTP; is this the right port?",
+    )
 }
 
 fn too_long() -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, "the answer is longer than a megabyte")
+    io::Error::new(
+        ErrorKind::InvalidData,
+        "the answer is longer than a megabyte",
+    )
 }
 
 #[cfg(test)]
@@ -217,8 +242,9 @@ mod tests {
         let mut seen = Vec::new();
         for _ in 0..asked {
             let answer = connection.ask(b"GET / HTTP/1.1\r\n\r\n").await;
-            let answer =
-                answer.map(|answer| (answer.head, answer.body.to_vec())).map_err(|error| error.kind());
+            let answer = answer
+                .map(|answer| (answer.head, answer.body.to_vec()))
+                .map_err(|error| error.kind());
             seen.push(answer.map(|(head, body)| (head, body, connection.is_over)));
         }
         seen
@@ -243,8 +269,11 @@ mod tests {
 
     #[tokio::test]
     async fn chunks_are_passed_over() {
-        let pieces: &[&[u8]] =
-            &[b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r", b"\nhello\r\n0\r\n", b"\r\n"];
+        let pieces: &[&[u8]] = &[
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r",
+            b"\nhello\r\n0\r\n",
+            b"\r\n",
+        ];
         for answer in seen(pieces, 2).await {
             let (head, body, is_over) = answer.unwrap();
             assert_eq!((head.status, body.len(), is_over), (200, 0, false));
@@ -253,9 +282,16 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_without_a_length_ends_the_connection() {
-        let (head, _, is_over) = seen(&[b"HTTP/1.0 200 OK\r\n\r\nhello"], 1).await.remove(0).unwrap();
+        let (head, _, is_over) = seen(&[b"HTTP/1.0 200 OK\r\n\r\nhello"], 1)
+            .await
+            .remove(0)
+            .unwrap();
         assert_eq!((head.status, is_over), (200, true));
-        let closing = seen(&[b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"], 1).await;
+        let closing = seen(
+            &[b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"],
+            1,
+        )
+        .await;
         assert!(closing[0].as_ref().unwrap().2);
     }
 
@@ -263,10 +299,22 @@ mod tests {
     async fn whatever_is_no_answer_is_an_error() {
         for (piece, kind) in [
             (&b"+PONG\r\n"[..], ErrorKind::InvalidData),
-            (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{", ErrorKind::UnexpectedEof),
-            (b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n", ErrorKind::InvalidData),
-            (b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n", ErrorKind::InvalidData),
-            (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", ErrorKind::InvalidData),
+            (
+                b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{",
+                ErrorKind::UnexpectedEof,
+            ),
+            (
+                b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n",
+                ErrorKind::InvalidData,
+            ),
+            (
+                b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
+                ErrorKind::InvalidData,
+            ),
+            (
+                b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+                ErrorKind::InvalidData,
+            ),
             (b"", ErrorKind::UnexpectedEof),
         ] {
             let pieces: &'static [&'static [u8]] = Box::leak(Box::new([piece]));

@@ -1,6 +1,7 @@
 //! Popularity as it is in life: the k-th of n is asked for in proportion to 1 / k^s.
 //!
-//! Drawn by rejection-inversion (Hörmann and Derflinger 1996): no table, a constant number of steps, any n.
+//! Drawn by rejection-inversion (Hörmann and Derflinger 1996): no table, a constant number of
+//! steps, any n.
 
 use fastrand::Rng;
 
@@ -19,7 +20,13 @@ pub(crate) struct Zipf {
 impl Zipf {
     /// `count` and `exponent` must be above 0.
     pub(crate) fn new(count: u32, exponent: f64) -> Self {
-        let mut zipf = Self { count, exponent, first: 0.0, last: 0.0, sure: 0.0 };
+        let mut zipf = Self {
+            count,
+            exponent,
+            first: 0.0,
+            last: 0.0,
+            sure: 0.0,
+        };
         zipf.first = zipf.area(1.5) - 1.0;
         zipf.last = zipf.area(f64::from(count) + 0.5);
         zipf.sure = 2.0 - zipf.place(zipf.area(2.5) - zipf.height(2.0));
@@ -52,17 +59,31 @@ impl Zipf {
     fn area(&self, x: f64) -> f64 {
         let log = x.ln();
         let grown = (1.0 - self.exponent) * log;
-        log * if grown.abs() < 1e-8 { 1.0 + grown / 2.0 } else { grown.exp_m1() / grown }
+        log * if grown.abs() < 1e-8 {
+            1.0 + grown / 2.0
+        } else {
+            grown.exp_m1() / grown
+        }
     }
 
     /// The x up to which the area is this.
     fn place(&self, area: f64) -> f64 {
         let grown = (area * (1.0 - self.exponent)).max(-1.0);
-        (area * if grown.abs() < 1e-8 { 1.0 - grown / 2.0 } else { grown.ln_1p() / grown }).exp()
+        (area
+            * if grown.abs() < 1e-8 {
+                1.0 - grown / 2.0
+            } else {
+                grown.ln_1p() / grown
+            })
+        .exp()
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it lies between 1 and a u32")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it lies between 1 and a u32"
+)]
 fn whole(key: f64) -> u32 {
     (key as u32).max(1)
 }
@@ -73,14 +94,24 @@ mod tests {
 
     fn shares(count: u32, exponent: f64) -> Vec<f64> {
         let all: f64 = (1..=count).map(|key| f64::from(key).powf(-exponent)).sum();
-        (1..=count).map(|key| f64::from(key).powf(-exponent) / all).collect()
+        (1..=count)
+            .map(|key| f64::from(key).powf(-exponent) / all)
+            .collect()
     }
 
-    /// Every key of small distributions, within five standard deviations of what the definition says.
+    /// Every key of small distributions, within five standard deviations of what the definition
+    /// says.
     #[test]
     fn keys_come_as_often_as_the_definition_says() {
         const DRAWN: u32 = 200_000;
-        for (count, exponent) in [(1, 1.0), (2, 0.5), (10, 1.0), (10, 1.5), (50, 0.9), (50, 3.0)] {
+        for (count, exponent) in [
+            (1, 1.0),
+            (2, 0.5),
+            (10, 1.0),
+            (10, 1.5),
+            (50, 0.9),
+            (50, 3.0),
+        ] {
             let (zipf, mut random) = (Zipf::new(count, exponent), Rng::with_seed(7));
             let mut counts = vec![0_u32; count as usize];
             (0..DRAWN).for_each(|_| counts[zipf.draw(&mut random) as usize] += 1);
@@ -88,7 +119,10 @@ mod tests {
                 let expected = share * f64::from(DRAWN);
                 let deviation = (expected * (1.0 - share)).sqrt();
                 let off = (f64::from(*found) - expected).abs();
-                assert!(off <= 5.0 * deviation + 1.0, "{count} {exponent}: {counts:?}");
+                assert!(
+                    off <= 5.0 * deviation + 1.0,
+                    "{count} {exponent}: {counts:?}"
+                );
             }
         }
     }
@@ -99,7 +133,10 @@ mod tests {
         for count in [1, 2, 3, 1_000_000, u32::MAX] {
             for exponent in [0.01, 0.5, 1.0, 1.000_000_001, 2.0, 10.0] {
                 let zipf = Zipf::new(count, exponent);
-                assert!((0..1_000).all(|_| zipf.draw(&mut random) < count), "{count} {exponent}");
+                assert!(
+                    (0..1_000).all(|_| zipf.draw(&mut random) < count),
+                    "{count} {exponent}"
+                );
             }
         }
     }

@@ -62,20 +62,26 @@ impl Access {
     pub(crate) async fn reach(&self, address: &Address, role: Role) -> Result<Connection, Cause> {
         let reached = timeout(self.connect_timeout, async {
             let mut connection = self.open(address).await?;
-            self.introduce(&mut connection, self.credentials.as_ref()).await?;
+            self.introduce(&mut connection, self.credentials.as_ref())
+                .await?;
             if role == Role::Primary {
                 connection.is_primary().await?;
             }
             self.prepare(&mut connection).await?;
             Ok(connection)
         });
-        reached.await.unwrap_or_else(|_| Err(Cause::new(format!("{address} did not answer in time"))))
+        reached
+            .await
+            .unwrap_or_else(|_| Err(Cause::new(format!("{address} did not answer in time"))))
     }
 
-    /// A connection for a question or two about the topology: neither fast nor of any role, and with no database.
+    /// A connection for a question or two about the topology: neither fast nor of any role, and
+    /// with no database.
     pub(crate) async fn visit(&self, address: &Address, visit: Visit) -> Result<Connection, Cause> {
         let mut connection = self.open(address).await?;
-        let Some(credentials) = &self.credentials else { return Ok(connection) };
+        let Some(credentials) = &self.credentials else {
+            return Ok(connection);
+        };
         let is_closed =
             visit == Visit::Server || matches!(connection.ask(&[b"PING"]).await?, Reply::Error(_));
         if is_closed {
@@ -87,14 +93,19 @@ impl Access {
     async fn open(&self, address: &Address) -> Result<Connection, Cause> {
         let Address { host, port } = address;
         let stream = TcpStream::connect((host.as_str(), *port)).await;
-        let stream = stream.map_err(|error| Cause::new(format!("{address} cannot be reached: {error}")))?;
+        let stream =
+            stream.map_err(|error| Cause::new(format!("{address} cannot be reached: {error}")))?;
         // Small questions must not wait for company.
         stream.set_nodelay(true)?;
         let stream: Box<dyn Duplex> = match &self.tls {
             Some(tls) => tls.wrap(host, stream).await?,
             None => Box::new(stream),
         };
-        Ok(Connection { stream, arrived: BytesMut::with_capacity(4 << 10), is_buffered: self.tls.is_some() })
+        Ok(Connection {
+            stream,
+            arrived: BytesMut::with_capacity(4 << 10),
+            is_buffered: self.tls.is_some(),
+        })
     }
 
     async fn introduce(
@@ -114,16 +125,23 @@ impl Access {
         Ok(())
     }
 
-    /// Makes the script known, and sees whether the server answers within the deadline of a decision: one that does not
-    /// would only make everybody wait. A server that does not let us load the script gets it with the first question.
+    /// Makes the script known, and sees whether the server answers within the deadline of a
+    /// decision: one that does not would only make everybody wait. A server that does not let us
+    /// load the script gets it with the first question.
     async fn prepare(&self, connection: &mut Connection) -> Result<(), Cause> {
-        let loaded = connection.ask(&[b"SCRIPT", b"LOAD", self.script.source.as_bytes()]).await?;
+        let loaded = connection
+            .ask(&[b"SCRIPT", b"LOAD", self.script.source.as_bytes()])
+            .await?;
         let asked = Instant::now();
         match (connection.ask(&[b"PING"]).await, loaded) {
             // One that is full says so to whatever comes first, and closes.
-            (Ok(Reply::Error(text)), _) | (Err(_), Reply::Error(text)) => Err(Cause::told_by_server(&text)),
+            (Ok(Reply::Error(text)), _) | (Err(_), Reply::Error(text)) => {
+                Err(Cause::told_by_server(&text))
+            }
             (Err(cause), _) => Err(cause),
-            _ if asked.elapsed() > self.timeout => Err(Cause::new("the server is slower than the deadline")),
+            _ if asked.elapsed() > self.timeout => {
+                Err(Cause::new("the server is slower than the deadline"))
+            }
             _ => Ok(()),
         }
     }
@@ -148,7 +166,11 @@ impl Connection {
 
     async fn is_primary(&mut self) -> Result<(), Cause> {
         let role = self.ask(&[b"ROLE"]).await?;
-        match role.as_list().and_then(|list| list.first()).and_then(Reply::as_text) {
+        match role
+            .as_list()
+            .and_then(|list| list.first())
+            .and_then(Reply::as_text)
+        {
             Some("master") => Ok(()),
             _ => Err(Cause::new("the server is not a primary")),
         }
@@ -158,7 +180,11 @@ impl Connection {
 async fn authenticate(connection: &mut Connection, credentials: &Credentials) -> Result<(), Cause> {
     let Credentials { user, password } = credentials;
     let reply = match user {
-        Some(user) => connection.ask(&[b"AUTH", user.as_bytes(), password.as_bytes()]).await?,
+        Some(user) => {
+            connection
+                .ask(&[b"AUTH", user.as_bytes(), password.as_bytes()])
+                .await?
+        }
         None => connection.ask(&[b"AUTH", password.as_bytes()]).await?,
     };
     match reply {

@@ -54,9 +54,12 @@ impl RedisBuilder {
         Self::new(Kind::Standalone, [url])
     }
 
-    /// The primary of the group with this name, as these Sentinels know it. User and password are those of the servers;
-    /// they are told to a Sentinel only when it asks.
-    pub fn sentinel(urls: impl IntoIterator<Item = impl AsRef<str>>, name: impl Into<String>) -> Self {
+    /// The primary of the group with this name, as these Sentinels know it. User and password are
+    /// those of the servers; they are told to a Sentinel only when it asks.
+    pub fn sentinel(
+        urls: impl IntoIterator<Item = impl AsRef<str>>,
+        name: impl Into<String>,
+    ) -> Self {
         Self::new(Kind::Sentinel { name: name.into() }, urls)
     }
 
@@ -78,7 +81,8 @@ impl RedisBuilder {
         }
     }
 
-    /// What every key begins with; `tollgate:` if nothing is said. One for each environment that shares a server.
+    /// What every key begins with; `tollgate:` if nothing is said. One for each environment that
+    /// shares a server.
     #[must_use]
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
@@ -99,7 +103,8 @@ impl RedisBuilder {
         self
     }
 
-    /// How often an attempt that certainly did not run is made again, because its slot has moved; 3 if nothing is said.
+    /// How often an attempt that certainly did not run is made again, because its slot has moved; 3
+    /// if nothing is said.
     #[must_use]
     pub fn max_retries(mut self, retries: u32) -> Self {
         self.max_retries = retries.min(16);
@@ -122,8 +127,8 @@ impl RedisBuilder {
         self
     }
 
-    /// The store. It connects in the background, so this succeeds although no server is there yet; see
-    /// [`RedisStore::ready`]. It must be called inside a Tokio runtime.
+    /// The store. It connects in the background, so this succeeds although no server is there yet;
+    /// see [`RedisStore::ready`]. It must be called inside a Tokio runtime.
     pub fn build(self) -> Result<RedisStore, ConfigError> {
         self.check()?;
         let first = self.first_endpoint()?.clone();
@@ -149,10 +154,17 @@ impl RedisBuilder {
             Kind::Cluster => Topology::Cluster(Cluster::start(addresses, access, call_time)),
         };
         let keys = Keys::new(self.prefix, topology.is_cluster());
-        Ok(RedisStore::new(topology, keys, self.timeout, self.max_retries, leases))
+        Ok(RedisStore::new(
+            topology,
+            keys,
+            self.timeout,
+            self.max_retries,
+            leases,
+        ))
     }
 
-    /// What is wrong with the settings, as far as that can be told without a runtime, certificates or a server.
+    /// What is wrong with the settings, as far as that can be told without a runtime, certificates
+    /// or a server.
     ///
     /// ```
     /// use tollgate_redis::RedisBuilder;
@@ -169,14 +181,30 @@ impl RedisBuilder {
         }
         let is_printable = |c: char| c.is_ascii_graphic() && c != '{' && c != '}';
         if self.prefix.len() > PREFIX_MAX || !self.prefix.chars().all(is_printable) {
-            return Err(ConfigError::Prefix { found: self.prefix.chars().take(PREFIX_MAX).collect() });
+            return Err(ConfigError::Prefix {
+                found: self.prefix.chars().take(PREFIX_MAX).collect(),
+            });
         }
-        within("timeout", self.timeout, Duration::from_millis(1), Duration::from_secs(10))?;
-        within("connect_timeout", self.connect_timeout, Duration::from_millis(10), Duration::from_secs(60))
+        within(
+            "timeout",
+            self.timeout,
+            Duration::from_millis(1),
+            Duration::from_secs(10),
+        )?;
+        within(
+            "connect_timeout",
+            self.connect_timeout,
+            Duration::from_millis(10),
+            Duration::from_secs(60),
+        )
     }
 
     fn first_endpoint(&self) -> Result<&Endpoint, ConfigError> {
-        self.endpoints.first().ok_or(ConfigError::NoEndpoint)?.as_ref().map_err(Clone::clone)
+        self.endpoints
+            .first()
+            .ok_or(ConfigError::NoEndpoint)?
+            .as_ref()
+            .map_err(Clone::clone)
     }
 
     /// The addresses of all endpoints, which must differ in nothing else.
@@ -200,7 +228,11 @@ impl RedisBuilder {
     }
 
     fn access(&self, first: &Endpoint) -> Result<SharedAccess, ConfigError> {
-        let tls = if first.is_tls { Some(Tls::new(self.ca_pem.as_deref())?) } else { None };
+        let tls = if first.is_tls {
+            Some(Tls::new(self.ca_pem.as_deref())?)
+        } else {
+            None
+        };
         let time = match self.call_time {
             CallTime::Server => TimeSource::Server,
             #[cfg(feature = "manual-time")]
@@ -217,10 +249,20 @@ impl RedisBuilder {
     }
 }
 
-fn within(field: &'static str, found: Duration, least: Duration, most: Duration) -> Result<(), ConfigError> {
+fn within(
+    field: &'static str,
+    found: Duration,
+    least: Duration,
+    most: Duration,
+) -> Result<(), ConfigError> {
     if (least..=most).contains(&found) {
         Ok(())
     } else {
-        Err(ConfigError::Time { field, found, least, most })
+        Err(ConfigError::Time {
+            field,
+            found,
+            least,
+            most,
+        })
     }
 }

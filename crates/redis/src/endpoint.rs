@@ -43,7 +43,11 @@ const DATABASE_MAX: u32 = 1 << 16;
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (host, port) = (&self.host, self.port);
-        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+        if host.contains(':') {
+            write!(f, "[{host}]:{port}")
+        } else {
+            write!(f, "{host}:{port}")
+        }
     }
 }
 
@@ -61,7 +65,11 @@ impl fmt::Display for Endpoint {
             write!(f, "{}:***@", user.as_deref().unwrap_or_default())?;
         }
         write!(f, "{}", self.address)?;
-        if self.database > 0 { write!(f, "/{}", self.database) } else { Ok(()) }
+        if self.database > 0 {
+            write!(f, "/{}", self.database)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -148,20 +156,34 @@ impl FromStr for Endpoint {
             "redis" => false,
             "rediss" if cfg!(feature = "tls") => true,
             "rediss" => {
-                return Err(ConfigError::Tls { reason: "this build is without the feature `tls`".into() });
+                return Err(ConfigError::Tls {
+                    reason: "this build is without the feature `tls`".into(),
+                });
             }
             // Only a word before the `://` is shown: anything else may hold a password.
             _ => {
-                let is_word = scheme.len() < 12 && scheme.chars().all(|c| c.is_ascii_alphanumeric());
+                let is_word =
+                    scheme.len() < 12 && scheme.chars().all(|c| c.is_ascii_alphanumeric());
                 return Err(ConfigError::Scheme {
-                    found: if is_word { scheme.into() } else { String::new() },
+                    found: if is_word {
+                        scheme.into()
+                    } else {
+                        String::new()
+                    },
                 });
             }
         };
-        let (who, place) = rest.rsplit_once('@').map_or((None, rest), |(who, place)| (Some(who), place));
+        let (who, place) = rest
+            .rsplit_once('@')
+            .map_or((None, rest), |(who, place)| (Some(who), place));
         let (address, database) = place.split_once('/').unwrap_or((place, ""));
         let credentials = who.map(Credentials::parse).transpose()?.flatten();
-        Ok(Self { address: Address::parse(address)?, is_tls, credentials, database: database_of(database)? })
+        Ok(Self {
+            address: Address::parse(address)?,
+            is_tls,
+            credentials,
+            database: database_of(database)?,
+        })
     }
 }
 
@@ -170,11 +192,13 @@ impl Credentials {
         let (user, password) = text.split_once(':').unwrap_or((text, ""));
         let decoded = |text: &str| {
             let decoded = percent_decode_str(text).decode_utf8();
-            decoded.map(std::borrow::Cow::into_owned).map_err(|_| ConfigError::Part {
-                part: "user or password",
-                found: "***".into(),
-                right: "UTF-8, with % written as %25, @ as %40 and / as %2F",
-            })
+            decoded
+                .map(std::borrow::Cow::into_owned)
+                .map_err(|_| ConfigError::Part {
+                    part: "user or password",
+                    found: "***".into(),
+                    right: "UTF-8, with % written as %25, @ as %40 and / as %2F",
+                })
         };
         let user = Some(decoded(user)?).filter(|user| !user.is_empty());
         let password = decoded(password)?;
@@ -184,7 +208,11 @@ impl Credentials {
                 found: String::new(),
                 right: "there when a user is: user:password@",
             };
-            return if user.is_none() { Ok(None) } else { Err(user_alone) };
+            return if user.is_none() {
+                Ok(None)
+            } else {
+                Err(user_alone)
+            };
         }
         Ok(Some(Self { user, password }))
     }
@@ -192,14 +220,22 @@ impl Credentials {
 
 impl Address {
     pub(crate) fn new(host: impl Into<String>, port: u16) -> Self {
-        Self { host: host.into(), port }
+        Self {
+            host: host.into(),
+            port,
+        }
     }
 
-    /// As a cluster says it: the port stands after the last colon, and an IPv6 address has no brackets.
+    /// As a cluster says it: the port stands after the last colon, and an IPv6 address has no
+    /// brackets.
     pub(crate) fn parse_announced(text: &str) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let port = port.parse().ok().filter(|port| *port > 0)?;
-        if host.is_empty() { None } else { Some(Self::new(host, port)) }
+        if host.is_empty() {
+            None
+        } else {
+            Some(Self::new(host, port))
+        }
     }
 
     /// `host`, `host:port` or `[v6]:port`.
@@ -218,9 +254,16 @@ impl Address {
                 right: "a name or an address, [..] if IPv6",
             });
         }
-        let number = if port.is_empty() { Some(PORT) } else { port.parse().ok().filter(|port| *port > 0) };
-        let wrong =
-            || ConfigError::Part { part: "port", found: digits(port), right: "a number from 1 to 65535" };
+        let number = if port.is_empty() {
+            Some(PORT)
+        } else {
+            port.parse().ok().filter(|port| *port > 0)
+        };
+        let wrong = || ConfigError::Part {
+            part: "port",
+            found: digits(port),
+            right: "a number from 1 to 65535",
+        };
         Ok(Self::new(host, number.ok_or_else(wrong)?))
     }
 }
@@ -230,17 +273,24 @@ fn database_of(text: &str) -> Result<u32, ConfigError> {
     if text.is_empty() {
         return Ok(0);
     }
-    text.parse().ok().filter(|database| *database < DATABASE_MAX).ok_or_else(|| ConfigError::Part {
-        part: "database",
-        found: digits(text),
-        right: "a number, as in redis://host:6379/2",
-    })
+    text.parse()
+        .ok()
+        .filter(|database| *database < DATABASE_MAX)
+        .ok_or_else(|| ConfigError::Part {
+            part: "database",
+            found: digits(text),
+            right: "a number, as in redis://host:6379/2",
+        })
 }
 
 /// What was found where a number belongs: anything else may be a password in the wrong place.
 fn digits(text: &str) -> String {
     let is_number = text.len() <= 20 && text.chars().all(|c| c.is_ascii_digit());
-    if is_number { text.to_owned() } else { "not a number".to_owned() }
+    if is_number {
+        text.to_owned()
+    } else {
+        "not a number".to_owned()
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use tollgate::StoreError;
 use crate::endpoint::Address;
 use crate::resp::Garbage;
 
-/// Why one attempt got no answer. Many requests can fail for the same reason, so it is cheap to copy.
+/// Why one attempt got no answer. Many requests can fail for the same reason, so it is cheap to
+/// copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// Not in time. It may have run.
@@ -36,11 +37,15 @@ impl Cause {
         Self(text.into())
     }
 
-    /// The beginning of a server's error. Some servers quote what they were sent, so quotes are left out.
+    /// The beginning of a server's error. Some servers quote what they were sent, so quotes are
+    /// left out.
     pub(crate) fn told_by_server(error: &[u8]) -> Self {
         let error = String::from_utf8_lossy(error);
         let plain = error.split(['`', '\'', '"']).next().unwrap_or_default();
-        Self::new(format!("the server says: {}", plain.chars().take(160).collect::<String>().trim_end()))
+        Self::new(format!(
+            "the server says: {}",
+            plain.chars().take(160).collect::<String>().trim_end()
+        ))
     }
 }
 
@@ -63,9 +68,9 @@ impl From<Failure> for StoreError {
             Failure::Overloaded => Self::Overloaded,
             Failure::Away(cause) => Self::Away(Box::new(cause)),
             Failure::Refused(cause) => Self::Refused(Box::new(cause)),
-            Failure::Moved(_) | Failure::Ask(_) | Failure::TryAgain => {
-                Self::Away(Box::new(Cause::new("the slot moves faster than it can be followed")))
-            }
+            Failure::Moved(_) | Failure::Ask(_) | Failure::TryAgain => Self::Away(Box::new(
+                Cause::new("the slot moves faster than it can be followed"),
+            )),
         }
     }
 }
@@ -105,7 +110,9 @@ fn cause(error: &str) -> Cause {
 
 /// The address in `3999 127.0.0.1:6381`.
 fn address(rest: &str) -> Option<Address> {
-    rest.split_whitespace().nth(1).and_then(Address::parse_announced)
+    rest.split_whitespace()
+        .nth(1)
+        .and_then(Address::parse_announced)
 }
 
 #[cfg(test)]
@@ -115,19 +122,35 @@ mod tests {
     #[test]
     fn redirections_name_where_to_go() {
         let moved = Meaning::of("MOVED 3999 127.0.0.1:6381");
-        assert_eq!(moved, Meaning::Fails(Failure::Moved(Address::new("127.0.0.1", 6381))));
+        assert_eq!(
+            moved,
+            Meaning::Fails(Failure::Moved(Address::new("127.0.0.1", 6381)))
+        );
         let ask = Meaning::of("ASK 3999 ::1:6381");
         assert_eq!(ask, Meaning::Fails(Failure::Ask(Address::new("::1", 6381))));
-        assert!(matches!(Meaning::of("MOVED 3999"), Meaning::Fails(Failure::Away(_))));
-        assert!(matches!(Meaning::of("MOVED 3999 :6381"), Meaning::Fails(Failure::Away(_))));
+        assert!(matches!(
+            Meaning::of("MOVED 3999"),
+            Meaning::Fails(Failure::Away(_))
+        ));
+        assert!(matches!(
+            Meaning::of("MOVED 3999 :6381"),
+            Meaning::Fails(Failure::Away(_))
+        ));
     }
 
     #[test]
     fn a_server_that_cannot_decide_is_left_alone() {
-        for error in ["LOADING Redis is loading", "READONLY You can't write", "BUSY Redis is busy"] {
+        for error in [
+            "LOADING Redis is loading",
+            "READONLY You can't write",
+            "BUSY Redis is busy",
+        ] {
             assert!(matches!(Meaning::of(error), Meaning::Breaks(_)), "{error}");
         }
-        assert!(matches!(Meaning::of("OOM command not allowed"), Meaning::Fails(Failure::Refused(_))));
+        assert!(matches!(
+            Meaning::of("OOM command not allowed"),
+            Meaning::Fails(Failure::Refused(_))
+        ));
     }
 
     #[test]

@@ -15,14 +15,16 @@
 //!
 //! # The way of a request
 //!
-//! checks -> a request of bytes -> the [lane](RedisStore) of its server -> one script call, shared with whatever else waits
-//! -> the counters as they were -> outcomes, by the arithmetic of the embedded store.
+//! checks -> a request of bytes -> the [lane](RedisStore) of its server -> one script call, shared
+//! with whatever else waits -> the counters as they were -> outcomes, by the arithmetic of the
+//! embedded store.
 //!
-//! - **One atomic trip**: a request's checks are decided in one script call by the server's own clock. In a cluster,
-//!   checks about the same entity share a slot; others are asked one slot after the other, narrowest limit first, and
-//!   given back when a later one refuses.
-//! - **Never hostage**: a request never waits for a connection and never beyond its deadline. A store that is away or
-//!   slow is not asked; the limits' failure policies answer, see [`tollgate::OnStoreFailure`].
+//! - **One atomic trip**: a request's checks are decided in one script call by the server's own
+//!   clock. In a cluster, checks about the same entity share a slot; others are asked one slot
+//!   after the other, narrowest limit first, and given back when a later one refuses.
+//! - **Never hostage**: a request never waits for a connection and never beyond its deadline. A
+//!   store that is away or slow is not asked; the limits' failure policies answer, see
+//!   [`tollgate::OnStoreFailure`].
 //! - **Nothing is sent twice** that may have run.
 
 mod access;

@@ -1,7 +1,7 @@
 //! The protocol: commands to bytes, bytes to replies. Version 2, which every server speaks.
 //!
-//! What arrives is bounded before it is waited for: a header that announces more than any answer of ours can be is an
-//! error at once, not memory.
+//! What arrives is bounded before it is waited for: a header that announces more than any answer of
+//! ours can be is an error at once, not memory.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
@@ -72,7 +72,11 @@ fn write_line(out: &mut BytesMut, mark: u8, mut number: usize) {
 /// Takes the first reply from what has arrived; `None` when it is not all there yet.
 pub(crate) fn read_reply(arrived: &mut BytesMut) -> Result<Option<Reply>, Garbage> {
     let Some(length) = length_of(arrived, 0, 0)? else {
-        return if arrived.len() > BULK_MAX + LINE_MAX { Err(Garbage::TooLong) } else { Ok(None) };
+        return if arrived.len() > BULK_MAX + LINE_MAX {
+            Err(Garbage::TooLong)
+        } else {
+            Ok(None)
+        };
     };
     let mut whole = arrived.split_to(length).freeze();
     take(&mut whole).map(Some)
@@ -80,13 +84,17 @@ pub(crate) fn read_reply(arrived: &mut BytesMut) -> Result<Option<Reply>, Garbag
 
 /// Where the reply that begins at `from` ends; `None` when it is not all there yet.
 fn length_of(arrived: &[u8], from: usize, depth: usize) -> Result<Option<usize>, Garbage> {
-    let Some((mark, line, end)) = line_at(arrived, from)? else { return Ok(None) };
+    let Some((mark, line, end)) = line_at(arrived, from)? else {
+        return Ok(None);
+    };
     match mark {
         b'+' | b'-' | b':' => Ok(Some(end)),
         b'$' => match announced(line, BULK_MAX)? {
             None => Ok(Some(end)),
             Some(length) if arrived.len() < end + length + 2 => Ok(None),
-            Some(length) if &arrived[end + length..end + length + 2] == b"\r\n" => Ok(Some(end + length + 2)),
+            Some(length) if &arrived[end + length..end + length + 2] == b"\r\n" => {
+                Ok(Some(end + length + 2))
+            }
             Some(_) => Err(Garbage::NotAReply),
         },
         b'*' if depth < DEPTH_MAX => {
@@ -109,13 +117,17 @@ type Line<'a> = (u8, &'a [u8], usize);
 /// The line that begins at `from`; `None` when it is not all there yet.
 fn line_at(arrived: &[u8], from: usize) -> Result<Option<Line<'_>>, Garbage> {
     let rest = &arrived[from..];
-    let Some((mark, line)) = rest.split_first() else { return Ok(None) };
+    let Some((mark, line)) = rest.split_first() else {
+        return Ok(None);
+    };
     if !b"+-:$*".contains(mark) {
         return Err(Garbage::NotAReply);
     }
     match line.iter().take(LINE_MAX).position(|byte| *byte == b'\r') {
         Some(length) if line.len() == length + 1 => Ok(None),
-        Some(length) if line[length + 1] == b'\n' => Ok(Some((*mark, &line[..length], from + length + 3))),
+        Some(length) if line[length + 1] == b'\n' => {
+            Ok(Some((*mark, &line[..length], from + length + 3)))
+        }
         Some(_) => Err(Garbage::NotAReply),
         None if line.len() >= LINE_MAX => Err(Garbage::TooLong),
         None => Ok(None),
@@ -135,7 +147,10 @@ fn announced(line: &[u8], most: usize) -> Result<Option<usize>, Garbage> {
 }
 
 fn number(line: &[u8]) -> Result<i64, Garbage> {
-    std::str::from_utf8(line).ok().and_then(|text| text.parse().ok()).ok_or(Garbage::NotAReply)
+    std::str::from_utf8(line)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .ok_or(Garbage::NotAReply)
 }
 
 /// Takes a reply that is known to be all there.
@@ -164,12 +179,19 @@ fn take(whole: &mut Bytes) -> Result<Reply, Garbage> {
         }
         b'*' => {
             whole.advance(end);
-            (0..length).map(|_| take(whole)).collect::<Result<_, _>>().map(Reply::List)
+            (0..length)
+                .map(|_| take(whole))
+                .collect::<Result<_, _>>()
+                .map(Reply::List)
         }
         _ => {
             let line = whole.slice(1..=length);
             whole.advance(end);
-            Ok(if mark == b'-' { Reply::Error(line) } else { Reply::Status(line) })
+            Ok(if mark == b'-' {
+                Reply::Error(line)
+            } else {
+                Reply::Status(line)
+            })
         }
     }
 }

@@ -23,10 +23,12 @@ pub(crate) struct Script {
     pub(crate) name: String,
 }
 
-static SERVER_TIME: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/time.lua")));
+static SERVER_TIME: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("scripts/time.lua")));
 
 #[cfg(feature = "manual-time")]
-static CALLER_TIME: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/manual_time.lua")));
+static CALLER_TIME: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("scripts/manual_time.lua")));
 
 impl Script {
     /// The script that decides.
@@ -42,15 +44,18 @@ impl Script {
         let mut source = String::new();
         include(include_str!("scripts/batch.lua"), time, &mut source);
         let digest = Sha1::digest(source.as_bytes());
-        let name = digest.iter().fold(String::with_capacity(40), |mut name, byte| {
-            write!(name, "{byte:02x}").expect("a string takes everything");
-            name
-        });
+        let name = digest
+            .iter()
+            .fold(String::with_capacity(40), |mut name, byte| {
+                write!(name, "{byte:02x}").expect("a string takes everything");
+                name
+            });
         Self { source, name }
     }
 }
 
-/// Copies a file without its comments, and every file it includes in the place of the line that says so.
+/// Copies a file without its comments, and every file it includes in the place of the line that
+/// says so.
 fn include(file: &str, time: &str, into: &mut String) {
     for line in file.lines().map(str::trim) {
         if let Some(name) = line.strip_prefix("-- include ") {

@@ -1,4 +1,5 @@
-//! What benchmarks and tests need to ask a server the same question by other means. Not part of the interface.
+//! What benchmarks and tests need to ask a server the same question by other means. Not part of the
+//! interface.
 
 use tollgate::lease::{Given, Take};
 use tollgate::{Check, LeaseId, StoreError};
@@ -14,8 +15,11 @@ pub fn script() -> &'static str {
 
 /// The key and the arguments with which the script spends one check, under the usual prefix.
 pub fn request(check: &Check<'_>) -> (Vec<u8>, [Vec<u8>; 2]) {
-    let request =
-        Keys::new("tollgate:", false).request(Verb::Spend, std::slice::from_ref(check), LeaseId::NONE);
+    let request = Keys::new("tollgate:", false).request(
+        Verb::Spend,
+        std::slice::from_ref(check),
+        LeaseId::NONE,
+    );
     (request.keys[0].clone(), [vec![1], request.question])
 }
 

@@ -48,19 +48,28 @@ mod with {
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             }
             if roots.is_empty() {
-                return Err(wrong("there is no certificate to trust; name a CA with ca_pem".into()));
+                return Err(wrong(
+                    "there is no certificate to trust; name a CA with ca_pem".into(),
+                ));
             }
             let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
                 .with_safe_default_protocol_versions()
                 .map_err(|error| wrong(error.to_string()))?
                 .with_root_certificates(roots)
                 .with_no_client_auth();
-            Ok(Self { connector: TlsConnector::from(Arc::new(config)) })
+            Ok(Self {
+                connector: TlsConnector::from(Arc::new(config)),
+            })
         }
 
-        pub(crate) async fn wrap(&self, host: &str, stream: TcpStream) -> Result<Box<dyn Duplex>, Cause> {
-            let name = ServerName::try_from(host.to_owned())
-                .map_err(|_| Cause::new(format!("{host} is not a name that a certificate can have")))?;
+        pub(crate) async fn wrap(
+            &self,
+            host: &str,
+            stream: TcpStream,
+        ) -> Result<Box<dyn Duplex>, Cause> {
+            let name = ServerName::try_from(host.to_owned()).map_err(|_| {
+                Cause::new(format!("{host} is not a name that a certificate can have"))
+            })?;
             Ok(Box::new(self.connector.connect(name, stream).await?))
         }
     }
@@ -82,7 +91,9 @@ mod without {
 
     impl Tls {
         pub(crate) fn new(_: Option<&[u8]>) -> Result<Self, ConfigError> {
-            Err(ConfigError::Tls { reason: "this build is without the feature `tls`".into() })
+            Err(ConfigError::Tls {
+                reason: "this build is without the feature `tls`".into(),
+            })
         }
 
         pub(crate) fn wrap(&self, _: &str, _: TcpStream) -> Ready<Result<Box<dyn Duplex>, Cause>> {

@@ -6,7 +6,8 @@ use std::str::FromStr;
 /// The longest name of an attribute.
 pub const ATTRIBUTE_NAME_MAX: usize = 128;
 
-/// The name of something known of a request: `client_ip`, `header:x-api-key`, or a name of the caller's own.
+/// The name of something known of a request: `client_ip`, `header:x-api-key`, or a name of the
+/// caller's own.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Attribute {
     name: Box<str>,
@@ -43,8 +44,11 @@ const BUILT_IN: [(&str, AttributeKind); 4] = [
 ];
 
 /// What stands before the colon of the others.
-const PREFIXES: [(&str, AttributeKind); 3] =
-    [("header", AttributeKind::Header), ("query", AttributeKind::Query), ("cookie", AttributeKind::Cookie)];
+const PREFIXES: [(&str, AttributeKind); 3] = [
+    ("header", AttributeKind::Header),
+    ("query", AttributeKind::Query),
+    ("cookie", AttributeKind::Cookie),
+];
 
 impl Attribute {
     /// The whole name, as in a configuration.
@@ -60,9 +64,10 @@ impl Attribute {
     /// What stands after the colon, and the whole name where there is none.
     pub fn field(&self) -> &str {
         match self.kind {
-            AttributeKind::Header | AttributeKind::Query | AttributeKind::Cookie => {
-                self.name.split_once(':').map_or(&*self.name, |(_, field)| field)
-            }
+            AttributeKind::Header | AttributeKind::Query | AttributeKind::Cookie => self
+                .name
+                .split_once(':')
+                .map_or(&*self.name, |(_, field)| field),
             _ => &self.name,
         }
     }
@@ -77,9 +82,14 @@ impl FromStr for Attribute {
             return Err(AttributeError::Length { bytes: name.len() });
         }
         if let Some((_, kind)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
-            return Ok(Self { name: name.into(), kind: *kind });
+            return Ok(Self {
+                name: name.into(),
+                kind: *kind,
+            });
         }
-        let Some((prefix, field)) = name.split_once(':') else { return own(name) };
+        let Some((prefix, field)) = name.split_once(':') else {
+            return own(name);
+        };
         let Some((_, kind)) = PREFIXES.iter().find(|(known, _)| *known == prefix) else {
             return Err(AttributeError::Prefix { found: found() });
         };
@@ -87,24 +97,43 @@ impl FromStr for Attribute {
         if field.is_empty() || !(field.chars().all(is_token) || *kind == AttributeKind::Query) {
             return Err(AttributeError::Field { found: found() });
         }
-        let name = if *kind == AttributeKind::Header { name.to_ascii_lowercase() } else { name.to_owned() };
-        Ok(Self { name: name.into(), kind: *kind })
+        let name = if *kind == AttributeKind::Header {
+            name.to_ascii_lowercase()
+        } else {
+            name.to_owned()
+        };
+        Ok(Self {
+            name: name.into(),
+            kind: *kind,
+        })
     }
 }
 
 fn own(name: &str) -> Result<Attribute, AttributeError> {
     let found = || name.to_owned();
     let plain = |text: &str| {
-        text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
+        text.chars()
+            .filter(char::is_ascii_alphanumeric)
+            .collect::<String>()
+            .to_ascii_lowercase()
     };
-    if let Some((meant, _)) = BUILT_IN.iter().find(|(built_in, _)| plain(built_in) == plain(name)) {
-        return Err(AttributeError::Spelling { found: found(), meant });
+    if let Some((meant, _)) = BUILT_IN
+        .iter()
+        .find(|(built_in, _)| plain(built_in) == plain(name))
+    {
+        return Err(AttributeError::Spelling {
+            found: found(),
+            meant,
+        });
     }
     let is_fine = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(is_fine) {
         return Err(AttributeError::Character { found: found() });
     }
-    Ok(Attribute { name: name.into(), kind: AttributeKind::Own })
+    Ok(Attribute {
+        name: name.into(),
+        kind: AttributeKind::Own,
+    })
 }
 
 impl fmt::Display for Attribute {
@@ -168,18 +197,34 @@ mod tests {
     #[test]
     fn names_say_where_a_value_comes_from() {
         let kind = |name: &str| {
-            name.parse::<Attribute>().map(|attribute| (attribute.kind(), attribute.field().to_owned()))
+            name.parse::<Attribute>()
+                .map(|attribute| (attribute.kind(), attribute.field().to_owned()))
         };
-        assert_eq!(kind("client_ip"), Ok((AttributeKind::ClientIp, "client_ip".into())));
-        assert_eq!(kind("header:X-Api-Key"), Ok((AttributeKind::Header, "x-api-key".into())));
-        assert_eq!(kind("query:Page"), Ok((AttributeKind::Query, "Page".into())));
-        assert_eq!(kind("tenant.id"), Ok((AttributeKind::Own, "tenant.id".into())));
+        assert_eq!(
+            kind("client_ip"),
+            Ok((AttributeKind::ClientIp, "client_ip".into()))
+        );
+        assert_eq!(
+            kind("header:X-Api-Key"),
+            Ok((AttributeKind::Header, "x-api-key".into()))
+        );
+        assert_eq!(
+            kind("query:Page"),
+            Ok((AttributeKind::Query, "Page".into()))
+        );
+        assert_eq!(
+            kind("tenant.id"),
+            Ok((AttributeKind::Own, "tenant.id".into()))
+        );
     }
 
     #[test]
     fn wrong_names_say_what_would_be_right() {
         let error = |name: &str| name.parse::<Attribute>().unwrap_err().to_string();
-        assert_eq!(error("client-ip"), r#""client-ip" is no attribute; did you mean `client_ip`?"#);
+        assert_eq!(
+            error("client-ip"),
+            r#""client-ip" is no attribute; did you mean `client_ip`?"#
+        );
         assert!(error("headr:x").contains("before the colon stands `header`"));
         assert!(error("header:").contains("names no field"));
         assert!(error("header:a b").contains("names no field"));

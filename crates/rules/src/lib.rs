@@ -1,9 +1,11 @@
 //! The configuration file of Tollgate, and which of its limits a request meets.
 //!
-//! text -> [`Config`] (checked; nothing inside checks again) -> [`Rule`]s -> for the attributes of a request, the checks to make.
+//! text -> [`Config`] (checked; nothing inside checks again) -> [`Rule`]s -> for the attributes of
+//! a request, the checks to make.
 //!
-//! Owns the YAML, the words of a configuration and the choice of limits. Knows nothing of sockets, HTTP or stores: a store is
-//! described here ([`StoreConfig`](config::StoreConfig)), and made elsewhere.
+//! Owns the YAML, the words of a configuration and the choice of limits. Knows nothing of sockets,
+//! HTTP or stores: a store is described here ([`StoreConfig`](config::StoreConfig)), and made
+//! elsewhere.
 
 mod attribute;
 pub mod config;

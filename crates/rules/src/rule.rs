@@ -1,4 +1,5 @@
-//! A limit of the configuration: the limit itself, when it applies, whom it counts, and with which numbers.
+//! A limit of the configuration: the limit itself, when it applies, whom it counts, and with which
+//! numbers.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +50,8 @@ pub enum Pattern {
     Glob(Glob),
 }
 
-/// The attributes that make up a key, each with its alternatives. No parts at all are one counter for everyone.
+/// The attributes that make up a key, each with its alternatives. No parts at all are one counter
+/// for everyone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recipe {
     /// For each part the attributes to take it from: the first that the request has.
@@ -61,7 +63,8 @@ pub struct Recipe {
 pub struct Tiers {
     /// The attribute that names the tier.
     pub by: Attribute,
-    /// The tier of a request without that attribute, or with a tier that does not exist. Its numbers are the limit's own.
+    /// The tier of a request without that attribute, or with a tier that does not exist. Its
+    /// numbers are the limit's own.
     pub default: Box<str>,
     /// The numbers of every tier, in the algorithm of the limit.
     pub quotas: BTreeMap<Box<str>, Quota>,

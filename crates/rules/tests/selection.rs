@@ -25,42 +25,67 @@ fn selector(yaml: &str) -> Selector {
 
 /// One limit of 10 per minute with these lines of its own.
 fn one(lines: &str) -> Selector {
-    selector(&format!("limits: [{{name: one, algorithm: sliding_window, limit: 10, window: 1m, {lines}}}]"))
+    selector(&format!(
+        "limits: [{{name: one, algorithm: sliding_window, limit: 10, window: 1m, {lines}}}]"
+    ))
 }
 
 fn names<'r>(selector: &'r Selector, attributes: &[(&str, &str)]) -> Vec<&'r str> {
-    let met = selector.select(&Request(attributes), None, OnMissing::Refuse).expect("a request that fits");
+    let met = selector
+        .select(&Request(attributes), None, OnMissing::Refuse)
+        .expect("a request that fits");
     met.iter().map(|chosen| chosen.rule.limit.name()).collect()
 }
 
 fn only(selector: &Selector, attributes: &[(&str, &str)]) -> (EncodedKey, u64) {
-    let met = selector.select(&Request(attributes), None, OnMissing::Refuse).expect("a request that fits");
+    let met = selector
+        .select(&Request(attributes), None, OnMissing::Refuse)
+        .expect("a request that fits");
     assert_eq!(met.len(), 1, "{met:?}");
     (met[0].key.clone(), met[0].cost)
 }
 
 fn wrong(selector: &Selector, attributes: &[(&str, &str)]) -> SelectError {
     let found = selector.select(&Request(attributes), None, OnMissing::Refuse);
-    found.map(|met| met.len()).expect_err("a request that does not fit")
+    found
+        .map(|met| met.len())
+        .expect_err("a request that does not fit")
 }
 
 #[test]
 fn conditions_hold_in_any_spelling_of_what_they_are_about() {
     let login = one("key: [], match: {method: POST, path: /auth/login, host: 'api.example.com'}");
-    let meets =
-        |method, path, host| !names(&login, &[("method", method), ("path", path), ("host", host)]).is_empty();
+    let meets = |method, path, host| {
+        !names(
+            &login,
+            &[("method", method), ("path", path), ("host", host)],
+        )
+        .is_empty()
+    };
     assert!(meets("POST", "/auth/login", "api.example.com"));
-    assert!(meets("post", "//auth/./login/?next=/", "API.Example.com:8443"));
-    assert!(meets("POST", "/x/..;a/auth/%6Cogin;jsessionid=1", "api.example.com."));
+    assert!(meets(
+        "post",
+        "//auth/./login/?next=/",
+        "API.Example.com:8443"
+    ));
+    assert!(meets(
+        "POST",
+        "/x/..;a/auth/%6Cogin;jsessionid=1",
+        "api.example.com."
+    ));
     assert!(!meets("GET", "/auth/login", "api.example.com"));
     assert!(!meets("POST", "/auth/logins", "api.example.com"));
     assert!(!meets("POST", "/auth/login", "api.example.com.evil.org"));
-    assert!(names(&login, &[("method", "POST"), ("path", "/auth/login")]).is_empty(), "no host is no match");
+    assert!(
+        names(&login, &[("method", "POST"), ("path", "/auth/login")]).is_empty(),
+        "no host is no match"
+    );
 }
 
 #[test]
 fn one_of_several_patterns_is_enough_and_every_condition_is_needed() {
-    let limit = one("key: [], match: {method: [PUT, PATCH], path: ['/v1/**', /legacy], domain: edge}");
+    let limit =
+        one("key: [], match: {method: [PUT, PATCH], path: ['/v1/**', /legacy], domain: edge}");
     for (method, path, domain, meets) in [
         ("PUT", "/v1/a/b", "edge", true),
         ("PATCH", "/legacy", "edge", true),
@@ -69,7 +94,10 @@ fn one_of_several_patterns_is_enough_and_every_condition_is_needed() {
         ("PUT", "/v2/a", "edge", false),
         ("PUT", "/v1/a", "core", false),
     ] {
-        let met = names(&limit, &[("method", method), ("path", path), ("domain", domain)]);
+        let met = names(
+            &limit,
+            &[("method", method), ("path", path), ("domain", domain)],
+        );
         assert_eq!(!met.is_empty(), meets, "{method} {path} {domain}");
     }
 }
@@ -77,17 +105,32 @@ fn one_of_several_patterns_is_enough_and_every_condition_is_needed() {
 #[test]
 fn a_key_needs_its_attributes_or_the_first_of_their_alternatives() {
     let plan = one("key: ['header:x-api-key | client_ip']");
-    let by_key = only(&plan, &[("header:x-api-key", "k1"), ("client_ip", "203.0.113.7")]);
-    assert_eq!(by_key, only(&plan, &[("header:x-api-key", "k1"), ("client_ip", "203.0.113.8")]));
+    let by_key = only(
+        &plan,
+        &[("header:x-api-key", "k1"), ("client_ip", "203.0.113.7")],
+    );
+    assert_eq!(
+        by_key,
+        only(
+            &plan,
+            &[("header:x-api-key", "k1"), ("client_ip", "203.0.113.8")]
+        )
+    );
     assert_ne!(by_key, only(&plan, &[("client_ip", "203.0.113.7")]));
     let error = wrong(&plan, &[("header:x-api-key", "")]);
-    assert!(error.to_string().contains("`header:x-api-key | client_ip`"), "{error}");
+    assert!(
+        error.to_string().contains("`header:x-api-key | client_ip`"),
+        "{error}"
+    );
 }
 
 #[test]
 fn alternatives_with_the_same_value_are_different_callers() {
     let either = one("key: ['user | device']");
-    assert_ne!(only(&either, &[("user", "7")]), only(&either, &[("device", "7")]));
+    assert_ne!(
+        only(&either, &[("user", "7")]),
+        only(&either, &[("device", "7")])
+    );
 }
 
 #[test]
@@ -105,18 +148,28 @@ fn addresses_count_by_what_they_are_and_not_by_their_spelling() {
 fn a_missing_key_is_an_error_unless_the_limit_or_the_caller_says_otherwise() {
     let strict = one("key: [tenant]");
     let error = wrong(&strict, &[]).to_string();
-    assert!(error.contains("\"one\"") && error.contains("`tenant`"), "{error}");
-    let passed_over =
-        strict.select(&Request(&[]), None, OnMissing::PassOver).expect("nothing to complain of");
+    assert!(
+        error.contains("\"one\"") && error.contains("`tenant`"),
+        "{error}"
+    );
+    let passed_over = strict
+        .select(&Request(&[]), None, OnMissing::PassOver)
+        .expect("nothing to complain of");
     assert!(passed_over.is_empty());
     assert!(names(&one("key: [tenant], optional: true"), &[]).is_empty());
-    assert_eq!(names(&one("key: []"), &[]), ["one"], "one counter for everyone is a choice");
+    assert_eq!(
+        names(&one("key: []"), &[]),
+        ["one"],
+        "one counter for everyone is a choice"
+    );
 }
 
 #[test]
 fn costs_come_from_the_attribute_then_the_request_then_the_limit() {
     let cost = |limit: &Selector, pages: &[(&str, &str)], stated| -> u64 {
-        let met = limit.select(&Request(pages), stated, OnMissing::Refuse).expect("a request that fits");
+        let met = limit
+            .select(&Request(pages), stated, OnMissing::Refuse)
+            .expect("a request that fits");
         met[0].cost
     };
     let reports = one("key: [], cost: {by: pages, default: 3}");
@@ -137,8 +190,14 @@ fn a_tier_brings_its_numbers_and_the_default_one_stands_in() {
          limits: [{name: plan, key: [], algorithm: token_bucket, tier: {by: tier, default: free}}]",
     );
     let numbers = |tier: &[(&str, &str)]| {
-        let met: Selection<'_> = plan.select(&Request(tier), None, OnMissing::Refuse).expect("fits");
-        met[0].quota.copied().unwrap_or(*met[0].rule.limit.rule().expect("right numbers").quota()).limit()
+        let met: Selection<'_> = plan
+            .select(&Request(tier), None, OnMissing::Refuse)
+            .expect("fits");
+        met[0]
+            .quota
+            .copied()
+            .unwrap_or(*met[0].rule.limit.rule().expect("right numbers").quota())
+            .limit()
     };
     assert_eq!(numbers(&[("tier", "pro")]), 100);
     assert_eq!(numbers(&[("tier", "gold")]), 10);
@@ -152,9 +211,14 @@ fn limits_asked_for_by_name_apply_whatever_their_conditions_say() {
          - {name: a, key: [], match: {path: /never}, algorithm: sliding_window, limit: 1, window: 1s}\n\
          - {name: b, key: [], algorithm: sliding_window, limit: 1, window: 1s}",
     );
-    let met = two.select_named(&["a"], &Request(&[("path", "/")]), None).expect("a name that exists");
+    let met = two
+        .select_named(&["a"], &Request(&[("path", "/")]), None)
+        .expect("a name that exists");
     assert_eq!(met[0].rule.limit.name(), "a");
-    let error = two.select_named(&["c"], &Request(&[]), None).expect_err("no such limit").to_string();
+    let error = two
+        .select_named(&["c"], &Request(&[]), None)
+        .expect_err("no such limit")
+        .to_string();
     assert_eq!(error, r#"there is no limit named "c"; there are: a, b"#);
 }
 
@@ -167,7 +231,9 @@ fn hashed_attributes_show_and_count_by_their_hash_alone() {
     let (key, _) = only(&plan, &request);
     assert!(!String::from_utf8_lossy(key.as_bytes()).contains("sesame"));
     let explained = plan.explain(&Request(&request));
-    let Meeting::Met { parts, .. } = &explained[0].1 else { panic!("{explained:?}") };
+    let Meeting::Met { parts, .. } = &explained[0].1 else {
+        panic!("{explained:?}")
+    };
     assert!(parts[0].is_hashed && parts[0].value.len() == 32);
     assert!(!format!("{explained:?}").contains("sesame"));
 }
@@ -187,11 +253,18 @@ fn whoever_asks_why_is_told() {
             if condition.attribute.name() == "method" && found == "GET"),
         "{meetings:?}"
     );
-    assert!(matches!(meetings[1], Meeting::Wrong(SelectError::MissingAttribute { .. })), "{meetings:?}");
+    assert!(
+        matches!(
+            meetings[1],
+            Meeting::Wrong(SelectError::MissingAttribute { .. })
+        ),
+        "{meetings:?}"
+    );
     assert!(matches!(meetings[2], Meeting::PassedOver), "{meetings:?}");
 }
 
-/// Whoever shows keys after the fact has the key alone; it is shown like the one that was just asked about.
+/// Whoever shows keys after the fact has the key alone; it is shown like the one that was just
+/// asked about.
 #[test]
 fn a_key_alone_is_shown_as_it_is_to_whoever_asks_about_it() {
     let yaml = |hashed: &str| {
@@ -202,17 +275,34 @@ fn a_key_alone_is_shown_as_it_is_to_whoever_asks_about_it() {
     };
     let rules = selector(&yaml("'header:x-api-key', tenant"));
     let requests = [
-        &[("header:x-api-key", "sk-1"), ("client_ip", "10.0.0.1"), ("tenant", "acme"), ("path", "/a")][..],
-        &[("client_ip", "2001:db8::1"), ("tenant", "acme"), ("path", "//a")][..],
+        &[
+            ("header:x-api-key", "sk-1"),
+            ("client_ip", "10.0.0.1"),
+            ("tenant", "acme"),
+            ("path", "/a"),
+        ][..],
+        &[
+            ("client_ip", "2001:db8::1"),
+            ("tenant", "acme"),
+            ("path", "//a"),
+        ][..],
     ];
     for request in requests {
-        let (_, met) = rules.explain_named("one", &Request(request)).expect("a limit of that name");
-        let Meeting::Met { chosen, parts, .. } = met else { panic!("{met:?}") };
+        let (_, met) = rules
+            .explain_named("one", &Request(request))
+            .expect("a limit of that name");
+        let Meeting::Met { chosen, parts, .. } = met else {
+            panic!("{met:?}")
+        };
         assert_eq!(rules.shown_key(0, &chosen.key), Some(parts));
         assert_eq!(rules.shown_key(1, &chosen.key), None, "there is one limit");
     }
     let in_the_clear = only(&selector(&yaml("'header:x-api-key'")), requests[0]).0;
-    assert_eq!(rules.shown_key(0, &in_the_clear), None, "what is hashed now does not show as it was");
+    assert_eq!(
+        rules.shown_key(0, &in_the_clear),
+        None,
+        "what is hashed now does not show as it was"
+    );
     for strange in [
         EncodedKey::of(&("header:x-api-key", "sk")).expect("a key"),
         EncodedKey::of(&("query:x", "sk", "acme", "/a")).expect("a key"),
@@ -231,9 +321,14 @@ fn limits_one_by_one_tell_where_a_key_is_missing() {
     );
     let mut met = Vec::new();
     let request = Request(&[("client_ip", "203.0.113.7"), ("method", "GET")]);
-    both.each(&request, None, OnMissing::PassOver, |place, chosen| met.push((place, chosen.is_some())))
-        .expect("a request that fits");
+    both.each(&request, None, OnMissing::PassOver, |place, chosen| {
+        met.push((place, chosen.is_some()))
+    })
+    .expect("a request that fits");
     assert_eq!(met, [(0, false), (1, true)]);
     let refused = both.each(&request, None, OnMissing::Refuse, |_, _| {});
-    assert!(matches!(refused, Err(SelectError::MissingAttribute { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(SelectError::MissingAttribute { .. })),
+        "{refused:?}"
+    );
 }

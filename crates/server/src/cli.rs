@@ -54,7 +54,8 @@ pub enum Command {
 /// How to start the service.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ServeArgs {
-    /// The configuration; without one, 100 requests per minute and client address, counted in memory
+    /// The configuration; without one, 100 requests per minute and client address, counted in
+    /// memory
     #[arg(long, short, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Where decisions and forward-auth are answered

@@ -1,7 +1,8 @@
 //! The `tollgate` service and command line, as a library with a thin binary in front.
 //!
-//! This crate owns what surrounds the limiter: the command line, the fronts that decode requests and encode decisions,
-//! and the life of the process. It must not know the arithmetic of any algorithm; that is the `tollgate` crate's.
+//! This crate owns what surrounds the limiter: the command line, the fronts that decode requests
+//! and encode decisions, and the life of the process. It must not know the arithmetic of any
+//! algorithm; that is the `tollgate` crate's.
 
 use std::process::ExitCode;
 
@@ -22,8 +23,8 @@ mod traces;
 
 pub use cli::{Cli, Command, LogFormat, ServeArgs};
 pub use commands::{
-    AttributeArgs, CheckArgs, ClientArgs, CompletionsArgs, ExplainArgs, KeyArgs, KeysArgs, KeysCommand,
-    LoadArgs, LogLayout, SimulateArgs, ValidateArgs,
+    AttributeArgs, CheckArgs, ClientArgs, CompletionsArgs, ExplainArgs, KeyArgs, KeysArgs,
+    KeysCommand, LoadArgs, LogLayout, SimulateArgs, ValidateArgs,
 };
 
 /// Does what the command line asks; the result is the process's exit code.

@@ -1,5 +1,5 @@
-//! Logs: to standard error, as text for a terminal and as JSON for programs. Whoever reads them slowly, or not at all,
-//! misses some; nobody waits for a log to be read.
+//! Logs: to standard error, as text for a terminal and as JSON for programs. Whoever reads them
+//! slowly, or not at all, misses some; nobody waits for a log to be read.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::Arc;
@@ -18,10 +18,15 @@ const WAITING_MAX: usize = 4_096;
 /// Which level and which parts of the program, as in `tollgate_server=debug`.
 const FILTER_VARIABLE: &str = "TOLLGATE_LOG";
 
-/// Sends everything that is logged to standard error from now on, and spans to whoever collects them.
+/// Sends everything that is logged to standard error from now on, and spans to whoever collects
+/// them.
 pub(crate) fn start(format: Option<LogFormat>, traces: Option<&Exporting>) {
     let is_terminal = io::stderr().is_terminal();
-    let format = format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json });
+    let format = format.unwrap_or(if is_terminal {
+        LogFormat::Text
+    } else {
+        LogFormat::Json
+    });
     let lines = Lines::to(io::stderr());
     let logs = match format {
         LogFormat::Text => tracing_subscriber::fmt::layer()
@@ -29,9 +34,11 @@ pub(crate) fn start(format: Option<LogFormat>, traces: Option<&Exporting>) {
             .with_target(false)
             .with_writer(lines)
             .boxed(),
-        LogFormat::Json => {
-            tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(lines).boxed()
-        }
+        LogFormat::Json => tracing_subscriber::fmt::layer()
+            .json()
+            .flatten_event(true)
+            .with_writer(lines)
+            .boxed(),
     };
     let registry = tracing_subscriber::registry().with(logs.with_filter(filter()));
     // A layer that is not there would still want every span to be made.
@@ -44,9 +51,15 @@ pub(crate) fn start(format: Option<LogFormat>, traces: Option<&Exporting>) {
 }
 
 fn filter() -> EnvFilter {
-    let wanted = std::env::var(FILTER_VARIABLE).ok().and_then(|wanted| wanted.parse().ok());
+    let wanted = std::env::var(FILTER_VARIABLE)
+        .ok()
+        .and_then(|wanted| wanted.parse().ok());
     let wanted: EnvFilter = wanted.unwrap_or_else(|| EnvFilter::new("info"));
-    wanted.add_directive(traces::NOT_LOGGED.parse().expect("a directive that is right"))
+    wanted.add_directive(
+        traces::NOT_LOGGED
+            .parse()
+            .expect("a directive that is right"),
+    )
 }
 
 /// Where lines go: to a thread that writes them.
@@ -68,7 +81,10 @@ impl Lines {
                 drop(output.write_all(&line));
                 let lost = missed.swap(0, Relaxed);
                 if lost > 0 {
-                    drop(writeln!(output, "{lost} log lines were lost, because nobody read them in time"));
+                    drop(writeln!(
+                        output,
+                        "{lost} log lines were lost, because nobody read them in time"
+                    ));
                 }
             }
         });
@@ -80,7 +96,10 @@ impl<'a> MakeWriter<'a> for Lines {
     type Writer = Line<'a>;
 
     fn make_writer(&'a self) -> Line<'a> {
-        Line { lines: self, bytes: Vec::with_capacity(256) }
+        Line {
+            lines: self,
+            bytes: Vec::with_capacity(256),
+        }
     }
 }
 

@@ -57,7 +57,10 @@ impl Comparison {
         for (side, replay) in [first, second].into_iter().enumerate() {
             for (place_in, rule) in replay.rules().enumerate() {
                 let name = rule.limit.name();
-                let place = limits.iter().position(|limit| limit.name == name).unwrap_or(limits.len());
+                let place = limits
+                    .iter()
+                    .position(|limit| limit.name == name)
+                    .unwrap_or(limits.len());
                 if place == limits.len() {
                     limits.push(LimitDifference::new(name));
                 }
@@ -65,15 +68,26 @@ impl Comparison {
                 places[side].push(place);
             }
         }
-        Self { requests: Difference::default(), limits, places }
+        Self {
+            requests: Difference::default(),
+            limits,
+            places,
+        }
     }
 
     /// Counts a request, if both have decided about it.
     pub(crate) fn count(&mut self, said: [&Said; 2], at: Micros) {
-        let [Some(first_passes), Some(second_passes)] = said.map(|said| said.passes) else { return };
+        let [Some(first_passes), Some(second_passes)] = said.map(|said| said.passes) else {
+            return;
+        };
         self.requests.count(!first_passes, !second_passes);
-        let by: [SmallVec<[usize; 4]>; 2] = [0, 1]
-            .map(|side| said[side].refusals.iter().map(|(index, _)| self.places[side][*index]).collect());
+        let by: [SmallVec<[usize; 4]>; 2] = [0, 1].map(|side| {
+            said[side]
+                .refusals
+                .iter()
+                .map(|(index, _)| self.places[side][*index])
+                .collect()
+        });
         for side in [0, 1] {
             for ((_, key), place) in said[side].refusals.iter().zip(&by[side]) {
                 let limit = &mut self.limits[*place];

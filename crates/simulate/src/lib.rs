@@ -1,11 +1,12 @@
 //! What a configuration of Tollgate would have refused of the requests in an access log.
 //!
-//! [`Input`] (files, gzip, standard input) -> lines -> [`LogReader`] (common, combined, JSON) -> [`Replay`] (which limits a
-//! request meets, and what they say at its time) -> counts -> [`Report`].
+//! [`Input`] (files, gzip, standard input) -> lines -> [`LogReader`] (common, combined, JSON) ->
+//! [`Replay`] (which limits a request meets, and what they say at its time) -> counts ->
+//! [`Report`].
 //!
-//! Owns how logs are read and what is counted about them. Which limits a request meets is `tollgate-rules`' business, and
-//! what they say is `tollgate`'s: nothing of either is done here a second time. Knows nothing of command lines, and asks
-//! neither a server nor the clock.
+//! Owns how logs are read and what is counted about them. Which limits a request meets is
+//! `tollgate-rules`' business, and what they say is `tollgate`'s: nothing of either is done here a
+//! second time. Knows nothing of command lines, and asks neither a server nor the clock.
 
 mod compare;
 mod input;

@@ -1,7 +1,7 @@
 //! One configuration, asked about the requests of the past at their times.
 //!
-//! Which limits a request meets is decided by the service's own selection, and whether they let it pass by its own
-//! counters. Only the time is another: it is what the log says.
+//! Which limits a request meets is decided by the service's own selection, and whether they let it
+//! pass by its own counters. Only the time is another: it is what the log says.
 
 use std::ops::Range;
 
@@ -71,7 +71,8 @@ struct Met {
 }
 
 impl Replay {
-    /// Every limit of a configuration but those on requests in flight: when a request ended is not in a log.
+    /// Every limit of a configuration but those on requests in flight: when a request ended is not
+    /// in a log.
     pub fn new(config: &Config) -> Self {
         Self::with(config, |_| true)
     }
@@ -91,26 +92,51 @@ impl Replay {
             StoreConfig::Memory { keys_max } => *keys_max,
             StoreConfig::Redis(_) => SHARED_KEYS_MAX,
         };
-        let checked = config.limits.iter().filter_map(|rule| rule.limit.rule().ok()).collect();
-        Self { selector: Selector::new(&config), checked, ledger: Ledger::new(keys_max), left_out }
+        let checked = config
+            .limits
+            .iter()
+            .filter_map(|rule| rule.limit.rule().ok())
+            .collect();
+        Self {
+            selector: Selector::new(&config),
+            checked,
+            ledger: Ledger::new(keys_max),
+            left_out,
+        }
     }
 
-    /// What is said to each of some requests, whose moments never go back. They are decided in order, but their counters
-    /// are brought near together, so that memory is waited for once instead of with every request.
+    /// What is said to each of some requests, whose moments never go back. They are decided in
+    /// order, but their counters are brought near together, so that memory is waited for once
+    /// instead of with every request.
     pub fn decide<R: Attributes>(
         &mut self,
         requests: &[Request<R>],
         mut then: impl FnMut(&Request<R>, Result<Answered<'_>, &Undecided>),
     ) {
-        let Self { selector, checked, ledger, .. } = self;
+        let Self {
+            selector,
+            checked,
+            ledger,
+            ..
+        } = self;
         let selected = Selected::of(selector, requests);
-        let Selected { chosen, unkeyed, met } = &selected;
+        let Selected {
+            chosen,
+            unkeyed,
+            met,
+        } = &selected;
         let checks: Vec<Check<'_>> = chosen.iter().map(|chosen| check(checked, chosen)).collect();
-        let places: Vec<_> = checks.iter().map(|check| ledger.place(&check.key)).collect();
+        let places: Vec<_> = checks
+            .iter()
+            .map(|check| ledger.place(&check.key))
+            .collect();
         ledger.fetch(&places);
         let mut outcomes = Vec::new();
         for (request, met) in requests.iter().zip(met) {
-            let Met { limits, unkeyed: without } = match met {
+            let Met {
+                limits,
+                unkeyed: without,
+            } = match met {
                 Ok(met) => met.clone(),
                 Err(undecided) => {
                     then(request, Err(undecided));
@@ -121,9 +147,18 @@ impl Replay {
             outcomes.clear();
             ledger.spend(checks, &places[limits.clone()], request.at, &mut outcomes);
             let mut both = checks.iter().zip(&outcomes);
-            let is_allowed = both.all(|(check, outcome)| check.shadow || outcome.verdict.is_allowed());
+            let is_allowed =
+                both.all(|(check, outcome)| check.shadow || outcome.verdict.is_allowed());
             let (checks, unkeyed) = (&chosen[limits], &unkeyed[without]);
-            then(request, Ok(Answered { checks, outcomes: &outcomes, unkeyed, is_allowed }));
+            then(
+                request,
+                Ok(Answered {
+                    checks,
+                    outcomes: &outcomes,
+                    unkeyed,
+                    is_allowed,
+                }),
+            );
         }
     }
 
@@ -148,16 +183,21 @@ impl Replay {
         if parts.is_empty() {
             return "everyone".to_owned();
         }
-        let parts: Vec<String> =
-            parts.iter().map(|part| format!("{}={}", part.attribute, part.value)).collect();
+        let parts: Vec<String> = parts
+            .iter()
+            .map(|part| format!("{}={}", part.attribute, part.value))
+            .collect();
         parts.join(", ").chars().take(KEY_SHOWN).collect()
     }
 }
 
 impl<'r> Selected<'r> {
     fn of<R: Attributes>(selector: &'r Selector, requests: &[Request<R>]) -> Self {
-        let mut selected =
-            Self { chosen: Vec::with_capacity(2 * requests.len()), unkeyed: Vec::new(), met: Vec::new() };
+        let mut selected = Self {
+            chosen: Vec::with_capacity(2 * requests.len()),
+            unkeyed: Vec::new(),
+            met: Vec::new(),
+        };
         selected.met.reserve_exact(requests.len());
         for request in requests {
             let met = selected.add(selector, &request.attributes);
@@ -167,25 +207,41 @@ impl<'r> Selected<'r> {
     }
 
     fn add(&mut self, selector: &'r Selector, request: &impl Attributes) -> Result<Met, Undecided> {
-        let Self { chosen, unkeyed, .. } = self;
+        let Self {
+            chosen, unkeyed, ..
+        } = self;
         let (limits, without) = (chosen.len(), unkeyed.len());
-        selector.each(request, None, OnMissing::PassOver, |index, found| match found {
-            Some(found) => chosen.push(found),
-            None => unkeyed.push(index),
-        })?;
+        selector.each(
+            request,
+            None,
+            OnMissing::PassOver,
+            |index, found| match found {
+                Some(found) => chosen.push(found),
+                None => unkeyed.push(index),
+            },
+        )?;
         if chosen.len() - limits > CHECKS_MAX {
             return Err(Undecided::TooMany(tollgate::Error::TooManyChecks));
         }
-        Ok(Met { limits: limits..chosen.len(), unkeyed: without..unkeyed.len() })
+        Ok(Met {
+            limits: limits..chosen.len(),
+            unkeyed: without..unkeyed.len(),
+        })
     }
 }
 
 #[inline]
 fn check<'a>(checked: &'a [Checked], chosen: &'a Chosen<'_>) -> Check<'a> {
     let rule = &checked[chosen.index];
-    rule.check_written(&chosen.key, chosen.quota.unwrap_or(rule.quota()), chosen.cost)
+    rule.check_written(
+        &chosen.key,
+        chosen.quota.unwrap_or(rule.quota()),
+        chosen.cost,
+    )
 }
 
 fn is_concurrency(rule: &Rule) -> bool {
-    rule.limit.rule().is_ok_and(|rule| matches!(rule.quota(), Quota::Concurrency(_)))
+    rule.limit
+        .rule()
+        .is_ok_and(|rule| matches!(rule.quota(), Quota::Concurrency(_)))
 }

@@ -6,7 +6,8 @@ use crate::input::{Chunk, Line};
 use crate::log::{BadLine, LogReader, Record, Unread, mended};
 use crate::tally::LineTally;
 
-/// How many requests are replayed together: so many that memory has enough to do at once, so few that all of them stay near.
+/// How many requests are replayed together: so many that memory has enough to do at once, so few
+/// that all of them stay near.
 const TOGETHER: usize = 64;
 
 /// A request of the past.
@@ -20,7 +21,8 @@ pub struct Request<R> {
     pub line: u64,
 }
 
-/// Reads lines, counts what becomes of them, and hands on the requests, in order and some at a time.
+/// Reads lines, counts what becomes of them, and hands on the requests, in order and some at a
+/// time.
 pub(crate) fn each_few(
     reader: &LogReader,
     chunk: Chunk<'_>,
@@ -73,5 +75,9 @@ fn one_mended(
 #[inline]
 fn dated<'l>(record: Record<'l>, lines: &mut LineTally) -> Request<Record<'l>> {
     lines.read += 1;
-    Request { at: lines.moment(record.time()), attributes: record, line: lines.all }
+    Request {
+        at: lines.moment(record.time()),
+        attributes: record,
+        line: lines.all,
+    }
 }

@@ -56,7 +56,13 @@ impl Side {
         let count = replay.rules().len();
         let keys_max = (KEYS_KNOWN / count.max(1)).max(KEYS_KNOWN_MIN);
         let limits = vec![LimitTally::new(keys_max); count];
-        let tally = SideTally { limits, allowed: 0, refused: 0, unanswered: BTreeMap::new(), series };
+        let tally = SideTally {
+            limits,
+            allowed: 0,
+            refused: 0,
+            unanswered: BTreeMap::new(),
+            series,
+        };
         Self { replay, tally }
     }
 
@@ -77,7 +83,12 @@ impl Side {
             let mut said = Said::default();
             match answer {
                 Ok(answered) => {
-                    tally.count(request, &answered, timeline, told.is_some().then_some(&mut said));
+                    tally.count(
+                        request,
+                        &answered,
+                        timeline,
+                        told.is_some().then_some(&mut said),
+                    );
                 }
                 Err(undecided) => note(&mut tally.unanswered, undecided, request.line),
             }
@@ -97,7 +108,12 @@ impl SideTally {
         timeline: &mut Timeline,
         mut said: Option<&mut Said>,
     ) {
-        let &Answered { checks, outcomes, unkeyed, is_allowed } = answered;
+        let &Answered {
+            checks,
+            outcomes,
+            unkeyed,
+            is_allowed,
+        } = answered;
         let stretch = timeline.at(request.at);
         for index in unkeyed {
             self.limits[*index].unkeyed += 1;
@@ -114,7 +130,11 @@ impl SideTally {
             }
         }
         timeline.count(self.series, stretch, is_allowed);
-        *(if is_allowed { &mut self.allowed } else { &mut self.refused }) += 1;
+        *(if is_allowed {
+            &mut self.allowed
+        } else {
+            &mut self.refused
+        }) += 1;
         if let Some(said) = said {
             said.passes = Some(is_allowed);
         }
@@ -140,15 +160,28 @@ fn count(limit: &mut LimitTally, verdict: Verdict, at: Micros) -> bool {
 
 /// Counts a request that gets an error. There are few kinds for each limit, so this is bounded.
 #[cold]
-fn note(unanswered: &mut BTreeMap<(String, &'static str), Unanswered>, undecided: &Undecided, line: u64) {
+fn note(
+    unanswered: &mut BTreeMap<(String, &'static str), Unanswered>,
+    undecided: &Undecided,
+    line: u64,
+) {
     let (limit, kind) = match undecided {
-        Undecided::Select(SelectError::MissingAttribute { limit, .. }) => (limit.as_str(), "missing"),
+        Undecided::Select(SelectError::MissingAttribute { limit, .. }) => {
+            (limit.as_str(), "missing")
+        }
         Undecided::Select(SelectError::Address { limit, .. }) => (limit.as_str(), "address"),
         Undecided::Select(SelectError::Key { limit, .. }) => (limit.as_str(), "key"),
         Undecided::Select(SelectError::Cost { limit, .. }) => (limit.as_str(), "cost"),
         Undecided::Select(_) => ("", "select"),
         Undecided::TooMany(_) => ("", "too_many"),
     };
-    let new = || Unanswered { count: 0, line, message: undecided.to_string() };
-    unanswered.entry((limit.to_owned(), kind)).or_insert_with(new).count += 1;
+    let new = || Unanswered {
+        count: 0,
+        line,
+        message: undecided.to_string(),
+    };
+    unanswered
+        .entry((limit.to_owned(), kind))
+        .or_insert_with(new)
+        .count += 1;
 }

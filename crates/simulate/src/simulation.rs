@@ -58,7 +58,9 @@ impl Simulation {
     /// A simulation that has seen nothing yet.
     pub fn new(plan: &Plan<'_>) -> Result<Self, FieldError> {
         let configs = || std::iter::once(plan.config).chain(plan.against);
-        let attributes = configs().flat_map(|config| &config.limits).flat_map(attributes);
+        let attributes = configs()
+            .flat_map(|config| &config.limits)
+            .flat_map(attributes);
         let fields = Fields::new(attributes, plan.fields)?;
         let first = Side::new(Replay::new(plan.config), 0);
         let second = plan.against.map(|config| {
@@ -66,29 +68,45 @@ impl Simulation {
             let comparison = Comparison::new(&first.replay, &side.replay);
             (side, comparison)
         });
-        let series = first.series_count() + second.as_ref().map_or(0, |(side, _)| side.series_count());
+        let series =
+            first.series_count() + second.as_ref().map_or(0, |(side, _)| side.series_count());
         let peaks = plan.suggest.then(|| Peaks::new(plan.config));
         Ok(Self {
             reader: LogReader::new(plan.format, fields),
             lines: LineTally::default(),
-            replayed: Replayed { timeline: Timeline::new(series), first, second, peaks },
+            replayed: Replayed {
+                timeline: Timeline::new(series),
+                first,
+                second,
+                peaks,
+            },
         })
     }
 
     /// Replays all lines of an input. `tell` hears every now and then how far it is.
     pub fn replay(&mut self, input: &mut Input, tell: &mut dyn FnMut(Progress)) -> io::Result<()> {
         while let Some(chunk) = input.chunk()? {
-            let Self { reader, lines, replayed } = self;
+            let Self {
+                reader,
+                lines,
+                replayed,
+            } = self;
             each_few(reader, chunk, lines, |requests| replayed.replay(requests));
-            tell(Progress { bytes_read: input.bytes_read(), lines: self.lines.all });
+            tell(Progress {
+                bytes_read: input.bytes_read(),
+                lines: self.lines.all,
+            });
         }
         Ok(())
     }
 
-    /// What limits of the sizes that were found would have refused: the log has to be replayed through this a second time.
-    /// `None` when use was not measured.
+    /// What limits of the sizes that were found would have refused: the log has to be replayed
+    /// through this a second time. `None` when use was not measured.
     pub fn trials(&self) -> Option<Trials> {
-        self.replayed.peaks.as_ref().map(|peaks| Trials::new(peaks, self.reader.again()))
+        self.replayed
+            .peaks
+            .as_ref()
+            .map(|peaks| Trials::new(peaks, self.reader.again()))
     }
 
     /// True when no line so far could be read.
@@ -99,7 +117,12 @@ impl Simulation {
 
 impl Replayed {
     fn replay(&mut self, requests: &[Request<Record<'_>>]) {
-        let Self { timeline, first, second, peaks } = self;
+        let Self {
+            timeline,
+            first,
+            second,
+            peaks,
+        } = self;
         if let Some(peaks) = peaks {
             peaks.measure(requests);
         }
@@ -118,8 +141,18 @@ impl Replayed {
 
 /// Every attribute that a limit looks at.
 fn attributes(rule: &Rule) -> impl Iterator<Item = &Attribute> {
-    let conditions = rule.applies.conditions.iter().map(|condition| &condition.attribute);
+    let conditions = rule
+        .applies
+        .conditions
+        .iter()
+        .map(|condition| &condition.attribute);
     let tier = rule.tiers.iter().map(|tiers| &tiers.by);
     let cost = rule.cost.iter().filter_map(|cost| cost.by.as_ref());
-    rule.key.parts.iter().flatten().chain(conditions).chain(tier).chain(cost)
+    rule.key
+        .parts
+        .iter()
+        .flatten()
+        .chain(conditions)
+        .chain(tier)
+        .chain(cost)
 }

@@ -21,7 +21,8 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// A part of a whole as a percentage, such that what is not nothing never looks like nothing, nor what is not all like all.
+/// A part of a whole as a percentage, such that what is not nothing never looks like nothing, nor
+/// what is not all like all.
 ///
 /// ```
 /// use tollgate_simulate::text::share;
@@ -60,11 +61,19 @@ pub fn date_and_clock(time: Micros) -> (String, String) {
     let (day, of_day) = (secs / DAY, secs % DAY);
     let (year, month, day) = civil(day);
     let date = format!("{year:04}-{month:02}-{day:02}");
-    (date, format!("{:02}:{:02}:{:02}", of_day / 3_600, of_day / 60 % 60, of_day % 60))
+    (
+        date,
+        format!(
+            "{:02}:{:02}:{:02}",
+            of_day / 3_600,
+            of_day / 60 % 60,
+            of_day % 60
+        ),
+    )
 }
 
-/// A day of the calendar by its number since 1970. Years are counted from March, so that the day that leap years add is the
-/// last.
+/// A day of the calendar by its number since 1970. Years are counted from March, so that the day
+/// that leap years add is the last.
 const fn civil(day: u64) -> (u64, u64, u64) {
     let day = day + 719_468;
     let (era, of_era) = (day / 146_097, day % 146_097);
@@ -73,7 +82,11 @@ const fn civil(day: u64) -> (u64, u64, u64) {
     let month = (5 * of_year + 2) / 153;
     let day = of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
-    (year + era * 400 + if month <= 2 { 1 } else { 0 }, month, day)
+    (
+        year + era * 400 + if month <= 2 { 1 } else { 0 },
+        month,
+        day,
+    )
 }
 
 #[cfg(test)]
@@ -82,9 +95,12 @@ mod tests {
 
     #[test]
     fn numbers_are_grouped() {
-        for (number, text) in
-            [(0, "0"), (999, "999"), (1_000, "1,000"), (u64::MAX, "18,446,744,073,709,551,615")]
-        {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (u64::MAX, "18,446,744,073,709,551,615"),
+        ] {
             assert_eq!(grouped(number), text);
         }
     }

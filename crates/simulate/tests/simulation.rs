@@ -1,4 +1,5 @@
-//! Whole logs through whole configurations: what is counted, compared and suggested is what a slow and obvious count finds.
+//! Whole logs through whole configurations: what is counted, compared and suggested is what a slow
+//! and obvious count finds.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -13,7 +14,9 @@ use tollgate_simulate::{
 
 fn config(yaml: &str) -> Config {
     let parsed = Config::parse(yaml, "test.yaml", &|_| None);
-    parsed.map_err(|faults| faults.to_string()).expect("a right configuration")
+    parsed
+        .map_err(|faults| faults.to_string())
+        .expect("a right configuration")
 }
 
 fn input(log: &[u8]) -> Input {
@@ -31,12 +34,22 @@ fn labels() -> Labels {
 }
 
 fn simulated(log: &[u8], config: &Config, against: Option<&Config>, suggest: bool) -> Report {
-    let plan = Plan { config, against, format: Format::Auto, fields: &[], suggest };
+    let plan = Plan {
+        config,
+        against,
+        format: Format::Auto,
+        fields: &[],
+        suggest,
+    };
     let mut simulation = Simulation::new(&plan).expect("no fields are given");
-    simulation.replay(&mut input(log), &mut |_| {}).expect("memory can be read");
+    simulation
+        .replay(&mut input(log), &mut |_| {})
+        .expect("memory can be read");
     let mut trials = simulation.trials();
     if let Some(trials) = &mut trials {
-        trials.replay(&mut input(log), &mut |_| {}).expect("memory can be read");
+        trials
+            .replay(&mut input(log), &mut |_| {})
+            .expect("memory can be read");
     }
     simulation.report(&labels(), trials.as_ref())
 }
@@ -63,12 +76,16 @@ limits:
   - { name: client, match: { path: /a }, key: [client_ip], algorithm: fixed_window, align: clock, limit: 5, window: 1m }
 ";
 
-/// Windows of the clock can be counted by hand: in every minute, all but the first so many are refused.
+/// Windows of the clock can be counted by hand: in every minute, all but the first so many are
+/// refused.
 #[test]
 fn counts_are_those_of_a_count_by_hand() {
     let log = log(1, 600);
     let report = simulated(log.as_bytes(), &config(MINUTELY), None, false);
-    let (mut all, mut clients) = (HashMap::<&str, u64>::new(), HashMap::<(&str, &str), u64>::new());
+    let (mut all, mut clients) = (
+        HashMap::<&str, u64>::new(),
+        HashMap::<(&str, &str), u64>::new(),
+    );
     let (mut refused, mut refused_keys) = ([0, 0], HashMap::<&str, u64>::new());
     for line in log.lines() {
         let client = line.split(' ').next().expect("an address");
@@ -79,27 +96,49 @@ fn counts_are_those_of_a_count_by_hand() {
         *used += u64::from(is_met && !is_refused);
         refused[1] += u64::from(is_refused);
         *refused_keys.entry(client).or_default() += u64::from(is_refused);
-        // A request that another limit refuses is not charged here, and is told what it would have been told.
+        // A request that another limit refuses is not charged here, and is told what it would have
+        // been told.
         let used = all.entry(minute).or_default();
         let is_over = *used >= 60;
         refused[0] += u64::from(is_over);
         *used += u64::from(!is_refused && !is_over);
     }
-    let SideReport { allowed, refused: requests, limits, .. } = &report.configuration;
-    assert_eq!((limits[0].refused, limits[1].refused), (refused[0], refused[1]));
-    assert!(refused[0] > 0 && refused[1] > 0, "{refused:?}: nothing to compare");
+    let SideReport {
+        allowed,
+        refused: requests,
+        limits,
+        ..
+    } = &report.configuration;
+    assert_eq!(
+        (limits[0].refused, limits[1].refused),
+        (refused[0], refused[1])
+    );
+    assert!(
+        refused[0] > 0 && refused[1] > 0,
+        "{refused:?}: nothing to compare"
+    );
     assert_eq!((*allowed, *requests), (600 - refused[1], refused[1]));
     refused_keys.retain(|_, refused| *refused > 0);
     assert_eq!(limits[1].keys_refused, refused_keys.len() as u64);
-    let most = refused_keys.iter().max_by_key(|(_, refused)| **refused).expect("somebody was refused");
+    let most = refused_keys
+        .iter()
+        .max_by_key(|(_, refused)| **refused)
+        .expect("somebody was refused");
     assert_eq!(
         (&limits[1].top_keys[0].key, limits[1].top_keys[0].refused),
         (&format!("client_ip={}", most.0), *most.1)
     );
     for series in &report.timeline.series {
-        let of_limit =
-            series.limit.as_ref().map_or(refused[1], |name| refused[usize::from(name == "client")]);
-        assert_eq!(series.refused.iter().sum::<u64>(), of_limit, "{:?}", series.limit);
+        let of_limit = series
+            .limit
+            .as_ref()
+            .map_or(refused[1], |name| refused[usize::from(name == "client")]);
+        assert_eq!(
+            series.refused.iter().sum::<u64>(),
+            of_limit,
+            "{:?}",
+            series.limit
+        );
     }
 }
 
@@ -113,13 +152,21 @@ limits:
 #[test]
 fn a_comparison_is_two_replays_side_by_side() {
     let (log, first, second) = (log(2, 800), config(MINUTELY), config(OTHER));
-    let comparison =
-        simulated(log.as_bytes(), &first, Some(&second), false).comparison.expect("two were given");
+    let comparison = simulated(log.as_bytes(), &first, Some(&second), false)
+        .comparison
+        .expect("two were given");
     let refused = |config: &Config| {
-        let reader = LogReader::new(Format::Auto, Fields::new([], &[]).expect("no fields are given"));
+        let reader = LogReader::new(
+            Format::Auto,
+            Fields::new([], &[]).expect("no fields are given"),
+        );
         let requests = log.lines().zip(1..).map(|(text, line)| {
             let attributes = reader.read(text.as_bytes()).expect("a line of ours");
-            Request { at: attributes.time(), attributes, line }
+            Request {
+                at: attributes.time(),
+                attributes,
+                line,
+            }
         });
         let mut all = Vec::new();
         // One after the other: some at a time is what is put to the test.
@@ -136,19 +183,46 @@ fn a_comparison_is_two_replays_side_by_side() {
         all
     };
     let (one, other) = (refused(&first), refused(&second));
-    let count = |is_so: &dyn Fn(usize) -> bool| (0..one.len()).filter(|at| is_so(*at)).count() as u64;
-    assert_eq!(comparison.only_configuration, count(&|at| one[at].0 && !other[at].0));
-    assert_eq!(comparison.only_against, count(&|at| !one[at].0 && other[at].0));
+    let count =
+        |is_so: &dyn Fn(usize) -> bool| (0..one.len()).filter(|at| is_so(*at)).count() as u64;
+    assert_eq!(
+        comparison.only_configuration,
+        count(&|at| one[at].0 && !other[at].0)
+    );
+    assert_eq!(
+        comparison.only_against,
+        count(&|at| !one[at].0 && other[at].0)
+    );
     assert_eq!(comparison.both, count(&|at| one[at].0 && other[at].0));
-    let names: Vec<&str> = comparison.limits.iter().map(|limit| limit.name.as_str()).collect();
+    let names: Vec<&str> = comparison
+        .limits
+        .iter()
+        .map(|limit| limit.name.as_str())
+        .collect();
     assert_eq!(names, ["all", "client", "bucket"]);
     for limit in &comparison.limits {
         let by = |side: &[(bool, HashSet<String>)], at: usize| side[at].1.contains(&limit.name);
-        assert_eq!(limit.only_configuration, count(&|at| by(&one, at) && !by(&other, at)), "{}", limit.name);
-        assert_eq!(limit.only_against, count(&|at| !by(&one, at) && by(&other, at)), "{}", limit.name);
-        assert_eq!(limit.both, count(&|at| by(&one, at) && by(&other, at)), "{}", limit.name);
+        assert_eq!(
+            limit.only_configuration,
+            count(&|at| by(&one, at) && !by(&other, at)),
+            "{}",
+            limit.name
+        );
+        assert_eq!(
+            limit.only_against,
+            count(&|at| !by(&one, at) && by(&other, at)),
+            "{}",
+            limit.name
+        );
+        assert_eq!(
+            limit.both,
+            count(&|at| by(&one, at) && by(&other, at)),
+            "{}",
+            limit.name
+        );
     }
-    let is_worth_it = comparison.both > 0 && comparison.limits[1].both > 0 && comparison.only_against > 0;
+    let is_worth_it =
+        comparison.both > 0 && comparison.limits[1].both > 0 && comparison.only_against > 0;
     assert!(is_worth_it, "{comparison:?}: nothing to compare");
 }
 
@@ -161,23 +235,39 @@ fn a_suggestion_is_what_the_limit_would_do() {
         ("algorithm: sliding_log, window: 1m", "limit"),
         ("algorithm: fixed_window, window: 1m", "limit"),
         ("algorithm: token_bucket, refill_rate: 6/minute", "capacity"),
-        ("algorithm: leaky_bucket, mode: meter, leak_rate: 6/minute", "capacity"),
+        (
+            "algorithm: leaky_bucket, mode: meter, leak_rate: 6/minute",
+            "capacity",
+        ),
     ] {
         let with = |size: u64| {
-            config(&format!("limits: [{{ name: client, key: [client_ip], {numbers}, {field}: {size} }}]"))
+            config(&format!(
+                "limits: [{{ name: client, key: [client_ip], {numbers}, {field}: {size} }}]"
+            ))
         };
-        let suggestions =
-            simulated(log.as_bytes(), &with(1), None, true).suggestions.expect("it was asked for");
+        let suggestions = simulated(log.as_bytes(), &with(1), None, true)
+            .suggestions
+            .expect("it was asked for");
         let suggestion = &suggestions[0];
-        assert_eq!((suggestion.keys, suggestion.requests, suggestion.limit_now), (6, 700, 1));
+        assert_eq!(
+            (suggestion.keys, suggestion.requests, suggestion.limit_now),
+            (6, 700, 1)
+        );
         for candidate in &suggestion.candidates {
             let real = simulated(log.as_bytes(), &with(candidate.limit), None, false);
             let limit = &real.configuration.limits[0];
             let told = (candidate.refused, candidate.keys_refused);
-            assert_eq!(told, (Some(limit.refused), limit.keys_refused), "{numbers}: {candidate:?}");
+            assert_eq!(
+                told,
+                (Some(limit.refused), limit.keys_refused),
+                "{numbers}: {candidate:?}"
+            );
         }
         let refused = |place: usize| suggestion.candidates[place].refused;
-        assert!(refused(0) > Some(0), "{numbers}: half of the keys use more than the median");
+        assert!(
+            refused(0) > Some(0),
+            "{numbers}: half of the keys use more than the median"
+        );
         assert!(
             numbers.contains("sliding_log") || refused(4) == Some(0),
             "{numbers}: nobody uses more than the most"
@@ -195,10 +285,23 @@ fn what_a_log_does_not_say_is_told() {
     let line = r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1""#;
     let log = format!("{line} 3 0\n{line} oops 0\n\n{line} 9 0\n");
     let report = simulated(log.as_bytes(), &config, None, false).configuration;
-    assert_eq!((report.allowed, report.refused, report.unanswered_count()), (1, 1, 1));
+    assert_eq!(
+        (report.allowed, report.refused, report.unanswered_count()),
+        (1, 1, 1)
+    );
     assert_eq!(report.unanswered[0].line, 2);
-    assert!(report.unanswered[0].message.contains("must be a whole number"), "{:?}", report.unanswered);
-    assert_eq!((report.limits[0].requests, report.limits[0].unkeyed), (0, 2), "one was never decided");
+    assert!(
+        report.unanswered[0]
+            .message
+            .contains("must be a whole number"),
+        "{:?}",
+        report.unanswered
+    );
+    assert_eq!(
+        (report.limits[0].requests, report.limits[0].unkeyed),
+        (0, 2),
+        "one was never decided"
+    );
     assert_eq!(report.notes.len(), 2, "{:?}", report.notes);
 }
 

@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The longest text that is looked at: an IPv6 address in full with brackets, a zone and a port is well below.
+/// The longest text that is looked at: an IPv6 address in full with brackets, a zone and a port is
+/// well below.
 const ADDRESS_MAX: usize = 128;
 
 /// The longest name of a zone: twice what Linux allows for a network interface.
@@ -34,14 +35,16 @@ pub enum AddressError {
 /// Reads the address that a caller states as its client's, with or without brackets and port.
 ///
 /// * An IPv4 address mapped into IPv6 is that IPv4 address, so that no host has two names.
-/// * A NAT64 address (`64:ff9b::/96`) is the IPv4 address inside. All of them lie in one /64, so that the whole IPv4
-///   Internet would otherwise share one counter. Only public addresses count, as the prefix is defined for no others:
-///   nobody becomes `10.0.0.1` or `127.0.0.1` that way.
-/// * A zone (`fe80::1%eth0`) is dropped. It names an interface of the machine that wrote it and means nothing
-///   elsewhere; if it were kept, one host could have as many names as it can invent zones.
-/// * The unspecified addresses `0.0.0.0` and `::` are refused: they are written where an address is not known, and
-///   clients that nobody knows must not share a counter by accident.
-/// * Octal, short and numeric forms (`010.0.0.1`, `1.2`) are refused, as programs disagree on what they mean.
+/// * A NAT64 address (`64:ff9b::/96`) is the IPv4 address inside. All of them lie in one /64, so
+///   that the whole IPv4 Internet would otherwise share one counter. Only public addresses count,
+///   as the prefix is defined for no others: nobody becomes `10.0.0.1` or `127.0.0.1` that way.
+/// * A zone (`fe80::1%eth0`) is dropped. It names an interface of the machine that wrote it and
+///   means nothing elsewhere; if it were kept, one host could have as many names as it can invent
+///   zones.
+/// * The unspecified addresses `0.0.0.0` and `::` are refused: they are written where an address is
+///   not known, and clients that nobody knows must not share a counter by accident.
+/// * Octal, short and numeric forms (`010.0.0.1`, `1.2`) are refused, as programs disagree on what
+///   they mean.
 ///
 /// ```
 /// use tollgate_subject::parse_address;
@@ -58,11 +61,14 @@ pub fn parse_address(text: &str) -> Result<IpAddr, AddressError> {
     match text.len() {
         0 => Err(AddressError::Empty),
         found if found > ADDRESS_MAX => Err(AddressError::TooLong { found }),
-        _ => read(text).map(host).ok_or_else(|| AddressError::Invalid { found: text.to_owned() }),
+        _ => read(text).map(host).ok_or_else(|| AddressError::Invalid {
+            found: text.to_owned(),
+        }),
     }
 }
 
-/// A plain IPv4 address, which most are, read in one pass; `None` for everything else, be it an address or not.
+/// A plain IPv4 address, which most are, read in one pass; `None` for everything else, be it an
+/// address or not.
 #[inline]
 fn usual(text: &[u8]) -> Option<Ipv4Addr> {
     let (mut address, mut octet, mut digits, mut points) = (0_u32, 0_u32, 0, 0);
@@ -87,7 +93,8 @@ fn usual(text: &[u8]) -> Option<Ipv4Addr> {
     (points == 3 && digits > 0 && address > 0).then(|| Ipv4Addr::from_bits(address))
 }
 
-/// The address in a text. A NAT64 address stays one here: whether to trust it is decided about the address as it is.
+/// The address in a text. A NAT64 address stays one here: whether to trust it is decided about the
+/// address as it is.
 pub(crate) fn read(text: &str) -> Option<IpAddr> {
     let address = match text.strip_prefix('[') {
         Some(rest) => bracketed(rest)?.into(),
@@ -105,7 +112,9 @@ pub(crate) fn host(address: IpAddr) -> IpAddr {
 }
 
 fn translated(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    let [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d] = address.octets() else { return None };
+    let [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d] = address.octets() else {
+        return None;
+    };
     Some(Ipv4Addr::new(a, b, c, d)).filter(|v4| is_public(*v4))
 }
 
@@ -133,7 +142,10 @@ fn bare(text: &str) -> Option<IpAddr> {
         Some((v4, port)) if is_port(port) => v4,
         _ => text,
     };
-    v4.parse().map(IpAddr::V4).ok().or_else(|| zoned(text).map(IpAddr::V6))
+    v4.parse()
+        .map(IpAddr::V4)
+        .ok()
+        .or_else(|| zoned(text).map(IpAddr::V6))
 }
 
 fn zoned(text: &str) -> Option<Ipv6Addr> {

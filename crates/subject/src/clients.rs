@@ -8,7 +8,8 @@ use crate::address::host;
 use crate::forwarded::{ForwardedBy, Hop};
 use crate::network::{Network, mask};
 
-/// The most networks of proxies. Every one is compared with every hop, so that their number bounds the work.
+/// The most networks of proxies. Every one is compared with every hop, so that their number bounds
+/// the work.
 const TRUSTED_MAX: usize = 1_024;
 
 const IPV6_PREFIX: u8 = 64;
@@ -41,7 +42,9 @@ pub struct Clients {
 #[non_exhaustive]
 pub enum ClientsError {
     /// IPv6 addresses have no such prefix. None at all would put everyone into one group.
-    #[error("IPv6 addresses cannot be grouped by {found} bits; use 1 to {IPV6_BITS}, such as {IPV6_PREFIX}")]
+    #[error(
+        "IPv6 addresses cannot be grouped by {found} bits; use 1 to {IPV6_BITS}, such as {IPV6_PREFIX}"
+    )]
     Prefix {
         /// The number of bits.
         found: u8,
@@ -57,30 +60,45 @@ pub enum ClientsError {
 /// Trusts no proxy and groups IPv6 by /64, the smallest network that a customer is given.
 impl Default for Clients {
     fn default() -> Self {
-        Self { trusted: Vec::new(), ipv6_prefix: IPV6_PREFIX, header: ForwardedBy::default() }
+        Self {
+            trusted: Vec::new(),
+            ipv6_prefix: IPV6_PREFIX,
+            header: ForwardedBy::default(),
+        }
     }
 }
 
 impl Clients {
-    /// Believes `header` where it comes from a trusted network, and groups IPv6 addresses by their first
-    /// `ipv6_prefix` bits.
-    pub fn new(trusted: Vec<Network>, ipv6_prefix: u8, header: ForwardedBy) -> Result<Self, ClientsError> {
+    /// Believes `header` where it comes from a trusted network, and groups IPv6 addresses by their
+    /// first `ipv6_prefix` bits.
+    pub fn new(
+        trusted: Vec<Network>,
+        ipv6_prefix: u8,
+        header: ForwardedBy,
+    ) -> Result<Self, ClientsError> {
         if !(1..=IPV6_BITS).contains(&ipv6_prefix) {
             return Err(ClientsError::Prefix { found: ipv6_prefix });
         }
         if trusted.len() > TRUSTED_MAX {
-            return Err(ClientsError::TooManyNetworks { found: trusted.len() });
+            return Err(ClientsError::TooManyNetworks {
+                found: trusted.len(),
+            });
         }
-        Ok(Self { trusted, ipv6_prefix, header })
+        Ok(Self {
+            trusted,
+            ipv6_prefix,
+            header,
+        })
     }
 
     /// The client's address, for a request that `peer` sent with these headers.
     ///
-    /// Only a trusted peer is believed, and from there only what trusted proxies wrote: the list is read from the
-    /// right, past trusted proxies, up to the first address that is none. If all are trusted, the client is the
-    /// leftmost, which then is a machine of one's own. Whatever is not an address ends the search at the hop that was
-    /// found last, an empty element and the unspecified address included: the proxy that wrote it did not know its
-    /// client, and what stands further left may be the client's invention.
+    /// Only a trusted peer is believed, and from there only what trusted proxies wrote: the list is
+    /// read from the right, past trusted proxies, up to the first address that is none. If all are
+    /// trusted, the client is the leftmost, which then is a machine of one's own. Whatever is not
+    /// an address ends the search at the hop that was found last, an empty element and the
+    /// unspecified address included: the proxy that wrote it did not know its client, and what
+    /// stands further left may be the client's invention.
     pub fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         if !self.trusts(peer) {
             return host(peer);
@@ -92,8 +110,8 @@ impl Clients {
         })
     }
 
-    /// What stands for all addresses that one client can use: the network of an IPv6 address, and an IPv4 address
-    /// itself.
+    /// What stands for all addresses that one client can use: the network of an IPv6 address, and
+    /// an IPv4 address itself.
     pub fn group(&self, address: IpAddr) -> IpAddr {
         match host(address) {
             IpAddr::V6(v6) => mask(v6.into(), self.ipv6_prefix),
@@ -119,7 +137,8 @@ impl Clients {
     }
 }
 
-/// The only value. A header that names one client has one; who sends two hopes that the wrong one is read.
+/// The only value. A header that names one client has one; who sends two hopes that the wrong one
+/// is read.
 fn only(mut hops: impl Iterator<Item = Hop>) -> Hop {
     let first = hops.next()?;
     if hops.next().is_some() { None } else { first }

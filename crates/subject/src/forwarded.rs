@@ -1,8 +1,8 @@
 //! Reading the one header in which proxies say for whom they ask.
 //!
-//! Lists are read from the right, where the nearest proxy wrote, and no further than needed. What a client wrote
-//! stands to the left of that: it is not even looked at, so that no unfinished quote, no stray byte and no length of it
-//! can change how the rest is read.
+//! Lists are read from the right, where the nearest proxy wrote, and no further than needed. What a
+//! client wrote stands to the left of that: it is not even looked at, so that no unfinished quote,
+//! no stray byte and no length of it can change how the rest is read.
 
 mod element;
 
@@ -17,11 +17,12 @@ use crate::address;
 /// The most proxies that are followed. Real chains have two or three.
 const HOPS_MAX: usize = 64;
 
-/// The longest element of a list that is read. One of `Forwarded` may carry the name of a host, which has 253 letters.
+/// The longest element of a list that is read. One of `Forwarded` may carry the name of a host,
+/// which has 253 letters.
 const ELEMENT_MAX: usize = 1_024;
 
-/// The one header that the trusted proxies are known to set. No other is read: if several were, a client could use the
-/// one that its proxy does not overwrite.
+/// The one header that the trusted proxies are known to set. No other is read: if several were, a
+/// client could use the one that its proxy does not overwrite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ForwardedBy {
     /// `X-Forwarded-For`: a list to which every proxy adds the address it was asked from.
@@ -57,12 +58,17 @@ impl ForwardedBy {
 
     /// What the proxies wrote, the nearest first.
     pub(crate) fn hops(self, headers: &HeaderMap) -> impl Iterator<Item = Hop> {
-        self.elements(headers).map(move |element| self.read(element?)).take(HOPS_MAX)
+        self.elements(headers)
+            .map(move |element| self.read(element?))
+            .take(HOPS_MAX)
     }
 
     fn elements(self, headers: &HeaderMap) -> impl Iterator<Item = Option<&[u8]>> {
         let lines = headers.get_all(self.as_str()).iter().rev();
-        lines.flat_map(move |line| FromRight { rest: Some(line.as_bytes()), header: self })
+        lines.flat_map(move |line| FromRight {
+            rest: Some(line.as_bytes()),
+            header: self,
+        })
     }
 
     fn read(self, element: &[u8]) -> Hop {
@@ -85,8 +91,12 @@ impl FromStr for ForwardedBy {
     type Err = UnknownHeader;
 
     fn from_str(word: &str) -> Result<Self, UnknownHeader> {
-        let known = Self::ALL.into_iter().find(|header| word.eq_ignore_ascii_case(header.as_str()));
-        known.ok_or_else(|| UnknownHeader { found: word.chars().take(64).collect() })
+        let known = Self::ALL
+            .into_iter()
+            .find(|header| word.eq_ignore_ascii_case(header.as_str()));
+        known.ok_or_else(|| UnknownHeader {
+            found: word.chars().take(64).collect(),
+        })
     }
 }
 
@@ -96,7 +106,8 @@ impl fmt::Display for ForwardedBy {
     }
 }
 
-/// The elements of one line, the last first. An element that is too long to be read is `None`, and the last.
+/// The elements of one line, the last first. An element that is too long to be read is `None`, and
+/// the last.
 struct FromRight<'a> {
     rest: Option<&'a [u8]>,
     header: ForwardedBy,

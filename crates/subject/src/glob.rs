@@ -16,11 +16,11 @@ const STARS_MAX: usize = 16;
 
 /// A pattern: `*` stands for any text without `/`, `**` for any text, everything else for itself.
 ///
-/// `/**` may also stand for nothing where a segment ends: `/v1/**` matches `/v1` as well as all below it, and
-/// `/a/**/b` matches `/a/b`. More than two stars in a row are two.
+/// `/**` may also stand for nothing where a segment ends: `/v1/**` matches `/v1` as well as all
+/// below it, and `/a/**/b` matches `/a/b`. More than two stars in a row are two.
 ///
-/// Matching takes time in proportion to the text, times the length of the pattern at worst; no text makes it try
-/// everything.
+/// Matching takes time in proportion to the text, times the length of the pattern at worst; no text
+/// makes it try everything.
 ///
 /// ```
 /// use tollgate_subject::{Case, Glob};
@@ -42,7 +42,8 @@ pub struct Glob {
     literal: usize,
 }
 
-/// Whether capital and small letters differ. Only the letters of ASCII have both: others are escaped in a path.
+/// Whether capital and small letters differ. Only the letters of ASCII have both: others are
+/// escaped in a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Case {
     /// They differ.
@@ -104,23 +105,37 @@ impl Glob {
         check_length(text)?;
         let tokens = tokens(text, case);
         let is_byte = |token: &&Token| matches!(token, Token::Byte(_));
-        let found = tokens.iter().filter(|token| matches!(token, Token::Star | Token::DoubleStar)).count();
+        let found = tokens
+            .iter()
+            .filter(|token| matches!(token, Token::Star | Token::DoubleStar))
+            .count();
         if found > STARS_MAX {
             return Err(GlobError::TooManyStars { found });
         }
         let literal = tokens.iter().take_while(is_byte).count();
-        Ok(Self { text: text.into(), case, tokens: tokens.into(), literal })
+        Ok(Self {
+            text: text.into(),
+            case,
+            tokens: tokens.into(),
+            literal,
+        })
     }
 
-    /// A pattern for [normal](normalise) paths. It is brought into that spelling itself, so that it matches what is
-    /// written the same way.
+    /// A pattern for [normal](normalise) paths. It is brought into that spelling itself, so that it
+    /// matches what is written the same way.
     pub fn for_path(text: &str, case: Case) -> Result<Self, GlobError> {
         check_length(text)?;
         if !text.starts_with('/') {
-            return Err(GlobError::Relative { found: text.to_owned(), right: format!("/{text}") });
+            return Err(GlobError::Relative {
+                found: text.to_owned(),
+                right: format!("/{text}"),
+            });
         }
         match text.chars().find(|sign| matches!(sign, '?' | '#')) {
-            Some(sign) => Err(GlobError::Query { found: text.to_owned(), sign }),
+            Some(sign) => Err(GlobError::Query {
+                found: text.to_owned(),
+                sign,
+            }),
             None => Self::new(&normalise(text), case),
         }
     }
@@ -129,7 +144,10 @@ impl Glob {
     pub fn matches(&self, text: &str) -> bool {
         let (literal, tokens) = self.tokens.split_at(self.literal);
         let mut bytes = text.bytes().map(|byte| self.fold(byte));
-        if !literal.iter().all(|token| bytes.next().map(Token::Byte) == Some(*token)) {
+        if !literal
+            .iter()
+            .all(|token| bytes.next().map(Token::Byte) == Some(*token))
+        {
             return false;
         }
         let mut states = States::start(tokens);
@@ -193,7 +211,8 @@ const fn check_length(text: &str) -> Result<(), GlobError> {
     }
 }
 
-/// The tokens of a pattern. Stars are never neighbours, which spares the matching from following chains of them.
+/// The tokens of a pattern. Stars are never neighbours, which spares the matching from following
+/// chains of them.
 fn tokens(text: &str, case: Case) -> Vec<Token> {
     let mut tokens = Vec::with_capacity(text.len());
     for byte in text.bytes() {

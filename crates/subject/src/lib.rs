@@ -1,10 +1,12 @@
 //! Who is asking: the client's address behind trusted proxies, and paths in one spelling.
 //!
-//! A limit is only as good as the name it counts under. Whoever can change that name at will has no limit, and
-//! whoever can take another's name can use it up. This crate decides both questions for everything that speaks HTTP:
+//! A limit is only as good as the name it counts under. Whoever can change that name at will has no
+//! limit, and whoever can take another's name can use it up. This crate decides both questions for
+//! everything that speaks HTTP:
 //!
-//! * [`Clients`] finds the address of the client when proxies stand in between, believing only what a proxy named in
-//!   the configuration wrote, and groups IPv6 addresses by the network that one customer is given.
+//! * [`Clients`] finds the address of the client when proxies stand in between, believing only what
+//!   a proxy named in the configuration wrote, and groups IPv6 addresses by the network that one
+//!   customer is given.
 //! * [`normalise`] gives a path one spelling, and [`Glob`] says which paths a rule is about.
 //!
 //! ```
@@ -25,8 +27,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Everything here is a pure function of its arguments: no I/O, no clock, no state. Nothing panics on any input, and
-//! everything read from a request is bounded or read once. The crate knows nothing of limits, rules or stores.
+//! Everything here is a pure function of its arguments: no I/O, no clock, no state. Nothing panics
+//! on any input, and everything read from a request is bounded or read once. The crate knows
+//! nothing of limits, rules or stores.
 
 mod address;
 mod clients;

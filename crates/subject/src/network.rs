@@ -7,10 +7,11 @@ use std::str::FromStr;
 /// The leading bits by which an IPv6 address is an IPv4 address in disguise: `::ffff:0:0/96`.
 const MAPPED_PREFIX: u8 = 96;
 
-/// A range of addresses such as `10.0.0.0/8` or `2001:db8::/32`; a bare address is the range of itself.
+/// A range of addresses such as `10.0.0.0/8` or `2001:db8::/32`; a bare address is the range of
+/// itself.
 ///
-/// IPv4 mapped into IPv6 is IPv4, in an address as in the spelling of a network. IPv4 addresses are therefore in no
-/// IPv6 network, not even in `::/0`.
+/// IPv4 mapped into IPv6 is IPv4, in an address as in the spelling of a network. IPv4 addresses are
+/// therefore in no IPv6 network, not even in `::/0`.
 ///
 /// ```
 /// use tollgate_subject::Network;
@@ -47,7 +48,8 @@ pub enum NetworkError {
         /// How many bits such an address has.
         max: u8,
     },
-    /// The address lies inside the network instead of at its start, so that one of the two is a mistake.
+    /// The address lies inside the network instead of at its start, so that one of the two is a
+    /// mistake.
     #[error("{found:?} names a host inside a network; the network is {right}")]
     HostBits {
         /// The text.
@@ -69,7 +71,10 @@ impl Network {
             (IpAddr::V6(_), v4 @ IpAddr::V4(_)) => (v4, unmapped(prefix)),
             (_, same) => (same, prefix),
         };
-        Self { first: mask(address, prefix), prefix }
+        Self {
+            first: mask(address, prefix),
+            prefix,
+        }
     }
 }
 
@@ -81,20 +86,27 @@ impl FromStr for Network {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (text, None),
         };
-        let address: IpAddr =
-            address.parse().map_err(|_| NetworkError::Address { found: shortened(text) })?;
+        let address: IpAddr = address.parse().map_err(|_| NetworkError::Address {
+            found: shortened(text),
+        })?;
         let max = bits(address);
         let prefix = match prefix {
             Some(prefix) => number(prefix)
                 .filter(|prefix| *prefix <= max)
-                .ok_or_else(|| NetworkError::Prefix { found: shortened(text), max })?,
+                .ok_or_else(|| NetworkError::Prefix {
+                    found: shortened(text),
+                    max,
+                })?,
             None => max,
         };
         let network = Self::around(address, prefix);
         if mask(address, prefix) == address {
             Ok(network)
         } else {
-            Err(NetworkError::HostBits { found: shortened(text), right: network })
+            Err(NetworkError::HostBits {
+                found: shortened(text),
+                right: network,
+            })
         }
     }
 }
@@ -125,8 +137,9 @@ const fn bits(address: IpAddr) -> u8 {
     }
 }
 
-/// How many bits count of the IPv4 address inside a mapped one. Who writes `::ffff:10.0.0.0/8` means eight bits of
-/// the address inside; to read it as eight bits of the whole would suggest a network with half the world in it.
+/// How many bits count of the IPv4 address inside a mapped one. Who writes `::ffff:10.0.0.0/8`
+/// means eight bits of the address inside; to read it as eight bits of the whole would suggest a
+/// network with half the world in it.
 const fn unmapped(prefix: u8) -> u8 {
     match prefix.checked_sub(MAPPED_PREFIX) {
         Some(inside) => inside,
@@ -137,7 +150,9 @@ const fn unmapped(prefix: u8) -> u8 {
 
 /// A number in its only spelling: the standard library would also take a sign and leading zeros.
 fn number(text: &str) -> Option<u8> {
-    text.parse().ok().filter(|number: &u8| number.to_string() == text)
+    text.parse()
+        .ok()
+        .filter(|number: &u8| number.to_string() == text)
 }
 
 /// Enough of a text to find it again.

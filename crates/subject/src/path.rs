@@ -4,20 +4,25 @@ use std::borrow::Cow;
 
 /// Gives a path the one spelling that rules are compared with.
 ///
-/// Servers read many spellings as the same path, and each that a rule does not know is a way around it. Where servers
-/// disagree, the reading that meets more rules wins: to count a request that leads nowhere does no harm.
+/// Servers read many spellings as the same path, and each that a rule does not know is a way around
+/// it. Where servers disagree, the reading that meets more rules wins: to count a request that
+/// leads nowhere does no harm.
 ///
 /// * What follows `?` or `#` is dropped, and so are the scheme and host of `https://host/path`.
-/// * `/` and `\` separate segments; several count as one, as browsers and some servers read `\` as `/`.
+/// * `/` and `\` separate segments; several count as one, as browsers and some servers read `\` as
+///   `/`.
 /// * Of `;` and what follows it in a segment nothing stays: these are parameters, not names.
-/// * Escaped letters, digits, `-`, `.`, `_` and `~` stand for themselves. Other escapes stay, in capitals: `%2F` is a
-///   slash within a name, and `%252e` is the text `%2e`, never a dot. What may not stand in a path, such as a space, a
-///   control character or a letter beyond ASCII, is escaped; so is a `%` that begins no escape.
-/// * `.` and `..` are resolved and never leave the root. Empty segments are gone by then: `/a//../b` is `/b`.
-/// * The path begins with `/`. It does not end with one unless it is the root, so that a rule about `/auth/login` is
-///   also one about `/auth/login/`.
+/// * Escaped letters, digits, `-`, `.`, `_` and `~` stand for themselves. Other escapes stay, in
+///   capitals: `%2F` is a slash within a name, and `%252e` is the text `%2e`, never a dot. What may
+///   not stand in a path, such as a space, a control character or a letter beyond ASCII, is
+///   escaped; so is a `%` that begins no escape.
+/// * `.` and `..` are resolved and never leave the root. Empty segments are gone by then:
+///   `/a//../b` is `/b`.
+/// * The path begins with `/`. It does not end with one unless it is the root, so that a rule about
+///   `/auth/login` is also one about `/auth/login/`.
 ///
-/// Capital and small letters stay as they are; whether they differ is for [`Glob`](crate::Glob) to say.
+/// Capital and small letters stay as they are; whether they differ is for [`Glob`](crate::Glob) to
+/// say.
 ///
 /// The result is its own normal form, takes one pass, and borrows a path that is normal already.
 ///
@@ -35,25 +40,37 @@ pub fn normalise(path: &str) -> Cow<'_, str> {
     }
     let path = without_origin(path);
     let path = path.split(['?', '#']).next().unwrap_or_default();
-    if is_normal(path) { Cow::Borrowed(path) } else { Cow::Owned(rewrite(path)) }
+    if is_normal(path) {
+        Cow::Borrowed(path)
+    } else {
+        Cow::Owned(rewrite(path))
+    }
 }
 
-/// A request may name its target with scheme and host. A path of its own begins with a slash and is never mistaken
-/// for that.
+/// A request may name its target with scheme and host. A path of its own begins with a slash and is
+/// never mistaken for that.
 fn without_origin(target: &str) -> &str {
     let after_scheme = ["http://", "https://"].into_iter().find_map(|scheme| {
         let (start, rest) = target.split_at_checked(scheme.len())?;
         start.eq_ignore_ascii_case(scheme).then_some(rest)
     });
-    let Some(rest) = after_scheme else { return target };
-    rest.find(['/', '\\', '?', '#']).and_then(|end| rest.get(end..)).unwrap_or_default()
+    let Some(rest) = after_scheme else {
+        return target;
+    };
+    rest.find(['/', '\\', '?', '#'])
+        .and_then(|end| rest.get(end..))
+        .unwrap_or_default()
 }
 
 fn is_normal(path: &str) -> bool {
-    path == "/" || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_normal_segment))
+    path == "/"
+        || path
+            .strip_prefix('/')
+            .is_some_and(|rest| rest.split('/').all(is_normal_segment))
 }
 
-/// True for most paths that are normal: plain segments, none of which begins with a dot. One pass and nothing else.
+/// True for most paths that are normal: plain segments, none of which begins with a dot. One pass
+/// and nothing else.
 fn is_plainly_normal(path: &[u8]) -> bool {
     let mut before = 0;
     for byte in path {
@@ -120,7 +137,11 @@ fn push_segment(normal: &mut String, segment: &[u8]) {
             return;
         }
         let (byte, is_escape) = escape(rest).map_or((*first, false), |byte| (byte, true));
-        rest = if is_escape { after.get(2..).unwrap_or_default() } else { after };
+        rest = if is_escape {
+            after.get(2..).unwrap_or_default()
+        } else {
+            after
+        };
         if is_unreserved(byte) || (!is_escape && is_plain(byte)) {
             normal.push(char::from(byte));
         } else {
@@ -131,7 +152,9 @@ fn push_segment(normal: &mut String, segment: &[u8]) {
 
 /// The byte that an escape at the start of a text stands for.
 fn escape(text: &[u8]) -> Option<u8> {
-    let [b'%', high, low, ..] = text else { return None };
+    let [b'%', high, low, ..] = text else {
+        return None;
+    };
     Some(digit(*high)? << 4 | digit(*low)?)
 }
 
@@ -145,8 +168,9 @@ fn digit(byte: u8) -> Option<u8> {
 }
 
 fn push_escape(normal: &mut String, byte: u8) {
-    const DIGITS: [char; 16] =
-        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F'];
+    const DIGITS: [char; 16] = [
+        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F',
+    ];
     normal.push('%');
     normal.push(DIGITS[usize::from(byte >> 4)]);
     normal.push(DIGITS[usize::from(byte & 0xf)]);
@@ -161,8 +185,8 @@ fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
-/// What may stand in a segment as it is. The semicolon may, but begins what is dropped. Every byte of every path is looked
-/// up here, so it is a table.
+/// What may stand in a segment as it is. The semicolon may, but begins what is dropped. Every byte
+/// of every path is looked up here, so it is a table.
 fn is_plain(byte: u8) -> bool {
     const PLAIN: [bool; 256] = {
         let mut plain = [false; 256];

@@ -19,23 +19,42 @@ struct Row<'a> {
 impl<'a> Row<'a> {
     fn read(row: &'a str, header: ForwardedBy) -> Self {
         let columns: Vec<&str> = row.split('|').map(str::trim).collect();
-        let [name, trusted, peer, lines, expected] = columns.try_into().expect("a row has five columns");
+        let [name, trusted, peer, lines, expected] =
+            columns.try_into().expect("a row has five columns");
         let network = |text: &str| text.parse().expect("a network");
         let address = |text: &str| text.parse().expect("an address");
         let trusted = trusted.split_whitespace().map(network).collect();
         let mut headers = HeaderMap::new();
-        for line in lines.split('¶').map(str::trim).filter(|_| !lines.is_empty()) {
+        for line in lines
+            .split('¶')
+            .map(str::trim)
+            .filter(|_| !lines.is_empty())
+        {
             let (name, value) = name_and_value(line, header);
-            headers.append(HeaderName::try_from(name).expect("a name"), value_of(value.as_bytes()));
+            headers.append(
+                HeaderName::try_from(name).expect("a name"),
+                value_of(value.as_bytes()),
+            );
         }
-        let clients = Clients::new(trusted, 64, header).expect("networks and a prefix within bounds");
-        Self { name, clients, peer: address(peer), headers, expected: address(expected) }
+        let clients =
+            Clients::new(trusted, 64, header).expect("networks and a prefix within bounds");
+        Self {
+            name,
+            clients,
+            peer: address(peer),
+            headers,
+            expected: address(expected),
+        }
     }
 }
 
 fn name_and_value(line: &str, header: ForwardedBy) -> (&str, &str) {
-    let without_value = line.strip_suffix(':').filter(|name| *name == header.as_str());
-    let named = line.split_once(": ").or(without_value.map(|name| (name, "")));
+    let without_value = line
+        .strip_suffix(':')
+        .filter(|name| *name == header.as_str());
+    let named = line
+        .split_once(": ")
+        .or(without_value.map(|name| (name, "")));
     named.unwrap_or((header.as_str(), line))
 }
 
@@ -69,9 +88,18 @@ fn every_row_of_the_table_holds() {
 #[test]
 fn an_untrusted_peer_cannot_use_any_line_of_the_table() {
     for row in rows() {
-        for header in [ForwardedBy::XForwardedFor, ForwardedBy::Forwarded, ForwardedBy::XRealIp] {
+        for header in [
+            ForwardedBy::XForwardedFor,
+            ForwardedBy::Forwarded,
+            ForwardedBy::XRealIp,
+        ] {
             let clients = behind_ten(header);
-            assert_eq!(clients.address(STRANGER, &row.headers), STRANGER, "{}", row.name);
+            assert_eq!(
+                clients.address(STRANGER, &row.headers),
+                STRANGER,
+                "{}",
+                row.name
+            );
         }
     }
 }
@@ -117,11 +145,21 @@ fn a_chain_is_followed_for_sixty_four_hops() {
 #[test]
 fn a_very_long_list_of_the_clients_changes_nothing() {
     for header in [ForwardedBy::XForwardedFor, ForwardedBy::Forwarded] {
-        for written in [b"6.6.6.6, ".repeat(50_000), b"x".repeat(500_000), b"\"\\,".repeat(50_000)] {
+        for written in [
+            b"6.6.6.6, ".repeat(50_000),
+            b"x".repeat(500_000),
+            b"\"\\,".repeat(50_000),
+        ] {
             let one_line = [&written[..], b", ", &chain(header, 2)].concat();
             let lines = [written, chain(header, 2)];
-            assert_eq!(behind_ten(header).address(PROXY, &header_lines(header, &[one_line])), CLIENT);
-            assert_eq!(behind_ten(header).address(PROXY, &header_lines(header, &lines)), CLIENT);
+            assert_eq!(
+                behind_ten(header).address(PROXY, &header_lines(header, &[one_line])),
+                CLIENT
+            );
+            assert_eq!(
+                behind_ten(header).address(PROXY, &header_lines(header, &lines)),
+                CLIENT
+            );
         }
     }
 }
@@ -131,16 +169,21 @@ fn ten_thousand_lines_of_the_clients_change_nothing() {
     for header in [ForwardedBy::XForwardedFor, ForwardedBy::Forwarded] {
         let mut lines = vec![b"for=6.6.6.6".to_vec(); 10_000];
         lines.push(chain(header, 1));
-        assert_eq!(behind_ten(header).address(PROXY, &header_lines(header, &lines)), CLIENT);
+        assert_eq!(
+            behind_ten(header).address(PROXY, &header_lines(header, &lines)),
+            CLIENT
+        );
     }
 }
 
 #[test]
 fn an_element_is_read_up_to_a_kibibyte() {
-    let element =
-        |host_len: usize| format!("for=6.6.6.6, for=203.0.113.7;host={}", "h".repeat(host_len)).into_bytes();
+    let element = |host_len: usize| {
+        format!("for=6.6.6.6, for=203.0.113.7;host={}", "h".repeat(host_len)).into_bytes()
+    };
     let client = |list| {
-        behind_ten(ForwardedBy::Forwarded).address(PROXY, &header_lines(ForwardedBy::Forwarded, &[list]))
+        behind_ten(ForwardedBy::Forwarded)
+            .address(PROXY, &header_lines(ForwardedBy::Forwarded, &[list]))
     };
     let longest = 1_024 - " for=203.0.113.7;host=".len();
     assert_eq!(client(element(longest)), CLIENT);
@@ -165,7 +208,13 @@ fn written_by_a_client() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn any_header() -> impl Strategy<Value = ForwardedBy> {
-    proptest::sample::select(&[ForwardedBy::XForwardedFor, ForwardedBy::Forwarded, ForwardedBy::XRealIp][..])
+    proptest::sample::select(
+        &[
+            ForwardedBy::XForwardedFor,
+            ForwardedBy::Forwarded,
+            ForwardedBy::XRealIp,
+        ][..],
+    )
 }
 
 fn any_address() -> impl Strategy<Value = IpAddr> {

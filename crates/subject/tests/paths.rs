@@ -109,7 +109,10 @@ const OTHERS: [(&str, &str); 65] = [
     ("/auth/login%3bx", "/auth/login%3Bx"),
     ("/x/%252e%252e/auth/login", "/x/%252e%252e/auth/login"),
     ("/auth/%256cogin", "/auth/%256cogin"),
-    ("/x/%25%32%65%25%32%65/auth/login", "/x/%252e%252e/auth/login"),
+    (
+        "/x/%25%32%65%25%32%65/auth/login",
+        "/x/%252e%252e/auth/login",
+    ),
     ("/x/%2%65./auth/login", "/x/%252e./auth/login"),
     ("/x/%%32e./auth/login", "/x/%252e./auth/login"),
     ("/auth/login%2a", "/auth/login%2A"),
@@ -134,12 +137,20 @@ const OTHERS: [(&str, &str); 65] = [
     ("/auth\u{2215}login", "/auth%E2%88%95login"),
     ("/x/%c0%ae%c0%ae/auth/login", "/x/%C0%AE%C0%AE/auth/login"),
     ("/auth%c0%aflogin", "/auth%C0%AFlogin"),
-    ("/auth/[login]|{\"<^`>\"}", "/auth/%5Blogin%5D%7C%7B%22%3C%5E%60%3E%22%7D"),
+    (
+        "/auth/[login]|{\"<^`>\"}",
+        "/auth/%5Blogin%5D%7C%7B%22%3C%5E%60%3E%22%7D",
+    ),
 ];
 
 /// Spellings in other letters, which meet the rule only where it says that they do.
-const LOGIN_IN_OTHER_LETTERS: [&str; 5] =
-    ["/AUTH/LOGIN", "/Auth/Login/", "/auth/LOGIN?x", "/%41uth/login", "/auth/%4Cogin;X"];
+const LOGIN_IN_OTHER_LETTERS: [&str; 5] = [
+    "/AUTH/LOGIN",
+    "/Auth/Login/",
+    "/auth/LOGIN?x",
+    "/%41uth/login",
+    "/auth/%4Cogin;X",
+];
 
 const BELOW_V1: [&str; 20] = [
     "/v1",
@@ -190,7 +201,10 @@ fn rule(text: &str, case: Case) -> Glob {
 fn every_spelling_of_the_login_meets_its_rule() {
     for path in SAME_AS_LOGIN {
         assert_eq!(normalise(path), LOGIN, "{path:?}");
-        assert!(rule(LOGIN, Case::Sensitive).matches(&normalise(path)), "{path:?}");
+        assert!(
+            rule(LOGIN, Case::Sensitive).matches(&normalise(path)),
+            "{path:?}"
+        );
     }
 }
 
@@ -208,8 +222,14 @@ fn other_paths_are_not_taken_for_the_login() {
 #[test]
 fn letters_count_as_the_rule_says() {
     for path in LOGIN_IN_OTHER_LETTERS {
-        assert!(!rule(LOGIN, Case::Sensitive).matches(&normalise(path)), "{path:?}");
-        assert!(rule(LOGIN, Case::Insensitive).matches(&normalise(path)), "{path:?}");
+        assert!(
+            !rule(LOGIN, Case::Sensitive).matches(&normalise(path)),
+            "{path:?}"
+        );
+        assert!(
+            rule(LOGIN, Case::Insensitive).matches(&normalise(path)),
+            "{path:?}"
+        );
     }
 }
 
@@ -234,6 +254,9 @@ fn a_rule_may_be_spelled_like_the_paths_it_is_about() {
         ("/v1/**/", "/v1/x/y"),
         ("/%76%31/**", "/v1"),
     ] {
-        assert!(rule(written, Case::Sensitive).matches(&normalise(path)), "{written:?} and {path:?}");
+        assert!(
+            rule(written, Case::Sensitive).matches(&normalise(path)),
+            "{written:?} and {path:?}"
+        );
     }
 }

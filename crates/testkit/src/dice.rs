@@ -1,4 +1,5 @@
-//! Seeded random numbers: the same seed gives the same run on every machine, so that a failure can be replayed.
+//! Seeded random numbers: the same seed gives the same run on every machine, so that a failure can
+//! be replayed.
 
 /// A source of random numbers, small and good enough to shuffle with.
 #[derive(Clone, Debug)]
@@ -9,7 +10,9 @@ pub struct Dice {
 impl Dice {
     /// The numbers that belong to this seed.
     pub const fn new(seed: u64) -> Self {
-        Self { state: seed.wrapping_mul(0x2545_F491_4F6C_DD1D) ^ 0x9E37_79B9_7F4A_7C15 }
+        Self {
+            state: seed.wrapping_mul(0x2545_F491_4F6C_DD1D) ^ 0x9E37_79B9_7F4A_7C15,
+        }
     }
 
     /// The next number, any of all.
@@ -42,6 +45,7 @@ impl Dice {
     /// If there are none.
     pub fn one_of<'a, T>(&mut self, some: &'a [T]) -> &'a T {
         let index = self.below(some.len() as u64);
-        some.get(usize::try_from(index).expect("an index fits")).expect("there is something to choose from")
+        some.get(usize::try_from(index).expect("an index fits"))
+            .expect("there is something to choose from")
     }
 }

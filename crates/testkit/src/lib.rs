@@ -2,13 +2,18 @@
 //!
 //! - [`model`]: the slow obvious model of every algorithm, the definition of right.
 //! - [`lending`]: the same for units that processes take in advance.
-//! - [`fleet`]: many processes on that store, simulated with everything that can go wrong between them.
-//! - [`differential`]: random traces on which a store is compared with the model, operation by operation.
-//! - [`conformance`]: the stories that every store must pass, on a clock set by hand or in real time.
-//! - [`overadmission`]: from a log of what was let through, by how much the limit was ever exceeded.
+//! - [`fleet`]: many processes on that store, simulated with everything that can go wrong between
+//!   them.
+//! - [`differential`]: random traces on which a store is compared with the model, operation by
+//!   operation.
+//! - [`conformance`]: the stories that every store must pass, on a clock set by hand or in real
+//!   time.
+//! - [`overadmission`]: from a log of what was let through, by how much the limit was ever
+//!   exceeded.
 //! - [`servers`]: Redis and Valkey, alone, under Sentinel and as a cluster, started for one test.
 //! - [`proxy`]: a TCP proxy that does to a connection what networks do to connections.
-//! - [`proxies`]: nginx, Caddy, Envoy and `HAProxy`, something for them to stand in front of and a client to ask them.
+//! - [`proxies`]: nginx, Caddy, Envoy and `HAProxy`, something for them to stand in front of and a
+//!   client to ask them.
 //! - [`browser`]: a real Chromium, for tests of pages.
 //! - `processes`: what servers, proxies and browsers are made of.
 //! - [`dice`]: random numbers that a seed repeats.

@@ -1,9 +1,9 @@
 //! Ports for what tests start, so that no two tests on this machine ever hold the same one.
 //!
-//! A port is more than free when it is taken from here: it stays reserved while nothing listens on it, which is the
-//! state a test of a server that is down needs it in. The reservation is a lock on a file, which the system gives back
-//! however the process ends. The ports lie below those that systems hand out by themselves, so no outgoing connection
-//! takes one while its server is down.
+//! A port is more than free when it is taken from here: it stays reserved while nothing listens on
+//! it, which is the state a test of a server that is down needs it in. The reservation is a lock on
+//! a file, which the system gives back however the process ends. The ports lie below those that
+//! systems hand out by themselves, so no outgoing connection takes one while its server is down.
 
 use std::fs::{self, File};
 use std::hash::{BuildHasher as _, RandomState};
@@ -12,12 +12,14 @@ use std::path::PathBuf;
 
 /// A cluster node's bus uses the port this much above.
 const BUS_OFFSET: u16 = 10_000;
-/// The first port handed out. The last one's bus is still below 32768, where the ports of outgoing connections begin.
+/// The first port handed out. The last one's bus is still below 32768, where the ports of outgoing
+/// connections begin.
 const FIRST: u16 = 16_000;
 /// How many ports there are: more than a machine can run servers.
 const COUNT: u16 = 4_000;
 
-/// A port of the loopback interface, with the one for the cluster bus, kept from other tests as long as this lives.
+/// A port of the loopback interface, with the one for the cluster bus, kept from other tests as
+/// long as this lives.
 #[derive(Debug)]
 pub(crate) struct Port {
     number: u16,
@@ -33,7 +35,8 @@ impl Port {
     /// When there is none left, or the directory of locks cannot be written.
     pub(crate) fn reserve() -> Self {
         let directory = locks();
-        // Starting anywhere keeps processes that start together from trying the same ports one after another.
+        // Starting anywhere keeps processes that start together from trying the same ports one
+        // after another.
         let start = RandomState::new().hash_one(std::process::id());
         let candidates = (0..u64::from(COUNT)).map(|step| {
             let place = (start % u64::from(COUNT) + step) % u64::from(COUNT);
@@ -43,14 +46,20 @@ impl Port {
             let lock = File::create(directory.join(number.to_string())).ok()?;
             lock.try_lock().ok()?;
             let unused = is_free(number) && is_free(number + BUS_OFFSET);
-            unused.then_some(Self { number, _lock: Some(lock) })
+            unused.then_some(Self {
+                number,
+                _lock: Some(lock),
+            })
         });
         free.next().expect("of four thousand ports one is free")
     }
 
     /// A port that the caller chose and answers for.
     pub(crate) fn chosen(number: u16) -> Self {
-        Self { number, _lock: None }
+        Self {
+            number,
+            _lock: None,
+        }
     }
 
     pub(crate) fn number(&self) -> u16 {

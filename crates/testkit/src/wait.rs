@@ -1,13 +1,13 @@
 //! Waiting for something to become true.
 //!
-//! A test that sleeps is slow on a fast machine and fails on a slow one. What is here asks again and again until the
-//! answer is there, and gives up at a deadline that is reached only when something is broken. It is the one place of
-//! this crate that asks for the time.
+//! A test that sleeps is slow on a fast machine and fails on a slow one. What is here asks again
+//! and again until the answer is there, and gives up at a deadline that is reached only when
+//! something is broken. It is the one place of this crate that asks for the time.
 
 use std::time::{Duration, Instant};
 
-/// How often a condition is asked for: often enough that nobody notices, seldom enough to leave the processor to what
-/// is waited for.
+/// How often a condition is asked for: often enough that nobody notices, seldom enough to leave the
+/// processor to what is waited for.
 const EVERY: Duration = Duration::from_millis(2);
 
 /// What the condition returns at last.
@@ -28,7 +28,8 @@ pub fn until_true(limit: Duration, what: &str, mut condition: impl FnMut() -> bo
     until(limit, what, || condition().then_some(()));
 }
 
-/// What the condition returns, or nothing if it has returned nothing for `limit`. It is asked at least once.
+/// What the condition returns, or nothing if it has returned nothing for `limit`. It is asked at
+/// least once.
 pub fn within<T>(limit: Duration, mut condition: impl FnMut() -> Option<T>) -> Option<T> {
     let start = now();
     loop {
@@ -43,12 +44,18 @@ pub fn within<T>(limit: Duration, mut condition: impl FnMut() -> Option<T>) -> O
 }
 
 /// The time, for what measures how long something took.
-#[expect(clippy::disallowed_methods, reason = "what waits for real servers needs the real time")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what waits for real servers needs the real time"
+)]
 pub fn now() -> Instant {
     Instant::now()
 }
 
-#[expect(clippy::disallowed_methods, reason = "between two looks at a condition there is nothing else to do")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "between two looks at a condition there is nothing else to do"
+)]
 fn pause(length: Duration) {
     std::thread::sleep(length);
 }

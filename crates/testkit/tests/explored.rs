@@ -1,19 +1,43 @@
-//! Every state of small buckets and few processes: none in which more could be let through than the bound.
+//! Every state of small buckets and few processes: none in which more could be let through than the
+//! bound.
 
 use testkit::lending::Small;
 
 /// Steps after which a lease is nearly over, and then over.
-const SMALL: Small =
-    Small { capacity: 2, period: 200_000, processes: 2, steps: 5, step: 440_000, trips: 2, life: 900_000 };
+const SMALL: Small = Small {
+    capacity: 2,
+    period: 200_000,
+    processes: 2,
+    steps: 5,
+    step: 440_000,
+    trips: 2,
+    life: 900_000,
+};
 
 /// `TOLLGATE_EXPLORE=deep` takes more, and minutes.
 #[test]
 fn no_state_of_a_small_bucket_admits_more_than_the_bound() {
     let is_deep = std::env::var("TOLLGATE_EXPLORE").is_ok_and(|told| told == "deep");
     let [slower, slow] = [580_000, 100_000_000].map(|period| Small { period, ..SMALL });
-    let finer = |small: Small| Small { steps: 8, step: 290_000, ..small };
-    let larger = Small { capacity: 3, period: 400_000, ..SMALL };
-    let deep = [SMALL, slower, slow, larger, finer(SMALL), finer(slower), finer(slow)];
+    let finer = |small: Small| Small {
+        steps: 8,
+        step: 290_000,
+        ..small
+    };
+    let larger = Small {
+        capacity: 3,
+        period: 400_000,
+        ..SMALL
+    };
+    let deep = [
+        SMALL,
+        slower,
+        slow,
+        larger,
+        finer(SMALL),
+        finer(slower),
+        finer(slow),
+    ];
     for small in if is_deep { &deep[..] } else { &deep[..1] } {
         let states = small.explore().unwrap();
         println!("{states} states of {small:?}");
@@ -23,6 +47,12 @@ fn no_state_of_a_small_bucket_admits_more_than_the_bound() {
 /// The search would find a lease that is spent for too long.
 #[test]
 fn a_lease_that_outlives_what_the_store_counts_is_found() {
-    let wrong = Small { life: 2_300_000, trips: 1, ..SMALL }.explore().unwrap_err();
+    let wrong = Small {
+        life: 2_300_000,
+        trips: 1,
+        ..SMALL
+    }
+    .explore()
+    .unwrap_err();
     assert!(wrong.contains(" held of "), "{wrong}");
 }

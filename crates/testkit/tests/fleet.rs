@@ -1,19 +1,28 @@
-//! Many processes on one store: never above the limit, whatever goes wrong, and near it when nothing does.
+//! Many processes on one store: never above the limit, whatever goes wrong, and near it when
+//! nothing does.
 
 use std::time::Duration;
 
 use testkit::fleet::{Audit, Faults, Load, Plan, run};
 use tollgate::{Consistency, FixedWindow, Quota, Rate, SlidingWindow, TokenBucket};
 
-/// How many runs to make of each kind. `TOLLGATE_FLEET_RUNS` says otherwise, and `TOLLGATE_FLEET_SEED` where to begin.
+/// How many runs to make of each kind. `TOLLGATE_FLEET_RUNS` says otherwise, and
+/// `TOLLGATE_FLEET_SEED` where to begin.
 fn seeds() -> std::ops::Range<u64> {
-    let told = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a whole number"));
+    let told = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .map(|text| text.parse::<u64>().expect("a whole number"))
+    };
     let first = told("TOLLGATE_FLEET_SEED").unwrap_or(0);
     first..first + told("TOLLGATE_FLEET_RUNS").unwrap_or(1_000)
 }
 
 /// Runs every seed, and tells the end of the first story in which too much was let through.
-#[expect(clippy::panic, reason = "it fails the test with a story that must stay readable")]
+#[expect(
+    clippy::panic,
+    reason = "it fails the test with a story that must stay readable"
+)]
 fn never_above(consistency: Consistency) {
     let (mut admitted, mut local, mut decisions, mut trips) = (0, 0, 0, 0);
     for seed in seeds() {
@@ -44,12 +53,19 @@ fn eventual_limits_are_exceeded_by_what_was_not_told_and_no_more() {
     never_above(Consistency::Eventual);
 }
 
-/// The simulation would notice: where clocks lose a third, leases are spent after the store has stopped counting them.
+/// The simulation would notice: where clocks lose a third, leases are spent after the store has
+/// stopped counting them.
 #[test]
 fn clocks_that_are_far_too_slow_are_noticed() {
     let is_noticed = |seed: &u64| {
         let mut plan = Plan::drawn(*seed, Consistency::Leased);
-        let faults = Faults { lost: 300, drift: 350_000, failovers: 0, resets: 0, ..plan.faults };
+        let faults = Faults {
+            lost: 300,
+            drift: 350_000,
+            failovers: 0,
+            resets: 0,
+            ..plan.faults
+        };
         (plan.faults, plan.load) = (faults, Load::Hoarding);
         Audit::of(&plan, &run(&plan, false)).excess > 0
     };
@@ -64,21 +80,41 @@ fn quotas() -> Vec<(&'static str, u64, Quota)> {
     for limit in [10, 100, 1_000] {
         let bucket = TokenBucket::new(limit, Rate::per_second(limit)).expect("right numbers");
         all.push(("bucket", limit, bucket.into()));
-        all.push(("fixed", limit, FixedWindow::new(limit, second).expect("right numbers").into()));
-        all.push(("sliding", limit, SlidingWindow::new(limit, second).expect("right numbers").into()));
+        all.push((
+            "fixed",
+            limit,
+            FixedWindow::new(limit, second)
+                .expect("right numbers")
+                .into(),
+        ));
+        all.push((
+            "sliding",
+            limit,
+            SlidingWindow::new(limit, second)
+                .expect("right numbers")
+                .into(),
+        ));
     }
     all
 }
 
-/// What is let through of twice the load and more, against one counter in memory that gets the same requests.
+/// What is let through of twice the load and more, against one counter in memory that gets the same
+/// requests.
 #[test]
 fn little_of_the_limit_is_lost() {
     println!("limit/s            processes  load  utilisation  answered here  trips/decision");
     for (name, limit, quota) in quotas() {
         for (processes, tenths) in [(1, 20), (4, 20), (8, 5), (8, 10), (8, 20), (8, 100)] {
             let plan = Plan::calm(limit, quota, processes, tenths);
-            let Audit { excess, what, admitted, ideal, decisions, local, trips } =
-                Audit::of(&plan, &run(&plan, false));
+            let Audit {
+                excess,
+                what,
+                admitted,
+                ideal,
+                decisions,
+                local,
+                trips,
+            } = Audit::of(&plan, &run(&plan, false));
             let [used, here, travels] =
                 [(admitted, ideal), (local, decisions), (trips, decisions)].map(share);
             let load = f64::from(u32::try_from(tenths).expect("small")) / 10.0;
@@ -87,7 +123,10 @@ fn little_of_the_limit_is_lost() {
             );
             assert!(excess <= 0, "{what}");
             let least = if limit >= 100 { 0.97 } else { 0.9 };
-            assert!(tenths < 20 || used >= least, "{name} {limit}/s, {processes} processes: {used}");
+            assert!(
+                tenths < 20 || used >= least,
+                "{name} {limit}/s, {processes} processes: {used}"
+            );
         }
     }
 }

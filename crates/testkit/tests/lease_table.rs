@@ -12,7 +12,10 @@ use tollgate::{Consistency, FixedWindow, Limit, ManualClock, Micros, Source, Tok
 #[test]
 fn a_slow_clock_does_not_carry_a_lease_into_the_next_window() {
     let window = FixedWindow::new(100, Duration::from_secs(1)).unwrap();
-    let rule = Limit::new("limit", window).consistency(Consistency::Leased).rule().unwrap();
+    let rule = Limit::new("limit", window)
+        .consistency(Consistency::Leased)
+        .rule()
+        .unwrap();
     let (own, mut store) = (ManualClock::default(), Lender::new(window.into()).unwrap());
     let leases = Leases::new(Arc::new(own.clone()));
     let start: u64 = 1_798_761_600_000_000;
@@ -54,5 +57,8 @@ fn other_numbers_do_not_hide_what_the_store_was_not_told() {
         matches!(turn, Turn::Said(said, _) if said.outcome.verdict.is_allowed())
     };
     let admitted = (0..1_000).filter(|index| passes(*index)).count();
-    assert!(admitted <= 20, "{admitted} were let through without a word to the store");
+    assert!(
+        admitted <= 20,
+        "{admitted} were let through without a word to the store"
+    );
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
 use testkit::conformance::{ByHand, InRealTime, run_all};
-use testkit::differential::{Kind, StepsBack, Trace, any_trace_strategy, run_trace, trace_strategy};
+use testkit::differential::{
+    Kind, StepsBack, Trace, any_trace_strategy, run_trace, trace_strategy,
+};
 use tollgate::store::Intent;
 use tollgate::{LeaseId, Limit, ManualClock, MemoryStore, Micros, Rate, Store};
 
@@ -18,7 +20,9 @@ const TRACES_PER_ROUND: u32 = 500;
 /// How many operations to compare in each test.
 fn operations() -> u64 {
     let told = std::env::var("TOLLGATE_TRACE_OPS").ok();
-    told.map_or(1_000_000, |text| text.parse().expect("TOLLGATE_TRACE_OPS is a whole number"))
+    told.map_or(1_000_000, |text| {
+        text.parse().expect("TOLLGATE_TRACE_OPS is a whole number")
+    })
 }
 
 /// A runner of one round; it would do nothing in a second.
@@ -32,24 +36,33 @@ fn runner(regressions: &'static str) -> TestRunner {
 }
 
 fn store(clock: &ManualClock) -> MemoryStore {
-    MemoryStore::builder().keys_max(KEYS_MAX).clock(clock.clone()).build()
+    MemoryStore::builder()
+        .keys_max(KEYS_MAX)
+        .clock(clock.clone())
+        .build()
 }
 
-/// A store that does not sweep while a trace runs. Sweeping forgets what is over; a clock that is then set back would
-/// find it forgotten or not, depending on when the sweep came, and both are right.
+/// A store that does not sweep while a trace runs. Sweeping forgets what is over; a clock that is
+/// then set back would find it forgotten or not, depending on when the sweep came, and both are
+/// right.
 fn unswept_store(clock: &ManualClock) -> MemoryStore {
     let store = store(clock);
     clock.set(Micros::MAX);
-    let rule = Limit::token_bucket("far-away", 1, Rate::per_second(1)).rule().expect("right numbers");
+    let rule = Limit::token_bucket("far-away", 1, Rate::per_second(1))
+        .rule()
+        .expect("right numbers");
     let check = rule.check((), 0).expect("a right key");
     pollster::block_on(store.spend(&[check.as_check()], Intent::Peek, LeaseId::NONE))
         .expect("memory is there");
     store
 }
 
-/// Draws traces until enough operations have been compared: half of them on a clock that is set back now and then,
-/// half on one that is not, with sweeps.
-#[expect(clippy::panic, reason = "it fails the test with a trace that must stay readable")]
+/// Draws traces until enough operations have been compared: half of them on a clock that is set
+/// back now and then, half on one that is not, with sweeps.
+#[expect(
+    clippy::panic,
+    reason = "it fails the test with a trace that must stay readable"
+)]
 fn compare(
     name: &str,
     regressions: &'static str,
@@ -64,12 +77,18 @@ fn compare(
     };
     while compared.get() < wanted {
         let clock = ManualClock::default();
-        let result = runner(regressions).run(&straight, |trace| play(store(&clock), &clock, &trace));
+        let result =
+            runner(regressions).run(&straight, |trace| play(store(&clock), &clock, &trace));
         result.unwrap_or_else(|failure| panic!("{name}, time going forward: {failure}"));
-        let result = runner(regressions).run(&set_back, |trace| play(unswept_store(&clock), &clock, &trace));
+        let result = runner(regressions).run(&set_back, |trace| {
+            play(unswept_store(&clock), &clock, &trace)
+        });
         result.unwrap_or_else(|failure| panic!("{name}, the clock set back: {failure}"));
     }
-    println!("{name}: {} operations compared with the model", compared.get());
+    println!(
+        "{name}: {} operations compared with the model",
+        compared.get()
+    );
 }
 
 macro_rules! compared_with_the_model {

@@ -1,5 +1,5 @@
-//! What the algorithms promise, on the memory store: never more than the bound in any interval, and in the long run not
-//! one less than the rate.
+//! What the algorithms promise, on the memory store: never more than the bound in any interval, and
+//! in the long run not one less than the rate.
 
 use std::time::Duration;
 
@@ -8,12 +8,14 @@ use testkit::differential::{Kind, quota_strategy};
 use testkit::overadmission::{Bound, Event, OverAdmission};
 use tollgate::store::Intent;
 use tollgate::{
-    Clock, LeakyBucket, LeakyMode, LeaseId, Limit, ManualClock, MemoryStore, Micros, Outcome, Quota, Rate,
-    Rule, SlidingLog, Store, TokenBucket, Verdict,
+    Clock, LeakyBucket, LeakyMode, LeaseId, Limit, ManualClock, MemoryStore, Micros, Outcome,
+    Quota, Rate, Rule, SlidingLog, Store, TokenBucket, Verdict,
 };
 
 fn rule(quota: Quota) -> Rule {
-    Limit::new("promise", quota).rule().expect("the strategies make right quotas")
+    Limit::new("promise", quota)
+        .rule()
+        .expect("the strategies make right quotas")
 }
 
 fn store(clock: &ManualClock) -> MemoryStore {
@@ -29,12 +31,16 @@ fn spend(store: &MemoryStore, rule: &Rule, key: u64, cost: u64) -> (Micros, Outc
 }
 
 fn with_bounds() -> impl Strategy<Value = Quota> {
-    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Concurrency).collect();
+    let kinds: Vec<Kind> = Kind::ALL
+        .into_iter()
+        .filter(|kind| *kind != Kind::Concurrency)
+        .collect();
     proptest::sample::select(kinds).prop_flat_map(quota_strategy)
 }
 
 proptest! {
-    /// Greedy traffic: pauses that are fractions of the time the limit is about, and costs from crumbs to everything.
+    /// Greedy traffic: pauses that are fractions of the time the limit is about, and costs from
+    /// crumbs to everything.
     #[test]
     fn no_interval_admits_more_than_the_bound(
         quota in with_bounds(),
@@ -62,9 +68,9 @@ proptest! {
         }
     }
 
-    /// Asking again at exactly the time told, for ever: the k-th unit after the burst must come at k times the period,
-    /// rounded up to a microsecond, and never drift. (A bucket of one is full again when its unit comes, so what comes
-    /// in the rest of that microsecond is lost.)
+    /// Asking again at exactly the time told, for ever: the k-th unit after the burst must come at
+    /// k times the period, rounded up to a microsecond, and never drift. (A bucket of one is full
+    /// again when its unit comes, so what comes in the rest of that microsecond is lost.)
     #[test]
     fn a_bucket_admits_exactly_its_rate_in_the_long_run(
         capacity in 2..6u64,
@@ -118,35 +124,54 @@ proptest! {
     }
 }
 
-/// Real threads and real time: whatever the order in which they get their turn, no interval is over.
+/// Real threads and real time: whatever the order in which they get their turn, no interval is
+/// over.
 #[test]
 fn threads_that_fight_over_one_key_never_admit_more_than_the_bound() {
     for quota in [
         Quota::from(TokenBucket::new(50, Rate::per_second(100_000)).unwrap()),
-        SlidingLog::new(500, Duration::from_millis(5)).unwrap().into(),
-        tollgate::SlidingWindow::new(500, Duration::from_millis(5)).unwrap().into(),
-        tollgate::FixedWindow::new(500, Duration::from_millis(5)).unwrap().into(),
+        SlidingLog::new(500, Duration::from_millis(5))
+            .unwrap()
+            .into(),
+        tollgate::SlidingWindow::new(500, Duration::from_millis(5))
+            .unwrap()
+            .into(),
+        tollgate::FixedWindow::new(500, Duration::from_millis(5))
+            .unwrap()
+            .into(),
     ] {
         let (store, rule) = (MemoryStore::new(), rule(quota));
         let ask = || -> Vec<(Micros, bool)> {
             let answers = (0..50_000).map(|_| spend(&store, &rule, 0, 1));
-            answers.map(|(at, outcome)| (at, outcome.verdict.is_allowed())).collect()
+            answers
+                .map(|(at, outcome)| (at, outcome.verdict.is_allowed()))
+                .collect()
         };
         let mut log: Vec<(Micros, bool)> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
-            threads.into_iter().flat_map(|thread| thread.join().expect("asking does not panic")).collect()
+            threads
+                .into_iter()
+                .flat_map(|thread| thread.join().expect("asking does not panic"))
+                .collect()
         });
         log.sort_unstable();
         let bound = Bound::for_quota(&quota).expect("it has one");
-        let events = log.iter().map(|(at, allowed)| Event { at: *at, key: (), cost: 1, allowed: *allowed });
-        let worst = OverAdmission::of(bound, events).worst().expect("the first one was admitted");
+        let events = log.iter().map(|(at, allowed)| Event {
+            at: *at,
+            key: (),
+            cost: 1,
+            allowed: *allowed,
+        });
+        let worst = OverAdmission::of(bound, events)
+            .worst()
+            .expect("the first one was admitted");
         println!("{}: asked {}, worst {worst}", quota.algorithm(), log.len());
         assert!(!worst.excess.is_over(), "{}: {worst}", quota.algorithm());
     }
 }
 
-/// Ten million keys that come once, on a store with room for a million: it stays within its room, and those who had used
-/// up their budget before the flood are still refused after it.
+/// Ten million keys that come once, on a store with room for a million: it stays within its room,
+/// and those who had used up their budget before the flood are still refused after it.
 #[test]
 fn ten_million_keys_stay_under_the_cap_and_free_no_offender() {
     const CAP: usize = 1_000_000;
@@ -165,9 +190,13 @@ fn ten_million_keys_stay_under_the_cap_and_free_no_offender() {
             most_bytes = most_bytes.max(store.table_bytes());
         }
     }
-    let freed =
-        offenders.filter(|offender| spend(&store, &rule, *offender, 1).1.verdict.is_allowed()).count();
-    println!("{} keys kept, {most_bytes} bytes at most, {freed} of 1000 offenders freed", store.keys());
+    let freed = offenders
+        .filter(|offender| spend(&store, &rule, *offender, 1).1.verdict.is_allowed())
+        .count();
+    println!(
+        "{} keys kept, {most_bytes} bytes at most, {freed} of 1000 offenders freed",
+        store.keys()
+    );
     assert_eq!(freed, 0);
     assert!(most_bytes <= 64 * CAP, "{most_bytes} bytes");
 }

@@ -1,6 +1,10 @@
-//! The proxies that tests are given: each starts, passes requests on to what is behind it, and leaves nothing behind.
+//! The proxies that tests are given: each starts, passes requests on to what is behind it, and
+//! leaves nothing behind.
 
-#![expect(clippy::unwrap_used, reason = "all of this is tests, also what is not marked as one")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "all of this is tests, also what is not marked as one"
+)]
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpStream};
@@ -79,27 +83,41 @@ static_resources:
 "#;
 
 fn is_refused(addr: SocketAddr) -> bool {
-    TcpStream::connect(addr).is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
+    TcpStream::connect(addr)
+        .is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
 }
 
-/// Whether a process is there and has not ended. One that nobody has waited for yet has ended all the same.
+/// Whether a process is there and has not ended. One that nobody has waited for yet has ended all
+/// the same.
 fn process_exists(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
-/// In front of an upstream, a proxy passes on what it does not answer itself, and then ends without a trace.
+/// In front of an upstream, a proxy passes on what it does not answer itself, and then ends without
+/// a trace.
 fn stands_in_front(builder: Builder) {
     let upstream = Upstream::start();
-    let proxy = builder.set("upstream", upstream.addr()).set("upstream_port", upstream.addr().port()).start();
+    let proxy = builder
+        .set("upstream", upstream.addr())
+        .set("upstream_port", upstream.addr().port())
+        .start();
 
-    let response = proxies::get(proxy.addr(), "/a?b=c", &[("X-Who", "ann"), ("Host", "shop.example")]);
+    let response = proxies::get(
+        proxy.addr(),
+        "/a?b=c",
+        &[("X-Who", "ann"), ("Host", "shop.example")],
+    );
     let text = response.text();
     assert_eq!(response.status, 200, "{text}\n{}", proxy.log());
     assert!(text.starts_with("GET /a?b=c HTTP/1."), "{text}");
     assert!(text.contains("\nx-who: ann\n"), "{text}");
     let posted = proxies::send(proxy.addr(), "POST", "/", &[], b"a body");
-    assert!(posted.text().contains("\ncontent-length: 6\n"), "{posted:?}");
+    assert!(
+        posted.text().contains("\ncontent-length: 6\n"),
+        "{posted:?}"
+    );
 
     assert_eq!(proxies::get(proxy.addr(), "/denied", &[]).status, 429);
     assert_eq!(upstream.answered(), 2);
@@ -112,7 +130,10 @@ fn stands_in_front(builder: Builder) {
 
 /// What a proxy says about a configuration that it does not take.
 fn complaint(builder: Builder) -> String {
-    *std::panic::catch_unwind(|| builder.start()).unwrap_err().downcast::<String>().unwrap()
+    *std::panic::catch_unwind(|| builder.start())
+        .unwrap_err()
+        .downcast::<String>()
+        .unwrap()
 }
 
 #[test]
@@ -138,10 +159,15 @@ fn envoy_stands_in_front() {
 #[test]
 fn envoy_has_one_worker_and_a_second_port() {
     let upstream = Upstream::start();
-    let envoy = Proxy::envoy(ENVOY).set("upstream_port", upstream.addr().port()).start();
+    let envoy = Proxy::envoy(ENVOY)
+        .set("upstream_port", upstream.addr().port())
+        .start();
     assert_ne!(envoy.addr(), envoy.addr_of("admin"));
     let info = proxies::get(envoy.addr_of("admin"), "/server_info", &[]).text();
-    assert!(info.contains("\"concurrency\": 1") && info.contains("\"disable_hot_restart\": true"), "{info}");
+    assert!(
+        info.contains("\"concurrency\": 1") && info.contains("\"disable_hot_restart\": true"),
+        "{info}"
+    );
 }
 
 #[test]
@@ -153,7 +179,10 @@ fn a_configuration_that_is_refused_is_told() {
         Proxy::envoy("no_such_word: @port@"),
     ] {
         let told = complaint(builder);
-        assert!(told.contains("did not start (exit status: 1)") && told.contains("no_such_word"), "{told}");
+        assert!(
+            told.contains("did not start (exit status: 1)") && told.contains("no_such_word"),
+            "{told}"
+        );
     }
 }
 
@@ -170,9 +199,16 @@ fn several_of_a_kind_run_side_by_side() {
 #[test]
 fn a_proxy_does_not_outlive_a_test_that_is_killed() {
     let mut test = Command::new(std::env::current_exe().unwrap());
-    test.args(["--ignored", "--exact", "stays_until_it_is_killed", "--nocapture"]);
+    test.args([
+        "--ignored",
+        "--exact",
+        "stays_until_it_is_killed",
+        "--nocapture",
+    ]);
     let mut test = test.stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(test.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut lines = BufReader::new(test.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
     let told = lines.find_map(|line| line.split_once("proxy ").map(|(_, pid)| pid.to_owned()));
     let pid: u32 = told.unwrap().parse().unwrap();
     assert!(process_exists(pid));
@@ -185,7 +221,9 @@ fn a_proxy_does_not_outlive_a_test_that_is_killed() {
 #[ignore = "the test above starts it and kills it"]
 fn stays_until_it_is_killed() {
     let upstream = Upstream::start();
-    let proxy = Proxy::haproxy(HAPROXY).set("upstream", upstream.addr()).start();
+    let proxy = Proxy::haproxy(HAPROXY)
+        .set("upstream", upstream.addr())
+        .start();
     println!("\nproxy {}", proxy.pid());
     wait::until_true(LIMIT, "the end", || false);
 }

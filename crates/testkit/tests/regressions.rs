@@ -6,39 +6,68 @@ use testkit::differential::{Act, Ask, Cost, Counter, Length, Move, Step, Trace, 
 use tollgate::algorithm::CLOCK_SLACK;
 use tollgate::store::Intent;
 use tollgate::{
-    Concurrency, FixedWindow, LeaseId, Limit, ManualClock, MemoryStore, Micros, Quota, Rate, SlidingLog,
-    SlidingWindow, Store, TokenBucket,
+    Concurrency, FixedWindow, LeaseId, Limit, ManualClock, MemoryStore, Micros, Quota, Rate,
+    SlidingLog, SlidingWindow, Store, TokenBucket,
 };
 
 const SECOND: u64 = 1_000_000;
 
 fn ask(cost: u64) -> Vec<Ask> {
-    vec![Ask { counter: 0, quota: 0, cost: Cost::Units(cost), shadow: false }]
+    vec![Ask {
+        counter: 0,
+        quota: 0,
+        cost: Cost::Units(cost),
+        shadow: false,
+    }]
 }
 
 fn now(act: Act) -> Step {
-    Step { time: Move::Stay, act }
+    Step {
+        time: Move::Stay,
+        act,
+    }
 }
 
 fn after(micros: u64, act: Act) -> Step {
-    Step { time: Move::Forward(Length::Micros(micros)), act }
+    Step {
+        time: Move::Forward(Length::Micros(micros)),
+        act,
+    }
 }
 
 fn back(micros: u64, act: Act) -> Step {
-    Step { time: Move::Back(Length::Micros(micros)), act }
+    Step {
+        time: Move::Back(Length::Micros(micros)),
+        act,
+    }
 }
 
 /// Plays steps on one counter.
 fn agree(quotas: impl IntoIterator<Item = Quota>, steps: Vec<Step>) {
-    agree_on(vec![Counter { quotas: quotas.into_iter().collect() }], steps);
+    agree_on(
+        vec![Counter {
+            quotas: quotas.into_iter().collect(),
+        }],
+        steps,
+    );
 }
 
 /// Plays steps from a whole second on that is no whole ten seconds.
-#[expect(clippy::panic, reason = "it fails the test with a trace that must stay readable")]
+#[expect(
+    clippy::panic,
+    reason = "it fails the test with a trace that must stay readable"
+)]
 fn agree_on(counters: Vec<Counter>, steps: Vec<Step>) {
-    let trace = Trace { start: Micros::from_secs(1_798_761_605), counters, steps };
+    let trace = Trace {
+        start: Micros::from_secs(1_798_761_605),
+        counters,
+        steps,
+    };
     let clock = ManualClock::default();
-    let store = MemoryStore::builder().keys_max(64).clock(clock.clone()).build();
+    let store = MemoryStore::builder()
+        .keys_max(64)
+        .clock(clock.clone())
+        .build();
     run_trace(&store, &clock, &trace).unwrap_or_else(|difference| panic!("{difference}"));
 }
 
@@ -46,12 +75,19 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// A peek, or a request that another limit denies, was charged when it was the first to see the clock set back.
+/// A peek, or a request that another limit denies, was charged when it was the first to see the
+/// clock set back.
 #[test]
 fn a_peek_after_a_clock_step_takes_nothing() {
-    let steps =
-        vec![now(Act::Spend(ask(1))), back(3_600 * SECOND, Act::Peek(ask(1))), now(Act::Peek(ask(1)))];
-    agree([FixedWindow::new(5, seconds(10)).unwrap().into()], steps.clone());
+    let steps = vec![
+        now(Act::Spend(ask(1))),
+        back(3_600 * SECOND, Act::Peek(ask(1))),
+        now(Act::Peek(ask(1))),
+    ];
+    agree(
+        [FixedWindow::new(5, seconds(10)).unwrap().into()],
+        steps.clone(),
+    );
     agree([SlidingWindow::new(5, seconds(10)).unwrap().into()], steps);
 }
 
@@ -63,14 +99,25 @@ fn what_a_peek_sees_of_a_clock_step_stays_so() {
         back(3_600 * SECOND, Act::Peek(ask(1))),
         after(3_600 * SECOND, Act::Peek(ask(1))),
     ];
-    agree([FixedWindow::new(5, seconds(10)).unwrap().into()], steps.clone());
+    agree(
+        [FixedWindow::new(5, seconds(10)).unwrap().into()],
+        steps.clone(),
+    );
     agree([SlidingWindow::new(5, seconds(10)).unwrap().into()], steps);
 }
 
 #[test]
 fn a_request_denied_after_a_clock_step_takes_nothing() {
-    let both =
-        || [0, 1].map(|counter| Ask { counter, quota: 0, cost: Cost::Units(1), shadow: false }).to_vec();
+    let both = || {
+        [0, 1]
+            .map(|counter| Ask {
+                counter,
+                quota: 0,
+                cost: Cost::Units(1),
+                shadow: false,
+            })
+            .to_vec()
+    };
     let quotas = |limit| -> [Quota; 2] {
         [
             FixedWindow::new(limit, seconds(10)).unwrap().into(),
@@ -78,8 +125,15 @@ fn a_request_denied_after_a_clock_step_takes_nothing() {
         ]
     };
     for (narrow, wide) in quotas(1).into_iter().zip(quotas(5)) {
-        let counters = [narrow, wide].map(|quota| Counter { quotas: vec![quota] }).to_vec();
-        let steps = vec![now(Act::Spend(both())), back(3_600 * SECOND, Act::Spend(both()))];
+        let counters = [narrow, wide]
+            .map(|quota| Counter {
+                quotas: vec![quota],
+            })
+            .to_vec();
+        let steps = vec![
+            now(Act::Spend(both())),
+            back(3_600 * SECOND, Act::Spend(both())),
+        ];
         agree_on(counters, steps);
     }
 }
@@ -87,26 +141,52 @@ fn a_request_denied_after_a_clock_step_takes_nothing() {
 /// A bucket that holds less than nothing refused even to be looked at.
 #[test]
 fn looking_at_an_overdrawn_bucket_is_free() {
-    let bucket = |capacity| TokenBucket::new(capacity, Rate::per_second(1)).unwrap().into();
-    agree([bucket(5)], vec![now(Act::Spend(ask(5))), back(SECOND / 2, Act::Spend(ask(0)))]);
+    let bucket = |capacity| {
+        TokenBucket::new(capacity, Rate::per_second(1))
+            .unwrap()
+            .into()
+    };
+    agree(
+        [bucket(5)],
+        vec![
+            now(Act::Spend(ask(5))),
+            back(SECOND / 2, Act::Spend(ask(0))),
+        ],
+    );
 }
 
-/// Within the slack a sliding window told times from its start on and not from now on: waiting that long was too short.
+/// Within the slack a sliding window told times from its start on and not from now on: waiting that
+/// long was too short.
 #[test]
 fn a_sliding_window_tells_times_from_now_on() {
-    let quota: Quota = SlidingWindow::new(1, Duration::from_millis(1)).unwrap().into();
-    agree([quota], vec![now(Act::Spend(ask(1))), back(1, Act::Spend(ask(0)))]);
-    agree([quota], vec![now(Act::Spend(ask(1))), back(1, Act::Spend(ask(1)))]);
+    let quota: Quota = SlidingWindow::new(1, Duration::from_millis(1))
+        .unwrap()
+        .into();
+    agree(
+        [quota],
+        vec![now(Act::Spend(ask(1))), back(1, Act::Spend(ask(0)))],
+    );
+    agree(
+        [quota],
+        vec![now(Act::Spend(ask(1))), back(1, Act::Spend(ask(1)))],
+    );
 }
 
-/// A hit is stamped no earlier than the one before it, so the log is empty only a length after that.
+/// A hit is stamped no earlier than the one before it, so the log is empty only a length after
+/// that.
 #[test]
 fn a_log_is_full_again_when_its_last_stamp_is_over() {
-    let quota: Quota = SlidingLog::new(4, Duration::from_millis(100)).unwrap().into();
-    agree([quota], vec![now(Act::Spend(ask(3))), back(100, Act::Spend(ask(1)))]);
+    let quota: Quota = SlidingLog::new(4, Duration::from_millis(100))
+        .unwrap()
+        .into();
+    agree(
+        [quota],
+        vec![now(Act::Spend(ask(3))), back(100, Act::Spend(ask(1)))],
+    );
 }
 
-/// Of two hits ahead of the clock, one within the slack and one beyond it, the second is restamped to before the first.
+/// Of two hits ahead of the clock, one within the slack and one beyond it, the second is restamped
+/// to before the first.
 #[test]
 fn restamped_hits_keep_the_log_in_order() {
     let quota: Quota = SlidingLog::new(4, seconds(10)).unwrap().into();
@@ -115,8 +195,14 @@ fn restamped_hits_keep_the_log_in_order() {
         after(SECOND, Act::Spend(ask(2))),
         back(SECOND * 3 / 2, Act::Spend(ask(3))),
     ];
-    agree([quota], [hits.clone(), vec![after(10 * SECOND, Act::Peek(ask(3)))]].concat());
-    agree([quota], [hits, vec![now(Act::Refund(ask(1))), now(Act::Peek(ask(4)))]].concat());
+    agree(
+        [quota],
+        [hits.clone(), vec![after(10 * SECOND, Act::Peek(ask(3)))]].concat(),
+    );
+    agree(
+        [quota],
+        [hits, vec![now(Act::Refund(ask(1))), now(Act::Peek(ask(4)))]].concat(),
+    );
 }
 
 /// The same for leases: they are told apart by when they end, soonest first.
@@ -134,11 +220,25 @@ fn leases_pulled_in_stay_in_order() {
 /// A lease that is already held may end after the one now taken.
 #[test]
 fn all_places_are_free_when_the_last_lease_ends() {
-    let quota =
-        |limit, millis| -> Quota { Concurrency::new(limit, Duration::from_millis(millis)).unwrap().into() };
-    let changed = vec![Ask { counter: 0, quota: 1, cost: Cost::Units(1), shadow: false }];
-    agree([quota(1, 1_000), quota(2, 100)], vec![now(Act::Spend(ask(1))), now(Act::Peek(changed))]);
-    agree([quota(2, 1_000)], vec![now(Act::Spend(ask(1))), back(1_000, Act::Spend(ask(1)))]);
+    let quota = |limit, millis| -> Quota {
+        Concurrency::new(limit, Duration::from_millis(millis))
+            .unwrap()
+            .into()
+    };
+    let changed = vec![Ask {
+        counter: 0,
+        quota: 1,
+        cost: Cost::Units(1),
+        shadow: false,
+    }];
+    agree(
+        [quota(1, 1_000), quota(2, 100)],
+        vec![now(Act::Spend(ask(1))), now(Act::Peek(changed))],
+    );
+    agree(
+        [quota(2, 1_000)],
+        vec![now(Act::Spend(ask(1))), back(1_000, Act::Spend(ask(1)))],
+    );
 }
 
 /// An open window with everything refunded was not pulled in by a look at it.
@@ -154,17 +254,21 @@ fn a_refunded_window_is_pulled_in_too() {
     agree([quota], steps);
 }
 
-/// Threads read the clock before they take their turn. A sweep by one that read it later must not make the budget full
-/// for one that read it slightly earlier.
+/// Threads read the clock before they take their turn. A sweep by one that read it later must not
+/// make the budget full for one that read it slightly earlier.
 #[test]
 fn a_sweep_leaves_what_a_slower_thread_still_needs() {
     let clock = ManualClock::default();
-    let store = MemoryStore::builder().keys_max(64).clock(clock.clone()).build();
+    let store = MemoryStore::builder()
+        .keys_max(64)
+        .clock(clock.clone())
+        .build();
     let rule = Limit::fixed_window("api", 1, seconds(60)).rule().unwrap();
     let spend = || {
         let check = rule.check("ann", 1).unwrap();
         let spent =
-            pollster::block_on(store.spend(&[check.as_check()], Intent::Spend, LeaseId::NONE)).unwrap();
+            pollster::block_on(store.spend(&[check.as_check()], Intent::Spend, LeaseId::NONE))
+                .unwrap();
         spent.outcomes[0].verdict.is_allowed()
     };
     let start = Micros::from_secs(1_798_761_600);
@@ -173,5 +277,8 @@ fn a_sweep_leaves_what_a_slower_thread_still_needs() {
     clock.set(start.after(Micros::from_secs(60)).after(Micros::new(1)));
     store.sweep();
     clock.set(start.after(Micros::from_secs(60)).since(Micros::new(1)));
-    assert!(!spend(), "the window is open for a moment yet, and {CLOCK_SLACK} is the slack");
+    assert!(
+        !spend(),
+        "the window is open for a moment yet, and {CLOCK_SLACK} is the slack"
+    );
 }

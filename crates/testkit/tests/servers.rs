@@ -1,6 +1,9 @@
 //! The servers that tests are given: each kind starts, answers and can be broken, on both flavors.
 
-#![expect(clippy::unwrap_used, reason = "all of this is tests, also what is not marked as one")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "all of this is tests, also what is not marked as one"
+)]
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -42,13 +45,16 @@ on_both_flavors![
 ];
 
 fn is_refused(addr: SocketAddr) -> bool {
-    TcpStream::connect(addr).is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
+    TcpStream::connect(addr)
+        .is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
 }
 
-/// Whether a process is there and has not ended. One that nobody has waited for yet has ended all the same.
+/// Whether a process is there and has not ended. One that nobody has waited for yet has ended all
+/// the same.
 fn process_exists(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
 fn a_server_answers_and_leaves_nothing_behind(flavor: Flavor) {
@@ -59,7 +65,10 @@ fn a_server_answers_and_leaves_nothing_behind(flavor: Flavor) {
     let mut client = Client::connect(server.addr()).unwrap();
     assert_eq!(client.call(&["GET", "a"]).unwrap().as_int(), Some(1));
     let refused = client.call(&["LPUSH", "a", "x"]).unwrap();
-    assert!(refused.error().unwrap().starts_with("WRONGTYPE"), "{refused:?}");
+    assert!(
+        refused.error().unwrap().starts_with("WRONGTYPE"),
+        "{refused:?}"
+    );
     let memory = client.call(&["CONFIG", "GET", "maxmemory"]).unwrap();
     assert_eq!(memory.items()[1].as_int(), Some(3 * 1024 * 1024));
 
@@ -100,35 +109,74 @@ fn a_restarted_server_is_empty_and_where_it_was(flavor: Flavor) {
     assert_ne!(server.pid(), pid);
     assert!(server.keys().is_empty());
     let refused = Client::connect(addr).unwrap().call(&["PING"]).unwrap();
-    assert!(refused.error().is_some_and(|error| error.starts_with("NOAUTH")), "{refused:?}");
+    assert!(
+        refused
+            .error()
+            .is_some_and(|error| error.starts_with("NOAUTH")),
+        "{refused:?}"
+    );
 }
 
 fn a_server_asks_for_its_password(flavor: Flavor) {
     let server = Server::builder(flavor).password("p@ss/word").start();
-    assert_eq!(server.url(), format!("redis://:p%40ss%2Fword@{}", server.addr()));
+    assert_eq!(
+        server.url(),
+        format!("redis://:p%40ss%2Fword@{}", server.addr())
+    );
     let mut client = Client::connect(server.addr()).unwrap();
-    assert!(client.call(&["AUTH", "wrong"]).unwrap().error().unwrap().starts_with("WRONGPASS"));
+    assert!(
+        client
+            .call(&["AUTH", "wrong"])
+            .unwrap()
+            .error()
+            .unwrap()
+            .starts_with("WRONGPASS")
+    );
     assert!(client.call(&["AUTH", "p@ss/word"]).unwrap().is_ok());
 
-    let server = Server::builder(flavor).user("ann", "secret", "~a:* +get +set").start();
-    assert_eq!(server.url(), format!("redis://ann:secret@{}", server.addr()));
+    let server = Server::builder(flavor)
+        .user("ann", "secret", "~a:* +get +set")
+        .start();
+    assert_eq!(
+        server.url(),
+        format!("redis://ann:secret@{}", server.addr())
+    );
     let mut client = Client::connect(server.addr()).unwrap();
     assert!(client.call(&["AUTH", "ann", "secret"]).unwrap().is_ok());
     assert!(client.call(&["SET", "a:1", "x"]).unwrap().is_ok());
     for forbidden in [["SET", "b", "x"].as_slice(), &["INCR", "a:2"]] {
         let reply = client.call(forbidden).unwrap();
-        assert!(reply.error().is_some_and(|error| error.starts_with("NOPERM")), "{reply:?}");
+        assert!(
+            reply
+                .error()
+                .is_some_and(|error| error.starts_with("NOPERM")),
+            "{reply:?}"
+        );
     }
 }
 
 fn a_test_keeps_its_access_when_the_default_user_loses_it(flavor: Flavor) {
     let server = Server::builder(flavor).password("old").start();
-    assert!(server.command(&["CONFIG", "SET", "requirepass", "new"]).is_ok());
-    assert!(server.command(&["ACL", "SETUSER", "default", "-eval"]).is_ok());
+    assert!(
+        server
+            .command(&["CONFIG", "SET", "requirepass", "new"])
+            .is_ok()
+    );
+    assert!(
+        server
+            .command(&["ACL", "SETUSER", "default", "-eval"])
+            .is_ok()
+    );
     let mut client = Client::connect(server.addr()).unwrap();
     assert!(client.call(&["AUTH", "old"]).unwrap().error().is_some());
     assert!(client.call(&["AUTH", "new"]).unwrap().is_ok());
-    assert!(client.call(&["EVAL", "return 1", "0"]).unwrap().error().is_some());
+    assert!(
+        client
+            .call(&["EVAL", "return 1", "0"])
+            .unwrap()
+            .error()
+            .is_some()
+    );
     assert_eq!(server.command(&["EVAL", "return 1", "0"]), Reply::Int(1));
 }
 
@@ -136,7 +184,9 @@ fn every_key_is_found_and_those_without_expiry_are_told_apart(flavor: Flavor) {
     let server = Server::start(flavor);
     let mut client = server.client();
     for number in 0..2_500_u32 {
-        client.send(&[b"SET", format!("k{number}").as_bytes(), b"x", b"EX", b"100"]).unwrap();
+        client
+            .send(&[b"SET", format!("k{number}").as_bytes(), b"x", b"EX", b"100"])
+            .unwrap();
     }
     let odd: &[u8] = b"\xff\r\n\0";
     client.send(&[b"SET", odd, b"x"]).unwrap();
@@ -149,42 +199,75 @@ fn every_key_is_found_and_those_without_expiry_are_told_apart(flavor: Flavor) {
 
 fn many_servers_start_at_once(flavor: Flavor) {
     let servers: Vec<Server> = std::thread::scope(|scope| {
-        let starts: Vec<_> = (0..8).map(|_| scope.spawn(|| Server::start(flavor))).collect();
-        starts.into_iter().map(|start| start.join().unwrap()).collect()
+        let starts: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| Server::start(flavor)))
+            .collect();
+        starts
+            .into_iter()
+            .map(|start| start.join().unwrap())
+            .collect()
     });
     for (number, server) in servers.iter().enumerate() {
         server.command(&["SET", "who", &number.to_string()]);
     }
     for (number, server) in servers.iter().enumerate() {
         let mut client = Client::connect(server.addr()).unwrap();
-        assert_eq!(client.call(&["GET", "who"]).unwrap().as_str(), Some(number.to_string().as_str()));
+        assert_eq!(
+            client.call(&["GET", "who"]).unwrap().as_str(),
+            Some(number.to_string().as_str())
+        );
     }
 }
 
 fn a_configuration_that_is_refused_is_told(flavor: Flavor) {
-    let start = || Server::builder(flavor).config("no-such-setting", "1").start();
-    let reason = *std::panic::catch_unwind(start).unwrap_err().downcast::<String>().unwrap();
-    assert!(reason.contains("did not start") && reason.contains("no-such-setting"), "{reason}");
+    let start = || {
+        Server::builder(flavor)
+            .config("no-such-setting", "1")
+            .start()
+    };
+    let reason = *std::panic::catch_unwind(start)
+        .unwrap_err()
+        .downcast::<String>()
+        .unwrap();
+    assert!(
+        reason.contains("did not start") && reason.contains("no-such-setting"),
+        "{reason}"
+    );
 }
 
 fn sentinels_replace_a_primary_that_was_killed(flavor: Flavor) {
     let all = Sentinels::start(flavor);
     let (primary, replica) = (all.primary(), all.replica());
     assert_eq!(all.current_primary().unwrap().addr(), primary.addr());
-    assert_eq!(all.urls(), all.sentinels().iter().map(Server::url).collect::<Vec<_>>());
+    assert_eq!(
+        all.urls(),
+        all.sentinels().iter().map(Server::url).collect::<Vec<_>>()
+    );
     let mut client = Client::connect(all.sentinels()[2].addr()).unwrap();
-    let known = client.call(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", all.master_name()]).unwrap();
-    assert_eq!(known.items()[1].as_int(), Some(i64::from(primary.addr().port())));
+    let known = client
+        .call(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", all.master_name()])
+        .unwrap();
+    assert_eq!(
+        known.items()[1].as_int(),
+        Some(i64::from(primary.addr().port()))
+    );
 
     primary.command(&["SET", "a", "1"]);
     wait::until_true(LIMIT, "the replica to have the key", || {
         replica.command(&["GET", "a"]).as_int() == Some(1)
     });
-    assert!(replica.command(&["SET", "a", "2"]).error().unwrap().starts_with("READONLY"));
+    assert!(
+        replica
+            .command(&["SET", "a", "2"])
+            .error()
+            .unwrap()
+            .starts_with("READONLY")
+    );
 
     primary.kill();
     wait::until_true(LIMIT, "the fail-over", || {
-        all.current_primary().is_some_and(|server| server.addr() == replica.addr())
+        all.current_primary()
+            .is_some_and(|server| server.addr() == replica.addr())
             && replica.command(&["SET", "a", "2"]).is_ok()
     });
     primary.restart();
@@ -202,7 +285,10 @@ fn a_cluster_replaces_a_primary_that_was_killed(flavor: Flavor) {
     assert_eq!(primary.addr(), cluster.nodes()[2].addr());
     assert!(primary.command(&["SET", "a", "1"]).is_ok());
     let moved = cluster.primary_of_slot(0).command(&["GET", "a"]);
-    assert_eq!(moved, Reply::Error(format!("MOVED {slot} {}", primary.addr())));
+    assert_eq!(
+        moved,
+        Reply::Error(format!("MOVED {slot} {}", primary.addr()))
+    );
 
     let heirs = cluster.replicas_of(primary);
     assert_eq!(heirs.len(), 1);
@@ -210,7 +296,9 @@ fn a_cluster_replaces_a_primary_that_was_killed(flavor: Flavor) {
         heirs[0].command(&["DBSIZE"]).as_int() == Some(1)
     });
     primary.kill();
-    wait::until_true(LIMIT, "the fail-over", || cluster.primary_of_slot(slot).addr() == heirs[0].addr());
+    wait::until_true(LIMIT, "the fail-over", || {
+        cluster.primary_of_slot(slot).addr() == heirs[0].addr()
+    });
     wait::until_true(LIMIT, "the new primary to serve", || {
         heirs[0].command(&["GET", "a"]).as_int() == Some(1)
     });
@@ -223,13 +311,17 @@ fn a_cluster_replaces_a_primary_that_was_killed(flavor: Flavor) {
     primary.restart();
     wait::until_true(LIMIT, "the old primary to follow the new one", || {
         let followers = cluster.replicas_of(heirs[0]);
-        followers.iter().any(|follower| follower.addr() == primary.addr())
+        followers
+            .iter()
+            .any(|follower| follower.addr() == primary.addr())
     });
 }
 
 fn a_slot_moves_with_its_keys(flavor: Flavor) {
-    let cluster =
-        Cluster::builder(flavor).primaries(2).config("cluster-require-full-coverage", "yes").start();
+    let cluster = Cluster::builder(flavor)
+        .primaries(2)
+        .config("cluster-require-full-coverage", "yes")
+        .start();
     let coverage = cluster.nodes()[1].command(&["CONFIG", "GET", "cluster-require-full-coverage"]);
     assert_eq!(coverage.items()[1].as_str(), Some("yes"));
 
@@ -237,13 +329,22 @@ fn a_slot_moves_with_its_keys(flavor: Flavor) {
     let (from, to) = (cluster.primary_of_slot(slot), cluster.primary_of_slot(0));
     assert_ne!(from.addr(), to.addr());
     for number in 0..250 {
-        assert!(from.command(&["SET", &format!("{{a}}{number}"), "x", "EX", "100"]).is_ok());
+        assert!(
+            from.command(&["SET", &format!("{{a}}{number}"), "x", "EX", "100"])
+                .is_ok()
+        );
     }
 
     cluster.begin_move_slot(slot, to);
     assert_eq!(from.command(&["GET", "{a}7"]).as_str(), Some("x"));
-    assert_eq!(from.command(&["GET", "{a}new"]), Reply::Error(format!("ASK {slot} {}", to.addr())));
-    assert_eq!(to.command(&["GET", "{a}7"]), Reply::Error(format!("MOVED {slot} {}", from.addr())));
+    assert_eq!(
+        from.command(&["GET", "{a}new"]),
+        Reply::Error(format!("ASK {slot} {}", to.addr()))
+    );
+    assert_eq!(
+        to.command(&["GET", "{a}7"]),
+        Reply::Error(format!("MOVED {slot} {}", from.addr()))
+    );
 
     cluster.finish_move_slot(slot, to);
     assert_eq!(cluster.primary_of_slot(slot).addr(), to.addr());
@@ -258,7 +359,10 @@ fn a_slot_moves_with_its_keys(flavor: Flavor) {
 /// Valkey as it is installed for tests is built without TLS.
 #[test]
 fn a_server_with_tls_shows_a_certificate_of_its_authority() {
-    let server = Server::builder(Flavor::Redis).tls().password("secret").start();
+    let server = Server::builder(Flavor::Redis)
+        .tls()
+        .password("secret")
+        .start();
     assert_eq!(server.url(), format!("rediss://:secret@{}", server.addr()));
     assert!(server.command(&["PING"]).error().is_none());
     let plain = Client::connect(server.addr()).unwrap().call(&["PING"]);
@@ -267,13 +371,34 @@ fn a_server_with_tls_shows_a_certificate_of_its_authority() {
     let authority = server.directory().join("trusted.pem");
     std::fs::write(&authority, server.ca_pem()).unwrap();
     let mut openssl = Command::new("openssl");
-    openssl.args(["s_client", "-quiet", "-verify_return_error", "-verify_ip", "127.0.0.1"]);
-    openssl.arg("-connect").arg(server.addr().to_string()).arg("-CAfile").arg(&authority);
-    let openssl = openssl.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    openssl.args([
+        "s_client",
+        "-quiet",
+        "-verify_return_error",
+        "-verify_ip",
+        "127.0.0.1",
+    ]);
+    openssl
+        .arg("-connect")
+        .arg(server.addr().to_string())
+        .arg("-CAfile")
+        .arg(&authority);
+    let openssl = openssl
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let mut openssl = openssl.spawn().unwrap();
-    openssl.stdin.take().unwrap().write_all(b"AUTH secret\r\nPING\r\nQUIT\r\n").unwrap();
+    openssl
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"AUTH secret\r\nPING\r\nQUIT\r\n")
+        .unwrap();
     let answer = openssl.wait_with_output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&answer.stdout), "+OK\r\n+PONG\r\n+OK\r\n");
+    assert_eq!(
+        String::from_utf8_lossy(&answer.stdout),
+        "+OK\r\n+PONG\r\n+OK\r\n"
+    );
 }
 
 #[test]
@@ -286,9 +411,16 @@ fn a_port_can_be_chosen() {
 #[test]
 fn a_server_does_not_outlive_a_test_that_is_killed() {
     let mut test = Command::new(std::env::current_exe().unwrap());
-    test.args(["--ignored", "--exact", "stays_until_it_is_killed", "--nocapture"]);
+    test.args([
+        "--ignored",
+        "--exact",
+        "stays_until_it_is_killed",
+        "--nocapture",
+    ]);
     let mut test = test.stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(test.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut lines = BufReader::new(test.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
     let told = lines.find_map(|line| line.split_once("server ").map(|(_, pid)| pid.to_owned()));
     let pid: u32 = told.unwrap().parse().unwrap();
     assert!(process_exists(pid));

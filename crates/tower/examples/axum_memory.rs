@@ -17,11 +17,13 @@ async fn main() -> io::Result<()> {
 
 pub(crate) async fn serve(listener: TcpListener) -> io::Result<()> {
     let limiter = Limiter::in_memory([Limit::sliding_window("api", 5, Duration::from_secs(60))]);
-    let app = Router::new().route("/", get(async || "Hello.\n")).layer(RateLimitLayer::new(
-        &limiter,
-        "api",
-        by::client_address(),
-    ));
+    let app = Router::new()
+        .route("/", get(async || "Hello.\n"))
+        .layer(RateLimitLayer::new(&limiter, "api", by::client_address()));
     // With the address of the other end, which is what is counted by.
-    axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await
+    axum::serve(
+        listener,
+        app.into_make_service_with_connect_info::<SocketAddr>(),
+    )
+    .await
 }

@@ -1,8 +1,8 @@
-//! An axum application whose replicas share their limits on Redis: tiers for callers with a key, and a login that nobody
-//! can try passwords on, not even while Redis is away.
+//! An axum application whose replicas share their limits on Redis: tiers for callers with a key,
+//! and a login that nobody can try passwords on, not even while Redis is away.
 //!
-//! `cargo run -p tollgate-tower --example axum_redis`, then what it prints. Then stop Redis and try again: what is public
-//! still answers, the login does not.
+//! `cargo run -p tollgate-tower --example axum_redis`, then what it prints. Then stop Redis and try
+//! again: what is public still answers, the login does not.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -31,15 +31,22 @@ async fn main() -> Result<(), Box<dyn error::Error>> {
 }
 
 pub(crate) async fn serve(listener: TcpListener, app: Router) -> io::Result<()> {
-    axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await
+    axum::serve(
+        listener,
+        app.into_make_service_with_connect_info::<SocketAddr>(),
+    )
+    .await
 }
 
 pub(crate) fn app(store: RedisStore) -> Result<Router, tollgate::Error> {
     let limiter = Limiter::builder().store(store).limits(limits()).build()?;
-    let public = Router::new().route("/", get(async || "Hello.\n")).layer(per_caller(&limiter).checked()?);
+    let public = Router::new()
+        .route("/", get(async || "Hello.\n"))
+        .layer(per_caller(&limiter).checked()?);
     let login = Router::new()
         .route("/login", post(login))
-        // From the inside out: the account is in the body, and who sends too much is refused before that is read.
+        // From the inside out: the account is in the body, and who sends too much is refused before
+        // that is read.
         .layer(per_account(&limiter).checked()?)
         .layer(ReadBodyLayer::up_to(4 * 1024))
         .layer(per_address(&limiter).checked()?);
@@ -49,7 +56,8 @@ pub(crate) fn app(store: RedisStore) -> Result<Router, tollgate::Error> {
 fn limits() -> [Limit; 3] {
     let quarter = Duration::from_secs(15 * 60);
     [
-        // Mostly answered from memory, and open while Redis is away: being reachable is worth more here.
+        // Mostly answered from memory, and open while Redis is away: being reachable is worth more
+        // here.
         Limit::token_bucket("api", 10, Rate::per_second(1))
             .consistency(Consistency::Leased)
             .on_store_failure(OnStoreFailure::Allow),
@@ -83,8 +91,12 @@ fn per_account(limiter: &Limiter) -> RateLimitLayer {
         // One account whatever the spelling, or there would be five attempts for each.
         Some(attempt.email.trim().to_lowercase())
     });
-    RateLimitLayer::new(limiter, "login-account", account.or_refuse(StatusCode::BAD_REQUEST))
-        .refund_when(reply::succeeded)
+    RateLimitLayer::new(
+        limiter,
+        "login-account",
+        account.or_refuse(StatusCode::BAD_REQUEST),
+    )
+    .refund_when(reply::succeeded)
 }
 
 #[derive(Clone)]
@@ -104,15 +116,23 @@ impl Tier {
     fn quota(&self) -> Option<Quota> {
         match self {
             Self::Free => None,
-            Self::Pro => TokenBucket::new(1_000, Rate::per_second(100)).ok().map(Quota::from),
+            Self::Pro => TokenBucket::new(1_000, Rate::per_second(100))
+                .ok()
+                .map(Quota::from),
         }
     }
 }
 
 fn customer(key: &str) -> Option<Customer> {
     match key {
-        "free-1" => Some(Customer { id: 1, tier: Tier::Free }),
-        "pro-1" => Some(Customer { id: 2, tier: Tier::Pro }),
+        "free-1" => Some(Customer {
+            id: 1,
+            tier: Tier::Free,
+        }),
+        "pro-1" => Some(Customer {
+            id: 2,
+            tier: Tier::Pro,
+        }),
         _ => None,
     }
 }
@@ -125,5 +145,9 @@ struct Attempt {
 
 async fn login(Json(attempt): Json<Attempt>) -> Result<&'static str, StatusCode> {
     // In place of a slow comparison with a stored hash.
-    if attempt.password == "correct horse" { Ok("Welcome.\n") } else { Err(StatusCode::UNAUTHORIZED) }
+    if attempt.password == "correct horse" {
+        Ok("Welcome.\n")
+    } else {
+        Err(StatusCode::UNAUTHORIZED)
+    }
 }

@@ -1,4 +1,5 @@
-//! A gRPC server that lets every client address make 5 calls a minute. The health service stands for one of your own.
+//! A gRPC server that lets every client address make 5 calls a minute. The health service stands
+//! for one of your own.
 //!
 //! `cargo run -p tollgate-tower --example tonic_server`, then what it prints.
 
@@ -19,8 +20,10 @@ async fn main() -> Result<(), Box<dyn error::Error>> {
 
 pub(crate) async fn serve(listener: TcpListener) -> Result<(), tonic::transport::Error> {
     let limiter = Limiter::in_memory([Limit::sliding_window("calls", 5, Duration::from_secs(60))]);
-    // A call that fails through no fault of the client's is given back, by the status with which it ends.
-    let limit = RateLimitLayer::new(&limiter, "calls", by::client_address()).refund_when(reply::failed);
+    // A call that fails through no fault of the client's is given back, by the status with which it
+    // ends.
+    let limit =
+        RateLimitLayer::new(&limiter, "calls", by::client_address()).refund_when(reply::failed);
     let (_reporter, health) = tonic_health::server::health_reporter();
     Server::builder()
         .layer(limit)

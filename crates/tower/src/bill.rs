@@ -9,8 +9,9 @@ use smallvec::SmallVec;
 /// No cost was told yet.
 const UNTOLD: u64 = u64::MAX;
 
-/// Where the application says what a request really cost. It is an extension of every request that passes a limit with
-/// [`settle_by_bill`](crate::RateLimitLayer::settle_by_bill); what was told last when the response's body ends is what counts.
+/// Where the application says what a request really cost. It is an extension of every request that
+/// passes a limit with [`settle_by_bill`](crate::RateLimitLayer::settle_by_bill); what was told
+/// last when the response's body ends is what counts.
 ///
 /// ```
 /// use tollgate_tower::Bill;
@@ -50,19 +51,33 @@ impl Bill {
             tab.told.store(cost.min(UNTOLD - 1), Relaxed);
             told = true;
         }
-        if told { Ok(()) } else { Err(self.no_such(limit)) }
+        if told {
+            Ok(())
+        } else {
+            Err(self.no_such(limit))
+        }
     }
 
     #[cold]
     fn no_such(&self, limit: &str) -> NotOnTheBill {
         let names: Vec<&str> = self.tabs.iter().map(|tab| &*tab.limit).collect();
-        let known = if names.is_empty() { "none is".to_owned() } else { format!("{} is", names.join(", ")) };
-        NotOnTheBill { limit: limit.chars().take(80).collect(), known }
+        let known = if names.is_empty() {
+            "none is".to_owned()
+        } else {
+            format!("{} is", names.join(", "))
+        };
+        NotOnTheBill {
+            limit: limit.chars().take(80).collect(),
+            known,
+        }
     }
 
     /// Opens a tab on the request's bill.
     pub(crate) fn open(extensions: &mut Extensions, limit: &Arc<str>) -> Arc<Tab> {
-        let tab = Arc::new(Tab { limit: limit.clone(), told: AtomicU64::new(UNTOLD) });
+        let tab = Arc::new(Tab {
+            limit: limit.clone(),
+            told: AtomicU64::new(UNTOLD),
+        });
         let mut bill = extensions.get::<Self>().cloned().unwrap_or_default();
         bill.tabs.push(tab.clone());
         extensions.insert(bill);
@@ -84,8 +99,10 @@ mod tests {
     #[test]
     fn the_last_word_counts_and_other_limits_are_told_apart() {
         let mut extensions = Extensions::new();
-        let (tokens, rows) =
-            (Bill::open(&mut extensions, &"tokens".into()), Bill::open(&mut extensions, &"rows".into()));
+        let (tokens, rows) = (
+            Bill::open(&mut extensions, &"tokens".into()),
+            Bill::open(&mut extensions, &"rows".into()),
+        );
         let bill = extensions.get::<Bill>().cloned().expect("a bill");
         assert_eq!((tokens.told(), rows.told()), (None, None));
         bill.settle("tokens", 3).expect("a tab");
@@ -93,6 +110,9 @@ mod tests {
         bill.settle("rows", u64::MAX).expect("a tab");
         assert_eq!((tokens.told(), rows.told()), (Some(5), Some(u64::MAX - 1)));
         let wrong = bill.settle("token", 1).expect_err("no tab");
-        assert_eq!(wrong.to_string(), "the limit \"token\" is not settled for this request; tokens, rows is");
+        assert_eq!(
+            wrong.to_string(),
+            "the limit \"token\" is not settled for this request; tokens, rows is"
+        );
     }
 }

@@ -12,8 +12,9 @@ use crate::reply::Reply;
 use crate::visit::Later;
 
 pin_project! {
-    /// The body of a response that has come through a [`RateLimitLayer`](crate::RateLimitLayer). Nothing of it is read ahead.
-    /// Places under concurrency limits are held until it has ended or is dropped.
+    /// The body of a response that has come through a [`RateLimitLayer`](crate::RateLimitLayer).
+    /// Nothing of it is read ahead. Places under concurrency limits are held until it has ended or
+    /// is dropped.
     pub struct ResponseBody<B> {
         #[pin]
         kind: Kind<B>,
@@ -34,11 +35,19 @@ impl<B> ResponseBody<B> {
     /// A body of our own.
     pub(crate) fn own(text: Bytes) -> Self {
         let text = Some(text).filter(|text| !text.is_empty());
-        Self { kind: Kind::Own { text }, status: StatusCode::OK, later: None }
+        Self {
+            kind: Kind::Own { text },
+            status: StatusCode::OK,
+            later: None,
+        }
     }
 
     pub(crate) const fn passed(body: B, status: StatusCode, later: Option<Box<Later>>) -> Self {
-        Self { kind: Kind::Passed { body }, status, later }
+        Self {
+            kind: Kind::Passed { body },
+            status,
+            later,
+        }
     }
 }
 
@@ -82,7 +91,9 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Own { text } => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
+            Kind::Own { text } => {
+                SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
+            }
             Kind::Passed { body } => body.size_hint(),
         }
     }
@@ -92,7 +103,9 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
 impl<B> std::fmt::Debug for ResponseBody<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let is_own = matches!(self.kind, Kind::Own { .. });
-        f.debug_struct("ResponseBody").field("is_own", &is_own).finish_non_exhaustive()
+        f.debug_struct("ResponseBody")
+            .field("is_own", &is_own)
+            .finish_non_exhaustive()
     }
 }
 

@@ -16,8 +16,8 @@ pub(crate) type Result<B, E> = std::result::Result<Response<ResponseBody<B>>, E>
 pub(crate) type Coming<B, E> = Pin<Box<dyn Future<Output = Result<B, E>> + Send>>;
 
 pin_project! {
-    /// The response of a service behind a [`RateLimitLayer`](crate::RateLimitLayer). What a request holds is given back when
-    /// this is dropped.
+    /// The response of a service behind a [`RateLimitLayer`](crate::RateLimitLayer). What a request
+    /// holds is given back when this is dropped.
     #[must_use = "a future does nothing until it is polled"]
     pub struct RateLimitFuture<F, B, E> {
         #[pin]
@@ -39,15 +39,23 @@ pin_project! {
 
 impl<F, B, E> RateLimitFuture<F, B, E> {
     pub(crate) fn refused(response: Response<ResponseBody<B>>) -> Self {
-        Self { state: State::Refused { response: Some(Box::new(response)) } }
+        Self {
+            state: State::Refused {
+                response: Some(Box::new(response)),
+            },
+        }
     }
 
     pub(crate) const fn passing(passing: Passing<F>) -> Self {
-        Self { state: State::Passing { passing } }
+        Self {
+            state: State::Passing { passing },
+        }
     }
 
     pub(crate) const fn coming(coming: Coming<B, E>) -> Self {
-        Self { state: State::Coming { coming } }
+        Self {
+            state: State::Coming { coming },
+        }
     }
 }
 
@@ -59,9 +67,9 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
-            StateProjection::Refused { response } => {
-                Poll::Ready(Ok(*response.take().expect("a future is not polled once it is done")))
-            }
+            StateProjection::Refused { response } => Poll::Ready(Ok(*response
+                .take()
+                .expect("a future is not polled once it is done"))),
             StateProjection::Passing { passing } => passing.poll(context),
             StateProjection::Coming { coming } => coming.as_mut().poll(context),
         }
@@ -75,8 +83,9 @@ impl<F, B, E> fmt::Debug for RateLimitFuture<F, B, E> {
 }
 
 pin_project! {
-    /// A request that was let through; without a visit when there is nothing to remember. What is seldom or large is boxed,
-    /// because futures are moved many times on their way through the layers of others.
+    /// A request that was let through; without a visit when there is nothing to remember. What is
+    /// seldom or large is boxed, because futures are moved many times on their way through the
+    /// layers of others.
     pub(crate) struct Passing<F> {
         #[pin]
         inner: F,

@@ -1,4 +1,5 @@
-//! What is known of a request before its body: the view that keys, costs, tiers and lists are made of.
+//! What is known of a request before its body: the view that keys, costs, tiers and lists are made
+//! of.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,7 +10,8 @@ use tollgate_subject::Clients;
 
 use crate::read_body::BodyRead;
 
-/// A request without its body. It is lent to every function that decides something about the request.
+/// A request without its body. It is lent to every function that decides something about the
+/// request.
 ///
 /// ```
 /// use http::Request;
@@ -28,7 +30,8 @@ pub struct Head<'r> {
     extensions: &'r Extensions,
 }
 
-/// The address at the other end of the connection: put it into the request's extensions where neither axum nor tonic does.
+/// The address at the other end of the connection: put it into the request's extensions where
+/// neither axum nor tonic does.
 ///
 /// With plain hyper, that is one line where the connection is accepted:
 ///
@@ -65,7 +68,8 @@ impl<'r> Head<'r> {
         self.uri
     }
 
-    /// The path as it was sent. [`by::path_class`](crate::by::path_class) sees through its spellings.
+    /// The path as it was sent. [`by::path_class`](crate::by::path_class) sees through its
+    /// spellings.
     pub fn path(&self) -> &'r str {
         self.uri.path()
     }
@@ -75,7 +79,8 @@ impl<'r> Head<'r> {
         self.headers
     }
 
-    /// The value of a header that stands there once and is a text. Of two values nobody knows which one counts further in.
+    /// The value of a header that stands there once and is a text. Of two values nobody knows which
+    /// one counts further in.
     pub fn header(&self, name: impl AsHeaderName) -> Option<&'r str> {
         let mut values = self.headers.get_all(name).iter();
         let first = values.next().filter(|_| values.next().is_none())?;
@@ -97,11 +102,15 @@ impl<'r> Head<'r> {
         let address = self.extensions.get::<Peer>().map(|peer| peer.0);
         #[cfg(feature = "axum")]
         let address = address.or_else(|| {
-            self.extensions.get::<axum::extract::ConnectInfo<SocketAddr>>().map(|connection| connection.0)
+            self.extensions
+                .get::<axum::extract::ConnectInfo<SocketAddr>>()
+                .map(|connection| connection.0)
         });
         #[cfg(feature = "tonic")]
         let address = address.or_else(|| {
-            let connection = self.extensions.get::<tonic::transport::server::TcpConnectInfo>();
+            let connection = self
+                .extensions
+                .get::<tonic::transport::server::TcpConnectInfo>();
             connection.and_then(tonic::transport::server::TcpConnectInfo::remote_addr)
         });
         address

@@ -20,7 +20,12 @@ impl Held {
     /// Keeps a permit whose shortest lease lasts so long.
     pub(crate) fn new(permit: Permit, clock: &Arc<dyn tollgate::Clock>, lease: Micros) -> Self {
         let every = Micros::new((lease.get() / 3).max(1));
-        Self { permit: Arc::new(permit), clock: clock.clone(), every, next: clock.sleep(every) }
+        Self {
+            permit: Arc::new(permit),
+            clock: clock.clone(),
+            every,
+            next: clock.sleep(every),
+        }
     }
 
     /// Renews the lease when it is time, and has the task woken when it will be.

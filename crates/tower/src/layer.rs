@@ -20,9 +20,10 @@ use crate::service::RateLimit;
 
 /// Limits the requests that come to a service.
 ///
-/// It begins with one limit of a [`Limiter`] and whom it counts for; [`and`](Self::and) adds others, which pass together or not
-/// at all. [`cost`](Self::cost), [`quota`](Self::quota), [`when`](Self::when), [`refund_when`](Self::refund_when),
-/// [`settle`](Self::settle) and [`settle_by_bill`](Self::settle_by_bill) are about the limit named last, everything else about
+/// It begins with one limit of a [`Limiter`] and whom it counts for; [`and`](Self::and) adds
+/// others, which pass together or not at all. [`cost`](Self::cost), [`quota`](Self::quota),
+/// [`when`](Self::when), [`refund_when`](Self::refund_when), [`settle`](Self::settle) and
+/// [`settle_by_bill`](Self::settle_by_bill) are about the limit named last, everything else about
 /// the layer.
 ///
 /// ```
@@ -41,8 +42,8 @@ use crate::service::RateLimit;
 /// # let _ = layer;
 /// ```
 ///
-/// A limit that the limiter does not know is logged, and every request is answered with status 500: nothing passes
-/// unlimited by mistake. [`checked`](Self::checked) says so at the start instead.
+/// A limit that the limiter does not know is logged, and every request is answered with status 500:
+/// nothing passes unlimited by mistake. [`checked`](Self::checked) says so at the start instead.
 #[derive(Clone)]
 pub struct RateLimitLayer {
     plan: Arc<Plan>,
@@ -53,7 +54,9 @@ impl RateLimitLayer {
     pub fn new(limiter: &Limiter, limit: &str, subject: impl Subject) -> Self {
         let mut plan = Plan::new(limiter);
         plan.add(limit, subject);
-        Self { plan: Arc::new(plan) }
+        Self {
+            plan: Arc::new(plan),
+        }
     }
 
     /// Another limit that must let the request pass too. All pass, or none is charged.
@@ -64,15 +67,15 @@ impl RateLimitLayer {
 
     /// What a request costs the limit named last, instead of 1. Cost 0 only looks.
     ///
-    /// The request's length is known from its headers; for a cost that depends on the body itself, see
-    /// [`ReadBodyLayer`](crate::ReadBodyLayer).
+    /// The request's length is known from its headers; for a cost that depends on the body itself,
+    /// see [`ReadBodyLayer`](crate::ReadBodyLayer).
     #[must_use]
     pub fn cost(self, cost: impl Fn(&Head<'_>) -> u64 + Send + Sync + 'static) -> Self {
         self.last(|recipe| recipe.cost = Cost::Of(Arc::new(cost)))
     }
 
-    /// Other numbers for the limit named last, such as those of the caller's tier; `None` for the limit's own. They must be
-    /// of the limit's algorithm and window.
+    /// Other numbers for the limit named last, such as those of the caller's tier; `None` for the
+    /// limit's own. They must be of the limit's algorithm and window.
     ///
     /// ```
     /// use tollgate::{Limit, Limiter, Rate, TokenBucket};
@@ -103,22 +106,25 @@ impl RateLimitLayer {
     }
 
     /// Gives back to the limit named last what a request took when its response is like this:
-    /// [`reply::succeeded`](crate::reply::succeeded) for limits on wrong passwords, [`reply::failed`](crate::reply::failed) so
-    /// that nobody pays for the server's faults. A gRPC call is judged by its final status.
+    /// [`reply::succeeded`](crate::reply::succeeded) for limits on wrong passwords,
+    /// [`reply::failed`](crate::reply::failed) so that nobody pays for the server's faults. A gRPC
+    /// call is judged by its final status.
     #[must_use]
     pub fn refund_when(self, is_free: impl Fn(&Reply<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.last(|recipe| recipe.refund = Some(Arc::new(is_free)))
     }
 
-    /// Makes the cost of [`cost`](Self::cost) an estimate: the limit named last is charged what the response says in the end,
-    /// `None` for the estimate itself. Of what goes beyond the estimate, at most what is left is charged.
+    /// Makes the cost of [`cost`](Self::cost) an estimate: the limit named last is charged what the
+    /// response says in the end, `None` for the estimate itself. Of what goes beyond the estimate,
+    /// at most what is left is charged.
     #[must_use]
     pub fn settle(self, cost: impl Fn(&Reply<'_>) -> Option<u64> + Send + Sync + 'static) -> Self {
         self.last(|recipe| recipe.settle = Settle::Of(Arc::new(cost)))
     }
 
-    /// The same for costs that the application tells while it answers, through the [`Bill`](crate::Bill) in the request's
-    /// extensions. What it told last counts when the response's body ends, or when nobody waits for it any more.
+    /// The same for costs that the application tells while it answers, through the
+    /// [`Bill`](crate::Bill) in the request's extensions. What it told last counts when the
+    /// response's body ends, or when nobody waits for it any more.
     #[must_use]
     pub fn settle_by_bill(self) -> Self {
         self.last(|recipe| recipe.settle = Settle::ByBill)
@@ -130,15 +136,17 @@ impl RateLimitLayer {
         self.with(|plan| plan.skip.push(Arc::new(is_listed)))
     }
 
-    /// Refuses requests like this with status 403, uncounted: a deny list. It goes before [`skip`](Self::skip).
+    /// Refuses requests like this with status 403, uncounted: a deny list. It goes before
+    /// [`skip`](Self::skip).
     #[must_use]
     pub fn deny(self, is_listed: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.with(|plan| plan.deny.push(Arc::new(is_listed)))
     }
 
-    /// Finds something out before anything is decided, such as the user behind a token. It becomes an extension of the
-    /// request, for keys ([`by::extension`](crate::by::extension)), tiers, costs and the application itself. Where nothing is
-    /// found, the limits that need it say what happens.
+    /// Finds something out before anything is decided, such as the user behind a token. It becomes
+    /// an extension of the request, for keys ([`by::extension`](crate::by::extension)), tiers,
+    /// costs and the application itself. Where nothing is found, the limits that need it say what
+    /// happens.
     ///
     /// ```
     /// use http::StatusCode;
@@ -171,16 +179,17 @@ impl RateLimitLayer {
                 let finding = find(head);
                 Box::pin(async move {
                     let found = finding.await;
-                    let attach: Attach =
-                        Box::new(|extensions| drop(found.and_then(|found| extensions.insert(found))));
+                    let attach: Attach = Box::new(|extensions| {
+                        drop(found.and_then(|found| extensions.insert(found)))
+                    });
                     attach
                 })
             }));
         })
     }
 
-    /// Holds back a request that does not pass yet, up to so long. Without it only queues hold requests back, for as long as
-    /// they are. A client that goes away gives its turn back.
+    /// Holds back a request that does not pass yet, up to so long. Without it only queues hold
+    /// requests back, for as long as they are. A client that goes away gives its turn back.
     #[must_use]
     pub fn wait_up_to(self, longest: Duration) -> Self {
         self.with(|plan| plan.patience = Some(longest))
@@ -192,7 +201,8 @@ impl RateLimitLayer {
         self.with(|plan| plan.fields = fields)
     }
 
-    /// Answers those who do not pass with a response of one's own; [`Refusal::to_response`] makes the usual one.
+    /// Answers those who do not pass with a response of one's own; [`Refusal::to_response`] makes
+    /// the usual one.
     #[must_use]
     pub fn respond_with(
         self,
@@ -213,14 +223,15 @@ impl RateLimitLayer {
         self.with(|plan| plan.hooks.denied.push(Arc::new(hook)))
     }
 
-    /// Tells a function of every decision that the limits' failure policies made because the store was away, after the hooks
-    /// for what was decided.
+    /// Tells a function of every decision that the limits' failure policies made because the store
+    /// was away, after the hooks for what was decided.
     #[must_use]
     pub fn on_degraded(self, hook: impl Fn(&Head<'_>, &Decision) + Send + Sync + 'static) -> Self {
         self.with(|plan| plan.hooks.degraded.push(Arc::new(hook)))
     }
 
-    /// This layer, or what is wrong with it: a limit that the limiter does not know, or one that is wrong itself.
+    /// This layer, or what is wrong with it: a limit that the limiter does not know, or one that is
+    /// wrong itself.
     pub fn checked(self) -> Result<Self, Error> {
         match self.plan.error() {
             Some(error) => Err(error),
@@ -228,8 +239,9 @@ impl RateLimitLayer {
         }
     }
 
-    /// The same limits for the calls that a client makes: they wait as long as [`wait_up_to`](Self::wait_up_to) says, and
-    /// fail without being made when they still do not pass.
+    /// The same limits for the calls that a client makes: they wait as long as
+    /// [`wait_up_to`](Self::wait_up_to) says, and fail without being made when they still do not
+    /// pass.
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Tollgate as Tower middleware: rate limits for [axum], hyper and tonic servers, and for the calls of a client.
+//! Tollgate as Tower middleware: rate limits for [axum], hyper and tonic servers, and for the calls
+//! of a client.
 //!
 //! Two lines make an application limit itself:
 //!
@@ -15,18 +16,20 @@
 //!
 //! # The way of a request
 //!
-//! request -> [`Head`] (what is known of it) -> [`by`] (who it counts for) -> one question to the [`Limiter`](tollgate::Limiter)
-//! -> the application, or a [`Refusal`] -> [`Reply`] (what is given back) -> fields that tell the client where it stands.
+//! request -> [`Head`] (what is known of it) -> [`by`] (who it counts for) -> one question to the
+//! [`Limiter`](tollgate::Limiter) -> the application, or a [`Refusal`] -> [`Reply`] (what is given
+//! back) -> fields that tell the client where it stands.
 //!
-//! - **Whom a limit counts for**: [`by`] has addresses behind trusted proxies, headers, users, path classes, bodies, any
-//!   function and any combination. What happens without a key is always said.
+//! - **Whom a limit counts for**: [`by`] has addresses behind trusted proxies, headers, users, path
+//!   classes, bodies, any function and any combination. What happens without a key is always said.
 //! - **Several limits** with [`and`](RateLimitLayer::and): all pass, or none is charged.
-//! - **Tiers, costs, lists** by function: [`quota`](RateLimitLayer::quota), [`cost`](RateLimitLayer::cost),
-//!   [`skip`](RateLimitLayer::skip), [`deny`](RateLimitLayer::deny), [`when`](RateLimitLayer::when).
-//! - **Costs that the response decides**: [`refund_when`](RateLimitLayer::refund_when), [`settle`](RateLimitLayer::settle),
-//!   [`settle_by_bill`](RateLimitLayer::settle_by_bill).
-//! - **Queues and places**: queues hold requests back; places are held until the response's body has been sent. A client that
-//!   goes away gives both back.
+//! - **Tiers, costs, lists** by function: [`quota`](RateLimitLayer::quota),
+//!   [`cost`](RateLimitLayer::cost), [`skip`](RateLimitLayer::skip),
+//!   [`deny`](RateLimitLayer::deny), [`when`](RateLimitLayer::when).
+//! - **Costs that the response decides**: [`refund_when`](RateLimitLayer::refund_when),
+//!   [`settle`](RateLimitLayer::settle), [`settle_by_bill`](RateLimitLayer::settle_by_bill).
+//! - **Queues and places**: queues hold requests back; places are held until the response's body
+//!   has been sent. A client that goes away gives both back.
 //! - **Calls to others**: [`outgoing`](RateLimitLayer::outgoing).
 //!
 //! # Features

@@ -16,7 +16,8 @@ use crate::body::ResponseBody;
 use crate::future::Passing;
 use crate::plan::{Admission, Plan};
 
-/// Limits the calls that a client makes. Made by [`RateLimitLayer::outgoing`](crate::RateLimitLayer::outgoing).
+/// Limits the calls that a client makes. Made by
+/// [`RateLimitLayer::outgoing`](crate::RateLimitLayer::outgoing).
 #[derive(Clone, Debug)]
 pub struct OutgoingLayer {
     pub(crate) plan: Arc<Plan>,
@@ -26,7 +27,10 @@ impl<S> Layer<S> for OutgoingLayer {
     type Service = Outgoing<S>;
 
     fn layer(&self, inner: S) -> Outgoing<S> {
-        Outgoing { inner, plan: self.plan.clone() }
+        Outgoing {
+            inner,
+            plan: self.plan.clone(),
+        }
     }
 }
 
@@ -97,7 +101,9 @@ where
                     return Err(OutgoingError::Limited { cause });
                 }
             };
-            Passing::new(inner.call(request), visit).await.map_err(OutgoingError::Call)
+            Passing::new(inner.call(request), visit)
+                .await
+                .map_err(OutgoingError::Call)
         })
     }
 }

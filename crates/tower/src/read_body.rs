@@ -1,4 +1,5 @@
-//! Reading a request's body before it is decided about, so that keys and costs can depend on it. Bounded.
+//! Reading a request's body before it is decided about, so that keys and costs can depend on it.
+//! Bounded.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -18,9 +19,10 @@ use crate::head::Head;
 #[derive(Clone, Debug)]
 pub(crate) struct BodyRead(pub(crate) Bytes);
 
-/// Reads bodies up to a length, for the limits inside that look into them: with [`by::body`](crate::by::body) for a key, or
-/// [`Head::body`](crate::Head::body) for a cost. Longer ones are answered with status 413. Put a limit by address outside of
-/// it, so that nobody makes the server read for nothing.
+/// Reads bodies up to a length, for the limits inside that look into them: with
+/// [`by::body`](crate::by::body) for a key, or [`Head::body`](crate::Head::body) for a cost. Longer
+/// ones are answered with status 413. Put a limit by address outside of it, so that nobody makes
+/// the server read for nothing.
 ///
 /// ```
 /// use std::time::Duration;
@@ -51,7 +53,10 @@ impl<S> Layer<S> for ReadBodyLayer {
     type Service = ReadBody<S>;
 
     fn layer(&self, inner: S) -> ReadBody<S> {
-        ReadBody { inner, bytes_max: self.bytes_max }
+        ReadBody {
+            inner,
+            bytes_max: self.bytes_max,
+        }
     }
 }
 
@@ -101,7 +106,9 @@ where
                 }
             };
             parts.extensions.insert(BodyRead(body.clone()));
-            let response = inner.call(Request::from_parts(parts, Full::new(body))).await?;
+            let response = inner
+                .call(Request::from_parts(parts, Full::new(body)))
+                .await?;
             let status = response.status();
             Ok(response.map(|body| ResponseBody::passed(body, status, None)))
         })

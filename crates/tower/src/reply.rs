@@ -1,4 +1,5 @@
-//! What is known of a response before its body: the view by which a request is charged less, or more.
+//! What is known of a response before its body: the view by which a request is charged less, or
+//! more.
 
 use http::header::AsHeaderName;
 use http::{Extensions, HeaderMap, Response, StatusCode};
@@ -13,16 +14,28 @@ pub struct Reply<'r> {
 
 impl<'r> Reply<'r> {
     /// No response came: the service failed.
-    pub(crate) const NONE: Self = Self { status: None, headers: None, extensions: None };
+    pub(crate) const NONE: Self = Self {
+        status: None,
+        headers: None,
+        extensions: None,
+    };
 
     /// The view of a response.
     pub fn of<B>(response: &'r Response<B>) -> Self {
         let (headers, extensions) = (Some(response.headers()), Some(response.extensions()));
-        Self { status: Some(response.status()), headers, extensions }
+        Self {
+            status: Some(response.status()),
+            headers,
+            extensions,
+        }
     }
 
     pub(crate) const fn ended(status: StatusCode, trailers: &'r HeaderMap) -> Self {
-        Self { status: Some(status), headers: Some(trailers), extensions: None }
+        Self {
+            status: Some(status),
+            headers: Some(trailers),
+            extensions: None,
+        }
     }
 
     /// The status; `None` when the service failed without an answer.
@@ -32,7 +45,9 @@ impl<'r> Reply<'r> {
 
     /// The value of a header, or of a trailer where those decide, if it is a text.
     pub fn header(&self, name: impl AsHeaderName) -> Option<&'r str> {
-        self.headers.and_then(|headers| headers.get(name)).and_then(|value| value.to_str().ok())
+        self.headers
+            .and_then(|headers| headers.get(name))
+            .and_then(|value| value.to_str().ok())
     }
 
     /// What the application has attached to its response, such as what it turned out to cost.
@@ -48,7 +63,8 @@ impl<'r> Reply<'r> {
     /// True for the beginning of a gRPC answer whose end will say how it went.
     pub(crate) fn is_unfinished_call(&self) -> bool {
         let kind = self.header(http::header::CONTENT_TYPE);
-        kind.is_some_and(|kind| kind.starts_with("application/grpc")) && self.grpc_status().is_none()
+        kind.is_some_and(|kind| kind.starts_with("application/grpc"))
+            && self.grpc_status().is_none()
     }
 }
 
@@ -72,7 +88,8 @@ pub fn succeeded(reply: &Reply<'_>) -> bool {
     }
 }
 
-/// True when the service is to blame: no response, a status of 500 or above, and for gRPC what stands for that.
+/// True when the service is to blame: no response, a status of 500 or above, and for gRPC what
+/// stands for that.
 pub fn failed(reply: &Reply<'_>) -> bool {
     match (reply.grpc_status(), reply.status) {
         // Unknown, unimplemented, internal, unavailable, data loss.

@@ -5,11 +5,13 @@ use std::task::{Context, Waker};
 
 /// Starts a refund or a release, which take effect even when nobody waits for their answer.
 pub(crate) fn unheard<T>(work: impl Future<Output = T>) {
-    let _ = pin!(work).poll(&mut Context::from_waker(Waker::noop())).is_ready();
+    let _ = pin!(work)
+        .poll(&mut Context::from_waker(Waker::noop()))
+        .is_ready();
 }
 
-/// Does work that takes several steps, beside whatever goes on: on the runtime if there is one, else as far as it comes at
-/// once, which for a memory store is to the end.
+/// Does work that takes several steps, beside whatever goes on: on the runtime if there is one,
+/// else as far as it comes at once, which for a memory store is to the end.
 pub(crate) fn to_the_end(work: impl Future<Output = Result<(), tollgate::Error>> + Send + 'static) {
     let work = async {
         if let Err(error) = work.await {

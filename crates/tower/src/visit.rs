@@ -1,4 +1,5 @@
-//! A request that has passed: what is remembered of it until its response is there, and until the response is sent.
+//! A request that has passed: what is remembered of it until its response is there, and until the
+//! response is sent.
 
 use std::sync::Arc;
 use std::task::Context;
@@ -25,7 +26,8 @@ pub(crate) struct Visit {
     later: Option<Box<Later>>,
 }
 
-/// What is to be done once the response is there, or has been sent. Dropping it does what is left to do.
+/// What is to be done once the response is there, or has been sent. Dropping it does what is left
+/// to do.
 pub(crate) struct Later {
     plan: Arc<Plan>,
     /// What was charged and may still change.
@@ -36,12 +38,20 @@ pub(crate) struct Later {
 
 impl Visit {
     pub(crate) fn new(plan: &Arc<Plan>, decision: Decision, later: Option<Box<Later>>) -> Self {
-        Self { plan: plan.clone(), decision, tells: true, later }
+        Self {
+            plan: plan.clone(),
+            decision,
+            tells: true,
+            later,
+        }
     }
 
     /// Leaves the response's fields alone: they are those of somebody else's limits.
     pub(crate) fn silent(self) -> Self {
-        Self { tells: false, ..self }
+        Self {
+            tells: false,
+            ..self
+        }
     }
 
     /// Keeps what is held while the application works.
@@ -53,7 +63,12 @@ impl Visit {
 
     /// The response as the client gets it.
     pub(crate) fn leave<B>(self, mut response: Response<B>) -> Response<ResponseBody<B>> {
-        let Self { plan, decision, tells, mut later } = self;
+        let Self {
+            plan,
+            decision,
+            tells,
+            mut later,
+        } = self;
         if let Some(later) = &mut later {
             let reply = Reply::of(&response);
             if !reply.is_unfinished_call() {
@@ -61,7 +76,12 @@ impl Visit {
             }
         }
         if tells {
-            fields::add(response.headers_mut(), &decision, plan.fields, plan.limiter.clock().now());
+            fields::add(
+                response.headers_mut(),
+                &decision,
+                plan.fields,
+                plan.limiter.clock().now(),
+            );
         }
         let later = later.filter(|later| later.lasts());
         let status = response.status();
@@ -84,10 +104,17 @@ impl Later {
         decision: &Decision,
         permit: Option<Permit>,
     ) -> Self {
-        let held = permit.map(|permit| Held::new(permit, plan.limiter.clock(), lease_of(plan, &charges)));
-        let mut later = Self { plan: plan.clone(), owed: SmallVec::new(), tabs: SmallVec::new(), held };
+        let held =
+            permit.map(|permit| Held::new(permit, plan.limiter.clock(), lease_of(plan, &charges)));
+        let mut later = Self {
+            plan: plan.clone(),
+            owed: SmallVec::new(),
+            tabs: SmallVec::new(),
+            held,
+        };
         for (charge, status) in charges.into_iter().zip(decision.limits()) {
-            // What a shadow limit would have refused was not charged, and what a policy let through was not either.
+            // What a shadow limit would have refused was not charged, and what a policy let through
+            // was not either.
             if status.retry().is_some() || status.fallback().is_some() {
                 continue;
             }
@@ -149,7 +176,11 @@ impl Drop for Later {
 fn lease_of(plan: &Plan, charges: &Charges) -> Micros {
     let quota = |charge: &Charge| {
         let rule = plan.limiter.rule(&plan.recipes[charge.recipe].limit).ok();
-        charge.quota.as_deref().copied().or_else(|| rule.map(|rule| *rule.quota()))
+        charge
+            .quota
+            .as_deref()
+            .copied()
+            .or_else(|| rule.map(|rule| *rule.quota()))
     };
     let leases = charges.iter().filter_map(|charge| match quota(charge) {
         Some(Quota::Concurrency(places)) => Some(places.lease()),
@@ -162,13 +193,22 @@ fn lease_of(plan: &Plan, charges: &Charges) -> Micros {
 fn settle(plan: &Arc<Plan>, charge: Charge, cost: u64) {
     let limit = &plan.recipes[charge.recipe].limit;
     if cost < charge.cost {
-        let mut refund = plan.limiter.refund(limit, &charge.key).cost(charge.cost - cost);
+        let mut refund = plan
+            .limiter
+            .refund(limit, &charge.key)
+            .cost(charge.cost - cost);
         if let Some(quota) = &charge.quota {
             refund = refund.quota(**quota);
         }
         start::unheard(refund.into_future());
     } else if cost > charge.cost {
-        start::to_the_end(charge_more(plan.clone(), Charge { cost: cost - charge.cost, ..charge }));
+        start::to_the_end(charge_more(
+            plan.clone(),
+            Charge {
+                cost: cost - charge.cost,
+                ..charge
+            },
+        ));
     }
 }
 

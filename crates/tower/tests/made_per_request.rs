@@ -1,4 +1,5 @@
-//! A layer that is made anew for each request is noticed. In a process of its own, because that is what is counted by.
+//! A layer that is made anew for each request is noticed. In a process of its own, because that is
+//! what is counted by.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -35,9 +36,15 @@ fn a_layer_for_each_request_is_told_once() {
     let limiter = Limiter::in_memory([Limit::token_bucket("api", 1_000, Rate::per_second(1))]);
     let layer = || RateLimitLayer::new(&limiter, "api", by::everyone());
     let hello = service_fn(|_: Request<()>| async {
-        Ok::<_, std::convert::Infallible>(Response::new(http_body_util::Empty::<bytes::Bytes>::new()))
+        Ok::<_, std::convert::Infallible>(Response::new(
+            http_body_util::Empty::<bytes::Bytes>::new(),
+        ))
     });
-    let ask = |layer: RateLimitLayer| drop(pollster::block_on(layer.layer(hello).oneshot(Request::new(()))));
+    let ask = |layer: RateLimitLayer| {
+        drop(pollster::block_on(
+            layer.layer(hello).oneshot(Request::new(())),
+        ))
+    };
     let told = Told::default();
     tracing::subscriber::with_default(tracing_subscriber::registry().with(told.clone()), || {
         let lasting = layer();

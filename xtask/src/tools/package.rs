@@ -6,9 +6,13 @@ use crate::error::Error;
 use crate::run;
 use crate::workspace::Workspace;
 
-/// What `apt-get` is called with, in order. The list of packages may be old or, in a container, not there at all.
+/// What `apt-get` is called with, in order. The list of packages may be old or, in a container, not
+/// there at all.
 fn steps(package: &str) -> [Vec<&str>; 2] {
-    [vec!["update"], vec!["install", "-y", "--no-install-recommends", package]]
+    [
+        vec!["update"],
+        vec!["install", "-y", "--no-install-recommends", package],
+    ]
 }
 
 /// Installs a package, as root or with a `sudo` that asks nothing.
@@ -35,7 +39,9 @@ fn apt_get(workspace: &Workspace, is_root: bool, arguments: &[&str]) -> Command 
         command.args(["-n", "apt-get"]);
     }
     // A package must not stop and ask how it should be set up.
-    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+    command
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive");
     command
 }
 
@@ -53,7 +59,8 @@ mod tests {
 
     #[test]
     fn the_instruction_can_be_typed_as_it_is() {
-        let expected = "sudo apt-get update && sudo apt-get install -y --no-install-recommends redis-server";
+        let expected =
+            "sudo apt-get update && sudo apt-get install -y --no-install-recommends redis-server";
         assert_eq!(instruction("redis-server"), expected);
     }
 }

@@ -1,7 +1,7 @@
 //! Packages of Debian and its kin, unpacked beside the build's output instead of installed.
 //!
-//! Installing a server's package would start the server, and needs root. What only tests start needs neither: the
-//! programs run from anywhere once they find the libraries that came with them.
+//! Installing a server's package would start the server, and needs root. What only tests start
+//! needs neither: the programs run from anywhere once they find the libraries that came with them.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,8 @@ use crate::error::Error;
 use crate::run;
 use crate::workspace::Workspace;
 
-/// Becomes the program of its own name, with the libraries from the same directory before those of the system.
+/// Becomes the program of its own name, with the libraries from the same directory before those of
+/// the system.
 const LAUNCHER: &str = r#"#!/bin/sh
 home=${0%/bin/*}
 for libraries in "$home"/lib/*-linux-gnu* "$home"/usr/lib/*-linux-gnu*; do
@@ -34,14 +35,19 @@ enum Lists {
     Own,
 }
 
-/// Unpacks packages, and what they need that the system does not have, into `home`. The programs are in its `bin`.
+/// Unpacks packages, and what they need that the system does not have, into `home`. The programs
+/// are in its `bin`.
 pub(super) fn unpack(
     packages: &[&str],
     programs: &[&str],
     home: &Path,
     workspace: &Workspace,
 ) -> Result<(), Error> {
-    let apt = Apt { workspace, lists: home.join("lists"), archives: home.join("archives") };
+    let apt = Apt {
+        workspace,
+        lists: home.join("lists"),
+        archives: home.join("archives"),
+    };
     create_dir(&apt.archives)?;
     apt.fetch(packages, Lists::System)
         .or_else(|_| apt.update().and_then(|()| apt.fetch(packages, Lists::Own)))?;
@@ -53,7 +59,9 @@ pub(super) fn unpack(
     for no_more_needed in [&apt.archives, &apt.lists] {
         let _best_effort = fs::remove_dir_all(no_more_needed);
     }
-    programs.iter().try_for_each(|program| write_launcher(&home.join("bin"), program))
+    programs
+        .iter()
+        .try_for_each(|program| write_launcher(&home.join("bin"), program))
 }
 
 /// `apt-get` without root: it reads what it may read and writes only here.
@@ -67,10 +75,13 @@ impl Apt<'_> {
     /// Downloads the packages and what they need.
     fn fetch(&self, packages: &[&str], lists: Lists) -> Result<(), Error> {
         let mut plan = self.command(lists);
-        plan.args(["install", "--simulate", "--no-install-recommends"]).args(packages);
+        plan.args(["install", "--simulate", "--no-install-recommends"])
+            .args(packages);
         let plan = run::output(plan)?;
         let mut download = self.command(lists);
-        download.arg("download").args(new_packages(&String::from_utf8_lossy(&plan)));
+        download
+            .arg("download")
+            .args(new_packages(&String::from_utf8_lossy(&plan)));
         // What is downloaded goes to where the command starts.
         download.current_dir(&self.archives);
         run::output(download).map(drop)
@@ -80,7 +91,8 @@ impl Apt<'_> {
         create_dir(&self.lists.join("partial"))?;
         let mut update = self.command(Lists::Own);
         update.arg("update");
-        // A container's clean-up after it may fail without root, when all was fetched: the next step tells.
+        // A container's clean-up after it may fail without root, when all was fetched: the next
+        // step tells.
         let _told_later = run::output(update);
         Ok(())
     }
@@ -88,22 +100,36 @@ impl Apt<'_> {
     fn command(&self, lists: Lists) -> Command {
         let mut command = self.workspace.command("apt-get");
         // Root would otherwise hand the download to a user who may not write here.
-        command.args(["--quiet", "--option", "APT::Sandbox::User=root", "--option", "Debug::NoLocking=1"]);
+        command.args([
+            "--quiet",
+            "--option",
+            "APT::Sandbox::User=root",
+            "--option",
+            "Debug::NoLocking=1",
+        ]);
         if matches!(lists, Lists::Own) {
-            command.arg("--option").arg(format!("Dir::State::lists={}", self.lists.display()));
+            command
+                .arg("--option")
+                .arg(format!("Dir::State::lists={}", self.lists.display()));
             // Next to the lists there is a digest of them, which must not become the system's.
-            command.arg("--option").arg(format!("Dir::Cache={}", self.lists.display()));
+            command
+                .arg("--option")
+                .arg(format!("Dir::Cache={}", self.lists.display()));
         }
         command
     }
 }
 
-/// The packages with programs and libraries that a simulated installation would add. Those it would replace by newer
-/// ones stay as they are: a library that is there does, and another libc than the system's would not. Those that are
-/// the same on every architecture hold neither, and two hundred megabytes of the rest.
+/// The packages with programs and libraries that a simulated installation would add. Those it would
+/// replace by newer ones stay as they are: a library that is there does, and another libc than the
+/// system's would not. Those that are the same on every architecture hold neither, and two hundred
+/// megabytes of the rest.
 fn new_packages(plan: &str) -> Vec<&str> {
-    let added = plan.lines().filter_map(|line| line.strip_prefix("Inst ")?.split_once(' '));
-    let added = added.filter(|(_, version)| !version.starts_with('[') && !version.contains("[all]"));
+    let added = plan
+        .lines()
+        .filter_map(|line| line.strip_prefix("Inst ")?.split_once(' '));
+    let added =
+        added.filter(|(_, version)| !version.starts_with('[') && !version.contains("[all]"));
     added.map(|(name, _)| name).collect()
 }
 
@@ -114,17 +140,30 @@ fn write_launcher(directory: &Path, program: &str) -> Result<(), Error> {
         let executable = Permissions::from_mode(0o755);
         fs::set_permissions(&path, executable)
     });
-    written.map_err(|source| Error::Write { path: path.display().to_string(), source })
+    written.map_err(|source| Error::Write {
+        path: path.display().to_string(),
+        source,
+    })
 }
 
 fn create_dir(path: &Path) -> Result<(), Error> {
-    fs::create_dir_all(path).map_err(|source| Error::Write { path: path.display().to_string(), source })
+    fs::create_dir_all(path).map_err(|source| Error::Write {
+        path: path.display().to_string(),
+        source,
+    })
 }
 
 fn files(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let entries = fs::read_dir(directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let entries = entries.map_err(|source| Error::Read { path: directory.display().to_string(), source })?;
-    Ok(entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_file()).collect())
+    let entries = entries.map_err(|source| Error::Read {
+        path: directory.display().to_string(),
+        source,
+    })?;
+    Ok(entries
+        .into_iter()
+        .map(|entry| entry.path())
+        .filter(|path| path.is_file())
+        .collect())
 }
 
 #[cfg(test)]
@@ -144,12 +183,18 @@ mod tests {
 
     #[test]
     fn only_lists_of_our_own_are_written() {
-        let apt =
-            Apt { workspace: &sample(), lists: "/home/lists".into(), archives: "/home/archives".into() };
+        let apt = Apt {
+            workspace: &sample(),
+            lists: "/home/lists".into(),
+            archives: "/home/archives".into(),
+        };
         let system = run::command_line(&apt.command(Lists::System));
         assert!(!system.contains("Dir::"), "{system}");
         let own = run::command_line(&apt.command(Lists::Own));
-        assert!(own.ends_with("Dir::State::lists=/home/lists --option Dir::Cache=/home/lists"), "{own}");
+        assert!(
+            own.ends_with("Dir::State::lists=/home/lists --option Dir::Cache=/home/lists"),
+            "{own}"
+        );
     }
 
     #[test]
@@ -158,7 +203,11 @@ mod tests {
         let program = home.join("usr/bin/greet");
         create_dir(&home.join("usr/bin")).unwrap();
         create_dir(&home.join("usr/lib/any-linux-gnu")).unwrap();
-        fs::write(&program, "#!/bin/sh\necho \"$1 from ${LD_LIBRARY_PATH%%:*}\"\n").unwrap();
+        fs::write(
+            &program,
+            "#!/bin/sh\necho \"$1 from ${LD_LIBRARY_PATH%%:*}\"\n",
+        )
+        .unwrap();
         fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
         write_launcher(&home.join("bin"), "greet").unwrap();
 
@@ -166,6 +215,9 @@ mod tests {
         greet.arg("hello");
         let said = String::from_utf8(run::output(greet).unwrap()).unwrap();
         fs::remove_dir_all(&home).unwrap();
-        assert_eq!(said.trim(), format!("hello from {}/usr/lib/any-linux-gnu", home.display()));
+        assert_eq!(
+            said.trim(),
+            format!("hello from {}/usr/lib/any-linux-gnu", home.display())
+        );
     }
 }

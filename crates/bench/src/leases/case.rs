@@ -29,18 +29,21 @@ impl Case {
         }
     }
 
-    /// A token bucket that never refuses and is never full again, or one that is used up for the rest of the run.
+    /// A token bucket that never refuses and is never full again, or one that is used up for the
+    /// rest of the run.
     pub(super) fn limit(self) -> Limit {
         match self {
-            Self::Hot => {
-                Limit::token_bucket(LIMIT, self.budget().into(), Rate::new(3, Duration::from_secs(7)))
-            }
+            Self::Hot => Limit::token_bucket(
+                LIMIT,
+                self.budget().into(),
+                Rate::new(3, Duration::from_secs(7)),
+            ),
             Self::Denied => used_up(self.budget()),
         }
     }
 
-    /// Whether so many of those asked were allowed as should be. An eventual limit lets a few of a used-up budget pass when
-    /// it has forgotten that it is; its formula says how many.
+    /// Whether so many of those asked were allowed as should be. An eventual limit lets a few of a
+    /// used-up budget pass when it has forgotten that it is; its formula says how many.
     pub(super) const fn is_right(self, allowed: u64, asked: u64) -> bool {
         match self {
             Self::Hot => allowed == asked,
@@ -51,7 +54,11 @@ impl Case {
 
 /// A bucket that gains nothing while it is measured.
 pub(super) fn used_up(capacity: u32) -> Limit {
-    Limit::token_bucket(LIMIT, capacity.into(), Rate::new(1, Duration::from_hours(24)))
+    Limit::token_bucket(
+        LIMIT,
+        capacity.into(),
+        Rate::new(1, Duration::from_hours(24)),
+    )
 }
 
 impl fmt::Display for Case {

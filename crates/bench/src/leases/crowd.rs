@@ -23,12 +23,21 @@ pub(super) struct Crowd {
 
 impl Crowd {
     pub(super) fn connect(url: &str, prefix: &str, case: Case, callers: u32) -> io::Result<Self> {
-        let shared = Shared::connect(url, prefix, case.limit().consistency(Consistency::Strict), 1)?;
+        let shared = Shared::connect(
+            url,
+            prefix,
+            case.limit().consistency(Consistency::Strict),
+            1,
+        )?;
         shared.runtime.block_on(async {
             while is_allowed(&shared.limiter).await? && case == Case::Denied {}
             Ok::<_, io::Error>(())
         })?;
-        Ok(Self { shared, case, callers })
+        Ok(Self {
+            shared,
+            case,
+            callers,
+        })
     }
 
     async fn ask(&self, until: Instant) -> io::Result<u64> {
@@ -44,7 +53,9 @@ async fn ask_until(limiter: Limiter, case: Case, until: Instant) -> io::Result<u
     let mut asked = 0;
     while now() < until {
         if is_allowed(&limiter).await? != (case == Case::Hot) {
-            return Err(io::Error::other(format!("{STRICT}, {case}: answered wrongly")));
+            return Err(io::Error::other(format!(
+                "{STRICT}, {case}: answered wrongly"
+            )));
         }
         asked += 1;
     }
@@ -57,7 +68,9 @@ async fn is_allowed(limiter: &Limiter) -> io::Result<bool> {
     if decision.source() == Source::Store {
         Ok(decision.is_allowed())
     } else {
-        Err(io::Error::other(format!("not what the store should say: {decision:?}")))
+        Err(io::Error::other(format!(
+            "not what the store should say: {decision:?}"
+        )))
     }
 }
 

@@ -44,7 +44,8 @@ impl fmt::Display for Load {
     }
 }
 
-/// A rate limiter that may answer from memory. Resolved at compile time, so that a subject pays for nothing but itself.
+/// A rate limiter that may answer from memory. Resolved at compile time, so that a subject pays for
+/// nothing but itself.
 pub(super) trait Subject: Send + Sync + 'static {
     const NAME: &'static str;
 
@@ -95,7 +96,11 @@ impl<S: Subject> ByThreads<S> {
     pub(super) fn new(subject: S, case: Case, threads: u32) -> io::Result<Self> {
         while subject.ask(KEY)?.is_allowed && case == Case::Denied {}
         subject.rest()?;
-        Ok(Self { subject, case, threads })
+        Ok(Self {
+            subject,
+            case,
+            threads,
+        })
     }
 
     /// All threads start together.
@@ -145,12 +150,21 @@ impl<S: Subject> Entrant for ByThreads<S> {
 
     fn round(&mut self, length: Duration) -> io::Result<Round> {
         let calls_before = self.subject.calls();
-        let (span, Answers { asked, allowed, local }) = self.ask(length)?;
+        let (
+            span,
+            Answers {
+                asked,
+                allowed,
+                local,
+            },
+        ) = self.ask(length)?;
         let calls = self.subject.calls() - calls_before;
         self.subject.rest()?;
         if !self.case.is_right(allowed, asked) {
             let (name, case) = (S::NAME, self.case);
-            return Err(io::Error::other(format!("{name}, {case}: {allowed} of {asked} were allowed")));
+            return Err(io::Error::other(format!(
+                "{name}, {case}: {allowed} of {asked} were allowed"
+            )));
         }
         let ns_per_decision = span.ns() / float(asked);
         Ok(Round {
@@ -163,7 +177,10 @@ impl<S: Subject> Entrant for ByThreads<S> {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53 in a round")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "nobody counts to 2^53 in a round"
+)]
 pub(super) fn float(count: u64) -> f64 {
     count as f64
 }
@@ -183,7 +200,10 @@ mod tests {
 
         fn ask(&self, _: &str) -> io::Result<Told> {
             let asked = self.0.fetch_add(1, Relaxed);
-            Ok(Told { is_allowed: asked < 3, is_local: asked.is_multiple_of(2) })
+            Ok(Told {
+                is_allowed: asked < 3,
+                is_local: asked.is_multiple_of(2),
+            })
         }
 
         fn calls(&self) -> u64 {
@@ -199,7 +219,11 @@ mod tests {
     fn every_answer_counts() {
         for threads in [1, 2] {
             let mut entrant = ByThreads::new(Counting::default(), Case::Denied, threads).unwrap();
-            assert_eq!(entrant.subject.0.load(Relaxed), 4, "it is asked until it refuses");
+            assert_eq!(
+                entrant.subject.0.load(Relaxed),
+                4,
+                "it is asked until it refuses"
+            );
             let round = entrant.round(Duration::from_millis(2)).unwrap();
             assert!(
                 (round.local - 0.5).abs() < 1e-9 && (round.calls_per_decision - 0.5).abs() < 1e-9,
@@ -213,7 +237,10 @@ mod tests {
     #[test]
     fn wrong_answers_are_an_error() {
         let mut entrant = ByThreads::new(Counting::default(), Case::Hot, 1).unwrap();
-        let error = entrant.round(Duration::from_millis(1)).unwrap_err().to_string();
+        let error = entrant
+            .round(Duration::from_millis(1))
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with("counting, hot: 2 of "), "{error}");
     }
 

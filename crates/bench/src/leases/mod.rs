@@ -1,5 +1,5 @@
-//! Limits on a shared server that are decided from memory: leased and eventual ones beside the embedded store, strict ones
-//! and the trypema crate, in speed and in truth.
+//! Limits on a shared server that are decided from memory: leased and eventual ones beside the
+//! embedded store, strict ones and the trypema crate, in speed and in truth.
 
 mod case;
 mod crowd;
@@ -29,7 +29,8 @@ pub(crate) struct Arguments {
     /// Fewer and shorter rounds: to see that everything runs, not to quote.
     #[arg(long)]
     quick: bool,
-    /// Where the numbers go, a .json file or a directory for leases.json; the chart goes beside them.
+    /// Where the numbers go, a .json file or a directory for leases.json; the chart goes beside
+    /// them.
     #[arg(long, default_value = "target/bench/leases.json")]
     out: PathBuf,
     /// Whose server is asked.
@@ -70,6 +71,10 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     let settings = Settings::new(arguments);
     let mut progress = Progress::new(Case::ALL.len() + 1);
     let report = run::measure(&settings, &mut progress)?;
-    output::save(&output::file(&arguments.out, "leases.json"), &report, &picture::draw(&report))?;
+    output::save(
+        &output::file(&arguments.out, "leases.json"),
+        &report,
+        &picture::draw(&report),
+    )?;
     output::print(&report)
 }

@@ -18,7 +18,10 @@ pub(super) fn draw(report: &Report) -> Chart {
     let group = |(case, load): (Case, Load)| Group {
         label: case.to_string(),
         sublabel: load.to_string(),
-        values: SUBJECTS.iter().map(|subject| report.row(case, subject, load).map(time)).collect(),
+        values: SUBJECTS
+            .iter()
+            .map(|subject| report.row(case, subject, load).map(time))
+            .collect(),
     };
     Chart {
         title: "Nanoseconds per decision on a hot key".to_owned(),

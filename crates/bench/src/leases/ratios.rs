@@ -1,4 +1,5 @@
-//! The numbers that were asked for: leased limits beside the embedded store, and beside strict ones.
+//! The numbers that were asked for: leased limits beside the embedded store, and beside strict
+//! ones.
 
 use serde::Serialize;
 
@@ -25,13 +26,25 @@ pub(super) struct Ratio {
 /// What was asked for.
 const ASKED: [(&str, f64); 2] = [(MEMORY, 0.5), (STRICT, 20.0)];
 
-/// Every ratio that can be told. Strict limits are at their best with a crowd, whose decisions share trips.
+/// Every ratio that can be told. Strict limits are at their best with a crowd, whose decisions
+/// share trips.
 pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
-    let leased = || rows.iter().filter(|row| row.case == Case::Hot && row.subject == LEASED);
-    let all = ASKED.into_iter().flat_map(|(to, asked)| leased().map(move |row| (to, asked, row)));
+    let leased = || {
+        rows.iter()
+            .filter(|row| row.case == Case::Hot && row.subject == LEASED)
+    };
+    let all = ASKED
+        .into_iter()
+        .flat_map(|(to, asked)| leased().map(move |row| (to, asked, row)));
     let ratio = |(to, asked, row): (&'static str, f64, &Row)| {
-        let load = if to == STRICT { Load::Callers(CROWD) } else { row.load };
-        let base = rows.iter().find(|base| (base.case, base.subject, base.load) == (row.case, to, load))?;
+        let load = if to == STRICT {
+            Load::Callers(CROWD)
+        } else {
+            row.load
+        };
+        let base = rows
+            .iter()
+            .find(|base| (base.case, base.subject, base.load) == (row.case, to, load))?;
         let Spread { min, max, .. } = Spread::of(by_round(row, base).collect());
         let value = value(row, base);
         Some(Ratio {
@@ -53,7 +66,10 @@ pub(super) fn value(row: &Row, base: &Row) -> f64 {
 }
 
 fn by_round<'a>(row: &'a Row, base: &'a Row) -> impl Iterator<Item = f64> + 'a {
-    row.rounds.iter().zip(&base.rounds).map(|(row, base)| row.decisions_per_s / base.decisions_per_s)
+    row.rounds
+        .iter()
+        .zip(&base.rounds)
+        .map(|(row, base)| row.decisions_per_s / base.decisions_per_s)
 }
 
 #[cfg(test)]
@@ -84,9 +100,21 @@ mod tests {
             row(Case::Denied, MEMORY, two, [90.0, 90.0, 90.0]),
         ];
         let ratios = ratios(&rows);
-        let found: Vec<_> = ratios.iter().map(|ratio| (ratio.to, ratio.load, ratio.is_reached)).collect();
-        assert_eq!(found, [(MEMORY, one, true), (STRICT, one, true), (STRICT, two, false)]);
-        let [first, ..] = &ratios[..] else { unreachable!("there are three") };
+        let found: Vec<_> = ratios
+            .iter()
+            .map(|ratio| (ratio.to, ratio.load, ratio.is_reached))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (MEMORY, one, true),
+                (STRICT, one, true),
+                (STRICT, two, false)
+            ]
+        );
+        let [first, ..] = &ratios[..] else {
+            unreachable!("there are three")
+        };
         let found = [first.value, first.lowest, first.highest].map(|ratio| format!("{ratio:.3}"));
         assert_eq!(found, ["0.500", "0.200", "0.600"]);
     }

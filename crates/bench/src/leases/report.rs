@@ -43,7 +43,8 @@ pub(super) struct Round {
     /// Which part was answered without waiting for the store.
     pub(super) local: f64,
     pub(super) calls_per_decision: f64,
-    /// Which part of the time threads were without a core. It is not in the numbers, but caches went cold meanwhile.
+    /// Which part of the time threads were without a core. It is not in the numbers, but caches
+    /// went cold meanwhile.
     pub(super) waited: f64,
 }
 
@@ -58,17 +59,31 @@ impl Row {
             calls_per_decision: spread(|round| round.calls_per_decision).median,
             waited: spread(|round| round.waited).median,
         };
-        Self { case, subject, load, median, ns_min: min, ns_max: max, rounds }
+        Self {
+            case,
+            subject,
+            load,
+            median,
+            ns_min: min,
+            ns_max: max,
+            rounds,
+        }
     }
 }
 
 impl Report {
     pub(super) fn row(&self, case: Case, subject: &str, load: Load) -> Option<&Row> {
-        self.rows.iter().find(|row| (row.case, row.subject, row.load) == (case, subject, load))
+        self.rows
+            .iter()
+            .find(|row| (row.case, row.subject, row.load) == (case, subject, load))
     }
 
-    /// The largest part of their time that threads were without a core in the middle round of any subject.
+    /// The largest part of their time that threads were without a core in the middle round of any
+    /// subject.
     pub(super) fn waited(&self) -> f64 {
-        self.rows.iter().map(|row| row.median.waited).fold(0.0, f64::max)
+        self.rows
+            .iter()
+            .map(|row| row.median.waited)
+            .fold(0.0, f64::max)
     }
 }

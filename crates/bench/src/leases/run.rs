@@ -59,10 +59,14 @@ fn case_rows(
         |entrant| round(entrant.as_mut(), settings.round),
     )?;
     let measured = entrants.iter().zip(rounds);
-    Ok(measured.map(|(entrant, rounds)| Row::new(case, entrant.subject(), entrant.load(), rounds)).collect())
+    Ok(measured
+        .map(|(entrant, rounds)| Row::new(case, entrant.subject(), entrant.load(), rounds))
+        .collect())
 }
 
 fn round(entrant: &mut dyn Entrant, length: Duration) -> io::Result<Round> {
     let (subject, load) = (entrant.subject(), entrant.load());
-    entrant.round(length).map_err(|error| io::Error::other(format!("{subject}, {load}: {error}")))
+    entrant
+        .round(length)
+        .map_err(|error| io::Error::other(format!("{subject}, {load}: {error}")))
 }

@@ -14,7 +14,13 @@ const BUSY: f64 = 0.05;
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { machine, server, rounds, round_ms, .. } = self;
+        let Self {
+            machine,
+            server,
+            rounds,
+            round_ms,
+            ..
+        } = self;
         writeln!(out, "{}, {} cores, {server}", machine.cpu, machine.cores)?;
         writeln!(out, "{rounds} rounds of {round_ms} ms, medians")?;
         if self.waited() > BUSY {
@@ -51,7 +57,12 @@ impl Report {
             "calls/decision",
         ];
         let mut lines = vec![heads.map(str::to_owned).to_vec()];
-        lines.extend(self.rows.iter().filter(|row| row.case == case).map(|row| self.line(row)));
+        lines.extend(
+            self.rows
+                .iter()
+                .filter(|row| row.case == case)
+                .map(|row| self.line(row)),
+        );
         write_lines(out, &lines)
     }
 
@@ -62,7 +73,10 @@ impl Report {
             row.load.to_string(),
             format!("{:.1}", row.median.ns_per_decision),
             format!("{:.1}..{:.1}", row.ns_min, row.ns_max),
-            memory.map_or_else(|| "-".to_owned(), |memory| format!("{:.2}x", ratios::value(row, memory))),
+            memory.map_or_else(
+                || "-".to_owned(),
+                |memory| format!("{:.2}x", ratios::value(row, memory)),
+            ),
             format!("{:.4} %", row.median.local * 100.0),
             format!("{:.7}", row.median.calls_per_decision),
         ]
@@ -75,8 +89,16 @@ impl Report {
     }
 
     fn truth(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(out, "\nTwo limiters that share a limit, asked for four times as much at once\n")?;
-        let heads = ["subject", "limit", "promised at most", "admitted, in each run"];
+        writeln!(
+            out,
+            "\nTwo limiters that share a limit, asked for four times as much at once\n"
+        )?;
+        let heads = [
+            "subject",
+            "limit",
+            "promised at most",
+            "admitted, in each run",
+        ];
         let mut lines = vec![heads.map(str::to_owned).to_vec()];
         lines.extend(self.bursts.iter().map(admitted));
         write_lines(out, &lines)
@@ -84,7 +106,15 @@ impl Report {
 }
 
 fn described(ratio: &Ratio) -> Vec<String> {
-    let Ratio { to, load, value, lowest, highest, asked, .. } = ratio;
+    let Ratio {
+        to,
+        load,
+        value,
+        lowest,
+        highest,
+        asked,
+        ..
+    } = ratio;
     let missed = if ratio.is_reached { "" } else { "MISSED " };
     vec![
         format!("leased, {load}: decisions/s to {to} (asked: {asked}x or more)"),
@@ -93,12 +123,18 @@ fn described(ratio: &Ratio) -> Vec<String> {
 }
 
 fn admitted(burst: &Burst) -> Vec<String> {
-    let broken = if burst.is_kept() == Some(false) { "BROKEN " } else { "" };
+    let broken = if burst.is_kept() == Some(false) {
+        "BROKEN "
+    } else {
+        ""
+    };
     let runs: Vec<String> = burst.admitted.iter().map(ToString::to_string).collect();
     vec![
         burst.subject.to_owned(),
         burst.limit.to_string(),
-        burst.bound.map_or_else(|| "-".to_owned(), |bound| bound.to_string()),
+        burst
+            .bound
+            .map_or_else(|| "-".to_owned(), |bound| bound.to_string()),
         format!("{broken}{}", runs.join(" ")),
     ]
 }
@@ -121,12 +157,25 @@ mod tests {
                 calls_per_decision: 0.000_002,
                 waited,
             };
-            Row::new(Case::Hot, subject, Load::Threads(1), [ns, ns * 2.0, ns * 0.5].map(round).to_vec())
+            Row::new(
+                Case::Hot,
+                subject,
+                Load::Threads(1),
+                [ns, ns * 2.0, ns * 0.5].map(round).to_vec(),
+            )
         };
         let rows = vec![row(MEMORY, 40.0), row(LEASED, 100.0)];
-        let burst = |subject, bound, admitted| Burst { subject, limit: 1_000, bound, admitted };
+        let burst = |subject, bound, admitted| Burst {
+            subject,
+            limit: 1_000,
+            bound,
+            admitted,
+        };
         Report {
-            machine: Machine { cores: 2, cpu: "Example 9000".to_owned() },
+            machine: Machine {
+                cores: 2,
+                cpu: "Example 9000".to_owned(),
+            },
             server: "Redis 7".to_owned(),
             rounds: 3,
             round_ms: 250,
@@ -173,7 +222,9 @@ trypema-hybrid   1000                 -              2000 2000
     #[test]
     fn a_busy_machine_is_told() {
         assert!(
-            report(0.2).to_string().contains("BUSY MACHINE: threads waited 20 % of their time for a core.")
+            report(0.2)
+                .to_string()
+                .contains("BUSY MACHINE: threads waited 20 % of their time for a core.")
         );
     }
 }

@@ -1,4 +1,5 @@
-//! What speed is worth nothing without: two limiters that share a limit, asked for twice as much at once.
+//! What speed is worth nothing without: two limiters that share a limit, asked for twice as much at
+//! once.
 
 use std::io;
 use std::sync::{Arc, Barrier};
@@ -33,7 +34,11 @@ pub(super) struct Burst {
 impl Burst {
     /// True when it promises something and no run was above that.
     pub(super) fn is_kept(&self) -> Option<bool> {
-        self.bound.map(|bound| self.admitted.iter().all(|admitted| u64::from(*admitted) <= bound))
+        self.bound.map(|bound| {
+            self.admitted
+                .iter()
+                .all(|admitted| u64::from(*admitted) <= bound)
+        })
     }
 }
 
@@ -41,18 +46,30 @@ impl Burst {
 pub(super) fn bursts(settings: &Settings, server: &Arc<Server>) -> io::Result<Vec<Burst>> {
     let url = server.url();
     let mut bursts = Vec::new();
-    for name in [STRICT, LEASED, EVENTUAL, TRYPEMA].into_iter().filter(|name| settings.has(name)) {
+    for name in [STRICT, LEASED, EVENTUAL, TRYPEMA]
+        .into_iter()
+        .filter(|name| settings.has(name))
+    {
         let limit = || used_up(LIMIT);
         let admitted = match name {
             STRICT => runs(settings, || {
                 let limit = limit().consistency(Consistency::Strict);
                 Shared::connect(&url, "burst-strict", limit, REPLICAS)
             }),
-            LEASED => runs(settings, || Leased::connect(&url, "burst-leased", limit(), REPLICAS)),
-            EVENTUAL => runs(settings, || Eventual::connect(&url, "burst-eventual", limit(), REPLICAS)),
+            LEASED => runs(settings, || {
+                Leased::connect(&url, "burst-leased", limit(), REPLICAS)
+            }),
+            EVENTUAL => runs(settings, || {
+                Eventual::connect(&url, "burst-eventual", limit(), REPLICAS)
+            }),
             _ => runs(settings, || Hybrid::connect(server, "burst-trypema", LIMIT)),
         }?;
-        bursts.push(Burst { subject: name, limit: LIMIT, bound: bound(name), admitted });
+        bursts.push(Burst {
+            subject: name,
+            limit: LIMIT,
+            bound: bound(name),
+            admitted,
+        });
     }
     Ok(bursts)
 }
@@ -66,9 +83,14 @@ fn bound(subject: &str) -> Option<u64> {
     }
 }
 
-fn runs<S: Subject>(settings: &Settings, connect: impl Fn() -> io::Result<S>) -> io::Result<Vec<u32>> {
+fn runs<S: Subject>(
+    settings: &Settings,
+    connect: impl Fn() -> io::Result<S>,
+) -> io::Result<Vec<u32>> {
     let (one, other) = (connect()?, connect()?);
-    (0..settings.rounds).map(|run| burst([&one, &other], &format!("run-{run}"))).collect()
+    (0..settings.rounds)
+        .map(|run| burst([&one, &other], &format!("run-{run}")))
+        .collect()
 }
 
 /// How many two subjects admit together.
@@ -85,7 +107,10 @@ fn burst<S: Subject>(both: [&S; 2], key: &str) -> io::Result<u32> {
     };
     std::thread::scope(|scope| {
         let threads = both.map(|subject| scope.spawn(move || ask_all(subject)));
-        threads.into_iter().map(|thread| thread.join().expect("subjects do not panic")).sum()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("subjects do not panic"))
+            .sum()
     })
 }
 
@@ -95,10 +120,21 @@ mod tests {
 
     #[test]
     fn a_promise_is_broken_by_one_run() {
-        let burst = |bound, admitted| Burst { subject: LEASED, limit: LIMIT, bound, admitted };
+        let burst = |bound, admitted| Burst {
+            subject: LEASED,
+            limit: LIMIT,
+            bound,
+            admitted,
+        };
         assert_eq!(burst(Some(1_000), vec![1_000, 999]).is_kept(), Some(true));
-        assert_eq!(burst(Some(1_000), vec![1_000, 1_001]).is_kept(), Some(false));
+        assert_eq!(
+            burst(Some(1_000), vec![1_000, 1_001]).is_kept(),
+            Some(false)
+        );
         assert_eq!(burst(None, vec![2_000]).is_kept(), None);
-        assert_eq!((bound(LEASED), bound(EVENTUAL), bound(TRYPEMA)), (Some(1_000), Some(1_100), None));
+        assert_eq!(
+            (bound(LEASED), bound(EVENTUAL), bound(TRYPEMA)),
+            (Some(1_000), Some(1_100), None)
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! Memory for each key.
 //!
-//! Tables double when they are full, so that one number for one count of keys is luck. Besides the bytes at the full
-//! count, the best and the worst on the way from half of it are given: a doubling passes through every load there is.
+//! Tables double when they are full, so that one number for one count of keys is luck. Besides the
+//! bytes at the full count, the best and the worst on the way from half of it are given: a doubling
+//! passes through every load there is.
 
 use serde::Serialize;
 
@@ -31,11 +32,18 @@ pub(super) fn measure<S: Subject>(setup: &Setup, keys: &[String]) -> Footprint {
         known += insert(&subject, some);
         looks.push(per_key(count.live(), known));
     }
-    let (best, worst) =
-        looks.iter().fold((f64::MAX, 0.0_f64), |(low, high), look| (low.min(*look), high.max(*look)));
+    let (best, worst) = looks.iter().fold((f64::MAX, 0.0_f64), |(low, high), look| {
+        (low.min(*look), high.max(*look))
+    });
     drop(subject);
     let last = looks.last().copied().unwrap_or_default();
-    Footprint { subject: S::NAME, keys: keys.len(), bytes_per_key: last, best, worst }
+    Footprint {
+        subject: S::NAME,
+        keys: keys.len(),
+        bytes_per_key: last,
+        best,
+        worst,
+    }
 }
 
 fn insert<S: Subject>(subject: &S, keys: &[String]) -> u32 {

@@ -1,5 +1,5 @@
-//! A flood of keys that are never seen again, as an attacker sends them: what it costs, and whether it makes the
-//! limiter forget those who had already used up their budget.
+//! A flood of keys that are never seen again, as an attacker sends them: what it costs, and whether
+//! it makes the limiter forget those who had already used up their budget.
 
 use std::fmt::Write as _;
 
@@ -30,12 +30,14 @@ pub(super) struct Flooded {
     pub(super) offenders_still_denied: usize,
 }
 
-/// Keys are written into buffers that are used again, outside the measured time and without allocating, so that bytes
-/// and nanoseconds are the subject's alone.
+/// Keys are written into buffers that are used again, outside the measured time and without
+/// allocating, so that bytes and nanoseconds are the subject's alone.
 const BATCH: u32 = 10_000;
 
 pub(super) fn flood<S: Subject>(setup: &Setup, flood: Flood) -> Flooded {
-    let offenders: Vec<String> = (0..flood.offenders).map(|number| format!("bad!:{number:010}")).collect();
+    let offenders: Vec<String> = (0..flood.offenders)
+        .map(|number| format!("bad!:{number:010}"))
+        .collect();
     let mut batch: Vec<String> = (0..BATCH).map(name).collect();
     let count = Count::start();
     let mut subject = S::new(setup);
@@ -46,10 +48,18 @@ pub(super) fn flood<S: Subject>(setup: &Setup, flood: Flood) -> Flooded {
     for start in (0..flood.keys).step_by(BATCH as usize) {
         write_names(&mut batch, start);
         let (span, allowed) = time(|| batch.iter().filter(|key| subject.allow_alone(key)).count());
-        assert_eq!(allowed, batch.len(), "{} must allow what it sees first", S::NAME);
+        assert_eq!(
+            allowed,
+            batch.len(),
+            "{} must allow what it sees first",
+            S::NAME
+        );
         took += span;
     }
-    let still_denied = offenders.iter().filter(|key| !subject.allow_alone(key)).count();
+    let still_denied = offenders
+        .iter()
+        .filter(|key| !subject.allow_alone(key))
+        .count();
     Flooded {
         subject: S::NAME,
         keys_sent: flood.keys,

@@ -53,14 +53,26 @@ pub(super) enum Population {
 
 /// Everything but `insert`, which has to begin with empty subjects each time.
 pub(super) const STAGES: [Stage; 4] = [
-    Stage { cases: &[Case::Hot], population: Population::One, ration: Ration::AMPLE },
+    Stage {
+        cases: &[Case::Hot],
+        population: Population::One,
+        ration: Ration::AMPLE,
+    },
     Stage {
         cases: &[Case::Uniform, Case::Zipf, Case::UniformRead, Case::ZipfRead],
         population: Population::Everyone,
         ration: Ration::AMPLE,
     },
-    Stage { cases: &[Case::Denied], population: Population::Offenders, ration: Ration::SCARCE },
-    Stage { cases: &[Case::DeniedHot], population: Population::One, ration: Ration::SCARCE },
+    Stage {
+        cases: &[Case::Denied],
+        population: Population::Offenders,
+        ration: Ration::SCARCE,
+    },
+    Stage {
+        cases: &[Case::DeniedHot],
+        population: Population::One,
+        ration: Ration::SCARCE,
+    },
 ];
 
 impl Case {
@@ -84,7 +96,11 @@ impl Case {
 
     /// Where the texts of keys are.
     pub(super) const fn texts(self) -> Texts {
-        if matches!(self, Self::UniformRead | Self::ZipfRead) { Texts::Read } else { Texts::Scattered }
+        if matches!(self, Self::UniformRead | Self::ZipfRead) {
+            Texts::Read
+        } else {
+            Texts::Scattered
+        }
     }
 
     /// The order in which keys come.

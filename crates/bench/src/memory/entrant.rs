@@ -1,5 +1,5 @@
-//! Subjects of different types in one list. The call through `dyn` is made once a round; the loop inside it is compiled
-//! for each subject.
+//! Subjects of different types in one list. The call through `dyn` is made once a round; the loop
+//! inside it is compiled for each subject.
 
 use std::hint::black_box;
 use std::marker::PhantomData;
@@ -34,13 +34,17 @@ pub(super) trait Filled {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
     pub(super) ns_per_op: f64,
-    /// Which part of the time was lost to other programs. It is not in `ns_per_op`, but caches went cold meanwhile.
+    /// Which part of the time was lost to other programs. It is not in `ns_per_op`, but caches went
+    /// cold meanwhile.
     pub(super) waited: f64,
 }
 
 impl Round {
     fn new(span: Span, operations: u32) -> Self {
-        Self { ns_per_op: span.ns_per_op(operations), waited: span.waited_share() }
+        Self {
+            ns_per_op: span.ns_per_op(operations),
+            waited: span.waited_share(),
+        }
     }
 }
 
@@ -61,15 +65,18 @@ pub(super) struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Asks everything of one thread. Returns how many were allowed, which also keeps the answers from being optimised
-    /// away.
+    /// Asks everything of one thread. Returns how many were allowed, which also keeps the answers
+    /// from being optimised away.
     #[inline]
     fn ask(&self, thread: usize, mut allow: impl FnMut(&String) -> bool) -> u32 {
         let order: &[u32; ORDER_LEN] = self.order.try_into().expect("orders have one length");
         let start = self.start + thread * (ORDER_LEN / self.threads);
-        let numbers = (0..self.operations as usize).map(|step| order[(start + step) & (ORDER_LEN - 1)]);
+        let numbers =
+            (0..self.operations as usize).map(|step| order[(start + step) & (ORDER_LEN - 1)]);
         match self.texts {
-            Texts::Scattered => numbers.map(|number| u32::from(allow(&self.keys[number as usize]))).sum(),
+            Texts::Scattered => numbers
+                .map(|number| u32::from(allow(&self.keys[number as usize])))
+                .sum(),
             Texts::Read => {
                 let mut key = String::new();
                 let mut read = |number| {
@@ -106,10 +113,18 @@ impl<S: Subject> Entrant for Kind<S> {
     fn insert(&self, setup: &Setup, keys: &[String]) -> Round {
         let mut subject = S::new(setup);
         let (took, allowed) = time(|| keys.iter().filter(|key| subject.allow_alone(key)).count());
-        assert_eq!(allowed, keys.len(), "{} must allow what it sees first", S::NAME);
+        assert_eq!(
+            allowed,
+            keys.len(),
+            "{} must allow what it sees first",
+            S::NAME
+        );
         // Freeing is not part of inserting.
         drop(black_box(subject));
-        Round::new(took, u32::try_from(keys.len()).expect("keys are numbered by u32"))
+        Round::new(
+            took,
+            u32::try_from(keys.len()).expect("keys are numbered by u32"),
+        )
     }
 
     fn bytes(&self, setup: &Setup, keys: &[String]) -> Footprint {
@@ -136,7 +151,9 @@ impl<S: Subject> Ready<S> {
             time(|| load.ask(thread, |key| self.0.allow(key)))
         };
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..load.threads).map(|thread| scope.spawn(move || run(thread))).collect();
+            let threads: Vec<_> = (0..load.threads)
+                .map(|thread| scope.spawn(move || run(thread)))
+                .collect();
             let mut sum = (Span::default(), 0);
             for thread in threads {
                 let (took, allowed) = thread.join().expect("subjects do not panic");
@@ -154,10 +171,19 @@ impl<S: Subject> Filled for Ready<S> {
     }
 
     fn round(&mut self, load: &Load<'_>) -> Round {
-        let (took, allowed) = if load.threads == 1 { self.alone(load) } else { self.together(load) };
+        let (took, allowed) = if load.threads == 1 {
+            self.alone(load)
+        } else {
+            self.together(load)
+        };
         let asked = load.operations * u32::try_from(load.threads).expect("a few threads");
         let expected = if load.is_allowed { asked } else { 0 };
-        assert_eq!(allowed, expected, "{} answered wrongly, so its time would mean nothing", S::NAME);
+        assert_eq!(
+            allowed,
+            expected,
+            "{} answered wrongly, so its time would mean nothing",
+            S::NAME
+        );
         Round::new(took, asked)
     }
 }

@@ -12,7 +12,8 @@ pub(super) fn name(number: u32) -> String {
     name
 }
 
-/// The same in place of what was there, as a server reads it from a request: quickly, because every subject waits for it.
+/// The same in place of what was there, as a server reads it from a request: quickly, because every
+/// subject waits for it.
 #[inline]
 pub(super) fn write_name(mut number: u32, name: &mut String) {
     let mut bytes = *b"user:0000000000";
@@ -44,7 +45,9 @@ pub(super) fn zipf(keys: u32) -> Vec<u32> {
     let mut random = Random::new(2);
     let key_of_rank = random.permutation(keys);
     let zipf = Zipf::new(keys);
-    (0..ORDER_LEN).map(|_| key_of_rank[zipf.rank(random.fraction())]).collect()
+    (0..ORDER_LEN)
+        .map(|_| key_of_rank[zipf.rank(random.fraction())])
+        .collect()
 }
 
 /// Zipf's law with exponent 1: the second is half as frequent as the first, the third a third.
@@ -59,7 +62,9 @@ impl Zipf {
             *sum += 1.0 / f64::from(rank);
             Some(*sum)
         });
-        Self { up_to: up_to.collect() }
+        Self {
+            up_to: up_to.collect(),
+        }
     }
 
     /// The rank at this fraction of all weight.
@@ -85,7 +90,11 @@ mod tests {
         // The thousandth harmonic number is 7.485, so the first rank has 13.36 % of all hits.
         for (rank, expected) in [(0, 26_720), (1, 13_360), (9, 2_672)] {
             let off = hits[rank].abs_diff(expected);
-            assert!(off < expected / 10, "rank {rank}: {} instead of about {expected}", hits[rank]);
+            assert!(
+                off < expected / 10,
+                "rank {rank}: {} instead of about {expected}",
+                hits[rank]
+            );
         }
         assert!(hits.iter().all(|hits| *hits > 0));
     }

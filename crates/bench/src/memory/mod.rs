@@ -1,4 +1,5 @@
-//! The memory store beside other in-process rate limiters: speed by kind of traffic, bytes per key, and a flood of keys.
+//! The memory store beside other in-process rate limiters: speed by kind of traffic, bytes per key,
+//! and a flood of keys.
 
 mod bytes;
 mod cap;
@@ -53,13 +54,20 @@ struct Settings {
 
 impl Settings {
     fn new(arguments: &Arguments) -> Self {
-        let (keys, round_ns) = if arguments.quick { (100_000, 20e6) } else { (1_000_000, 250e6) };
+        let (keys, round_ns) = if arguments.quick {
+            (100_000, 20e6)
+        } else {
+            (1_000_000, 250e6)
+        };
         Self {
             keys,
             offender_keys: 10_000,
             rounds: if arguments.quick { 5 } else { 7 },
             round_ns,
-            flood: Flood { keys: keys * 10, offenders: 1_000 },
+            flood: Flood {
+                keys: keys * 10,
+                offenders: 1_000,
+            },
             cases: arguments.case.clone(),
             subjects: arguments.subject.clone(),
         }
@@ -67,7 +75,10 @@ impl Settings {
 
     /// The bound on keys is measured by the flood; here it is out of the way.
     fn setup(&self, ration: Ration) -> Setup {
-        Setup { ration, keys_max: self.keys * 2 }
+        Setup {
+            ration,
+            keys_max: self.keys * 2,
+        }
     }
 
     fn has(&self, case: Case) -> bool {
@@ -82,7 +93,11 @@ impl Settings {
     }
 
     fn steps(&self) -> usize {
-        let timed = STAGES.iter().flat_map(|stage| stage.cases).filter(|case| self.has(**case)).count();
+        let timed = STAGES
+            .iter()
+            .flat_map(|stage| stage.cases)
+            .filter(|case| self.has(**case))
+            .count();
         let memory = if self.cases.is_empty() { 2 } else { 0 };
         timed * run::THREADS.len() + usize::from(self.has(Case::Insert)) + memory
     }
@@ -92,8 +107,14 @@ impl Settings {
 pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     let settings = Settings::new(arguments);
     if settings.chosen(subjects::keyed()).is_empty() {
-        let known: Vec<_> = subjects::keyed().iter().map(|entrant| entrant.name()).collect();
-        return Err(io::Error::other(format!("no such subject; there are: {}", known.join(", "))));
+        let known: Vec<_> = subjects::keyed()
+            .iter()
+            .map(|entrant| entrant.name())
+            .collect();
+        return Err(io::Error::other(format!(
+            "no such subject; there are: {}",
+            known.join(", ")
+        )));
     }
     let report = measure(&settings);
     output::save(&arguments.out, &report, &picture::draw(&report))?;
@@ -103,15 +124,32 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
 fn measure(settings: &Settings) -> Report {
     let mut progress = Progress::new(settings.steps());
     let mut rows = Vec::new();
-    for stage in STAGES.iter().filter(|stage| stage.cases.iter().any(|case| settings.has(*case))) {
+    for stage in STAGES
+        .iter()
+        .filter(|stage| stage.cases.iter().any(|case| settings.has(*case)))
+    {
         rows.extend(run::stage(stage, settings, &mut progress));
     }
     if settings.has(Case::Insert) {
         rows.extend(run::insert(settings, &mut progress));
     }
     let with_memory = settings.cases.is_empty();
-    let bytes_per_key = if with_memory { run::bytes(settings, &mut progress) } else { Vec::new() };
-    let cap = if with_memory { run::floods(settings, &mut progress) } else { Vec::new() };
+    let bytes_per_key = if with_memory {
+        run::bytes(settings, &mut progress)
+    } else {
+        Vec::new()
+    };
+    let cap = if with_memory {
+        run::floods(settings, &mut progress)
+    } else {
+        Vec::new()
+    };
     progress.clear();
-    Report { machine: Machine::this(), rounds: settings.rounds, rows, bytes_per_key, cap }
+    Report {
+        machine: Machine::this(),
+        rounds: settings.rounds,
+        rows,
+        bytes_per_key,
+        cap,
+    }
 }

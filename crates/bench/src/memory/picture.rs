@@ -10,7 +10,10 @@ pub(super) fn draw(report: &Report) -> Chart {
     let group = |load: (&'static str, usize)| Group {
         label: load.0.to_owned(),
         sublabel: counted(load.1, "thread"),
-        values: series.iter().map(|subject| report.row(load, subject).map(|row| row.ns_per_op)).collect(),
+        values: series
+            .iter()
+            .map(|subject| report.row(load, subject).map(|row| row.ns_per_op))
+            .collect(),
     };
     Chart {
         title: "Nanoseconds per decision, in one process".to_owned(),

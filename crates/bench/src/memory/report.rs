@@ -31,10 +31,24 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn new(subject: &'static str, case: &'static str, threads: usize, rounds: &[Round]) -> Self {
-        let Spread { median, min, max } = Spread::of(rounds.iter().map(|round| round.ns_per_op).collect());
+    pub(super) fn new(
+        subject: &'static str,
+        case: &'static str,
+        threads: usize,
+        rounds: &[Round],
+    ) -> Self {
+        let Spread { median, min, max } =
+            Spread::of(rounds.iter().map(|round| round.ns_per_op).collect());
         let waited = rounds.iter().map(|round| round.waited).fold(0.0, f64::max);
-        Self { subject, case, threads, ns_per_op: tenth(median), min: tenth(min), max: tenth(max), waited }
+        Self {
+            subject,
+            case,
+            threads,
+            ns_per_op: tenth(median),
+            min: tenth(min),
+            max: tenth(max),
+            waited,
+        }
     }
 }
 
@@ -62,10 +76,13 @@ impl Report {
     }
 
     pub(super) fn row(&self, load: (&str, usize), subject: &str) -> Option<&Row> {
-        self.rows.iter().find(|row| (row.case, row.threads) == load && row.subject == subject)
+        self.rows
+            .iter()
+            .find(|row| (row.case, row.threads) == load && row.subject == subject)
     }
 
-    /// Governor as it comes, under this load: the one to be measured by. Its variants have columns of their own.
+    /// Governor as it comes, under this load: the one to be measured by. Its variants have columns
+    /// of their own.
     pub(super) fn governor_ns(&self, load: (&str, usize)) -> Option<f64> {
         self.row(load, "governor").map(|row| row.ns_per_op)
     }

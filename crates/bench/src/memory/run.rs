@@ -25,8 +25,14 @@ pub(super) fn stage(stage: &Stage, settings: &Settings, progress: &mut Progress)
         subjects.push(subjects::limit());
     }
     let entrants = settings.chosen(subjects);
-    progress.note(&format!("filling {} subjects with {count} keys", entrants.len()));
-    let mut filled: Vec<_> = entrants.iter().map(|entrant| entrant.fill(&setup, &names, use_up)).collect();
+    progress.note(&format!(
+        "filling {} subjects with {count} keys",
+        entrants.len()
+    ));
+    let mut filled: Vec<_> = entrants
+        .iter()
+        .map(|entrant| entrant.fill(&setup, &names, use_up))
+        .collect();
     let mut rows = Vec::new();
     for case in stage.cases.iter().filter(|case| settings.has(**case)) {
         let order = case.order(count);
@@ -57,7 +63,9 @@ fn case_rows(
     settings: &Settings,
     progress: &Progress,
 ) -> Vec<Row> {
-    let Some(first) = filled.first_mut() else { return Vec::new() };
+    let Some(first) = filled.first_mut() else {
+        return Vec::new();
+    };
     load.operations = calibrate(first.as_mut(), load, settings.round_ns);
     let mut rounds = vec![Vec::with_capacity(settings.rounds); filled.len()];
     for round in 0..settings.rounds {
@@ -68,7 +76,9 @@ fn case_rows(
         load.start += load.operations as usize;
     }
     let measured = filled.iter().zip(rounds);
-    measured.map(|(subject, rounds)| Row::new(subject.name(), case.name(), load.threads, &rounds)).collect()
+    measured
+        .map(|(subject, rounds)| Row::new(subject.name(), case.name(), load.threads, &rounds))
+        .collect()
 }
 
 /// How many operations fill a round, found with the first subject and then the same for all.
@@ -84,12 +94,17 @@ fn calibrate(first: &mut dyn Filled, mut load: Load<'_>, round_ns: f64) -> u32 {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to what fits")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to what fits"
+)]
 fn whole(operations: f64) -> u32 {
     operations.clamp(1_000.0, 1e9) as u32
 }
 
-/// Measures keys that an empty subject has never seen. There is nothing to calibrate: every key is inserted once.
+/// Measures keys that an empty subject has never seen. There is nothing to calibrate: every key is
+/// inserted once.
 pub(super) fn insert(settings: &Settings, progress: &mut Progress) -> Vec<Row> {
     let names = keys::names(settings.keys);
     let setup = settings.setup(Ration::AMPLE);
@@ -103,7 +118,9 @@ pub(super) fn insert(settings: &Settings, progress: &mut Progress) -> Vec<Row> {
         }
     }
     let measured = entrants.iter().zip(rounds);
-    measured.map(|(entrant, rounds)| Row::new(entrant.name(), Case::Insert.name(), 1, &rounds)).collect()
+    measured
+        .map(|(entrant, rounds)| Row::new(entrant.name(), Case::Insert.name(), 1, &rounds))
+        .collect()
 }
 
 /// Bytes for each key, of every subject.
@@ -111,12 +128,19 @@ pub(super) fn bytes(settings: &Settings, progress: &mut Progress) -> Vec<super::
     let names = keys::names(settings.keys);
     let setup = settings.setup(Ration::AMPLE);
     progress.step("bytes per key");
-    settings.chosen(subjects::keyed()).iter().map(|entrant| entrant.bytes(&setup, &names)).collect()
+    settings
+        .chosen(subjects::keyed())
+        .iter()
+        .map(|entrant| entrant.bytes(&setup, &names))
+        .collect()
 }
 
 /// The flood, of those subjects where it tells something.
 pub(super) fn floods(settings: &Settings, progress: &mut Progress) -> Vec<super::cap::Flooded> {
-    let setup = Setup { ration: Ration::SCARCE, keys_max: settings.keys };
+    let setup = Setup {
+        ration: Ration::SCARCE,
+        keys_max: settings.keys,
+    };
     progress.step("flood of new keys");
     let entrants = settings.chosen(subjects::flooded());
     let flooded = entrants.iter().map(|entrant| {

@@ -11,7 +11,11 @@ const BUSY: f64 = 0.05;
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(out, "{}, {} cores, {} rounds", self.machine.cpu, self.machine.cores, self.rounds)?;
+        writeln!(
+            out,
+            "{}, {} cores, {} rounds",
+            self.machine.cpu, self.machine.cores, self.rounds
+        )?;
         if self.waited() > BUSY {
             let share = self.waited() * 100.0;
             writeln!(
@@ -35,9 +39,13 @@ impl fmt::Display for Report {
 impl Report {
     fn times(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cell = |load: (&str, usize), subject: &str| {
-            let Some(row) = self.row(load, subject) else { return "-".to_owned() };
+            let Some(row) = self.row(load, subject) else {
+                return "-".to_owned();
+            };
             match self.governor_ns(load) {
-                Some(governor) => format!("{:.0} ({:.2}x)", row.ns_per_op, governor / row.ns_per_op),
+                Some(governor) => {
+                    format!("{:.0} ({:.2}x)", row.ns_per_op, governor / row.ns_per_op)
+                }
                 None => format!("{:.0}", row.ns_per_op),
             }
         };
@@ -50,8 +58,10 @@ impl Report {
 
     fn spreads(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cell = |load: (&str, usize), subject: &str| {
-            self.row(load, subject)
-                .map_or_else(|| "-".to_owned(), |row| format!("{:.0}..{:.0}", row.min, row.max))
+            self.row(load, subject).map_or_else(
+                || "-".to_owned(),
+                |row| format!("{:.0}..{:.0}", row.min, row.max),
+            )
         };
         writeln!(out, "\nFastest and slowest round\n")?;
         self.matrix(out, cell)
@@ -63,7 +73,9 @@ impl Report {
         cell: impl Fn((&str, usize), &str) -> String,
     ) -> fmt::Result {
         let subjects = self.subjects();
-        let heads = ["case", "threads"].into_iter().chain(subjects.iter().copied());
+        let heads = ["case", "threads"]
+            .into_iter()
+            .chain(subjects.iter().copied());
         let mut lines = vec![heads.map(str::to_owned).collect::<Vec<_>>()];
         for load in self.loads() {
             let mut line = vec![load.0.to_owned(), load.1.to_string()];
@@ -79,10 +91,20 @@ impl Report {
             out,
             "\nBytes per key with {keys} keys, and the best and worst on the way from half of them\n"
         )?;
-        let mut lines = vec![["subject", "bytes per key", "best", "worst"].map(str::to_owned).to_vec()];
+        let mut lines = vec![
+            ["subject", "bytes per key", "best", "worst"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
         for bytes in &self.bytes_per_key {
-            let numbers = [bytes.bytes_per_key, bytes.best, bytes.worst].map(|number| format!("{number:.0}"));
-            lines.push([bytes.subject.to_owned()].into_iter().chain(numbers).collect());
+            let numbers =
+                [bytes.bytes_per_key, bytes.best, bytes.worst].map(|number| format!("{number:.0}"));
+            lines.push(
+                [bytes.subject.to_owned()]
+                    .into_iter()
+                    .chain(numbers)
+                    .collect(),
+            );
         }
         write_lines(out, &lines)
     }
@@ -90,16 +112,30 @@ impl Report {
     fn floods(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let keys = self.cap.first().map_or(0, |flooded| flooded.keys_sent);
         writeln!(out, "\nA flood of {keys} keys that are never seen again\n")?;
-        let heads = ["subject", "cap", "keys kept", "peak MB", "ns per key", "offenders still refused"];
+        let heads = [
+            "subject",
+            "cap",
+            "keys kept",
+            "peak MB",
+            "ns per key",
+            "offenders still refused",
+        ];
         let mut lines = vec![heads.map(str::to_owned).to_vec()];
         for flooded in &self.cap {
             lines.push(vec![
                 flooded.subject.to_owned(),
-                flooded.keys_max.map_or_else(|| "none".to_owned(), |cap| cap.to_string()),
-                flooded.keys_kept.map_or_else(|| "unknown".to_owned(), |kept| kept.to_string()),
+                flooded
+                    .keys_max
+                    .map_or_else(|| "none".to_owned(), |cap| cap.to_string()),
+                flooded
+                    .keys_kept
+                    .map_or_else(|| "unknown".to_owned(), |kept| kept.to_string()),
                 (flooded.peak_bytes / 1_000_000).to_string(),
                 format!("{:.0}", flooded.ns_per_insert),
-                format!("{} of {}", flooded.offenders_still_denied, flooded.offenders),
+                format!(
+                    "{} of {}",
+                    flooded.offenders_still_denied, flooded.offenders
+                ),
             ]);
         }
         write_lines(out, &lines)
@@ -115,12 +151,17 @@ mod tests {
     #[test]
     fn the_table_shows_medians_ratios_and_gaps() {
         let row = |subject, case, median: f64| {
-            let rounds =
-                [median + 9.0, median - 1.0, median].map(|ns_per_op| Round { ns_per_op, waited: 0.01 });
+            let rounds = [median + 9.0, median - 1.0, median].map(|ns_per_op| Round {
+                ns_per_op,
+                waited: 0.01,
+            });
             Row::new(subject, case, 1, &rounds)
         };
         let report = Report {
-            machine: Machine { cores: 2, cpu: "Example 9000".to_owned() },
+            machine: Machine {
+                cores: 2,
+                cpu: "Example 9000".to_owned(),
+            },
             rounds: 5,
             rows: vec![
                 row("tollgate", "hot", 50.0),

@@ -1,4 +1,5 @@
-//! Who is measured, and how callers in this process are: tasks that ask one question after the other.
+//! Who is measured, and how callers in this process are: tasks that ask one question after the
+//! other.
 
 use std::fmt;
 use std::io;
@@ -122,8 +123,18 @@ impl<C: Caller> InProcess<C> {
         runtime: tokio::runtime::Runtime,
         connected: Connected<C>,
     ) -> Self {
-        let crowd = Crowd { callers: connected.callers.len(), pipeline: 1 };
-        Self { subject, crowd, keys, rounds: 0, connected, runtime }
+        let crowd = Crowd {
+            callers: connected.callers.len(),
+            pipeline: 1,
+        };
+        Self {
+            subject,
+            crowd,
+            keys,
+            rounds: 0,
+            connected,
+            runtime,
+        }
     }
 
     fn calls(&self) -> Option<u64> {
@@ -146,10 +157,15 @@ impl<C: Caller> Entrant for InProcess<C> {
         let seed = self.rounds << 32;
         let callers = std::mem::take(&mut self.connected.callers);
         let start = now();
-        let all = self.runtime.block_on(ask_all(callers, self.keys, seed, start + length))?;
+        let all = self
+            .runtime
+            .block_on(ask_all(callers, self.keys, seed, start + length))?;
         let took = now() - start;
         let decisions: u64 = all.iter().map(|asked| asked.decisions).sum();
-        let calls = self.calls().zip(calls_before).map_or(decisions, |(after, before)| after - before);
+        let calls = self
+            .calls()
+            .zip(calls_before)
+            .map_or(decisions, |(after, before)| after - before);
         let mut samples = Vec::with_capacity(all.len());
         for asked in all {
             self.connected.callers.push(asked.caller);
@@ -175,12 +191,22 @@ async fn ask_all<C: Caller>(
     let count = callers.len();
     for (number, caller) in (seed..).zip(callers) {
         let samples = Samples::for_one_of(count);
-        tasks.spawn(ask(Asked { caller, samples, decisions: 0 }, keys, Random::new(number), until));
+        tasks.spawn(ask(
+            Asked {
+                caller,
+                samples,
+                decisions: 0,
+            },
+            keys,
+            Random::new(number),
+            until,
+        ));
     }
     tasks.join_all().await.into_iter().collect()
 }
 
-/// Asks one question after the other. The end of one is the beginning of the next, so that the clock is read once.
+/// Asks one question after the other. The end of one is the beginning of the next, so that the
+/// clock is read once.
 async fn ask<C: Caller>(
     mut asked: Asked<C>,
     keys: u32,
@@ -198,7 +224,10 @@ async fn ask<C: Caller>(
     Ok(asked)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53 in a round")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "nobody counts to 2^53 in a round"
+)]
 fn float(count: u64) -> f64 {
     count as f64
 }
@@ -221,15 +250,30 @@ mod tests {
     #[test]
     fn every_decision_is_counted_on_either_runtime() {
         for runtime in Runtime::ALL {
-            let subject = Subject { name: "counting", runtime: Some(runtime) };
+            let subject = Subject {
+                name: "counting",
+                runtime: Some(runtime),
+            };
             let callers = (0..3).map(|_| Counting(0)).collect();
-            let connected = Connected { callers, calls: None };
+            let connected = Connected {
+                callers,
+                calls: None,
+            };
             let mut entrant = InProcess::new(subject, 10, runtime.build().unwrap(), connected);
             let round = entrant.round(Duration::from_millis(5)).unwrap();
-            assert_eq!(entrant.crowd(), Crowd { callers: 3, pipeline: 1 });
+            assert_eq!(
+                entrant.crowd(),
+                Crowd {
+                    callers: 3,
+                    pipeline: 1
+                }
+            );
             assert!(entrant.connected.callers.iter().all(|caller| caller.0 > 0));
             assert!((round.calls_per_decision - 1.0).abs() < 1e-9);
-            assert!(round.decisions_per_s > 0.0 && round.p50_us <= round.p99_us, "{round:?}");
+            assert!(
+                round.decisions_per_s > 0.0 && round.p50_us <= round.p99_us,
+                "{round:?}"
+            );
         }
     }
 
@@ -238,7 +282,21 @@ mod tests {
         let on = |runtime| Subject { name: "x", runtime }.to_string();
         assert_eq!(on(Some(Runtime::TwoWorkers)), "x, 2 workers");
         assert_eq!(on(None), "x");
-        assert_eq!(Crowd { callers: 50, pipeline: 16 }.to_string(), "50 x 16");
-        assert_eq!(Crowd { callers: 50, pipeline: 1 }.to_string(), "50");
+        assert_eq!(
+            Crowd {
+                callers: 50,
+                pipeline: 16
+            }
+            .to_string(),
+            "50 x 16"
+        );
+        assert_eq!(
+            Crowd {
+                callers: 50,
+                pipeline: 1
+            }
+            .to_string(),
+            "50"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The Redis store beside redis-benchmark and plain clients, all asking one throwaway server the same question.
+//! The Redis store beside redis-benchmark and plain clients, all asking one throwaway server the
+//! same question.
 
 mod entrant;
 mod picture;
@@ -33,7 +34,8 @@ pub(crate) struct Arguments {
     /// Fewer and shorter rounds: to see that everything runs, not to quote.
     #[arg(long)]
     quick: bool,
-    /// Where the numbers go, a .json file or a directory for redis.json; the chart goes beside them.
+    /// Where the numbers go, a .json file or a directory for redis.json; the chart goes beside
+    /// them.
     #[arg(long, default_value = "target/bench/redis.json")]
     out: PathBuf,
     /// Whose server is asked.
@@ -60,7 +62,8 @@ struct Settings {
 impl Settings {
     fn new(arguments: &Arguments) -> Self {
         let (rounds, round_ms) = if arguments.quick { (3, 120) } else { (7, 700) };
-        let is_chosen = |callers: &usize| arguments.callers.is_empty() || arguments.callers.contains(callers);
+        let is_chosen =
+            |callers: &usize| arguments.callers.is_empty() || arguments.callers.contains(callers);
         Self {
             flavor: arguments.flavor.flavor(),
             rounds,
@@ -76,7 +79,10 @@ impl Settings {
 }
 
 fn one_of_callers(text: &str) -> Result<usize, String> {
-    let callers = text.parse().ok().filter(|callers| CALLERS.contains(callers));
+    let callers = text
+        .parse()
+        .ok()
+        .filter(|callers| CALLERS.contains(callers));
     callers.ok_or_else(|| format!("the numbers of callers are {CALLERS:?}"))
 }
 
@@ -85,7 +91,11 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     let settings = Settings::new(arguments);
     let mut progress = Progress::new(KEYS.len() * settings.callers.len());
     let report = run::measure(&settings, &mut progress)?;
-    output::save(&output::file(&arguments.out, "redis.json"), &report, &picture::draw(&report))?;
+    output::save(
+        &output::file(&arguments.out, "redis.json"),
+        &report,
+        &picture::draw(&report),
+    )?;
     output::print(&report)
 }
 

@@ -8,11 +8,23 @@ use crate::text::counted;
 pub(super) fn draw(report: &Report) -> Chart {
     let series = report.subjects();
     let groups = report.crowds().into_iter().map(|(keys, callers)| {
-        let rows = || report.rows.iter().filter(|row| (row.keys, row.callers()) == (keys, callers));
-        let value = |subject| rows().find(|row| row.subject == subject).map(|row| row.median.decisions_per_s);
+        let rows = || {
+            report
+                .rows
+                .iter()
+                .filter(|row| (row.keys, row.callers()) == (keys, callers))
+        };
+        let value = |subject| {
+            rows()
+                .find(|row| row.subject == subject)
+                .map(|row| row.median.decisions_per_s)
+        };
         Group {
             label: counted(keys as usize, "key"),
-            sublabel: callers.map_or_else(|| "50 clients".to_owned(), |callers| counted(callers, "caller")),
+            sublabel: callers.map_or_else(
+                || "50 clients".to_owned(),
+                |callers| counted(callers, "caller"),
+            ),
             values: series.iter().map(|subject| value(*subject)).collect(),
         }
     });

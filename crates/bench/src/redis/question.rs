@@ -1,4 +1,5 @@
-//! The one question that every subject asks, in the words of the store itself: its script, its keys, its arguments.
+//! The one question that every subject asks, in the words of the store itself: its script, its
+//! keys, its arguments.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,7 +12,8 @@ pub(super) const LIMIT: &str = "api";
 /// What redis-benchmark replaces by a number of as many digits.
 const PLACEHOLDER: &str = "__rand_int__";
 
-/// A token bucket that never refuses and is never full again, so that every decision takes the same way.
+/// A token bucket that never refuses and is never full again, so that every decision takes the same
+/// way.
 pub(super) fn limit() -> Limit {
     Limit::token_bucket(LIMIT, 1_000_000_000, Rate::new(3, Duration::from_secs(7)))
 }
@@ -35,7 +37,9 @@ pub(super) fn key_to_draw() -> Vec<u8> {
 pub(super) fn digits_of_key() -> std::ops::Range<usize> {
     let key = key_to_draw();
     let mut places = key.windows(PLACEHOLDER.len());
-    let at = places.position(|place| place == PLACEHOLDER.as_bytes()).expect("a key holds its name");
+    let at = places
+        .position(|place| place == PLACEHOLDER.as_bytes())
+        .expect("a key holds its name");
     at..at + PLACEHOLDER.len()
 }
 
@@ -51,19 +55,23 @@ pub(super) fn script() -> &'static str {
 
 /// The script with its arguments written into it.
 ///
-/// redis-benchmark hands its arguments on as C strings, which end at the first zero byte; the question has some.
+/// redis-benchmark hands its arguments on as C strings, which end at the first zero byte; the
+/// question has some.
 pub(super) fn script_with_arguments() -> String {
     let literal = |argument: Vec<u8>| {
-        argument.into_iter().fold(String::new(), |mut literal, byte| {
-            write!(literal, "\\{byte:03}").expect("a string takes everything");
-            literal
-        })
+        argument
+            .into_iter()
+            .fold(String::new(), |mut literal, byte| {
+                write!(literal, "\\{byte:03}").expect("a string takes everything");
+                literal
+            })
     };
     let [which, question] = arguments().map(literal);
     format!("local ARGV = {{ '{which}', '{question}' }}\n{}", script())
 }
 
-/// Whether an answer of the script says that the one check has passed: the moment, then 1, then three numbers.
+/// Whether an answer of the script says that the one check has passed: the moment, then 1, then
+/// three numbers.
 pub(super) fn is_yes(answer: &[u8]) -> bool {
     answer.len() == ANSWER_LEN && answer[8] == 1
 }
@@ -94,8 +102,18 @@ mod tests {
         let script = script_with_arguments();
         let (first, rest) = script.split_once('\n').unwrap();
         assert_eq!(rest, super::script());
-        let literals = first.strip_prefix("local ARGV = { '").unwrap().strip_suffix("' }").unwrap();
-        let bytes = |literal: &str| literal.split('\\').skip(1).map(|byte| byte.parse().unwrap()).collect();
+        let literals = first
+            .strip_prefix("local ARGV = { '")
+            .unwrap()
+            .strip_suffix("' }")
+            .unwrap();
+        let bytes = |literal: &str| {
+            literal
+                .split('\\')
+                .skip(1)
+                .map(|byte| byte.parse().unwrap())
+                .collect()
+        };
         let written: Vec<Vec<u8>> = literals.split("', '").map(bytes).collect();
         assert_eq!(written, arguments());
     }

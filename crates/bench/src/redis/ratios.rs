@@ -1,4 +1,5 @@
-//! The numbers that were asked for: the store beside redis-benchmark, and beside the least that asking can cost.
+//! The numbers that were asked for: the store beside redis-benchmark, and beside the least that
+//! asking can cost.
 
 use serde::Serialize;
 
@@ -26,9 +27,11 @@ pub(super) struct Ratio {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum What {
-    /// Decisions in a second with the largest crowd, to those of redis-benchmark with pipelines. More is better.
+    /// Decisions in a second with the largest crowd, to those of redis-benchmark with pipelines.
+    /// More is better.
     Throughput,
-    /// The median time of a lone caller, to that of a bare EVALSHA on the same runtime. Less is better.
+    /// The median time of a lone caller, to that of a bare EVALSHA on the same runtime. Less is
+    /// better.
     Latency,
 }
 
@@ -67,7 +70,9 @@ impl What {
         let find = |name, runtime| {
             let subject = Subject { name, runtime };
             let is_meant = |row: &&Row| row.subject == subject && row.keys == keys;
-            rows.iter().filter(is_meant).find(|row| runtime.is_none() || row.crowd.callers == self.callers())
+            rows.iter()
+                .filter(is_meant)
+                .find(|row| runtime.is_none() || row.crowd.callers == self.callers())
         };
         let ours = find(TOLLGATE, Some(runtime))?;
         let theirs = match self {
@@ -79,25 +84,44 @@ impl What {
         let rounds = rounds.map(|(ours, theirs)| self.number(ours) / self.number(theirs));
         let Spread { min, max, .. } = Spread::of(rounds.collect());
         let (asked, is_reached) = (self.asked(), self.is_reached(value));
-        Some(Ratio { what: self, keys, runtime, value, lowest: min, highest: max, asked, is_reached })
+        Some(Ratio {
+            what: self,
+            keys,
+            runtime,
+            value,
+            lowest: min,
+            highest: max,
+            asked,
+            is_reached,
+        })
     }
 }
 
 /// Every ratio that can be told.
 pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
-    let all = What::ALL.into_iter().flat_map(|what| KEYS.map(|keys| (what, keys)));
+    let all = What::ALL
+        .into_iter()
+        .flat_map(|what| KEYS.map(|keys| (what, keys)));
     let all = all.flat_map(|(what, keys)| Runtime::ALL.map(|runtime| (what, keys, runtime)));
-    all.filter_map(|(what, keys, runtime)| what.ratio(rows, keys, runtime)).collect()
+    all.filter_map(|(what, keys, runtime)| what.ratio(rows, keys, runtime))
+        .collect()
 }
 
 /// The runtime that makes more decisions with the largest crowd, over all keys.
 pub(super) fn faster(rows: &[Row]) -> Option<Runtime> {
     let sum = |runtime| {
-        let subject = Subject { name: TOLLGATE, runtime: Some(runtime) };
-        let rows = rows.iter().filter(|row| row.subject == subject && row.crowd.callers == CROWD);
+        let subject = Subject {
+            name: TOLLGATE,
+            runtime: Some(runtime),
+        };
+        let rows = rows
+            .iter()
+            .filter(|row| row.subject == subject && row.crowd.callers == CROWD);
         rows.map(|row| row.median.decisions_per_s).sum::<f64>()
     };
-    let faster = Runtime::ALL.into_iter().max_by(|one, other| sum(*one).total_cmp(&sum(*other)));
+    let faster = Runtime::ALL
+        .into_iter()
+        .max_by(|one, other| sum(*one).total_cmp(&sum(*other)));
     faster.filter(|runtime| sum(*runtime) > 0.0)
 }
 
@@ -106,33 +130,68 @@ mod tests {
     use super::super::entrant::Crowd;
     use super::*;
 
-    fn row(name: &'static str, runtime: Option<Runtime>, callers: usize, numbers: [(f64, f64); 3]) -> Row {
+    fn row(
+        name: &'static str,
+        runtime: Option<Runtime>,
+        callers: usize,
+        numbers: [(f64, f64); 3],
+    ) -> Row {
         let round = |(decisions_per_s, p50_us)| Round {
             decisions_per_s,
             p50_us,
             p99_us: p50_us * 2.0,
             calls_per_decision: 1.0,
         };
-        let crowd = Crowd { callers, pipeline: if runtime.is_some() { 1 } else { 16 } };
-        Row::new(Subject { name, runtime }, 1, crowd, numbers.map(round).to_vec())
+        let crowd = Crowd {
+            callers,
+            pipeline: if runtime.is_some() { 1 } else { 16 },
+        };
+        Row::new(
+            Subject { name, runtime },
+            1,
+            crowd,
+            numbers.map(round).to_vec(),
+        )
     }
 
     fn rows() -> Vec<Row> {
         let workers = Some(Runtime::TwoWorkers);
         vec![
-            row(TOLLGATE, workers, 1, [(9.0, 13.0), (9.0, 12.0), (9.0, 18.0)]),
+            row(
+                TOLLGATE,
+                workers,
+                1,
+                [(9.0, 13.0), (9.0, 12.0), (9.0, 18.0)],
+            ),
             row(BARE, workers, 1, [(9.0, 10.0), (9.0, 10.0), (9.0, 9.0)]),
-            row(TOLLGATE, workers, CROWD, [(150.0, 1.0), (160.0, 1.0), (140.0, 1.0)]),
-            row(PIPELINED, None, 50, [(100.0, 1.0), (80.0, 1.0), (100.0, 1.0)]),
-            row(TOLLGATE, Some(Runtime::CurrentThread), CROWD, [(190.0, 1.0), (80.0, 1.0), (80.0, 1.0)]),
+            row(
+                TOLLGATE,
+                workers,
+                CROWD,
+                [(150.0, 1.0), (160.0, 1.0), (140.0, 1.0)],
+            ),
+            row(
+                PIPELINED,
+                None,
+                50,
+                [(100.0, 1.0), (80.0, 1.0), (100.0, 1.0)],
+            ),
+            row(
+                TOLLGATE,
+                Some(Runtime::CurrentThread),
+                CROWD,
+                [(190.0, 1.0), (80.0, 1.0), (80.0, 1.0)],
+            ),
         ]
     }
 
     #[test]
     fn like_is_compared_with_like() {
         let ratios = ratios(&rows());
-        let found: Vec<_> =
-            ratios.iter().map(|ratio| (ratio.what, ratio.runtime, ratio.is_reached)).collect();
+        let found: Vec<_> = ratios
+            .iter()
+            .map(|ratio| (ratio.what, ratio.runtime, ratio.is_reached))
+            .collect();
         let workers = Runtime::TwoWorkers;
         assert_eq!(
             found,
@@ -142,7 +201,10 @@ mod tests {
                 (What::Latency, workers, true)
             ]
         );
-        let numbers: Vec<_> = ratios.iter().map(|ratio| [ratio.value, ratio.lowest, ratio.highest]).collect();
+        let numbers: Vec<_> = ratios
+            .iter()
+            .map(|ratio| [ratio.value, ratio.lowest, ratio.highest])
+            .collect();
         assert_eq!(numbers, [[1.5, 1.4, 2.0], [0.8, 0.8, 1.9], [1.3, 1.2, 2.0]]);
     }
 

@@ -84,7 +84,10 @@ impl Row {
 impl Report {
     /// The largest part of the machine that others took during any load.
     pub(super) fn others(&self) -> f64 {
-        self.loads.iter().map(|load| load.others).fold(0.0, f64::max)
+        self.loads
+            .iter()
+            .map(|load| load.others)
+            .fold(0.0, f64::max)
     }
 
     /// Subjects in the order they were listed.
@@ -92,7 +95,8 @@ impl Report {
         listed(self.rows.iter().map(|row| row.subject))
     }
 
-    /// Numbers of keys, with the numbers of callers that asked about them; none where a program brought its own.
+    /// Numbers of keys, with the numbers of callers that asked about them; none where a program
+    /// brought its own.
     pub(super) fn crowds(&self) -> Vec<(u32, Option<usize>)> {
         listed(self.rows.iter().map(|row| (row.keys, row.callers())))
     }

@@ -21,7 +21,10 @@ pub(super) fn measure(settings: &Settings, progress: &mut Progress) -> io::Resul
     let redis_benchmark = subjects::redis_benchmark_version()?;
     let target = Target::start(settings.flavor)?;
     let server = version(&target.server);
-    progress.note(&format!("{server} at {}, {redis_benchmark}", target.server.addr()));
+    progress.note(&format!(
+        "{server} at {}, {redis_benchmark}",
+        target.server.addr()
+    ));
     let (mut loads, mut rows) = (Vec::new(), Vec::new());
     for keys in KEYS {
         target.fill(keys)?;
@@ -33,7 +36,11 @@ pub(super) fn measure(settings: &Settings, progress: &mut Progress) -> io::Resul
             rows.extend(load_rows(keys, &mut entrants, settings, progress)?);
             let others = Usage::read(&[target.server.pid()]).zip(before);
             let others = others.map_or(0.0, |(after, before)| after.others_since(before));
-            loads.push(Load { keys, callers: *callers, others });
+            loads.push(Load {
+                keys,
+                callers: *callers,
+                others,
+            });
         }
     }
     progress.clear();
@@ -67,10 +74,14 @@ fn load_rows(
         |entrant| round(entrant.as_mut(), settings.round),
     )?;
     let measured = entrants.iter().zip(rounds);
-    Ok(measured.map(|(entrant, rounds)| Row::new(entrant.subject(), keys, entrant.crowd(), rounds)).collect())
+    Ok(measured
+        .map(|(entrant, rounds)| Row::new(entrant.subject(), keys, entrant.crowd(), rounds))
+        .collect())
 }
 
 fn round(entrant: &mut dyn Entrant, length: Duration) -> io::Result<Round> {
     let subject = entrant.subject();
-    entrant.round(length).map_err(|error| io::Error::other(format!("{subject}: {error}")))
+    entrant
+        .round(length)
+        .map_err(|error| io::Error::other(format!("{subject}: {error}")))
 }

@@ -11,8 +11,18 @@ use crate::text::{counted, grouped, whole, write_if_busy, write_lines};
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { server, redis_benchmark, rounds, round_ms, .. } = self;
-        writeln!(out, "{}, {} cores, {server}, {redis_benchmark}", self.machine.cpu, self.machine.cores)?;
+        let Self {
+            server,
+            redis_benchmark,
+            rounds,
+            round_ms,
+            ..
+        } = self;
+        writeln!(
+            out,
+            "{}, {} cores, {server}, {redis_benchmark}",
+            self.machine.cpu, self.machine.cores
+        )?;
         writeln!(out, "{rounds} rounds of {round_ms} ms, medians")?;
         write_if_busy(out, self.others())?;
         for keys in KEYS {
@@ -29,8 +39,15 @@ impl fmt::Display for Report {
 impl Report {
     fn numbers(&self, out: &mut fmt::Formatter<'_>, keys: u32) -> fmt::Result {
         writeln!(out, "\n{}\n", counted(keys as usize, "key"))?;
-        let heads =
-            ["subject", "callers", "decisions/s", "slowest..fastest", "p50 us", "p99 us", "calls/decision"];
+        let heads = [
+            "subject",
+            "callers",
+            "decisions/s",
+            "slowest..fastest",
+            "p50 us",
+            "p99 us",
+            "calls/decision",
+        ];
         let mut lines = vec![heads.map(str::to_owned).to_vec()];
         lines.extend(self.rows.iter().filter(|row| row.keys == keys).map(line));
         write_lines(out, &lines)
@@ -43,11 +60,16 @@ impl Report {
         let mut lines = vec![heads.collect::<Vec<_>>()];
         for what in What::ALL {
             for runtime in Runtime::ALL {
-                let mark = if self.published == Some(runtime) { "published: " } else { "" };
+                let mark = if self.published == Some(runtime) {
+                    "published: "
+                } else {
+                    ""
+                };
                 let mut line = vec![described(what), format!("{mark}{runtime}")];
-                line.extend(
-                    KEYS.map(|keys| self.ratio(what, keys, runtime).map_or_else(|| "-".to_owned(), cell)),
-                );
+                line.extend(KEYS.map(|keys| {
+                    self.ratio(what, keys, runtime)
+                        .map_or_else(|| "-".to_owned(), cell)
+                }));
                 lines.push(line);
             }
         }
@@ -55,7 +77,9 @@ impl Report {
     }
 
     fn ratio(&self, what: What, keys: u32, runtime: Runtime) -> Option<&Ratio> {
-        self.ratios.iter().find(|ratio| (ratio.what, ratio.keys, ratio.runtime) == (what, keys, runtime))
+        self.ratios
+            .iter()
+            .find(|ratio| (ratio.what, ratio.keys, ratio.runtime) == (what, keys, runtime))
     }
 }
 
@@ -65,7 +89,11 @@ fn line(row: &Row) -> Vec<String> {
         row.subject.to_string(),
         row.crowd.to_string(),
         grouped(whole(median.decisions_per_s)),
-        format!("{}..{}", grouped(whole(row.decisions_per_s_min)), grouped(whole(row.decisions_per_s_max))),
+        format!(
+            "{}..{}",
+            grouped(whole(row.decisions_per_s_min)),
+            grouped(whole(row.decisions_per_s_max))
+        ),
         format!("{:.0}", median.p50_us),
         format!("{:.0}", median.p99_us),
         format!("{:.3}", median.calls_per_decision),
@@ -76,14 +104,23 @@ fn described(what: What) -> String {
     let asked = what.asked();
     match what {
         What::Throughput => {
-            format!("{CROWD} callers: decisions/s to redis-benchmark -P 16 (asked: {asked}x or more)")
+            format!(
+                "{CROWD} callers: decisions/s to redis-benchmark -P 16 (asked: {asked}x or more)"
+            )
         }
-        What::Latency => format!("1 caller: p50 to that of a bare EVALSHA (asked: {asked}x or less)"),
+        What::Latency => {
+            format!("1 caller: p50 to that of a bare EVALSHA (asked: {asked}x or less)")
+        }
     }
 }
 
 fn cell(ratio: &Ratio) -> String {
-    let Ratio { value, lowest, highest, .. } = ratio;
+    let Ratio {
+        value,
+        lowest,
+        highest,
+        ..
+    } = ratio;
     let missed = if ratio.is_reached { "" } else { "MISSED " };
     format!("{missed}{value:.2}x ({lowest:.2}..{highest:.2})")
 }
@@ -98,27 +135,58 @@ mod tests {
 
     fn report(others: f64) -> Report {
         let workers = Some(Runtime::TwoWorkers);
-        let row = |name, runtime, callers, pipeline, decisions_per_s, p50_us, calls_per_decision| {
-            let round =
-                |decisions_per_s| Round { decisions_per_s, p50_us, p99_us: p50_us * 3.0, calls_per_decision };
-            let rounds = [decisions_per_s, decisions_per_s * 0.5, decisions_per_s * 2.0].map(round).to_vec();
-            Row::new(Subject { name, runtime }, 1, Crowd { callers, pipeline }, rounds)
-        };
+        let row =
+            |name, runtime, callers, pipeline, decisions_per_s, p50_us, calls_per_decision| {
+                let round = |decisions_per_s| Round {
+                    decisions_per_s,
+                    p50_us,
+                    p99_us: p50_us * 3.0,
+                    calls_per_decision,
+                };
+                let rounds = [
+                    decisions_per_s,
+                    decisions_per_s * 0.5,
+                    decisions_per_s * 2.0,
+                ]
+                .map(round)
+                .to_vec();
+                Row::new(
+                    Subject { name, runtime },
+                    1,
+                    Crowd { callers, pipeline },
+                    rounds,
+                )
+            };
         let rows = vec![
             row("tollgate", workers, 1, 1, 20_000.0, 50.0, 1.0),
             row("bare", workers, 1, 1, 25_000.0, 40.0, 1.0),
             row("tollgate", workers, 256, 1, 140_000.0, 1_800.0, 0.02),
-            row("redis-benchmark -P 16", None, 50, 16, 100_000.0, 7_000.0, 1.0),
+            row(
+                "redis-benchmark -P 16",
+                None,
+                50,
+                16,
+                100_000.0,
+                7_000.0,
+                1.0,
+            ),
         ];
         Report {
-            machine: Machine { cores: 2, cpu: "Example 9000".to_owned() },
+            machine: Machine {
+                cores: 2,
+                cpu: "Example 9000".to_owned(),
+            },
             server: "Redis 7".to_owned(),
             redis_benchmark: "redis-benchmark 7".to_owned(),
             rounds: 3,
             round_ms: 700,
             published: faster(&rows),
             ratios: ratios(&rows),
-            loads: vec![Load { keys: 1, callers: 1, others }],
+            loads: vec![Load {
+                keys: 1,
+                callers: 1,
+                others,
+            }],
             rows,
         }
     }
@@ -156,6 +224,10 @@ tollgate                                                                        
 
     #[test]
     fn a_busy_machine_is_told() {
-        assert!(report(0.2).to_string().contains("BUSY MACHINE: other programs took 20 % of it."));
+        assert!(
+            report(0.2)
+                .to_string()
+                .contains("BUSY MACHINE: other programs took 20 % of it.")
+        );
     }
 }

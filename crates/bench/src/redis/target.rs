@@ -23,10 +23,15 @@ impl Target {
         let server = Server::start(flavor);
         let script = load(&server, question::script())?;
         let script_with_arguments = load(&server, &question::script_with_arguments())?;
-        Ok(Self { server, script, script_with_arguments })
+        Ok(Self {
+            server,
+            script,
+            script_with_arguments,
+        })
     }
 
-    /// Asks about each key once, so that no decision meets an unknown one; by both scripts, to see that both answer.
+    /// Asks about each key once, so that no decision meets an unknown one; by both scripts, to see
+    /// that both answer.
     pub(super) fn fill(&self, keys: u32) -> io::Result<()> {
         let [which, asked] = question::arguments();
         let mut client = self.server.client();
@@ -34,12 +39,24 @@ impl Target {
         for batch in numbers.chunks(BATCH) {
             for number in batch {
                 let key = question::key(*number);
-                let words = [b"EVALSHA", self.script.as_bytes(), b"1", &key, &which, &asked];
+                let words = [
+                    b"EVALSHA",
+                    self.script.as_bytes(),
+                    b"1",
+                    &key,
+                    &which,
+                    &asked,
+                ];
                 client.send(&words).map_err(io::Error::other)?;
             }
             batch.iter().try_for_each(|_| expect_yes(&mut client))?;
         }
-        let words = [b"EVALSHA", self.script_with_arguments.as_bytes(), b"1", &question::key(0)];
+        let words = [
+            b"EVALSHA",
+            self.script_with_arguments.as_bytes(),
+            b"1",
+            &question::key(0),
+        ];
         client.send(&words).map_err(io::Error::other)?;
         expect_yes(&mut client)
     }
@@ -48,7 +65,9 @@ impl Target {
 fn load(server: &Server, script: &str) -> io::Result<String> {
     match server.command(&["SCRIPT", "LOAD", script]) {
         Reply::Bulk(Some(name)) => String::from_utf8(name).map_err(io::Error::other),
-        reply => Err(io::Error::other(format!("the server does not take the script: {reply:?}"))),
+        reply => Err(io::Error::other(format!(
+            "the server does not take the script: {reply:?}"
+        ))),
     }
 }
 
@@ -57,6 +76,8 @@ fn expect_yes(client: &mut Client) -> io::Result<()> {
     if reply.as_bytes().is_some_and(question::is_yes) {
         Ok(())
     } else {
-        Err(io::Error::other(format!("the script did not let a check pass: {reply:?}")))
+        Err(io::Error::other(format!(
+            "the script did not let a check pass: {reply:?}"
+        )))
     }
 }

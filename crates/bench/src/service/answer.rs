@@ -26,8 +26,15 @@ pub(super) enum Answer {
 
 impl Answer {
     pub(super) fn of_http(response: &Response) -> Self {
-        let headers = response.headers.iter().filter(|(name, _)| !ADDED.contains(&name.as_str()));
-        Self::Http { status: response.status, headers: headers.cloned().collect(), body: response.text() }
+        let headers = response
+            .headers
+            .iter()
+            .filter(|(name, _)| !ADDED.contains(&name.as_str()));
+        Self::Http {
+            status: response.status,
+            headers: headers.cloned().collect(),
+            body: response.text(),
+        }
     }
 
     pub(super) fn of_grpc(response: &RateLimitResponse) -> Self {
@@ -36,20 +43,36 @@ impl Answer {
 
     /// The least that answers the question over gRPC.
     pub(super) fn shortest_grpc(code: Code) -> Self {
-        let statuses = vec![DescriptorStatus { code: code.into(), ..Default::default() }];
-        Self::of_grpc(&RateLimitResponse { overall_code: code.into(), statuses, ..Default::default() })
+        let statuses = vec![DescriptorStatus {
+            code: code.into(),
+            ..Default::default()
+        }];
+        Self::of_grpc(&RateLimitResponse {
+            overall_code: code.into(),
+            statuses,
+            ..Default::default()
+        })
     }
 
-    /// The same answer without what tells a client where it stands: over HTTP no header but that of the body's kind;
-    /// over gRPC nothing but the codes.
+    /// The same answer without what tells a client where it stands: over HTTP no header but that of
+    /// the body's kind; over gRPC nothing but the codes.
     pub(super) fn untold(&self) -> io::Result<Self> {
         match self {
-            Self::Http { status, headers, body } => {
+            Self::Http {
+                status,
+                headers,
+                body,
+            } => {
                 let kind = headers.iter().filter(|(name, _)| name == CONTENT_TYPE);
-                Ok(Self::Http { status: *status, headers: kind.cloned().collect(), body: body.clone() })
+                Ok(Self::Http {
+                    status: *status,
+                    headers: kind.cloned().collect(),
+                    body: body.clone(),
+                })
             }
             Self::Grpc(message) => {
-                let told = RateLimitResponse::decode(message.as_slice()).map_err(io::Error::other)?;
+                let told =
+                    RateLimitResponse::decode(message.as_slice()).map_err(io::Error::other)?;
                 Ok(Self::shortest_grpc(told.overall_code()))
             }
         }
@@ -72,13 +95,31 @@ mod tests {
     fn what_the_server_adds_is_left_to_it() {
         let header = |name: &str| (name.to_owned(), "x".to_owned());
         let names = ["content-type", "ratelimit", "date", "content-length"];
-        let response = Response { status: 200, headers: names.map(header).to_vec(), body: b"{}".to_vec() };
+        let response = Response {
+            status: 200,
+            headers: names.map(header).to_vec(),
+            body: b"{}".to_vec(),
+        };
         let answer = Answer::of_http(&response);
         let body = || "{}".to_owned();
         let headers = vec![header("content-type"), header("ratelimit")];
-        assert_eq!(answer, Answer::Http { status: 200, headers, body: body() });
+        assert_eq!(
+            answer,
+            Answer::Http {
+                status: 200,
+                headers,
+                body: body()
+            }
+        );
         let headers = vec![header("content-type")];
-        assert_eq!(answer.untold().unwrap(), Answer::Http { status: 200, headers, body: body() });
+        assert_eq!(
+            answer.untold().unwrap(),
+            Answer::Http {
+                status: 200,
+                headers,
+                body: body()
+            }
+        );
     }
 
     #[test]
@@ -95,6 +136,9 @@ mod tests {
     #[test]
     fn an_answer_is_read_as_it_was_written() {
         let answer = Answer::shortest_grpc(Code::Ok);
-        assert_eq!(serde_json::from_str::<Answer>(&answer.to_json()).unwrap(), answer);
+        assert_eq!(
+            serde_json::from_str::<Answer>(&answer.to_json()).unwrap(),
+            answer
+        );
     }
 }

@@ -16,8 +16,8 @@ use super::question::{Case, Protocol};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Spends what is to be spent beforehand, then asks as the load generator will and returns the answer, which must be
-/// the one that the case is about.
+/// Spends what is to be spent beforehand, then asks as the load generator will and returns the
+/// answer, which must be the one that the case is about.
 pub(super) fn ask(server: SocketAddr, protocol: Protocol, case: Case) -> io::Result<Answer> {
     let call = |cost| match protocol {
         Protocol::Http => http(server, &case.json(cost)),
@@ -28,21 +28,34 @@ pub(super) fn ask(server: SocketAddr, protocol: Protocol, case: Case) -> io::Res
     if is_allowed == case.is_allowed() {
         Ok(answer)
     } else {
-        Err(io::Error::other(format!("the answer is the wrong one: {answer:?}")))
+        Err(io::Error::other(format!(
+            "the answer is the wrong one: {answer:?}"
+        )))
     }
 }
 
 fn http(server: SocketAddr, body: &str) -> io::Result<(bool, Answer)> {
     let kind = [("content-type", "application/json")];
-    let response = proxies::send(server, "POST", Protocol::Http.path(), &kind, body.as_bytes());
+    let response = proxies::send(
+        server,
+        "POST",
+        Protocol::Http.path(),
+        &kind,
+        body.as_bytes(),
+    );
     match response.status {
         200 | 429 => Ok((response.status == 200, Answer::of_http(&response))),
-        status => Err(io::Error::other(format!("the status is {status}: {}", response.text()))),
+        status => Err(io::Error::other(format!(
+            "the status is {status}: {}",
+            response.text()
+        ))),
     }
 }
 
 fn grpc(server: SocketAddr, message: RateLimitRequest) -> io::Result<(bool, Answer)> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let response = runtime.block_on(unary(server, message))?;
     let is_allowed = response.overall_code() == tollgate_envoy::Code::Ok;
     Ok((is_allowed, Answer::of_grpc(&response)))
@@ -51,11 +64,18 @@ fn grpc(server: SocketAddr, message: RateLimitRequest) -> io::Result<(bool, Answ
 async fn unary(server: SocketAddr, message: RateLimitRequest) -> io::Result<RateLimitResponse> {
     let endpoint = Endpoint::from_shared(format!("http://{server}")).map_err(io::Error::other)?;
     let endpoint = endpoint.connect_timeout(PATIENCE).timeout(PATIENCE);
-    let mut client = Grpc::new(endpoint.connect().await.map_err(|error| explained(&error))?);
+    let mut client = Grpc::new(
+        endpoint
+            .connect()
+            .await
+            .map_err(|error| explained(&error))?,
+    );
     client.ready().await.map_err(|error| explained(&error))?;
     let path = PathAndQuery::from_static(Protocol::Grpc.path());
     let codec = ProstCodec::<RateLimitRequest, RateLimitResponse>::default();
-    let response = client.unary(tonic::Request::new(message), path, codec).await;
+    let response = client
+        .unary(tonic::Request::new(message), path, codec)
+        .await;
     Ok(response.map_err(io::Error::other)?.into_inner())
 }
 

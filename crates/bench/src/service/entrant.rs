@@ -97,16 +97,25 @@ impl Entrant {
     }
 
     pub(super) fn round(&self, h2load: &H2load, length: Duration) -> io::Result<Round> {
-        let round =
-            h2load.round(&self.target, self.process.pid(), length).map_err(|error| self.named(&error))?;
-        if self.viewer.as_ref().is_some_and(|viewer| !viewer.is_there()) {
-            return Err(self.named(&io::Error::other("whoever had the dashboard open was sent away")));
+        let round = h2load
+            .round(&self.target, self.process.pid(), length)
+            .map_err(|error| self.named(&error))?;
+        if self
+            .viewer
+            .as_ref()
+            .is_some_and(|viewer| !viewer.is_there())
+        {
+            return Err(self.named(&io::Error::other(
+                "whoever had the dashboard open was sent away",
+            )));
         }
         Ok(round)
     }
 
     pub(super) fn latencies(&self, h2load: &H2load, length: Duration) -> io::Result<Percentiles> {
-        h2load.latencies(&self.target, length).map_err(|error| self.named(&error))
+        h2load
+            .latencies(&self.target, length)
+            .map_err(|error| self.named(&error))
     }
 
     fn named(&self, error: &io::Error) -> io::Error {

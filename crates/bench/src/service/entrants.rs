@@ -44,12 +44,21 @@ impl Entrants {
         entrants.tollgate(Subject::Redis, &settings.tollgate, protocol, case)?;
         entrants.tollgate(Subject::Leased, &settings.tollgate, protocol, case)?;
         if let Some(answer) = &told {
-            entrants.present.push(start_bare(Subject::Bare, &answer.untold()?, protocol, case)?);
-            entrants.present.push(start_bare(Subject::BareTelling, answer, protocol, case)?);
+            entrants.present.push(start_bare(
+                Subject::Bare,
+                &answer.untold()?,
+                protocol,
+                case,
+            )?);
+            entrants
+                .present
+                .push(start_bare(Subject::BareTelling, answer, protocol, case)?);
         } else {
             // Without an answer to repeat there is still the shortest one.
             let answer = Answer::shortest_grpc(case.code());
-            entrants.present.push(start_bare(Subject::Bare, &answer, protocol, case)?);
+            entrants
+                .present
+                .push(start_bare(Subject::Bare, &answer, protocol, case)?);
         }
         if let (Protocol::Http, Some(body)) = (protocol, case.throttlecrab_json()) {
             match throttlecrab_program() {
@@ -62,7 +71,8 @@ impl Entrants {
         Ok(entrants)
     }
 
-    /// Starts Tollgate and returns how it answers. Over gRPC it may not answer; then it does not take part.
+    /// Starts Tollgate and returns how it answers. Over gRPC it may not answer; then it does not
+    /// take part.
     fn tollgate(
         &mut self,
         subject: Subject,
@@ -79,7 +89,9 @@ impl Entrants {
             }
             Err(error) if protocol == Protocol::Grpc => {
                 let over = protocol.name();
-                self.absent.push(format!("{name} does not answer {over} and is left out: {error}"));
+                self.absent.push(format!(
+                    "{name} does not answer {over} and is left out: {error}"
+                ));
                 Ok(None)
             }
             Err(error) => Err(io::Error::other(format!("{name}: {error}"))),
@@ -92,7 +104,12 @@ impl Entrants {
     }
 }
 
-fn start_tollgate(subject: Subject, program: &Path, protocol: Protocol, case: Case) -> io::Result<Entrant> {
+fn start_tollgate(
+    subject: Subject,
+    program: &Path,
+    protocol: Protocol,
+    case: Case,
+) -> io::Result<Entrant> {
     let redis = subject.consistency().map(|_| Server::start(Flavor::Redis));
     let url = redis.as_ref().map(Server::url);
     let directory = Directory::create()?;
@@ -126,27 +143,54 @@ fn start_tollgate(subject: Subject, program: &Path, protocol: Protocol, case: Ca
         Subject::Watched => Some(Viewer::open(process.announced("admin ")?)?),
         _ => None,
     };
-    let target = Target { server, path: protocol.path(), sent: sent(protocol, body), status };
-    Ok(Entrant { subject, protocol, target, viewer, process, redis })
+    let target = Target {
+        server,
+        path: protocol.path(),
+        sent: sent(protocol, body),
+        status,
+    };
+    Ok(Entrant {
+        subject,
+        protocol,
+        target,
+        viewer,
+        process,
+        redis,
+    })
 }
 
 /// A bare server: this program again, in a process of its own.
-fn start_bare(subject: Subject, answer: &Answer, protocol: Protocol, case: Case) -> io::Result<Entrant> {
+fn start_bare(
+    subject: Subject,
+    answer: &Answer,
+    protocol: Protocol,
+    case: Case,
+) -> io::Result<Entrant> {
     let directory = Directory::create()?;
     let mut command = Command::new(env::current_exe()?);
-    command.arg("bare").arg("--answer").arg(directory.write("answer.json", answer.to_json())?);
+    command
+        .arg("bare")
+        .arg("--answer")
+        .arg(directory.write("answer.json", answer.to_json())?);
     let body = directory.write("body", case.body(protocol))?;
     let mut process = Process::spawn(command, directory)?;
     let server = process.announced(bare::ANNOUNCED)?;
     call::ask(server, protocol, case)?;
     let status = match answer {
-        Answer::Http { status: 400..500, .. } => Status::ClientError,
+        Answer::Http {
+            status: 400..500, ..
+        } => Status::ClientError,
         _ => Status::Success,
     };
     Ok(Entrant {
         subject,
         protocol,
-        target: Target { server, path: protocol.path(), sent: sent(protocol, body), status },
+        target: Target {
+            server,
+            path: protocol.path(),
+            sent: sent(protocol, body),
+            status,
+        },
         viewer: None,
         process,
         redis: None,
@@ -157,7 +201,13 @@ fn start_throttlecrab(program: &Path, body: &str, case: Case) -> io::Result<Entr
     let directory = Directory::create()?;
     let server = free_port()?;
     let mut command = Command::new(program);
-    command.args(["--http", "--http-host", "127.0.0.1", "--http-port", &server.port().to_string()]);
+    command.args([
+        "--http",
+        "--http-host",
+        "127.0.0.1",
+        "--http-port",
+        &server.port().to_string(),
+    ]);
     command.args(["--log-level", "error"]);
     let file = directory.write("body", body)?;
     let mut process = Process::spawn(command, directory)?;
@@ -167,15 +217,33 @@ fn start_throttlecrab(program: &Path, body: &str, case: Case) -> io::Result<Entr
     ask();
     ask();
     let answer = ask();
-    if !answer.text().contains(&format!(r#""allowed":{}"#, case.is_allowed())) {
+    if !answer
+        .text()
+        .contains(&format!(r#""allowed":{}"#, case.is_allowed()))
+    {
         let text = answer.text();
-        return Err(io::Error::other(format!("throttlecrab-server answered {}: {text}", answer.status)));
+        return Err(io::Error::other(format!(
+            "throttlecrab-server answered {}: {text}",
+            answer.status
+        )));
     }
     // It refuses with a success.
     let status = Status::Success;
-    let target = Target { server, path: THROTTLECRAB_PATH, sent: Sent::Json(file), status };
+    let target = Target {
+        server,
+        path: THROTTLECRAB_PATH,
+        sent: Sent::Json(file),
+        status,
+    };
     let (subject, protocol) = (Subject::Throttlecrab, Protocol::Http);
-    Ok(Entrant { subject, protocol, target, viewer: None, process, redis: None })
+    Ok(Entrant {
+        subject,
+        protocol,
+        target,
+        viewer: None,
+        process,
+        redis: None,
+    })
 }
 
 const fn sent(protocol: Protocol, body: PathBuf) -> Sent {
@@ -187,7 +255,9 @@ const fn sent(protocol: Protocol, body: PathBuf) -> Sent {
 
 /// What the variable names, or what is on the path.
 fn throttlecrab_program() -> Option<PathBuf> {
-    let told = env::var_os(THROTTLECRAB).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let told = env::var_os(THROTTLECRAB)
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from);
     let path = env::var_os("PATH").unwrap_or_default();
     let mut found = env::split_paths(&path).map(|directory| directory.join("throttlecrab-server"));
     told.or_else(|| found.find(|file| file.is_file()))
@@ -199,5 +269,9 @@ fn free_port() -> io::Result<SocketAddr> {
 }
 
 fn file_name(program: &Path) -> String {
-    program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
+    program
+        .file_name()
+        .unwrap_or(program.as_os_str())
+        .to_string_lossy()
+        .into_owned()
 }

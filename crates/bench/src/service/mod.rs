@@ -1,4 +1,5 @@
-//! `tollgate serve` beside servers that answer without deciding, all asked by the same load generator.
+//! `tollgate serve` beside servers that answer without deciding, all asked by the same load
+//! generator.
 //!
 //! Everybody is a process of its own, so that nobody's threads, allocator or caches are another's.
 
@@ -30,7 +31,8 @@ pub(crate) struct Arguments {
     /// Fewer and shorter rounds: to see that everything runs, not to quote.
     #[arg(long)]
     quick: bool,
-    /// Where the numbers go, a .json file or a directory for service.json; the chart goes beside them.
+    /// Where the numbers go, a .json file or a directory for service.json; the chart goes beside
+    /// them.
     #[arg(long, default_value = "target/bench/service.json")]
     out: PathBuf,
     /// The tollgate that is measured; if nothing is said, the one beside this program.
@@ -39,7 +41,8 @@ pub(crate) struct Arguments {
     /// Another build of tollgate to measure in the same run, on memory. May be given several times.
     #[arg(long)]
     beside: Vec<PathBuf>,
-    /// What the dashboard costs: Tollgate with it open beside Tollgate with it closed, and nobody else.
+    /// What the dashboard costs: Tollgate with it open beside Tollgate with it closed, and nobody
+    /// else.
     #[arg(long)]
     dashboard: bool,
     /// Only this protocol. May be given several times.
@@ -64,7 +67,11 @@ struct Settings {
 
 impl Settings {
     fn new(arguments: &Arguments) -> io::Result<Self> {
-        let (rounds, round_ms) = if arguments.quick { (3, 300) } else { (7, 2_000) };
+        let (rounds, round_ms) = if arguments.quick {
+            (3, 300)
+        } else {
+            (7, 2_000)
+        };
         let tollgate = match &arguments.tollgate {
             Some(program) => program.clone(),
             None => env::current_exe()?.with_file_name("tollgate"),
@@ -89,12 +96,16 @@ impl Settings {
     /// What is asked, one after the other.
     fn questions(&self) -> Vec<(Protocol, Case)> {
         let protocols = self.protocols.iter();
-        protocols.flat_map(|protocol| self.cases.iter().map(|case| (*protocol, *case))).collect()
+        protocols
+            .flat_map(|protocol| self.cases.iter().map(|case| (*protocol, *case)))
+            .collect()
     }
 }
 
 fn chosen<T: PartialEq, const N: usize>(all: [T; N], named: &[T]) -> Vec<T> {
-    all.into_iter().filter(|one| named.is_empty() || named.contains(one)).collect()
+    all.into_iter()
+        .filter(|one| named.is_empty() || named.contains(one))
+        .collect()
 }
 
 /// Measures, prints the tables and writes the numbers and the chart.
@@ -102,7 +113,11 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     let settings = Settings::new(arguments)?;
     let mut progress = Progress::new(settings.questions().len());
     let report = run::measure(&settings, &mut progress)?;
-    output::save(&output::file(&arguments.out, "service.json"), &report, &picture::draw(&report))?;
+    output::save(
+        &output::file(&arguments.out, "service.json"),
+        &report,
+        &picture::draw(&report),
+    )?;
     output::print(&report)
 }
 

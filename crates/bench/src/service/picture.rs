@@ -11,7 +11,9 @@ pub(super) fn draw(report: &Report) -> Chart {
     let groups = report.groups.iter().map(|group| {
         let rows = || report.rows_of(group.protocol, group.case);
         let value = |subject: &Subject| {
-            rows().find(|row| &row.subject == subject).map(|row| row.median.requests_per_s)
+            rows()
+                .find(|row| &row.subject == subject)
+                .map(|row| row.median.requests_per_s)
         };
         let over = match group.protocol {
             Protocol::Http => "HTTP/1.1",

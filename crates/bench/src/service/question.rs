@@ -29,9 +29,13 @@ pub(super) enum Case {
     ThreeLimits,
 }
 
-/// What the question is about. Who asks is always the same, because the load generator knows but one body.
-const ATTRIBUTES: [(&str, &str); 3] =
-    [("client_ip", "203.0.113.7"), ("tenant", "acme"), ("user", "ann@example.com")];
+/// What the question is about. Who asks is always the same, because the load generator knows but
+/// one body.
+const ATTRIBUTES: [(&str, &str); 3] = [
+    ("client_ip", "203.0.113.7"),
+    ("tenant", "acme"),
+    ("user", "ann@example.com"),
+];
 /// So much is spent beforehand that the numbers in the answers keep their number of digits.
 const SPENT: u32 = 10_000_000;
 
@@ -71,7 +75,11 @@ impl Case {
     }
 
     pub(super) const fn code(self) -> Code {
-        if self.is_allowed() { Code::Ok } else { Code::OverLimit }
+        if self.is_allowed() {
+            Code::Ok
+        } else {
+            Code::OverLimit
+        }
     }
 
     const fn limits(self) -> usize {
@@ -86,19 +94,25 @@ impl Case {
         if self.is_allowed() { SPENT } else { 1 }
     }
 
-    /// A configuration of Tollgate: a limit for each attribute, on memory or on this server in this consistency.
+    /// A configuration of Tollgate: a limit for each attribute, on memory or on this server in this
+    /// consistency.
     pub(super) fn config(self, redis: Option<(&str, &str)>) -> String {
         let mut yaml = "version: 1\n".to_owned();
         if let Some((url, consistency)) = redis {
-            // Its deadline is a second instead of 10 ms, so that a busy machine makes it slow and not wrong; and what
-            // is not decided by the store must show.
+            // Its deadline is a second instead of 10 ms, so that a busy machine makes it slow and
+            // not wrong; and what is not decided by the store must show.
             let store = format!("store: {{ type: redis, endpoints: [\"{url}\"], timeout: 1s }}\n");
             yaml.push_str(&store);
-            let defaults = format!("defaults: {{ consistency: {consistency}, on_store_failure: deny }}\n");
+            let defaults =
+                format!("defaults: {{ consistency: {consistency}, on_store_failure: deny }}\n");
             yaml.push_str(&defaults);
         }
         yaml.push_str("limits:\n");
-        let (capacity, rate) = if self.is_allowed() { ("1000000000", "1/s") } else { ("1", "1/day") };
+        let (capacity, rate) = if self.is_allowed() {
+            ("1000000000", "1/s")
+        } else {
+            ("1", "1/day")
+        };
         for (attribute, _) in &ATTRIBUTES[..self.limits()] {
             let name = attribute.replace('_', "-");
             writeln!(
@@ -113,20 +127,28 @@ impl Case {
     /// The question over HTTP, at this cost if at another than one.
     pub(super) fn json(self, cost: Option<u32>) -> String {
         let attributes = ATTRIBUTES[..self.limits()].iter();
-        let attributes: Vec<String> =
-            attributes.map(|(name, value)| format!(r#""{name}":"{value}""#)).collect();
-        let cost = cost.map(|cost| format!(r#","cost":{cost}"#)).unwrap_or_default();
+        let attributes: Vec<String> = attributes
+            .map(|(name, value)| format!(r#""{name}":"{value}""#))
+            .collect();
+        let cost = cost
+            .map(|cost| format!(r#","cost":{cost}"#))
+            .unwrap_or_default();
         format!(r#"{{"attributes":{{{}}}{cost}}}"#, attributes.join(","))
     }
 
     /// The question over gRPC, at this cost if at another than one.
     pub(super) fn message(self, cost: Option<u32>) -> RateLimitRequest {
-        let entry =
-            |(key, value): &(&str, &str)| Entry { key: (*key).to_owned(), value: (*value).to_owned().into() };
+        let entry = |(key, value): &(&str, &str)| Entry {
+            key: (*key).to_owned(),
+            value: (*value).to_owned().into(),
+        };
         let entries = ATTRIBUTES[..self.limits()].iter().map(entry).collect();
         RateLimitRequest {
             domain: "bench".to_owned(),
-            descriptors: vec![RateLimitDescriptor { entries, ..Default::default() }],
+            descriptors: vec![RateLimitDescriptor {
+                entries,
+                ..Default::default()
+            }],
             hits_addend: cost.unwrap_or_default(),
         }
     }
@@ -139,7 +161,8 @@ impl Case {
         }
     }
 
-    /// What throttlecrab is asked instead: it takes the limit with the question and knows but one at a time.
+    /// What throttlecrab is asked instead: it takes the limit with the question and knows but one
+    /// at a time.
     pub(super) fn throttlecrab_json(self) -> Option<String> {
         let (burst, count, period_s) = match self {
             Self::Allowed => (1_000_000, 1_000_000, 1),
@@ -169,7 +192,10 @@ mod tests {
 
     #[test]
     fn the_question_names_what_the_limits_are_keyed_by() {
-        assert_eq!(Case::Allowed.json(None), r#"{"attributes":{"client_ip":"203.0.113.7"}}"#);
+        assert_eq!(
+            Case::Allowed.json(None),
+            r#"{"attributes":{"client_ip":"203.0.113.7"}}"#
+        );
         let three = Case::ThreeLimits.json(Some(7));
         let config = Case::ThreeLimits.config(None);
         for (attribute, _) in ATTRIBUTES {
@@ -177,7 +203,10 @@ mod tests {
             assert!(config.contains(&format!("key: [{attribute}]")), "{config}");
         }
         assert!(three.ends_with(r#","cost":7}"#), "{three}");
-        assert_eq!(Case::ThreeLimits.message(None).descriptors[0].entries.len(), 3);
+        assert_eq!(
+            Case::ThreeLimits.message(None).descriptors[0].entries.len(),
+            3
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The numbers that were asked for: Tollgate beside what the same libraries can do without deciding.
+//! The numbers that were asked for: Tollgate beside what the same libraries can do without
+//! deciding.
 
 use serde::Serialize;
 
@@ -55,13 +56,16 @@ fn asked(ours: &Row, theirs: &Row) -> Option<f64> {
     }
 }
 
-/// Every build of Tollgate to everybody else who was asked the same, and to memory what should come near it: leased limits,
-/// and memory while someone looks at the dashboard.
+/// Every build of Tollgate to everybody else who was asked the same, and to memory what should come
+/// near it: leased limits, and memory while someone looks at the dashboard.
 pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
-    let is_same = |ours: &Row, theirs: &Row| (ours.protocol, ours.case) == (theirs.protocol, theirs.case);
+    let is_same =
+        |ours: &Row, theirs: &Row| (ours.protocol, ours.case) == (theirs.protocol, theirs.case);
     let ours = rows.iter().filter(|row| is_ours(&row.subject));
     ours.flat_map(|ours| {
-        let theirs = rows.iter().filter(move |theirs| is_same(ours, theirs) && is_compared(ours, theirs));
+        let theirs = rows
+            .iter()
+            .filter(move |theirs| is_same(ours, theirs) && is_compared(ours, theirs));
         theirs.map(|theirs| Ratio::of(ours, theirs))
     })
     .collect()
@@ -84,8 +88,21 @@ pub(super) mod tests {
     use crate::percentiles::Percentiles;
 
     pub(in super::super) fn row(protocol: Protocol, subject: Subject, rates: [f64; 3]) -> Row {
-        let rounds = rates.map(|requests_per_s| Round { requests_per_s, cpu_us: 9.5 }).to_vec();
-        Row::new((protocol, Case::Allowed), subject, rounds, Percentiles { p50_us: 300.0, p99_us: 900.0 })
+        let rounds = rates
+            .map(|requests_per_s| Round {
+                requests_per_s,
+                cpu_us: 9.5,
+            })
+            .to_vec();
+        Row::new(
+            (protocol, Case::Allowed),
+            subject,
+            rounds,
+            Percentiles {
+                p50_us: 300.0,
+                p99_us: 900.0,
+            },
+        )
     }
 
     #[test]
@@ -99,8 +116,10 @@ pub(super) mod tests {
             row(Protocol::Grpc, Subject::Bare, [1.0, 1.0, 1.0]),
         ];
         let ratios = ratios(&rows);
-        let found: Vec<_> =
-            ratios.iter().map(|ratio| (&ratio.ours, ratio.asked, ratio.is_missed())).collect();
+        let found: Vec<_> = ratios
+            .iter()
+            .map(|ratio| (&ratio.ours, ratio.asked, ratio.is_missed()))
+            .collect();
         let expected = [
             (&Subject::Memory, Some(0.85), false),
             (&Subject::Redis, Some(0.54), true),
@@ -110,7 +129,12 @@ pub(super) mod tests {
             (&Subject::Watched, None, false),
         ];
         assert_eq!(found, expected);
-        let Ratio { value, lowest, highest, .. } = ratios[0];
+        let Ratio {
+            value,
+            lowest,
+            highest,
+            ..
+        } = ratios[0];
         let found = [value, lowest, highest].map(|ratio| format!("{ratio:.3}"));
         assert_eq!(found, ["0.900", "0.800", "1.250"]);
     }

@@ -64,7 +64,10 @@ impl Row {
             case,
             name: subject.over(protocol),
             subject,
-            median: Round { requests_per_s: tenth(median), cpu_us },
+            median: Round {
+                requests_per_s: tenth(median),
+                cpu_us,
+            },
             requests_per_s_min: tenth(min),
             requests_per_s_max: tenth(max),
             p50_us,
@@ -77,7 +80,10 @@ impl Row {
 impl Report {
     /// The largest part of the machine that others took during any group.
     pub(super) fn others(&self) -> f64 {
-        self.groups.iter().map(|group| group.others).fold(0.0, f64::max)
+        self.groups
+            .iter()
+            .map(|group| group.others)
+            .fold(0.0, f64::max)
     }
 
     /// Subjects in the order of their first coming.
@@ -92,6 +98,8 @@ impl Report {
     }
 
     pub(super) fn rows_of(&self, protocol: Protocol, case: Case) -> impl Iterator<Item = &Row> {
-        self.rows.iter().filter(move |row| (row.protocol, row.case) == (protocol, case))
+        self.rows
+            .iter()
+            .filter(move |row| (row.protocol, row.case) == (protocol, case))
     }
 }

@@ -32,10 +32,16 @@ pub(super) fn measure(settings: &Settings, progress: &mut Progress) -> io::Resul
         }
         let pids = entrants.pids();
         let before = Usage::read(&pids);
-        rows.extend(group_rows(protocol, case, &entrants, &h2load, settings, progress)?);
+        rows.extend(group_rows(
+            protocol, case, &entrants, &h2load, settings, progress,
+        )?);
         let others = Usage::read(&pids).zip(before);
         let others = others.map_or(0.0, |(after, before)| after.others_since(before));
-        groups.push(Group { protocol, case, others });
+        groups.push(Group {
+            protocol,
+            case,
+            others,
+        });
     }
     progress.clear();
     Ok(Report {
@@ -65,14 +71,27 @@ fn group_rows(
     let mut rounds = vec![Vec::with_capacity(settings.rounds); entrants.len()];
     for number in 0..settings.rounds {
         for turn in in_turn(number, entrants.len()) {
-            progress.round(number, settings.rounds + 1, &entrants[turn].subject.over(protocol));
+            progress.round(
+                number,
+                settings.rounds + 1,
+                &entrants[turn].subject.over(protocol),
+            );
             rounds[turn].push(entrants[turn].round(h2load, settings.round)?);
         }
     }
     let measured = entrants.iter().zip(rounds).map(|(entrant, rounds)| {
-        progress.round(settings.rounds, settings.rounds + 1, &entrant.subject.over(protocol));
+        progress.round(
+            settings.rounds,
+            settings.rounds + 1,
+            &entrant.subject.over(protocol),
+        );
         let latencies = entrant.latencies(h2load, settings.round)?;
-        Ok(Row::new((protocol, case), entrant.subject.clone(), rounds, latencies))
+        Ok(Row::new(
+            (protocol, case),
+            entrant.subject.clone(),
+            rounds,
+            latencies,
+        ))
     });
     measured.collect()
 }

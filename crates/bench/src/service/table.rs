@@ -10,8 +10,17 @@ use crate::text::{grouped, whole, write_if_busy, write_lines};
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { h2load, rounds, round_ms, .. } = self;
-        writeln!(out, "{}, {} cores, {h2load}", self.machine.cpu, self.machine.cores)?;
+        let Self {
+            h2load,
+            rounds,
+            round_ms,
+            ..
+        } = self;
+        writeln!(
+            out,
+            "{}, {} cores, {h2load}",
+            self.machine.cpu, self.machine.cores
+        )?;
         writeln!(out, "{rounds} rounds of {round_ms} ms, medians")?;
         write_if_busy(out, self.others())?;
         for group in &self.groups {
@@ -19,7 +28,9 @@ impl fmt::Display for Report {
         }
         self.asked(out)?;
         writeln!(out)?;
-        self.absent.iter().try_for_each(|absent| writeln!(out, "- {absent}."))?;
+        self.absent
+            .iter()
+            .try_for_each(|absent| writeln!(out, "- {absent}."))?;
         NOTES.iter().try_for_each(|note| writeln!(out, "- {note}"))
     }
 }
@@ -27,14 +38,24 @@ impl fmt::Display for Report {
 impl Report {
     fn numbers(&self, out: &mut fmt::Formatter<'_>, protocol: Protocol, case: Case) -> fmt::Result {
         writeln!(out, "\n{}: {}\n", protocol.name(), case.name())?;
-        let heads = ["subject", "requests/s", "slowest..fastest", "cpu us/request", "p50 us", "p99 us"];
+        let heads = [
+            "subject",
+            "requests/s",
+            "slowest..fastest",
+            "cpu us/request",
+            "p50 us",
+            "p99 us",
+        ];
         let mut lines = vec![heads.map(str::to_owned).to_vec()];
         lines.extend(self.rows_of(protocol, case).map(line));
         write_lines(out, &lines)
     }
 
     fn asked(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(out, "\nRequests/s in relation to others (lowest and highest of the rounds)\n")?;
+        writeln!(
+            out,
+            "\nRequests/s in relation to others (lowest and highest of the rounds)\n"
+        )?;
         let heads = ["", "to", "question", "ratio", "asked"];
         let mut lines = vec![heads.map(str::to_owned).to_vec()];
         lines.extend(self.ratios.iter().map(ratio_line));
@@ -46,7 +67,11 @@ fn line(row: &Row) -> Vec<String> {
     vec![
         row.name.clone(),
         grouped(whole(row.median.requests_per_s)),
-        format!("{}..{}", grouped(whole(row.requests_per_s_min)), grouped(whole(row.requests_per_s_max))),
+        format!(
+            "{}..{}",
+            grouped(whole(row.requests_per_s_min)),
+            grouped(whole(row.requests_per_s_max))
+        ),
         format!("{:.1}", row.median.cpu_us),
         format!("{:.0}", row.p50_us),
         format!("{:.0}", row.p99_us),
@@ -54,14 +79,23 @@ fn line(row: &Row) -> Vec<String> {
 }
 
 fn ratio_line(ratio: &Ratio) -> Vec<String> {
-    let Ratio { protocol, case, value, lowest, highest, .. } = ratio;
+    let Ratio {
+        protocol,
+        case,
+        value,
+        lowest,
+        highest,
+        ..
+    } = ratio;
     let missed = if ratio.is_missed() { "MISSED " } else { "" };
     vec![
         ratio.ours.over(*protocol),
         ratio.theirs.over(*protocol),
         case.name().to_owned(),
         format!("{missed}{value:.2}x ({lowest:.2}..{highest:.2})"),
-        ratio.asked.map_or_else(|| "-".to_owned(), |asked| format!("{asked}x or more")),
+        ratio
+            .asked
+            .map_or_else(|| "-".to_owned(), |asked| format!("{asked}x or more")),
     ]
 }
 
@@ -76,18 +110,37 @@ mod tests {
 
     fn report(others: f64) -> Report {
         let rows = vec![
-            row(Protocol::Http, Subject::Memory, [80_000.0, 90_000.0, 100_000.0]),
-            row(Protocol::Http, Subject::Redis, [50_000.0, 51_000.0, 60_000.0]),
-            row(Protocol::Http, Subject::Bare, [100_000.0, 100_000.0, 80_000.0]),
+            row(
+                Protocol::Http,
+                Subject::Memory,
+                [80_000.0, 90_000.0, 100_000.0],
+            ),
+            row(
+                Protocol::Http,
+                Subject::Redis,
+                [50_000.0, 51_000.0, 60_000.0],
+            ),
+            row(
+                Protocol::Http,
+                Subject::Bare,
+                [100_000.0, 100_000.0, 80_000.0],
+            ),
         ];
         Report {
-            machine: Machine { cores: 2, cpu: "Example 9000".to_owned() },
+            machine: Machine {
+                cores: 2,
+                cpu: "Example 9000".to_owned(),
+            },
             h2load: "h2load 1".to_owned(),
             rounds: 3,
             round_ms: 1_500,
             ratios: ratios(&rows),
             absent: vec!["somebody is not there".to_owned()],
-            groups: vec![Group { protocol: Protocol::Http, case: Case::Allowed, others }],
+            groups: vec![Group {
+                protocol: Protocol::Http,
+                case: Case::Allowed,
+                others,
+            }],
             rows,
         }
     }
@@ -119,6 +172,10 @@ tollgate, Redis   bare axum  1 limit, allowed  MISSED 0.51x (0.50..0.75)  0.54x 
 
     #[test]
     fn a_busy_machine_is_told() {
-        assert!(report(0.2).to_string().contains("BUSY MACHINE: other programs took 20 % of it."));
+        assert!(
+            report(0.2)
+                .to_string()
+                .contains("BUSY MACHINE: other programs took 20 % of it.")
+        );
     }
 }

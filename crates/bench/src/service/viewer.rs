@@ -1,4 +1,5 @@
-//! Someone who has the dashboard open: reads its events as a browser does, for as long as this lives.
+//! Someone who has the dashboard open: reads its events as a browser does, for as long as this
+//! lives.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -17,7 +18,10 @@ impl Viewer {
     pub(super) fn open(admin: SocketAddr) -> io::Result<Self> {
         let mut stream = TcpStream::connect(admin)?;
         stream.set_read_timeout(Some(Duration::from_secs(20)))?;
-        write!(stream, "GET /admin/events HTTP/1.1\r\nHost: {admin}\r\n\r\n")?;
+        write!(
+            stream,
+            "GET /admin/events HTTP/1.1\r\nHost: {admin}\r\n\r\n"
+        )?;
         let mut first = [0; 12];
         stream.read_exact(&mut first)?;
         if !first.ends_with(b" 200") {
@@ -29,12 +33,17 @@ impl Viewer {
             let mut room = [0; 16 * 1024];
             while rest.read(&mut room).is_ok_and(|read| read > 0) {}
         });
-        Ok(Self { stream, reading: Some(reading) })
+        Ok(Self {
+            stream,
+            reading: Some(reading),
+        })
     }
 
     /// False when it was sent away.
     pub(super) fn is_there(&self) -> bool {
-        self.reading.as_ref().is_some_and(|reading| !reading.is_finished())
+        self.reading
+            .as_ref()
+            .is_some_and(|reading| !reading.is_finished())
     }
 }
 

@@ -1,4 +1,5 @@
-//! A log as a busy API writes one: many clients of which few are busy, many paths, and the agents of browsers and programs.
+//! A log as a busy API writes one: many clients of which few are busy, many paths, and the agents
+//! of browsers and programs.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -19,7 +20,8 @@ const AGENTS: [&str; 4] = [
     "curl/8.5.0",
 ];
 
-/// Writes a log of about so many bytes; gives back how many lines it has. The same on every machine.
+/// Writes a log of about so many bytes; gives back how many lines it has. The same on every
+/// machine.
 pub(super) fn write(path: &Path, bytes: u64) -> io::Result<u64> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let (mut dice, mut lines, mut written) = (Dice::new(SEED), 0, 0);
@@ -38,18 +40,32 @@ pub(super) fn write(path: &Path, bytes: u64) -> io::Result<u64> {
 fn one(line: &mut Vec<u8>, dice: &mut Dice, number: u64) -> io::Result<()> {
     let client = client(dice);
     let time = number / PER_SECOND;
-    let (day, hour, minute, second) = (1 + time / 86_400, time / 3_600 % 24, time / 60 % 60, time % 60);
-    write!(line, "{client} - - [{day:02}/Oct/2026:{hour:02}:{minute:02}:{second:02} +0000] \"")?;
+    let (day, hour, minute, second) = (
+        1 + time / 86_400,
+        time / 3_600 % 24,
+        time / 60 % 60,
+        time % 60,
+    );
+    write!(
+        line,
+        "{client} - - [{day:02}/Oct/2026:{hour:02}:{minute:02}:{second:02} +0000] \""
+    )?;
     path(line, dice)?;
     let (bytes, agent) = (dice.between(100, 99_999), dice.one_of(&AGENTS));
-    writeln!(line, " HTTP/1.1\" 200 {bytes} \"https://example.com/\" \"{agent}\"")
+    writeln!(
+        line,
+        " HTTP/1.1\" 200 {bytes} \"https://example.com/\" \"{agent}\""
+    )
 }
 
-/// One of the clients; of a random number below 1, the fourth power makes the first few the busiest.
+/// One of the clients; of a random number below 1, the fourth power makes the first few the
+/// busiest.
 fn client(dice: &mut Dice) -> Ipv4Addr {
     let random = u128::from(dice.roll() >> 48);
     let rank = (random.pow(4) * u128::from(CLIENTS)) >> 64;
-    let scattered = u32::try_from(rank).unwrap_or_default().wrapping_mul(0x9e37_79b1);
+    let scattered = u32::try_from(rank)
+        .unwrap_or_default()
+        .wrapping_mul(0x9e37_79b1);
     Ipv4Addr::from((scattered & 0x7fff_ffff) | 0x0100_0000)
 }
 
@@ -78,8 +94,15 @@ mod tests {
         let (mut line, mut dice) = (Vec::new(), Dice::new(SEED));
         one(&mut line, &mut dice, 3_601 * PER_SECOND).unwrap();
         let line = String::from_utf8(line).unwrap();
-        assert!(line.contains(" - - [01/Oct/2026:01:00:01 +0000] \""), "{line}");
-        assert_eq!((line.matches('"').count(), line.ends_with("\"\n")), (6, true), "{line}");
+        assert!(
+            line.contains(" - - [01/Oct/2026:01:00:01 +0000] \""),
+            "{line}"
+        );
+        assert_eq!(
+            (line.matches('"').count(), line.ends_with("\"\n")),
+            (6, true),
+            "{line}"
+        );
     }
 
     #[test]
@@ -88,7 +111,10 @@ mod tests {
         let clients: Vec<Ipv4Addr> = (0..20_000).map(|_| client(&mut dice)).collect();
         let distinct: std::collections::HashSet<_> = clients.iter().collect();
         assert!(distinct.len() > 5_000, "{}", distinct.len());
-        let most = distinct.iter().map(|one| clients.iter().filter(|client| client == one).count()).max();
+        let most = distinct
+            .iter()
+            .map(|one| clients.iter().filter(|client| client == one).count())
+            .max();
         assert!(most > Some(500), "{most:?}");
     }
 }

@@ -1,7 +1,9 @@
-//! `tollgate simulate` on a large log: how many lines a second and a core, and how much memory at most.
+//! `tollgate simulate` on a large log: how many lines a second and a core, and how much memory at
+//! most.
 //!
-//! The program is measured as users run it, as a process of its own. Time on a core is what the system says the process has
-//! had, so that other programs on the machine do not count, although they do slow down what shares caches with them.
+//! The program is measured as users run it, as a process of its own. Time on a core is what the
+//! system says the process has had, so that other programs on the machine do not count, although
+//! they do slow down what shares caches with them.
 
 mod log;
 mod process;
@@ -38,7 +40,8 @@ pub(crate) struct Arguments {
     /// The size of the log in megabytes.
     #[arg(long)]
     megabytes: Option<u64>,
-    /// Where the numbers go, a .json file or a directory for simulate.json; the log goes beside them.
+    /// Where the numbers go, a .json file or a directory for simulate.json; the log goes beside
+    /// them.
     #[arg(long, default_value = "target/bench/simulate.json")]
     out: PathBuf,
     /// The tollgate that is measured; if nothing is said, the one beside this program.
@@ -72,7 +75,9 @@ struct Measured {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
-    let megabytes = arguments.megabytes.unwrap_or(if arguments.quick { 100 } else { 1_000 });
+    let megabytes = arguments
+        .megabytes
+        .unwrap_or(if arguments.quick { 100 } else { 1_000 });
     let rounds = if arguments.quick { 1 } else { 5 };
     let out = output::file(&arguments.out, "simulate.json");
     let folder = out.parent().unwrap_or(Path::new(".")).to_owned();
@@ -83,7 +88,12 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     progress.step(&format!("a log of {megabytes} MB in {}", log.display()));
     fs::write(&config, CONFIG)?;
     let lines = log::write(&log, megabytes * 1_000_000)?;
-    let plain = [Path::new("simulate"), Path::new("--json"), Path::new("--config"), &config];
+    let plain = [
+        Path::new("simulate"),
+        Path::new("--json"),
+        Path::new("--config"),
+        &config,
+    ];
     let mut results = Vec::new();
     for (case, more, rounds) in [
         ("three limits", vec![], rounds),
@@ -98,15 +108,22 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
                 command.args(plain).args(&more).arg(&log);
                 let before = Usage::read(&[]);
                 let run = run_to_end(command)?;
-                let others =
-                    before.zip(Usage::read(&[])).map_or(0.0, |(before, now)| now.others_since(before));
+                let others = before
+                    .zip(Usage::read(&[]))
+                    .map_or(0.0, |(before, now)| now.others_since(before));
                 Ok((run, others))
             })
             .collect();
         results.push(measured(case, &runs?, lines));
     }
     let log_bytes = fs::metadata(&log)?.len();
-    let report = Report { machine: Machine::this(), log_bytes, lines, clients: log::CLIENTS, results };
+    let report = Report {
+        machine: Machine::this(),
+        log_bytes,
+        lines,
+        clients: log::CLIENTS,
+        results,
+    };
     fs::write(&out, serde_json::to_string_pretty(&report)?)?;
     eprintln!("wrote {}", out.display());
     output::print(&report)
@@ -127,22 +144,32 @@ fn program(arguments: &Arguments) -> io::Result<PathBuf> {
 fn measured(case: &'static str, runs: &[(Run, f64)], lines: u64) -> Measured {
     let lines = float(lines);
     let per_line = |run: &Run| run.cpu.as_secs_f64() * 1e9 / lines;
-    let median =
-        |of: &dyn Fn(&Run) -> f64| stats::Spread::of(runs.iter().map(|(run, _)| of(run)).collect()).median;
+    let median = |of: &dyn Fn(&Run) -> f64| {
+        stats::Spread::of(runs.iter().map(|(run, _)| of(run)).collect()).median
+    };
     let cpu = median(&per_line);
     Measured {
         case,
         lines_per_second: (lines / median(&|run| run.wall.as_secs_f64())).round(),
         lines_per_core_second: (1e9 / cpu).round(),
         cpu_ns_per_line: stats::tenth(cpu),
-        cpu_ns_per_line_min: stats::tenth(runs.iter().map(|(run, _)| per_line(run)).fold(f64::MAX, f64::min)),
-        peak_memory_mb: stats::tenth(runs.iter().map(|(run, _)| run.peak_kb).fold(0.0, f64::max) / 1e3),
+        cpu_ns_per_line_min: stats::tenth(
+            runs.iter()
+                .map(|(run, _)| per_line(run))
+                .fold(f64::MAX, f64::min),
+        ),
+        peak_memory_mb: stats::tenth(
+            runs.iter().map(|(run, _)| run.peak_kb).fold(0.0, f64::max) / 1e3,
+        ),
         refused: runs.first().map_or(0, |(run, _)| run.refused),
         others_share: runs.iter().map(|(_, others)| *others).fold(0.0, f64::max),
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "fewer lines than a float tells apart")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "fewer lines than a float tells apart"
+)]
 fn float(number: u64) -> f64 {
     number as f64
 }
@@ -150,9 +177,22 @@ fn float(number: u64) -> f64 {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = |number: u64| grouped(usize::try_from(number).unwrap_or(usize::MAX));
-        writeln!(f, "{} lines, {} MB, combined format\n", count(self.lines), self.log_bytes / 1_000_000)?;
-        let head =
-            ["", "lines/s", "lines/s of a core", "CPU ns/line", "least", "peak MB", "refused", "others"];
+        writeln!(
+            f,
+            "{} lines, {} MB, combined format\n",
+            count(self.lines),
+            self.log_bytes / 1_000_000
+        )?;
+        let head = [
+            "",
+            "lines/s",
+            "lines/s of a core",
+            "CPU ns/line",
+            "least",
+            "peak MB",
+            "refused",
+            "others",
+        ];
         let mut lines = vec![head.map(str::to_owned).to_vec()];
         lines.extend(self.results.iter().map(|result| {
             vec![

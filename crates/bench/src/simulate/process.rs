@@ -1,4 +1,5 @@
-//! A program run to its end: how long it took, on the wall and on cores, and how much memory it had at most.
+//! A program run to its end: how long it took, on the wall and on cores, and how much memory it had
+//! at most.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -28,8 +29,14 @@ pub(super) struct Run {
 pub(super) fn run_to_end(mut command: Command) -> io::Result<Run> {
     let before = children_ticks();
     let began = timing::now();
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
-    let mut output = child.stdout.take().ok_or_else(|| io::Error::other("the output is not there"))?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut output = child
+        .stdout
+        .take()
+        .ok_or_else(|| io::Error::other("the output is not there"))?;
     let reading = std::thread::spawn(move || {
         let mut text = String::new();
         output.read_to_string(&mut text).map(|_| text)
@@ -43,20 +50,28 @@ pub(super) fn run_to_end(mut command: Command) -> io::Result<Run> {
     if !status.is_some_and(|status| status.success()) {
         drop(child.kill());
         drop(child.wait());
-        return Err(io::Error::other(format!("{} did not do its work", command.get_program().display())));
+        return Err(io::Error::other(format!(
+            "{} did not do its work",
+            command.get_program().display()
+        )));
     }
-    let text = reading.join().map_err(|_| io::Error::other("the output could not be read"))??;
+    let text = reading
+        .join()
+        .map_err(|_| io::Error::other("the output could not be read"))??;
     let report: serde_json::Value = serde_json::from_str(&text)?;
     let ticks = u32::try_from(children_ticks().saturating_sub(before)).unwrap_or(u32::MAX);
     Ok(Run {
         wall,
         cpu: TICK * ticks,
         peak_kb,
-        refused: report["configuration"]["refused"].as_u64().unwrap_or_default(),
+        refused: report["configuration"]["refused"]
+            .as_u64()
+            .unwrap_or_default(),
     })
 }
 
-/// The ticks of children that have ended and were waited for: the fields 16 and 17, after the name in brackets.
+/// The ticks of children that have ended and were waited for: the fields 16 and 17, after the name
+/// in brackets.
 fn children_ticks() -> u64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     parse_children(&stat).unwrap_or_default()
@@ -73,7 +88,9 @@ fn peak_of(pid: u32) -> Option<f64> {
 }
 
 fn parse_peak(status: &str) -> Option<f64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse().ok()
 }
 
@@ -85,7 +102,10 @@ mod tests {
     fn what_the_system_tells_is_read_by_position() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194304 90 80 0 0 11 12 13 14 20 0 1 0 55";
         assert_eq!(parse_children(stat), Some(27));
-        assert_eq!(parse_peak("Name:\tx\nVmHWM:\t   1234 kB\nVmRSS: 9 kB\n"), Some(1_234.0));
+        assert_eq!(
+            parse_peak("Name:\tx\nVmHWM:\t   1234 kB\nVmRSS: 9 kB\n"),
+            Some(1_234.0)
+        );
         assert_eq!((parse_children(""), parse_peak("")), (None, None));
     }
 

@@ -45,16 +45,26 @@ const fn series(case: Case, limit: Limit, load: &'static [f64]) -> Series {
     }
 }
 
-/// Whether the load of a case is a rate. It stands for something else where nothing comes back, or where keys are many.
+/// Whether the load of a case is a rate. It stands for something else where nothing comes back, or
+/// where keys are many.
 const fn is_rate(case: Case) -> bool {
-    matches!(case, Case::Grid | Case::Rotating | Case::Skew | Case::Killed | Case::Flush | Case::Restart)
+    matches!(
+        case,
+        Case::Grid | Case::Rotating | Case::Skew | Case::Killed | Case::Flush | Case::Restart
+    )
 }
 
-const NONE: Targets =
-    Targets { utilisation_min: None, calls_per_admitted_max: None, calls_per_denied_max: None };
+const NONE: Targets = Targets {
+    utilisation_min: None,
+    calls_per_admitted_max: None,
+    calls_per_denied_max: None,
+};
 
 const fn used(least: f64) -> Targets {
-    Targets { utilisation_min: Some(least), ..NONE }
+    Targets {
+        utilisation_min: Some(least),
+        ..NONE
+    }
 }
 
 const TARGET: Series = Series {
@@ -71,22 +81,39 @@ const SERIES: [Series; 21] = [
         quick: (&[2, 8], &[2.0, 10.0]),
         ..series(Case::Grid, limits::PER_SECOND_1000, &[0.5, 1.0, 2.0, 10.0])
     },
-    Series { targets: used(0.97), ..TARGET },
-    Series { limit: limits::PER_SECOND_100, targets: used(0.97), ..TARGET },
-    Series { limit: limits::PER_SECOND_10, targets: used(0.9), ..TARGET },
+    Series {
+        targets: used(0.97),
+        ..TARGET
+    },
+    Series {
+        limit: limits::PER_SECOND_100,
+        targets: used(0.97),
+        ..TARGET
+    },
+    Series {
+        limit: limits::PER_SECOND_10,
+        targets: used(0.9),
+        ..TARGET
+    },
     Series {
         limit: limits::PER_SECOND_20000,
         replicas: &[4],
         loads: &[0.5],
         quick: (&[4], &[0.5]),
-        targets: Targets { calls_per_admitted_max: Some(0.05), ..NONE },
+        targets: Targets {
+            calls_per_admitted_max: Some(0.05),
+            ..NONE
+        },
         ..TARGET
     },
     Series {
         replicas: &[4],
         loads: &[10.0],
         quick: (&[4], &[10.0]),
-        targets: Targets { calls_per_denied_max: Some(0.02), ..NONE },
+        targets: Targets {
+            calls_per_denied_max: Some(0.02),
+            ..NONE
+        },
         ..TARGET
     },
     Series {
@@ -106,10 +133,23 @@ const SERIES: [Series; 21] = [
     series(Case::Restart, limits::PER_SECOND_1000, &[2.0]),
     series(Case::Zipf, limits::PER_KEY, &[200.0]),
     series(Case::Costs, limits::WEIGHED, &[0.5]),
-    Series { topology: Topology::Cluster, ..series(Case::Grid, limits::PER_SECOND_1000, &[2.0]) },
-    Series { topology: Topology::Cluster, length_ms: 1_000, ..series(Case::Cold, limits::ONCE, &[3.0]) },
-    Series { topology: Topology::Cluster, ..series(Case::Flush, limits::PER_SECOND_1000, &[2.0]) },
-    Series { topology: Topology::Cluster, ..series(Case::Zipf, limits::PER_KEY, &[200.0]) },
+    Series {
+        topology: Topology::Cluster,
+        ..series(Case::Grid, limits::PER_SECOND_1000, &[2.0])
+    },
+    Series {
+        topology: Topology::Cluster,
+        length_ms: 1_000,
+        ..series(Case::Cold, limits::ONCE, &[3.0])
+    },
+    Series {
+        topology: Topology::Cluster,
+        ..series(Case::Flush, limits::PER_SECOND_1000, &[2.0])
+    },
+    Series {
+        topology: Topology::Cluster,
+        ..series(Case::Zipf, limits::PER_KEY, &[200.0])
+    },
 ];
 
 /// How long the cells of a quick run are, and those for which figures are asked.
@@ -118,18 +158,36 @@ const QUICK_TARGET_MS: u64 = 1_500;
 
 /// All cells that were chosen, those with the same replicas beside each other.
 pub(super) fn cells(choice: &Choice) -> Vec<Cell> {
-    let mut cells: Vec<Cell> = SERIES.iter().flat_map(|series| of_series(series, choice)).collect();
+    let mut cells: Vec<Cell> = SERIES
+        .iter()
+        .flat_map(|series| of_series(series, choice))
+        .collect();
     cells.sort_by_key(|cell| (cell.topology, cell.case.spoils(), cell.mode, cell.replicas));
     cells
 }
 
 fn of_series(series: &Series, choice: &Choice) -> Vec<Cell> {
     let is_chosen = choice.cases.is_empty() || choice.cases.contains(&series.case);
-    let modes = series.modes.iter().filter(|mode| choice.modes.is_empty() || choice.modes.contains(mode));
+    let modes = series
+        .modes
+        .iter()
+        .filter(|mode| choice.modes.is_empty() || choice.modes.contains(mode));
     let modes: Vec<Mode> = modes.filter(|_| is_chosen).copied().collect();
-    let (replicas, loads) = if choice.quick { series.quick } else { (series.replicas, series.loads) };
-    let replicas = if choice.replicas.is_empty() { replicas } else { &choice.replicas };
-    let loads = if choice.loads.is_empty() || !is_rate(series.case) { loads } else { &choice.loads };
+    let (replicas, loads) = if choice.quick {
+        series.quick
+    } else {
+        (series.replicas, series.loads)
+    };
+    let replicas = if choice.replicas.is_empty() {
+        replicas
+    } else {
+        &choice.replicas
+    };
+    let loads = if choice.loads.is_empty() || !is_rate(series.case) {
+        loads
+    } else {
+        &choice.loads
+    };
     let mut cells = Vec::new();
     for mode in modes {
         for replicas in replicas {
@@ -161,7 +219,9 @@ mod tests {
     #[test]
     fn what_is_named_is_chosen() {
         let all = cells(&Choice::default());
-        let grid = all.iter().filter(|cell| cell.case == Case::Grid && cell.topology == Topology::Single);
+        let grid = all
+            .iter()
+            .filter(|cell| cell.case == Case::Grid && cell.topology == Topology::Single);
         assert_eq!(grid.count(), 4 * 5 * 4);
         let choice = Choice {
             cases: vec![Case::Grid, Case::Cold],
@@ -181,7 +241,10 @@ mod tests {
     #[test]
     fn a_quick_run_has_every_case_of_every_mode() {
         let names = |quick| {
-            let cells = cells(&Choice { quick, ..Choice::default() });
+            let cells = cells(&Choice {
+                quick,
+                ..Choice::default()
+            });
             let mut names: Vec<_> = cells.iter().map(|cell| (cell.name(), cell.mode)).collect();
             names.sort_unstable();
             names.dedup();
@@ -189,9 +252,12 @@ mod tests {
         };
         assert_eq!(names(true), names(false));
         assert!(
-            cells(&Choice { quick: true, ..Choice::default() })
-                .iter()
-                .all(|cell| cell.length_ms <= QUICK_TARGET_MS)
+            cells(&Choice {
+                quick: true,
+                ..Choice::default()
+            })
+            .iter()
+            .all(|cell| cell.length_ms <= QUICK_TARGET_MS)
         );
     }
 }

@@ -1,7 +1,7 @@
 //! One kept-open connection of HTTP/1.1 to a replica, and its questions.
 //!
-//! Made by hand because it has to cost little beside what it measures, and needs one method, one path and bodies of a
-//! known length.
+//! Made by hand because it has to cost little beside what it measures, and needs one method, one
+//! path and bodies of a known length.
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind};
@@ -32,8 +32,9 @@ impl Question {
     pub(super) fn write(&self, request: &mut String, key: u32, cost: u32) {
         let Self { limit, cell } = self;
         request.clear();
-        let body =
-            format!(r#"{{"attributes":{{"user":"{cell}-{key}"}},"limits":["{limit}"],"cost":{cost}}}"#);
+        let body = format!(
+            r#"{{"attributes":{{"user":"{cell}-{key}"}},"limits":["{limit}"],"cost":{cost}}}"#
+        );
         let length = body.len();
         write!(
             request,
@@ -72,10 +73,14 @@ impl Connection {
     pub(super) async fn open(replica: SocketAddr) -> io::Result<Self> {
         let stream = timeout(PATIENCE, TcpStream::connect(replica)).await??;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, bytes: Vec::with_capacity(ANSWER_MAX) })
+        Ok(Self {
+            stream,
+            bytes: Vec::with_capacity(ANSWER_MAX),
+        })
     }
 
-    /// Sends a request and waits for the whole answer. After an error nothing more can be asked here.
+    /// Sends a request and waits for the whole answer. After an error nothing more can be asked
+    /// here.
     pub(super) async fn ask(&mut self, request: &str) -> io::Result<Answer<'_>> {
         let Self { stream, bytes } = self;
         bytes.clear();
@@ -91,7 +96,10 @@ impl Connection {
             }
         };
         let Found { status, start, end } = timeout(PATIENCE, asked).await??;
-        Ok(Answer { status, body: &bytes[start..end] })
+        Ok(Answer {
+            status,
+            body: &bytes[start..end],
+        })
     }
 }
 
@@ -105,16 +113,23 @@ struct Found {
 
 /// Nothing as long as the answer is not whole.
 fn parse(bytes: &[u8]) -> io::Result<Option<Found>> {
-    let Some(head_len) = position(bytes, b"\r\n\r\n") else { return Ok(None) };
+    let Some(head_len) = position(bytes, b"\r\n\r\n") else {
+        return Ok(None);
+    };
     let head = std::str::from_utf8(&bytes[..head_len]).map_err(io::Error::other)?;
     let mut lines = head.split("\r\n");
-    let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok());
+    let status = lines
+        .next()
+        .and_then(|line| line.split(' ').nth(1)?.parse().ok());
     let length = lines.find_map(|line| {
         let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
+        name.eq_ignore_ascii_case("content-length")
+            .then(|| value.trim().parse::<usize>().ok())?
     });
     let (Some(status), Some(length)) = (status, length) else {
-        return Err(io::Error::other(format!("an answer without status or length: {head}")));
+        return Err(io::Error::other(format!(
+            "an answer without status or length: {head}"
+        )));
     };
     let start = head_len + 4;
     let end = start.saturating_add(length);
@@ -122,7 +137,9 @@ fn parse(bytes: &[u8]) -> io::Result<Option<Found>> {
 }
 
 fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes.windows(wanted.len()).position(|window| window == wanted)
+    bytes
+        .windows(wanted.len())
+        .position(|window| window == wanted)
 }
 
 /// What stands behind these bytes, up to the next quotation mark.
@@ -142,27 +159,55 @@ mod tests {
             assert_eq!(parse(&text[..cut]).unwrap(), None, "{cut}");
         }
         let found = parse(text).unwrap().unwrap();
-        assert_eq!((found.status, &text[found.start..found.end]), (429, &b"body"[..]));
+        assert_eq!(
+            (found.status, &text[found.start..found.end]),
+            (429, &b"body"[..])
+        );
         assert!(parse(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
         assert!(parse(b"what\r\ncontent-length: 1\r\n\r\n").is_err());
     }
 
     #[test]
     fn a_decision_is_a_status_and_a_source() {
-        let decision = |status, body: &str| Answer { status, body: body.as_bytes() }.decision();
-        assert_eq!(decision(200, r#"{"allowed":true,"source":"lease","x":1}"#), (true, Told::Lease));
-        assert_eq!(decision(429, r#"{"source":"deny_cache"}"#), (false, Told::DenyCache));
-        assert_eq!(decision(503, r#"{"source":"fallback"}"#), (false, Told::Fallback));
-        assert_eq!(decision(422, r#"{"source":"store"}"#), (false, Told::Nothing));
+        let decision = |status, body: &str| {
+            Answer {
+                status,
+                body: body.as_bytes(),
+            }
+            .decision()
+        };
+        assert_eq!(
+            decision(200, r#"{"allowed":true,"source":"lease","x":1}"#),
+            (true, Told::Lease)
+        );
+        assert_eq!(
+            decision(429, r#"{"source":"deny_cache"}"#),
+            (false, Told::DenyCache)
+        );
+        assert_eq!(
+            decision(503, r#"{"source":"fallback"}"#),
+            (false, Told::Fallback)
+        );
+        assert_eq!(
+            decision(422, r#"{"source":"store"}"#),
+            (false, Told::Nothing)
+        );
         assert_eq!(decision(200, "{}"), (false, Told::Nothing));
     }
 
     #[test]
     fn a_question_says_how_long_it_is() {
         let mut request = "left over".to_owned();
-        Question { limit: "a", cell: "c7".to_owned() }.write(&mut request, 3, 2);
+        Question {
+            limit: "a",
+            cell: "c7".to_owned(),
+        }
+        .write(&mut request, 3, 2);
         let (head, body) = request.split_once("\r\n\r\n").unwrap();
-        assert_eq!(body, r#"{"attributes":{"user":"c7-3"},"limits":["a"],"cost":2}"#);
+        assert_eq!(
+            body,
+            r#"{"attributes":{"user":"c7-3"},"limits":["a"],"cost":2}"#
+        );
         assert!(head.starts_with("POST /v1/check HTTP/1.1\r\n"));
         assert!(head.ends_with(&format!("Content-Length: {}", body.len())));
     }

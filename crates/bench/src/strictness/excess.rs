@@ -1,17 +1,21 @@
-//! By how much a rate was ever exceeded, from requests of which only the sending and the answer are known.
+//! By how much a rate was ever exceeded, from requests of which only the sending and the answer are
+//! known.
 //!
-//! An admission happened at some moment between the two, so an interval certainly holds it only if both lie inside. Hence the
-//! excess is the largest value, over all intervals from `s` to `e`, of
+//! An admission happened at some moment between the two, so an interval certainly holds it only if
+//! both lie inside. Hence the excess is the largest value, over all intervals from `s` to `e`, of
 //!
 //! > units of the requests sent at `s` or later and answered by `e`, less `burst + rate x (e - s)`.
 //!
-//! Above zero is proof that more was admitted than allowed; nothing that the network or the machine delays can cause it.
+//! Above zero is proof that more was admitted than allowed; nothing that the network or the machine
+//! delays can cause it.
 //!
-//! Only a sending can begin the worst interval and only an answer end it, which leaves as many intervals as there are pairs
-//! of requests. They are not looked at one by one. Requests are taken in the order of their answers, which are the ends
-//! `e`; for each possible beginning `s`, a tree over the sendings holds `units since s + rate x s`. A request adds its
-//! units to all beginnings up to its own sending, and opens its own sending as a beginning. The largest value of the tree,
-//! less `burst + rate x e`, is then the worst interval that ends here. That is exact, and takes n log n steps.
+//! Only a sending can begin the worst interval and only an answer end it, which leaves as many
+//! intervals as there are pairs of requests. They are not looked at one by one. Requests are taken
+//! in the order of their answers, which are the ends `e`; for each possible beginning `s`, a tree
+//! over the sendings holds `units since s + rate x s`. A request adds its units to all beginnings
+//! up to its own sending, and opens its own sending as a beginning. The largest value of the tree,
+//! less `burst + rate x e`, is then the worst interval that ends here. That is exact, and takes n
+//! log n steps.
 
 /// A request that was let through, in microseconds on one clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +42,10 @@ pub(super) struct Excess {
 
 impl Excess {
     pub(super) const fn whole(units: i128) -> Self {
-        Self { numerator: units, denominator: 1 }
+        Self {
+            numerator: units,
+            denominator: 1,
+        }
     }
 
     /// Whether it is more than so many units.
@@ -72,18 +79,27 @@ pub(super) fn worst(admissions: &[Admission], rate: Rate) -> Option<Excess> {
     let (per, period) = (i128::from(rate.per), i128::from(rate.period_us));
     let mut beginnings = Beginnings::new(by_sending.len());
     let ends = by_answer.into_iter().map(|place| {
-        let Admission { sent_us, received_us, cost } = by_sending[place];
+        let Admission {
+            sent_us,
+            received_us,
+            cost,
+        } = by_sending[place];
         beginnings.open(place, per * i128::from(sent_us));
         beginnings.add_up_to(place, i128::from(cost) * period);
         beginnings.largest() - per * i128::from(received_us) - i128::from(rate.burst) * period
     });
-    ends.max().map(|numerator| Excess { numerator, denominator: rate.period_us })
+    ends.max().map(|numerator| Excess {
+        numerator,
+        denominator: rate.period_us,
+    })
 }
 
-/// A tree of sums. A leaf's value is what all nodes above it and itself were given; a node knows its largest leaf.
+/// A tree of sums. A leaf's value is what all nodes above it and itself were given; a node knows
+/// its largest leaf.
 struct Beginnings {
     leaves: usize,
-    /// The largest value below each node, with what the node itself was given but not what those above it were.
+    /// The largest value below each node, with what the node itself was given but not what those
+    /// above it were.
     largest: Vec<i128>,
     /// What each node was given for all leaves below it.
     given: Vec<i128>,
@@ -92,11 +108,15 @@ struct Beginnings {
 impl Beginnings {
     fn new(count: usize) -> Self {
         let leaves = count.next_power_of_two();
-        Self { leaves, largest: vec![CLOSED; 2 * leaves], given: vec![0; 2 * leaves] }
+        Self {
+            leaves,
+            largest: vec![CLOSED; 2 * leaves],
+            given: vec![0; 2 * leaves],
+        }
     }
 
-    /// Lets a leaf take part, beginning with this value. What was given to it before it was open does count: it came
-    /// later than the leaf's own sending and was answered earlier.
+    /// Lets a leaf take part, beginning with this value. What was given to it before it was open
+    /// does count: it came later than the leaf's own sending and was answered earlier.
     fn open(&mut self, leaf: usize, value: i128) {
         let node = self.leaves + leaf;
         self.largest[node] = value + self.given[node];
@@ -140,16 +160,25 @@ mod tests {
     use crate::random::Random;
 
     fn admission(sent_us: u64, received_us: u64, cost: u64) -> Admission {
-        Admission { sent_us, received_us, cost }
+        Admission {
+            sent_us,
+            received_us,
+            cost,
+        }
     }
 
     /// Every sending with every answer, as long as something lies between.
     fn by_definition(admissions: &[Admission], rate: Rate) -> Option<i128> {
         let intervals = admissions.iter().flat_map(|first| {
-            admissions.iter().map(move |last| (first.sent_us, last.received_us)).filter(|(s, e)| s <= e)
+            admissions
+                .iter()
+                .map(move |last| (first.sent_us, last.received_us))
+                .filter(|(s, e)| s <= e)
         });
         let excess = intervals.filter_map(|(start, end)| {
-            let inside = admissions.iter().filter(|one| one.sent_us >= start && one.received_us <= end);
+            let inside = admissions
+                .iter()
+                .filter(|one| one.sent_us >= start && one.received_us <= end);
             let units: i128 = inside.map(|one| i128::from(one.cost)).sum();
             let (per, period) = (i128::from(rate.per), i128::from(rate.period_us));
             let excess = (units - i128::from(rate.burst)) * period - per * i128::from(end - start);
@@ -170,29 +199,48 @@ mod tests {
             };
             let mut one = || {
                 let sent = u64::from(random.below(200));
-                admission(sent, sent + u64::from(random.below(60)), u64::from(1 + random.below(6)))
+                admission(
+                    sent,
+                    sent + u64::from(random.below(60)),
+                    u64::from(1 + random.below(6)),
+                )
             };
             let admissions: Vec<Admission> = (0..count).map(|_| one()).collect();
             let found = worst(&admissions, rate).map(|excess| excess.numerator);
-            assert_eq!(found, by_definition(&admissions, rate), "round {round}: {admissions:?} {rate:?}");
+            assert_eq!(
+                found,
+                by_definition(&admissions, rate),
+                "round {round}: {admissions:?} {rate:?}"
+            );
         }
     }
 
     #[test]
     fn a_bucket_used_to_the_full_is_at_its_bound_and_one_more_is_over_by_one() {
-        let rate = Rate { burst: 10, per: 1_000, period_us: 1_000_000 };
+        let rate = Rate {
+            burst: 10,
+            per: 1_000,
+            period_us: 1_000_000,
+        };
         let mut admissions = vec![admission(0, 0, 10)];
         admissions.extend((1..=100).map(|ms| admission(ms * 1_000, ms * 1_000, 1)));
         let full = worst(&admissions, rate).unwrap();
         assert!(!full.exceeds(0) && full.units().abs() < 1e-9, "{full:?}");
         admissions.push(admission(70_000, 70_000, 1));
         let over = worst(&admissions, rate).unwrap();
-        assert!(over.exceeds(0) && !over.exceeds(1) && (over.units() - 1.0).abs() < 1e-9, "{over:?}");
+        assert!(
+            over.exceeds(0) && !over.exceeds(1) && (over.units() - 1.0).abs() < 1e-9,
+            "{over:?}"
+        );
     }
 
     #[test]
     fn what_may_have_happened_at_another_time_proves_nothing() {
-        let rate = Rate { burst: 1, per: 1, period_us: 1_000 };
+        let rate = Rate {
+            burst: 1,
+            per: 1,
+            period_us: 1_000,
+        };
         // The second was under way for so long that it may have been let through a period later.
         let late = [admission(0, 10, 1), admission(5, 1_010, 1)];
         assert!(!worst(&late, rate).unwrap().exceeds(0));
@@ -202,10 +250,26 @@ mod tests {
 
     #[test]
     fn the_larger_of_two_is_found_across_denominators() {
-        let third = Excess { numerator: 1, denominator: 3 };
-        let half = Excess { numerator: 2, denominator: 4 };
+        let third = Excess {
+            numerator: 1,
+            denominator: 3,
+        };
+        let half = Excess {
+            numerator: 2,
+            denominator: 4,
+        };
         assert_eq!(third.max(half), half);
         assert_eq!(Excess::whole(1).max(half), Excess::whole(1));
-        assert_eq!(worst(&[], Rate { burst: 1, per: 1, period_us: 1 }), None);
+        assert_eq!(
+            worst(
+                &[],
+                Rate {
+                    burst: 1,
+                    per: 1,
+                    period_us: 1
+                }
+            ),
+            None
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Clocks that are wrong, for one process: Debian's libfaketime, which answers for the system when it is asked for the
-//! time.
+//! Clocks that are wrong, for one process: Debian's libfaketime, which answers for the system when
+//! it is asked for the time.
 
 use std::env;
 use std::fs;
@@ -15,7 +15,9 @@ pub(super) const CLOCKS: [&str; 4] = ["+3600", "-3600", "+0 x1.02", "+0 x0.98"];
 
 /// The library, or why it is not there.
 pub(super) fn library() -> Result<PathBuf, String> {
-    let told = env::var_os(PROGRAM).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let told = env::var_os(PROGRAM)
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from);
     let beside = told.iter().filter_map(|program| program.parent()?.parent());
     let roots = beside.flat_map(|root| [root.join("usr/lib"), root.join("lib")]);
     let mut roots = roots.chain([PathBuf::from("/usr/lib")]);
@@ -36,8 +38,8 @@ pub(super) fn apply(command: &mut Command, library: &Path, clock: &str) {
     command.env("LD_PRELOAD", library).env("FAKETIME", clock);
 }
 
-/// Whether dates such as `Mon, 16 Nov 2026 05:42:45 GMT` show that the clocks are wrong: the first two are two hours
-/// apart. One replica alone shows nothing.
+/// Whether dates such as `Mon, 16 Nov 2026 05:42:45 GMT` show that the clocks are wrong: the first
+/// two are two hours apart. One replica alone shows nothing.
 pub(super) fn has_effect(dates: &[String]) -> bool {
     let hour = |date: &String| date.get(17..19).map(str::to_owned);
     match dates {
@@ -52,7 +54,8 @@ mod tests {
 
     #[test]
     fn wrong_clocks_show_in_dates() {
-        let dates = |hours: [&str; 2]| hours.map(|hour| format!("Mon, 16 Nov 2026 {hour}:42:45 GMT"));
+        let dates =
+            |hours: [&str; 2]| hours.map(|hour| format!("Mon, 16 Nov 2026 {hour}:42:45 GMT"));
         assert!(has_effect(&dates(["06", "04"])));
         assert!(!has_effect(&dates(["05", "05"])));
         assert!(!has_effect(&[String::new(), String::new()]));
@@ -62,8 +65,14 @@ mod tests {
     fn a_clock_is_set_by_variables() {
         let mut command = Command::new("date");
         apply(&mut command, Path::new("/x/libfaketimeMT.so.1"), CLOCKS[0]);
-        let told: Vec<_> = command.get_envs().filter_map(|(_, value)| value?.to_str()).collect();
-        assert!(told.contains(&"+3600") && told.contains(&"/x/libfaketimeMT.so.1"), "{told:?}");
+        let told: Vec<_> = command
+            .get_envs()
+            .filter_map(|(_, value)| value?.to_str())
+            .collect();
+        assert!(
+            told.contains(&"+3600") && told.contains(&"/x/libfaketimeMT.so.1"),
+            "{told:?}"
+        );
     }
 
     #[test]

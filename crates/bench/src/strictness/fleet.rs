@@ -38,27 +38,45 @@ pub(super) struct Start<'a> {
 impl Fleet {
     /// Starts the replicas side by side and waits until the store decides for each of them.
     pub(super) fn start(start: Start<'_>, store: &Store) -> io::Result<Self> {
-        let config = limits::config(start.mode.word(), start.replicas, store.kind(), &store.urls());
+        let config = limits::config(
+            start.mode.word(),
+            start.replicas,
+            store.kind(),
+            &store.urls(),
+        );
         let spawned = (0..start.replicas).map(|index| spawn(start, index, &config));
         let mut processes: Vec<Process> = spawned.collect::<io::Result<_>>()?;
-        let addresses = processes.iter_mut().map(|process| process.announced("http "));
+        let addresses = processes
+            .iter_mut()
+            .map(|process| process.announced("http "));
         let addresses: Vec<SocketAddr> = addresses.collect::<io::Result<_>>()?;
-        let replicas = processes.into_iter().zip(addresses).map(|(process, http)| Replica { process, http });
-        let mut fleet = Self { mode: start.mode, replicas: replicas.collect() };
+        let replicas = processes
+            .into_iter()
+            .zip(addresses)
+            .map(|(process, http)| Replica { process, http });
+        let mut fleet = Self {
+            mode: start.mode,
+            replicas: replicas.collect(),
+        };
         fleet.wait_until_ready()?;
         Ok(fleet)
     }
 
     /// Until the store is there for everybody, nothing is decided by it.
     pub(super) fn wait_until_ready(&mut self) -> io::Result<()> {
-        let question =
-            format!(r#"{{"attributes":{{"user":"nobody"}},"limits":["{}"]}}"#, PER_SECOND_1000.name);
-        self.replicas.iter_mut().try_for_each(|Replica { process, http }| {
-            process.wait_for(|_| {
-                let answer = proxies::send(*http, "POST", "/v1/peek", &JSON, question.as_bytes());
-                (answer.status == 200 && !answer.text().contains("fallback")).then_some(())
+        let question = format!(
+            r#"{{"attributes":{{"user":"nobody"}},"limits":["{}"]}}"#,
+            PER_SECOND_1000.name
+        );
+        self.replicas
+            .iter_mut()
+            .try_for_each(|Replica { process, http }| {
+                process.wait_for(|_| {
+                    let answer =
+                        proxies::send(*http, "POST", "/v1/peek", &JSON, question.as_bytes());
+                    (answer.status == 200 && !answer.text().contains("fallback")).then_some(())
+                })
             })
-        })
     }
 
     /// The time of day that each replica believes in, as its answers say.
@@ -108,7 +126,11 @@ fn spawn(start: Start<'_>, index: usize, config: &str) -> io::Result<Process> {
     // Logs are not what is measured, and somebody may have asked for all of them.
     command.env_remove("RUST_LOG");
     if let Some(library) = start.faketime {
-        faketime::apply(&mut command, library, faketime::CLOCKS[index % faketime::CLOCKS.len()]);
+        faketime::apply(
+            &mut command,
+            library,
+            faketime::CLOCKS[index % faketime::CLOCKS.len()],
+        );
     }
     Process::spawn(command, directory)
 }

@@ -1,9 +1,9 @@
-//! What one central limiter that answers at once would have let through of the same requests: the embedded store, on a
-//! clock set by hand to each request's moment.
+//! What one central limiter that answers at once would have let through of the same requests: the
+//! embedded store, on a clock set by hand to each request's moment.
 //!
-//! A request's moment is the one at which it was due. On a machine that cannot keep up requests are sent later than that,
-//! more is refilled meanwhile, and anybody would look better than ideal; so the moments of sending are replayed as well,
-//! and the ideal is whichever lets more through.
+//! A request's moment is the one at which it was due. On a machine that cannot keep up requests are
+//! sent later than that, more is refilled meanwhile, and anybody would look better than ideal; so
+//! the moments of sending are replayed as well, and the ideal is whichever lets more through.
 
 use std::io;
 
@@ -40,28 +40,45 @@ impl Moment {
     }
 }
 
-/// Has the ideal limiter decide about the same requests, on a store's clock that shows this at the start.
+/// Has the ideal limiter decide about the same requests, on a store's clock that shows this at the
+/// start.
 pub(super) fn replay(limit: &Limit, records: &[Record], store_us: u64) -> io::Result<Ideal> {
     let due = replay_at(Moment::Due, limit, records, store_us)?;
     let sent = replay_at(Moment::Sent, limit, records, store_us)?;
     Ok(if sent.units > due.units { sent } else { due })
 }
 
-fn replay_at(moment: Moment, limit: &Limit, records: &[Record], store_us: u64) -> io::Result<Ideal> {
+fn replay_at(
+    moment: Moment,
+    limit: &Limit,
+    records: &[Record],
+    store_us: u64,
+) -> io::Result<Ideal> {
     let clock = ManualClock::default();
     let store = MemoryStore::builder().clock(clock.clone()).build();
     let limiter = Limiter::new(store, [limit.embedded()]);
-    let mut ideal = Ideal { moment, units: 0, full_us: None, units_full: 0 };
+    let mut ideal = Ideal {
+        moment,
+        units: 0,
+        full_us: None,
+        units_full: 0,
+    };
     let mut in_order: Vec<&Record> = records.iter().collect();
     in_order.sort_by_key(|record| moment.of(record));
     for record in in_order {
         let at_us = moment.of(record);
         clock.set(Micros::new(store_us + at_us));
-        let ask = limiter.check(limit.name, u64::from(record.key)).cost(u64::from(record.cost));
+        let ask = limiter
+            .check(limit.name, u64::from(record.key))
+            .cost(u64::from(record.cost));
         let decision = ask.immediately().map_err(io::Error::other)?;
         if decision.is_allowed() {
             ideal.units += u64::from(record.cost);
-            ideal.units_full += if ideal.full_us.is_some() { u64::from(record.cost) } else { 0 };
+            ideal.units_full += if ideal.full_us.is_some() {
+                u64::from(record.cost)
+            } else {
+                0
+            };
         } else if !decision.is_never() {
             ideal.full_us.get_or_insert(at_us);
         }
@@ -75,10 +92,13 @@ impl Ideal {
         ratio(units(records.iter()), self.units)
     }
 
-    /// The same from the moment at which the ideal limiter was used up: without the burst, which is easily had.
+    /// The same from the moment at which the ideal limiter was used up: without the burst, which is
+    /// easily had.
     pub(super) fn utilisation_full(&self, records: &[Record]) -> Option<f64> {
         let full_us = self.full_us?;
-        let since = records.iter().filter(|record| self.moment.of(record) >= full_us);
+        let since = records
+            .iter()
+            .filter(|record| self.moment.of(record) >= full_us);
         ratio(units(since), self.units_full)
     }
 
@@ -88,7 +108,10 @@ impl Ideal {
 }
 
 fn units<'r>(records: impl Iterator<Item = &'r Record>) -> u64 {
-    records.filter(|record| record.admitted).map(|record| u64::from(record.cost)).sum()
+    records
+        .filter(|record| record.admitted)
+        .map(|record| u64::from(record.cost))
+        .sum()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown to a few digits")]

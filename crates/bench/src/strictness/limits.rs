@@ -1,4 +1,5 @@
-//! The limits that the replicas share: what they are called, what they allow, and what is proof of more.
+//! The limits that the replicas share: what they are called, what they allow, and what is proof of
+//! more.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -27,7 +28,14 @@ pub(super) enum Quota {
 }
 
 const fn per_second(name: &'static str, burst: u64, per: u64) -> Limit {
-    Limit { name, quota: Quota::TokenBucket(Rate { burst, per, period_us: SECOND_US }) }
+    Limit {
+        name,
+        quota: Quota::TokenBucket(Rate {
+            burst,
+            per,
+            period_us: SECOND_US,
+        }),
+    }
 }
 
 pub(super) const PER_SECOND_1000: Limit = per_second("1000-per-s", 1_000, 1_000);
@@ -35,10 +43,22 @@ pub(super) const PER_SECOND_100: Limit = per_second("100-per-s", 100, 100);
 pub(super) const PER_SECOND_10: Limit = per_second("10-per-s", 10, 10);
 pub(super) const PER_SECOND_20000: Limit = per_second("20000-per-s", 20_000, 20_000);
 /// So slow that nothing comes back during a run.
-pub(super) const ONCE: Limit =
-    Limit { name: "1000-once", quota: Quota::TokenBucket(Rate { burst: 1_000, per: 1, period_us: DAY_US }) };
-pub(super) const FIXED: Limit = Limit { name: "fixed-500", quota: Quota::FixedWindow(500) };
-pub(super) const SLIDING: Limit = Limit { name: "sliding-500", quota: Quota::SlidingWindow(500) };
+pub(super) const ONCE: Limit = Limit {
+    name: "1000-once",
+    quota: Quota::TokenBucket(Rate {
+        burst: 1_000,
+        per: 1,
+        period_us: DAY_US,
+    }),
+};
+pub(super) const FIXED: Limit = Limit {
+    name: "fixed-500",
+    quota: Quota::FixedWindow(500),
+};
+pub(super) const SLIDING: Limit = Limit {
+    name: "sliding-500",
+    quota: Quota::SlidingWindow(500),
+};
 /// For many keys.
 pub(super) const PER_KEY: Limit = per_second("20-per-s", 20, 20);
 /// Refilled so fast that a request for all of it passes now and then.
@@ -78,14 +98,20 @@ impl Limit {
         match self.quota {
             Quota::TokenBucket(rate) => excess::worst(admissions, rate),
             Quota::FixedWindow(limit) => windows::worst_fixed(admissions, ahead, WINDOW_US, limit),
-            Quota::SlidingWindow(limit) => windows::worst_sliding(admissions, ahead, WINDOW_US, limit),
+            Quota::SlidingWindow(limit) => {
+                windows::worst_sliding(admissions, ahead, WINDOW_US, limit)
+            }
         }
     }
 
     /// The same limit for the embedded store.
     pub(super) fn embedded(&self) -> tollgate::Limit {
         match self.quota {
-            Quota::TokenBucket(Rate { burst, per, period_us }) => {
+            Quota::TokenBucket(Rate {
+                burst,
+                per,
+                period_us,
+            }) => {
                 let rate = tollgate::Rate::new(per, Duration::from_micros(period_us));
                 tollgate::Limit::token_bucket(self.name, burst, rate)
             }
@@ -100,14 +126,20 @@ impl Limit {
 
     fn yaml(&self) -> String {
         let numbers = match self.quota {
-            Quota::TokenBucket(Rate { burst, per, period_us }) => {
+            Quota::TokenBucket(Rate {
+                burst,
+                per,
+                period_us,
+            }) => {
                 let period = if period_us == SECOND_US { "s" } else { "day" };
                 format!("algorithm: token_bucket, capacity: {burst}, refill_rate: {per}/{period}")
             }
             Quota::FixedWindow(limit) => {
                 format!("algorithm: fixed_window, align: clock, limit: {limit}, window: 1s")
             }
-            Quota::SlidingWindow(limit) => format!("algorithm: sliding_window, limit: {limit}, window: 1s"),
+            Quota::SlidingWindow(limit) => {
+                format!("algorithm: sliding_window, limit: {limit}, window: 1s")
+            }
         };
         format!("  - {{ name: {}, key: [user], {numbers} }}\n", self.name)
     }
@@ -115,9 +147,14 @@ impl Limit {
 
 /// A replica's configuration: all limits at this consistency, over this store.
 ///
-/// The deadline is a second instead of 10 ms, so that a busy machine makes the store slow and not absent. What is not
-/// decided at all is refused, because this is about what is let through.
-pub(super) fn config(consistency: &str, replicas: usize, store_type: &str, urls: &[String]) -> String {
+/// The deadline is a second instead of 10 ms, so that a busy machine makes the store slow and not
+/// absent. What is not decided at all is refused, because this is about what is let through.
+pub(super) fn config(
+    consistency: &str,
+    replicas: usize,
+    store_type: &str,
+    urls: &[String],
+) -> String {
     let urls: Vec<String> = urls.iter().map(|url| format!("\"{url}\"")).collect();
     let urls = urls.join(", ");
     let mut yaml = "version: 1\n".to_owned();
@@ -142,7 +179,10 @@ mod tests {
     fn every_limit_is_right_and_has_a_name_of_its_own() {
         for (index, limit) in ALL.iter().enumerate() {
             assert!(limit.embedded().checked().is_ok(), "{limit:?}");
-            assert!(ALL[..index].iter().all(|other| other.name != limit.name), "{limit:?}");
+            assert!(
+                ALL[..index].iter().all(|other| other.name != limit.name),
+                "{limit:?}"
+            );
         }
     }
 

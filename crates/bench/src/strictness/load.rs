@@ -1,7 +1,8 @@
 //! The load: every request at its moment, whether or not others have been answered.
 //!
-//! One thread keeps the time and lets requests go; a bounded number of connections to each replica carries them. A request
-//! that finds all of them busy waits, and its latency counts from the moment at which it was due.
+//! One thread keeps the time and lets requests go; a bounded number of connections to each replica
+//! carries them. A request that finds all of them busy waits, and its latency counts from the
+//! moment at which it was due.
 
 use std::io;
 use std::net::SocketAddr;
@@ -49,7 +50,10 @@ pub(super) fn connect<'a>(runtime: &'a Runtime, replicas: &[SocketAddr]) -> io::
         let connections = (0..count).map(|_| runtime.block_on(Connection::open(*replica)));
         Ok((*replica, connections.collect::<io::Result<_>>()?))
     };
-    Ok(Ready { runtime, replicas: replicas.iter().map(open).collect::<io::Result<_>>()? })
+    Ok(Ready {
+        runtime,
+        replicas: replicas.iter().map(open).collect::<io::Result<_>>()?,
+    })
 }
 
 impl Ready<'_> {
@@ -61,7 +65,11 @@ impl Ready<'_> {
         let mut lanes = Vec::with_capacity(replicas.len());
         let mut senders = Vec::new();
         for (index, (replica, connections)) in replicas.into_iter().enumerate() {
-            let own = shots.iter().filter(|shot| shot.replica == index).copied().collect();
+            let own = shots
+                .iter()
+                .filter(|shot| shot.replica == index)
+                .copied()
+                .collect();
             let lane = Arc::new(Lane {
                 replica,
                 shots: own,
@@ -72,7 +80,9 @@ impl Ready<'_> {
                 end,
             });
             senders.extend(
-                connections.into_iter().map(|connection| runtime.spawn(send(Arc::clone(&lane), connection))),
+                connections
+                    .into_iter()
+                    .map(|connection| runtime.spawn(send(Arc::clone(&lane), connection))),
             );
             lanes.push(lane);
         }
@@ -81,9 +91,13 @@ impl Ready<'_> {
             lanes[shot.replica].due.add_permits(1);
         }
         // Whoever finds nothing left to send has finished.
-        lanes.iter().for_each(|lane| lane.due.add_permits(CONNECTIONS_PER_REPLICA_MAX));
+        lanes
+            .iter()
+            .for_each(|lane| lane.due.add_permits(CONNECTIONS_PER_REPLICA_MAX));
         let records = senders.into_iter().map(|sender| runtime.block_on(sender));
-        records.flat_map(|records| records.expect("a sender does not panic")).collect()
+        records
+            .flat_map(|records| records.expect("a sender does not panic"))
+            .collect()
     }
 }
 
@@ -104,12 +118,20 @@ async fn send(lane: Arc<Lane>, connection: Connection) -> Vec<Record> {
     let mut connection = Some(connection);
     let mut request = String::new();
     loop {
-        let Ok(permit) = lane.due.acquire().await else { return records };
+        let Ok(permit) = lane.due.acquire().await else {
+            return records;
+        };
         permit.forget();
-        let Some(shot) = lane.shots.get(lane.taken.fetch_add(1, Relaxed)) else { return records };
+        let Some(shot) = lane.shots.get(lane.taken.fetch_add(1, Relaxed)) else {
+            return records;
+        };
         lane.question.write(&mut request, shot.key, shot.cost);
         let sent = timing::now();
-        let answer = if sent < lane.end { ask(&lane, &mut connection, &request).await } else { None };
+        let answer = if sent < lane.end {
+            ask(&lane, &mut connection, &request).await
+        } else {
+            None
+        };
         let received = timing::now();
         let (admitted, told) = answer.unwrap_or((false, Told::Nothing));
         records.push(Record {
@@ -125,7 +147,11 @@ async fn send(lane: Arc<Lane>, connection: Connection) -> Vec<Record> {
 }
 
 /// Asks on the connection, or on a new one if it was lost.
-async fn ask(lane: &Lane, connection: &mut Option<Connection>, request: &str) -> Option<(bool, Told)> {
+async fn ask(
+    lane: &Lane,
+    connection: &mut Option<Connection>,
+    request: &str,
+) -> Option<(bool, Told)> {
     let mut open = match connection.take() {
         Some(open) => open,
         None => Connection::open(lane.replica).await.ok()?,
@@ -171,9 +197,16 @@ mod tests {
             }
             if line == "\r\n" {
                 reader.read_exact(&mut vec![0; length]).unwrap();
-                let status = if budget.fetch_sub(1, Relaxed) > 0 { "200 OK" } else { "429 No" };
+                let status = if budget.fetch_sub(1, Relaxed) > 0 {
+                    "200 OK"
+                } else {
+                    "429 No"
+                };
                 let body = r#"{"source":"store"}"#;
-                let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n", body.len());
+                let head = format!(
+                    "HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n",
+                    body.len()
+                );
                 let mut stream = stream;
                 if stream.write_all((head + body).as_bytes()).is_err() {
                     return;
@@ -184,15 +217,27 @@ mod tests {
     }
 
     fn fire(replicas: &[SocketAddr], shots: &[Shot]) -> Vec<Record> {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let question = Question { limit: "any", cell: "c".to_owned() };
-        connect(&runtime, replicas).unwrap().fire(&question, shots, timing::now())
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let question = Question {
+            limit: "any",
+            cell: "c".to_owned(),
+        };
+        connect(&runtime, replicas)
+            .unwrap()
+            .fire(&question, shots, timing::now())
     }
 
     fn shots(count: u64) -> Vec<Shot> {
-        let shot =
-            |index: u64| Shot { at_us: index * 100, replica: usize::from(index % 2 == 1), key: 0, cost: 1 };
+        let shot = |index: u64| Shot {
+            at_us: index * 100,
+            replica: usize::from(index % 2 == 1),
+            key: 0,
+            cost: 1,
+        };
         (0..count).map(shot).collect()
     }
 
@@ -201,14 +246,23 @@ mod tests {
         let budget = Arc::new(AtomicI64::new(150));
         let mut records = fire(&[replica(&budget), replica(&budget)], &shots(400));
         records.sort_by_key(|record| record.scheduled_us);
-        assert!(records.iter().map(|record| record.scheduled_us).eq((0..400).map(|index| index * 100)));
         assert!(
             records
                 .iter()
-                .all(|record| record.scheduled_us <= record.sent_us && record.sent_us < record.received_us)
+                .map(|record| record.scheduled_us)
+                .eq((0..400).map(|index| index * 100))
+        );
+        assert!(
+            records
+                .iter()
+                .all(|record| record.scheduled_us <= record.sent_us
+                    && record.sent_us < record.received_us)
         );
         assert_eq!(records.iter().filter(|record| record.admitted).count(), 150);
-        assert_eq!(records.iter().filter(|record| record.is_denied()).count(), 250);
+        assert_eq!(
+            records.iter().filter(|record| record.is_denied()).count(),
+            250
+        );
         assert_eq!(budget.load(Relaxed), 150 - 400);
     }
 
@@ -219,12 +273,20 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let gone = listener.local_addr().unwrap();
         std::thread::spawn(move || {
-            let taken: Vec<_> = (0..CONNECTIONS_PER_REPLICA_MAX).map(|_| listener.accept()).collect();
+            let taken: Vec<_> = (0..CONNECTIONS_PER_REPLICA_MAX)
+                .map(|_| listener.accept())
+                .collect();
             drop((taken, listener));
         });
         let records = fire(&[replica(&budget), gone], &shots(200));
         assert_eq!(records.len(), 200);
         assert_eq!(records.iter().filter(|record| record.admitted).count(), 100);
-        assert_eq!(records.iter().filter(|record| record.told == Told::Nothing).count(), 100);
+        assert_eq!(
+            records
+                .iter()
+                .filter(|record| record.told == Told::Nothing)
+                .count(),
+            100
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What replicas admit together: processes of the real server over a real store, under load that does not wait.
+//! What replicas admit together: processes of the real server over a real store, under load that
+//! does not wait.
 //!
 //! - `cells`, `plan`: what is tried, and the bound of each cell by formula.
 //! - `limits`, `schedule`: what is configured, and which request is due when.
@@ -54,7 +55,8 @@ pub(crate) struct Arguments {
     /// These numbers of replicas instead of those of each case: 2,4.
     #[arg(long, value_delimiter = ',', value_parser = replicas)]
     replicas: Vec<usize>,
-    /// These loads instead of those of each case, in multiples of the limit: 0.5,10. Cases whose load is no rate keep theirs.
+    /// These loads instead of those of each case, in multiples of the limit: 0.5,10. Cases whose
+    /// load is no rate keep theirs.
     #[arg(long, value_delimiter = ',', value_parser = multiple)]
     load: Vec<f64>,
     /// Where the numbers go, a .json file; the picture goes beside it.
@@ -69,17 +71,25 @@ const REPLICAS_MAX: usize = 64;
 const LOAD_MAX: f64 = 100.0;
 
 fn replicas(text: &str) -> Result<usize, String> {
-    let count = text.trim().parse().ok().filter(|count| (1..=REPLICAS_MAX).contains(count));
+    let count = text
+        .trim()
+        .parse()
+        .ok()
+        .filter(|count| (1..=REPLICAS_MAX).contains(count));
     count.ok_or_else(|| format!("write a number from 1 to {REPLICAS_MAX}"))
 }
 
 fn multiple(text: &str) -> Result<f64, String> {
-    let load = text.trim().parse().ok().filter(|load| *load > 0.0 && *load <= LOAD_MAX);
+    let load = text
+        .trim()
+        .parse()
+        .ok()
+        .filter(|load| *load > 0.0 && *load <= LOAD_MAX);
     load.ok_or_else(|| format!("write a multiple of the limit above 0, at most {LOAD_MAX}"))
 }
 
-/// Tries everything, prints the table and writes the numbers and the picture. It is an error when a bound was
-/// exceeded, or a cell could not be measured.
+/// Tries everything, prints the table and writes the numbers and the picture. It is an error when a
+/// bound was exceeded, or a cell could not be measured.
 pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     let tollgate = tollgate(arguments)?;
     let cells = cells(&Choice {
@@ -95,7 +105,10 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     output::print(&report)?;
     match (report.exceeded().count(), report.broken.len()) {
         (0, 0) => Ok(()),
-        (0, broken) => Err(io::Error::other(format!("{} could not be measured", counted(broken, "cell")))),
+        (0, broken) => Err(io::Error::other(format!(
+            "{} could not be measured",
+            counted(broken, "cell")
+        ))),
         (exceeded, _) => Err(io::Error::other(format!(
             "more was admitted than the bound allows in {}",
             counted(exceeded, "cell")

@@ -113,11 +113,12 @@ impl Case {
 impl Cell {
     /// How many units more than the limit allows may ever pass: none, but
     ///
-    /// - `eventual`: each of N replicas may let through Q = max(1, limit / (10 x expected replicas)) that the store has
-    ///   not heard of;
+    /// - `eventual`: each of N replicas may let through Q = max(1, limit / (10 x expected
+    ///   replicas)) that the store has not heard of;
     /// - a store that comes back empty has forgotten one burst.
     ///
-    /// Nothing bounds replicas that count each for itself but the sum of their limits, so nothing is claimed for them.
+    /// Nothing bounds replicas that count each for itself but the sum of their limits, so nothing
+    /// is claimed for them.
     pub(super) fn bound(&self) -> Option<u64> {
         let replicas = u64::try_from(self.replicas).unwrap_or(u64::MAX);
         let untold = match self.mode {
@@ -125,13 +126,21 @@ impl Cell {
             Mode::Eventual => replicas * (self.limit.capacity() / (10 * replicas)).max(1),
             Mode::Local => return None,
         };
-        let forgotten = if self.case == Case::Restart { self.limit.capacity() } else { 0 };
+        let forgotten = if self.case == Case::Restart {
+            self.limit.capacity()
+        } else {
+            0
+        };
         Some(untold + forgotten)
     }
 
     /// How it is called in one line.
     pub(super) fn name(&self) -> String {
-        let place = if self.topology == Topology::Cluster { ", cluster" } else { "" };
+        let place = if self.topology == Topology::Cluster {
+            ", cluster"
+        } else {
+            ""
+        };
         format!("{} {}{place}", self.case.name(), self.limit.name)
     }
 }
@@ -162,8 +171,14 @@ mod tests {
         assert_eq!(bound(Mode::Leased, Case::Restart, 4, thousand), Some(1_000));
         assert_eq!(bound(Mode::Eventual, Case::Grid, 4, thousand), Some(100));
         assert_eq!(bound(Mode::Eventual, Case::Grid, 16, thousand), Some(96));
-        assert_eq!(bound(Mode::Eventual, Case::Targets, 8, limits::PER_SECOND_10), Some(8));
-        assert_eq!(bound(Mode::Eventual, Case::Restart, 4, thousand), Some(1_100));
+        assert_eq!(
+            bound(Mode::Eventual, Case::Targets, 8, limits::PER_SECOND_10),
+            Some(8)
+        );
+        assert_eq!(
+            bound(Mode::Eventual, Case::Restart, 4, thousand),
+            Some(1_100)
+        );
         assert_eq!(bound(Mode::Local, Case::Grid, 4, thousand), None);
     }
 }

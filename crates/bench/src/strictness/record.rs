@@ -49,7 +49,8 @@ impl Told {
 }
 
 impl Record {
-    /// Counted from the moment at which it was due, so that a slow answer also counts for those who waited behind it.
+    /// Counted from the moment at which it was due, so that a slow answer also counts for those who
+    /// waited behind it.
     pub(super) const fn latency_us(&self) -> u64 {
         self.received_us.saturating_sub(self.scheduled_us)
     }

@@ -46,9 +46,16 @@ pub(super) fn truth(
     let mut truth = Truth::default();
     for replica in replicas {
         let connection = runtime.block_on(Connection::open(*replica))?;
-        let mut asker = Asker { runtime, connection, question, request: String::new() };
+        let mut asker = Asker {
+            runtime,
+            connection,
+            question,
+            request: String::new(),
+        };
         // So much that it does not come back faster than one can ask.
-        let cost = u32::try_from(limit.per_s() / 1_000).unwrap_or(u32::MAX).max(1);
+        let cost = u32::try_from(limit.per_s() / 1_000)
+            .unwrap_or(u32::MAX)
+            .max(1);
         if let Some(kept) = asker.is_kept(cost)? {
             truth.of += 1;
             truth.kept += usize::from(kept);
@@ -65,9 +72,12 @@ struct Asker<'a> {
 }
 
 impl Asker<'_> {
-    /// Asks until it is refused, waits as long as it is told and asks again. Nothing if it is not refused, or for long.
+    /// Asks until it is refused, waits as long as it is told and asks again. Nothing if it is not
+    /// refused, or for long.
     fn is_kept(&mut self, cost: u32) -> io::Result<Option<bool>> {
-        let Some(retry_after) = self.refusal(cost)? else { return Ok(None) };
+        let Some(retry_after) = self.refusal(cost)? else {
+            return Ok(None);
+        };
         if retry_after > WAIT_MAX {
             return Ok(None);
         }
@@ -86,7 +96,11 @@ impl Asker<'_> {
                 return Ok(retry_after_ms.map(Duration::from_millis));
             }
             let left = limit.map_or(0, |limit| limit.remaining);
-            let left = if told.allowed { u32::try_from(left).unwrap_or(cost) } else { cost };
+            let left = if told.allowed {
+                u32::try_from(left).unwrap_or(cost)
+            } else {
+                cost
+            };
             next = left.max(cost);
         }
         Ok(None)

@@ -1,4 +1,5 @@
-//! What is said about one cell: figures from the records of its requests, its bound, and whether it was kept.
+//! What is said about one cell: figures from the records of its requests, its bound, and whether it
+//! was kept.
 
 use std::collections::HashMap;
 
@@ -31,7 +32,8 @@ pub(super) struct Row {
     pub(super) errors: usize,
     pub(super) admitted_units: u64,
     pub(super) ideal_units: u64,
-    /// Units above what the limit allows, over the worst interval of the worst key; below zero is room that was left.
+    /// Units above what the limit allows, over the worst interval of the worst key; below zero is
+    /// room that was left.
     pub(super) excess: f64,
     /// What it may be at most; nothing is claimed where every replica counts for itself.
     pub(super) excess_bound: Option<u64>,
@@ -45,8 +47,8 @@ pub(super) struct Row {
     pub(super) calls_per_request: Option<f64>,
     pub(super) calls_per_admitted: Option<f64>,
     pub(super) calls_per_denied: Option<f64>,
-    /// How late the load itself was, at the latest but for one request in a hundred: where the machine cannot keep up,
-    /// less was offered than is told.
+    /// How late the load itself was, at the latest but for one request in a hundred: where the
+    /// machine cannot keep up, less was offered than is told.
     pub(super) sent_late_p99_us: Option<u64>,
     pub(super) p50_us: Option<u64>,
     pub(super) p99_us: Option<u64>,
@@ -73,7 +75,8 @@ impl Row {
         let (admitted, denied) = (count(|record| record.admitted), count(Record::is_denied));
         let excess = worst(cell, records, seen.ahead).unwrap_or(Excess::whole(0));
         let bound = cell.bound();
-        let impossible = |record: &&Record| record.admitted && u64::from(record.cost) > cell.limit.capacity();
+        let impossible =
+            |record: &&Record| record.admitted && u64::from(record.cost) > cell.limit.capacity();
         let impossible = records.iter().filter(impossible).count();
         let latency = sorted(records, Record::latency_us);
         let answered = records.len() - count(|record| record.told == Told::Nothing);
@@ -110,7 +113,10 @@ impl Row {
             p50_us: nearest_rank(&latency, 500),
             p99_us: nearest_rank(&latency, 990),
             p999_us: nearest_rank(&latency, 999),
-            local_share: per(u64::try_from(count(|record| record.told.is_local())).unwrap_or(0), answered),
+            local_share: per(
+                u64::try_from(count(|record| record.told.is_local())).unwrap_or(0),
+                answered,
+            ),
             retry_after: seen.retry_after,
             targets: cell.targets,
         }
@@ -121,13 +127,19 @@ impl Row {
         self.excess.max(0.0)
     }
 
-    /// What was asked for beside strictness and is not there, in words. It is asked of leases; the others are beside
-    /// them for comparison.
+    /// What was asked for beside strictness and is not there, in words. It is asked of leases; the
+    /// others are beside them for comparison.
     pub(super) fn missed(&self) -> Vec<String> {
-        let Targets { utilisation_min, calls_per_admitted_max, calls_per_denied_max } = self.targets;
+        let Targets {
+            utilisation_min,
+            calls_per_admitted_max,
+            calls_per_denied_max,
+        } = self.targets;
         let mut missed = Vec::new();
-        let lowest =
-            self.utilisation.zip(self.utilisation_full.or(self.utilisation)).map(|(all, full)| all.min(full));
+        let lowest = self
+            .utilisation
+            .zip(self.utilisation_full.or(self.utilisation))
+            .map(|(all, full)| all.min(full));
         if let (Some(min), Some(found)) = (utilisation_min, lowest)
             && found < min
         {
@@ -159,10 +171,21 @@ impl Row {
 fn worst(cell: &Cell, records: &[Record], ahead: Ahead) -> Option<Excess> {
     let mut keys = HashMap::<u32, Vec<Admission>>::new();
     for record in records.iter().filter(|record| record.admitted) {
-        let Record { sent_us, received_us, cost, .. } = *record;
-        keys.entry(record.key).or_default().push(Admission { sent_us, received_us, cost: u64::from(cost) });
+        let Record {
+            sent_us,
+            received_us,
+            cost,
+            ..
+        } = *record;
+        keys.entry(record.key).or_default().push(Admission {
+            sent_us,
+            received_us,
+            cost: u64::from(cost),
+        });
     }
-    let excesses = keys.values().filter_map(|admissions| cell.limit.excess(admissions, ahead));
+    let excesses = keys
+        .values()
+        .filter_map(|admissions| cell.limit.excess(admissions, ahead));
     excesses.reduce(Excess::max)
 }
 
@@ -210,13 +233,20 @@ pub(super) mod tests {
             key: 0,
             cost: shot.cost,
             admitted: index < admitted,
-            told: if index.is_multiple_of(2) { Told::Store } else { Told::Lease },
+            told: if index.is_multiple_of(2) {
+                Told::Store
+            } else {
+                Told::Lease
+            },
         };
         let records: Vec<Record> = shots.iter().enumerate().map(record).collect();
         let seen = Seen {
             records: &records,
             ideal: ideal::replay(&cell.limit, &records, SECOND_US).unwrap(),
-            ahead: Ahead { least_us: 0, most_us: 0 },
+            ahead: Ahead {
+                least_us: 0,
+                most_us: 0,
+            },
             script_calls: 30,
             retry_after: Truth { kept: 1, of: 2 },
         };
@@ -226,9 +256,18 @@ pub(super) mod tests {
     #[test]
     fn figures_are_counted() {
         let row = row(Mode::Leased, 2, 900);
-        assert_eq!((row.offered, row.admitted, row.denied, row.errors), (3_000, 900, 2_100, 0));
-        assert_eq!((row.admitted_units, row.ideal_units, row.is_exceeded), (900, 1_000, false));
-        assert_eq!((row.p50_us, row.p999_us, row.sent_late_p99_us), (Some(500), Some(500), Some(10)));
+        assert_eq!(
+            (row.offered, row.admitted, row.denied, row.errors),
+            (3_000, 900, 2_100, 0)
+        );
+        assert_eq!(
+            (row.admitted_units, row.ideal_units, row.is_exceeded),
+            (900, 1_000, false)
+        );
+        assert_eq!(
+            (row.p50_us, row.p999_us, row.sent_late_p99_us),
+            (Some(500), Some(500), Some(10))
+        );
         let shares = [row.utilisation, row.local_share, row.calls_per_request];
         assert_eq!(
             shares.map(|share| share.map(|share| format!("{share:.2}"))),
@@ -249,13 +288,30 @@ pub(super) mod tests {
 
     #[test]
     fn targets_are_those_of_leases() {
-        let targets =
-            Targets { utilisation_min: Some(0.97), calls_per_denied_max: Some(0.001), ..Targets::default() };
-        let row = Row { targets, retry_after: Truth::default(), ..row(Mode::Leased, 2, 900) };
+        let targets = Targets {
+            utilisation_min: Some(0.97),
+            calls_per_denied_max: Some(0.001),
+            ..Targets::default()
+        };
+        let row = Row {
+            targets,
+            retry_after: Truth::default(),
+            ..row(Mode::Leased, 2, 900)
+        };
         assert_eq!(
             row.missed(),
-            ["utilisation 0.900 instead of 0.97", "0.014 calls per denied instead of 0.001"]
+            [
+                "utilisation 0.900 instead of 0.97",
+                "0.014 calls per denied instead of 0.001"
+            ]
         );
-        assert!(Row { mode: Mode::Strict, ..row }.missed().is_empty());
+        assert!(
+            Row {
+                mode: Mode::Strict,
+                ..row
+            }
+            .missed()
+            .is_empty()
+        );
     }
 }

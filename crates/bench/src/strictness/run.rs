@@ -1,4 +1,5 @@
-//! Runs the cells, one after the other, and keeps store and replicas between those that can share them.
+//! Runs the cells, one after the other, and keeps store and replicas between those that can share
+//! them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,9 +38,22 @@ struct Bench<'a> {
 }
 
 /// Measures all cells.
-pub(super) fn measure(cells: &[Cell], tollgate: &Path, progress: &mut Progress) -> io::Result<Report> {
-    let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let mut bench = Bench { tollgate, runtime, store: None, fleet: None, faketime: faketime::library() };
+pub(super) fn measure(
+    cells: &[Cell],
+    tollgate: &Path,
+    progress: &mut Progress,
+) -> io::Result<Report> {
+    let runtime = runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    let mut bench = Bench {
+        tollgate,
+        runtime,
+        store: None,
+        fleet: None,
+        faketime: faketime::library(),
+    };
     let mut report = Report {
         machine: Machine::this(),
         others: 0.0,
@@ -48,7 +62,12 @@ pub(super) fn measure(cells: &[Cell], tollgate: &Path, progress: &mut Progress) 
         rows: Vec::new(),
     };
     for (number, cell) in cells.iter().enumerate() {
-        let name = format!("{}, {}, {} replicas", cell.name(), cell.mode.word(), cell.replicas);
+        let name = format!(
+            "{}, {}, {} replicas",
+            cell.name(),
+            cell.mode.word(),
+            cell.replicas
+        );
         progress.now(&name);
         match bench.measure(cell, number) {
             Ok(Measured::Row(row, others)) => {
@@ -57,14 +76,26 @@ pub(super) fn measure(cells: &[Cell], tollgate: &Path, progress: &mut Progress) 
                 report.others = report.others.max(others);
             }
             Ok(Measured::Skipped(reason)) => {
-                report.skipped.push(format!("{name}: skipped, because {reason}"));
-                report.skipped.last().iter().for_each(|skipped| progress.step(skipped));
+                report
+                    .skipped
+                    .push(format!("{name}: skipped, because {reason}"));
+                report
+                    .skipped
+                    .last()
+                    .iter()
+                    .for_each(|skipped| progress.step(skipped));
             }
             Err(error) => {
                 // The next one begins with new replicas, and the table tells of this one.
                 bench.fleet = None;
-                report.broken.push(format!("{name}: BROKEN OFF, because {error}"));
-                report.broken.last().iter().for_each(|broken| progress.step(broken));
+                report
+                    .broken
+                    .push(format!("{name}: BROKEN OFF, because {error}"));
+                report
+                    .broken
+                    .last()
+                    .iter()
+                    .for_each(|broken| progress.step(broken));
             }
         }
     }
@@ -88,37 +119,64 @@ impl Bench<'_> {
         let before = Usage::read(&pids);
         let row = self.run(cell, number)?;
         // Whoever was killed in between has no account any more; then nothing is said.
-        let others = Usage::read(&pids).zip(before).map_or(0.0, |(after, before)| after.others_since(before));
+        let others = Usage::read(&pids)
+            .zip(before)
+            .map_or(0.0, |(after, before)| after.others_since(before));
         Ok(Measured::Row(Box::new(row), others))
     }
 
     /// Has the store and the replicas that a cell needs, and says which processes they are.
     fn prepare(&mut self, cell: &Cell) -> io::Result<Vec<u32>> {
         let is_same = |fleet: &Fleet| fleet.mode == cell.mode && fleet.size() == cell.replicas;
-        if self.store.as_ref().is_none_or(|store| store.topology() != cell.topology) {
+        if self
+            .store
+            .as_ref()
+            .is_none_or(|store| store.topology() != cell.topology)
+        {
             // Replicas go before their store.
             (self.fleet, self.store) = (None, None);
         }
-        let store = self.store.get_or_insert_with(|| Store::start(cell.topology));
+        let store = self
+            .store
+            .get_or_insert_with(|| Store::start(cell.topology));
         if cell.case.spoils() || !self.fleet.as_ref().is_some_and(is_same) {
             self.fleet = None;
-            let faketime = self.faketime.as_deref().ok().filter(|_| cell.case == Case::Skew);
-            let start = Start { tollgate: self.tollgate, mode: cell.mode, replicas: cell.replicas, faketime };
+            let faketime = self
+                .faketime
+                .as_deref()
+                .ok()
+                .filter(|_| cell.case == Case::Skew);
+            let start = Start {
+                tollgate: self.tollgate,
+                mode: cell.mode,
+                replicas: cell.replicas,
+                faketime,
+            };
             let fleet = Fleet::start(start, store)?;
             if faketime.is_some() && !faketime::has_effect(&fleet.dates()) {
                 self.faketime = Err("libfaketime has no effect on the server".to_owned());
             }
             self.fleet = Some(fleet);
         }
-        Ok(self.fleet.iter().flat_map(Fleet::pids).chain(store.pids()).collect())
+        Ok(self
+            .fleet
+            .iter()
+            .flat_map(Fleet::pids)
+            .chain(store.pids())
+            .collect())
     }
 
     /// One cell: the load, what happens meanwhile, and what is asked afterwards.
     fn run(&mut self, cell: &Cell, number: usize) -> io::Result<Row> {
         let (Some(store), Some(fleet)) = (&self.store, &mut self.fleet) else {
-            return Err(io::Error::other("a cell runs on a store and replicas that were prepared for it"));
+            return Err(io::Error::other(
+                "a cell runs on a store and replicas that were prepared for it",
+            ));
         };
-        let question = Question { limit: cell.limit.name, cell: format!("cell-{number}") };
+        let question = Question {
+            limit: cell.limit.name,
+            cell: format!("cell-{number}"),
+        };
         let ready = load::connect(&self.runtime, &fleet.addresses())?;
         let origin = timing::now();
         let ahead = clock(store, origin)?;
@@ -139,12 +197,23 @@ impl Bench<'_> {
             self.fleet = None;
         }
         let ideal = ideal::replay(&cell.limit, &records, store_us)?;
-        Ok(Row::of(cell, &Seen { records: &records, ideal, ahead, script_calls, retry_after }))
+        Ok(Row::of(
+            cell,
+            &Seen {
+                records: &records,
+                ideal,
+                ahead,
+                script_calls,
+                retry_after,
+            },
+        ))
     }
 
     /// Asks everybody who is left.
     fn retry_after(&mut self, cell: &Cell, question: &Question) -> io::Result<Truth> {
-        let Some(fleet) = &mut self.fleet else { return Ok(Truth::default()) };
+        let Some(fleet) = &mut self.fleet else {
+            return Ok(Truth::default());
+        };
         if cell.case == Case::Killed {
             fleet.forget(schedule::KILLED);
         }
@@ -177,7 +246,9 @@ fn interfere(cell: &Cell, store: &Store, fleet: &mut Fleet, start: Instant) {
 }
 
 fn clock(store: &Store, origin: Instant) -> io::Result<Ahead> {
-    store.ahead(origin).ok_or_else(|| io::Error::other("the store does not tell the time"))
+    store
+        .ahead(origin)
+        .ok_or_else(|| io::Error::other("the store does not tell the time"))
 }
 
 #[cfg(test)]
@@ -199,12 +270,20 @@ mod tests {
             eprintln!("not tried, because the server was not built with these tests");
             return;
         };
-        let tiny = |mode| Cell { load: 1.2, ..cell(mode, 2) };
+        let tiny = |mode| Cell {
+            load: 1.2,
+            ..cell(mode, 2)
+        };
         let cells = [tiny(Mode::Strict), tiny(Mode::Local)];
         let report = measure(&cells, &tollgate, &mut Progress::new(2)).unwrap();
-        let [strict, local] = &report.rows[..] else { panic!("not two rows: {report:?}") };
+        let [strict, local] = &report.rows[..] else {
+            panic!("not two rows: {report:?}")
+        };
         assert_eq!((strict.offered, local.offered), (1_200, 1_200));
-        assert!(strict.admitted > 0 && strict.over() <= 0.0 && !strict.is_exceeded, "{strict:?}");
+        assert!(
+            strict.admitted > 0 && strict.over() <= 0.0 && !strict.is_exceeded,
+            "{strict:?}"
+        );
         assert!(local.over() > 0.0 && !local.is_exceeded, "{local:?}");
     }
 }

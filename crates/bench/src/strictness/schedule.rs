@@ -1,4 +1,5 @@
-//! Which request is due when, at which replica. Nothing here knows of answers: the load does not wait for them.
+//! Which request is due when, at which replica. Nothing here knows of answers: the load does not
+//! wait for them.
 
 use super::limits::SECOND_US;
 use super::plan::{Case, Cell};
@@ -21,12 +22,13 @@ const KEYS: u32 = 1_000;
 /// How often somebody asks for everything, and how long before somebody asks for more.
 const LARGE_EVERY_US: u64 = 500_000;
 const LARGER_AFTER_US: u64 = 250_000;
-/// Around a request for everything nobody asks for less: it passes if everything is there, whoever is a bit faster, and if
-/// replicas that keep units give them back in time.
+/// Around a request for everything nobody asks for less: it passes if everything is there, whoever
+/// is a bit faster, and if replicas that keep units give them back in time.
 const QUIET_BEFORE_US: u64 = 200_000;
 const QUIET_AFTER_US: u64 = 20_000;
 
-/// The requests of a cell in the order of time. The store's clock tells where windows have their edges.
+/// The requests of a cell in the order of time. The store's clock tells where windows have their
+/// edges.
 pub(super) fn shots(cell: &Cell, store_us: u64) -> Vec<Shot> {
     let mut random = Random::new(0x5EED);
     let mut shots = match cell.case {
@@ -35,12 +37,15 @@ pub(super) fn shots(cell: &Cell, store_us: u64) -> Vec<Shot> {
         _ => evenly(cell, &mut random),
     };
     match cell.case {
-        Case::Rotating => shots.iter_mut().for_each(|shot| shot.replica = turn(shot.at_us, cell.replicas)),
+        Case::Rotating => shots
+            .iter_mut()
+            .for_each(|shot| shot.replica = turn(shot.at_us, cell.replicas)),
         Case::Killed => spare(&mut shots, cell),
         Case::Zipf => spread_over_keys(&mut shots, &mut random),
         Case::Costs => {
             shots.retain(|shot| {
-                (QUIET_AFTER_US..LARGE_EVERY_US - QUIET_BEFORE_US).contains(&(shot.at_us % LARGE_EVERY_US))
+                (QUIET_AFTER_US..LARGE_EVERY_US - QUIET_BEFORE_US)
+                    .contains(&(shot.at_us % LARGE_EVERY_US))
             });
             shots.extend(large(cell));
         }
@@ -61,18 +66,27 @@ pub(super) fn middle_us(cell: &Cell) -> u64 {
 fn shot(at_us: u64, index: u64, cell: &Cell) -> Shot {
     let replicas = u64::try_from(cell.replicas).unwrap_or(1).max(1);
     let replica = usize::try_from(index % replicas).unwrap_or(0);
-    Shot { at_us, replica, key: 0, cost: 1 }
+    Shot {
+        at_us,
+        replica,
+        key: 0,
+        cost: 1,
+    }
 }
 
 /// Each somewhere in its own part of the time, to one replica after the other.
 fn evenly(cell: &Cell, random: &mut Random) -> Vec<Shot> {
     let length_us = cell.length_ms * 1_000;
     let count = scaled(cell.limit.per_s() * cell.length_ms, cell.load / 1_000.0);
-    spread(count, 0, length_us, random).map(|(index, at_us)| shot(at_us, index, cell)).collect()
+    spread(count, 0, length_us, random)
+        .map(|(index, at_us)| shot(at_us, index, cell))
+        .collect()
 }
 
 fn at_once(cell: &Cell) -> Vec<Shot> {
-    (0..scaled(cell.limit.capacity(), cell.load)).map(|index| shot(0, index, cell)).collect()
+    (0..scaled(cell.limit.capacity(), cell.load))
+        .map(|index| shot(0, index, cell))
+        .collect()
 }
 
 /// So many before every edge as after it, within a short time.
@@ -104,7 +118,8 @@ fn spare(shots: &mut [Shot], cell: &Cell) {
     let is_lost = |shot: &&mut Shot| shot.at_us >= middle_us(cell) && shot.replica == KILLED;
     if survivors > 0 {
         let lost = shots.iter_mut().filter(is_lost);
-        lost.enumerate().for_each(|(index, shot)| shot.replica = 1 + index % survivors);
+        lost.enumerate()
+            .for_each(|(index, shot)| shot.replica = 1 + index % survivors);
     }
 }
 
@@ -129,9 +144,14 @@ fn large(cell: &Cell) -> Vec<Shot> {
     let capacity = u32::try_from(cell.limit.capacity()).unwrap_or(u32::MAX - 1);
     let times = cell.length_ms * 1_000 / LARGE_EVERY_US;
     let pair = |time: u64| {
-        let all = Shot { cost: capacity, ..shot(time * LARGE_EVERY_US, 2 * time, cell) };
-        let more =
-            Shot { cost: capacity + 1, ..shot(time * LARGE_EVERY_US + LARGER_AFTER_US, 2 * time + 1, cell) };
+        let all = Shot {
+            cost: capacity,
+            ..shot(time * LARGE_EVERY_US, 2 * time, cell)
+        };
+        let more = Shot {
+            cost: capacity + 1,
+            ..shot(time * LARGE_EVERY_US + LARGER_AFTER_US, 2 * time + 1, cell)
+        };
         [all, more]
     };
     (0..times).flat_map(pair).collect()
@@ -145,8 +165,12 @@ fn spread(
 ) -> impl Iterator<Item = (u64, u64)> {
     let fraction = move || u64::from(random.below(1_000));
     let mut fraction = fraction;
-    (0..count)
-        .map(move |index| (index, start_us + (index * 1_000 + fraction()) * length_us / (count * 1_000)))
+    (0..count).map(move |index| {
+        (
+            index,
+            start_us + (index * 1_000 + fraction()) * length_us / (count * 1_000),
+        )
+    })
 }
 
 #[expect(
@@ -183,9 +207,16 @@ mod tests {
         let shots = shots(&cell(Case::Grid, limits::PER_SECOND_1000, 2.5), 0);
         assert_eq!(shots.len(), 5_000);
         assert!(shots.is_sorted_by_key(|shot| shot.at_us));
-        assert!(shots.last().is_some_and(|shot| (1_999_000..2_000_000).contains(&shot.at_us)));
+        assert!(
+            shots
+                .last()
+                .is_some_and(|shot| (1_999_000..2_000_000).contains(&shot.at_us))
+        );
         for replica in 0..4 {
-            assert_eq!(shots.iter().filter(|shot| shot.replica == replica).count(), 1_250);
+            assert_eq!(
+                shots.iter().filter(|shot| shot.replica == replica).count(),
+                1_250
+            );
         }
     }
 
@@ -206,8 +237,13 @@ mod tests {
                 let into = (store_us + shot.at_us) % SECOND_US;
                 into.min(SECOND_US - into)
             };
-            assert!(shots.iter().all(|shot| from_edge(shot) <= NEAR_EDGE_US), "{store_us}");
-            let before = shots.iter().filter(|shot| (store_us + shot.at_us) % SECOND_US > SECOND_US / 2);
+            assert!(
+                shots.iter().all(|shot| from_edge(shot) <= NEAR_EDGE_US),
+                "{store_us}"
+            );
+            let before = shots
+                .iter()
+                .filter(|shot| (store_us + shot.at_us) % SECOND_US > SECOND_US / 2);
             assert_eq!(before.count(), 2 * 600);
         }
     }
@@ -228,7 +264,13 @@ mod tests {
         let shots = shots(&cell(Case::Zipf, limits::PER_KEY, 200.0), 0);
         let of = |key| shots.iter().filter(|shot| shot.key == key).count();
         assert_eq!(shots.len(), 8_000);
-        assert!(of(0) > 800 && of(0) > of(1) && of(1) > of(20), "{} {} {}", of(0), of(1), of(20));
+        assert!(
+            of(0) > 800 && of(0) > of(1) && of(1) > of(20),
+            "{} {} {}",
+            of(0),
+            of(1),
+            of(20)
+        );
     }
 
     #[test]
@@ -236,7 +278,9 @@ mod tests {
         let shots = shots(&cell(Case::Costs, limits::WEIGHED, 0.5), 0);
         let of = |cost| shots.iter().filter(|shot| shot.cost == cost).count();
         assert_eq!((of(1_000), of(1_001)), (4, 4));
-        let quiet = shots.iter().filter(|shot| shot.cost == 1 && shot.at_us % LARGE_EVERY_US > 300_000);
+        let quiet = shots
+            .iter()
+            .filter(|shot| shot.cost == 1 && shot.at_us % LARGE_EVERY_US > 300_000);
         assert_eq!((of(1) / 100, quiet.count()), (11, 0));
     }
 }

@@ -31,7 +31,10 @@ impl Store {
             Topology::Single => Servers::Single(Box::new(Server::start(Flavor::Redis))),
             Topology::Cluster => Servers::Cluster(Cluster::start(Flavor::Redis, 3, 0)),
         };
-        Self { servers, forgotten: AtomicU64::new(0) }
+        Self {
+            servers,
+            forgotten: AtomicU64::new(0),
+        }
     }
 
     pub(super) fn topology(&self) -> Topology {
@@ -66,13 +69,18 @@ impl Store {
 
     /// How often all nodes were asked to run a script so far.
     pub(super) fn script_calls(&self) -> u64 {
-        let counted = self.nodes().iter().map(|node| calls_of(&node.command(&["INFO", "commandstats"])));
+        let counted = self
+            .nodes()
+            .iter()
+            .map(|node| calls_of(&node.command(&["INFO", "commandstats"])));
         counted.sum::<u64>() + self.forgotten.load(Relaxed)
     }
 
     /// Makes it forget its scripts.
     pub(super) fn flush_scripts(&self) {
-        self.nodes().iter().for_each(|node| drop(node.command(&["SCRIPT", "FLUSH"])));
+        self.nodes()
+            .iter()
+            .for_each(|node| drop(node.command(&["SCRIPT", "FLUSH"])));
     }
 
     /// Kills every node and starts it anew, on the same port and empty.
@@ -97,7 +105,9 @@ impl Store {
 
 /// Seconds and microseconds, as two texts.
 fn moment_of(reply: &Reply) -> Option<u64> {
-    let [seconds, micros] = reply.items() else { return None };
+    let [seconds, micros] = reply.items() else {
+        return None;
+    };
     let number = |reply: &Reply| u64::try_from(reply.as_int()?).ok();
     Some(number(seconds)? * SECOND_US + number(micros)?)
 }
@@ -107,7 +117,9 @@ fn calls_of(info: &Reply) -> u64 {
     let calls = lines.filter_map(|line| {
         let (command, account) = line.split_once(':')?;
         let calls = account.strip_prefix("calls=")?.split(',').next()?;
-        SCRIPT_CALLS.contains(&command).then(|| calls.parse::<u64>().ok())?
+        SCRIPT_CALLS
+            .contains(&command)
+            .then(|| calls.parse::<u64>().ok())?
     });
     calls.sum()
 }
@@ -142,7 +154,10 @@ mod tests {
         let (first, second) = (store.ahead(origin).unwrap(), store.ahead(origin).unwrap());
         assert!(first.least_us <= first.most_us, "{first:?}");
         // Both are about one clock, so there is a difference that both allow.
-        assert!(first.least_us <= second.most_us && second.least_us <= first.most_us, "{first:?} {second:?}");
+        assert!(
+            first.least_us <= second.most_us && second.least_us <= first.most_us,
+            "{first:?} {second:?}"
+        );
     }
 
     #[test]

@@ -73,10 +73,21 @@ impl Report {
             }
         }
         self.lateness(out)?;
-        self.skipped.iter().chain(&self.broken).try_for_each(|skipped| writeln!(out, "{skipped}"))?;
-        let judged = self.rows.iter().filter(|row| row.excess_bound.is_some()).count();
+        self.skipped
+            .iter()
+            .chain(&self.broken)
+            .try_for_each(|skipped| writeln!(out, "{skipped}"))?;
+        let judged = self
+            .rows
+            .iter()
+            .filter(|row| row.excess_bound.is_some())
+            .count();
         let exceeded = self.exceeded().count();
-        writeln!(out, "{} of {judged} cells stayed within their bound.", judged - exceeded)
+        writeln!(
+            out,
+            "{} of {judged} cells stayed within their bound.",
+            judged - exceeded
+        )
     }
 }
 
@@ -84,9 +95,12 @@ impl Report {
     /// A cold key is met at once, and nobody could send all of that in time.
     fn lateness(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = self.rows.iter().filter(|row| row.case != Case::Cold);
-        let late = rows.filter_map(|row| Some((row.sent_late_p99_us.filter(|us| *us > LATE_US)?, row)));
+        let late =
+            rows.filter_map(|row| Some((row.sent_late_p99_us.filter(|us| *us > LATE_US)?, row)));
         let late: Vec<(u64, &Row)> = late.collect();
-        let Some((us, row)) = late.iter().max_by_key(|(us, _)| *us) else { return Ok(()) };
+        let Some((us, row)) = late.iter().max_by_key(|(us, _)| *us) else {
+            return Ok(());
+        };
         let (ms, name, mode, replicas) = (ms(*us), name(row), row.mode.word(), row.replicas);
         writeln!(
             out,
@@ -98,7 +112,12 @@ impl Report {
 
 /// A cell as soon as it is measured.
 pub(super) fn line(row: &Row) -> String {
-    let Row { offered, admitted, denied, .. } = row;
+    let Row {
+        offered,
+        admitted,
+        denied,
+        ..
+    } = row;
     let verdict = match row.excess_bound {
         Some(bound) if row.is_exceeded => format!("over by {:.1}, EXCEEDS {bound}", row.over()),
         Some(bound) => format!("over by {:.1} of {bound}", row.over()),
@@ -116,7 +135,11 @@ pub(super) fn line(row: &Row) -> String {
 }
 
 fn name(row: &Row) -> String {
-    let place = if row.topology == Topology::Cluster { ", cluster" } else { "" };
+    let place = if row.topology == Topology::Cluster {
+        ", cluster"
+    } else {
+        ""
+    };
     format!("{} {}{place}", row.case.name(), row.limit)
 }
 
@@ -126,7 +149,11 @@ fn cells(row: &Row) -> Vec<String> {
     let retry = row.retry_after;
     vec![
         name(row),
-        if row.mode == Mode::Local { "local (wrong)".to_owned() } else { row.mode.word().to_owned() },
+        if row.mode == Mode::Local {
+            "local (wrong)".to_owned()
+        } else {
+            row.mode.word().to_owned()
+        },
         row.replicas.to_string(),
         format!("{}x", row.load),
         grouped(row.offered),
@@ -135,23 +162,34 @@ fn cells(row: &Row) -> Vec<String> {
         grouped(row.degraded),
         grouped(row.errors),
         format!("{mark}{:.1}", row.over()),
-        row.excess_bound.map_or_else(dash, |bound| bound.to_string()),
+        row.excess_bound
+            .map_or_else(dash, |bound| bound.to_string()),
         number(row.utilisation, 3),
         number(row.calls_per_request, 4),
         number(row.calls_per_admitted, 4),
         number(row.calls_per_denied, 4),
         latency.join("  "),
-        row.local_share.map_or_else(dash, |share| format!("{:.0} %", share * 100.0)),
-        if retry.of == 0 { dash() } else { format!("{} of {}", retry.kept, retry.of) },
+        row.local_share
+            .map_or_else(dash, |share| format!("{:.0} %", share * 100.0)),
+        if retry.of == 0 {
+            dash()
+        } else {
+            format!("{} of {}", retry.kept, retry.of)
+        },
     ]
 }
 
 /// With fewer digits when it is large.
 fn number(value: Option<f64>, digits: usize) -> String {
-    value.map_or_else(dash, |value| format!("{value:.*}", if value < 10.0 { digits } else { 0 }))
+    value.map_or_else(dash, |value| {
+        format!("{value:.*}", if value < 10.0 { digits } else { 0 })
+    })
 }
 
-#[expect(clippy::cast_precision_loss, reason = "shown to a tenth of a millisecond")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "shown to a tenth of a millisecond"
+)]
 fn ms(us: u64) -> String {
     format!("{:.1}", us as f64 / 1e3)
 }
@@ -167,15 +205,27 @@ mod tests {
     use crate::machine::Machine;
 
     fn report(rows: Vec<Row>) -> Report {
-        let machine = Machine { cores: 2, cpu: "Example 9000".to_owned() };
+        let machine = Machine {
+            cores: 2,
+            cpu: "Example 9000".to_owned(),
+        };
         let skipped = vec!["skew: skipped, because of rain".to_owned()];
-        Report { machine, others: 0.01, skipped, broken: vec!["grid: BROKEN OFF".to_owned()], rows }
+        Report {
+            machine,
+            others: 0.01,
+            skipped,
+            broken: vec!["grid: BROKEN OFF".to_owned()],
+            rows,
+        }
     }
 
     #[test]
     fn the_table_shows_figures_and_judgements() {
-        let rows =
-            vec![row(Mode::Strict, 2, 1_000), row(Mode::Leased, 16, 1_002), row(Mode::Local, 2, 2_000)];
+        let rows = vec![
+            row(Mode::Strict, 2, 1_000),
+            row(Mode::Leased, 16, 1_002),
+            row(Mode::Local, 2, 2_000),
+        ];
         let shown = report(rows).to_string();
         let expected = "\
 Example 9000, 2 cores
@@ -195,8 +245,16 @@ EXCEEDED: cold 1000-once";
 
     #[test]
     fn a_load_that_comes_late_is_told() {
-        let late = Row { case: Case::Grid, sent_late_p99_us: Some(250_000), ..row(Mode::Leased, 16, 1_000) };
-        let in_time = Row { case: Case::Grid, sent_late_p99_us: Some(900), ..row(Mode::Leased, 16, 1_000) };
+        let late = Row {
+            case: Case::Grid,
+            sent_late_p99_us: Some(250_000),
+            ..row(Mode::Leased, 16, 1_000)
+        };
+        let in_time = Row {
+            case: Case::Grid,
+            sent_late_p99_us: Some(900),
+            ..row(Mode::Leased, 16, 1_000)
+        };
         let told = "In 1 cell the machine could not keep up with the load: 250.0 ms late in grid 1000-once, leased, 16 replicas.";
         assert!(report(vec![late]).to_string().contains(told));
         assert!(!report(vec![in_time]).to_string().contains("keep up"));
@@ -204,7 +262,14 @@ EXCEEDED: cold 1000-once";
 
     #[test]
     fn a_busy_machine_is_told() {
-        let shown = Report { others: 0.2, ..report(Vec::new()) }.to_string();
-        assert!(shown.contains("BUSY MACHINE: other programs took 20 % of it."), "{shown}");
+        let shown = Report {
+            others: 0.2,
+            ..report(Vec::new())
+        }
+        .to_string();
+        assert!(
+            shown.contains("BUSY MACHINE: other programs took 20 % of it."),
+            "{shown}"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! The layers without sockets: one thread calls a trivial service through each, again and again. Where a server's requests
-//! differ by microseconds from one round to the next, this tells nanoseconds apart.
+//! The layers without sockets: one thread calls a trivial service through each, again and again.
+//! Where a server's requests differ by microseconds from one round to the next, this tells
+//! nanoseconds apart.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -17,7 +18,8 @@ use super::layers;
 use super::subject::{Case, Subject};
 use crate::timing::{Span, time};
 
-/// A subject that makes so many calls and says how long they took, and how many were not answered as they should be.
+/// A subject that makes so many calls and says how long they took, and how many were not answered
+/// as they should be.
 type Calling = Box<dyn FnMut(u32) -> (Span, u32)>;
 
 pub(super) struct Caller {
@@ -28,8 +30,17 @@ pub(super) struct Caller {
 impl Caller {
     /// Those who can be called in this process.
     pub(super) fn all(case: Case) -> io::Result<Vec<Self>> {
-        let local = Subject::ALL.into_iter().filter(|subject| subject.is_local());
-        local.map(|subject| Ok(Self { subject, calling: calling(subject, case)? })).collect()
+        let local = Subject::ALL
+            .into_iter()
+            .filter(|subject| subject.is_local());
+        local
+            .map(|subject| {
+                Ok(Self {
+                    subject,
+                    calling: calling(subject, case)?,
+                })
+            })
+            .collect()
     }
 
     /// Nanoseconds of a call.
@@ -38,7 +49,9 @@ impl Caller {
             (span, 0) => Ok(span.ns_per_op(calls)),
             (_, wrong) => {
                 let name = self.subject.name();
-                Err(io::Error::other(format!("{name}: {wrong} of {calls} calls were answered wrongly")))
+                Err(io::Error::other(format!(
+                    "{name}: {wrong} of {calls} calls were answered wrongly"
+                )))
             }
         }
     }
@@ -119,11 +132,22 @@ fn request(headers: &HeaderMap) -> Request<Body> {
 }
 
 fn headers() -> HeaderMap {
-    let fields = [(HOST, "127.0.0.1:3000"), (USER_AGENT, "h2load"), (ACCEPT, "*/*")];
-    fields.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect()
+    let fields = [
+        (HOST, "127.0.0.1:3000"),
+        (USER_AGENT, "h2load"),
+        (ACCEPT, "*/*"),
+    ];
+    fields
+        .into_iter()
+        .map(|(name, value)| (name, HeaderValue::from_static(value)))
+        .collect()
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to what fits")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to what fits"
+)]
 fn whole(calls: f64) -> u32 {
     calls.clamp(1_000.0, 1e8) as u32
 }

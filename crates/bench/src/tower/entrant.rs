@@ -26,15 +26,34 @@ impl Entrant {
     pub(super) fn start(subject: Subject, case: Case) -> io::Result<Self> {
         let redis = (!subject.is_local()).then(|| Server::start(Flavor::Redis));
         let mut command = Command::new(env::current_exe()?);
-        command.arg("hello").args(HelloArguments::words(subject, case, redis.as_ref().map(Server::url)));
+        command.arg("hello").args(HelloArguments::words(
+            subject,
+            case,
+            redis.as_ref().map(Server::url),
+        ));
         let mut process = Process::spawn(command, Directory::create()?)?;
         let server = process.announced(hello::ANNOUNCED)?;
-        let is_ready =
-            |_: &Process| (proxies::get(server, hello::PATH, &[]).status == case.status()).then_some(());
+        let is_ready = |_: &Process| {
+            (proxies::get(server, hello::PATH, &[]).status == case.status()).then_some(())
+        };
         process.wait_for(is_ready)?;
-        let status = if case.is_allowed() { Status::Success } else { Status::ClientError };
-        let target = Target { server, path: hello::PATH, sent: Sent::Get, status };
-        Ok(Self { subject, target, process, redis })
+        let status = if case.is_allowed() {
+            Status::Success
+        } else {
+            Status::ClientError
+        };
+        let target = Target {
+            server,
+            path: hello::PATH,
+            sent: Sent::Get,
+            status,
+        };
+        Ok(Self {
+            subject,
+            target,
+            process,
+            redis,
+        })
     }
 
     /// The processes that work when it is asked.

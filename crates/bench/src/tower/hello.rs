@@ -1,5 +1,5 @@
-//! The server that is measured: axum's hello, and one layer before it or none. A process of its own, so that nobody's threads,
-//! allocator or caches are another's.
+//! The server that is measured: axum's hello, and one layer before it or none. A process of its
+//! own, so that nobody's threads, allocator or caches are another's.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -34,21 +34,40 @@ pub(crate) struct HelloArguments {
 impl HelloArguments {
     /// What makes this program that server.
     pub(super) fn words(subject: Subject, case: Case, redis: Option<String>) -> Vec<String> {
-        let mut words = vec!["--subject".to_owned(), subject.word(), "--case".to_owned(), case.word()];
-        words.extend(redis.into_iter().flat_map(|url| ["--redis".to_owned(), url]));
+        let mut words = vec![
+            "--subject".to_owned(),
+            subject.word(),
+            "--case".to_owned(),
+            case.word(),
+        ];
+        words.extend(
+            redis
+                .into_iter()
+                .flat_map(|url| ["--redis".to_owned(), url]),
+        );
         words
     }
 }
 
 /// Answers until it is killed.
 pub(crate) fn run_hello(arguments: &HelloArguments) -> io::Result<()> {
-    let HelloArguments { subject, case, redis } = arguments;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let HelloArguments {
+        subject,
+        case,
+        redis,
+    } = arguments;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
         println!("{ANNOUNCED} {}", listener.local_addr()?);
         let app = app(*subject, *case, redis.as_deref())?;
-        axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await
+        axum::serve(
+            listener,
+            app.into_make_service_with_connect_info::<SocketAddr>(),
+        )
+        .await
     })
 }
 
@@ -56,7 +75,9 @@ fn app(subject: Subject, case: Case, redis: Option<&str>) -> io::Result<Router> 
     let hello = Router::new().route(PATH, get(async || HELLO));
     Ok(match subject {
         Subject::Bare if case.is_allowed() => hello,
-        Subject::Bare => Router::new().route(PATH, get(async || (StatusCode::TOO_MANY_REQUESTS, REFUSED))),
+        Subject::Bare => {
+            Router::new().route(PATH, get(async || (StatusCode::TOO_MANY_REQUESTS, REFUSED)))
+        }
         Subject::Governor => hello.layer(layers::governor(case)?),
         Subject::GovernorTelling => hello.layer(layers::governor_telling(case)?),
         Subject::Memory | Subject::MemorySilent | Subject::Leased | Subject::Strict => {
@@ -73,8 +94,14 @@ mod tests {
 
     #[test]
     fn everybody_answers_what_the_case_is_about() {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-        for subject in Subject::ALL.into_iter().filter(|subject| subject.is_local()) {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        for subject in Subject::ALL
+            .into_iter()
+            .filter(|subject| subject.is_local())
+        {
             for case in Case::ALL {
                 let app = app(subject, case, None).unwrap();
                 let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
@@ -82,11 +109,18 @@ mod tests {
                 let app = app.into_make_service_with_connect_info::<SocketAddr>();
                 runtime.spawn(axum::serve(listener, app).into_future());
                 let first = proxies::get(addr, PATH, &[]);
-                assert!(subject == Subject::Bare || first.status == 200, "{subject:?}, {case:?}");
+                assert!(
+                    subject == Subject::Bare || first.status == 200,
+                    "{subject:?}, {case:?}"
+                );
                 let then = proxies::get(addr, PATH, &[]);
                 assert_eq!(then.status, case.status(), "{subject:?}, {case:?}");
                 let tells = matches!(subject, Subject::Memory | Subject::GovernorTelling);
-                assert_eq!(then.header("x-ratelimit-remaining").is_some(), tells, "{subject:?}, {case:?}");
+                assert_eq!(
+                    then.header("x-ratelimit-remaining").is_some(),
+                    tells,
+                    "{subject:?}, {case:?}"
+                );
             }
         }
     }

@@ -1,4 +1,5 @@
-//! The layers, each set up as its own documentation says, with the same bucket for every client address.
+//! The layers, each set up as its own documentation says, with the same bucket for every client
+//! address.
 
 use std::io;
 use std::sync::Arc;
@@ -17,14 +18,19 @@ use tower_governor::key_extractor::PeerIpKeyExtractor;
 use super::subject::{Case, Subject};
 
 const LIMIT: &str = "per-address";
-/// Long enough for any decision on a machine that does too much else; what is not decided by the store must show.
+/// Long enough for any decision on a machine that does too much else; what is not decided by the
+/// store must show.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Tollgate's layer, on this server where the subject shares its limits. Needs a runtime then.
-pub(super) fn tollgate(subject: Subject, case: Case, redis: Option<&str>) -> io::Result<RateLimitLayer> {
+pub(super) fn tollgate(
+    subject: Subject,
+    case: Case,
+    redis: Option<&str>,
+) -> io::Result<RateLimitLayer> {
     let (burst, period) = case.bucket();
-    let limit =
-        Limit::token_bucket(LIMIT, burst.into(), Rate::new(1, period)).on_store_failure(OnStoreFailure::Deny);
+    let limit = Limit::token_bucket(LIMIT, burst.into(), Rate::new(1, period))
+        .on_store_failure(OnStoreFailure::Deny);
     let limiter = match (subject, redis) {
         (Subject::Leased, Some(url)) => shared(url, limit.consistency(Consistency::Leased))?,
         (Subject::Strict, Some(url)) => shared(url, limit.consistency(Consistency::Strict))?,
@@ -35,7 +41,10 @@ pub(super) fn tollgate(subject: Subject, case: Case, redis: Option<&str>) -> io:
 }
 
 fn shared(url: &str, limit: Limit) -> io::Result<Limiter> {
-    let store = RedisBuilder::standalone(url).timeout(TIMEOUT).build().map_err(io::Error::other)?;
+    let store = RedisBuilder::standalone(url)
+        .timeout(TIMEOUT)
+        .build()
+        .map_err(io::Error::other)?;
     Ok(Limiter::new(store, [limit]))
 }
 
@@ -50,7 +59,9 @@ pub(super) fn governor(
 pub(super) fn governor_telling(
     case: Case,
 ) -> io::Result<GovernorLayer<PeerIpKeyExtractor, StateInformationMiddleware, Body>> {
-    Ok(GovernorLayer::new(finished(bucket(case).use_headers().finish())?))
+    Ok(GovernorLayer::new(finished(
+        bucket(case).use_headers().finish(),
+    )?))
 }
 
 fn bucket(case: Case) -> GovernorConfigBuilder<PeerIpKeyExtractor, NoOpMiddleware<QuantaInstant>> {

@@ -1,5 +1,6 @@
-//! What a layer costs an axum application: a hello by itself, behind Tollgate's layer and behind `tower_governor`'s, asked over
-//! sockets as processes of their own, and called without sockets in this one.
+//! What a layer costs an axum application: a hello by itself, behind Tollgate's layer and behind
+//! `tower_governor`'s, asked over sockets as processes of their own, and called without sockets in
+//! this one.
 
 mod calls;
 mod entrant;
@@ -26,7 +27,8 @@ pub(crate) struct Arguments {
     /// Fewer and shorter rounds: to see that everything runs, not to quote.
     #[arg(long)]
     quick: bool,
-    /// Where the numbers go, a .json file or a directory for tower.json; the picture goes beside them.
+    /// Where the numbers go, a .json file or a directory for tower.json; the picture goes beside
+    /// them.
     #[arg(long, default_value = "target/bench/tower.json")]
     out: PathBuf,
     /// Only this case. May be given several times.
@@ -47,7 +49,11 @@ struct Settings {
 
 impl Settings {
     fn new(arguments: &Arguments) -> Self {
-        let (rounds, round_ms, calling_ms) = if arguments.quick { (3, 300, 20) } else { (11, 1_500, 200) };
+        let (rounds, round_ms, calling_ms) = if arguments.quick {
+            (3, 300, 20)
+        } else {
+            (11, 1_500, 200)
+        };
         let is_chosen = |case: &Case| arguments.case.is_empty() || arguments.case.contains(case);
         Self {
             rounds,
@@ -63,7 +69,11 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     let settings = Settings::new(arguments);
     let mut progress = Progress::new(settings.cases.len() * 2);
     let report = run::measure(&settings, &mut progress)?;
-    output::save(&output::file(&arguments.out, "tower.json"), &report, &picture::draw(&report))?;
+    output::save(
+        &output::file(&arguments.out, "tower.json"),
+        &report,
+        &picture::draw(&report),
+    )?;
     output::print(&report)
 }
 

@@ -1,4 +1,5 @@
-//! The numbers that were asked for: what a layer leaves of a bare server, and what the two layers add.
+//! The numbers that were asked for: what a layer leaves of a bare server, and what the two layers
+//! add.
 
 use serde::Serialize;
 
@@ -41,7 +42,8 @@ pub(super) enum Asked {
     AtMost(f64),
 }
 
-/// Like with like: what tells nothing on success with what tells nothing, and what tells with what tells; and both as they come.
+/// Like with like: what tells nothing on success with what tells nothing, and what tells with what
+/// tells; and both as they come.
 const PAIRS: [(Subject, Subject); 3] = [
     (Subject::Memory, Subject::Governor),
     (Subject::Memory, Subject::GovernorTelling),
@@ -76,11 +78,21 @@ impl Ratio {
     ) -> Self {
         let Spread { median, min, max } = Spread::of(rounds.collect());
         let asked = asked(case, measure, ours, theirs);
-        Self { case, measure, ours, theirs, value: median, lowest: min, highest: max, asked }
+        Self {
+            case,
+            measure,
+            ours,
+            theirs,
+            value: median,
+            lowest: min,
+            highest: max,
+            asked,
+        }
     }
 }
 
-/// A layer may cost a twentieth of a bare server's requests, and less than the other layer that tells the same.
+/// A layer may cost a twentieth of a bare server's requests, and less than the other layer that
+/// tells the same.
 fn asked(case: Case, measure: Measure, ours: Subject, theirs: Subject) -> Option<Asked> {
     use Subject::{Bare, Governor, GovernorTelling, Memory, MemorySilent};
     match (case, measure, ours, theirs) {
@@ -92,7 +104,10 @@ fn asked(case: Case, measure: Measure, ours: Subject, theirs: Subject) -> Option
 }
 
 pub(super) fn ratios(groups: &[Group]) -> Vec<Ratio> {
-    groups.iter().flat_map(|group| of_servers(group).chain(of_calls(group))).collect()
+    groups
+        .iter()
+        .flat_map(|group| of_servers(group).chain(of_calls(group)))
+        .collect()
 }
 
 /// Everybody to the bare server, and the layers to each other.
@@ -101,9 +116,13 @@ fn of_servers(group: &Group) -> impl Iterator<Item = Ratio> {
     let to_bare = others.map(|row| (row.subject, Subject::Bare));
     to_bare.chain(PAIRS).flat_map(|pair| {
         let rows = group.row(pair.0).zip(group.row(pair.1));
-        let rate =
-            rows.map(|rows| of_rounds(group.case, Measure::Rate, pair, rows, |round| round.requests_per_s));
-        let cpu = rows.map(|rows| of_rounds(group.case, Measure::Cpu, pair, rows, |round| round.cpu_us));
+        let rate = rows.map(|rows| {
+            of_rounds(group.case, Measure::Rate, pair, rows, |round| {
+                round.requests_per_s
+            })
+        });
+        let cpu =
+            rows.map(|rows| of_rounds(group.case, Measure::Cpu, pair, rows, |round| round.cpu_us));
         rate.into_iter().chain(cpu)
     })
 }
@@ -116,7 +135,12 @@ fn of_rounds(
     number: fn(&Round) -> f64,
 ) -> Ratio {
     let rounds = ours.rounds.iter().zip(&theirs.rounds);
-    Ratio::new(case, measure, pair, rounds.map(|(ours, theirs)| number(ours) / number(theirs)))
+    Ratio::new(
+        case,
+        measure,
+        pair,
+        rounds.map(|(ours, theirs)| number(ours) / number(theirs)),
+    )
 }
 
 /// The layers to each other, without the call itself.
@@ -137,7 +161,10 @@ pub(super) mod tests {
 
     pub(in super::super) fn group(others: f64) -> Group {
         let row = |subject, rates: [f64; 3]| {
-            let round = |requests_per_s| Round { requests_per_s, cpu_us: 500_000.0 / requests_per_s };
+            let round = |requests_per_s| Round {
+                requests_per_s,
+                cpu_us: 500_000.0 / requests_per_s,
+            };
             Row::new(subject, rates.map(round).to_vec())
         };
         let bare = [100.0, 110.0, 90.0];
@@ -162,12 +189,24 @@ pub(super) mod tests {
         let ratios = ratios(&[group(0.0)]);
         let found: Vec<_> = ratios
             .iter()
-            .map(|ratio| (ratio.measure, ratio.theirs, format!("{:.3}", ratio.value), ratio.is_missed()))
+            .map(|ratio| {
+                (
+                    ratio.measure,
+                    ratio.theirs,
+                    format!("{:.3}", ratio.value),
+                    ratio.is_missed(),
+                )
+            })
             .collect();
         let expected = [
             (Measure::Rate, Subject::Bare, "0.967".to_owned(), false),
             (Measure::Cpu, Subject::Bare, "1.034".to_owned(), false),
-            (Measure::Added, Subject::GovernorTelling, "0.500".to_owned(), false),
+            (
+                Measure::Added,
+                Subject::GovernorTelling,
+                "0.500".to_owned(),
+                false,
+            ),
         ];
         assert_eq!(found, expected);
         assert!((ratios[2].highest - 105.0 / 110.0).abs() < 1e-9);

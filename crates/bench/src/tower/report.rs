@@ -64,7 +64,10 @@ impl Row {
         Self {
             subject,
             name: subject.name(),
-            median: Round { requests_per_s: tenth(median), cpu_us },
+            median: Round {
+                requests_per_s: tenth(median),
+                cpu_us,
+            },
             requests_per_s_min: tenth(min),
             requests_per_s_max: tenth(max),
             rounds,
@@ -103,6 +106,9 @@ impl Group {
 impl Report {
     /// The largest part of the machine that others took during any group.
     pub(super) fn others(&self) -> f64 {
-        self.groups.iter().map(|group| group.others).fold(0.0, f64::max)
+        self.groups
+            .iter()
+            .map(|group| group.others)
+            .fold(0.0, f64::max)
     }
 }

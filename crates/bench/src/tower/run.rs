@@ -25,7 +25,12 @@ pub(super) fn measure(settings: &Settings, progress: &mut Progress) -> io::Resul
         progress.step(&format!("servers, {}", case.name()));
         let (others, rows) = servers(*case, &h2load, settings, progress)?;
         progress.step(&format!("calls, {}", case.name()));
-        Ok(Group { case: *case, others, rows, calls: calls(*case, settings, progress)? })
+        Ok(Group {
+            case: *case,
+            others,
+            rows,
+            calls: calls(*case, settings, progress)?,
+        })
     });
     let groups = groups.collect::<io::Result<Vec<Group>>>()?;
     progress.clear();
@@ -46,7 +51,9 @@ fn servers(
     settings: &Settings,
     progress: &Progress,
 ) -> io::Result<(f64, Vec<Row>)> {
-    let entrants = Subject::ALL.into_iter().map(|subject| Entrant::start(subject, case));
+    let entrants = Subject::ALL
+        .into_iter()
+        .map(|subject| Entrant::start(subject, case));
     let mut entrants = entrants.collect::<io::Result<Vec<Entrant>>>()?;
     let pids: Vec<u32> = entrants.iter().flat_map(Entrant::pids).collect();
     for entrant in &entrants {
@@ -57,22 +64,40 @@ fn servers(
     let rounds = interleaved(&mut entrants, settings.rounds, progress, name, |entrant| {
         entrant.round(h2load, settings.round)
     })?;
-    let others = Usage::read(&pids).zip(before).map_or(0.0, |(after, before)| after.others_since(before));
-    let rows = entrants.iter().zip(rounds).map(|(entrant, rounds)| Row::new(entrant.subject, rounds));
+    let others = Usage::read(&pids)
+        .zip(before)
+        .map_or(0.0, |(after, before)| after.others_since(before));
+    let rows = entrants
+        .iter()
+        .zip(rounds)
+        .map(|(entrant, rounds)| Row::new(entrant.subject, rounds));
     Ok((others, rows.collect()))
 }
 
 /// Everybody who can be called in this process.
 fn calls(case: Case, settings: &Settings, progress: &Progress) -> io::Result<Vec<Calls>> {
     let mut callers = Caller::all(case)?;
-    let Some(first) = callers.first_mut() else { return Ok(Vec::new()) };
+    let Some(first) = callers.first_mut() else {
+        return Ok(Vec::new());
+    };
     // As many for everybody as take a bare service so long.
     let number = first.calibrate(settings.calling)?;
-    callers.iter_mut().for_each(|caller| caller.warm_up(number / WARM_UP));
+    callers
+        .iter_mut()
+        .for_each(|caller| caller.warm_up(number / WARM_UP));
     let name = |caller: &Caller| caller.subject.name().to_owned();
-    let rounds = interleaved(&mut callers, settings.rounds, progress, name, |caller| caller.round(number))?;
-    let bare = callers.iter().position(|caller| caller.subject == Subject::Bare);
-    let bare = bare.and_then(|place| rounds.get(place)).cloned().unwrap_or_default();
+    let rounds = interleaved(&mut callers, settings.rounds, progress, name, |caller| {
+        caller.round(number)
+    })?;
+    let bare = callers
+        .iter()
+        .position(|caller| caller.subject == Subject::Bare);
+    let bare = bare
+        .and_then(|place| rounds.get(place))
+        .cloned()
+        .unwrap_or_default();
     let measured = callers.iter().zip(rounds);
-    Ok(measured.map(|(caller, rounds)| Calls::new(caller.subject, rounds, &bare)).collect())
+    Ok(measured
+        .map(|(caller, rounds)| Calls::new(caller.subject, rounds, &bare))
+        .collect())
 }

@@ -66,7 +66,11 @@ impl Subject {
     /// What Tollgate tells.
     pub(super) const fn fields(self) -> Fields {
         let is_told = !matches!(self, Self::MemorySilent);
-        Fields { ietf: is_told, legacy: is_told, retry_after: true }
+        Fields {
+            ietf: is_told,
+            legacy: is_told,
+            retry_after: true,
+        }
     }
 
     /// The word on the command line.
@@ -95,7 +99,8 @@ impl Case {
         if self.is_allowed() { 200 } else { 429 }
     }
 
-    /// The size of everybody's bucket, and how long it takes until it has one more. It never runs out, or is empty after one.
+    /// The size of everybody's bucket, and how long it takes until it has one more. It never runs
+    /// out, or is empty after one.
     pub(super) const fn bucket(self) -> (u32, Duration) {
         if self.is_allowed() {
             (1_000_000, Duration::from_micros(1))
@@ -111,7 +116,10 @@ impl Case {
 }
 
 fn word(value: &impl ValueEnum) -> String {
-    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    value
+        .to_possible_value()
+        .map(|value| value.get_name().to_owned())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -10,8 +10,17 @@ use crate::text::{grouped, whole, write_if_busy, write_lines};
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { h2load, rounds, round_ms, .. } = self;
-        writeln!(out, "{}, {} cores, {h2load}", self.machine.cpu, self.machine.cores)?;
+        let Self {
+            h2load,
+            rounds,
+            round_ms,
+            ..
+        } = self;
+        writeln!(
+            out,
+            "{}, {} cores, {h2load}",
+            self.machine.cpu, self.machine.cores
+        )?;
         writeln!(out, "{rounds} rounds of {round_ms} ms, medians")?;
         write_if_busy(out, self.others())?;
         for group in &self.groups {
@@ -27,7 +36,14 @@ impl fmt::Display for Report {
 impl Report {
     fn servers(&self, out: &mut fmt::Formatter<'_>, group: &Group) -> fmt::Result {
         writeln!(out, "\nGET / over HTTP/1.1, {}\n", group.case.name())?;
-        let heads = ["subject", "requests/s", "slowest..fastest", "of bare", "cpu us/request", "of bare"];
+        let heads = [
+            "subject",
+            "requests/s",
+            "slowest..fastest",
+            "of bare",
+            "cpu us/request",
+            "of bare",
+        ];
         let mut lines = vec![heads.map(str::to_owned).to_vec()];
         for row in &group.rows {
             let of_bare = |measure| {
@@ -35,7 +51,10 @@ impl Report {
                     (ratio.case, ratio.measure, ratio.ours, ratio.theirs)
                         == (group.case, measure, row.subject, Subject::Bare)
                 };
-                self.ratios.iter().find(is_it).map_or_else(|| "-".to_owned(), shown)
+                self.ratios
+                    .iter()
+                    .find(is_it)
+                    .map_or_else(|| "-".to_owned(), shown)
             };
             lines.push(vec![
                 row.name.to_owned(),
@@ -54,7 +73,10 @@ impl Report {
     }
 
     fn layers(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(out, "\nLayers in relation to each other, and what was asked for\n")?;
+        writeln!(
+            out,
+            "\nLayers in relation to each other, and what was asked for\n"
+        )?;
         let heads = ["", "to", "", "", "ratio", "asked"];
         let mut lines = vec![heads.map(str::to_owned).to_vec()];
         let is_told = |ratio: &&Ratio| ratio.theirs != Subject::Bare || ratio.asked.is_some();
@@ -77,7 +99,11 @@ impl Report {
 }
 
 fn calls(out: &mut fmt::Formatter<'_>, group: &Group) -> fmt::Result {
-    writeln!(out, "\nCalls in one process, one thread, {}\n", group.case.name())?;
+    writeln!(
+        out,
+        "\nCalls in one process, one thread, {}\n",
+        group.case.name()
+    )?;
     let heads = ["subject", "ns/call", "fastest..slowest", "added ns"];
     let mut lines = vec![heads.map(str::to_owned).to_vec()];
     lines.extend(group.calls.iter().map(|calls| {
@@ -93,7 +119,10 @@ fn calls(out: &mut fmt::Formatter<'_>, group: &Group) -> fmt::Result {
 
 fn shown(ratio: &Ratio) -> String {
     let missed = if ratio.is_missed() { "MISSED " } else { "" };
-    format!("{missed}{:.3}x ({:.2}..{:.2})", ratio.value, ratio.lowest, ratio.highest)
+    format!(
+        "{missed}{:.3}x ({:.2}..{:.2})",
+        ratio.value, ratio.lowest, ratio.highest
+    )
 }
 
 #[cfg(test)]
@@ -106,7 +135,10 @@ mod tests {
     fn report(others: f64) -> Report {
         let groups = vec![group(others)];
         Report {
-            machine: Machine { cores: 2, cpu: "Example 9000".to_owned() },
+            machine: Machine {
+                cores: 2,
+                cpu: "Example 9000".to_owned(),
+            },
             h2load: "h2load 1".to_owned(),
             rounds: 3,
             round_ms: 1_500,
@@ -147,6 +179,10 @@ tollgate  tower_governor, fields  all allowed  ns added to a call  0.500x (0.50.
 
     #[test]
     fn a_busy_machine_is_told() {
-        assert!(report(0.2).to_string().contains("BUSY MACHINE: other programs took 20 % of it."));
+        assert!(
+            report(0.2)
+                .to_string()
+                .contains("BUSY MACHINE: other programs took 20 % of it.")
+        );
     }
 }

@@ -58,13 +58,15 @@ impl Calendar {
 
 /// The day number, counted from 1970-01-01, on which the month after that of `day` begins.
 ///
-/// The civil calendar repeats every 400 years (146,097 days). Counting years from the first of March puts the leap day
-/// at the end, so that the months before it begin at the same day of every year: 0, 31, 61, 92, ... = (153 m + 2) / 5.
+/// The civil calendar repeats every 400 years (146,097 days). Counting years from the first of
+/// March puts the leap day at the end, so that the months before it begin at the same day of every
+/// year: 0, 31, 61, 92, ... = (153 m + 2) / 5.
 const fn next_month_start_day(day: u64) -> u64 {
     // From 0000-03-01 instead of 1970-01-01.
     let day = day + 719_468;
     let (era, day_of_era) = (day / 146_097, day % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let year_start = year_of_era * 365 + year_of_era / 4 - year_of_era / 100;
     let month = (5 * (day_of_era - year_start) + 2) / 153;
     let next_start = if month == 11 {
@@ -83,8 +85,9 @@ mod tests {
 
     /// Month lengths, one after the other, as one would count them on the knuckles.
     fn month_starts() -> impl Iterator<Item = u64> {
-        let leap =
-            |year: u64| (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400);
+        let leap = |year: u64| {
+            (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400)
+        };
         (1970..2256u64)
             .flat_map(move |year| {
                 let february = if leap(year) { 29 } else { 28 };
@@ -110,16 +113,34 @@ mod tests {
     #[test]
     fn a_unit_ends_after_the_moment_it_holds() {
         let noon = Micros::from_secs(1_794_744_000); // 2026-11-15 12:00:00 UTC
-        assert_eq!(Calendar::Second.end_of(noon), Micros::from_secs(1_794_744_001));
-        assert_eq!(Calendar::Minute.end_of(noon), Micros::from_secs(1_794_744_060));
-        assert_eq!(Calendar::Hour.end_of(noon), Micros::from_secs(1_794_747_600));
+        assert_eq!(
+            Calendar::Second.end_of(noon),
+            Micros::from_secs(1_794_744_001)
+        );
+        assert_eq!(
+            Calendar::Minute.end_of(noon),
+            Micros::from_secs(1_794_744_060)
+        );
+        assert_eq!(
+            Calendar::Hour.end_of(noon),
+            Micros::from_secs(1_794_747_600)
+        );
         assert_eq!(Calendar::Day.end_of(noon), Micros::from_secs(1_794_787_200));
-        assert_eq!(Calendar::Month.end_of(noon), Micros::from_secs(1_796_083_200)); // 2026-12-01
+        assert_eq!(
+            Calendar::Month.end_of(noon),
+            Micros::from_secs(1_796_083_200)
+        ); // 2026-12-01
     }
 
     #[test]
     fn the_end_of_time_does_not_panic() {
-        for unit in [Calendar::Second, Calendar::Minute, Calendar::Hour, Calendar::Day, Calendar::Month] {
+        for unit in [
+            Calendar::Second,
+            Calendar::Minute,
+            Calendar::Hour,
+            Calendar::Day,
+            Calendar::Month,
+        ] {
             assert!(unit.end_of(Micros::new(u64::MAX)) >= unit.end_of(Micros::MAX));
         }
     }

@@ -1,5 +1,5 @@
-//! Concurrency: at most so many units in flight per key. Each holder has a lease that runs out by itself, so that one
-//! that dies frees its place.
+//! Concurrency: at most so many units in flight per key. Each holder has a lease that runs out by
+//! itself, so that one that dies frees its place.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use super::{CLOCK_SLACK, window};
 use crate::limit::LimitError;
 use crate::time::Micros;
 
-/// The most that may be in flight for one key. Every holder is remembered, so this bounds memory too.
+/// The most that may be in flight for one key. Every holder is remembered, so this bounds memory
+/// too.
 pub const IN_FLIGHT_MAX: u64 = 65_536;
 
 /// The numbers of a concurrency limit.
@@ -57,7 +58,12 @@ pub(crate) struct Held {
 impl Held {
     /// A lease that begins now.
     pub(crate) fn new(id: LeaseId, cost: u64, length: Micros, now: Micros) -> Self {
-        Self { id, cost, length, expires: now.after(length) }
+        Self {
+            id,
+            cost,
+            length,
+            expires: now.after(length),
+        }
     }
 }
 
@@ -68,12 +74,16 @@ pub(crate) struct Leases {
 }
 
 impl Concurrency {
-    /// At most `limit` units in flight; a holder that does not come back frees its place after `lease`.
+    /// At most `limit` units in flight; a holder that does not come back frees its place after
+    /// `lease`.
     pub fn new(limit: u64, lease: Duration) -> Result<Self, LimitError> {
         if limit == 0 || limit > IN_FLIGHT_MAX {
             return Err(LimitError::InFlight { found: limit });
         }
-        Ok(Self { limit, lease: window(lease)? })
+        Ok(Self {
+            limit,
+            lease: window(lease)?,
+        })
     }
 
     /// The most that may be in flight at once.
@@ -86,7 +96,8 @@ impl Concurrency {
         self.lease
     }
 
-    /// What would happen to `cost` now. The leases must have been [settled](Self::settle) at the same moment.
+    /// What would happen to `cost` now. The leases must have been [settled](Self::settle) at the
+    /// same moment.
     pub(crate) fn look(&self, leases: &Leases, cost: u64, now: Micros) -> Outcome {
         let sum = leases.sum();
         let verdict = if cost > self.limit {
@@ -94,11 +105,17 @@ impl Concurrency {
         } else if cost == 0 || cost <= self.limit.saturating_sub(sum) {
             Verdict::ALLOW
         } else {
-            let retry_after = leases.frees_at(sum.saturating_add(cost).saturating_sub(self.limit)).since(now);
+            let retry_after = leases
+                .frees_at(sum.saturating_add(cost).saturating_sub(self.limit))
+                .since(now);
             Verdict::Deny { retry_after }
         };
         let taken = if verdict.is_allowed() { cost } else { 0 };
-        let last = if taken > 0 { leases.full_at().max(now.after(self.lease)) } else { leases.full_at() };
+        let last = if taken > 0 {
+            leases.full_at().max(now.after(self.lease))
+        } else {
+            leases.full_at()
+        };
         Outcome {
             verdict,
             limit: self.limit,
@@ -127,7 +144,9 @@ impl Concurrency {
 impl Leases {
     /// Units in flight.
     pub(crate) fn sum(&self) -> u64 {
-        self.held.iter().fold(0, |sum, held| sum.saturating_add(held.cost))
+        self.held
+            .iter()
+            .fold(0, |sum, held| sum.saturating_add(held.cost))
     }
 
     /// The holders, soonest to expire first.
@@ -137,7 +156,9 @@ impl Leases {
 
     /// Adds a holder that was found to fit.
     pub(crate) fn push(&mut self, held: Held) {
-        let at = self.held.partition_point(|other| other.expires <= held.expires);
+        let at = self
+            .held
+            .partition_point(|other| other.expires <= held.expires);
         self.held.insert(at, held);
     }
 

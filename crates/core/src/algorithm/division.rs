@@ -1,7 +1,8 @@
 //! Products that may not fit into 64 bits, and their division.
 //!
-//! Almost every limit's products do fit, and then everything is a few instructions; 128 bits take a call to divide and
-//! ten times as long. The bucket's arithmetic is written once, over either width.
+//! Almost every limit's products do fit, and then everything is a few instructions; 128 bits take a
+//! call to divide and ten times as long. The bucket's arithmetic is written once, over either
+//! width.
 
 use std::ops::{Add, Sub};
 
@@ -38,7 +39,11 @@ impl Width for u64 {
     #[inline(always)]
     fn divide(self, divisor: u64) -> (u64, u64) {
         // Everyday rates are one unit per so many microseconds.
-        if divisor == 1 { (self, 0) } else { (self / divisor, self % divisor) }
+        if divisor == 1 {
+            (self, 0)
+        } else {
+            (self / divisor, self % divisor)
+        }
     }
 
     #[inline(always)]
@@ -75,7 +80,10 @@ impl Width for u128 {
 #[cold]
 fn divide_wide(dividend: u128, divisor: u64) -> (u64, u64) {
     let narrow = |wide: u128| u64::try_from(wide).unwrap_or(u64::MAX);
-    (narrow(dividend / u128::from(divisor)), narrow(dividend % u128::from(divisor)))
+    (
+        narrow(dividend / u128::from(divisor)),
+        narrow(dividend % u128::from(divisor)),
+    )
 }
 
 /// The full product of two numbers.

@@ -1,8 +1,8 @@
 //! Fixed window: a count that starts again when the window ends.
 //!
-//! The known flaw, where you choose: a full window's worth just before an edge and another just after it pass, so up to
-//! twice the limit can pass within one window's length. Choose [`SlidingWindow`](super::SlidingWindow) or
-//! [`SlidingLog`](super::SlidingLog) where that matters.
+//! The known flaw, where you choose: a full window's worth just before an edge and another just
+//! after it pass, so up to twice the limit can pass within one window's length. Choose
+//! [`SlidingWindow`](super::SlidingWindow) or [`SlidingLog`](super::SlidingLog) where that matters.
 
 use super::calendar::Calendar;
 use super::outcome::{Outcome, Verdict};
@@ -37,12 +37,18 @@ pub(crate) struct Used {
 impl FixedWindow {
     /// `limit` units per `length`, counted from a key's first hit.
     pub fn new(limit: u64, length: Duration) -> Result<Self, LimitError> {
-        Ok(Self { limit: amount("limit", limit)?, start: WindowStart::FirstHit(window(length)?) })
+        Ok(Self {
+            limit: amount("limit", limit)?,
+            start: WindowStart::FirstHit(window(length)?),
+        })
     }
 
     /// `limit` units per calendar unit in UTC.
     pub fn aligned(limit: u64, unit: Calendar) -> Result<Self, LimitError> {
-        Ok(Self { limit: amount("limit", limit)?, start: WindowStart::Clock(unit) })
+        Ok(Self {
+            limit: amount("limit", limit)?,
+            start: WindowStart::Clock(unit),
+        })
     }
 
     /// The most that passes in one window.
@@ -59,16 +65,29 @@ impl FixedWindow {
     pub(crate) fn spend(&self, used: Used, cost: u64, now: Micros) -> (Used, Outcome) {
         let open = self.open(used, now);
         let left = self.limit.saturating_sub(open.count);
-        // Looking at a key with no window does not open one; a window pulled in after a clock step stays pulled in.
+        // Looking at a key with no window does not open one; a window pulled in after a clock step
+        // stays pulled in.
         let kept = if used.ends <= now { used } else { open };
         if cost > self.limit {
             (kept, self.outcome(Verdict::Never, kept, now))
         } else if cost > left {
-            (kept, self.outcome(Verdict::Deny { retry_after: open.ends.since(now) }, kept, now))
+            (
+                kept,
+                self.outcome(
+                    Verdict::Deny {
+                        retry_after: open.ends.since(now),
+                    },
+                    kept,
+                    now,
+                ),
+            )
         } else if cost == 0 {
             (kept, self.outcome(Verdict::ALLOW, kept, now))
         } else {
-            let spent = Used { count: open.count + cost, ends: open.ends };
+            let spent = Used {
+                count: open.count + cost,
+                ends: open.ends,
+            };
             (spent, self.outcome(Verdict::ALLOW, spent, now))
         }
     }
@@ -78,11 +97,15 @@ impl FixedWindow {
             return used;
         }
         let open = self.open(used, now);
-        Used { count: open.count.saturating_sub(cost), ends: open.ends }
+        Used {
+            count: open.count.saturating_sub(cost),
+            ends: open.ends,
+        }
     }
 
-    /// The window that holds `now`: the one under way, or a new one with nothing used. A window with more than its length
-    /// to go comes from before the clock was set back: it keeps its count and ends as if it had begun now.
+    /// The window that holds `now`: the one under way, or a new one with nothing used. A window
+    /// with more than its length to go comes from before the clock was set back: it keeps its count
+    /// and ends as if it had begun now.
     fn open(&self, used: Used, now: Micros) -> Used {
         let (ends, length_max) = match self.start {
             WindowStart::FirstHit(length) => (now.after(length), length),
@@ -100,7 +123,16 @@ impl FixedWindow {
     fn outcome(&self, verdict: Verdict, used: Used, now: Micros) -> Outcome {
         let live = used.ends > now && used.count > 0;
         let count = if live { used.count } else { 0 };
-        let reset_after = if live { used.ends.since(now) } else { Micros::ZERO };
-        Outcome { verdict, limit: self.limit, remaining: self.limit.saturating_sub(count), reset_after }
+        let reset_after = if live {
+            used.ends.since(now)
+        } else {
+            Micros::ZERO
+        };
+        Outcome {
+            verdict,
+            limit: self.limit,
+            remaining: self.limit.saturating_sub(count),
+            reset_after,
+        }
     }
 }

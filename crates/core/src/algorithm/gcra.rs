@@ -1,9 +1,10 @@
 //! The arithmetic of a bucket, shared by the token bucket and both leaky buckets.
 //!
-//! A bucket is kept as one moment: when it would be back at rest (full of tokens, or drained) if nothing more came.
-//! The distance from now to that moment is the backlog. With a rate of `per` units every `period` microseconds, one
-//! unit of cost weighs `period` and one microsecond works off `per`, so that everything is an integer and nothing is
-//! ever rounded: the moment is kept as whole microseconds and a remainder in `per`-ths of one.
+//! A bucket is kept as one moment: when it would be back at rest (full of tokens, or drained) if
+//! nothing more came. The distance from now to that moment is the backlog. With a rate of `per`
+//! units every `period` microseconds, one unit of cost weighs `period` and one microsecond works
+//! off `per`, so that everything is an integer and nothing is ever rounded: the moment is kept as
+//! whole microseconds and a remainder in `per`-ths of one.
 
 use super::division::{Width, product};
 use super::outcome::{Outcome, Verdict};
@@ -12,7 +13,8 @@ use super::{AMOUNT_MAX, CLOCK_SLACK, amount};
 use crate::limit::LimitError;
 use crate::time::Micros;
 
-/// The longest a bucket may take to refill from empty: then its moment stays below 2^53 until the year 2155.
+/// The longest a bucket may take to refill from empty: then its moment stays below 2^53 until the
+/// year 2155.
 const SPAN_MAX: Micros = Micros::from_secs(100 * 366 * 86_400);
 
 /// The numbers of a bucket, checked.
@@ -28,7 +30,8 @@ pub(crate) struct Gcra {
     is_narrow: bool,
 }
 
-/// When the bucket is at rest again: `at` and `part / per` of a microsecond. A moment in the past is a bucket at rest.
+/// When the bucket is at rest again: `at` and `part / per` of a microsecond. A moment in the past
+/// is a bucket at rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rest {
     pub(crate) at: Micros,
@@ -40,12 +43,22 @@ impl Gcra {
         let capacity = amount("capacity", capacity)?;
         let (per, period) = rate.reduced()?;
         let span = product(capacity, period).div_ceil(u128::from(per));
-        let Some(span) = u64::try_from(span).ok().map(Micros::new).filter(|span| *span <= SPAN_MAX) else {
+        let Some(span) = u64::try_from(span)
+            .ok()
+            .map(Micros::new)
+            .filter(|span| *span <= SPAN_MAX)
+        else {
             return Err(LimitError::SlowRefill { capacity, rate });
         };
         // The largest is a whole bucket on top of the longest backlog that is taken as it is.
         let largest = product(span.after(CLOCK_SLACK).get() + 1, per) + product(capacity, period);
-        Ok(Self { capacity, per, period, span, is_narrow: u64::try_from(largest).is_ok() })
+        Ok(Self {
+            capacity,
+            per,
+            period,
+            span,
+            is_narrow: u64::try_from(largest).is_ok(),
+        })
     }
 
     /// Units per microseconds, in lowest terms.
@@ -53,25 +66,38 @@ impl Gcra {
         (self.per, self.period)
     }
 
-    /// Spends `cost` when it fits. The state changes on a denial only where the clock has been set back since: it is
-    /// pulled in to an empty bucket, which refills nothing and locks nobody out.
+    /// Spends `cost` when it fits. The state changes on a denial only where the clock has been set
+    /// back since: it is pulled in to an empty bucket, which refills nothing and locks nobody out.
     #[inline(always)]
     pub(crate) fn spend(&self, rest: Rest, cost: u64, now: Micros) -> (Rest, Outcome) {
-        if self.is_narrow { self.spend_in::<u64>(rest, cost, now) } else { self.spend_wide(rest, cost, now) }
+        if self.is_narrow {
+            self.spend_in::<u64>(rest, cost, now)
+        } else {
+            self.spend_wide(rest, cost, now)
+        }
     }
 
-    /// The same bucket by these numbers when it was last used by others, under which a whole bucket took `span` to work
-    /// off: half empty stays half empty. Rounded up, and `None` when there is nothing to convert.
+    /// The same bucket by these numbers when it was last used by others, under which a whole bucket
+    /// took `span` to work off: half empty stays half empty. Rounded up, and `None` when there is
+    /// nothing to convert.
     pub(crate) fn converted(&self, rest: Rest, span: Micros, now: Micros) -> Option<Rest> {
-        let ahead = rest.at.since(now).get().saturating_add(u64::from(rest.part > 0));
+        let ahead = rest
+            .at
+            .since(now)
+            .get()
+            .saturating_add(u64::from(rest.part > 0));
         if span == self.span || rest.at < now || ahead == 0 || span == Micros::ZERO {
             return None;
         }
         let ahead = u128::product(ahead, self.span.get()).divide_ceil(span.get());
-        Some(Rest { at: now.after(Micros::new(ahead)), part: 0 })
+        Some(Rest {
+            at: now.after(Micros::new(ahead)),
+            part: 0,
+        })
     }
 
-    /// How long the units already in the bucket take to drain: what a queue asks the next one to wait.
+    /// How long the units already in the bucket take to drain: what a queue asks the next one to
+    /// wait.
     pub(crate) fn wait(&self, rest: Rest, now: Micros) -> Micros {
         Micros::new(self.backlog::<u128>(rest, now).0.divide_ceil(self.per))
     }
@@ -99,11 +125,16 @@ impl Gcra {
             let retry_after = Micros::new((wanted - whole).divide_ceil(self.per));
             return (rest, self.outcome(Verdict::Deny { retry_after }, backlog));
         }
-        let spent = if cost == 0 { rest } else { self.rest_after(wanted, now) };
+        let spent = if cost == 0 {
+            rest
+        } else {
+            self.rest_after(wanted, now)
+        };
         (spent, self.outcome(Verdict::ALLOW, wanted))
     }
 
-    /// What is still to be worked off, in `per`-ths of a microsecond, with the state it was read from.
+    /// What is still to be worked off, in `per`-ths of a microsecond, with the state it was read
+    /// from.
     #[inline(always)]
     fn backlog<W: Width>(&self, rest: Rest, now: Micros) -> (W, Rest) {
         if rest.at < now {
@@ -111,7 +142,10 @@ impl Gcra {
         }
         let ahead = rest.at.since(now);
         if ahead <= self.span.after(CLOCK_SLACK) {
-            return (W::product(ahead.get(), self.per) + W::of(rest.part.min(self.per - 1)), rest);
+            return (
+                W::product(ahead.get(), self.per) + W::of(rest.part.min(self.per - 1)),
+                rest,
+            );
         }
         let whole = W::product(self.capacity, self.period);
         (whole, self.rest_after(whole, now))
@@ -120,7 +154,10 @@ impl Gcra {
     #[inline(always)]
     fn rest_after<W: Width>(&self, backlog: W, now: Micros) -> Rest {
         let (micros, part) = backlog.divide(self.per);
-        Rest { at: now.after(Micros::new(micros)), part }
+        Rest {
+            at: now.after(Micros::new(micros)),
+            part,
+        }
     }
 
     #[inline(always)]
@@ -128,7 +165,12 @@ impl Gcra {
         let whole = W::product(self.capacity, self.period);
         let (remaining, _) = whole.less(backlog).divide(self.period);
         let reset_after = Micros::new(backlog.divide_ceil(self.per));
-        Outcome { verdict, limit: self.capacity, remaining, reset_after }
+        Outcome {
+            verdict,
+            limit: self.capacity,
+            remaining,
+            reset_after,
+        }
     }
 }
 

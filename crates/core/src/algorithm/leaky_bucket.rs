@@ -1,8 +1,9 @@
 //! Leaky bucket, in both meanings of the word.
 //!
-//! As a meter it is a token bucket seen from the other side: requests fill it, it drains at the leak rate, and what
-//! would overflow is refused. As a queue it makes the outflow constant: each admitted request is told how long to wait
-//! for its turn, and one that would find the queue full is refused.
+//! As a meter it is a token bucket seen from the other side: requests fill it, it drains at the
+//! leak rate, and what would overflow is refused. As a queue it makes the outflow constant: each
+//! admitted request is told how long to wait for its turn, and one that would find the queue full
+//! is refused.
 
 use super::gcra::{Gcra, Rest};
 use super::outcome::{Outcome, Verdict};
@@ -56,7 +57,9 @@ impl LeakyBucket {
     pub(crate) fn spend(&self, rest: Rest, cost: u64, now: Micros) -> (Rest, Outcome) {
         let (next, mut outcome) = self.gcra.spend(rest, cost, now);
         if self.mode == LeakyMode::Queue && outcome.verdict.is_allowed() {
-            outcome.verdict = Verdict::Allow { wait: self.gcra.wait(rest, now) };
+            outcome.verdict = Verdict::Allow {
+                wait: self.gcra.wait(rest, now),
+            };
         }
         (next, outcome)
     }

@@ -1,7 +1,7 @@
 //! The algorithms: what is allowed, as checked numbers, and the arithmetic that decides.
 //!
-//! Every algorithm is a pure function of its numbers, its state, a cost and the time, over integers. Nothing here knows
-//! where state lives, what a key is, or how to ask a clock.
+//! Every algorithm is a pure function of its numbers, its state, a cost and the time, over
+//! integers. Nothing here knows where state lives, what a key is, or how to ask a clock.
 //!
 //! | algorithm | passes when | worst case in any window's length | state |
 //! |---|---|---|---|
@@ -50,8 +50,9 @@ use crate::time::Micros;
 
 /// The largest limit or capacity: 2^53, the last integer up to which every double is exact.
 pub const AMOUNT_MAX: u64 = 1 << 53;
-/// How far a clock may seem to go back before it counts as set back. Callers on several threads read the clock before
-/// they take their turn, so moments arrive slightly out of order: within this slack time stands still instead.
+/// How far a clock may seem to go back before it counts as set back. Callers on several threads
+/// read the clock before they take their turn, so moments arrive slightly out of order: within this
+/// slack time stands still instead.
 pub const CLOCK_SLACK: Micros = Micros::from_secs(1);
 /// The shortest window.
 pub const WINDOW_MIN: Micros = Micros::from_millis(1);
@@ -60,7 +61,11 @@ pub const WINDOW_MAX: Micros = Micros::from_secs(3_653 * 86_400);
 
 /// Checks a limit or a capacity.
 fn amount(field: &'static str, found: u64) -> Result<u64, LimitError> {
-    if (1..=AMOUNT_MAX).contains(&found) { Ok(found) } else { Err(LimitError::Amount { field, found }) }
+    if (1..=AMOUNT_MAX).contains(&found) {
+        Ok(found)
+    } else {
+        Err(LimitError::Amount { field, found })
+    }
 }
 
 /// Checks a window's length.

@@ -18,13 +18,14 @@ pub struct Outcome {
 /// Pass, later, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It passes. A queue asks the caller to hold the request for `wait` first; every other algorithm says zero.
+    /// It passes. A queue asks the caller to hold the request for `wait` first; every other
+    /// algorithm says zero.
     Allow {
         /// How long to hold the request before letting it through.
         wait: Micros,
     },
-    /// It does not pass now. The same check alone passes after this long and not a microsecond earlier; for a
-    /// concurrency limit, after this long at the latest.
+    /// It does not pass now. The same check alone passes after this long and not a microsecond
+    /// earlier; for a concurrency limit, after this long at the latest.
     Deny {
         /// How long until it would pass.
         retry_after: Micros,

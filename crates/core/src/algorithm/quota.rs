@@ -1,7 +1,8 @@
 //! Any algorithm's numbers, as one type.
 
 use super::{
-    Concurrency, FixedWindow, LeakyBucket, LeakyMode, SlidingLog, SlidingWindow, TokenBucket, WindowStart,
+    Concurrency, FixedWindow, LeakyBucket, LeakyMode, SlidingLog, SlidingWindow, TokenBucket,
+    WindowStart,
 };
 use crate::time::Micros;
 
@@ -35,12 +36,18 @@ impl Quota {
         }
     }
 
-    /// The time over which [`limit`](Self::limit) is meant: the window, or how long a bucket takes from empty to full.
-    /// A concurrency limit has none.
+    /// The time over which [`limit`](Self::limit) is meant: the window, or how long a bucket takes
+    /// from empty to full. A concurrency limit has none.
     pub const fn window(&self) -> Option<Micros> {
         match self {
-            Self::FixedWindow(FixedWindow { start: WindowStart::FirstHit(length), .. }) => Some(*length),
-            Self::FixedWindow(FixedWindow { start: WindowStart::Clock(unit), .. }) => Some(unit.length_max()),
+            Self::FixedWindow(FixedWindow {
+                start: WindowStart::FirstHit(length),
+                ..
+            }) => Some(*length),
+            Self::FixedWindow(FixedWindow {
+                start: WindowStart::Clock(unit),
+                ..
+            }) => Some(unit.length_max()),
             Self::SlidingWindow(quota) => Some(quota.length),
             Self::SlidingLog(quota) => Some(quota.length),
             Self::TokenBucket(quota) => Some(quota.gcra.span),
@@ -61,19 +68,30 @@ impl Quota {
         }
     }
 
-    /// What of the numbers gives a counter its meaning. Two quotas of the same shape can share a counter: the limit and
-    /// the rate may change, and usage carries over. Another algorithm or window means another counter.
+    /// What of the numbers gives a counter its meaning. Two quotas of the same shape can share a
+    /// counter: the limit and the rate may change, and usage carries over. Another algorithm or
+    /// window means another counter.
     pub fn shape(&self) -> Shape {
         let (tag, window) = match self {
-            Self::FixedWindow(FixedWindow { start: WindowStart::FirstHit(length), .. }) => {
-                (b'f', length.get())
-            }
-            Self::FixedWindow(FixedWindow { start: WindowStart::Clock(unit), .. }) => (b'c', *unit as u64),
+            Self::FixedWindow(FixedWindow {
+                start: WindowStart::FirstHit(length),
+                ..
+            }) => (b'f', length.get()),
+            Self::FixedWindow(FixedWindow {
+                start: WindowStart::Clock(unit),
+                ..
+            }) => (b'c', *unit as u64),
             Self::SlidingWindow(quota) => (b's', quota.length.get()),
             Self::SlidingLog(quota) => (b'l', quota.length.get()),
             Self::TokenBucket(_) => (b't', 0),
-            Self::LeakyBucket(LeakyBucket { mode: LeakyMode::Meter, .. }) => (b'm', 0),
-            Self::LeakyBucket(LeakyBucket { mode: LeakyMode::Queue, .. }) => (b'q', 0),
+            Self::LeakyBucket(LeakyBucket {
+                mode: LeakyMode::Meter,
+                ..
+            }) => (b'm', 0),
+            Self::LeakyBucket(LeakyBucket {
+                mode: LeakyMode::Queue,
+                ..
+            }) => (b'q', 0),
             Self::Concurrency(_) => (b'n', 0),
         };
         Shape { tag, window }
@@ -114,7 +132,14 @@ macro_rules! quota_from {
         }
     )*};
 }
-quota_from!(FixedWindow, SlidingWindow, SlidingLog, TokenBucket, LeakyBucket, Concurrency);
+quota_from!(
+    FixedWindow,
+    SlidingWindow,
+    SlidingLog,
+    TokenBucket,
+    LeakyBucket,
+    Concurrency
+);
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,8 @@ const PER_MICRO_MAX: u64 = 10;
 /// The longest period over which a rate may be stated.
 const PERIOD_MAX: Micros = Micros::from_secs(30 * 86_400);
 
-/// A rate as people say it: so many per period. It is checked where it is used, in the quota's constructor.
+/// A rate as people say it: so many per period. It is checked where it is used, in the quota's
+/// constructor.
 ///
 /// ```
 /// use std::time::Duration;
@@ -55,9 +56,13 @@ impl Rate {
     /// The same rate as a reduced fraction: units per microseconds.
     pub(crate) fn reduced(self) -> Result<(u64, u64), LimitError> {
         let refuse = || LimitError::Rate { found: self };
-        let period =
-            Micros::from_duration_ceil(self.period).filter(|p| *p <= PERIOD_MAX).ok_or_else(refuse)?;
-        if !self.period.subsec_nanos().is_multiple_of(1_000) || self.amount == 0 || period == Micros::ZERO {
+        let period = Micros::from_duration_ceil(self.period)
+            .filter(|p| *p <= PERIOD_MAX)
+            .ok_or_else(refuse)?;
+        if !self.period.subsec_nanos().is_multiple_of(1_000)
+            || self.amount == 0
+            || period == Micros::ZERO
+        {
             return Err(refuse());
         }
         if self.amount > period.get().saturating_mul(PER_MICRO_MAX) {
@@ -93,7 +98,10 @@ mod tests {
         assert_eq!(Rate::per_minute(100).reduced(), Ok((1, 600_000)));
         assert_eq!(Rate::per_second(7).reduced(), Ok((7, 1_000_000)));
         assert_eq!(Rate::per_second(10_000_000).reduced(), Ok((10, 1)));
-        assert_eq!(Rate::new(1, Duration::from_secs(30 * 86_400)).reduced(), Ok((1, 2_592_000_000_000)));
+        assert_eq!(
+            Rate::new(1, Duration::from_secs(30 * 86_400)).reduced(),
+            Ok((1, 2_592_000_000_000))
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! What a store elsewhere needs to know of a quota.
 //!
-//! A script decides by a few [`Numbers`] and additions alone, and reports the state it [`Seen`]; the outcome is then made
-//! here, by the same arithmetic as for the embedded store. So both give the same answers, and a script stays small.
+//! A script decides by a few [`Numbers`] and additions alone, and reports the state it [`Seen`];
+//! the outcome is then made here, by the same arithmetic as for the embedded store. So both give
+//! the same answers, and a script stays small.
 
 mod lending;
 
@@ -11,7 +12,8 @@ use super::division::{Width, product};
 use super::{AMOUNT_MAX, Gcra, LeakyBucket, Outcome, Quota, TokenBucket, Verdict, WindowStart};
 use crate::time::Micros;
 
-/// A length of time to a fraction of a microsecond: whole ones, and parts of which the rate's `per` make one.
+/// A length of time to a fraction of a microsecond: whole ones, and parts of which the rate's `per`
+/// make one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weight {
     /// Whole microseconds.
@@ -73,8 +75,9 @@ pub enum Numbers {
     },
 }
 
-/// The state of a counter before a check, mended where the clock was set back since. It may still hold what has run out by
-/// the moment of the decision. A counter that nobody has used is all zeros.
+/// The state of a counter before a check, mended where the clock was set back since. It may still
+/// hold what has run out by the moment of the decision. A counter that nobody has used is all
+/// zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// When the bucket is at rest again.
@@ -126,7 +129,10 @@ impl Quota {
         if let Numbers::Bucket { whole, cost, .. } = &mut numbers
             && is_too_much
         {
-            *cost = Weight { micros: whole.micros + 1, part: whole.part };
+            *cost = Weight {
+                micros: whole.micros + 1,
+                part: whole.part,
+            };
         }
         numbers
     }
@@ -140,21 +146,45 @@ impl Quota {
     }
 
     fn numbers_of(&self, units: u64) -> Numbers {
-        // No check ever took more than this, but the backlog of a bucket can be slightly more than a whole one.
+        // No check ever took more than this, but the backlog of a bucket can be slightly more than
+        // a whole one.
         let (limit, cost) = (self.limit(), units.min(TOO_MUCH));
         match self {
-            Self::TokenBucket(TokenBucket { gcra }) | Self::LeakyBucket(LeakyBucket { gcra, .. }) => {
+            Self::TokenBucket(TokenBucket { gcra })
+            | Self::LeakyBucket(LeakyBucket { gcra, .. }) => {
                 let (whole, cost) = (gcra.weight(limit), gcra.weight(units));
-                Numbers::Bucket { whole, cost, per: gcra.rate().0, span: gcra.span }
+                Numbers::Bucket {
+                    whole,
+                    cost,
+                    per: gcra.rate().0,
+                    span: gcra.span,
+                }
             }
-            Self::FixedWindow(quota) => Numbers::Fixed { limit, cost, start: quota.start },
-            Self::SlidingWindow(quota) => Numbers::Sliding { limit, cost, length: quota.length },
-            Self::SlidingLog(quota) => Numbers::Log { limit, cost, length: quota.length },
-            Self::Concurrency(quota) => Numbers::Leases { limit, cost, length: quota.lease },
+            Self::FixedWindow(quota) => Numbers::Fixed {
+                limit,
+                cost,
+                start: quota.start,
+            },
+            Self::SlidingWindow(quota) => Numbers::Sliding {
+                limit,
+                cost,
+                length: quota.length,
+            },
+            Self::SlidingLog(quota) => Numbers::Log {
+                limit,
+                cost,
+                length: quota.length,
+            },
+            Self::Concurrency(quota) => Numbers::Leases {
+                limit,
+                cost,
+                length: quota.lease,
+            },
         }
     }
 
-    /// What the limit says to `cost`, by the state that was seen; `None` when that is the state of another algorithm.
+    /// What the limit says to `cost`, by the state that was seen; `None` when that is the state of
+    /// another algorithm.
     pub fn outcome(&self, seen: Seen, cost: u64, now: Micros) -> Option<Outcome> {
         self.step(seen, cost, now).map(|(_, outcome)| outcome)
     }
@@ -165,7 +195,10 @@ impl Gcra {
     fn weight(&self, units: u64) -> Weight {
         let (per, period) = self.rate();
         let (micros, part) = product(units, period).divide(per);
-        Weight { micros: micros.min(AMOUNT_MAX), part }
+        Weight {
+            micros: micros.min(AMOUNT_MAX),
+            part,
+        }
     }
 }
 
@@ -177,10 +210,16 @@ impl Holdings {
         } else if cost == 0 || cost <= limit.saturating_sub(self.sum) {
             Verdict::ALLOW
         } else {
-            Verdict::Deny { retry_after: self.frees.since(now) }
+            Verdict::Deny {
+                retry_after: self.frees.since(now),
+            }
         };
         let taken = if verdict.is_allowed() { cost } else { 0 };
-        let until = if taken > 0 { self.until.max(now.after(length)) } else { self.until };
+        let until = if taken > 0 {
+            self.until.max(now.after(length))
+        } else {
+            self.until
+        };
         Outcome {
             verdict,
             limit,
@@ -195,8 +234,8 @@ mod tests {
     use super::*;
     use crate::algorithm::{CLOCK_SLACK, LeakyMode, Rate};
 
-    /// A clock that was slightly set back leaves a backlog of more than a whole bucket, and a refund of everything must
-    /// take all of it.
+    /// A clock that was slightly set back leaves a backlog of more than a whole bucket, and a
+    /// refund of everything must take all of it.
     #[test]
     fn a_refund_of_everything_outweighs_every_backlog() {
         let fast = LeakyBucket::new(
@@ -214,7 +253,9 @@ mod tests {
     #[test]
     fn what_is_too_much_stays_so() {
         let quota = Quota::from(TokenBucket::new(5, Rate::per_second(1)).unwrap());
-        let Numbers::Bucket { whole, cost, .. } = quota.numbers(6) else { panic!("not a bucket") };
+        let Numbers::Bucket { whole, cost, .. } = quota.numbers(6) else {
+            panic!("not a bucket")
+        };
         assert!(cost.micros > whole.micros);
     }
 }

@@ -22,12 +22,13 @@ impl Quota {
     /// | queue | a queue: capacity and rate divided |
     /// | concurrency | the places divided, leases as long |
     ///
-    /// Capacities are rounded down, but not to less than 1, so that small limits do not shut a replica out. Rates are
-    /// divided exactly, so that all shares together refill as fast as the whole.
+    /// Capacities are rounded down, but not to less than 1, so that small limits do not shut a
+    /// replica out. Rates are divided exactly, so that all shares together refill as fast as the
+    /// whole.
     ///
-    /// A share keeps to what a [`Rate`] can say: one whose reduced period is over thirty days is rounded down by less than
-    /// a microsecond in two weeks, one of more than ten million a second is ten million a second, and one of less than
-    /// one in thirty days is one in thirty days.
+    /// A share keeps to what a [`Rate`] can say: one whose reduced period is over thirty days is
+    /// rounded down by less than a microsecond in two weeks, one of more than ten million a second
+    /// is ten million a second, and one of less than one in thirty days is one in thirty days.
     ///
     /// ```
     /// use std::num::NonZeroU32;
@@ -44,27 +45,40 @@ impl Quota {
     pub fn share(&self, replicas: NonZeroU32) -> Self {
         let capacity = (self.limit() / u64::from(replicas.get())).max(1);
         match self {
-            Self::Concurrency(quota) => Concurrency { limit: capacity, ..*quota }.into(),
+            Self::Concurrency(quota) => Concurrency {
+                limit: capacity,
+                ..*quota
+            }
+            .into(),
             Self::LeakyBucket(quota) => {
                 let gcra = bucket(capacity, quota.leak(), replicas);
                 match quota.mode {
-                    LeakyMode::Queue => LeakyBucket { gcra, mode: LeakyMode::Queue }.into(),
+                    LeakyMode::Queue => LeakyBucket {
+                        gcra,
+                        mode: LeakyMode::Queue,
+                    }
+                    .into(),
                     LeakyMode::Meter => TokenBucket { gcra }.into(),
                 }
             }
-            Self::TokenBucket(quota) => {
-                TokenBucket { gcra: bucket(capacity, quota.refill(), replicas) }.into()
+            Self::TokenBucket(quota) => TokenBucket {
+                gcra: bucket(capacity, quota.refill(), replicas),
             }
+            .into(),
             Self::FixedWindow(_) | Self::SlidingWindow(_) | Self::SlidingLog(_) => {
                 let window = self.window().unwrap_or(WINDOW_MAX);
-                TokenBucket { gcra: bucket(capacity, (self.limit(), window.get()), replicas) }.into()
+                TokenBucket {
+                    gcra: bucket(capacity, (self.limit(), window.get()), replicas),
+                }
+                .into()
             }
         }
     }
 }
 
-/// A bucket at a rate of `(units, microseconds)` divided by `replicas`. It takes no longer to fill than the whole did,
-/// or thirty days when it holds 1; only where the whole took a hundred years may rounding get in the way.
+/// A bucket at a rate of `(units, microseconds)` divided by `replicas`. It takes no longer to fill
+/// than the whole did, or thirty days when it holds 1; only where the whole took a hundred years
+/// may rounding get in the way.
 fn bucket(capacity: u64, rate: (u64, u64), replicas: NonZeroU32) -> Gcra {
     let rate = divided(rate, replicas);
     Gcra::new(capacity, rate)
@@ -74,7 +88,10 @@ fn bucket(capacity: u64, rate: (u64, u64), replicas: NonZeroU32) -> Gcra {
 
 /// The rate divided by `replicas`, exact where a [`Rate`] can say it.
 fn divided((amount, micros): (u64, u64), replicas: NonZeroU32) -> Rate {
-    let (amount, micros) = (u128::from(amount), u128::from(micros) * u128::from(replicas.get()));
+    let (amount, micros) = (
+        u128::from(amount),
+        u128::from(micros) * u128::from(replicas.get()),
+    );
     let divisor = gcd(amount, micros);
     let (amount, micros) = (amount / divisor, micros / divisor);
     if amount > micros * PER_MICRO_MAX {
@@ -107,7 +124,9 @@ fn gcd(mut a: u128, mut b: u128) -> u128 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{AMOUNT_MAX, Calendar, FixedWindow, IN_FLIGHT_MAX, SlidingLog, SlidingWindow};
+    use super::super::{
+        AMOUNT_MAX, Calendar, FixedWindow, IN_FLIGHT_MAX, SlidingLog, SlidingWindow,
+    };
     use super::*;
 
     const MINUTE: Duration = Duration::from_secs(60);
@@ -118,7 +137,9 @@ mod tests {
     }
 
     fn token_bucket(capacity: u64, amount: u64, period: Duration) -> Quota {
-        TokenBucket::new(capacity, Rate::new(amount, period)).unwrap().into()
+        TokenBucket::new(capacity, Rate::new(amount, period))
+            .unwrap()
+            .into()
     }
 
     #[test]
@@ -138,7 +159,9 @@ mod tests {
 
     #[test]
     fn a_queue_stays_a_queue_and_places_stay_places() {
-        let queue = |capacity, rate| Quota::from(LeakyBucket::new(LeakyMode::Queue, capacity, rate).unwrap());
+        let queue = |capacity, rate| {
+            Quota::from(LeakyBucket::new(LeakyMode::Queue, capacity, rate).unwrap())
+        };
         let part = queue(2, Rate::new(10, 4 * Duration::from_secs(1)));
         assert_eq!(queue(10, Rate::per_second(10)).share(replicas(4)), part);
         let places = |limit| Quota::from(Concurrency::new(limit, MINUTE).unwrap());
@@ -162,18 +185,29 @@ mod tests {
     #[test]
     fn a_rate_over_more_than_thirty_days_loses_less_than_a_microsecond_in_two_weeks() {
         let month = Quota::from(FixedWindow::aligned(1_001, Calendar::Month).unwrap());
-        let Quota::TokenBucket(share) = month.share(replicas(3)) else { panic!("a bucket") };
+        let Quota::TokenBucket(share) = month.share(replicas(3)) else {
+            panic!("a bucket")
+        };
         let (amount, micros) = share.refill();
         let day = 86_400_000_000;
-        let (taken, due) = (u128::from(micros) * 1_001, u128::from(amount) * 3 * 31 * day);
-        assert!(due < taken, "{amount} per {micros} us is more than the share");
+        let (taken, due) = (
+            u128::from(micros) * 1_001,
+            u128::from(amount) * 3 * 31 * day,
+        );
+        assert!(
+            due < taken,
+            "{amount} per {micros} us is more than the share"
+        );
         assert!((taken - due) * 14 * day < due, "{amount} per {micros} us");
     }
 
     #[test]
     fn what_a_rate_cannot_say_is_the_nearest_that_it_can() {
         let bytes = Quota::from(FixedWindow::new(1 << 40, Duration::from_secs(1)).unwrap());
-        assert_eq!(bytes.share(replicas(2)), token_bucket(1 << 39, 10_000_000, Duration::from_secs(1)));
+        assert_eq!(
+            bytes.share(replicas(2)),
+            token_bucket(1 << 39, 10_000_000, Duration::from_secs(1))
+        );
         let rare = Quota::from(FixedWindow::new(2, 365 * DAY).unwrap());
         assert_eq!(rare.share(replicas(100)), token_bucket(1, 1, 30 * DAY));
     }
@@ -181,14 +215,20 @@ mod tests {
     #[test]
     fn the_largest_and_the_smallest_numbers_have_a_share() {
         let wholes: [Quota; 6] = [
-            FixedWindow::new(AMOUNT_MAX, Duration::from_millis(1)).unwrap().into(),
+            FixedWindow::new(AMOUNT_MAX, Duration::from_millis(1))
+                .unwrap()
+                .into(),
             FixedWindow::new(1, 3_653 * DAY).unwrap().into(),
-            SlidingWindow::new(AMOUNT_MAX - 1, 3_653 * DAY).unwrap().into(),
+            SlidingWindow::new(AMOUNT_MAX - 1, 3_653 * DAY)
+                .unwrap()
+                .into(),
             token_bucket(AMOUNT_MAX, 10_000_000, Duration::from_secs(1)),
             token_bucket(1_220, 1, 30 * DAY),
             Concurrency::new(IN_FLIGHT_MAX, MINUTE).unwrap().into(),
         ];
-        for (whole, count) in wholes.iter().flat_map(|whole| [1, 2, 7, u32::MAX].map(|count| (whole, count)))
+        for (whole, count) in wholes
+            .iter()
+            .flat_map(|whole| [1, 2, 7, u32::MAX].map(|count| (whole, count)))
         {
             assert!(
                 (1..=whole.limit()).contains(&whole.share(replicas(count)).limit()),
@@ -211,13 +251,21 @@ mod tests {
     fn wholes() -> impl Strategy<Value = Quota> {
         let window = || (1..=1_000_000u64, 1..=86_400_000u64);
         let rate = || (1..=10_000u64, 1..=86_400u64);
-        let (millis, per) = (Duration::from_millis, |(n, secs)| Rate::new(n, Duration::from_secs(secs)));
+        let (millis, per) = (Duration::from_millis, |(n, secs)| {
+            Rate::new(n, Duration::from_secs(secs))
+        });
         prop_oneof![
             window().prop_map(move |(n, ms)| FixedWindow::new(n, millis(ms)).unwrap().into()),
             window().prop_map(move |(n, ms)| SlidingWindow::new(n, millis(ms)).unwrap().into()),
-            (1..=20_000u64, rate()).prop_map(move |(n, at)| TokenBucket::new(n, per(at)).unwrap().into()),
             (1..=20_000u64, rate())
-                .prop_map(move |(n, at)| LeakyBucket::new(LeakyMode::Queue, n, per(at)).unwrap().into()),
+                .prop_map(move |(n, at)| TokenBucket::new(n, per(at)).unwrap().into()),
+            (1..=20_000u64, rate()).prop_map(move |(n, at)| LeakyBucket::new(
+                LeakyMode::Queue,
+                n,
+                per(at)
+            )
+            .unwrap()
+            .into()),
         ]
     }
 

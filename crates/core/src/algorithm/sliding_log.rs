@@ -1,7 +1,9 @@
-//! Sliding window log: every hit stamped, so that no interval of the window's length ever holds more than the limit.
+//! Sliding window log: every hit stamped, so that no interval of the window's length ever holds
+//! more than the limit.
 //!
-//! Exact, and paid for in memory. A key keeps at most [`LOG_HITS_MAX`] stamps; when more would be needed, the two
-//! oldest become one with the later stamp. That can deny a little longer than the exact answer and never admits more.
+//! Exact, and paid for in memory. A key keeps at most [`LOG_HITS_MAX`] stamps; when more would be
+//! needed, the two oldest become one with the later stamp. That can deny a little longer than the
+//! exact answer and never admits more.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -38,7 +40,10 @@ pub(crate) struct Log {
 impl SlidingLog {
     /// `limit` units in any interval of `length`.
     pub fn new(limit: u64, length: Duration) -> Result<Self, LimitError> {
-        Ok(Self { limit: amount("limit", limit)?, length: window(length)? })
+        Ok(Self {
+            limit: amount("limit", limit)?,
+            length: window(length)?,
+        })
     }
 
     /// The most that passes in any interval of the window's length.
@@ -51,18 +56,27 @@ impl SlidingLog {
         self.length
     }
 
-    /// What would happen to `cost` now. The log must have been [settled](Self::settle) at the same moment.
+    /// What would happen to `cost` now. The log must have been [settled](Self::settle) at the same
+    /// moment.
     pub(crate) fn look(&self, log: &Log, cost: u64, now: Micros) -> Outcome {
         let verdict = if cost > self.limit {
             Verdict::Never
         } else if cost == 0 || cost <= self.limit.saturating_sub(log.sum) {
             Verdict::ALLOW
         } else {
-            Verdict::Deny { retry_after: self.retry_after(log, cost, now) }
+            Verdict::Deny {
+                retry_after: self.retry_after(log, cost, now),
+            }
         };
-        let sum = log.sum.saturating_add(if verdict.is_allowed() { cost } else { 0 });
+        let sum = log
+            .sum
+            .saturating_add(if verdict.is_allowed() { cost } else { 0 });
         let newest = log.hits.back().map(|hit| hit.at);
-        let last = if verdict.is_allowed() && cost > 0 { newest.max(Some(now)) } else { newest };
+        let last = if verdict.is_allowed() && cost > 0 {
+            newest.max(Some(now))
+        } else {
+            newest
+        };
         Outcome {
             verdict,
             limit: self.limit,
@@ -71,15 +85,25 @@ impl SlidingLog {
         }
     }
 
-    /// Drops what has left the window, and restamps with `now` what comes from before the clock was set back. Changes
-    /// no answer, so it may be done at any time.
+    /// Drops what has left the window, and restamps with `now` what comes from before the clock was
+    /// set back. Changes no answer, so it may be done at any time.
     pub(crate) fn settle(&self, log: &mut Log, now: Micros) {
-        while let Some(hit) = log.hits.front().filter(|hit| hit.at.after(self.length) <= now).copied() {
+        while let Some(hit) = log
+            .hits
+            .front()
+            .filter(|hit| hit.at.after(self.length) <= now)
+            .copied()
+        {
             log.hits.pop_front();
             log.sum = log.sum.saturating_sub(hit.cost);
         }
         let mut restamped = false;
-        for hit in log.hits.iter_mut().rev().take_while(|hit| hit.at.since(now) > CLOCK_SLACK) {
+        for hit in log
+            .hits
+            .iter_mut()
+            .rev()
+            .take_while(|hit| hit.at.since(now) > CLOCK_SLACK)
+        {
             hit.at = now;
             restamped = true;
         }
@@ -90,7 +114,9 @@ impl SlidingLog {
 
     /// The moment at which the log is empty if nothing more comes.
     pub(crate) fn full_at(&self, log: &Log) -> Micros {
-        log.hits.back().map_or(Micros::ZERO, |hit| hit.at.after(self.length))
+        log.hits
+            .back()
+            .map_or(Micros::ZERO, |hit| hit.at.after(self.length))
     }
 
     /// The oldest hits must go until their costs make the room that is missing.
@@ -136,7 +162,9 @@ impl Log {
     /// Gives back the newest cost first.
     pub(crate) fn refund(&mut self, mut cost: u64) {
         while cost > 0 {
-            let Some(last) = self.hits.back_mut() else { return };
+            let Some(last) = self.hits.back_mut() else {
+                return;
+            };
             let back = last.cost.min(cost);
             last.cost -= back;
             cost -= back;

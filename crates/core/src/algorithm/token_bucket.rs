@@ -1,5 +1,5 @@
-//! Token bucket: bursts up to the capacity, then the refill rate. In any interval of length s at most
-//! `capacity + rate * s` passes, exactly.
+//! Token bucket: bursts up to the capacity, then the refill rate. In any interval of length s at
+//! most `capacity + rate * s` passes, exactly.
 
 use super::gcra::Gcra;
 use super::rate::Rate;

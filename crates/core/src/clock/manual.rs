@@ -40,7 +40,12 @@ struct State {
 impl ManualClock {
     /// A clock that shows `now`.
     pub fn new(now: Micros) -> Self {
-        Self { state: Arc::new(Mutex::new(State { now, sleepers: Vec::new() })) }
+        Self {
+            state: Arc::new(Mutex::new(State {
+                now,
+                sleepers: Vec::new(),
+            })),
+        }
     }
 
     /// Moves forward and wakes everyone whose time may have come.
@@ -79,7 +84,10 @@ impl Clock for ManualClock {
     }
 
     fn sleep(&self, length: Micros) -> Sleep {
-        Box::pin(ManualSleep { until: self.now().after(length), clock: self.clone() })
+        Box::pin(ManualSleep {
+            until: self.now().after(length),
+            clock: self.clone(),
+        })
     }
 }
 
@@ -96,7 +104,11 @@ impl Future for ManualSleep {
         if state.now >= self.until {
             return Poll::Ready(());
         }
-        if !state.sleepers.iter().any(|waker| waker.will_wake(context.waker())) {
+        if !state
+            .sleepers
+            .iter()
+            .any(|waker| waker.will_wake(context.waker()))
+        {
             state.sleepers.push(context.waker().clone());
         }
         Poll::Pending

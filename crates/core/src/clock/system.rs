@@ -15,9 +15,10 @@ const STRETCH_BITS: u32 = 40;
 
 /// Real time: the wall clock read once at the start, then the monotonic clock.
 ///
-/// Setting the wall clock later moves nothing, so it can neither refill budgets nor lock anyone out. Time is read from
-/// the processor's own counter where that is steady, which costs a third of asking the operating system, and corrected
-/// by the monotonic clock once a second, so that it does not drift.
+/// Setting the wall clock later moves nothing, so it can neither refill budgets nor lock anyone
+/// out. Time is read from the processor's own counter where that is steady, which costs a third of
+/// asking the operating system, and corrected by the monotonic clock once a second, so that it does
+/// not drift.
 #[derive(Debug)]
 pub struct SystemClock {
     counter: quanta::Clock,
@@ -39,7 +40,9 @@ impl SystemClock {
         let counter = quanta::Clock::new();
         let stretch_nanos = u128::from(counter.delta_as_nanos(0, 1 << STRETCH_BITS));
         let pace = (stretch_nanos << (64 - STRETCH_BITS)) / 1_000;
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since_epoch = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         let wall_start = Micros::from_duration_ceil(since_epoch).unwrap_or_default();
         Self {
             pace: u64::try_from(pace).unwrap_or(u64::MAX),
@@ -55,9 +58,14 @@ impl SystemClock {
     #[cold]
     fn correct(&self, counted: u64) {
         let elapsed = u64::try_from(self.monotonic_start.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let offset = self.wall_start.get().wrapping_add(elapsed).wrapping_sub(counted);
+        let offset = self
+            .wall_start
+            .get()
+            .wrapping_add(elapsed)
+            .wrapping_sub(counted);
         self.offset.store(offset, Relaxed);
-        self.correct_at.store(counted.saturating_add(CORRECTION_EVERY), Relaxed);
+        self.correct_at
+            .store(counted.saturating_add(CORRECTION_EVERY), Relaxed);
     }
 }
 
@@ -111,6 +119,9 @@ mod tests {
         let clock = SystemClock::new();
         let nanos = clock.counter.delta_as_nanos(0, 1 << 32);
         let counted = ((1u128 << 32) * u128::from(clock.pace)) >> 64;
-        assert!(u128::from(nanos / 1_000).abs_diff(counted) <= 1, "{nanos} ns are {counted} us");
+        assert!(
+            u128::from(nanos / 1_000).abs_diff(counted) <= 1,
+            "{nanos} ns are {counted} us"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! A decision as a JSON object: the body of an answer, and the part of a problem that says the same in numbers.
+//! A decision as a JSON object: the body of an answer, and the part of a problem that says the same
+//! in numbers.
 
 use serde::Serialize;
 
@@ -7,8 +8,8 @@ use super::write::Object;
 use crate::decision::{Decision, LimitStatus, Retry};
 use crate::limit::OnStoreFailure;
 
-/// Room for what an answer says of itself, and for what each limit says, so that the usual body is not moved while it
-/// grows.
+/// Room for what an answer says of itself, and for what each limit says, so that the usual body is
+/// not moved while it grows.
 const ANSWER_USUAL: usize = 128;
 const LIMIT_USUAL: usize = 192;
 
@@ -39,8 +40,8 @@ pub struct Answer<'a> {
     pub wait_ms: u64,
     /// What every limit said, in the order asked, shadow limits too.
     pub limits: Vec<LimitAnswer<'a>>,
-    /// What to release when the work is done: the number of [`Decision::lease`] in 32 hexadecimal digits. Absent when
-    /// nothing is held.
+    /// What to release when the work is done: the number of [`Decision::lease`] in 32 hexadecimal
+    /// digits. Absent when nothing is held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<String>,
 }
@@ -57,7 +58,8 @@ pub struct LimitAnswer<'a> {
     pub remaining: u64,
     /// How long until the budget is full again, rounded up.
     pub reset_after_ms: u64,
-    /// How long until the request would pass this limit, rounded up; `null` when it does now, and when it never will.
+    /// How long until the request would pass this limit, rounded up; `null` when it does now, and
+    /// when it never will.
     pub retry_after_ms: Option<u64>,
     /// True when the request asks for more than the limit holds when full. Absent otherwise.
     #[serde(skip_serializing_if = "is_false")]
@@ -80,7 +82,9 @@ impl<'a> Answer<'a> {
             degraded: decision.is_degraded(),
             wait_ms: millis_ceil(decision.wait()),
             limits: decision.limits().iter().map(LimitAnswer::of).collect(),
-            lease: decision.lease().map(|lease| format!("{:032x}", lease.get())),
+            lease: decision
+                .lease()
+                .map(|lease| format!("{:032x}", lease.get())),
         }
     }
 
@@ -149,7 +153,10 @@ impl<'a> LimitAnswer<'a> {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field by reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes the field by reference"
+)]
 fn is_false(flag: &bool) -> bool {
     !flag
 }

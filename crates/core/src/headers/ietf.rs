@@ -1,9 +1,10 @@
-//! The fields `RateLimit-Policy` and `RateLimit` of draft-ietf-httpapi-ratelimit-headers, versions 10 and 11: lists of
-//! structured fields (RFC 9651) with one member per limit, in the order asked.
+//! The fields `RateLimit-Policy` and `RateLimit` of draft-ietf-httpapi-ratelimit-headers, versions
+//! 10 and 11: lists of structured fields (RFC 9651) with one member per limit, in the order asked.
 //!
-//! They are written by hand: a limit's name is letters, digits and `-_.:/`, which a structured string holds as they are,
-//! and the rest is numbers. A library that can write any structured field took 800 ns for the two, a third of what a
-//! request costs the service. The tests read what is written here with that library.
+//! They are written by hand: a limit's name is letters, digits and `-_.:/`, which a structured
+//! string holds as they are, and the rest is numbers. A library that can write any structured field
+//! took 800 ns for the two, a third of what a request costs the service. The tests read what is
+//! written here with that library.
 
 use smallvec::SmallVec;
 
@@ -17,8 +18,8 @@ type Policy<'d> = (&'d [u8], u64, Option<u64>);
 /// Structured fields have no integers of more than 15 digits; a limit can be larger.
 const INTEGER_MAX: u64 = 999_999_999_999_999;
 
-/// The value of `RateLimit-Policy`: for every enforced limit its name, what it holds (`q`) and over how many seconds
-/// (`w`, absent for a concurrency limit). `None` when no limit is enforced.
+/// The value of `RateLimit-Policy`: for every enforced limit its name, what it holds (`q`) and over
+/// how many seconds (`w`, absent for a concurrency limit). `None` when no limit is enforced.
 ///
 /// ```
 /// use std::time::Duration;
@@ -53,9 +54,9 @@ pub(super) fn write_policy(decision: &Decision, to: &mut Vec<u8>) {
     }
 }
 
-/// The value of `RateLimit`: for every enforced limit its name, what is left (`r`) and the seconds until more is (`t`).
-/// Where the limit refuses, `t` says when this request would pass, and is absent when it never will. `None` when no
-/// limit is enforced.
+/// The value of `RateLimit`: for every enforced limit its name, what is left (`r`) and the seconds
+/// until more is (`t`). Where the limit refuses, `t` says when this request would pass, and is
+/// absent when it never will. `None` when no limit is enforced.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,13 +1,13 @@
-//! The older fields `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, which can tell of one limit
-//! only.
+//! The older fields `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, which can
+//! tell of one limit only.
 
 use std::time::Duration;
 
 use super::secs_ceil;
 use crate::decision::Decision;
 
-/// The values of the older fields, about the limit that refused or, of those that let the request pass, the one with
-/// least left.
+/// The values of the older fields, about the limit that refused or, of those that let the request
+/// pass, the one with least left.
 ///
 /// ```
 /// use std::time::Duration;
@@ -27,12 +27,14 @@ pub struct Legacy {
     pub limit: u64,
     /// `X-RateLimit-Remaining`: whole units left.
     pub remaining: u64,
-    /// `X-RateLimit-Reset`: when the budget is full again, in seconds since the UNIX epoch, rounded up.
+    /// `X-RateLimit-Reset`: when the budget is full again, in seconds since the UNIX epoch, rounded
+    /// up.
     pub reset_epoch_secs: u64,
 }
 
 impl Legacy {
-    /// The values for a decision made `now`, a time since the UNIX epoch. `None` when no limit is enforced.
+    /// The values for a decision made `now`, a time since the UNIX epoch. `None` when no limit is
+    /// enforced.
     pub fn of(decision: &Decision, now: Duration) -> Option<Self> {
         let status = decision.tightest().filter(|status| !status.is_shadow())?;
         Some(Self {

@@ -1,8 +1,9 @@
 //! What a client is told: header fields and bodies made from a [`Decision`], as text and numbers.
 //!
-//! Owns the spelling, the order and the rounding of every field. Knows no HTTP library, so any server can send the
-//! result. Times round up: a client that waits as long as it is told is never early. Shadow limits change nothing for
-//! the client, so they appear in no field; the body lists them, marked.
+//! Owns the spelling, the order and the rounding of every field. Knows no HTTP library, so any
+//! server can send the result. Times round up: a client that waits as long as it is told is never
+//! early. Shadow limits change nothing for the client, so they appear in no field; the body lists
+//! them, marked.
 //!
 //! ```
 //! use std::time::Duration;
@@ -69,7 +70,8 @@ pub const X_RATE_LIMIT_REMAINING: &str = "X-RateLimit-Remaining";
 pub const X_RATE_LIMIT_RESET: &str = "X-RateLimit-Reset";
 /// The name of the field that [`retry_after_secs`] fills.
 pub const RETRY_AFTER: &str = "Retry-After";
-/// The name of the field that says `true` when the store was away and the limits' failure policies answered.
+/// The name of the field that says `true` when the store was away and the limits' failure policies
+/// answered.
 pub const X_RATE_LIMIT_FALLBACK: &str = "X-RateLimit-Fallback";
 
 /// Which fields to send. By default all of them.
@@ -85,12 +87,17 @@ pub struct Fields {
 
 impl Default for Fields {
     fn default() -> Self {
-        Self { ietf: true, legacy: true, retry_after: true }
+        Self {
+            ietf: true,
+            legacy: true,
+            retry_after: true,
+        }
     }
 }
 
-/// The names and values of the fields to send with a decision, always in the same order. `now` is the time since the
-/// UNIX epoch. Whatever is chosen, an answer given while the store was away says so.
+/// The names and values of the fields to send with a decision, always in the same order. `now` is
+/// the time since the UNIX epoch. Whatever is chosen, an answer given while the store was away says
+/// so.
 ///
 /// ```
 /// use std::time::Duration;
@@ -109,12 +116,14 @@ impl Default for Fields {
 /// ```
 pub fn fields(decision: &Decision, chosen: Fields, now: Duration) -> Vec<(&'static str, String)> {
     let mut fields = Vec::with_capacity(7);
-    each_field(decision, chosen, now, |name, value| fields.push((name, value.to_owned())));
+    each_field(decision, chosen, now, |name, value| {
+        fields.push((name, value.to_owned()))
+    });
     fields
 }
 
-/// Tells the same fields one after another, in the same order. Their values are lent, so that a server can put them where
-/// it sends them from.
+/// Tells the same fields one after another, in the same order. Their values are lent, so that a
+/// server can put them where it sends them from.
 pub fn each_field(
     decision: &Decision,
     chosen: Fields,
@@ -125,7 +134,10 @@ pub fn each_field(
     let mut start = 0;
     for (field, end) in write_fields(decision, chosen, now, &mut values) {
         // All of them are letters, digits and signs.
-        tell(field.name(), std::str::from_utf8(&values[start..end]).unwrap_or_default());
+        tell(
+            field.name(),
+            std::str::from_utf8(&values[start..end]).unwrap_or_default(),
+        );
         start = end;
     }
 }
@@ -168,8 +180,8 @@ impl Field {
     }
 }
 
-/// Writes the values of the same fields one behind the other, and says where each ends; for servers that keep all of them
-/// in one piece of memory.
+/// Writes the values of the same fields one behind the other, and says where each ends; for servers
+/// that keep all of them in one piece of memory.
 ///
 /// ```
 /// use std::time::Duration;
@@ -200,7 +212,9 @@ pub fn write_fields(
         }
     };
     if chosen.ietf {
-        field(Field::RateLimitPolicy, &|to| ietf::write_policy(decision, to));
+        field(Field::RateLimitPolicy, &|to| {
+            ietf::write_policy(decision, to)
+        });
         field(Field::RateLimit, &|to| ietf::write_state(decision, to));
     }
     if chosen.legacy
@@ -208,7 +222,9 @@ pub fn write_fields(
     {
         field(Field::XLimit, &|to| write::digits(to, legacy.limit));
         field(Field::XRemaining, &|to| write::digits(to, legacy.remaining));
-        field(Field::XReset, &|to| write::digits(to, legacy.reset_epoch_secs));
+        field(Field::XReset, &|to| {
+            write::digits(to, legacy.reset_epoch_secs)
+        });
     }
     if chosen.retry_after
         && let Some(secs) = retry_after_secs(decision)
@@ -223,15 +239,23 @@ pub fn write_fields(
 
 /// The limits that can refuse: the only ones a client needs to pace itself.
 fn enforced(decision: &Decision) -> impl Iterator<Item = &LimitStatus> {
-    decision.limits().iter().filter(|status| !status.is_shadow())
+    decision
+        .limits()
+        .iter()
+        .filter(|status| !status.is_shadow())
 }
 
 /// Whole seconds, rounded up.
 fn secs_ceil(length: Duration) -> u64 {
-    length.as_secs().saturating_add(u64::from(length.subsec_nanos() > 0))
+    length
+        .as_secs()
+        .saturating_add(u64::from(length.subsec_nanos() > 0))
 }
 
 /// Whole milliseconds, rounded up.
 fn millis_ceil(length: Duration) -> u64 {
-    length.as_secs().saturating_mul(1_000).saturating_add(length.subsec_nanos().div_ceil(1_000_000).into())
+    length
+        .as_secs()
+        .saturating_mul(1_000)
+        .saturating_add(length.subsec_nanos().div_ceil(1_000_000).into())
 }

@@ -1,5 +1,6 @@
 //! Why a request was refused, as an `application/problem+json` body (RFC 9457) of the types that
-//! draft-ietf-httpapi-ratelimit-headers registers. It names limits and never keys: a key may be a secret.
+//! draft-ietf-httpapi-ratelimit-headers registers. It names limits and never keys: a key may be a
+//! secret.
 
 use serde::Serialize;
 
@@ -17,8 +18,8 @@ pub const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-type
 pub const TEMPORARY_REDUCED_CAPACITY: &str =
     "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
 
-/// Room for the members before those of the answer, and for the sentence among them, so that neither is
-/// moved while it grows.
+/// Room for the members before those of the answer, and for the sentence among them, so that
+/// neither is moved while it grows.
 const PROBLEM_USUAL: usize = 384;
 const SENTENCE_USUAL: usize = 128;
 
@@ -62,23 +63,37 @@ pub struct Problem<'a> {
 impl<'a> Problem<'a> {
     /// Why a request is refused. `None` when it passes.
     ///
-    /// Status 429 when a limit has no room for it, counted in the store or, while that is away, in this process; 503 when
-    /// a limit refuses only because the store is away, as [`Decision::is_unavailable`] tells.
+    /// Status 429 when a limit has no room for it, counted in the store or, while that is away, in
+    /// this process; 503 when a limit refuses only because the store is away, as
+    /// [`Decision::is_unavailable`] tells.
     pub fn denied(decision: &'a Decision) -> Option<Self> {
         Self::unavailable(decision).or_else(|| Self::quota_exceeded(decision))
     }
 
-    /// The store is away and the failure policy of the limit that decides is to refuse: status 503. `None` otherwise.
+    /// The store is away and the failure policy of the limit that decides is to refuse: status 503.
+    /// `None` otherwise.
     pub fn unavailable(decision: &'a Decision) -> Option<Self> {
         let decider = decision.denied_by().filter(|_| decision.is_unavailable())?;
         let title = "Request cannot be satisfied due to temporary server capacity constraints";
-        Some(Self::new(TEMPORARY_REDUCED_CAPACITY, title, 503, cannot_count(decider), decision))
+        Some(Self::new(
+            TEMPORARY_REDUCED_CAPACITY,
+            title,
+            503,
+            cannot_count(decider),
+            decision,
+        ))
     }
 
     fn quota_exceeded(decision: &'a Decision) -> Option<Self> {
         let decider = decision.denied_by()?;
         let title = "Request cannot be satisfied as assigned quota has been exceeded";
-        Some(Self::new(QUOTA_EXCEEDED, title, 429, no_room(decider), decision))
+        Some(Self::new(
+            QUOTA_EXCEEDED,
+            title,
+            429,
+            no_room(decider),
+            decision,
+        ))
     }
 
     fn new(
@@ -95,7 +110,14 @@ impl<'a> Problem<'a> {
                 violated_policies.push(name);
             }
         }
-        Self { kind, title, status, detail, violated_policies, answer: Answer::of(decision) }
+        Self {
+            kind,
+            title,
+            status,
+            detail,
+            violated_policies,
+            answer: Answer::of(decision),
+        }
     }
 
     /// The body as text, to be sent as [`PROBLEM_JSON`].
@@ -106,7 +128,9 @@ impl<'a> Problem<'a> {
         object.text("title", self.title);
         object.number("status", self.status.into());
         object.text("detail", &self.detail);
-        object.list("violated-policies", &self.violated_policies, |to, name| write::text(to, name));
+        object.list("violated-policies", &self.violated_policies, |to, name| {
+            write::text(to, name)
+        });
         self.answer.write(&mut object);
         object.end();
         text
@@ -122,11 +146,21 @@ fn no_room(decider: &LimitStatus) -> String {
             "The request asks for more than the limit \"{name}\" holds ({holds}); it will not pass later either."
         );
     }
-    try_again(["The limit \"", name, "\" has no room for this request now"], decider.retry())
+    try_again(
+        ["The limit \"", name, "\" has no room for this request now"],
+        decider.retry(),
+    )
 }
 
 fn cannot_count(decider: &LimitStatus) -> String {
-    try_again(["The limit \"", decider.name(), "\" cannot be counted at the moment"], decider.retry())
+    try_again(
+        [
+            "The limit \"",
+            decider.name(),
+            "\" cannot be counted at the moment",
+        ],
+        decider.retry(),
+    )
 }
 
 /// A sentence that ends with when to come back.

@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::secs_ceil;
 use crate::decision::Decision;
 
-/// The value of `Retry-After`: the seconds until every limit that refuses would let the request pass, at least 1.
-/// `None` when the request passes, and when it never will: waiting would be in vain.
+/// The value of `Retry-After`: the seconds until every limit that refuses would let the request
+/// pass, at least 1. `None` when the request passes, and when it never will: waiting would be in
+/// vain.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,7 +23,8 @@ use crate::decision::Decision;
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 pub fn retry_after_secs(decision: &Decision) -> Option<u64> {
-    // The decision's own time is that of the limit that refuses longest, so no limit's `t` is later.
+    // The decision's own time is that of the limit that refuses longest, so no limit's `t` is
+    // later.
     decision.retry_after().map(wait_secs)
 }
 

@@ -1,4 +1,5 @@
-//! Golden texts for the fields, with those that must be absent: each test states every line that is sent.
+//! Golden texts for the fields, with those that must be absent: each test states every line that is
+//! sent.
 
 mod away;
 mod bodies;
@@ -16,17 +17,31 @@ const DAY: Duration = Duration::from_hours(24);
 /// A limiter at 2027-01-01 00:00:00 UTC, second 1,798,761,600 of the epoch.
 fn limiter(limits: impl IntoIterator<Item = Limit>) -> (Limiter, ManualClock) {
     let clock = ManualClock::default();
-    (Limiter::new(MemoryStore::builder().clock(clock.clone()).build(), limits), clock)
+    (
+        Limiter::new(MemoryStore::builder().clock(clock.clone()).build(), limits),
+        clock,
+    )
 }
 
 fn text(fields: &[(&str, String)]) -> String {
-    fields.iter().map(|(name, value)| [name, ": ", value, "\n"].concat()).collect()
+    fields
+        .iter()
+        .map(|(name, value)| [name, ": ", value, "\n"].concat())
+        .collect()
 }
 
-/// All fields of a decision made at the clock's start, after showing that the structured ones parse.
+/// All fields of a decision made at the clock's start, after showing that the structured ones
+/// parse.
 fn sent(decision: &Decision) -> String {
-    let fields = fields(decision, Fields::default(), ManualClock::default().now().into());
-    for (name, value) in fields.iter().filter(|(name, _)| name.starts_with("RateLimit")) {
+    let fields = fields(
+        decision,
+        Fields::default(),
+        ManualClock::default().now().into(),
+    );
+    for (name, value) in fields
+        .iter()
+        .filter(|(name, _)| name.starts_with("RateLimit"))
+    {
         assert!(!parsed(value).is_empty(), "{name}: {value}");
     }
     text(&fields)
@@ -36,12 +51,22 @@ fn sent(decision: &Decision) -> String {
 fn parsed(value: &str) -> Vec<(String, Vec<(String, i64)>)> {
     let list: List = Parser::new(value).parse().unwrap();
     let member = |entry: &ListEntry| {
-        let ListEntry::Item(item) = entry else { panic!("an inner list in {value}") };
-        let BareItem::String(name) = &item.bare_item else { panic!("not a string in {value}") };
-        let integer = |(key, value): (&sfv::Key, &BareItem)| {
-            (key.as_str().to_owned(), value.as_integer().map(i64::from).unwrap())
+        let ListEntry::Item(item) = entry else {
+            panic!("an inner list in {value}")
         };
-        (name.as_str().to_owned(), item.params.iter().map(integer).collect())
+        let BareItem::String(name) = &item.bare_item else {
+            panic!("not a string in {value}")
+        };
+        let integer = |(key, value): (&sfv::Key, &BareItem)| {
+            (
+                key.as_str().to_owned(),
+                value.as_integer().map(i64::from).unwrap(),
+            )
+        };
+        (
+            name.as_str().to_owned(),
+            item.params.iter().map(integer).collect(),
+        )
     };
     list.iter().map(member).collect()
 }
@@ -49,7 +74,11 @@ fn parsed(value: &str) -> Vec<(String, Vec<(String, i64)>)> {
 #[test]
 fn a_pass_tells_how_to_pace_and_has_no_retry_after() {
     let (limiter, _) = limiter([Limit::fixed_window("burst", 100, MINUTE)]);
-    let decision = limiter.check("burst", "ann").cost(50).immediately().unwrap();
+    let decision = limiter
+        .check("burst", "ann")
+        .cost(50)
+        .immediately()
+        .unwrap();
     let expected = r#"RateLimit-Policy: "burst";q=100;w=60
 RateLimit: "burst";r=50;t=60
 X-RateLimit-Limit: 100
@@ -62,7 +91,13 @@ X-RateLimit-Reset: 1798761660
 #[test]
 fn a_denial_tells_when_to_come_back() {
     let (limiter, clock) = limiter([Limit::fixed_window("burst", 1, MINUTE)]);
-    assert!(limiter.check("burst", "ann").immediately().unwrap().is_allowed());
+    assert!(
+        limiter
+            .check("burst", "ann")
+            .immediately()
+            .unwrap()
+            .is_allowed()
+    );
     clock.advance(Duration::from_millis(30_001));
     let decision = limiter.check("burst", "ann").immediately().unwrap();
     let expected = r#"RateLimit-Policy: "burst";q=1;w=60
@@ -78,7 +113,14 @@ Retry-After: 30
 #[test]
 fn a_refusing_bucket_tells_when_the_request_passes_and_not_when_it_is_full() {
     let (limiter, _) = limiter([Limit::token_bucket("burst", 10, Rate::per_second(1))]);
-    assert!(limiter.check("burst", "ann").cost(9).immediately().unwrap().is_allowed());
+    assert!(
+        limiter
+            .check("burst", "ann")
+            .cost(9)
+            .immediately()
+            .unwrap()
+            .is_allowed()
+    );
     let decision = limiter.check("burst", "ann").cost(3).immediately().unwrap();
     let expected = r#"RateLimit-Policy: "burst";q=10;w=10
 RateLimit: "burst";r=1;t=2
@@ -92,9 +134,17 @@ Retry-After: 2
 
 #[test]
 fn retry_after_is_when_the_last_of_the_refusing_limits_would_let_it_pass() {
-    let (limiter, _) =
-        limiter([Limit::fixed_window("daily", 1, DAY), Limit::fixed_window("burst", 1, MINUTE)]);
-    let ask = || limiter.check("daily", "ann").and("burst", "ann").immediately().unwrap();
+    let (limiter, _) = limiter([
+        Limit::fixed_window("daily", 1, DAY),
+        Limit::fixed_window("burst", 1, MINUTE),
+    ]);
+    let ask = || {
+        limiter
+            .check("daily", "ann")
+            .and("burst", "ann")
+            .immediately()
+            .unwrap()
+    };
     assert!(ask().is_allowed());
     let expected = r#"RateLimit-Policy: "daily";q=1;w=86400, "burst";q=1;w=60
 RateLimit: "daily";r=0;t=86400, "burst";r=0;t=60
@@ -108,10 +158,23 @@ Retry-After: 86400
 
 #[test]
 fn a_request_that_never_fits_is_given_no_time_to_wait_for() {
-    let (limiter, _) =
-        limiter([Limit::fixed_window("api", 100, MINUTE), Limit::fixed_window("burst", 1, MINUTE)]);
-    assert!(limiter.check("burst", "ann").immediately().unwrap().is_allowed());
-    let decision = limiter.check("api", "ann").own_cost(101).and("burst", "ann").immediately().unwrap();
+    let (limiter, _) = limiter([
+        Limit::fixed_window("api", 100, MINUTE),
+        Limit::fixed_window("burst", 1, MINUTE),
+    ]);
+    assert!(
+        limiter
+            .check("burst", "ann")
+            .immediately()
+            .unwrap()
+            .is_allowed()
+    );
+    let decision = limiter
+        .check("api", "ann")
+        .own_cost(101)
+        .and("burst", "ann")
+        .immediately()
+        .unwrap();
     let expected = r#"RateLimit-Policy: "api";q=100;w=60, "burst";q=1;w=60
 RateLimit: "api";r=100, "burst";r=0;t=60
 X-RateLimit-Limit: 100
@@ -124,7 +187,13 @@ X-RateLimit-Reset: 1798761600
 #[test]
 fn a_concurrency_limit_has_no_window() {
     let (limiter, _) = limiter([Limit::concurrency("in-flight", 1, Duration::from_secs(30))]);
-    assert!(limiter.check("in-flight", "ann").immediately().unwrap().is_allowed());
+    assert!(
+        limiter
+            .check("in-flight", "ann")
+            .immediately()
+            .unwrap()
+            .is_allowed()
+    );
     let decision = limiter.check("in-flight", "ann").immediately().unwrap();
     let expected = r#"RateLimit-Policy: "in-flight";q=1
 RateLimit: "in-flight";r=0;t=30
@@ -141,7 +210,13 @@ fn a_month_is_as_long_as_the_calendar_says() {
     let (limiter, clock) = limiter([Limit::calendar_window("monthly", 1, Calendar::Month)]);
     let february = Micros::from_secs(1_801_440_000);
     clock.set(february);
-    assert!(limiter.check("monthly", "ann").immediately().unwrap().is_allowed());
+    assert!(
+        limiter
+            .check("monthly", "ann")
+            .immediately()
+            .unwrap()
+            .is_allowed()
+    );
     let decision = limiter.check("monthly", "ann").immediately().unwrap();
     let expected = r#"RateLimit-Policy: "monthly";q=1;w=2678400
 RateLimit: "monthly";r=0;t=2419200
@@ -150,14 +225,23 @@ X-RateLimit-Remaining: 0
 X-RateLimit-Reset: 1803859200
 Retry-After: 2419200
 "#;
-    assert_eq!(text(&fields(&decision, Fields::default(), february.into())), expected);
+    assert_eq!(
+        text(&fields(&decision, Fields::default(), february.into())),
+        expected
+    );
 }
 
 #[test]
 fn shadow_limits_are_not_told() {
     let shadow = Limit::fixed_window("trial", 1, DAY).shadow();
     let (limiter, _) = limiter([shadow, Limit::fixed_window("burst", 9, MINUTE)]);
-    let ask = || limiter.check("trial", "ann").and("burst", "ann").immediately().unwrap();
+    let ask = || {
+        limiter
+            .check("trial", "ann")
+            .and("burst", "ann")
+            .immediately()
+            .unwrap()
+    };
     assert!(ask().is_allowed());
     let expected = r#"RateLimit-Policy: "burst";q=9;w=60
 RateLimit: "burst";r=7;t=60
@@ -166,7 +250,10 @@ X-RateLimit-Remaining: 7
 X-RateLimit-Reset: 1798761660
 "#;
     assert_eq!(sent(&ask()), expected);
-    assert_eq!(sent(&limiter.check("trial", "ann").immediately().unwrap()), "");
+    assert_eq!(
+        sent(&limiter.check("trial", "ann").immediately().unwrap()),
+        ""
+    );
 }
 
 #[test]
@@ -188,29 +275,55 @@ fn every_character_of_a_name_survives_the_way_to_the_client() {
     let (limiter, _) = limiter([Limit::fixed_window(name, 5, MINUTE)]);
     let decision = limiter.check(name, "ann").immediately().unwrap();
     let members = |key: [&str; 2], value: [i64; 2]| {
-        vec![(name.to_owned(), vec![(key[0].to_owned(), value[0]), (key[1].to_owned(), value[1])])]
+        vec![(
+            name.to_owned(),
+            vec![(key[0].to_owned(), value[0]), (key[1].to_owned(), value[1])],
+        )]
     };
-    assert_eq!(parsed(&rate_limit_policy(&decision).unwrap()), members(["q", "w"], [5, 60]));
-    assert_eq!(parsed(&rate_limit(&decision).unwrap()), members(["r", "t"], [4, 60]));
+    assert_eq!(
+        parsed(&rate_limit_policy(&decision).unwrap()),
+        members(["q", "w"], [5, 60])
+    );
+    assert_eq!(
+        parsed(&rate_limit(&decision).unwrap()),
+        members(["r", "t"], [4, 60])
+    );
 }
 
 #[test]
 fn a_limit_asked_about_twice_is_one_policy_unless_its_numbers_differ() {
     let (limiter, _) = limiter([Limit::token_bucket("plan", 10, Rate::per_second(1))]);
-    let ask = || limiter.check("plan", "user").and("plan", "team").own_cost(4);
+    let ask = || {
+        limiter
+            .check("plan", "user")
+            .and("plan", "team")
+            .own_cost(4)
+    };
     let decision = ask().immediately().unwrap();
     assert_eq!(rate_limit_policy(&decision).unwrap(), r#""plan";q=10;w=10"#);
-    assert_eq!(rate_limit(&decision).unwrap(), r#""plan";r=9;t=1, "plan";r=6;t=4"#);
+    assert_eq!(
+        rate_limit(&decision).unwrap(),
+        r#""plan";r=9;t=1, "plan";r=6;t=4"#
+    );
 
     let large = TokenBucket::new(100, Rate::per_second(1)).unwrap();
     let decision = ask().quota(large).immediately().unwrap();
-    assert_eq!(rate_limit_policy(&decision).unwrap(), r#""plan";q=10;w=10, "plan";q=100;w=100"#);
+    assert_eq!(
+        rate_limit_policy(&decision).unwrap(),
+        r#""plan";q=10;w=10, "plan";q=100;w=100"#
+    );
 }
 
 #[test]
 fn less_than_a_second_is_told_as_one() {
     let (limiter, _) = limiter([Limit::sliding_log("fast", 1, Duration::from_millis(1))]);
-    assert!(limiter.check("fast", "ann").immediately().unwrap().is_allowed());
+    assert!(
+        limiter
+            .check("fast", "ann")
+            .immediately()
+            .unwrap()
+            .is_allowed()
+    );
     let decision = limiter.check("fast", "ann").immediately().unwrap();
     assert_eq!(rate_limit_policy(&decision).unwrap(), r#""fast";q=1;w=1"#);
     assert_eq!(rate_limit(&decision).unwrap(), r#""fast";r=0;t=1"#);
@@ -221,7 +334,11 @@ fn less_than_a_second_is_told_as_one() {
 fn reset_rounds_up_the_moment_and_not_its_parts() {
     let (limiter, _) = limiter([Limit::sliding_log("api", 5, Duration::from_millis(1_500))]);
     let decision = limiter.check("api", "ann").immediately().unwrap();
-    let reset = |now_ms| Legacy::of(&decision, Duration::from_millis(now_ms)).unwrap().reset_epoch_secs;
+    let reset = |now_ms| {
+        Legacy::of(&decision, Duration::from_millis(now_ms))
+            .unwrap()
+            .reset_epoch_secs
+    };
     assert_eq!(reset(10_500), 12);
     assert_eq!(reset(10_501), 13);
 }
@@ -229,17 +346,58 @@ fn reset_rounds_up_the_moment_and_not_its_parts() {
 #[test]
 fn switches_leave_fields_out() {
     let (limiter, _) = limiter([Limit::fixed_window("burst", 1, MINUTE)]);
-    assert!(limiter.check("burst", "ann").immediately().unwrap().is_allowed());
+    assert!(
+        limiter
+            .check("burst", "ann")
+            .immediately()
+            .unwrap()
+            .is_allowed()
+    );
     let decision = limiter.check("burst", "ann").immediately().unwrap();
     let names = |decision: &Decision, chosen| -> Vec<&str> {
-        fields(decision, chosen, Duration::ZERO).into_iter().map(|(name, _)| name).collect()
+        fields(decision, chosen, Duration::ZERO)
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect()
     };
-    let none = Fields { ietf: false, legacy: false, retry_after: false };
+    let none = Fields {
+        ietf: false,
+        legacy: false,
+        retry_after: false,
+    };
     assert_eq!(names(&decision, none), [""; 0]);
-    assert_eq!(names(&decision, Fields { ietf: true, ..none }), [RATE_LIMIT_POLICY, RATE_LIMIT]);
-    let legacy = [X_RATE_LIMIT_LIMIT, X_RATE_LIMIT_REMAINING, X_RATE_LIMIT_RESET];
-    assert_eq!(names(&decision, Fields { legacy: true, ..none }), legacy);
-    assert_eq!(names(&decision, Fields { retry_after: true, ..none }), [RETRY_AFTER]);
+    assert_eq!(
+        names(&decision, Fields { ietf: true, ..none }),
+        [RATE_LIMIT_POLICY, RATE_LIMIT]
+    );
+    let legacy = [
+        X_RATE_LIMIT_LIMIT,
+        X_RATE_LIMIT_REMAINING,
+        X_RATE_LIMIT_RESET,
+    ];
+    assert_eq!(
+        names(
+            &decision,
+            Fields {
+                legacy: true,
+                ..none
+            }
+        ),
+        legacy
+    );
+    assert_eq!(
+        names(
+            &decision,
+            Fields {
+                retry_after: true,
+                ..none
+            }
+        ),
+        [RETRY_AFTER]
+    );
     let away = away::limiter([Limit::fixed_window("burst", 1, MINUTE)]);
-    assert_eq!(names(&away.check("burst", "ann").immediately().unwrap(), none), [X_RATE_LIMIT_FALLBACK]);
+    assert_eq!(
+        names(&away.check("burst", "ann").immediately().unwrap(), none),
+        [X_RATE_LIMIT_FALLBACK]
+    );
 }

@@ -1,7 +1,8 @@
 //! Numbers and JSON, written behind what a text already holds.
 //!
-//! Bodies and fields go out with every answer, so they are written in one go: what is constant needs no second look, and
-//! few texts hold anything that JSON escapes. Those are left to `serde_json`.
+//! Bodies and fields go out with every answer, so they are written in one go: what is constant
+//! needs no second look, and few texts hold anything that JSON escapes. Those are left to
+//! `serde_json`.
 
 /// Writes a number in digits, among bytes.
 pub(super) fn digits(to: &mut Vec<u8>, number: u64) {
@@ -13,8 +14,8 @@ pub(super) fn number(to: &mut String, number: u64) {
     to.push_str(itoa::Buffer::new().format(number));
 }
 
-/// A JSON object being written, its members in the order of the calls. They are inlined, so that each name is a constant
-/// where it is copied.
+/// A JSON object being written, its members in the order of the calls. They are inlined, so that
+/// each name is a constant where it is copied.
 pub(super) struct Object<'t> {
     to: &'t mut String,
     /// What comes before the next member.
@@ -50,11 +51,17 @@ impl<'t> Object<'t> {
     /// Adds a member that is true or false.
     #[inline(always)]
     pub(super) fn flag(&mut self, name: &'static str, value: bool) {
-        self.member(name).push_str(if value { "true" } else { "false" });
+        self.member(name)
+            .push_str(if value { "true" } else { "false" });
     }
 
     /// Adds a member whose value is a list, each of its items written by `write`.
-    pub(super) fn list<T>(&mut self, name: &'static str, items: &[T], write: impl Fn(&mut String, &T)) {
+    pub(super) fn list<T>(
+        &mut self,
+        name: &'static str,
+        items: &[T],
+        write: impl Fn(&mut String, &T),
+    ) {
         let to = self.member(name);
         to.push('[');
         for (place, item) in items.iter().enumerate() {
@@ -102,7 +109,8 @@ pub(super) fn text(to: &mut String, value: &str) {
     to.push('"');
 }
 
-/// Whether a text has such a byte. All of them are looked at, because to stop at the first one takes longer.
+/// Whether a text has such a byte. All of them are looked at, because to stop at the first one
+/// takes longer.
 fn any(value: &str, is_it: impl Fn(u8) -> bool) -> bool {
     value.bytes().fold(false, |found, byte| found | is_it(byte))
 }

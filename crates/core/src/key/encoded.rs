@@ -1,4 +1,5 @@
-//! Keys written down: to be sent away and brought back, or made where the caller's values do not last.
+//! Keys written down: to be sent away and brought back, or made where the caller's values do not
+//! last.
 
 use std::fmt;
 
@@ -30,7 +31,8 @@ impl EncodedKey {
         KeyParts::encode(key).map(|bytes| Self { bytes })
     }
 
-    /// The bytes of the key that a function writes, for callers whose parts are known only at run time.
+    /// The bytes of the key that a function writes, for callers whose parts are known only at run
+    /// time.
     pub fn written(write: impl FnOnce(&mut KeyParts)) -> Result<Self, KeyError> {
         KeyParts::written(write).map(|bytes| Self { bytes })
     }
@@ -38,7 +40,13 @@ impl EncodedKey {
     /// The key that has these bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, NotAKey> {
         let is_key = bytes.len() <= KEY_MAX && parts::are_parts(bytes);
-        if is_key { Ok(Self { bytes: bytes.into() }) } else { Err(NotAKey) }
+        if is_key {
+            Ok(Self {
+                bytes: bytes.into(),
+            })
+        } else {
+            Err(NotAKey)
+        }
     }
 
     /// The parts, as they are.

@@ -7,8 +7,8 @@ use sha2::Sha256;
 
 /// Hashes key parts with a secret: HMAC-SHA-256, the first 128 bits.
 ///
-/// Replicas that share a store must share the secret. Without it nobody can tell what a stored key stands for, not
-/// even by trying candidates.
+/// Replicas that share a store must share the secret. Without it nobody can tell what a stored key
+/// stands for, not even by trying candidates.
 ///
 /// ```
 /// use tollgate::Hasher;
@@ -29,7 +29,9 @@ pub struct Hashed([u8; 16]);
 
 /// The secret is too short to keep anything secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the hash secret has {found} bytes; use at least {SECRET_MIN}, such as from `openssl rand -hex 32`")]
+#[error(
+    "the hash secret has {found} bytes; use at least {SECRET_MIN}, such as from `openssl rand -hex 32`"
+)]
 pub struct ShortSecret {
     found: usize,
 }
@@ -39,11 +41,15 @@ const SECRET_MIN: usize = 16;
 impl Hasher {
     /// A hasher with this secret of at least 16 bytes.
     pub fn new(secret: &[u8]) -> Result<Self, ShortSecret> {
-        let short = ShortSecret { found: secret.len() };
+        let short = ShortSecret {
+            found: secret.len(),
+        };
         if secret.len() < SECRET_MIN {
             return Err(short);
         }
-        Hmac::new_from_slice(secret).map(|mac| Self { mac }).map_err(|_| short)
+        Hmac::new_from_slice(secret)
+            .map(|mac| Self { mac })
+            .map_err(|_| short)
     }
 
     /// The hash of a value.

@@ -1,8 +1,9 @@
 //! Keys: what names one counter.
 //!
-//! A key is the limit's name and shape followed by its parts, each with a tag for its type and, where it varies, its
-//! length. Two different inputs therefore never give the same bytes: `("a", "bc")` is not `("ab", "c")`, the text `"7"` is not
-//! the number `7`, and the address `::ffff:10.0.0.1` is `10.0.0.1` because it is the same host.
+//! A key is the limit's name and shape followed by its parts, each with a tag for its type and,
+//! where it varies, its length. Two different inputs therefore never give the same bytes: `("a",
+//! "bc")` is not `("ab", "c")`, the text `"7"` is not the number `7`, and the address
+//! `::ffff:10.0.0.1` is `10.0.0.1` because it is the same host.
 
 mod encoded;
 mod hashed;
@@ -25,8 +26,8 @@ pub(crate) use prefix::KeyPrefix;
 /// The longest key, in canonical bytes after the limit's own.
 pub const KEY_MAX: usize = 1_024;
 
-/// The name of one counter, borrowed from whoever asks: building one copies a single text never, and other parts only
-/// into a buffer on the stack.
+/// The name of one counter, borrowed from whoever asks: building one copies a single text never,
+/// and other parts only into a buffer on the stack.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Key<'a> {
     prefix: &'a KeyPrefix,
@@ -80,8 +81,8 @@ impl<'a> Key<'a> {
         self.prefix.shape()
     }
 
-    /// Writes the parts alone, which say who or what is limited: the same for every limit that is asked about the same
-    /// parts, and different for different parts. A single text stays readable.
+    /// Writes the parts alone, which say who or what is limited: the same for every limit that is
+    /// asked about the same parts, and different for different parts. A single text stays readable.
     pub fn write_parts(&self, into: &mut Vec<u8>) {
         let (mark, parts) = match self.parts {
             Parts::Text(text) => (b'=', text.as_bytes()),
@@ -116,7 +117,8 @@ impl<'a> Key<'a> {
         self.parts
     }
 
-    /// Feeds a hash with two writes, of fixed and of stated length, so that different keys feed different things.
+    /// Feeds a hash with two writes, of fixed and of stated length, so that different keys feed
+    /// different things.
     #[inline(always)]
     pub(crate) fn feed(&self, hasher: &mut impl std::hash::Hasher) {
         match self.parts {
@@ -146,9 +148,13 @@ impl fmt::Debug for PartsBuf {
 }
 
 impl<'a> Parts<'a> {
-    /// The parts of a key, or why they cannot name a counter. What must be written down goes into `buffer`.
+    /// The parts of a key, or why they cannot name a counter. What must be written down goes into
+    /// `buffer`.
     #[inline(always)]
-    pub(crate) fn of<K: ToKey + ?Sized>(key: &'a K, buffer: &'a mut Encoded) -> Result<Self, KeyError> {
+    pub(crate) fn of<K: ToKey + ?Sized>(
+        key: &'a K,
+        buffer: &'a mut Encoded,
+    ) -> Result<Self, KeyError> {
         let Some(text) = key.as_text() else {
             if let Some(key) = key.as_encoded() {
                 return Ok(Self::Encoded(key.as_bytes()));
@@ -186,7 +192,9 @@ impl PartsBuf {
 #[non_exhaustive]
 pub enum KeyError {
     /// A part is empty, so everyone without a value would share one counter.
-    #[error("a key part is empty; leave the check out, or use () to count everyone together on purpose")]
+    #[error(
+        "a key part is empty; leave the check out, or use () to count everyone together on purpose"
+    )]
     Empty,
     /// The key is too long.
     #[error(

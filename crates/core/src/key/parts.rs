@@ -24,20 +24,21 @@ const HASHED: u8 = 6;
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 ///
-/// The unit `()` has no parts: one counter for everyone. An empty text is refused, because a missing value must not
-/// silently do the same.
+/// The unit `()` has no parts: one counter for everyone. An empty text is refused, because a
+/// missing value must not silently do the same.
 pub trait ToKey {
     /// Writes the parts in order.
     fn write(&self, parts: &mut KeyParts);
 
-    /// The text, for a key that is one text and nothing else: then it need not be copied. Whoever implements this
-    /// must write the same single text in [`write`](Self::write).
+    /// The text, for a key that is one text and nothing else: then it need not be copied. Whoever
+    /// implements this must write the same single text in [`write`](Self::write).
     #[inline]
     fn as_text(&self) -> Option<&str> {
         None
     }
 
-    /// All parts in canonical form, for a key that is written down already: then they need not be written again.
+    /// All parts in canonical form, for a key that is written down already: then they need not be
+    /// written again.
     #[doc(hidden)]
     #[inline]
     fn as_encoded(&self) -> Option<&EncodedKey> {
@@ -48,7 +49,8 @@ pub trait ToKey {
 /// Receives the parts of a key.
 #[derive(Debug)]
 pub struct KeyParts {
-    /// What is short stays here: most keys, for which copying a few bytes to a known place is all there is to do.
+    /// What is short stays here: most keys, for which copying a few bytes to a known place is all
+    /// there is to do.
     short: [u8; SHORT_MAX],
     /// All of it, once it is not short any more.
     long: Vec<u8>,
@@ -59,16 +61,24 @@ pub struct KeyParts {
 impl Default for KeyParts {
     #[inline]
     fn default() -> Self {
-        Self { short: [0; SHORT_MAX], long: Vec::new(), found: 0, empty: false }
+        Self {
+            short: [0; SHORT_MAX],
+            long: Vec::new(),
+            found: 0,
+            empty: false,
+        }
     }
 }
 
 /// The longest text that is a key by itself: it has a tag and its length in front.
 pub(super) const TEXT_MAX: usize = KEY_MAX - 3;
 
-/// The text, if the encoded parts are one text and nothing else: then that is what the key is, however it was given.
+/// The text, if the encoded parts are one text and nothing else: then that is what the key is,
+/// however it was given.
 pub(super) fn single_text(parts: &[u8]) -> Option<&str> {
-    let ([TEXT, low, high], text) = parts.split_first_chunk()? else { return None };
+    let ([TEXT, low, high], text) = parts.split_first_chunk()? else {
+        return None;
+    };
     let is_all = text.len() == usize::from(u16::from_le_bytes([*low, *high]));
     std::str::from_utf8(text).ok().filter(|_| is_all)
 }
@@ -91,24 +101,30 @@ pub enum KeyPart<'k> {
 /// True when bytes are whole parts, none of them empty.
 pub(super) fn are_parts(mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
-        let Some((_, after)) = next_part(bytes) else { return false };
+        let Some((_, after)) = next_part(bytes) else {
+            return false;
+        };
         bytes = after;
     }
     true
 }
 
-/// The first part of canonical bytes, and what follows it. Nothing when they do not begin with a whole part, or with an
-/// empty one.
+/// The first part of canonical bytes, and what follows it. Nothing when they do not begin with a
+/// whole part, or with an empty one.
 pub(super) fn next_part(bytes: &[u8]) -> Option<(KeyPart<'_>, &[u8])> {
     let (tag, rest) = bytes.split_first()?;
     let (length, rest) = match (*tag, rest) {
-        (TEXT | BYTES, [low, high, rest @ ..]) => (usize::from(u16::from_le_bytes([*low, *high])), rest),
+        (TEXT | BYTES, [low, high, rest @ ..]) => {
+            (usize::from(u16::from_le_bytes([*low, *high])), rest)
+        }
         (NUMBER, _) => (8, rest),
         (IPV4, _) => (4, rest),
         (IPV6 | HASHED, _) => (16, rest),
         _ => return None,
     };
-    let (part, after) = rest.split_at_checked(length).filter(|(part, _)| !part.is_empty())?;
+    let (part, after) = rest
+        .split_at_checked(length)
+        .filter(|(part, _)| !part.is_empty())?;
     let part = match *tag {
         TEXT => KeyPart::Text(std::str::from_utf8(part).ok()?),
         BYTES => KeyPart::Bytes(part),

@@ -12,8 +12,8 @@ use crate::name::{LimitName, NAME_MAX};
 /// A tag and eight bytes of window.
 const SHAPE_LEN: usize = 9;
 
-/// A limit's name and the shape of its state. A limit whose algorithm or window changes starts new counters instead of
-/// reading the old ones as something they are not.
+/// A limit's name and the shape of its state. A limit whose algorithm or window changes starts new
+/// counters instead of reading the old ones as something they are not.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyPrefix {
     len: usize,
@@ -45,12 +45,22 @@ impl KeyPrefix {
         let mut digest = [0; 16];
         digest.copy_from_slice(&Sha256::digest(&bytes[..len])[..16]);
         let (consistency, replicas) = (Consistency::default(), NonZeroU32::MIN);
-        Self { len, bytes, digest: u128::from_le_bytes(digest), shape, consistency, replicas }
+        Self {
+            len,
+            bytes,
+            digest: u128::from_le_bytes(digest),
+            shape,
+            consistency,
+            replicas,
+        }
     }
 
     /// The same for counters that are shared in this way.
     pub(crate) const fn with_consistency(self, consistency: Consistency) -> Self {
-        Self { consistency, ..self }
+        Self {
+            consistency,
+            ..self
+        }
     }
 
     /// The same for counters that so many processes share.
@@ -67,7 +77,8 @@ impl KeyPrefix {
         self.replicas
     }
 
-    /// A tag, eight bytes of window, the name and a zero, which no name contains: unambiguous whatever follows.
+    /// A tag, eight bytes of window, the name and a zero, which no name contains: unambiguous
+    /// whatever follows.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }

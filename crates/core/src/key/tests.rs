@@ -24,7 +24,9 @@ fn bytes(key: &(impl ToKey + ?Sized)) -> Vec<u8> {
 }
 
 fn refused(key: &(impl ToKey + ?Sized)) -> KeyError {
-    Parts::of(key, &mut Encoded::new()).err().expect("the key is refused")
+    Parts::of(key, &mut Encoded::new())
+        .err()
+        .expect("the key is refused")
 }
 
 /// One part of any type, for making keys at random.
@@ -113,9 +115,18 @@ fn a_text_is_the_same_key_however_it_is_held() {
     assert_eq!(bytes(&Some("ann")), bytes("ann"));
     // Not only the bytes: the form as well, which is what the memory store hashes.
     let (mut first, mut second, mut third) = (Encoded::new(), Encoded::new(), Encoded::new());
-    assert!(matches!(Parts::of(&Some("ann"), &mut third), Ok(Parts::Text("ann"))));
-    assert!(matches!(Parts::of(&("ann",), &mut first), Ok(Parts::Text("ann"))));
-    assert!(matches!(Parts::of(&("ann", ()), &mut second), Ok(Parts::Text("ann"))));
+    assert!(matches!(
+        Parts::of(&Some("ann"), &mut third),
+        Ok(Parts::Text("ann"))
+    ));
+    assert!(matches!(
+        Parts::of(&("ann",), &mut first),
+        Ok(Parts::Text("ann"))
+    ));
+    assert!(matches!(
+        Parts::of(&("ann", ()), &mut second),
+        Ok(Parts::Text("ann"))
+    ));
 }
 
 #[test]
@@ -138,7 +149,11 @@ fn limits_and_shapes_do_not_mix() {
     let distinct: std::collections::HashSet<_> = prefixes.iter().map(KeyPrefix::digest).collect();
     assert_eq!(distinct.len(), prefixes.len());
     let more = SlidingWindow::new(500, Duration::from_secs(60)).unwrap();
-    assert_eq!(prefix("api", more), prefixes[0], "other numbers keep the counter");
+    assert_eq!(
+        prefix("api", more),
+        prefixes[0],
+        "other numbers keep the counter"
+    );
 }
 
 #[test]
@@ -152,21 +167,35 @@ fn a_missing_part_is_refused_and_never_shared() {
 #[test]
 fn long_keys_are_refused_with_their_length() {
     let long = "x".repeat(KEY_MAX - 2);
-    assert_eq!(refused(long.as_str()), KeyError::TooLong { found: KEY_MAX - 2 });
+    assert_eq!(
+        refused(long.as_str()),
+        KeyError::TooLong { found: KEY_MAX - 2 }
+    );
     assert_ne!(
         bytes(&"x".repeat(KEY_MAX - 3)),
         bytes(&"y".repeat(KEY_MAX - 3)),
         "long keys were cut short once"
     );
-    assert!(matches!(refused(&(long.as_str(), 1u64)), KeyError::TooLong { found } if found > KEY_MAX));
-    assert!(matches!(refused(&("x".repeat(70_000), 1u64)), KeyError::TooLong { found } if found > 70_000));
-    assert!(refused(long.as_str()).to_string().contains("1022 bytes; at most 1024"));
+    assert!(
+        matches!(refused(&(long.as_str(), 1u64)), KeyError::TooLong { found } if found > KEY_MAX)
+    );
+    assert!(
+        matches!(refused(&("x".repeat(70_000), 1u64)), KeyError::TooLong { found } if found > 70_000)
+    );
+    assert!(
+        refused(long.as_str())
+            .to_string()
+            .contains("1022 bytes; at most 1024")
+    );
     assert!(Parts::of(&long[1..], &mut Encoded::new()).is_ok());
 }
 
 #[test]
 fn hashed_parts_need_the_secret_and_do_not_show_it() {
-    let (one, other) = (Hasher::new(&[1; 16]).unwrap(), Hasher::new(&[2; 16]).unwrap());
+    let (one, other) = (
+        Hasher::new(&[1; 16]).unwrap(),
+        Hasher::new(&[2; 16]).unwrap(),
+    );
     assert_ne!(one.hash(b"api-key"), other.hash(b"api-key"));
     assert_ne!(one.hash(b"api-key"), one.hash(b"api-kez"));
     assert_eq!(format!("{one:?}"), "Hasher(..)");
@@ -177,32 +206,50 @@ fn hashed_parts_need_the_secret_and_do_not_show_it() {
 /// RFC 4231, test case 6: a key longer than the hash's block.
 #[test]
 fn the_keyed_hash_is_hmac_sha_256() {
-    let hashed =
-        Hasher::new(&[0xaa; 131]).unwrap().hash(b"Test Using Larger Than Block-Size Key - Hash Key First");
+    let hashed = Hasher::new(&[0xaa; 131])
+        .unwrap()
+        .hash(b"Test Using Larger Than Block-Size Key - Hash Key First");
     assert_eq!(hashed.to_string(), "60e431591ee0b67f0d8a26aacbf5b77f");
 }
 
 #[test]
 fn a_key_written_down_names_the_same_counter() {
-    for key in [EncodedKey::of("ann"), EncodedKey::of(&("ann", 7_u64)), EncodedKey::of(&())] {
+    for key in [
+        EncodedKey::of("ann"),
+        EncodedKey::of(&("ann", 7_u64)),
+        EncodedKey::of(&()),
+    ] {
         let key = key.unwrap();
         let back = EncodedKey::from_bytes(key.as_bytes()).unwrap();
         assert_eq!((bytes(&key), &back), (bytes(&back), &key));
     }
     assert_eq!(bytes(&EncodedKey::of("ann").unwrap()), bytes("ann"));
-    assert_eq!(bytes(&EncodedKey::of(&("ann", 7_u64)).unwrap()), bytes(&("ann", 7_u64)));
+    assert_eq!(
+        bytes(&EncodedKey::of(&("ann", 7_u64)).unwrap()),
+        bytes(&("ann", 7_u64))
+    );
 }
 
 #[test]
 fn a_key_tells_what_it_was_made_of() {
     let hasher = Hasher::new(b"0123456789abcdef").unwrap();
-    let (v4, v6) = (std::net::Ipv4Addr::new(10, 0, 0, 1), std::net::Ipv6Addr::LOCALHOST);
+    let (v4, v6) = (
+        std::net::Ipv4Addr::new(10, 0, 0, 1),
+        std::net::Ipv6Addr::LOCALHOST,
+    );
     let key = EncodedKey::of(&("ann", 7_u64, v4, v6)).unwrap();
-    let expected =
-        [KeyPart::Text("ann"), KeyPart::Number(7), KeyPart::Address(v4.into()), KeyPart::Address(v6.into())];
+    let expected = [
+        KeyPart::Text("ann"),
+        KeyPart::Number(7),
+        KeyPart::Address(v4.into()),
+        KeyPart::Address(v6.into()),
+    ];
     assert_eq!(key.parts().collect::<Vec<_>>(), expected);
     let key = EncodedKey::of(&(&b"raw"[..], hasher.hash(b"secret"))).unwrap();
-    let expected = [KeyPart::Bytes(b"raw"), KeyPart::Hashed(hasher.hash(b"secret"))];
+    let expected = [
+        KeyPart::Bytes(b"raw"),
+        KeyPart::Hashed(hasher.hash(b"secret")),
+    ];
     assert_eq!(key.parts().collect::<Vec<_>>(), expected);
     assert_eq!(EncodedKey::of(&()).unwrap().parts().count(), 0);
 }
@@ -212,9 +259,19 @@ fn bytes_that_are_no_key_are_refused() {
     let good = EncodedKey::of(&("ann", 7_u64)).unwrap();
     for end in 1..good.as_bytes().len() {
         let is_whole = end == EncodedKey::of("ann").unwrap().as_bytes().len();
-        assert_eq!(EncodedKey::from_bytes(&good.as_bytes()[..end]).is_ok(), is_whole, "{end} bytes");
+        assert_eq!(
+            EncodedKey::from_bytes(&good.as_bytes()[..end]).is_ok(),
+            is_whole,
+            "{end} bytes"
+        );
     }
-    for wrong in [&[1, 0, 0][..], &[1, 1, 0, 0xff], &[9, 1], &[1, 1], &[7; 2_000]] {
+    for wrong in [
+        &[1, 0, 0][..],
+        &[1, 1, 0, 0xff],
+        &[9, 1],
+        &[1, 1],
+        &[7; 2_000],
+    ] {
         assert_eq!(EncodedKey::from_bytes(wrong), Err(NotAKey));
     }
 }

@@ -1,8 +1,8 @@
 //! What a process knows and holds of one counter.
 //!
-//! Pure: time is an argument, and trips are only described. The units that may be spent here are `left`. Leased ones have
-//! been charged at the store when they were taken. Eventual ones are told to it afterwards, and at most a quantum of them
-//! may be untold.
+//! Pure: time is an argument, and trips are only described. The units that may be spent here are
+//! `left`. Leased ones have been charged at the store when they were taken. Eventual ones are told
+//! to it afterwards, and at most a quantum of them may be untold.
 
 mod upkeep;
 
@@ -19,7 +19,11 @@ use crate::time::Micros;
 #[derive(Debug)]
 pub(super) enum Step {
     /// The answer. `renews` when it is time to take the next batch.
-    Said { outcome: Outcome, source: Source, renews: bool },
+    Said {
+        outcome: Outcome,
+        source: Source,
+        renews: bool,
+    },
     /// Somebody's trip is under way and will tell.
     Wait(Flight),
     /// The store must be asked.
@@ -104,8 +108,8 @@ impl Entry {
         entry
     }
 
-    /// The same counter by other numbers. What was taken by the old ones ends by itself; what the store was not told counts
-    /// on, or every change would let a quantum through.
+    /// The same counter by other numbers. What was taken by the old ones ends by itself; what the
+    /// store was not told counts on, or every change would let a quantum through.
     pub(super) fn replaces(&mut self, old: &Self) {
         if self.is_eventual && old.is_eventual {
             self.held = old.held;
@@ -141,12 +145,20 @@ impl Entry {
                 self.held += cost;
             }
             let renews = self.left <= self.low && self.flight.is_none() && now >= self.until;
-            return Step::Said { outcome: self.allowed(now), source: Source::Lease, renews };
+            return Step::Said {
+                outcome: self.allowed(now),
+                source: Source::Lease,
+                renews,
+            };
         }
         if let Some(outcome) = self.denied(cost, now) {
             self.pace.count(cost, now);
             self.used = now;
-            return Step::Said { outcome, source: Source::DenyCache, renews: false };
+            return Step::Said {
+                outcome,
+                source: Source::DenyCache,
+                renews: false,
+            };
         }
         self.flight.clone().map_or(Step::Go, Step::Wait)
     }
@@ -160,17 +172,27 @@ impl Entry {
             outcome.remaining.saturating_add(left).min(outcome.limit)
         };
         let fits = cost <= left && cost <= outcome.limit;
-        Outcome { verdict: if fits { Verdict::ALLOW } else { outcome.verdict }, remaining, ..outcome }
+        Outcome {
+            verdict: if fits {
+                Verdict::ALLOW
+            } else {
+                outcome.verdict
+            },
+            remaining,
+            ..outcome
+        }
     }
 
-    /// Units given back by a request that took them here; false when they were not taken here, or are on their way.
+    /// Units given back by a request that took them here; false when they were not taken here, or
+    /// are on their way.
     pub(super) fn refund(&mut self, cost: u64, now: Micros) -> bool {
         self.until = Micros::ZERO;
         self.take_back(cost, now)
     }
 
-    /// The same for a request that was answered here and then refused, when `generation` was the name of the lease, and
-    /// without a reason to think that more is to be had than before. What was taken of a window that is over is gone with it.
+    /// The same for a request that was answered here and then refused, when `generation` was the
+    /// name of the lease, and without a reason to think that more is to be had than before. What
+    /// was taken of a window that is over is gone with it.
     pub(super) fn unspend(&mut self, cost: u64, generation: u64, now: Micros) -> bool {
         let is_window = self.quota.edge(generation).is_some();
         if is_window && !self.is_eventual && self.generation != generation && self.generation != 0 {
@@ -206,7 +228,8 @@ impl Entry {
         }
     }
 
-    /// Counts a request that the store decides together with others; true when it is time to take a batch.
+    /// Counts a request that the store decides together with others; true when it is time to take a
+    /// batch.
     pub(super) fn wants_batch(&mut self, cost: u64, now: Micros) -> bool {
         self.pace.count(cost, now);
         self.used = now;
@@ -220,20 +243,55 @@ impl Entry {
         self.flight = Some(flight.clone());
         if self.is_eventual {
             self.spoken_for = self.held;
-            return (Take { most: self.held, ..Take::default() }, flight);
+            return (
+                Take {
+                    most: self.held,
+                    ..Take::default()
+                },
+                flight,
+            );
         }
-        let most = if errand == Errand::Return { 0 } else { self.batch(cost, now) };
-        let keep = if errand == Errand::Renew { self.left } else { 0 };
+        let most = if errand == Errand::Return {
+            0
+        } else {
+            self.batch(cost, now)
+        };
+        let keep = if errand == Errand::Renew {
+            self.left
+        } else {
+            0
+        };
         let back = self.left - keep;
         self.spoken_for = if self.generation == 0 { 0 } else { keep };
-        let (generation, held) = (self.generation, if self.generation == 0 { 0 } else { self.held });
+        let (generation, held) = (
+            self.generation,
+            if self.generation == 0 { 0 } else { self.held },
+        );
         if generation == 0 {
-            // Nobody knows under which name the store counts these, so they cannot go on into the next lease.
+            // Nobody knows under which name the store counts these, so they cannot go on into the
+            // next lease.
             self.left = 0;
-            return (Take { most, is_lent: true, ..Take::default() }, flight);
+            return (
+                Take {
+                    most,
+                    is_lent: true,
+                    ..Take::default()
+                },
+                flight,
+            );
         }
         self.left = keep;
-        (Take { most, is_lent: true, generation, held, keep, back }, flight)
+        (
+            Take {
+                most,
+                is_lent: true,
+                generation,
+                held,
+                keep,
+                back,
+            },
+            flight,
+        )
     }
 
     /// The store has answered. Says what to answer to the request that asked.
@@ -248,7 +306,11 @@ impl Entry {
         if self.is_eventual {
             self.held = self.held.saturating_sub(given.units);
             let room = self.quantum().saturating_sub(self.held);
-            self.left = if passed { room.min(charged.remaining) } else { 0 };
+            self.left = if passed {
+                room.min(charged.remaining)
+            } else {
+                0
+            };
             self.low = self.left / 4;
         } else {
             self.keep(asked, given);
@@ -256,7 +318,10 @@ impl Entry {
         if let Verdict::Deny { retry_after } = outcome.verdict {
             self.believe(asked.cost, retry_after, now);
             let retry_after = self.retry_at.max(self.until).since(now);
-            return Some(Outcome { verdict: Verdict::Deny { retry_after }, ..outcome });
+            return Some(Outcome {
+                verdict: Verdict::Deny { retry_after },
+                ..outcome
+            });
         }
         if charged.remaining == 0 && passed && !matches!(self.quota, Quota::SlidingLog(_)) {
             // The store is dry. Asking it for more is of no use until something has gathered.
@@ -265,7 +330,14 @@ impl Entry {
                 self.believe(1, retry_after, now);
             }
         }
-        Some(if passed { Outcome { verdict: outcome.verdict, ..self.allowed(now) } } else { outcome })
+        Some(if passed {
+            Outcome {
+                verdict: outcome.verdict,
+                ..self.allowed(now)
+            }
+        } else {
+            outcome
+        })
     }
 
     /// No answer came.
@@ -280,7 +352,8 @@ impl Entry {
                 self.left = self.left.saturating_add(take.back);
                 self.generation = take.generation;
             }
-            // The store may count what is left here under its old name or a new one. It is spent until it ends.
+            // The store may count what is left here under its old name or a new one. It is spent
+            // until it ends.
             Lost::Unsent | Lost::Unknown => (self.generation, self.held) = (0, 0),
         }
         self.low = 0;
@@ -312,7 +385,11 @@ impl Entry {
         if matches!(self.quota, Quota::SlidingLog(_)) {
             return 0;
         }
-        let left = if now < self.edge { self.edge.since(now) } else { Micros::MAX };
+        let left = if now < self.edge {
+            self.edge.since(now)
+        } else {
+            Micros::MAX
+        };
         self.pace.batch(self.quota.limit(), cost, left)
     }
 
@@ -356,7 +433,12 @@ impl Entry {
         } else {
             self.remaining.saturating_add(self.left).min(limit)
         };
-        Outcome { verdict: Verdict::ALLOW, limit, remaining, reset_after: self.full_at.since(now) }
+        Outcome {
+            verdict: Verdict::ALLOW,
+            limit,
+            remaining,
+            reset_after: self.full_at.since(now),
+        }
     }
 
     /// When so many units more are to be had than were asked of the store.
@@ -373,7 +455,10 @@ impl Entry {
     #[inline]
     fn denied(&self, cost: u64, now: Micros) -> Option<Outcome> {
         if cost > self.quota.limit() {
-            return Some(Outcome { verdict: Verdict::Never, ..self.allowed(now) });
+            return Some(Outcome {
+                verdict: Verdict::Never,
+                ..self.allowed(now)
+            });
         }
         let enough = self.live(now).saturating_add(self.short);
         if now >= self.until || cost < enough {
@@ -384,6 +469,9 @@ impl Entry {
             more => self.retry_for(more),
         };
         let retry_after = retry_at.max(self.until).since(now);
-        Some(Outcome { verdict: Verdict::Deny { retry_after }, ..self.allowed(now) })
+        Some(Outcome {
+            verdict: Verdict::Deny { retry_after },
+            ..self.allowed(now)
+        })
     }
 }

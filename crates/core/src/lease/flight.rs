@@ -33,7 +33,10 @@ impl Flight {
 
     /// Waits until it has landed.
     pub fn landed(self) -> Landed {
-        Landed { flight: self, place: None }
+        Landed {
+            flight: self,
+            place: None,
+        }
     }
 
     /// True when both are the same trip.

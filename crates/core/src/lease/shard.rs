@@ -45,7 +45,12 @@ impl Hash for Fingerprint {
 
 impl Shard {
     /// The entry of this counter, a new one if there is room for it.
-    pub(super) fn entry(&mut self, print: Fingerprint, check: &Check<'_>, now: Micros) -> Option<&mut Entry> {
+    pub(super) fn entry(
+        &mut self,
+        print: Fingerprint,
+        check: &Check<'_>,
+        now: Micros,
+    ) -> Option<&mut Entry> {
         let mut entry = match self.entries.get(&print) {
             Some(entry) if entry.goes_by(check.quota) => return self.entries.get_mut(&print),
             // Its trip is about other numbers.
@@ -73,7 +78,11 @@ impl Shard {
     /// Has an entry that holds something looked after, unless it is already.
     #[inline]
     pub(super) fn watch(&mut self, print: Fingerprint, now: Micros) {
-        if let Some(entry) = self.entries.get_mut(&print).filter(|entry| entry.is_unwatched()) {
+        if let Some(entry) = self
+            .entries
+            .get_mut(&print)
+            .filter(|entry| entry.is_unwatched())
+        {
             entry.is_watched = true;
             self.soon.push_back((now.after(SWEEP_EVERY), print));
         }
@@ -82,14 +91,18 @@ impl Shard {
     /// Looks at the entries whose time has come, and forgets those that say nothing.
     pub(super) fn due(&mut self, now: Micros, mut look: impl FnMut(&mut Entry, Fingerprint)) {
         while let Some(print) = next(&mut self.soon, now) {
-            let Some(entry) = self.entries.get_mut(&print) else { continue };
+            let Some(entry) = self.entries.get_mut(&print) else {
+                continue;
+            };
             entry.is_watched = false;
             look(entry, print);
             self.watch(print, now);
             self.file(print, now);
         }
         while let Some(print) = next(&mut self.later, now) {
-            let Some(entry) = self.entries.get_mut(&print) else { continue };
+            let Some(entry) = self.entries.get_mut(&print) else {
+                continue;
+            };
             entry.is_filed = false;
             if entry.is_worthless(now) {
                 self.entries.remove(&print);
@@ -105,5 +118,7 @@ impl Shard {
 
 /// The first of a queue, once its time has come.
 fn next(queue: &mut VecDeque<(Micros, Fingerprint)>, now: Micros) -> Option<Fingerprint> {
-    queue.pop_front_if(|(at, _)| *at <= now).map(|(_, print)| print)
+    queue
+        .pop_front_if(|(at, _)| *at <= now)
+        .map(|(_, print)| print)
 }

@@ -18,7 +18,8 @@ use crate::time::Micros;
 
 pub(super) const SHARDS: usize = 64;
 
-/// What a process holds of leased and eventual limits, and the denials it believes. Clones share everything.
+/// What a process holds of leased and eventual limits, and the denials it believes. Clones share
+/// everything.
 #[derive(Clone)]
 pub struct Leases {
     inner: Arc<Inner>,
@@ -57,8 +58,19 @@ pub struct Said {
 }
 
 impl From<Said> for Spent {
-    fn from(Said { outcome, source, at, .. }: Said) -> Self {
-        Self { outcomes: std::iter::once(outcome).collect(), sources: Sources::all(source), at }
+    fn from(
+        Said {
+            outcome,
+            source,
+            at,
+            ..
+        }: Said,
+    ) -> Self {
+        Self {
+            outcomes: std::iter::once(outcome).collect(),
+            sources: Sources::all(source),
+            at,
+        }
     }
 }
 
@@ -69,27 +81,49 @@ impl Default for Leases {
 }
 
 impl Leases {
-    /// Nothing held, on this process's own time: only lengths are measured by it, so it need not agree with anyone's.
+    /// Nothing held, on this process's own time: only lengths are measured by it, so it need not
+    /// agree with anyone's.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self::with_time(Time::Other(clock))
     }
 
     fn with_time(clock: Time) -> Self {
         let shards = (0..SHARDS).map(|_| Padded::default()).collect();
-        Self { inner: Arc::new(Inner { clock, prints: Fingerprinter::random(), shards }) }
+        Self {
+            inner: Arc::new(Inner {
+                clock,
+                prints: Fingerprinter::random(),
+                shards,
+            }),
+        }
     }
 
-    /// The answer if it is known here; `None` when a trip must be made or waited for, and then nothing has happened. A trip
-    /// to make in the background comes with it when it is time for one.
+    /// The answer if it is known here; `None` when a trip must be made or waited for, and then
+    /// nothing has happened. A trip to make in the background comes with it when it is time for
+    /// one.
     #[inline]
     pub fn spend_at_once(&self, check: &Check<'_>) -> Option<(Outcome, Source, Option<Box<Trip>>)> {
         let print = self.inner.prints.of(&check.key);
         let now = self.inner.clock.now();
         let mut shard = self.shard(print);
-        let entry = shard.entries.get_mut(&print).filter(|entry| entry.goes_by(check.quota))?;
-        let Step::Said { outcome, source, renews } = entry.spend(check.cost, now) else { return None };
+        let entry = shard
+            .entries
+            .get_mut(&print)
+            .filter(|entry| entry.goes_by(check.quota))?;
+        let Step::Said {
+            outcome,
+            source,
+            renews,
+        } = entry.spend(check.cost, now)
+        else {
+            return None;
+        };
         // A trip is large and seldom: in a box, nothing of its size is moved where there is none.
-        let trip = if renews { Some(self.boxed_renewal(entry, print, now)) } else { None };
+        let trip = if renews {
+            Some(self.boxed_renewal(entry, print, now))
+        } else {
+            None
+        };
         if entry.is_unwatched() {
             shard.watch(print, now);
         }
@@ -104,8 +138,9 @@ impl Leases {
         })
     }
 
-    /// The same for one check among several. When the answer is not known here they are put to the store together, and this
-    /// says [`Turn::Strict`], with a trip to make in the background if it is time for one.
+    /// The same for one check among several. When the answer is not known here they are put to the
+    /// store together, and this says [`Turn::Strict`], with a trip to make in the background if it
+    /// is time for one.
     pub fn spend_among(&self, check: &Check<'_>) -> Turn {
         self.take_turn(check, |entry, print, now, _| {
             let wants = entry.wants_batch(check.cost, now);
@@ -121,9 +156,15 @@ impl Leases {
         let print = self.inner.prints.of(&check.key);
         let now = self.inner.clock.now();
         let mut shard = self.shard(print);
-        let Some(entry) = shard.entry(print, check, now) else { return Turn::Strict(None) };
+        let Some(entry) = shard.entry(print, check, now) else {
+            return Turn::Strict(None);
+        };
         let turn = match entry.spend(check.cost, now) {
-            Step::Said { outcome, source, renews } => {
+            Step::Said {
+                outcome,
+                source,
+                renews,
+            } => {
                 let trip = renews.then(|| self.renewal(entry, print, now));
                 Turn::Said(said(entry, outcome, source, now), trip)
             }
@@ -135,16 +176,20 @@ impl Leases {
 
     /// A check that was put to the store among others has been refused by this limit.
     pub fn learn_denial(&self, check: &Check<'_>, outcome: &Outcome) {
-        self.with(&check.key, |entry, now| entry.learn_denial(check.cost, outcome, now));
+        self.with(&check.key, |entry, now| {
+            entry.learn_denial(check.cost, outcome, now)
+        });
     }
 
-    /// Gives back what a check took here; false when it did not take it here, and then the store is to be told.
+    /// Gives back what a check took here; false when it did not take it here, and then the store is
+    /// to be told.
     pub fn refund(&self, check: &Check<'_>) -> bool {
-        self.with(&check.key, |entry, now| entry.refund(check.cost, now)).unwrap_or(false)
+        self.with(&check.key, |entry, now| entry.refund(check.cost, now))
+            .unwrap_or(false)
     }
 
-    /// Undoes a check that was answered here, because another check of its request was refused; false when the store is to
-    /// be told.
+    /// Undoes a check that was answered here, because another check of its request was refused;
+    /// false when the store is to be told.
     pub fn unspend(&self, check: &Check<'_>, said: &Said) -> bool {
         let undo = |entry: &mut Entry, now| entry.unspend(check.cost, said.generation, now);
         self.with(&check.key, undo).unwrap_or(false)
@@ -152,7 +197,10 @@ impl Leases {
 
     /// The store's answer to a look, and what is held here beside it.
     pub fn add_left(&self, check: &Check<'_>, outcome: Outcome) -> Outcome {
-        self.with(&check.key, |entry, now| entry.add_left(check.cost, outcome, now)).unwrap_or(outcome)
+        self.with(&check.key, |entry, now| {
+            entry.add_left(check.cost, outcome, now)
+        })
+        .unwrap_or(outcome)
     }
 
     /// Forgets a counter, and what is held of it.
@@ -161,7 +209,8 @@ impl Leases {
         self.shard(print).entries.remove(&print);
     }
 
-    /// The trips that are due although nobody asks, and whether there is anything left to look after.
+    /// The trips that are due although nobody asks, and whether there is anything left to look
+    /// after.
     pub fn sweep(&self) -> (Vec<Trip>, bool) {
         let now = self.inner.clock.now();
         let (mut trips, mut is_empty) = (Vec::new(), true);
@@ -177,7 +226,8 @@ impl Leases {
         (trips, !is_empty)
     }
 
-    /// The trips that give back everything and tell everything, and those under way that may bring more.
+    /// The trips that give back everything and tell everything, and those under way that may bring
+    /// more.
     pub fn hand_back(&self) -> (Vec<Trip>, Vec<Flight>) {
         let now = self.inner.clock.now();
         let (mut trips, mut flights) = (Vec::new(), Vec::new());
@@ -194,13 +244,18 @@ impl Leases {
 
     /// Units held of all keys: taken in advance, or counted and not told.
     pub fn units(&self) -> u64 {
-        let held = |shard: &Padded<Shard>| shard.lock().entries.values().map(Entry::held).sum::<u64>();
+        let held =
+            |shard: &Padded<Shard>| shard.lock().entries.values().map(Entry::held).sum::<u64>();
         self.inner.shards.iter().map(held).sum()
     }
 
     /// Counters of which anything is known.
     pub fn keys(&self) -> usize {
-        self.inner.shards.iter().map(|shard| shard.lock().entries.len()).sum()
+        self.inner
+            .shards
+            .iter()
+            .map(|shard| shard.lock().entries.len())
+            .sum()
     }
 
     #[inline]
@@ -217,7 +272,10 @@ impl Leases {
     ) -> Option<T> {
         let now = self.inner.clock.now();
         let mut shard = self.shard(print);
-        let entry = shard.entries.get_mut(&print).filter(|entry| entry.flies(flight));
+        let entry = shard
+            .entries
+            .get_mut(&print)
+            .filter(|entry| entry.flies(flight));
         let settled = entry.map(|entry| then(entry, now));
         shard.watch(print, now);
         settled
@@ -226,7 +284,10 @@ impl Leases {
     fn with<T>(&self, key: &Key<'_>, then: impl FnOnce(&mut Entry, Micros) -> T) -> Option<T> {
         let print = self.inner.prints.of(key);
         let now = self.inner.clock.now();
-        self.shard(print).entries.get_mut(&print).map(|entry| then(entry, now))
+        self.shard(print)
+            .entries
+            .get_mut(&print)
+            .map(|entry| then(entry, now))
     }
 
     #[cold]
@@ -253,18 +314,29 @@ impl Leases {
             Some(check) => check.to_buf(),
             None => entry.check().clone().with_cost(0),
         };
-        let asked = Asked { take, cost, at: now };
+        let asked = Asked {
+            take,
+            cost,
+            at: now,
+        };
         Trip::new(self.clone(), print, check, asked, flight)
     }
 }
 
 fn said(entry: &Entry, outcome: Outcome, source: Source, now: Micros) -> Said {
-    Said { outcome, source, at: entry.store_time(now), generation: entry.generation() }
+    Said {
+        outcome,
+        source,
+        at: entry.store_time(now),
+        generation: entry.generation(),
+    }
 }
 
 /// How much it holds, and nothing of whom.
 impl fmt::Debug for Leases {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leases").field("keys", &self.keys()).finish_non_exhaustive()
+        f.debug_struct("Leases")
+            .field("keys", &self.keys())
+            .finish_non_exhaustive()
     }
 }

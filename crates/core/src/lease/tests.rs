@@ -24,13 +24,26 @@ struct Scene {
 impl Scene {
     fn new(consistency: Consistency) -> Self {
         let clock = ManualClock::new(Micros::from_secs(1_800_000_000));
-        let limit = Limit::token_bucket("api", 1_000, Rate::per_second(1_000)).consistency(consistency);
-        let limiter = Limiter::builder().limit(limit).expected_replicas(4).build().unwrap();
-        Self { leases: Leases::new(Arc::new(clock.clone())), clock, limiter }
+        let limit =
+            Limit::token_bucket("api", 1_000, Rate::per_second(1_000)).consistency(consistency);
+        let limiter = Limiter::builder()
+            .limit(limit)
+            .expected_replicas(4)
+            .build()
+            .unwrap();
+        Self {
+            leases: Leases::new(Arc::new(clock.clone())),
+            clock,
+            limiter,
+        }
     }
 
     fn check(&self, cost: u64) -> CheckBuf {
-        self.limiter.rule("api").unwrap().check("ann", cost).unwrap()
+        self.limiter
+            .rule("api")
+            .unwrap()
+            .check("ann", cost)
+            .unwrap()
     }
 
     fn spend(&self, cost: u64) -> Turn {
@@ -38,12 +51,16 @@ impl Scene {
     }
 
     fn said(&self, cost: u64) -> (Outcome, Source) {
-        let Turn::Said(said, _) = self.spend(cost) else { panic!("it is not known here") };
+        let Turn::Said(said, _) = self.spend(cost) else {
+            panic!("it is not known here")
+        };
         (said.outcome, said.source)
     }
 
     fn go(&self, cost: u64) -> Trip {
-        let Turn::Go(trip) = self.spend(cost) else { panic!("it is known here") };
+        let Turn::Go(trip) = self.spend(cost) else {
+            panic!("it is known here")
+        };
         trip
     }
 
@@ -51,9 +68,20 @@ impl Scene {
     fn given(&self, trip: &Trip, left: u64) -> Given {
         let at = self.clock.now();
         let backlog = Micros::new((1_000 - left) * 1_000);
-        let seen = Seen::Bucket { at: at.after(backlog), part: 0 };
-        let units = left.checked_sub(trip.check().cost).map_or(0, |rest| rest.min(trip.take().most));
-        Given { seen, at, units, generation: 7, is_kept: trip.take().generation == 7 }
+        let seen = Seen::Bucket {
+            at: at.after(backlog),
+            part: 0,
+        };
+        let units = left
+            .checked_sub(trip.check().cost)
+            .map_or(0, |rest| rest.min(trip.take().most));
+        Given {
+            seen,
+            at,
+            units,
+            generation: 7,
+            is_kept: trip.take().generation == 7,
+        }
     }
 
     fn answer(&self, trip: Trip, left: u64) -> Outcome {
@@ -64,7 +92,9 @@ impl Scene {
     /// Makes the key hot: asked for 40 times, then again.
     fn lease(&self) -> u64 {
         for _ in 0..2 {
-            let Turn::Go(trip) = self.spend(20) else { break };
+            let Turn::Go(trip) = self.spend(20) else {
+                break;
+            };
             self.answer(trip, 900);
         }
         self.leases.units()
@@ -75,11 +105,21 @@ impl Scene {
 fn the_first_request_takes_nothing_in_advance_and_later_ones_what_the_pace_needs() {
     let scene = Scene::new(Consistency::Leased);
     let trip = scene.go(20);
-    assert_eq!(*trip.take(), Take { is_lent: true, ..Take::default() });
+    assert_eq!(
+        *trip.take(),
+        Take {
+            is_lent: true,
+            ..Take::default()
+        }
+    );
     assert_eq!(scene.answer(trip, 900).remaining, 880);
     let trip = scene.go(20);
     assert_eq!(trip.take().most, 20, "as many as were asked for so far");
-    assert_eq!(scene.answer(trip, 880).remaining, 860, "what was taken is still there for the asking");
+    assert_eq!(
+        scene.answer(trip, 880).remaining,
+        860,
+        "what was taken is still there for the asking"
+    );
     assert_eq!(scene.leases.units(), 20);
     let (outcome, source) = scene.said(5);
     assert_eq!((outcome.remaining, source), (855, Source::Lease));
@@ -98,16 +138,30 @@ fn whoever_needs_what_is_on_its_way_waits_for_it() {
 fn a_lease_that_runs_low_is_renewed_while_it_is_spent() {
     let scene = Scene::new(Consistency::Leased);
     assert_eq!(scene.lease(), 20);
-    let Turn::Said(_, None) = scene.spend(14) else { panic!("there is enough") };
-    let Turn::Said(_, Some(trip)) = scene.spend(1) else { panic!("it runs low") };
+    let Turn::Said(_, None) = scene.spend(14) else {
+        panic!("there is enough")
+    };
+    let Turn::Said(_, Some(trip)) = scene.spend(1) else {
+        panic!("it runs low")
+    };
     let take = *trip.take();
-    assert_eq!((take.generation, take.held, take.keep, take.back), (7, 20, 5, 0));
+    assert_eq!(
+        (take.generation, take.held, take.keep, take.back),
+        (7, 20, 5, 0)
+    );
     assert!(take.most > 0 && trip.check().cost == 0);
     // On the way it is spent on.
     assert_eq!(scene.said(3).1, Source::Lease);
-    let given = Given { units: 50, ..scene.given(&trip, 800) };
+    let given = Given {
+        units: 50,
+        ..scene.given(&trip, 800)
+    };
     trip.arrive(&given).unwrap();
-    assert_eq!(scene.leases.units(), 55, "what was kept and what was given, spent or not");
+    assert_eq!(
+        scene.leases.units(),
+        55,
+        "what was kept and what was given, spent or not"
+    );
     assert_eq!(scene.said(52).1, Source::Lease);
     assert!(!matches!(scene.spend(1), Turn::Said(..)));
 }
@@ -116,8 +170,14 @@ fn a_lease_that_runs_low_is_renewed_while_it_is_spent() {
 fn what_the_store_has_forgotten_is_not_spent() {
     let scene = Scene::new(Consistency::Leased);
     scene.lease();
-    let Turn::Said(_, Some(trip)) = scene.spend(16) else { panic!("it runs low") };
-    let given = Given { units: 0, is_kept: false, ..scene.given(&trip, 500) };
+    let Turn::Said(_, Some(trip)) = scene.spend(16) else {
+        panic!("it runs low")
+    };
+    let given = Given {
+        units: 0,
+        is_kept: false,
+        ..scene.given(&trip, 500)
+    };
     trip.arrive(&given).unwrap();
     assert!(!matches!(scene.spend(1), Turn::Said(..)));
 }
@@ -141,11 +201,17 @@ fn a_lease_ends_here_before_it_ends_at_the_store() {
 fn a_trip_that_nobody_ends_is_lost_and_takes_its_name_with_it() {
     let scene = Scene::new(Consistency::Leased);
     scene.lease();
-    let Turn::Said(_, Some(trip)) = scene.spend(16) else { panic!("it runs low") };
+    let Turn::Said(_, Some(trip)) = scene.spend(16) else {
+        panic!("it runs low")
+    };
     drop(trip);
     assert_eq!(scene.said(4).1, Source::Lease, "what is here is spent");
     let trip = scene.go(1);
-    assert_eq!((trip.take().generation, trip.take().held, trip.take().back), (0, 0, 0), "and never settled");
+    assert_eq!(
+        (trip.take().generation, trip.take().held, trip.take().back),
+        (0, 0, 0),
+        "and never settled"
+    );
 }
 
 #[test]
@@ -163,7 +229,9 @@ fn a_denial_is_believed_for_a_while() {
     let denied = scene.answer(trip, 10);
     assert_eq!(
         denied.verdict,
-        Verdict::Deny { retry_after: Micros::from_millis(25) },
+        Verdict::Deny {
+            retry_after: Micros::from_millis(25)
+        },
         "not before it is asked again"
     );
     let (again, source) = scene.said(20);
@@ -171,11 +239,16 @@ fn a_denial_is_believed_for_a_while() {
     let (more, _) = scene.said(50);
     assert_eq!(
         more.verdict,
-        Verdict::Deny { retry_after: Micros::from_millis(40) },
+        Verdict::Deny {
+            retry_after: Micros::from_millis(40)
+        },
         "30 units more, 30 ms more"
     );
     assert_eq!(scene.said(1_001).0.verdict, Verdict::Never);
-    assert!(matches!(scene.spend(19), Turn::Go(_)), "what costs less may pass");
+    assert!(
+        matches!(scene.spend(19), Turn::Go(_)),
+        "what costs less may pass"
+    );
     scene.clock.advance(Duration::from_millis(25));
     assert!(!matches!(scene.spend(20), Turn::Said(..)));
 }
@@ -213,7 +286,10 @@ fn a_refund_of_what_was_spent_here_stays_here() {
     scene.lease();
     let left = scene.said(5).0.remaining;
     assert!(scene.leases.refund(&scene.check(5).as_check()));
-    assert!(!scene.leases.refund(&scene.check(1).as_check()), "no more than was spent of this lease");
+    assert!(
+        !scene.leases.refund(&scene.check(1).as_check()),
+        "no more than was spent of this lease"
+    );
     assert_eq!(scene.said(5).0.remaining, left);
 }
 
@@ -230,7 +306,14 @@ fn eventual_limits_admit_a_quantum_before_they_tell() {
     assert_eq!(scene.said(3).1, Source::Lease);
     scene.clock.advance(Duration::from_millis(50));
     let (trips, _) = scene.leases.sweep();
-    assert_eq!(trips.iter().map(|trip| trip.take().most).collect::<Vec<_>>(), [3], "and told before long");
+    assert_eq!(
+        trips
+            .iter()
+            .map(|trip| trip.take().most)
+            .collect::<Vec<_>>(),
+        [3],
+        "and told before long"
+    );
 }
 
 #[test]

@@ -11,14 +11,16 @@ use crate::memory::fingerprint::Fingerprint;
 use crate::store::{Check, CheckBuf};
 use crate::time::Micros;
 
-/// What a trip asks for beside the cost of its check. The store settles first, then spends the cost, then gives.
+/// What a trip asks for beside the cost of its check. The store settles first, then spends the
+/// cost, then gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Take {
     /// Units more, at most, of what is left once the cost is spent.
     pub most: u64,
     /// They are lent, and count as out until they are settled; otherwise they are spent already.
     pub is_lent: bool,
-    /// The name under which the store counts what we hold; 0 when we hold nothing that can be settled.
+    /// The name under which the store counts what we hold; 0 when we hold nothing that can be
+    /// settled.
     pub generation: u64,
     /// So many units.
     pub held: u64,
@@ -57,8 +59,8 @@ pub enum Lost {
 pub(super) struct Asked {
     pub(super) take: Take,
     pub(super) cost: u64,
-    /// When it left, on this process's clock: what it brings is counted from here, so that it ends here before it ends at
-    /// the store.
+    /// When it left, on this process's clock: what it brings is counted from here, so that it ends
+    /// here before it ends at the store.
     pub(super) at: Micros,
 }
 
@@ -75,7 +77,8 @@ pub enum Errand {
     Merge,
 }
 
-/// A trip to the store about one counter. Whoever makes it says how it ended; if nobody does, it counts as lost.
+/// A trip to the store about one counter. Whoever makes it says how it ended; if nobody does, it
+/// counts as lost.
 pub struct Trip {
     leases: Leases,
     print: Fingerprint,
@@ -93,7 +96,14 @@ impl Trip {
         asked: Asked,
         flight: Flight,
     ) -> Self {
-        Self { leases, print, check, asked, flight, has_landed: false }
+        Self {
+            leases,
+            print,
+            check,
+            asked,
+            flight,
+            has_landed: false,
+        }
     }
 
     /// The check to put to the store.
@@ -106,18 +116,28 @@ impl Trip {
         &self.asked.take
     }
 
-    /// The store has answered. Gives the answer to the request that asked; `None` when what the store said is of another
-    /// algorithm.
+    /// The store has answered. Gives the answer to the request that asked; `None` when what the
+    /// store said is of another algorithm.
     pub fn arrive(mut self, given: &Given) -> Option<Said> {
         let asked = self.asked;
         let said = self.land(|entry, now| {
             let outcome = entry.arrive(&asked, given, now)?;
-            Some(Said { outcome, source: Source::Store, at: given.at, generation: given.generation })
+            Some(Said {
+                outcome,
+                source: Source::Store,
+                at: given.at,
+                generation: given.generation,
+            })
         });
         // Forgotten meanwhile: the answer stands, and what was given is not spent.
         said.unwrap_or_else(|| {
             let outcome = self.check.quota.outcome(given.seen, asked.cost, given.at)?;
-            Some(Said { outcome, source: Source::Store, at: given.at, generation: given.generation })
+            Some(Said {
+                outcome,
+                source: Source::Store,
+                at: given.at,
+                generation: given.generation,
+            })
         })
     }
 
@@ -151,6 +171,8 @@ impl Drop for Trip {
 /// Without the key, which names a person.
 impl fmt::Debug for Trip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trip").field("asked", &self.asked).finish_non_exhaustive()
+        f.debug_struct("Trip")
+            .field("asked", &self.asked)
+            .finish_non_exhaustive()
     }
 }

@@ -27,14 +27,22 @@ pub struct Ask<'a, S> {
 impl<'a, S: Select<'a>> Ask<'a, S> {
     #[inline]
     pub(super) const fn new(limiter: &'a Limiter, select: S, intent: Intent) -> Self {
-        Self { limiter, select, intent }
+        Self {
+            limiter,
+            select,
+            intent,
+        }
     }
 
     /// Names another limit that must let the request pass too. All pass, or none is charged.
     pub fn and(self, limit: &'a str, key: impl ToKey) -> Ask<'a, Many<'a>> {
         let mut many = self.select.into_many();
         many.add(&One::new(self.limiter.find(limit), key));
-        Ask { limiter: self.limiter, select: many, intent: self.intent }
+        Ask {
+            limiter: self.limiter,
+            select: many,
+            intent: self.intent,
+        }
     }
 
     /// What the request costs in every limit named so far, instead of 1. Cost 0 only looks.
@@ -52,8 +60,8 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
         self
     }
 
-    /// Other numbers for the limit named last, such as those of the caller's tier. They must be of the limit's own
-    /// algorithm and window; what the key has used so far carries over.
+    /// Other numbers for the limit named last, such as those of the caller's tier. They must be of
+    /// the limit's own algorithm and window; what the key has used so far carries over.
     ///
     /// ```
     /// use tollgate::{Limit, Limiter, Rate, TokenBucket};
@@ -71,17 +79,22 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
         self
     }
 
-    /// The decision, without an executor: by stores that keep everything in this process, and by a shared store for what
-    /// it holds of a [leased](crate::lease) limit. Otherwise an error says so; a store that must travel has then been asked
-    /// all the same, and may charge the request.
+    /// The decision, without an executor: by stores that keep everything in this process, and by a
+    /// shared store for what it holds of a [leased](crate::lease) limit. Otherwise an error says
+    /// so; a store that must travel has then been asked all the same, and may charge the request.
     #[inline]
     pub fn immediately(self) -> Result<Decision, Error> {
-        self.ask(decision, |fallen| fallen.decision, |_| Err(Error::NotImmediate))
+        self.ask(
+            decision,
+            |fallen| fallen.decision,
+            |_| Err(Error::NotImmediate),
+        )
     }
 
-    /// The decision, if it takes no waiting: by a memory store, and by a shared store for what it holds of a
-    /// [leased](crate::lease) limit. `None` when the store would have to be waited for, and for a request over several
-    /// limits; nothing has been asked then, and awaiting the question is the way to go on.
+    /// The decision, if it takes no waiting: by a memory store, and by a shared store for what it
+    /// holds of a [leased](crate::lease) limit. `None` when the store would have to be waited for,
+    /// and for a request over several limits; nothing has been asked then, and awaiting the
+    /// question is the way to go on.
     ///
     /// ```
     /// use std::time::Duration;
@@ -106,8 +119,9 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
             let lease = self.lease_for(checks);
             let id = lease.unwrap_or(LeaseId::NONE);
             let answered = inner.store.spend_one(check, self.intent, id);
-            let decided =
-                |(outcome, source)| decision(rules, checks, &[outcome], Sources::all(source), lease);
+            let decided = |(outcome, source)| {
+                decision(rules, checks, &[outcome], Sources::all(source), lease)
+            };
             Ok(answered.map(decided))
         })
     }
@@ -140,23 +154,37 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
                 return Ok(passes || check.shadow);
             }
             let fallen = |fallen: Settled| fallen.decision.is_allowed();
-            let question = Question { rules, checks, intent: self.intent, lease: self.lease_for(checks) };
+            let question = Question {
+                rules,
+                checks,
+                intent: self.intent,
+                lease: self.lease_for(checks),
+            };
             self.ask_store(&question, passes, fallen, |_| Err(Error::NotImmediate))
         })
     }
 
-    /// Puts the question to the store, and decides at once when the answer is there. Keeps what `part` takes of it.
+    /// Puts the question to the store, and decides at once when the answer is there. Keeps what
+    /// `part` takes of it.
     #[inline]
     pub(super) fn put<T>(&self, part: impl Fn(Settled) -> T) -> Result<Put<'a, T>, Error> {
-        let decided = |rules: &[&Rule], checks: &[Check<'_>], outcomes: &[Outcome], sources, lease| {
-            let decision = decision(rules, checks, outcomes, sources, lease);
-            Put::Settled(part(Settled { decision, local: None }))
-        };
-        self.ask(decided, |fallen| Put::Settled(part(fallen)), |coming| Ok(Put::Coming(coming)))
+        let decided =
+            |rules: &[&Rule], checks: &[Check<'_>], outcomes: &[Outcome], sources, lease| {
+                let decision = decision(rules, checks, outcomes, sources, lease);
+                Put::Settled(part(Settled {
+                    decision,
+                    local: None,
+                }))
+            };
+        self.ask(
+            decided,
+            |fallen| Put::Settled(part(fallen)),
+            |coming| Ok(Put::Coming(coming)),
+        )
     }
 
-    /// Puts the question to the store, then goes on with what is `here`, has `fallen` to the limits' failure policies, or
-    /// is `coming`.
+    /// Puts the question to the store, then goes on with what is `here`, has `fallen` to the
+    /// limits' failure policies, or is `coming`.
     #[inline(always)]
     fn ask<T>(
         &self,
@@ -169,11 +197,23 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
             let (intent, lease) = (self.intent, self.lease_for(checks));
             if let [check] = checks
                 && let Some((outcome, source)) =
-                    inner.store.spend_one(check, intent, lease.unwrap_or(LeaseId::NONE))
+                    inner
+                        .store
+                        .spend_one(check, intent, lease.unwrap_or(LeaseId::NONE))
             {
                 return Ok(here(rules, checks, &[outcome], Sources::all(source), lease));
             }
-            self.ask_store(&Question { rules, checks, intent, lease }, here, fallen, coming)
+            self.ask_store(
+                &Question {
+                    rules,
+                    checks,
+                    intent,
+                    lease,
+                },
+                here,
+                fallen,
+                coming,
+            )
         })
     }
 
@@ -184,7 +224,8 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
         takes_place.then(|| self.limiter.inner.lease_ids.next())
     }
 
-    /// The same for several checks, and for stores that must travel. Apart, so that the usual way is short.
+    /// The same for several checks, and for stores that must travel. Apart, so that the usual way
+    /// is short.
     #[inline(never)]
     fn ask_store<T>(
         &self,
@@ -193,17 +234,32 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
         fallen: impl FnOnce(Settled) -> T,
         coming: impl FnOnce(Coming<'a>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let (inner, &Question { rules, checks, intent, lease }) = (&self.limiter.inner, question);
+        let (
+            inner,
+            &Question {
+                rules,
+                checks,
+                intent,
+                lease,
+            },
+        ) = (&self.limiter.inner, question);
         if checks.is_empty() {
             return Ok(here(rules, checks, &[], Sources::default(), None));
         }
-        match inner.store.spend(checks, intent, lease.unwrap_or(LeaseId::NONE)) {
+        match inner
+            .store
+            .spend(checks, intent, lease.unwrap_or(LeaseId::NONE))
+        {
             Answer::Ready(Some(Ok(spent))) => {
                 inner.heard(&spent);
                 Ok(here(rules, checks, &spent.outcomes, spent.sources, lease))
             }
             Answer::Ready(Some(Err(error))) => Ok(fallen(inner.fall_back(question, &error))),
-            answer => coming(Coming { answer, lease, places: Places::new(inner, checks, lease) }),
+            answer => coming(Coming {
+                answer,
+                lease,
+                places: Places::new(inner, checks, lease),
+            }),
         }
     }
 
@@ -214,17 +270,26 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
         lease: Option<LeaseId>,
     ) -> Result<Settled, Error> {
         let inner = &self.limiter.inner;
-        self.select.with(self.limiter, |rules, checks| match answer {
-            Ok(spent) => {
-                inner.heard(&spent);
-                let decision = decision(rules, checks, &spent.outcomes, spent.sources, lease);
-                Ok(Settled { decision, local: None })
-            }
-            Err(error) => {
-                let question = Question { rules, checks, intent: self.intent, lease };
-                Ok(inner.fall_back(&question, &error))
-            }
-        })
+        self.select
+            .with(self.limiter, |rules, checks| match answer {
+                Ok(spent) => {
+                    inner.heard(&spent);
+                    let decision = decision(rules, checks, &spent.outcomes, spent.sources, lease);
+                    Ok(Settled {
+                        decision,
+                        local: None,
+                    })
+                }
+                Err(error) => {
+                    let question = Question {
+                        rules,
+                        checks,
+                        intent: self.intent,
+                        lease,
+                    };
+                    Ok(inner.fall_back(&question, &error))
+                }
+            })
     }
 }
 
@@ -254,8 +319,9 @@ impl Coming<'_> {
     }
 }
 
-/// The places that a store may grant without anybody hearing of it, because its answer came too late or nobody waited
-/// for it. Nobody would hold them, and nobody else could, until their leases run out; so they are given back.
+/// The places that a store may grant without anybody hearing of it, because its answer came too
+/// late or nobody waited for it. Nobody would hold them, and nobody else could, until their leases
+/// run out; so they are given back.
 #[derive(Debug)]
 struct Places<'a> {
     store: &'a dyn Store,
@@ -265,9 +331,15 @@ struct Places<'a> {
 
 impl<'a> Places<'a> {
     fn new(inner: &'a Inner, checks: &[Check<'_>], lease: Option<LeaseId>) -> Self {
-        let taken = checks.iter().filter(|check| lease.is_some() && check.takes_place());
+        let taken = checks
+            .iter()
+            .filter(|check| lease.is_some() && check.takes_place());
         let taken = taken.map(Check::to_buf).collect();
-        Self { store: &*inner.store, taken, lease: lease.unwrap_or(LeaseId::NONE) }
+        Self {
+            store: &*inner.store,
+            taken,
+            lease: lease.unwrap_or(LeaseId::NONE),
+        }
     }
 }
 
@@ -308,11 +380,20 @@ fn decision(
     Decision::new(statuses, source, lease)
 }
 
-/// Where the answer as a whole came from: the store if it was asked at all, else what of this process stands nearest to it.
+/// Where the answer as a whole came from: the store if it was asked at all, else what of this
+/// process stands nearest to it.
 fn source_of(statuses: &[LimitStatus]) -> Source {
     let any = |source| statuses.iter().any(|status| status.source() == source);
-    let order = [Source::Store, Source::DenyCache, Source::Lease, Source::Local];
-    order.into_iter().find(|source| any(*source)).unwrap_or(Source::Store)
+    let order = [
+        Source::Store,
+        Source::DenyCache,
+        Source::Lease,
+        Source::Local,
+    ];
+    order
+        .into_iter()
+        .find(|source| any(*source))
+        .unwrap_or(Source::Store)
 }
 
 impl<'a, S: Select<'a> + Unpin> IntoFuture for Ask<'a, S> {
@@ -320,7 +401,10 @@ impl<'a, S: Select<'a> + Unpin> IntoFuture for Ask<'a, S> {
     type IntoFuture = Asking<'a, S>;
 
     fn into_future(self) -> Asking<'a, S> {
-        Asking { ask: self, coming: None }
+        Asking {
+            ask: self,
+            coming: None,
+        }
     }
 }
 
@@ -345,6 +429,10 @@ impl<'a, S: Select<'a> + Unpin> Future for Asking<'a, S> {
         };
         let answer = ready!(Pin::new(&mut coming.answer).poll(context));
         coming.came(&answer);
-        Poll::Ready(this.ask.settle(answer, coming.lease).map(|settled| settled.decision))
+        Poll::Ready(
+            this.ask
+                .settle(answer, coming.lease)
+                .map(|settled| settled.decision),
+        )
     }
 }

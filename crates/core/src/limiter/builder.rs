@@ -62,8 +62,9 @@ impl LimiterBuilder {
         self
     }
 
-    /// How many processes share the store, this one included; 1 if nothing is said. While the store is away, limits whose
-    /// policy is [`OnStoreFailure::Local`](crate::OnStoreFailure::Local) grant this part of themselves in each process.
+    /// How many processes share the store, this one included; 1 if nothing is said. While the store
+    /// is away, limits whose policy is [`OnStoreFailure::Local`](crate::OnStoreFailure::Local)
+    /// grant this part of themselves in each process.
     ///
     /// ```
     /// use std::time::Duration;
@@ -95,7 +96,14 @@ impl LimiterBuilder {
         if self.expected_replicas == Some(0) {
             return Err(Error::NoReplicas);
         }
-        let Inner { shared, own, clock, lease_ids, watch, .. } = &*other.inner;
+        let Inner {
+            shared,
+            own,
+            clock,
+            lease_ids,
+            watch,
+            ..
+        } = &*other.inner;
         let place = Place {
             shared: shared.clone(),
             own: own.clone(),
@@ -109,9 +117,15 @@ impl LimiterBuilder {
     /// The limiter, with what is wrong kept as the answer to checks.
     pub(super) fn build_with_errors(mut self) -> Limiter {
         let place = Place {
-            shared: self.store.take().unwrap_or_else(|| Arc::new(MemoryStore::new())),
+            shared: self
+                .store
+                .take()
+                .unwrap_or_else(|| Arc::new(MemoryStore::new())),
             own: None,
-            clock: self.clock.take().unwrap_or_else(|| Arc::new(SystemClock::new())),
+            clock: self
+                .clock
+                .take()
+                .unwrap_or_else(|| Arc::new(SystemClock::new())),
             lease_ids: Arc::default(),
             watch: Arc::default(),
         };
@@ -119,19 +133,45 @@ impl LimiterBuilder {
     }
 
     fn limits_on(self, place: Place) -> Limiter {
-        let Place { shared, mut own, clock, lease_ids, watch } = place;
-        let is_local =
-            |limit: &Limit| limit.rule().is_ok_and(|rule| rule.consistency() == Consistency::Local);
+        let Place {
+            shared,
+            mut own,
+            clock,
+            lease_ids,
+            watch,
+        } = place;
+        let is_local = |limit: &Limit| {
+            limit
+                .rule()
+                .is_ok_and(|rule| rule.consistency() == Consistency::Local)
+        };
         if own.is_none() && self.limits.iter().any(is_local) {
             own = Some(MemoryStore::builder().shared_clock(clock.clone()).build());
         }
         let store = match &own {
-            Some(own) => Arc::new(Scoped { own: own.clone(), shared: shared.clone() }),
+            Some(own) => Arc::new(Scoped {
+                own: own.clone(),
+                shared: shared.clone(),
+            }),
             None => shared.clone(),
         };
-        let replicas = self.expected_replicas.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
+        let replicas = self
+            .expected_replicas
+            .and_then(NonZeroU32::new)
+            .unwrap_or(NonZeroU32::MIN);
         let rules = Rules::new(self.limits, replicas);
-        Limiter { inner: Arc::new(Inner { store, shared, own, clock, rules, lease_ids, replicas, watch }) }
+        Limiter {
+            inner: Arc::new(Inner {
+                store,
+                shared,
+                own,
+                clock,
+                rules,
+                lease_ids,
+                replicas,
+                watch,
+            }),
+        }
     }
 }
 

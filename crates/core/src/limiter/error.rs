@@ -36,7 +36,9 @@ pub enum Error {
     #[error("a request may name {CHECKS_MAX} limits at most; split it, or drop the widest limits")]
     TooManyChecks,
     /// The request charges one counter twice.
-    #[error("the request names the limit {limit:?} twice with the same key; name it once with a larger cost")]
+    #[error(
+        "the request names the limit {limit:?} twice with the same key; name it once with a larger cost"
+    )]
     DuplicateCheck {
         /// The limit's name.
         limit: String,
@@ -67,13 +69,16 @@ pub enum Error {
     )]
     NothingToHold,
     /// The number of replicas is zero.
-    #[error("expected_replicas is 0; it must be at least 1, the number of processes that share the store")]
+    #[error(
+        "expected_replicas is 0; it must be at least 1, the number of processes that share the store"
+    )]
     NoReplicas,
     /// The store does not answer at once.
     #[error("this store needs to be awaited; only the memory store answers immediately")]
     NotImmediate,
-    /// The store gave no answer to a refund, a reset, a release or a renewal. A check is answered all the same, by the
-    /// limits' failure policies: see [`OnStoreFailure`](crate::OnStoreFailure).
+    /// The store gave no answer to a refund, a reset, a release or a renewal. A check is answered
+    /// all the same, by the limits' failure policies: see
+    /// [`OnStoreFailure`](crate::OnStoreFailure).
     #[error(transparent)]
     Store(#[from] StoreError),
 }

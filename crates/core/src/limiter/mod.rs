@@ -80,9 +80,19 @@ struct Inner {
 /// Without what stands twice.
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { store, rules, replicas, watch, .. } = self;
+        let Self {
+            store,
+            rules,
+            replicas,
+            watch,
+            ..
+        } = self;
         let mut shown = f.debug_struct("Inner");
-        shown.field("store", store).field("rules", rules).field("replicas", replicas).field("watch", watch);
+        shown
+            .field("store", store)
+            .field("rules", rules)
+            .field("replicas", replicas)
+            .field("watch", watch);
         shown.finish_non_exhaustive()
     }
 }
@@ -98,22 +108,27 @@ impl Inner {
 
     /// The answer to anything but a check, for which no policy stands in.
     fn noted<T>(&self, answer: Result<T, StoreError>) -> Result<T, Error> {
-        answer.inspect_err(|error| self.watch.count(error)).map_err(Error::from)
+        answer
+            .inspect_err(|error| self.watch.count(error))
+            .map_err(Error::from)
     }
 }
 
 impl Limiter {
     /// These limits on a new memory store.
     ///
-    /// A limit that is wrong (see [`LimitError`](crate::LimitError)) answers each of its checks with what is wrong. To learn of it at the
-    /// start instead, use [`builder`](Self::builder).
+    /// A limit that is wrong (see [`LimitError`](crate::LimitError)) answers each of its checks
+    /// with what is wrong. To learn of it at the start instead, use [`builder`](Self::builder).
     pub fn in_memory(limits: impl IntoIterator<Item = Limit>) -> Self {
         Self::new(MemoryStore::new(), limits)
     }
 
     /// These limits on any store; wrong limits as for [`in_memory`](Self::in_memory).
     pub fn new(store: impl Store + 'static, limits: impl IntoIterator<Item = Limit>) -> Self {
-        Self::builder().store(store).limits(limits).build_with_errors()
+        Self::builder()
+            .store(store)
+            .limits(limits)
+            .build_with_errors()
     }
 
     /// Choose the store, the clock and the limits, and learn at once if a limit is wrong.
@@ -121,9 +136,10 @@ impl Limiter {
         LimiterBuilder::default()
     }
 
-    /// The same store, its health and the counters of this process, with other limits: for a configuration that changes while
-    /// requests are being decided. Limits that keep their name, algorithm and window keep their counts; a window or an
-    /// algorithm that changes begins new ones.
+    /// The same store, its health and the counters of this process, with other limits: for a
+    /// configuration that changes while requests are being decided. Limits that keep their name,
+    /// algorithm and window keep their counts; a window or an algorithm that changes begins new
+    /// ones.
     ///
     /// ```
     /// use std::time::Duration;
@@ -141,11 +157,14 @@ impl Limiter {
         limits: impl IntoIterator<Item = Limit>,
         expected_replicas: u32,
     ) -> Result<Self, Error> {
-        Self::builder().limits(limits).expected_replicas(expected_replicas).build_like(self)
+        Self::builder()
+            .limits(limits)
+            .expected_replicas(expected_replicas)
+            .build_like(self)
     }
 
-    /// A question about as many limits as are named with [`and`](Ask::and), for callers that learn only at run time which
-    /// those are. One that names none is allowed.
+    /// A question about as many limits as are named with [`and`](Ask::and), for callers that learn
+    /// only at run time which those are. One that names none is allowed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -169,8 +188,9 @@ impl Limiter {
         Refund::new(self, Many::default())
     }
 
-    /// Asks whether a request of `key` may pass a limit, and charges it if so. Await it, or finish it with
-    /// [`immediately`](Ask::immediately), [`wait_up_to`](Ask::wait_up_to) or [`hold`](Ask::hold).
+    /// Asks whether a request of `key` may pass a limit, and charges it if so. Await it, or finish
+    /// it with [`immediately`](Ask::immediately), [`wait_up_to`](Ask::wait_up_to) or
+    /// [`hold`](Ask::hold).
     #[inline]
     pub fn check<'a, K: ToKey>(&'a self, limit: &'a str, key: K) -> Ask<'a, One<'a, K>> {
         Ask::new(self, One::new(self.find(limit), key), Intent::Spend)
@@ -181,7 +201,8 @@ impl Limiter {
         Ask::new(self, One::new(self.find(limit), key), Intent::Peek)
     }
 
-    /// Gives back what a check took. See [`Refund::taken_by`] for checks that the store may not have answered.
+    /// Gives back what a check took. See [`Refund::taken_by`] for checks that the store may not
+    /// have answered.
     pub fn refund<'a, K: ToKey>(&'a self, limit: &'a str, key: K) -> Refund<'a, One<'a, K>> {
         Refund::new(self, One::new(self.find(limit), key))
     }
@@ -200,9 +221,14 @@ impl Limiter {
     }
 
     /// Ends a lease that a [`check`](Self::check) of a concurrency limit took; see
-    /// [`Decision::lease`](crate::Decision::lease). False when it had already ended, as those taken while the store was
-    /// away have when it is back.
-    pub async fn release(&self, limit: &str, key: impl ToKey, lease: LeaseId) -> Result<bool, Error> {
+    /// [`Decision::lease`](crate::Decision::lease). False when it had already ended, as those taken
+    /// while the store was away have when it is back.
+    pub async fn release(
+        &self,
+        limit: &str,
+        key: impl ToKey,
+        lease: LeaseId,
+    ) -> Result<bool, Error> {
         let mut one = One::new(self.find(limit), key);
         // What the lease took is not known here.
         one.set_cost(0);
@@ -220,7 +246,8 @@ impl Limiter {
         self.inner.noted(answer)
     }
 
-    /// How this limiter gets on with its store, for metrics and for whoever asks whether it can decide.
+    /// How this limiter gets on with its store, for metrics and for whoever asks whether it can
+    /// decide.
     ///
     /// ```
     /// use std::time::Duration;
@@ -238,7 +265,8 @@ impl Limiter {
     }
 
     /// Gives back what [leased](crate::lease) limits have taken and not spent, and tells what
-    /// eventual ones have counted and not told: what a process does before it ends, so that nothing is lost with it.
+    /// eventual ones have counted and not told: what a process does before it ends, so that nothing
+    /// is lost with it.
     pub async fn hand_back(&self) -> Result<(), Error> {
         let answer = self.inner.store.hand_back().await;
         self.inner.noted(answer)
@@ -254,8 +282,8 @@ impl Limiter {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Counters kept in this process for limits whose [`Consistency`](crate::Consistency) is `Local`. Those of a memory
-    /// store are counted by [`MemoryStore::keys`].
+    /// Counters kept in this process for limits whose [`Consistency`](crate::Consistency) is
+    /// `Local`. Those of a memory store are counted by [`MemoryStore::keys`].
     pub fn local_keys(&self) -> usize {
         self.inner.own.as_ref().map_or(0, MemoryStore::keys)
     }
@@ -272,14 +300,20 @@ impl Limiter {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn limit(&self, limit: &str) -> Result<OneLimit<'_>, Error> {
-        self.rule(limit).map(|rule| OneLimit { limiter: self, rule })
+        self.rule(limit).map(|rule| OneLimit {
+            limiter: self,
+            rule,
+        })
     }
 
     /// The rule of a limit.
     pub fn rule(&self, limit: &str) -> Result<&Rule, Error> {
         match self.inner.rules.get(limit) {
             Some(Ok(rule)) => Ok(rule),
-            Some(Err(wrong)) => Err(Error::Limit { limit: limit.to_owned(), cause: wrong.clone() }),
+            Some(Err(wrong)) => Err(Error::Limit {
+                limit: limit.to_owned(),
+                cause: wrong.clone(),
+            }),
             None => Err(self.unknown(limit)),
         }
     }
@@ -297,9 +331,20 @@ impl Limiter {
         let mut known: Vec<&str> = self.inner.rules.names().collect();
         known.sort_unstable();
         let shown = known.iter().take(8).copied().collect::<Vec<_>>().join(", ");
-        let shown = if known.is_empty() { "none".to_owned() } else { shown };
-        let known = if known.len() > 8 { format!("{shown} and {} more", known.len() - 8) } else { shown };
-        Error::UnknownLimit { limit: limit.chars().take(80).collect(), known }
+        let shown = if known.is_empty() {
+            "none".to_owned()
+        } else {
+            shown
+        };
+        let known = if known.len() > 8 {
+            format!("{shown} and {} more", known.len() - 8)
+        } else {
+            shown
+        };
+        Error::UnknownLimit {
+            limit: limit.chars().take(80).collect(),
+            known,
+        }
     }
 }
 

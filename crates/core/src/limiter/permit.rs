@@ -40,8 +40,8 @@ impl Acquired {
     }
 }
 
-/// A place under a concurrency limit. Dropping it gives the place back. One that a limit's failure policy let through holds
-/// nothing.
+/// A place under a concurrency limit. Dropping it gives the place back. One that a limit's failure
+/// policy let through holds nothing.
 #[derive(Debug)]
 #[must_use = "a permit that is dropped gives its place back"]
 pub struct Permit {
@@ -56,12 +56,19 @@ pub struct Permit {
 impl Permit {
     pub(super) fn new(limiter: &Limiter, checks: &[Check<'_>], settled: Settled) -> Self {
         let Settled { decision, local } = settled;
-        // Not what only looked, not what a shadow limit would have refused, and not what a policy let through.
+        // Not what only looked, not what a shadow limit would have refused, and not what a policy
+        // let through.
         let both = checks.iter().zip(decision.limits());
         let charged = both.filter(|(check, status)| check.takes_place() && status.counts());
         let places = charged.map(|(check, _)| check.to_buf()).collect();
         let lease = decision.lease().unwrap_or(LeaseId::NONE);
-        Self { limiter: limiter.clone(), places, lease, decision, local }
+        Self {
+            limiter: limiter.clone(),
+            places,
+            lease,
+            decision,
+            local,
+        }
     }
 
     /// The decision that granted it.
@@ -69,14 +76,18 @@ impl Permit {
         &self.decision
     }
 
-    /// Starts the lease's time again, for work that takes longer. False when the place was already lost.
+    /// Starts the lease's time again, for work that takes longer. False when the place was already
+    /// lost.
     pub async fn renew(&self) -> Result<bool, Error> {
         let mut held = true;
         for place in &self.places {
             let check = place.as_check();
             held &= match &self.local {
                 Some(local) => local.renew(&check, self.lease),
-                None => self.limiter.inner.noted(self.limiter.inner.store.renew(&check, self.lease).await)?,
+                None => self
+                    .limiter
+                    .inner
+                    .noted(self.limiter.inner.store.renew(&check, self.lease).await)?,
             };
         }
         Ok(held)

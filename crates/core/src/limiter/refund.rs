@@ -37,14 +37,22 @@ pub struct Refund<'a, S> {
 
 impl<'a, S: Select<'a>> Refund<'a, S> {
     pub(super) const fn new(limiter: &'a Limiter, select: S) -> Self {
-        Self { limiter, select, untaken: false }
+        Self {
+            limiter,
+            select,
+            untaken: false,
+        }
     }
 
     /// Another limit to give back to.
     pub fn and(self, limit: &'a str, key: impl ToKey) -> Refund<'a, Many<'a>> {
         let mut many = self.select.into_many();
         many.add(&One::new(self.limiter.find(limit), key));
-        Refund { limiter: self.limiter, select: many, untaken: self.untaken }
+        Refund {
+            limiter: self.limiter,
+            select: many,
+            untaken: self.untaken,
+        }
     }
 
     /// How much to give back to every limit named so far, instead of 1.
@@ -69,9 +77,9 @@ impl<'a, S: Select<'a>> Refund<'a, S> {
         self
     }
 
-    /// The decision that took it. What the store did not take is not given back to it, or someone would have it twice: a
-    /// decision made while the store was away, or a denial, makes this refund do nothing and succeed. What was counted in
-    /// this process meanwhile stays counted.
+    /// The decision that took it. What the store did not take is not given back to it, or someone
+    /// would have it twice: a decision made while the store was away, or a denial, makes this
+    /// refund do nothing and succeed. What was counted in this process meanwhile stays counted.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -93,7 +101,9 @@ impl<'a, S: Select<'a>> Refund<'a, S> {
         self.select.with(self.limiter, |rules, checks| {
             let mut both = rules.iter().zip(checks);
             match both.find(|(_, check)| matches!(check.quota, Quota::Concurrency(_))) {
-                Some((rule, _)) => Err(Error::RefundInFlight { limit: rule.name().to_string() }),
+                Some((rule, _)) => Err(Error::RefundInFlight {
+                    limit: rule.name().to_string(),
+                }),
                 None if self.untaken || checks.is_empty() => Ok(Answer::ready(Ok(()))),
                 None => Ok(self.limiter.inner.store.refund(checks)),
             }
@@ -106,7 +116,10 @@ impl<'a, S: Select<'a> + Unpin> IntoFuture for Refund<'a, S> {
     type IntoFuture = Refunding<'a, S>;
 
     fn into_future(self) -> Refunding<'a, S> {
-        Refunding { refund: self, answer: None }
+        Refunding {
+            refund: self,
+            answer: None,
+        }
     }
 }
 
@@ -127,6 +140,8 @@ impl<'a, S: Select<'a> + Unpin> Future for Refunding<'a, S> {
             None => this.answer.insert(this.refund.put()?),
         };
         let inner = &this.refund.limiter.inner;
-        Pin::new(answer).poll(context).map(|answer| inner.noted(answer))
+        Pin::new(answer)
+            .poll(context)
+            .map(|answer| inner.noted(answer))
     }
 }

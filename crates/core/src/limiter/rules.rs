@@ -42,12 +42,15 @@ fn head(name: &str) -> u128 {
         return u128::from_le_bytes(*sixteen);
     }
     if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
-        return u128::from(u64::from_le_bytes(*first)) << 64 | u128::from(u64::from_le_bytes(*last));
+        return u128::from(u64::from_le_bytes(*first)) << 64
+            | u128::from(u64::from_le_bytes(*last));
     }
     if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
-        return u128::from(u32::from_le_bytes(*first)) << 32 | u128::from(u32::from_le_bytes(*last));
+        return u128::from(u32::from_le_bytes(*first)) << 32
+            | u128::from(u32::from_le_bytes(*last));
     }
-    name.iter().fold(0, |head, byte| head << 8 | u128::from(*byte))
+    name.iter()
+        .fold(0, |head, byte| head << 8 | u128::from(*byte))
 }
 
 impl Rules {
@@ -57,11 +60,17 @@ impl Rules {
         for limit in limits {
             let name = limit.name();
             if let Some(position) = rules.positions.get(name) {
-                rules.list[*position].rule = Err(LimitError::DuplicateName { name: name.to_owned() });
+                rules.list[*position].rule = Err(LimitError::DuplicateName {
+                    name: name.to_owned(),
+                });
             } else {
                 rules.positions.insert(name.into(), rules.list.len());
                 let rule = limit.rule().map(|rule| rule.shared_by(replicas));
-                rules.list.push(Named { name: name.into(), head: head(name), rule });
+                rules.list.push(Named {
+                    name: name.into(),
+                    head: head(name),
+                    rule,
+                });
             }
         }
         rules
@@ -73,7 +82,9 @@ impl Rules {
             let head = head(name);
             self.list.iter().find(|named| named.is(name, head))
         } else {
-            self.positions.get(name).map(|position| &self.list[*position])
+            self.positions
+                .get(name)
+                .map(|position| &self.list[*position])
         };
         found.map(|named| &named.rule)
     }
@@ -90,12 +101,29 @@ mod tests {
 
     #[test]
     fn names_are_told_apart_at_every_length() {
-        let names =
-            ["a", "b", "ab", "cb", "abc", "aac", "abcd", "abce", "abcde", "abcdd", "abcdefg", "abcdeeg"];
-        let longer = ["abcdefgh", "abcdefgi", "abcdefgha", "abcdefghb", "abcdefghijklmno", "abcdefghijklmnn"];
-        let longest = ["abcdefghijklmnop", "abcdefghijklmnoq", "abcdefghijklmnopq", "abcdefghijklmnopr"];
+        let names = [
+            "a", "b", "ab", "cb", "abc", "aac", "abcd", "abce", "abcde", "abcdd", "abcdefg",
+            "abcdeeg",
+        ];
+        let longer = [
+            "abcdefgh",
+            "abcdefgi",
+            "abcdefgha",
+            "abcdefghb",
+            "abcdefghijklmno",
+            "abcdefghijklmnn",
+        ];
+        let longest = [
+            "abcdefghijklmnop",
+            "abcdefghijklmnoq",
+            "abcdefghijklmnopq",
+            "abcdefghijklmnopr",
+        ];
         let all: Vec<&str> = names.into_iter().chain(longer).chain(longest).collect();
-        for pair in all.iter().flat_map(|one| all.iter().map(move |other| [*one, *other])) {
+        for pair in all
+            .iter()
+            .flat_map(|one| all.iter().map(move |other| [*one, *other]))
+        {
             let limit = |name: &str| Limit::fixed_window(name, 1, Duration::from_secs(1));
             let rules = Rules::new(vec![limit(pair[0])], NonZeroU32::MIN);
             assert_eq!(rules.get(pair[1]).is_some(), pair[0] == pair[1], "{pair:?}");
@@ -106,10 +134,14 @@ mod tests {
     #[test]
     fn few_and_many_names_are_all_found() {
         for count in [1, FEW, FEW + 1, 200] {
-            let limit = |at: usize| Limit::fixed_window(format!("limit-{at}"), 1, Duration::from_secs(1));
+            let limit =
+                |at: usize| Limit::fixed_window(format!("limit-{at}"), 1, Duration::from_secs(1));
             let rules = Rules::new((0..count).map(limit).collect(), NonZeroU32::MIN);
             let found = |at: usize| rules.get(&format!("limit-{at}"));
-            assert!((0..count).all(|at| found(at).is_some()) && found(count).is_none(), "{count} limits");
+            assert!(
+                (0..count).all(|at| found(at).is_some()) && found(count).is_none(),
+                "{count} limits"
+            );
         }
     }
 }

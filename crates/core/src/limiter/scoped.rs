@@ -1,8 +1,9 @@
 //! Limits of this process alone beside limits that a store shares: one store made of two.
 //!
-//! A request over both is still all or nothing. The counters of this process are asked first, because they answer at
-//! once and for nothing; what they gave is given back when the shared store then refuses or does not answer. So a request
-//! may for a moment see less than there is, and never more.
+//! A request over both is still all or nothing. The counters of this process are asked first,
+//! because they answer at once and for nothing; what they gave is given back when the shared store
+//! then refuses or does not answer. So a request may for a moment see less than there is, and never
+//! more.
 
 use std::sync::Arc;
 
@@ -25,12 +26,21 @@ type Checks<'c> = SmallVec<[Check<'c>; 4]>;
 
 impl Scoped {
     fn of(&self, key: &Key<'_>) -> &dyn Store {
-        if key.is_local() { &self.own } else { &*self.shared }
+        if key.is_local() {
+            &self.own
+        } else {
+            &*self.shared
+        }
     }
 }
 
 impl Store for Scoped {
-    fn spend<'a>(&'a self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Answer<'a, Spent> {
+    fn spend<'a>(
+        &'a self,
+        checks: &[Check<'_>],
+        intent: Intent,
+        lease: LeaseId,
+    ) -> Answer<'a, Spent> {
         let (own, shared) = split(checks);
         if shared.is_empty() {
             return self.own.spend(&own, intent, lease);
@@ -40,7 +50,11 @@ impl Store for Scoped {
         }
         let taken = self.own.spend_together(&own, intent, lease);
         // What is refused here is refused there too, and both tell where they stand.
-        let intent = if refuses(&own, &taken.outcomes) { Intent::Peek } else { intent };
+        let intent = if refuses(&own, &taken.outcomes) {
+            Intent::Peek
+        } else {
+            intent
+        };
         let answer = self.shared.spend(&shared, intent, lease);
         let halves = Halves {
             is_own: checks.iter().map(|check| check.key.is_local()).collect(),
@@ -51,7 +65,9 @@ impl Store for Scoped {
             lease,
         };
         match answer {
-            Answer::Ready(answer) => Answer::Ready(answer.map(|answer| halves.join(&self.own, answer))),
+            Answer::Ready(answer) => {
+                Answer::Ready(answer.map(|answer| halves.join(&self.own, answer)))
+            }
             Answer::Pending(answer) => {
                 Answer::Pending(Box::pin(async { halves.join(&self.own, answer.await) }))
             }
@@ -59,7 +75,12 @@ impl Store for Scoped {
     }
 
     #[inline]
-    fn spend_one(&self, check: &Check<'_>, intent: Intent, lease: LeaseId) -> Option<(Outcome, Source)> {
+    fn spend_one(
+        &self,
+        check: &Check<'_>,
+        intent: Intent,
+        lease: LeaseId,
+    ) -> Option<(Outcome, Source)> {
         self.of(&check.key).spend_one(check, intent, lease)
     }
 
@@ -74,7 +95,11 @@ impl Store for Scoped {
             // The memory store has answered once it is asked.
             drop(self.own.refund(&own));
         }
-        if shared.is_empty() { Answer::ready(Ok(())) } else { self.shared.refund(&shared) }
+        if shared.is_empty() {
+            Answer::ready(Ok(()))
+        } else {
+            self.shared.refund(&shared)
+        }
     }
 
     fn reset<'a>(&'a self, key: &Key<'_>) -> Answer<'a, ()> {
@@ -106,7 +131,11 @@ struct Halves {
 
 impl Halves {
     /// The whole answer, once the shared store has given its part or failed to.
-    fn join(self, store: &MemoryStore, answer: Result<Spent, StoreError>) -> Result<Spent, StoreError> {
+    fn join(
+        self,
+        store: &MemoryStore,
+        answer: Result<Spent, StoreError>,
+    ) -> Result<Spent, StoreError> {
         let refused = |spent: &Spent| {
             let mut both = self.shadows.iter().zip(&spent.outcomes);
             both.any(|(shadow, outcome)| !shadow && !outcome.verdict.is_allowed())
@@ -117,21 +146,37 @@ impl Halves {
             self.taken
         } else {
             give_back(store, &own, self.lease);
-            store.spend_together(&own, Intent::Peek, self.lease).outcomes
+            store
+                .spend_together(&own, Intent::Peek, self.lease)
+                .outcomes
         };
-        answer.map(|Spent { outcomes, sources: told, at }| {
-            let (mut own, mut shared) = (taken.into_iter(), outcomes.into_iter().enumerate());
-            let mut sources = Sources::default();
-            let in_order = self.is_own.iter().enumerate().filter_map(|(index, is_own)| {
-                if *is_own {
-                    return own.next();
+        answer.map(
+            |Spent {
+                 outcomes,
+                 sources: told,
+                 at,
+             }| {
+                let (mut own, mut shared) = (taken.into_iter(), outcomes.into_iter().enumerate());
+                let mut sources = Sources::default();
+                let in_order = self
+                    .is_own
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(index, is_own)| {
+                        if *is_own {
+                            return own.next();
+                        }
+                        let (place, outcome) = shared.next()?;
+                        sources.set(index, told.get(place));
+                        Some(outcome)
+                    });
+                Spent {
+                    outcomes: in_order.collect(),
+                    sources,
+                    at,
                 }
-                let (place, outcome) = shared.next()?;
-                sources.set(index, told.get(place));
-                Some(outcome)
-            });
-            Spent { outcomes: in_order.collect(), sources, at }
-        })
+            },
+        )
     }
 }
 
@@ -145,7 +190,10 @@ pub(super) fn give_back(store: &MemoryStore, checks: &[Check<'_>], lease: LeaseI
 
 /// The checks of this process, and those of the shared store.
 pub(super) fn split<'c>(checks: &[Check<'c>]) -> (Checks<'c>, Checks<'c>) {
-    checks.iter().copied().partition(|check| check.key.is_local())
+    checks
+        .iter()
+        .copied()
+        .partition(|check| check.key.is_local())
 }
 
 /// True when a check that is not a shadow does not pass.

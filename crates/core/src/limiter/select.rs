@@ -44,7 +44,10 @@ pub struct Wish {
 }
 
 impl Wish {
-    const PLAIN: Self = Self { cost: 1, quota: None };
+    const PLAIN: Self = Self {
+        cost: 1,
+        quota: None,
+    };
 
     /// The numbers to use: those of the call if they fit the rule, else the rule's own.
     #[inline]
@@ -56,14 +59,24 @@ impl Wish {
 /// The numbers to use: those of the call if they fit the rule, else the rule's own.
 #[inline]
 pub(super) fn numbers<'q>(rule: &'q Rule, quota: Option<&'q Quota>) -> Result<&'q Quota, Error> {
-    let Some(quota) = quota else { return Ok(rule.quota()) };
-    if quota.shape() == rule.quota().shape() { Ok(quota) } else { Err(other_shape(rule, quota)) }
+    let Some(quota) = quota else {
+        return Ok(rule.quota());
+    };
+    if quota.shape() == rule.quota().shape() {
+        Ok(quota)
+    } else {
+        Err(other_shape(rule, quota))
+    }
 }
 
 #[cold]
 fn other_shape(rule: &Rule, quota: &Quota) -> Error {
     let (expected, found) = (rule.quota().algorithm(), quota.algorithm());
-    Error::OtherShape { limit: rule.name().to_string(), expected, found }
+    Error::OtherShape {
+        limit: rule.name().to_string(),
+        expected,
+        found,
+    }
 }
 
 /// One limit and one key: the usual case, which copies nothing until the decision.
@@ -76,7 +89,11 @@ pub struct One<'a, K> {
 impl<'a, K: ToKey> One<'a, K> {
     #[inline]
     pub(super) const fn new(rule: Found<'a>, key: K) -> Self {
-        Self { rule, key, wish: Wish::PLAIN }
+        Self {
+            rule,
+            key,
+            wish: Wish::PLAIN,
+        }
     }
 }
 
@@ -84,7 +101,10 @@ impl<'a, K: ToKey> One<'a, K> {
 impl<K> fmt::Debug for One<'_, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limit = self.rule.map(|rule| rule.name().to_string());
-        f.debug_struct("One").field("limit", &limit).field("wish", &self.wish).finish_non_exhaustive()
+        f.debug_struct("One")
+            .field("limit", &limit)
+            .field("wish", &self.wish)
+            .finish_non_exhaustive()
     }
 }
 
@@ -136,7 +156,11 @@ impl<'a> Many<'a> {
         // One too many is enough to be refused.
         if self.named.len() <= CHECKS_MAX {
             let parts = Parts::of(&one.key, &mut Encoded::new()).map(Parts::to_buf);
-            self.named.push(Named { rule: one.rule, parts, wish: one.wish });
+            self.named.push(Named {
+                rule: one.rule,
+                parts,
+                wish: one.wish,
+            });
         }
     }
 }
@@ -154,7 +178,10 @@ impl<'a> Select<'a> for Many<'a> {
         let mut checks: SmallVec<[Check<'_>; 4]> = smallvec![];
         for named in &self.named {
             let rule = named.rule.or_else(|name| limiter.rule(name))?;
-            let parts = named.parts.as_ref().map_err(|source| key_error(rule, *source))?;
+            let parts = named
+                .parts
+                .as_ref()
+                .map_err(|source| key_error(rule, *source))?;
             let check = rule.check_with(parts.as_parts(), named.wish.quota(rule)?, named.wish.cost);
             if checks.iter().any(|other| other.key == check.key) {
                 return Err(duplicate(rule));
@@ -166,7 +193,9 @@ impl<'a> Select<'a> for Many<'a> {
     }
 
     fn set_cost(&mut self, cost: u64) {
-        self.named.iter_mut().for_each(|named| named.wish.cost = cost);
+        self.named
+            .iter_mut()
+            .for_each(|named| named.wish.cost = cost);
     }
 
     fn last(&mut self) -> Option<&mut Wish> {
@@ -180,10 +209,15 @@ impl<'a> Select<'a> for Many<'a> {
 
 #[cold]
 pub(super) fn duplicate(rule: &Rule) -> Error {
-    Error::DuplicateCheck { limit: rule.name().to_string() }
+    Error::DuplicateCheck {
+        limit: rule.name().to_string(),
+    }
 }
 
 #[cold]
 fn key_error(rule: &Rule, cause: KeyError) -> Error {
-    Error::Key { limit: rule.name().to_string(), cause }
+    Error::Key {
+        limit: rule.name().to_string(),
+        cause,
+    }
 }

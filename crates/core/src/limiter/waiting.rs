@@ -28,18 +28,25 @@ struct Patience {
 
 impl Patience {
     const fn up_to(deadline: Duration) -> Self {
-        Self { for_pass: deadline, for_turn: deadline }
+        Self {
+            for_pass: deadline,
+            for_turn: deadline,
+        }
     }
 
     /// No longer than the queues themselves make one wait.
-    const TURN: Self = Self { for_pass: Duration::ZERO, for_turn: Duration::MAX };
+    const TURN: Self = Self {
+        for_pass: Duration::ZERO,
+        for_turn: Duration::MAX,
+    };
 }
 
 impl<'a, S: Select<'a>> Ask<'a, S> {
-    /// The decision, waiting until it is a pass or until `deadline` has gone by. For a queue this includes the wait for
-    /// one's turn: once this answers with a pass, go. A pass whose turn would come too late is given back. When nothing
-    /// that can be waited for helps, the answer is the denial, at once; so it is when a limit refuses only because the
-    /// store is away, which may stay so.
+    /// The decision, waiting until it is a pass or until `deadline` has gone by. For a queue this
+    /// includes the wait for one's turn: once this answers with a pass, go. A pass whose turn would
+    /// come too late is given back. When nothing that can be waited for helps, the answer is the
+    /// denial, at once; so it is when a limit refuses only because the store is away, which may
+    /// stay so.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -56,11 +63,13 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     /// # }).unwrap();
     /// ```
     pub async fn wait_up_to(self, deadline: Duration) -> Result<Decision, Error> {
-        self.wait(Patience::up_to(deadline)).await.map(|settled| settled.decision)
+        self.wait(Patience::up_to(deadline))
+            .await
+            .map(|settled| settled.decision)
     }
 
-    /// The decision, and for a queue also the wait for one's turn: once this answers with a pass, go. A denial is told at
-    /// once. Whoever stops waiting gives the turn back.
+    /// The decision, and for a queue also the wait for one's turn: once this answers with a pass,
+    /// go. A denial is told at once. Whoever stops waiting gives the turn back.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -72,10 +81,13 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     /// # }).unwrap();
     /// ```
     pub async fn in_turn(self) -> Result<Decision, Error> {
-        self.wait(Patience::TURN).await.map(|settled| settled.decision)
+        self.wait(Patience::TURN)
+            .await
+            .map(|settled| settled.decision)
     }
 
-    /// Takes the places that the request's concurrency limits give, held until the permit is dropped.
+    /// Takes the places that the request's concurrency limits give, held until the permit is
+    /// dropped.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -95,28 +107,34 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
         self.hold_up_to(Duration::ZERO).await
     }
 
-    /// Like [`hold`](Self::hold), waiting for a place until `deadline` has gone by. Places are looked for when a lease
-    /// runs out, and every 10 ms in case one is given back early.
+    /// Like [`hold`](Self::hold), waiting for a place until `deadline` has gone by. Places are
+    /// looked for when a lease runs out, and every 10 ms in case one is given back early.
     pub async fn hold_up_to(self, deadline: Duration) -> Result<Acquired, Error> {
         self.hold_with(Patience::up_to(deadline)).await
     }
 
-    /// Like [`hold`](Self::hold), waiting as [`in_turn`](Self::in_turn) does where a queue takes part.
+    /// Like [`hold`](Self::hold), waiting as [`in_turn`](Self::in_turn) does where a queue takes
+    /// part.
     pub async fn hold_in_turn(self) -> Result<Acquired, Error> {
         self.hold_with(Patience::TURN).await
     }
 
     async fn hold_with(self, patience: Patience) -> Result<Acquired, Error> {
         let is_peek = self.intent == Intent::Peek;
-        if is_peek || !self.select.with(self.limiter, |_, checks| Ok(holds(checks)))? {
+        if is_peek
+            || !self
+                .select
+                .with(self.limiter, |_, checks| Ok(holds(checks)))?
+        {
             return Err(Error::NothingToHold);
         }
         let settled = self.wait(patience).await?;
         if !settled.decision.is_allowed() {
             return Ok(Acquired::Denied(settled.decision));
         }
-        self.select
-            .with(self.limiter, |_, checks| Ok(Acquired::Held(Permit::new(self.limiter, checks, settled))))
+        self.select.with(self.limiter, |_, checks| {
+            Ok(Acquired::Held(Permit::new(self.limiter, checks, settled)))
+        })
     }
 
     async fn wait(&self, patience: Patience) -> Result<Settled, Error> {
@@ -137,15 +155,20 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
                 Some(Retry::Never) => return Ok(settled),
                 // The store may be away for longer than anyone would wait.
                 Some(_) if is_refused_by_policy(decision) => return Ok(settled),
-                // A place in flight may be given back at any time; everything else keeps to its word.
-                Some(Retry::After(pause)) if self.waits_for_places_only(decision)? => pause.min(PLACE_POLL),
+                // A place in flight may be given back at any time; everything else keeps to its
+                // word.
+                Some(Retry::After(pause)) if self.waits_for_places_only(decision)? => {
+                    pause.min(PLACE_POLL)
+                }
                 Some(Retry::After(pause)) => pause,
                 None => return Ok(self.take_turn(settled, left(patience.for_turn)).await),
             };
             if pause > left(patience.for_pass) || self.intent == Intent::Peek {
                 return Ok(settled);
             }
-            clock.sleep(Micros::from_duration_ceil(pause).unwrap_or(Micros::MAX)).await;
+            clock
+                .sleep(Micros::from_duration_ceil(pause).unwrap_or(Micros::MAX))
+                .await;
         }
     }
 
@@ -157,27 +180,39 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
         })
     }
 
-    /// Waits for the turn that a queue gave, or gives it back when it would come too late, or when nobody waits for it
-    /// any more.
+    /// Waits for the turn that a queue gave, or gives it back when it would come too late, or when
+    /// nobody waits for it any more.
     async fn take_turn(&self, settled: Settled, left: Duration) -> Settled {
         let turn = settled.decision.wait();
         if turn.is_zero() || self.intent == Intent::Peek {
             return settled;
         }
-        let mut pass = Pass { ask: self, settled: Some(settled) };
+        let mut pass = Pass {
+            ask: self,
+            settled: Some(settled),
+        };
         if turn <= left {
             let clock = &self.limiter.inner.clock;
-            clock.sleep(Micros::from_duration_ceil(turn).unwrap_or(Micros::MAX)).await;
+            clock
+                .sleep(Micros::from_duration_ceil(turn).unwrap_or(Micros::MAX))
+                .await;
             return pass.keep();
         }
         let Settled { decision, local } = pass.give_back();
-        Settled { decision: decision.turned_late(), local }
+        Settled {
+            decision: decision.turned_late(),
+            local,
+        }
     }
 }
 
-/// True when a limit refuses for no other reason than its failure policy, whichever limit refuses longest.
+/// True when a limit refuses for no other reason than its failure policy, whichever limit refuses
+/// longest.
 fn is_refused_by_policy(decision: &Decision) -> bool {
-    decision.limits().iter().any(|status| status.is_enforced_denial() && status.is_refused_by_policy())
+    decision
+        .limits()
+        .iter()
+        .any(|status| status.is_enforced_denial() && status.is_refused_by_policy())
 }
 
 /// A pass that is given back unless it is kept.
@@ -188,25 +223,31 @@ struct Pass<'p, 'a, S: Select<'a>> {
 
 impl<'a, S: Select<'a>> Pass<'_, 'a, S> {
     fn keep(&mut self) -> Settled {
-        self.settled.take().expect("a pass is kept or given back once")
+        self.settled
+            .take()
+            .expect("a pass is kept or given back once")
     }
 
-    /// Gives back what was charged, where it was charged: not what a shadow limit would have refused, and not what a
-    /// failure policy let through.
+    /// Gives back what was charged, where it was charged: not what a shadow limit would have
+    /// refused, and not what a failure policy let through.
     fn give_back(&mut self) -> Settled {
         let settled = self.keep();
         let Settled { decision, local } = &settled;
         let store = &self.ask.limiter.inner.store;
         let given_back = self.ask.select.with(self.ask.limiter, |_, checks| {
             let both = checks.iter().zip(decision.limits());
-            let charged = both.filter(|(_, status)| status.counts()).map(|(check, _)| *check);
+            let charged = both
+                .filter(|(_, status)| status.counts())
+                .map(|(check, _)| *check);
             let charged: SmallVec<[Check<'_>; 4]> = charged.collect();
             // Refunds and releases take effect even when nobody waits for their answer.
             match local {
                 Some(local) => local.refund(&charged),
                 None => drop(store.refund(&charged)),
             }
-            let Some(lease) = decision.lease() else { return Ok(()) };
+            let Some(lease) = decision.lease() else {
+                return Ok(());
+            };
             charged.iter().for_each(|check| match local {
                 Some(local) => _ = local.release(check, lease),
                 None => drop(store.release(check, lease)),

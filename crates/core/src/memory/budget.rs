@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Counts what is kept, in keys. Touched only when something is added or dropped, never on a plain hit.
+/// Counts what is kept, in keys. Touched only when something is added or dropped, never on a plain
+/// hit.
 #[derive(Debug)]
 pub(super) struct Budget {
     used: AtomicUsize,
@@ -11,7 +12,10 @@ pub(super) struct Budget {
 
 impl Budget {
     pub(super) fn new(max: usize) -> Self {
-        Self { used: AtomicUsize::new(0), max }
+        Self {
+            used: AtomicUsize::new(0),
+            max,
+        }
     }
 
     /// Takes `weight`, and says by how much the cap is now exceeded.

@@ -27,13 +27,17 @@ pub struct MemoryStoreBuilder {
 
 impl Default for MemoryStoreBuilder {
     fn default() -> Self {
-        Self { keys_max: KEYS_MAX_DEFAULT, clock: None, newcomers: Newcomers::Full }
+        Self {
+            keys_max: KEYS_MAX_DEFAULT,
+            clock: None,
+            newcomers: Newcomers::Full,
+        }
     }
 }
 
 impl MemoryStoreBuilder {
-    /// The most counters to keep, at least 1. Hits of logs and holders of leases count too, by their size; a single key
-    /// may hold more than the cap when nothing else is left to forget.
+    /// The most counters to keep, at least 1. Hits of logs and holders of leases count too, by
+    /// their size; a single key may hold more than the cap when nothing else is left to forget.
     #[must_use]
     pub fn keys_max(mut self, keys_max: usize) -> Self {
         self.keys_max = keys_max.max(1);
@@ -53,7 +57,8 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// Buckets of keys that the store does not know had nothing at that moment, and refill from then on.
+    /// Buckets of keys that the store does not know had nothing at that moment, and refill from
+    /// then on.
     #[must_use]
     pub(crate) fn empty_since(mut self, moment: Micros) -> Self {
         self.newcomers = Newcomers::EmptySince(moment);
@@ -66,7 +71,9 @@ impl MemoryStoreBuilder {
     }
 
     pub(super) fn build_with(self, prints: Fingerprinter) -> MemoryStore {
-        MemoryStore { inner: Arc::new(self.inner(prints)) }
+        MemoryStore {
+            inner: Arc::new(self.inner(prints)),
+        }
     }
 
     /// What is in a store.
@@ -75,9 +82,13 @@ impl MemoryStoreBuilder {
     }
 
     fn inner(self, prints: Fingerprinter) -> Inner {
-        let shards = (self.keys_max / KEYS_PER_SHARD_MIN).clamp(1, SHARDS_MAX).next_power_of_two();
+        let shards = (self.keys_max / KEYS_PER_SHARD_MIN)
+            .clamp(1, SHARDS_MAX)
+            .next_power_of_two();
         Inner {
-            clock: self.clock.unwrap_or_else(|| Time::System(Arc::new(SystemClock::new()))),
+            clock: self
+                .clock
+                .unwrap_or_else(|| Time::System(Arc::new(SystemClock::new()))),
             prints,
             shards: (0..shards).map(|_| Padded::default()).collect(),
             budget: Budget::new(self.keys_max),

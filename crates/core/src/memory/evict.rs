@@ -27,10 +27,11 @@ impl Shard {
         }
     }
 
-    /// Forgets the keys with the most budget left, an eighth of the shard at a time so that the cost of looking is
-    /// shared. Whatever goes has at least as much left as anything that stays; among equals chance decides, not the
-    /// place in the table, which would clump it. The key that needs the room never goes for it: a large log would make
-    /// room by forgetting itself. True when something went.
+    /// Forgets the keys with the most budget left, an eighth of the shard at a time so that the
+    /// cost of looking is shared. Whatever goes has at least as much left as anything that stays;
+    /// among equals chance decides, not the place in the table, which would clump it. The key that
+    /// needs the room never goes for it: a large log would make room by forgetting itself. True
+    /// when something went.
     pub(super) fn evict(
         &mut self,
         needy: Fingerprint,
@@ -42,14 +43,22 @@ impl Shard {
         let rank = |slot: &Slot| (slot.usage(now), slot.print().low.wrapping_mul(turn | 1));
         let others = self.table().iter().filter(|slot| slot.print() != needy);
         let mut ranks: Vec<(Usage, u64)> = others.map(rank).collect();
-        let Some(least) = ranks.iter().copied().min() else { return false };
+        let Some(least) = ranks.iter().copied().min() else {
+            return false;
+        };
         if least.0 >= Usage::OFFENDER && offenders == Offenders::Spare {
             return false;
         }
         let share = ranks.len() / 8;
         let bound = *ranks.select_nth_unstable(share).1;
-        let last_to_go = if least.0 >= Usage::OFFENDER { least } else { bound.min((Usage::OFFENDER, 0)) };
-        self.retain(budget, |slot| slot.print() == needy || rank(slot) > last_to_go);
+        let last_to_go = if least.0 >= Usage::OFFENDER {
+            least
+        } else {
+            bound.min((Usage::OFFENDER, 0))
+        };
+        self.retain(budget, |slot| {
+            slot.print() == needy || rank(slot) > last_to_go
+        });
         true
     }
 

@@ -6,9 +6,10 @@ use ahash::RandomState;
 
 use crate::key::Key;
 
-/// 84 bits that stand for a key, of a 128-bit hash: what a slot has room for. A million keys in place and a trillion that
-/// come and go make it likely to one in ten million that two ever meet. The hash depends on secrets drawn at the start of
-/// each process (and kept in snapshots), so nobody outside can look for two keys that do.
+/// 84 bits that stand for a key, of a 128-bit hash: what a slot has room for. A million keys in
+/// place and a trillion that come and go make it likely to one in ten million that two ever meet.
+/// The hash depends on secrets drawn at the start of each process (and kept in snapshots), so
+/// nobody outside can look for two keys that do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Fingerprint {
     /// Places the key in its shard's table, by its upper bits.
@@ -22,7 +23,10 @@ impl Fingerprint {
 
     #[inline(always)]
     const fn new(high: u64, low: u64) -> Self {
-        Self { low, high: (high >> (u64::BITS - Self::HIGH_BITS)) as u32 }
+        Self {
+            low,
+            high: (high >> (u64::BITS - Self::HIGH_BITS)) as u32,
+        }
     }
 }
 
@@ -43,9 +47,14 @@ impl Fingerprinter {
     }
 
     pub(super) fn from_seeds(seeds: Seeds) -> Self {
-        let half =
-            |at: usize| RandomState::with_seeds(seeds[at], seeds[at + 1], seeds[at + 2], seeds[at + 3]);
-        Self { seeds, high: half(0), low: half(4) }
+        let half = |at: usize| {
+            RandomState::with_seeds(seeds[at], seeds[at + 1], seeds[at + 2], seeds[at + 3])
+        };
+        Self {
+            seeds,
+            high: half(0),
+            low: half(4),
+        }
     }
 
     pub(super) const fn seeds(&self) -> &Seeds {
@@ -62,7 +71,8 @@ impl Fingerprinter {
 
     /// A fingerprint of fixed bytes, which tells whether two builds hash alike.
     pub(super) fn probe(&self) -> Fingerprint {
-        let half = |secrets: &RandomState| secrets.hash_one("the same hash gives the same fingerprint");
+        let half =
+            |secrets: &RandomState| secrets.hash_one("the same hash gives the same fingerprint");
         Fingerprint::new(half(&self.high), half(&self.low))
     }
 }

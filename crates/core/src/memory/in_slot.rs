@@ -13,8 +13,8 @@ pub(super) struct Step {
     pub(super) outcome: Outcome,
     /// The counter if the check is charged.
     pub(super) next: Slot,
-    /// The clock was set back, or the bucket follows other numbers now, so the counter must be kept as `next` even if
-    /// nothing is charged.
+    /// The clock was set back, or the bucket follows other numbers now, so the counter must be kept
+    /// as `next` even if nothing is charged.
     pub(super) moved: bool,
 }
 
@@ -31,7 +31,11 @@ impl InSlot for SlidingWindow {
         let counts = slot.map_or(Counts::default(), |slot| slot.as_sliding(self.length));
         let (next, outcome) = self.spend(counts, cost, now);
         let moved = next.start < counts.start;
-        Step { outcome, next: Slot::sliding(print, next, self.length, self.limit), moved }
+        Step {
+            outcome,
+            next: Slot::sliding(print, next, self.length, self.limit),
+            moved,
+        }
     }
 
     fn refunded(&self, slot: &Slot, cost: u64, now: Micros) -> Slot {
@@ -45,11 +49,19 @@ impl InSlot for FixedWindow {
     fn step(&self, slot: Option<&Slot>, print: Fingerprint, cost: u64, now: Micros) -> Step {
         let used = slot.map_or(Used::default(), Slot::as_fixed);
         let (next, outcome) = self.spend(used, cost, now);
-        Step { outcome, next: Slot::fixed(print, next, self.limit), moved: next.ends < used.ends }
+        Step {
+            outcome,
+            next: Slot::fixed(print, next, self.limit),
+            moved: next.ends < used.ends,
+        }
     }
 
     fn refunded(&self, slot: &Slot, cost: u64, now: Micros) -> Slot {
-        Slot::fixed(slot.print(), self.refund(slot.as_fixed(), cost, now), self.limit)
+        Slot::fixed(
+            slot.print(),
+            self.refund(slot.as_fixed(), cost, now),
+            self.limit,
+        )
     }
 }
 
@@ -94,13 +106,21 @@ impl Bucket {
         let rest = slot.map_or(Rest::default(), Slot::as_bucket);
         let other = slot.map(Slot::span).filter(|span| *span != gcra.span);
         let converted = other.and_then(|span| gcra.converted(rest, span, now));
-        Self { rest: converted.unwrap_or(rest), kept: rest.at, is_converted: converted.is_some() }
+        Self {
+            rest: converted.unwrap_or(rest),
+            kept: rest.at,
+            is_converted: converted.is_some(),
+        }
     }
 
     #[inline(always)]
     fn step(&self, gcra: &Gcra, print: Fingerprint, next: Rest, outcome: Outcome) -> Step {
         let moved = next.at < self.kept || self.is_converted;
-        Step { outcome, next: Slot::bucket(print, next, gcra), moved }
+        Step {
+            outcome,
+            next: Slot::bucket(print, next, gcra),
+            moved,
+        }
     }
 }
 

@@ -15,9 +15,10 @@ use crate::lock::Padded;
 use crate::store::{Check, Intent};
 use crate::time::Micros;
 
-/// The counters of a [`MemoryStore`] in the hands of one thread: the same answers without locks and without a clock, for
-/// replays that put millions of questions. Whoever knows the next questions can [`fetch`](Self::fetch) their counters
-/// together, instead of waiting for memory with each of them.
+/// The counters of a [`MemoryStore`] in the hands of one thread: the same answers without locks and
+/// without a clock, for replays that put millions of questions. Whoever knows the next questions
+/// can [`fetch`](Self::fetch) their counters together, instead of waiting for memory with each of
+/// them.
 ///
 /// ```
 /// use std::time::Duration;
@@ -52,7 +53,12 @@ impl Ledger {
     pub fn new(keys_max: usize) -> Self {
         // Every question says what time it is, so this clock is never asked and costs nothing.
         let unasked = ManualClock::default();
-        Self { inner: MemoryStore::builder().keys_max(keys_max).clock(unasked).build_inner() }
+        Self {
+            inner: MemoryStore::builder()
+                .keys_max(keys_max)
+                .clock(unasked)
+                .build_inner(),
+        }
     }
 
     /// How many counters are kept.
@@ -71,30 +77,67 @@ impl Ledger {
         Place(self.inner.prints.of(key))
     }
 
-    /// Brings counters near, all at the same time. It changes nothing but how soon they are at hand.
+    /// Brings counters near, all at the same time. It changes nothing but how soon they are at
+    /// hand.
     pub fn fetch(&mut self, places: &[Place]) {
         let mut shards = Own::new(&mut self.inner.shards, &self.inner.budget);
-        black_box(places.iter().fold(0, |sum, Place(print)| sum ^ shards.of(*print).touch(*print)));
+        black_box(
+            places
+                .iter()
+                .fold(0, |sum, Place(print)| sum ^ shards.of(*print).touch(*print)),
+        );
     }
 
-    /// Spends checks together or none of them, and tells the outcomes in the order asked. Checks and places belong
-    /// together one by one, and time does not go back. A check of a concurrency limit takes a place that nobody gives back.
+    /// Spends checks together or none of them, and tells the outcomes in the order asked. Checks
+    /// and places belong together one by one, and time does not go back. A check of a concurrency
+    /// limit takes a place that nobody gives back.
     #[inline]
-    pub fn spend(&mut self, checks: &[Check<'_>], places: &[Place], now: Micros, tell: &mut Vec<Outcome>) {
+    pub fn spend(
+        &mut self,
+        checks: &[Check<'_>],
+        places: &[Place],
+        now: Micros,
+        tell: &mut Vec<Outcome>,
+    ) {
         self.inner.sweep_in_passing(now);
-        let Inner { shards, budget, newcomers, .. } = &mut self.inner;
-        let (budget, newcomers, lease, intent) = (&*budget, *newcomers, LeaseId::NONE, Intent::Spend);
+        let Inner {
+            shards,
+            budget,
+            newcomers,
+            ..
+        } = &mut self.inner;
+        let (budget, newcomers, lease, intent) =
+            (&*budget, *newcomers, LeaseId::NONE, Intent::Spend);
         let mut shards = Own::new(shards, budget);
         if let ([check], [Place(print)]) = (checks, places) {
             let shard = shards.of(*print);
-            let spend = Spend { check, print: *print, lease, now, budget };
+            let spend = Spend {
+                check,
+                print: *print,
+                lease,
+                now,
+                budget,
+            };
             let tell = |outcome: Outcome| tell.push(outcome);
-            if shard.find(*print).and_then(|at| shard.spend_at(at, &spend, tell)).is_some() {
+            if shard
+                .find(*print)
+                .and_then(|at| shard.spend_at(at, &spend, tell))
+                .is_some()
+            {
                 return;
             }
         }
-        let prints: smallvec::SmallVec<[Fingerprint; 4]> = places.iter().map(|Place(print)| *print).collect();
-        let together = Together { checks, prints: &prints, intent, lease, now, budget, newcomers };
+        let prints: smallvec::SmallVec<[Fingerprint; 4]> =
+            places.iter().map(|Place(print)| *print).collect();
+        let together = Together {
+            checks,
+            prints: &prints,
+            intent,
+            lease,
+            now,
+            budget,
+            newcomers,
+        };
         together.spend(&mut shards, |outcome| tell.push(outcome));
     }
 }
@@ -102,7 +145,9 @@ impl Ledger {
 /// Its size, and nothing of what it knows.
 impl fmt::Debug for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ledger").field("keys_max", &self.keys_max()).finish_non_exhaustive()
+        f.debug_struct("Ledger")
+            .field("keys_max", &self.keys_max())
+            .finish_non_exhaustive()
     }
 }
 
@@ -118,7 +163,11 @@ impl<'a> Own<'a> {
     #[inline]
     fn new(shards: &'a mut [Padded<Shard>], budget: &'a Budget) -> Self {
         let mask = shards.len() - 1;
-        Self { shards, mask, budget }
+        Self {
+            shards,
+            mask,
+            budget,
+        }
     }
 }
 
@@ -136,7 +185,8 @@ impl Shards for Own<'_> {
             shard.evict(needy, now, budget, Offenders::Spare)
         });
         if !spared {
-            self.of(needy).evict(needy, now, budget, Offenders::LastResort);
+            self.of(needy)
+                .evict(needy, now, budget, Offenders::LastResort);
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The embedded store: no set-up, no network, bounded memory.
 //!
-//! A sharded table of 32-byte counters found by a randomly keyed fingerprint. A hit allocates nothing. What has
-//! expired is dropped in passing, and memory goes back after a burst of new keys. At the cap the keys nearest to a full
-//! budget are forgotten first, because forgetting them changes least; keys that have used theirs up go last.
+//! A sharded table of 32-byte counters found by a randomly keyed fingerprint. A hit allocates
+//! nothing. What has expired is dropped in passing, and memory goes back after a burst of new keys.
+//! At the cap the keys nearest to a full budget are forgotten first, because forgetting them
+//! changes least; keys that have used theirs up go last.
 
 mod budget;
 mod builder;
@@ -45,8 +46,9 @@ const SWEEP_EVERY: Micros = Micros::from_secs(30);
 /// How many other shards are searched for something to forget before an offender is.
 const NEIGHBOURS: usize = 2;
 
-/// The embedded store. See the [module](self) for how it works and [`Limiter::in_memory`](crate::Limiter::in_memory)
-/// for the shortest way to one. Clones share the same counters.
+/// The embedded store. See the [module](self) for how it works and
+/// [`Limiter::in_memory`](crate::Limiter::in_memory) for the shortest way to one. Clones share the
+/// same counters.
 #[derive(Clone)]
 pub struct MemoryStore {
     inner: Arc<Inner>,
@@ -87,11 +89,17 @@ impl MemoryStore {
 
     /// Bytes taken by the table, without the logs and leases beside it.
     pub fn table_bytes(&self) -> usize {
-        let slots: usize = self.inner.shards.iter().map(|shard| shard.lock().slots()).sum();
+        let slots: usize = self
+            .inner
+            .shards
+            .iter()
+            .map(|shard| shard.lock().slots())
+            .sum();
         slots * size_of::<slot::Slot>() + size_of_val(&*self.inner.shards)
     }
 
-    /// Drops everything that has expired, now. Use makes this happen by itself; a store nobody asks keeps what it has.
+    /// Drops everything that has expired, now. Use makes this happen by itself; a store nobody asks
+    /// keeps what it has.
     pub fn sweep(&self) {
         let now = self.now();
         for shard in &self.inner.shards {
@@ -100,7 +108,12 @@ impl MemoryStore {
     }
 
     /// What [`Store::spend`] answers, without the wrapping.
-    pub(crate) fn spend_together(&self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Spent {
+    pub(crate) fn spend_together(
+        &self,
+        checks: &[Check<'_>],
+        intent: Intent,
+        lease: LeaseId,
+    ) -> Spent {
         let spent = self.inner.spend_all(checks, intent, lease);
         self.inner.sweep_in_passing(spent.at);
         spent
@@ -124,7 +137,9 @@ impl MemoryStore {
 /// Its size, and nothing of what it knows.
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryStore").field("keys_max", &self.keys_max()).finish_non_exhaustive()
+        f.debug_struct("MemoryStore")
+            .field("keys_max", &self.keys_max())
+            .finish_non_exhaustive()
     }
 }
 
@@ -157,21 +172,32 @@ impl Inner {
         lease: LeaseId,
         part: impl Copy + FnOnce(Outcome) -> T,
     ) -> T {
-        // In this order: reading the counter holds up what comes after it, and the key may be far away in memory.
+        // In this order: reading the counter holds up what comes after it, and the key may be far
+        // away in memory.
         let print = self.prints.of(&check.key);
         let now = self.clock.now();
         self.sweep_in_passing(now);
-        let spend = Spend { check, print, lease, now, budget: &self.budget };
+        let spend = Spend {
+            check,
+            print,
+            lease,
+            now,
+            budget: &self.budget,
+        };
         let mut shard = self.lock(print);
         let at = shard.find(print);
-        let usual = at.filter(|_| intent == Intent::Spend).and_then(|at| shard.spend_at(at, &spend, part));
-        let told = usual.unwrap_or_else(|| part(self.spend_unusual(&mut shard, at, &spend, intent)));
+        let usual = at
+            .filter(|_| intent == Intent::Spend)
+            .and_then(|at| shard.spend_at(at, &spend, part));
+        let told =
+            usual.unwrap_or_else(|| part(self.spend_unusual(&mut shard, at, &spend, intent)));
         shard.offer_seat(at, print);
         told
     }
 
-    /// A new key, a log, a place in flight, or only a look. A log must not see time go back, or what one thread found
-    /// expired would make room for a hit of a moment before; so the time is asked for again, now that it is locked.
+    /// A new key, a log, a place in flight, or only a look. A log must not see time go back, or
+    /// what one thread found expired would make room for a hit of a moment before; so the time is
+    /// asked for again, now that it is locked.
     #[cold]
     fn spend_unusual(
         &self,
@@ -180,7 +206,10 @@ impl Inner {
         spend: &Spend<'_>,
         intent: Intent,
     ) -> Outcome {
-        let spend = &Spend { now: self.clock.now(), ..*spend };
+        let spend = &Spend {
+            now: self.clock.now(),
+            ..*spend
+        };
         let looked = shard.look(at, spend, self.newcomers);
         let outcome = looked.outcome();
         let fits = outcome.verdict.is_allowed() && spend.check.cost > 0;
@@ -193,14 +222,22 @@ impl Inner {
         outcome
     }
 
-    /// Locks the shards of all checks in order, so that requests cannot wait for each other in a circle. The time is
-    /// asked for once they are locked.
+    /// Locks the shards of all checks in order, so that requests cannot wait for each other in a
+    /// circle. The time is asked for once they are locked.
     fn spend_all(&self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Spent {
         let prints = self.prints_of(checks);
         let mut locked = self.lock_all(&prints);
         let (now, budget, newcomers) = (self.clock.now(), &self.budget, self.newcomers);
         let mut outcomes = SmallVec::with_capacity(checks.len());
-        let together = Together { checks, prints: &prints, intent, lease, now, budget, newcomers };
+        let together = Together {
+            checks,
+            prints: &prints,
+            intent,
+            lease,
+            now,
+            budget,
+            newcomers,
+        };
         together.spend(&mut locked, |outcome| outcomes.push(outcome));
         Spent::by_store(outcomes, now)
     }
@@ -227,8 +264,9 @@ impl Inner {
         Locked { inner: self, held }
     }
 
-    /// Forgets something: here, else next door, else an offender here. Other shards are only tried, never waited for, so
-    /// this cannot deadlock with a request that holds them. False when there was nothing to forget.
+    /// Forgets something: here, else next door, else an offender here. Other shards are only tried,
+    /// never waited for, so this cannot deadlock with a request that holds them. False when there
+    /// was nothing to forget.
     #[cold]
     fn make_room(&self, shard: &mut Shard, needy: Fingerprint, now: Micros) -> bool {
         let (home, budget) = (self.shard_of(needy), &self.budget);
@@ -251,7 +289,12 @@ impl Inner {
     fn sweep_next(&self, now: Micros) {
         let due = self.sweep_at.load(Relaxed);
         let next = now.after(Micros::new(SWEEP_EVERY.get() / self.shards.len() as u64));
-        if now.get() < due || self.sweep_at.compare_exchange(due, next.get(), Relaxed, Relaxed).is_err() {
+        if now.get() < due
+            || self
+                .sweep_at
+                .compare_exchange(due, next.get(), Relaxed, Relaxed)
+                .is_err()
+        {
             return;
         }
         let turn = self.sweep_next.fetch_add(1, Relaxed) & (self.shards.len() - 1);
@@ -264,8 +307,20 @@ impl Inner {
         let print = self.prints.of(&check.key);
         let now = self.clock.now();
         let mut shard = self.lock(print);
-        let Some(index) = shard.find(print) else { return false };
-        shard.change_lease(index, change, &Spend { check, print, lease, now, budget: &self.budget })
+        let Some(index) = shard.find(print) else {
+            return false;
+        };
+        shard.change_lease(
+            index,
+            change,
+            &Spend {
+                check,
+                print,
+                lease,
+                now,
+                budget: &self.budget,
+            },
+        )
     }
 }
 
@@ -307,17 +362,30 @@ impl Shards for LockedOne<'_> {
 }
 
 impl Store for MemoryStore {
-    fn spend<'a>(&'a self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Answer<'a, Spent> {
+    fn spend<'a>(
+        &'a self,
+        checks: &[Check<'_>],
+        intent: Intent,
+        lease: LeaseId,
+    ) -> Answer<'a, Spent> {
         Answer::ready(Ok(self.spend_together(checks, intent, lease)))
     }
 
-    fn spend_one(&self, check: &Check<'_>, intent: Intent, lease: LeaseId) -> Option<(Outcome, Source)> {
-        self.inner.spend_one(check, intent, lease, |outcome| Some((outcome, Source::Store)))
+    fn spend_one(
+        &self,
+        check: &Check<'_>,
+        intent: Intent,
+        lease: LeaseId,
+    ) -> Option<(Outcome, Source)> {
+        self.inner.spend_one(check, intent, lease, |outcome| {
+            Some((outcome, Source::Store))
+        })
     }
 
     fn passes_one(&self, check: &Check<'_>) -> Option<bool> {
         let passes = |outcome: Outcome| Some(outcome.verdict.is_allowed());
-        self.inner.spend_one(check, Intent::Spend, LeaseId::NONE, passes)
+        self.inner
+            .spend_one(check, Intent::Spend, LeaseId::NONE, passes)
     }
 
     fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()> {

@@ -6,7 +6,9 @@ use super::in_slot::{InSlot, Step};
 use super::sides::{Side, SideState, Sides};
 use super::slot::{Kind, Slot, Usage};
 use super::table::Table;
-use crate::algorithm::{Concurrency, Held, LeaseId, Leases, Log, Outcome, Quota, SlidingLog, Verdict};
+use crate::algorithm::{
+    Concurrency, Held, LeaseId, Leases, Log, Outcome, Quota, SlidingLog, Verdict,
+};
 use crate::store::Check;
 use crate::time::Micros;
 
@@ -43,19 +45,22 @@ pub(super) struct Spend<'a> {
     pub(super) budget: &'a Budget,
 }
 
-/// What a key has of which the store knows nothing. It is asked for only once the key was not found.
+/// What a key has of which the store knows nothing. It is asked for only once the key was not
+/// found.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Newcomers {
     /// All of its budget.
     Full,
-    /// What has come into its bucket since this moment, when that was empty. So forgetting a bucket that is full again
-    /// changes nothing here either. Other states than buckets start full.
+    /// What has come into its bucket since this moment, when that was empty. So forgetting a bucket
+    /// that is full again changes nothing here either. Other states than buckets start full.
     EmptySince(Micros),
 }
 
 impl Newcomers {
     fn slot(self, quota: &Quota, print: Fingerprint) -> Option<Slot> {
-        let Self::EmptySince(moment) = self else { return None };
+        let Self::EmptySince(moment) = self else {
+            return None;
+        };
         match quota {
             Quota::TokenBucket(quota) => Some(Slot::empty_bucket(print, &quota.gcra, moment)),
             Quota::LeakyBucket(quota) => Some(Slot::empty_bucket(print, &quota.gcra, moment)),
@@ -74,14 +79,15 @@ pub(super) enum LeaseChange {
 /// Where [`Shard::find`] says a counter is when it has the seat.
 const SEAT: usize = usize::MAX;
 
-/// A shard's first cache line, which the lock shares, holds a copy of one counter: a key that comes twice in a row takes
-/// the seat, and while it keeps coming, nothing else is touched. The table's copy is out of date meanwhile.
+/// A shard's first cache line, which the lock shares, holds a copy of one counter: a key that comes
+/// twice in a row takes the seat, and while it keeps coming, nothing else is touched. The table's
+/// copy is out of date meanwhile.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Shard {
     seat: Slot,
-    /// Part of the fingerprint of the key that came last, if it did not have the seat. It is on the next cache line, which
-    /// a key that has the seat only reads.
+    /// Part of the fingerprint of the key that came last, if it did not have the seat. It is on the
+    /// next cache line, which a key that has the seat only reads.
     last: u64,
     table: Table,
     pub(super) sides: Sides,
@@ -91,7 +97,13 @@ pub(super) struct Shard {
 
 impl Default for Shard {
     fn default() -> Self {
-        Self { seat: Slot::VACANT, last: 0, table: Table::default(), sides: Sides::default(), turn: 0 }
+        Self {
+            seat: Slot::VACANT,
+            last: 0,
+            table: Table::default(),
+            sides: Sides::default(),
+            turn: 0,
+        }
     }
 }
 
@@ -106,7 +118,11 @@ impl Shard {
 
     #[inline(always)]
     pub(super) fn find(&self, print: Fingerprint) -> Option<usize> {
-        if self.seat.holds(print) { Some(SEAT) } else { self.table.find(print) }
+        if self.seat.holds(print) {
+            Some(SEAT)
+        } else {
+            self.table.find(print)
+        }
     }
 
     /// Reads the memory where a counter is looked for first, and tells part of what stands there.
@@ -131,12 +147,19 @@ impl Shard {
     #[cold]
     fn change_seat(&mut self, print: Fingerprint) {
         self.clear_seat();
-        self.seat = self.table.find(print).map_or(Slot::VACANT, |index| *self.table.get(index));
+        self.seat = self
+            .table
+            .find(print)
+            .map_or(Slot::VACANT, |index| *self.table.get(index));
     }
 
     /// Brings the table up to date.
     fn clear_seat(&mut self) {
-        if let Some(index) = self.table.find(self.seat.print()).filter(|_| !self.seat.is_vacant()) {
+        if let Some(index) = self
+            .table
+            .find(self.seat.print())
+            .filter(|_| !self.seat.is_vacant())
+        {
             self.table.set(index, self.seat);
         }
         self.seat = Slot::VACANT;
@@ -156,7 +179,11 @@ impl Shard {
 
     #[inline(always)]
     fn slot(&self, at: usize) -> &Slot {
-        if at == SEAT { &self.seat } else { self.table.get(at) }
+        if at == SEAT {
+            &self.seat
+        } else {
+            self.table.get(at)
+        }
     }
 
     #[inline(always)]
@@ -168,8 +195,8 @@ impl Shard {
         }
     }
 
-    /// The usual check from start to end: a known key, a state that fits into a slot, to be charged. `None` when it is not
-    /// the usual check, and then nothing has happened.
+    /// The usual check from start to end: a known key, a state that fits into a slot, to be
+    /// charged. `None` when it is not the usual check, and then nothing has happened.
     #[inline(always)]
     pub(super) fn spend_at<T>(
         &mut self,
@@ -188,7 +215,12 @@ impl Shard {
 
     #[inline(always)]
     fn spend_in_slot(&mut self, at: usize, quota: &impl InSlot, spend: &Spend<'_>) -> Outcome {
-        let step = quota.step(Some(self.slot(at)), spend.print, spend.check.cost, spend.now);
+        let step = quota.step(
+            Some(self.slot(at)),
+            spend.print,
+            spend.check.cost,
+            spend.now,
+        );
         if (step.outcome.verdict.is_allowed() && spend.check.cost > 0) || step.moved {
             self.set(at, step.next);
         }
@@ -196,15 +228,24 @@ impl Shard {
     }
 
     /// What the check's limit says, changing no answer.
-    pub(super) fn look(&mut self, at: Option<usize>, spend: &Spend<'_>, newcomers: Newcomers) -> Looked {
-        let &Spend { check, print, now, .. } = spend;
+    pub(super) fn look(
+        &mut self,
+        at: Option<usize>,
+        spend: &Spend<'_>,
+        newcomers: Newcomers,
+    ) -> Looked {
+        let &Spend {
+            check, print, now, ..
+        } = spend;
         let slot = match at {
             Some(index) => Some(*self.slot(index)),
             None => newcomers.slot(check.quota, print),
         };
         let cost = check.cost;
         match check.quota {
-            Quota::SlidingWindow(quota) => Looked::Plain(quota.step(slot.as_ref(), print, cost, now)),
+            Quota::SlidingWindow(quota) => {
+                Looked::Plain(quota.step(slot.as_ref(), print, cost, now))
+            }
             Quota::TokenBucket(quota) => Looked::Plain(quota.step(slot.as_ref(), print, cost, now)),
             Quota::LeakyBucket(quota) => Looked::Plain(quota.step(slot.as_ref(), print, cost, now)),
             Quota::FixedWindow(quota) => Looked::Plain(quota.step(slot.as_ref(), print, cost, now)),
@@ -213,7 +254,8 @@ impl Shard {
         }
     }
 
-    /// The outcome of a check that would pass and is not charged: its verdict, and what is left without it.
+    /// The outcome of a check that would pass and is not charged: its verdict, and what is left
+    /// without it.
     pub(super) fn uncharged(
         &mut self,
         at: Option<usize>,
@@ -221,18 +263,33 @@ impl Shard {
         spend: &Spend<'_>,
         newcomers: Newcomers,
     ) -> Outcome {
-        let look = Check { cost: 0, ..*spend.check };
-        let spend = Spend { check: &look, ..*spend };
+        let look = Check {
+            cost: 0,
+            ..*spend.check
+        };
+        let spend = Spend {
+            check: &look,
+            ..*spend
+        };
         let looked = self.look(at, &spend, newcomers);
         if looked.must_keep() {
             self.commit(at, &looked, &spend);
         }
-        Outcome { verdict, ..looked.outcome() }
+        Outcome {
+            verdict,
+            ..looked.outcome()
+        }
     }
 
-    /// Keeps what [`look`](Self::look) found. A counter that is new (`at` is `None`) must have been given its room.
-    /// Returns by how much the store is now over its cap, as it can be when a log grows.
-    pub(super) fn commit(&mut self, at: Option<usize>, looked: &Looked, spend: &Spend<'_>) -> usize {
+    /// Keeps what [`look`](Self::look) found. A counter that is new (`at` is `None`) must have been
+    /// given its room. Returns by how much the store is now over its cap, as it can be when a log
+    /// grows.
+    pub(super) fn commit(
+        &mut self,
+        at: Option<usize>,
+        looked: &Looked,
+        spend: &Spend<'_>,
+    ) -> usize {
         match (looked, at) {
             (Looked::Plain(step), Some(index)) => self.set(index, step.next),
             (Looked::Plain(step), None) => self.add(step.next),
@@ -251,7 +308,11 @@ impl Shard {
             Quota::TokenBucket(quota) => quota.refunded(&slot, cost, now),
             Quota::LeakyBucket(quota) => quota.refunded(&slot, cost, now),
             Quota::SlidingLog(quota) => {
-                if let Some(Side { state: SideState::Log(log), .. }) = self.sides.get_mut(slot.as_side()) {
+                if let Some(Side {
+                    state: SideState::Log(log),
+                    ..
+                }) = self.sides.get_mut(slot.as_side())
+                {
                     quota.settle(log, now);
                     log.refund(cost);
                 }
@@ -263,12 +324,26 @@ impl Shard {
         self.set(index, refunded);
     }
 
-    /// Ends a lease of the counter at `index`, or starts its time again. False when it has already ended.
-    pub(super) fn change_lease(&mut self, index: usize, change: LeaseChange, spend: &Spend<'_>) -> bool {
-        let Quota::Concurrency(quota) = spend.check.quota else { return false };
+    /// Ends a lease of the counter at `index`, or starts its time again. False when it has already
+    /// ended.
+    pub(super) fn change_lease(
+        &mut self,
+        index: usize,
+        change: LeaseChange,
+        spend: &Spend<'_>,
+    ) -> bool {
+        let Quota::Concurrency(quota) = spend.check.quota else {
+            return false;
+        };
         let side = self.slot(index).as_side();
         let side = self.sides.get_mut(side);
-        let Some(Side { state: SideState::Leases(leases), .. }) = side else { return false };
+        let Some(Side {
+            state: SideState::Leases(leases),
+            ..
+        }) = side
+        else {
+            return false;
+        };
         Concurrency::settle(leases, spend.now);
         let held = leases.take(spend.lease);
         if let (LeaseChange::Renew, Some(held)) = (change, held) {
@@ -286,7 +361,9 @@ impl Shard {
 
     /// Adds a counter from a snapshot, which has been given the room for its slot.
     pub(super) fn bring_back(&mut self, slot: Slot, side: Option<SideState>, budget: &Budget) {
-        let Some(state) = side else { return self.add(slot) };
+        let Some(state) = side else {
+            return self.add(slot);
+        };
         let index = self.sides.insert(state);
         self.add(slot.moved_to(index));
         if let Some(side) = self.sides.get_mut(index) {
@@ -296,15 +373,26 @@ impl Shard {
 
     /// Forgets a counter, if it is there.
     pub(super) fn remove(&mut self, print: Fingerprint, budget: &Budget) {
-        let Some(index) = self.table().find(print) else { return };
+        let Some(index) = self.table().find(print) else {
+            return;
+        };
         let slot = *self.table.get(index);
         self.table.remove(index);
         budget.give_back(1 + self.drop_side(&slot));
     }
 
-    fn look_log(&mut self, slot: Option<Slot>, quota: &SlidingLog, cost: u64, now: Micros) -> Outcome {
+    fn look_log(
+        &mut self,
+        slot: Option<Slot>,
+        quota: &SlidingLog,
+        cost: u64,
+        now: Micros,
+    ) -> Outcome {
         match slot.and_then(|slot| self.sides.get_mut(slot.as_side())) {
-            Some(Side { state: SideState::Log(log), .. }) => {
+            Some(Side {
+                state: SideState::Log(log),
+                ..
+            }) => {
                 quota.settle(log, now);
                 quota.look(log, cost, now)
             }
@@ -312,9 +400,18 @@ impl Shard {
         }
     }
 
-    fn look_leases(&mut self, slot: Option<Slot>, quota: &Concurrency, cost: u64, now: Micros) -> Outcome {
+    fn look_leases(
+        &mut self,
+        slot: Option<Slot>,
+        quota: &Concurrency,
+        cost: u64,
+        now: Micros,
+    ) -> Outcome {
         match slot.and_then(|slot| self.sides.get_mut(slot.as_side())) {
-            Some(Side { state: SideState::Leases(leases), .. }) => {
+            Some(Side {
+                state: SideState::Leases(leases),
+                ..
+            }) => {
                 Concurrency::settle(leases, now);
                 quota.look(leases, cost, now)
             }
@@ -324,7 +421,13 @@ impl Shard {
 
     /// Stamps a hit, or adds a holder, in the state beside the table.
     fn commit_side(&mut self, at: Option<usize>, spend: &Spend<'_>) -> usize {
-        let &Spend { check, print, lease, now, budget } = spend;
+        let &Spend {
+            check,
+            print,
+            lease,
+            now,
+            budget,
+        } = spend;
         let index = at.unwrap_or_else(|| {
             let state = match check.quota {
                 Quota::Concurrency(_) => SideState::Leases(Leases::default()),
@@ -336,10 +439,22 @@ impl Shard {
         });
         let side = self.slot(index).as_side();
         match (self.sides.get_mut(side), check.quota) {
-            (Some(Side { state: SideState::Leases(leases), .. }), Quota::Concurrency(quota)) => {
+            (
+                Some(Side {
+                    state: SideState::Leases(leases),
+                    ..
+                }),
+                Quota::Concurrency(quota),
+            ) => {
                 leases.push(Held::new(lease, check.cost, quota.lease, now));
             }
-            (Some(Side { state: SideState::Log(log), .. }), _) => log.push(check.cost, now),
+            (
+                Some(Side {
+                    state: SideState::Log(log),
+                    ..
+                }),
+                _,
+            ) => log.push(check.cost, now),
             _ => {}
         }
         self.update_side(index, check.quota, budget)
@@ -348,22 +463,32 @@ impl Shard {
     /// Squares the slot and the budget with the state beside the table after it has changed.
     fn update_side(&mut self, index: usize, quota: &Quota, budget: &Budget) -> usize {
         let slot = *self.slot(index);
-        let Some(side) = self.sides.get_mut(slot.as_side()) else { return 0 };
+        let Some(side) = self.sides.get_mut(slot.as_side()) else {
+            return 0;
+        };
         let (until, usage) = match (&side.state, quota) {
             (SideState::Log(log), Quota::SlidingLog(quota)) => {
                 (quota.full_at(log), Usage::of(log.sum(), quota.limit))
             }
-            // Places in flight are forgotten last, however few: nobody waits for them to come back by themselves.
+            // Places in flight are forgotten last, however few: nobody waits for them to come back
+            // by themselves.
             (SideState::Leases(leases), _) if leases.sum() > 0 => (leases.full_at(), Usage::ALL),
             (SideState::Leases(leases), _) => (leases.full_at(), Usage(0)),
             _ => return 0,
         };
         let over = side.recharge(budget);
-        self.set(index, Slot::side(slot.print(), slot.as_side(), until, usage));
+        self.set(
+            index,
+            Slot::side(slot.print(), slot.as_side(), until, usage),
+        );
         over
     }
 
     pub(super) fn drop_side(&mut self, slot: &Slot) -> usize {
-        if slot.kind() == Kind::Side { self.sides.remove(slot.as_side()) } else { 0 }
+        if slot.kind() == Kind::Side {
+            self.sides.remove(slot.as_side())
+        } else {
+            0
+        }
     }
 }

@@ -63,9 +63,12 @@ impl Sides {
         u32::try_from(self.sides.len() - 1).expect("a shard holds far fewer than 2^32 keys")
     }
 
-    /// Takes a side out and says what it had taken of the budget. When none is left, the memory goes back.
+    /// Takes a side out and says what it had taken of the budget. When none is left, the memory
+    /// goes back.
     pub(super) fn remove(&mut self, index: u32) -> usize {
-        let Some(side) = self.sides.get_mut(index as usize).and_then(Option::take) else { return 0 };
+        let Some(side) = self.sides.get_mut(index as usize).and_then(Option::take) else {
+            return 0;
+        };
         self.free.push(index);
         if self.free.len() == self.sides.len() {
             *self = Self::default();

@@ -10,7 +10,8 @@ pub(super) struct Usage(pub(super) u32);
 
 impl Usage {
     pub(super) const ALL: Self = Self(1 << 20);
-    /// From here on a key counts as an offender, which is forgotten only when there is nothing else to forget.
+    /// From here on a key counts as an offender, which is forgotten only when there is nothing else
+    /// to forget.
     pub(super) const OFFENDER: Self = Self((1 << 20) / 20 * 19);
 
     /// `used / all`, rounded up.
@@ -27,7 +28,8 @@ pub(super) enum Kind {
     Vacant,
     /// A fixed window: count, limit.
     Fixed,
-    /// A sliding window: current and previous count. `until` is two lengths after the window's start.
+    /// A sliding window: current and previous count. `until` is two lengths after the window's
+    /// start.
     Sliding,
     /// A bucket: part of a microsecond, span. `until` is its moment of rest.
     Bucket,
@@ -35,9 +37,10 @@ pub(super) enum Kind {
     Side,
 }
 
-/// A counter, packed into half a cache line: 64 bits of its fingerprint; two words by kind of 54 bits, each with ten more
-/// bits of the fingerprint; and a word with the moment from which on the counter is as good as none (53 bits), the usage
-/// where the words do not tell it (8 bits) and the kind (3 bits).
+/// A counter, packed into half a cache line: 64 bits of its fingerprint; two words by kind of 54
+/// bits, each with ten more bits of the fingerprint; and a word with the moment from which on the
+/// counter is as good as none (53 bits), the usage where the words do not tell it (8 bits) and the
+/// kind (3 bits).
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub(super) struct Slot {
@@ -58,11 +61,27 @@ const TAG_BITS: u32 = u64::BITS - WORD_BITS;
 const TAG_MAX: u32 = (1 << TAG_BITS) - 1;
 
 impl Slot {
-    pub(super) const VACANT: Self = Self { low: 0, first: 0, second: 0, meta: 0 };
+    pub(super) const VACANT: Self = Self {
+        low: 0,
+        first: 0,
+        second: 0,
+        meta: 0,
+    };
 
     #[inline(always)]
-    const fn new(print: Fingerprint, first: u64, second: u64, kind: Kind, until: Micros, usage: u64) -> Self {
-        let until = if until.get() > Micros::MAX.get() { Micros::MAX.get() } else { until.get() };
+    const fn new(
+        print: Fingerprint,
+        first: u64,
+        second: u64,
+        kind: Kind,
+        until: Micros,
+        usage: u64,
+    ) -> Self {
+        let until = if until.get() > Micros::MAX.get() {
+            Micros::MAX.get()
+        } else {
+            until.get()
+        };
         Self {
             low: print.low,
             first: word(first, print.high & TAG_MAX),
@@ -82,7 +101,10 @@ impl Slot {
     #[expect(clippy::cast_possible_truncation, reason = "two tags make twenty bits")]
     pub(super) const fn print(&self) -> Fingerprint {
         let high = (self.second >> WORD_BITS << TAG_BITS | self.first >> WORD_BITS) as u32;
-        Fingerprint { low: self.low, high }
+        Fingerprint {
+            low: self.low,
+            high,
+        }
     }
 
     /// True when a counter is here and it is this key's.
@@ -99,7 +121,14 @@ impl Slot {
         let until = counts.start.after(length).after(length);
         let used = counts.current.max(counts.previous);
         let usage = u64::from(Usage::of(used, limit).0) * USAGE_MAX / u64::from(Usage::ALL.0);
-        Self::new(print, counts.current, counts.previous, Kind::Sliding, until, usage)
+        Self::new(
+            print,
+            counts.current,
+            counts.previous,
+            Kind::Sliding,
+            until,
+            usage,
+        )
     }
 
     pub(super) const fn bucket(print: Fingerprint, rest: Rest, gcra: &Gcra) -> Self {
@@ -108,7 +137,14 @@ impl Slot {
 
     /// A bucket of which nothing was left at that moment.
     pub(super) const fn empty_bucket(print: Fingerprint, gcra: &Gcra, moment: Micros) -> Self {
-        Self::bucket(print, Rest { at: moment.after(gcra.span), part: 0 }, gcra)
+        Self::bucket(
+            print,
+            Rest {
+                at: moment.after(gcra.span),
+                part: 0,
+            },
+            gcra,
+        )
     }
 
     pub(super) const fn side(print: Fingerprint, index: u32, until: Micros, usage: Usage) -> Self {
@@ -137,8 +173,8 @@ impl Slot {
         self.meta == 0
     }
 
-    /// The moment from which on forgetting the counter changes nothing. A bucket's moment may have a part, so it counts
-    /// only once it is past.
+    /// The moment from which on forgetting the counter changes nothing. A bucket's moment may have
+    /// a part, so it counts only once it is past.
     pub(super) const fn until(&self) -> Micros {
         Micros::new(self.meta >> (KIND_BITS + USAGE_BITS))
     }
@@ -148,16 +184,26 @@ impl Slot {
     }
 
     pub(super) const fn as_fixed(&self) -> Used {
-        Used { count: self.first(), ends: self.until() }
+        Used {
+            count: self.first(),
+            ends: self.until(),
+        }
     }
 
     pub(super) const fn as_sliding(&self, length: Micros) -> Counts {
         let start = self.until().since(length).since(length);
-        Counts { current: self.first(), previous: self.second(), start }
+        Counts {
+            current: self.first(),
+            previous: self.second(),
+            start,
+        }
     }
 
     pub(super) const fn as_bucket(&self) -> Rest {
-        Rest { at: self.until(), part: self.first() }
+        Rest {
+            at: self.until(),
+            part: self.first(),
+        }
     }
 
     /// How long the bucket took to work off a whole one by the numbers it was last used with.
@@ -165,14 +211,20 @@ impl Slot {
         Micros::new(self.second())
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "it was a u32 when it was packed")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "it was a u32 when it was packed"
+    )]
     pub(super) const fn as_side(&self) -> u32 {
         self.first() as u32
     }
 
     /// The same counter, its state kept elsewhere.
     pub(super) const fn moved_to(self, index: u32) -> Self {
-        Self { first: word(index as u64, (self.first >> WORD_BITS) as u32), ..self }
+        Self {
+            first: word(index as u64, (self.first >> WORD_BITS) as u32),
+            ..self
+        }
     }
 
     /// How much of the budget is used at `now`, without knowing the limit.
@@ -195,16 +247,25 @@ impl Slot {
     }
 
     pub(super) const fn from_words([low, first, second, meta]: [u64; 4]) -> Self {
-        Self { low, first, second, meta }
+        Self {
+            low,
+            first,
+            second,
+            meta,
+        }
     }
 }
 
-/// A word of 54 bits with ten bits of the fingerprint above. Everything kept here fits: counts and limits are at most
-/// 2^53, and so are moments and their parts; what does not is kept as large as it can be.
+/// A word of 54 bits with ten bits of the fingerprint above. Everything kept here fits: counts and
+/// limits are at most 2^53, and so are moments and their parts; what does not is kept as large as
+/// it can be.
 #[inline(always)]
 const fn word(value: u64, tag: u32) -> u64 {
     let value = if value > WORD_MAX { WORD_MAX } else { value };
     (tag as u64) << WORD_BITS | value
 }
 
-const _: () = assert!(size_of::<Slot>() == 32, "the size of a counter is a promise");
+const _: () = assert!(
+    size_of::<Slot>() == 32,
+    "the size of a counter is a promise"
+);

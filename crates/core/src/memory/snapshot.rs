@@ -1,8 +1,8 @@
 //! Saving the counters and bringing them back, so that a single instance survives a restart.
 //!
-//! A snapshot holds fingerprints, never keys, and the secrets they were made with: whoever has it can test a guess, so
-//! it deserves the same care as the process's memory. It is only read back by a build whose hash gives the same
-//! fingerprints; a probe inside tells.
+//! A snapshot holds fingerprints, never keys, and the secrets they were made with: whoever has it
+//! can test a guess, so it deserves the same care as the process's memory. It is only read back by
+//! a build whose hash gives the same fingerprints; a probe inside tells.
 
 use sha2::{Digest, Sha256};
 
@@ -32,10 +32,14 @@ pub enum SnapshotError {
         found: u64,
     },
     /// It was cut short or changed.
-    #[error("the snapshot is damaged: its checksum does not match; start empty or use an older one")]
+    #[error(
+        "the snapshot is damaged: its checksum does not match; start empty or use an older one"
+    )]
     Damaged,
     /// It comes from a build or a processor whose hash differs.
-    #[error("the snapshot comes from a build with another hash, so its keys cannot be found; start empty")]
+    #[error(
+        "the snapshot comes from a build with another hash, so its keys cannot be found; start empty"
+    )]
     OtherHash,
 }
 
@@ -45,14 +49,25 @@ impl MemoryStore {
         let now = self.now();
         let mut writer = Writer(MAGIC.to_vec());
         writer.number(VERSION);
-        self.inner.prints.seeds().iter().for_each(|seed| writer.number(*seed));
+        self.inner
+            .prints
+            .seeds()
+            .iter()
+            .for_each(|seed| writer.number(*seed));
         let probe = self.inner.prints.probe();
         writer.number(probe.high.into());
         writer.number(probe.low);
         for shard in &self.inner.shards {
             let mut shard = shard.lock();
-            let slots: Vec<Slot> = shard.table().iter().filter(|slot| !slot.is_spent(now)).copied().collect();
-            slots.iter().for_each(|slot| writer.slot(&shard.sides, slot));
+            let slots: Vec<Slot> = shard
+                .table()
+                .iter()
+                .filter(|slot| !slot.is_spent(now))
+                .copied()
+                .collect();
+            slots
+                .iter()
+                .for_each(|slot| writer.slot(&shard.sides, slot));
         }
         let digest = Sha256::digest(&writer.0);
         writer.0.extend_from_slice(&digest);
@@ -67,13 +82,16 @@ impl MemoryStore {
 }
 
 impl MemoryStoreBuilder {
-    /// The store, with the counters of a snapshot. What has expired since is left out, and if there are more counters
-    /// than the cap allows, those nearest to a full budget go.
+    /// The store, with the counters of a snapshot. What has expired since is left out, and if there
+    /// are more counters than the cap allows, those nearest to a full budget go.
     pub fn restore(self, snapshot: &[u8]) -> Result<MemoryStore, SnapshotError> {
         let Some((body, digest)) = snapshot.split_last_chunk::<DIGEST_BYTES>() else {
             return Err(SnapshotError::NotASnapshot);
         };
-        let mut reader = Reader(body.strip_prefix(&MAGIC).ok_or(SnapshotError::NotASnapshot)?);
+        let mut reader = Reader(
+            body.strip_prefix(&MAGIC)
+                .ok_or(SnapshotError::NotASnapshot)?,
+        );
         match reader.number().ok_or(SnapshotError::Damaged)? {
             VERSION if Sha256::digest(body).as_slice() == digest => {}
             VERSION => return Err(SnapshotError::Damaged),
@@ -119,7 +137,9 @@ impl Writer {
     }
 
     fn slot(&mut self, sides: &Sides, slot: &Slot) {
-        slot.to_words().into_iter().for_each(|word| self.number(word));
+        slot.to_words()
+            .into_iter()
+            .for_each(|word| self.number(word));
         if slot.kind() != Kind::Side {
             return;
         }
@@ -127,8 +147,11 @@ impl Writer {
             Some(SideState::Log(log)) => {
                 self.number(0);
                 self.number(log.hits().len() as u64);
-                log.hits()
-                    .for_each(|hit| [hit.at.get(), hit.cost].into_iter().for_each(|word| self.number(word)));
+                log.hits().for_each(|hit| {
+                    [hit.at.get(), hit.cost]
+                        .into_iter()
+                        .for_each(|word| self.number(word))
+                });
             }
             Some(SideState::Leases(leases)) => {
                 self.number(1);
@@ -141,7 +164,9 @@ impl Writer {
 
     fn held(&mut self, held: Held) {
         self.0.extend_from_slice(&held.id.get().to_le_bytes());
-        [held.cost, held.length.get(), held.expires.get()].into_iter().for_each(|word| self.number(word));
+        [held.cost, held.length.get(), held.expires.get()]
+            .into_iter()
+            .for_each(|word| self.number(word));
     }
 }
 
@@ -184,7 +209,11 @@ impl Reader<'_> {
 
     fn side(&mut self) -> Option<SideState> {
         let (kind, count) = (self.number()?, self.number()?);
-        let count_max = if kind == 0 { LOG_HITS_MAX as u64 } else { IN_FLIGHT_MAX };
+        let count_max = if kind == 0 {
+            LOG_HITS_MAX as u64
+        } else {
+            IN_FLIGHT_MAX
+        };
         if kind > 1 || count > count_max {
             return None;
         }
@@ -192,14 +221,26 @@ impl Reader<'_> {
         let mut leases = Leases::default();
         for _ in 0..count {
             if kind == 0 {
-                let hit = Hit { at: Micros::new(self.number()?), cost: self.number()? };
+                let hit = Hit {
+                    at: Micros::new(self.number()?),
+                    cost: self.number()?,
+                };
                 log.push(hit.cost, hit.at);
             } else {
                 let (id, cost) = (LeaseId::new(self.wide()?), self.number()?);
                 let (length, expires) = (Micros::new(self.number()?), Micros::new(self.number()?));
-                leases.push(Held { id, cost, length, expires });
+                leases.push(Held {
+                    id,
+                    cost,
+                    length,
+                    expires,
+                });
             }
         }
-        Some(if kind == 0 { SideState::Log(log) } else { SideState::Leases(leases) })
+        Some(if kind == 0 {
+            SideState::Log(log)
+        } else {
+            SideState::Leases(leases)
+        })
     }
 }

@@ -1,5 +1,5 @@
-//! An open-addressing table of slots, made for this store: any size (not only powers of two, which would leave it half
-//! empty), dense, one neighbourhood of memory per look-up, no tombstones.
+//! An open-addressing table of slots, made for this store: any size (not only powers of two, which
+//! would leave it half empty), dense, one neighbourhood of memory per look-up, no tombstones.
 
 use super::fingerprint::Fingerprint;
 use super::slot::Slot;
@@ -49,10 +49,14 @@ impl Table {
             }
         }
         let wrapped = before.iter().take_while(|slot| !slot.is_vacant());
-        wrapped.enumerate().find(|(_, slot)| slot.holds(print)).map(|(index, _)| index)
+        wrapped
+            .enumerate()
+            .find(|(_, slot)| slot.holds(print))
+            .map(|(index, _)| index)
     }
 
-    /// Part of what stands where the search for a fingerprint begins and where most searches have ended.
+    /// Part of what stands where the search for a fingerprint begins and where most searches have
+    /// ended.
     #[inline(always)]
     pub(super) fn touch(&self, print: Fingerprint) -> u64 {
         let home = self.home(print);
@@ -87,7 +91,11 @@ impl Table {
         while !self.slots[next].is_vacant() {
             let home = self.home(self.slots[next].print());
             // A slot may move back only if that does not take it to before its home, going round.
-            let stays = if gap <= next { gap < home && home <= next } else { gap < home || home <= next };
+            let stays = if gap <= next {
+                gap < home && home <= next
+            } else {
+                gap < home || home <= next
+            };
             if !stays {
                 self.slots[gap] = self.slots[next];
                 gap = next;
@@ -98,10 +106,15 @@ impl Table {
         self.live -= 1;
     }
 
-    /// Makes a table anew with the slots that `keep` wants, sized so that it is five ninths full: 58 bytes a key, and 46 when it is crowded.
+    /// Makes a table anew with the slots that `keep` wants, sized so that it is five ninths full:
+    /// 58 bytes a key, and 46 when it is crowded.
     pub(super) fn rebuild(&mut self, keep: impl FnMut(&&Slot) -> bool) {
         let kept: Vec<Slot> = self.iter().filter(keep).copied().collect();
-        let size = if kept.is_empty() { 0 } else { (kept.len() * 9).div_ceil(5).max(SLOTS_MIN) };
+        let size = if kept.is_empty() {
+            0
+        } else {
+            (kept.len() * 9).div_ceil(5).max(SLOTS_MIN)
+        };
         self.slots = vec![Slot::VACANT; size].into();
         self.live = 0;
         for slot in kept {
@@ -119,13 +132,20 @@ impl Table {
     }
 
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "the high half of the product is below the length")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the high half of the product is below the length"
+    )]
     fn home(&self, print: Fingerprint) -> usize {
         ((u128::from(print.low) * self.slots.len() as u128) >> 64) as usize
     }
 
     #[inline]
     fn after(&self, index: usize) -> usize {
-        if index + 1 == self.slots.len() { 0 } else { index + 1 }
+        if index + 1 == self.slots.len() {
+            0
+        } else {
+            index + 1
+        }
     }
 }

@@ -7,7 +7,13 @@ use crate::limit::{Limit, Rule};
 
 fn store(keys_max: usize) -> (MemoryStore, ManualClock) {
     let clock = ManualClock::default();
-    (MemoryStore::builder().keys_max(keys_max).clock(clock.clone()).build(), clock)
+    (
+        MemoryStore::builder()
+            .keys_max(keys_max)
+            .clock(clock.clone())
+            .build(),
+        clock,
+    )
 }
 
 fn rule(limit: &Limit) -> Rule {
@@ -15,7 +21,11 @@ fn rule(limit: &Limit) -> Rule {
 }
 
 fn bucket(capacity: u64) -> Rule {
-    rule(&Limit::token_bucket("bucket", capacity, Rate::per_hour(capacity)))
+    rule(&Limit::token_bucket(
+        "bucket",
+        capacity,
+        Rate::per_hour(capacity),
+    ))
 }
 
 fn spend(store: &MemoryStore, rule: &Rule, key: &str, cost: u64) -> Verdict {
@@ -47,9 +57,13 @@ fn the_cap_holds_and_offenders_keep_their_state_through_a_flood() {
             assert!(store.keys() <= 10_000);
         }
     }
-    let freed =
-        (0..1_000).filter(|key| spend(&store, &rule, &format!("offender:{key}"), 1).is_allowed()).count();
-    assert_eq!(freed, 0, "an offender was forgotten while fuller keys were there to forget");
+    let freed = (0..1_000)
+        .filter(|key| spend(&store, &rule, &format!("offender:{key}"), 1).is_allowed())
+        .count();
+    assert_eq!(
+        freed, 0,
+        "an offender was forgotten while fuller keys were there to forget"
+    );
 }
 
 #[test]
@@ -65,7 +79,10 @@ fn what_is_evicted_was_never_more_used_than_what_stays() {
         (0..1_000).partition(|key| remaining(&store, &rule, &format!("key:{key}")) < 10_000);
     let most_used_gone = gone.iter().map(|key| used(*key)).max().unwrap();
     let least_used_kept = kept.iter().map(|key| used(*key)).min().unwrap();
-    assert!(most_used_gone <= least_used_kept, "{most_used_gone} went and {least_used_kept} stayed");
+    assert!(
+        most_used_gone <= least_used_kept,
+        "{most_used_gone} went and {least_used_kept} stayed"
+    );
     assert_eq!(remaining(&store, &rule, "one too many"), 9_500);
 }
 
@@ -84,7 +101,12 @@ fn one_key_with_budget_left_goes_before_any_offender() {
         }
         spend(&store, &rule, "fuller", 4);
         spend(&store, &rule, "new", 5);
-        assert_eq!(remaining(&store, &rule, "fuller"), 5, "{}: the fuller key stayed", rule.name());
+        assert_eq!(
+            remaining(&store, &rule, "fuller"),
+            5,
+            "{}: the fuller key stayed",
+            rule.name()
+        );
         for offender in 0..99 {
             assert_eq!(
                 remaining(&store, &rule, &format!("offender:{offender}")),
@@ -120,7 +142,11 @@ fn a_cap_of_one_key_is_a_cap() {
 #[test]
 fn logs_count_against_the_cap_by_their_size() {
     let (store, clock) = store(1_000);
-    let rule = rule(&Limit::sliding_log("log", 1 << 40, Duration::from_secs(3_600)));
+    let rule = rule(&Limit::sliding_log(
+        "log",
+        1 << 40,
+        Duration::from_secs(3_600),
+    ));
     for _ in 0..10 {
         for key in 0..200 {
             for _ in 0..4 {
@@ -128,9 +154,17 @@ fn logs_count_against_the_cap_by_their_size() {
                 spend(&store, &rule, &format!("key:{key}"), 1);
             }
         }
-        assert!(store.inner.budget.used() <= 1_001, "{}", store.inner.budget.used());
+        assert!(
+            store.inner.budget.used() <= 1_001,
+            "{}",
+            store.inner.budget.used()
+        );
     }
-    assert!(store.keys() < 200, "{} logs of up to 40 hits cannot all fit", store.keys());
+    assert!(
+        store.keys() < 200,
+        "{} logs of up to 40 hits cannot all fit",
+        store.keys()
+    );
 }
 
 #[test]
@@ -163,7 +197,11 @@ fn memory_comes_back_after_a_burst_of_new_keys() {
         spend(&store, &rule, "someone", 1);
     }
     assert_eq!(store.keys(), 1);
-    assert!(store.table_bytes() < burst / 50, "{} of {burst} bytes are still taken", store.table_bytes());
+    assert!(
+        store.table_bytes() < burst / 50,
+        "{} of {burst} bytes are still taken",
+        store.table_bytes()
+    );
     assert_eq!(store.inner.budget.used(), 1);
 }
 
@@ -176,7 +214,11 @@ fn a_million_keys_take_at_most_64_bytes_each() {
         drop(store.spend(&[check.as_check()], Intent::Spend, LeaseId::NONE));
     }
     assert_eq!(store.keys(), 1_000_000);
-    assert!(store.table_bytes() <= 64_000_000, "{} bytes per key", store.table_bytes() / 1_000_000);
+    assert!(
+        store.table_bytes() <= 64_000_000,
+        "{} bytes per key",
+        store.table_bytes() / 1_000_000
+    );
 }
 
 #[test]
@@ -207,13 +249,25 @@ fn a_snapshot_brings_back_every_kind_of_state() {
         clock.advance(Duration::from_millis(300));
         spend(&store, rule, "ann", 3);
     }
-    let before: Vec<u64> = rules.iter().map(|rule| remaining(&store, rule, "ann")).collect();
-    let restored = MemoryStore::builder().clock(clock.clone()).restore(&store.snapshot()).unwrap();
-    let after: Vec<u64> = rules.iter().map(|rule| remaining(&restored, rule, "ann")).collect();
+    let before: Vec<u64> = rules
+        .iter()
+        .map(|rule| remaining(&store, rule, "ann"))
+        .collect();
+    let restored = MemoryStore::builder()
+        .clock(clock.clone())
+        .restore(&store.snapshot())
+        .unwrap();
+    let after: Vec<u64> = rules
+        .iter()
+        .map(|rule| remaining(&restored, rule, "ann"))
+        .collect();
     assert_eq!(before, after);
     assert_eq!(before, [5, 5, 5, 5, 5, 5]);
     let check = rules[5].check("ann", 1).unwrap();
-    assert!(matches!(restored.release(&check.as_check(), LeaseId::new(1)), Answer::Ready(Some(Ok(true)))));
+    assert!(matches!(
+        restored.release(&check.as_check(), LeaseId::new(1)),
+        Answer::Ready(Some(Ok(true)))
+    ));
 }
 
 #[test]
@@ -225,16 +279,32 @@ fn a_snapshot_leaves_out_what_has_expired_and_respects_the_cap() {
     );
     for key in 0..100 {
         spend(&store, &short, &format!("key:{key}"), 1);
-        spend(&store, &long, &format!("key:{key}"), 1 + u64::from(key < 10) * 4);
+        spend(
+            &store,
+            &long,
+            &format!("key:{key}"),
+            1 + u64::from(key < 10) * 4,
+        );
     }
     let snapshot = store.snapshot();
     clock.advance(Duration::from_secs(2));
-    let restored = MemoryStore::builder().clock(clock.clone()).restore(&snapshot).unwrap();
+    let restored = MemoryStore::builder()
+        .clock(clock.clone())
+        .restore(&snapshot)
+        .unwrap();
     assert_eq!(restored.keys(), 100);
-    let smaller = MemoryStore::builder().keys_max(20).clock(clock).restore(&snapshot).unwrap();
+    let smaller = MemoryStore::builder()
+        .keys_max(20)
+        .clock(clock)
+        .restore(&snapshot)
+        .unwrap();
     assert!(smaller.keys() <= 20);
     for key in 0..10 {
-        assert_eq!(remaining(&smaller, &long, &format!("key:{key}")), 0, "an offender was left behind");
+        assert_eq!(
+            remaining(&smaller, &long, &format!("key:{key}")),
+            0,
+            "an offender was left behind"
+        );
     }
 }
 
@@ -248,12 +318,20 @@ fn damaged_and_foreign_snapshots_are_refused() {
     assert_eq!(refused(b""), SnapshotError::NotASnapshot);
     assert_eq!(refused(&[0; 200]), SnapshotError::NotASnapshot);
     for cut in 48..snapshot.len() {
-        assert_eq!(refused(&snapshot[..cut]), SnapshotError::Damaged, "cut to {cut} bytes");
+        assert_eq!(
+            refused(&snapshot[..cut]),
+            SnapshotError::Damaged,
+            "cut to {cut} bytes"
+        );
     }
     for (at, _) in snapshot.iter().enumerate().skip(16) {
         let mut changed = snapshot.clone();
         changed[at] ^= 1;
-        assert_eq!(refused(&changed), SnapshotError::Damaged, "byte {at} changed");
+        assert_eq!(
+            refused(&changed),
+            SnapshotError::Damaged,
+            "byte {at} changed"
+        );
     }
     let mut newer = snapshot.clone();
     newer[8] = 9;
@@ -273,26 +351,51 @@ fn a_changed_window_starts_a_new_counter_and_changed_numbers_do_not() {
     assert!(matches!(minute.quota(), Quota::FixedWindow(_)));
 }
 
-/// As the limiter counts while its store is away. What a key has must not depend on whether it was forgotten meanwhile.
+/// As the limiter counts while its store is away. What a key has must not depend on whether it was
+/// forgotten meanwhile.
 #[test]
 fn buckets_that_began_empty_are_forgotten_once_they_are_full() {
     let clock = ManualClock::default();
-    let builder = MemoryStore::builder().clock(clock.clone()).empty_since(clock.now());
+    let builder = MemoryStore::builder()
+        .clock(clock.clone())
+        .empty_since(clock.now());
     let store = builder.build();
     let rule = bucket(100);
     assert_eq!(remaining(&store, &rule, "ann"), 0);
     let denied = spend(&store, &rule, "ann", 1);
-    assert_eq!(denied, Verdict::Deny { retry_after: Micros::from_secs(36) });
+    assert_eq!(
+        denied,
+        Verdict::Deny {
+            retry_after: Micros::from_secs(36)
+        }
+    );
     assert_eq!(store.keys(), 0, "a denial takes no room");
     clock.advance(Duration::from_secs(1_800));
     assert!(spend(&store, &rule, "ann", 20).is_allowed());
     let check = rule.check("bob", 30).unwrap();
-    let (one, _) = store.spend_one(&check.as_check(), Intent::Spend, LeaseId::NONE).unwrap();
+    let (one, _) = store
+        .spend_one(&check.as_check(), Intent::Spend, LeaseId::NONE)
+        .unwrap();
     assert_eq!((one.verdict, one.remaining), (Verdict::ALLOW, 20));
-    assert_eq!((remaining(&store, &rule, "ann"), remaining(&store, &rule, "cid")), (30, 50));
+    assert_eq!(
+        (
+            remaining(&store, &rule, "ann"),
+            remaining(&store, &rule, "cid")
+        ),
+        (30, 50)
+    );
     clock.advance(Duration::from_secs(3_600));
     store.sweep();
     assert_eq!(store.keys(), 0);
-    assert_eq!((remaining(&store, &rule, "ann"), remaining(&store, &rule, "cid")), (100, 100));
-    assert!(spend(&store, &rule, "ann", 100).is_allowed() && !spend(&store, &rule, "ann", 1).is_allowed());
+    assert_eq!(
+        (
+            remaining(&store, &rule, "ann"),
+            remaining(&store, &rule, "cid")
+        ),
+        (100, 100)
+    );
+    assert!(
+        spend(&store, &rule, "ann", 100).is_allowed()
+            && !spend(&store, &rule, "ann", 1).is_allowed()
+    );
 }

@@ -48,14 +48,33 @@ impl<'a> Together<'a> {
     }
 
     fn each(&self) -> impl Iterator<Item = Spend<'a>> {
-        let Self { checks, prints, lease, now, budget, .. } = *self;
+        let Self {
+            checks,
+            prints,
+            lease,
+            now,
+            budget,
+            ..
+        } = *self;
         let both = checks.iter().zip(prints);
-        both.map(move |(check, print)| Spend { check, print: *print, lease, now, budget })
+        both.map(move |(check, print)| Spend {
+            check,
+            print: *print,
+            lease,
+            now,
+            budget,
+        })
     }
 
     /// Keeps or drops what one of the checks found, now that it is known whether all pass.
     #[inline]
-    fn settle(&self, shards: &mut impl Shards, looked: &Looked, spend: &Spend<'_>, passes: bool) -> Outcome {
+    fn settle(
+        &self,
+        shards: &mut impl Shards,
+        looked: &Looked,
+        spend: &Spend<'_>,
+        passes: bool,
+    ) -> Outcome {
         let fits = looked.outcome().verdict.is_allowed() && spend.check.cost > 0;
         if fits && !passes {
             let shard = shards.of(spend.print);
@@ -69,10 +88,13 @@ impl<'a> Together<'a> {
     }
 }
 
-/// Keeps what was found. The counter is looked up again: making room for another may have moved or dropped it.
+/// Keeps what was found. The counter is looked up again: making room for another may have moved or
+/// dropped it.
 #[inline]
 pub(super) fn commit(shards: &mut impl Shards, looked: &Looked, spend: &Spend<'_>) {
-    let &Spend { print, now, budget, .. } = spend;
+    let &Spend {
+        print, now, budget, ..
+    } = spend;
     let at = shards.of(print).find(print);
     if at.is_none() && budget.take(1) > 0 {
         shards.make_room(print, now);

@@ -1,4 +1,5 @@
-//! Places, turns and refunds while the store is away: what was taken somewhere is given back there, and nowhere else.
+//! Places, turns and refunds while the store is away: what was taken somewhere is given back there,
+//! and nowhere else.
 
 use std::task::{Context, Waker};
 
@@ -11,7 +12,9 @@ fn jobs(policy: OnStoreFailure) -> Limit {
 }
 
 fn hold(scene: &Scene) -> Option<Permit> {
-    block_on(scene.limiter.acquire("jobs", "ann")).expect("an answer").permit()
+    block_on(scene.limiter.acquire("jobs", "ann"))
+        .expect("an answer")
+        .permit()
 }
 
 #[test]
@@ -20,12 +23,20 @@ fn a_place_that_was_allowed_through_holds_nothing() {
     let permits: Vec<Permit> = (0..5).map(|_| hold(&scene).unwrap()).collect();
     for permit in &permits {
         assert!(permit.decision().is_degraded());
-        assert_eq!(permit.decision().lease(), None, "there is nothing to release");
+        assert_eq!(
+            permit.decision().lease(),
+            None,
+            "there is nothing to release"
+        );
         assert!(block_on(permit.renew()).unwrap());
     }
     scene.recover("jobs");
     drop(permits);
-    assert_eq!(scene.store.returns(), 0, "what was not taken was given back");
+    assert_eq!(
+        scene.store.returns(),
+        0,
+        "what was not taken was given back"
+    );
 }
 
 #[test]
@@ -56,10 +67,15 @@ fn a_local_place_is_given_back_locally() {
     );
     scene.clock.advance(MINUTE / 2);
     assert!(!block_on(third.renew()).unwrap(), "the lease had run out");
-    assert_eq!(scene.store.returns(), 0, "the store was asked to release what it never held");
+    assert_eq!(
+        scene.store.returns(),
+        0,
+        "the store was asked to release what it never held"
+    );
 }
 
-/// The permit knows where its place is, so the store's return changes nothing for it, and nothing for the store.
+/// The permit knows where its place is, so the store's return changes nothing for it, and nothing
+/// for the store.
 #[test]
 fn a_local_place_outlives_the_outage_and_never_reaches_the_store() {
     let scene = Scene::new([jobs(OnStoreFailure::Local)]).away();
@@ -74,12 +90,16 @@ fn a_local_place_outlives_the_outage_and_never_reaches_the_store() {
     assert_eq!(scene.store.returns(), 2);
 }
 
-/// A store that did not answer may have granted the place all the same, which would then be held by nobody.
+/// A store that did not answer may have granted the place all the same, which would then be held by
+/// nobody.
 #[test]
 fn a_place_that_may_have_been_granted_in_vain_is_given_back() {
-    for (fault, returns) in
-        [(Fault::Timeout, 1), (Fault::Away, 1), (Fault::Overloaded, 0), (Fault::Refused, 0)]
-    {
+    for (fault, returns) in [
+        (Fault::Timeout, 1),
+        (Fault::Away, 1),
+        (Fault::Overloaded, 0),
+        (Fault::Refused, 0),
+    ] {
         let scene = Scene::with(Way::Later, [jobs(OnStoreFailure::Deny)], |builder| builder);
         scene.store.fail(fault);
         assert!(hold(&scene).is_none());
@@ -98,9 +118,16 @@ fn a_place_granted_to_nobody_is_given_back() {
     let mut held = Box::pin(scene.limiter.check("jobs", "ann").hold());
     assert!(held.as_mut().poll(&mut context).is_pending());
     drop(held);
-    assert!(scene.limiter.check("jobs", "ann").immediately().is_err(), "this store has to be awaited");
+    assert!(
+        scene.limiter.check("jobs", "ann").immediately().is_err(),
+        "this store has to be awaited"
+    );
     assert_eq!(scene.store.returns(), 3);
-    assert_eq!(decided(scene.limiter.peek("jobs", "ann").cost(0)).remaining(), 2, "both places are free");
+    assert_eq!(
+        decided(scene.limiter.peek("jobs", "ann").cost(0)).remaining(),
+        2,
+        "both places are free"
+    );
 }
 
 #[test]
@@ -128,7 +155,10 @@ fn a_lease_granted_meanwhile_is_released_by_hand() {
     block_on(async {
         assert!(scene.limiter.release("jobs", "ann", lease).await.unwrap());
         assert!(scene.check("jobs").is_allowed());
-        assert!(matches!(scene.limiter.release("jobs", "ann", lease).await, Err(Error::Store(_))));
+        assert!(matches!(
+            scene.limiter.release("jobs", "ann", lease).await,
+            Err(Error::Store(_))
+        ));
         scene.recover("jobs");
         assert!(!scene.limiter.release("jobs", "ann", lease).await.unwrap());
         assert!(scene.limiter.release("jobs", "ann", before).await.unwrap());
@@ -142,7 +172,11 @@ fn a_permit_of_several_limits_gives_back_only_what_was_counted() {
         Limit::concurrency("uploads", 1, MINUTE).on_store_failure(OnStoreFailure::Allow),
     ];
     let scene = Scene::new(limits).away();
-    let ask = || block_on(scene.limiter.check("jobs", ()).and("uploads", ()).hold()).unwrap().permit();
+    let ask = || {
+        block_on(scene.limiter.check("jobs", ()).and("uploads", ()).hold())
+            .unwrap()
+            .permit()
+    };
     let held: Vec<Permit> = (0..2).map(|_| ask().unwrap()).collect();
     assert!(held[0].decision().lease().is_some());
     assert!(ask().is_none());
@@ -153,7 +187,10 @@ fn a_permit_of_several_limits_gives_back_only_what_was_counted() {
 /// Polls once, and tells whether the future waits for something.
 fn waits<T>(future: impl Future<Output = T>) -> Option<T> {
     let mut future = Box::pin(future);
-    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    match future
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()))
+    {
         std::task::Poll::Ready(answer) => Some(answer),
         std::task::Poll::Pending => None,
     }
@@ -167,12 +204,26 @@ fn nobody_waits_for_a_store_that_may_stay_away() {
         per_minute("local", 2, OnStoreFailure::Local),
     ];
     let scene = Scene::new(limits).away();
-    let api =
-        waits(scene.limiter.check("api", ()).wait_up_to(10 * MINUTE)).expect("an answer at once").unwrap();
+    let api = waits(scene.limiter.check("api", ()).wait_up_to(10 * MINUTE))
+        .expect("an answer at once")
+        .unwrap();
     assert!(api.is_unavailable());
-    let both = scene.limiter.check("local", ()).and("api", ()).wait_up_to(10 * MINUTE);
-    assert_eq!(waits(both).expect("an answer at once").unwrap().denied_by().unwrap().name(), "local");
-    let place = waits(scene.limiter.check("jobs", ()).hold_up_to(10 * MINUTE)).expect("an answer at once");
+    let both = scene
+        .limiter
+        .check("local", ())
+        .and("api", ())
+        .wait_up_to(10 * MINUTE);
+    assert_eq!(
+        waits(both)
+            .expect("an answer at once")
+            .unwrap()
+            .denied_by()
+            .unwrap()
+            .name(),
+        "local"
+    );
+    let place =
+        waits(scene.limiter.check("jobs", ()).hold_up_to(10 * MINUTE)).expect("an answer at once");
     assert!(matches!(place.unwrap(), Acquired::Denied(_)));
     assert_eq!(scene.clock.sleepers(), 0);
 }
@@ -180,8 +231,9 @@ fn nobody_waits_for_a_store_that_may_stay_away() {
 #[test]
 fn a_wait_goes_on_with_local_counts_and_ends_with_the_store_when_it_is_back() {
     let scene = Scene::new([per_minute("api", 2, OnStoreFailure::Local)]).away();
-    let late =
-        waits(scene.limiter.check("api", ()).wait_up_to(29 * SECOND)).expect("an answer at once").unwrap();
+    let late = waits(scene.limiter.check("api", ()).wait_up_to(29 * SECOND))
+        .expect("an answer at once")
+        .unwrap();
     assert_eq!(late.retry_after(), Some(30 * SECOND));
     for (healed, source) in [(false, Source::Fallback), (true, Source::Store)] {
         let mut waiting = Box::pin(scene.limiter.check("api", ()).wait_up_to(30 * SECOND));
@@ -204,26 +256,49 @@ fn a_turn_that_nobody_waits_for_is_given_back_locally() {
         per_minute("api", 5, OnStoreFailure::Allow),
     ];
     let scene = Scene::new(limits).away();
-    let ask = || scene.limiter.check("export", ()).and("jobs", ()).and("api", ());
+    let ask = || {
+        scene
+            .limiter
+            .check("export", ())
+            .and("jobs", ())
+            .and("api", ())
+    };
     assert!(!decided(ask()).is_allowed());
     scene.clock.advance(2 * SECOND);
     let left = |limit: &str| decided(scene.limiter.peek(limit, ()).cost(0)).remaining();
     let mut waiting = Box::pin(ask().hold_up_to(MINUTE));
-    assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(
+        waiting
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_pending()
+    );
     assert_eq!((left("export"), left("jobs")), (1, 1));
     drop(waiting);
     assert_eq!((left("export"), left("jobs")), (2, 2));
     let late = block_on(ask().wait_up_to(SECOND)).unwrap();
-    assert_eq!((late.is_allowed(), late.retry_after()), (false, Some(2 * SECOND)));
+    assert_eq!(
+        (late.is_allowed(), late.retry_after()),
+        (false, Some(2 * SECOND))
+    );
     assert!(late.is_degraded() && !late.is_unavailable());
-    assert_eq!((left("export"), left("jobs")), (2, 2), "the turn came too late and was given back");
+    assert_eq!(
+        (left("export"), left("jobs")),
+        (2, 2),
+        "the turn came too late and was given back"
+    );
     assert_eq!(scene.store.returns(), 0);
 }
 
-/// What was never taken from the store must not be given back to it: someone else's hit would be forgotten.
+/// What was never taken from the store must not be given back to it: someone else's hit would be
+/// forgotten.
 #[test]
 fn a_refund_goes_to_the_store_only_if_the_store_was_charged() {
-    for policy in [OnStoreFailure::Allow, OnStoreFailure::Deny, OnStoreFailure::Local] {
+    for policy in [
+        OnStoreFailure::Allow,
+        OnStoreFailure::Deny,
+        OnStoreFailure::Local,
+    ] {
         let scene = Scene::new([per_minute("api", 60, policy)]);
         let counted = scene.check("api");
         scene.store.fail(Fault::Away);
@@ -236,9 +311,15 @@ fn a_refund_goes_to_the_store_only_if_the_store_was_charged() {
             scene.recover("api");
             refund().taken_by(&degraded).await.unwrap();
             assert_eq!(scene.store.returns(), 0, "{policy:?}");
-            assert_eq!(decided(scene.limiter.peek("api", "ann").cost(0)).remaining(), 59);
+            assert_eq!(
+                decided(scene.limiter.peek("api", "ann").cost(0)).remaining(),
+                59
+            );
             refund().taken_by(&counted).await.unwrap();
-            assert_eq!(decided(scene.limiter.peek("api", "ann").cost(0)).remaining(), 60);
+            assert_eq!(
+                decided(scene.limiter.peek("api", "ann").cost(0)).remaining(),
+                60
+            );
         });
     }
 }

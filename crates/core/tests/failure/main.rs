@@ -1,4 +1,5 @@
-//! A store that stops answering: what each limit says then, what is logged and counted, and what is held meanwhile.
+//! A store that stops answering: what each limit says then, what is logged and counted, and what is
+//! held meanwhile.
 
 mod holding;
 mod local;
@@ -32,7 +33,9 @@ impl Scene {
     }
 
     fn of_replicas(replicas: u32, limits: impl IntoIterator<Item = Limit>) -> Self {
-        Self::with(Way::AtOnce, limits, |builder| builder.expected_replicas(replicas))
+        Self::with(Way::AtOnce, limits, |builder| {
+            builder.expected_replicas(replicas)
+        })
     }
 
     fn with(
@@ -42,8 +45,15 @@ impl Scene {
     ) -> Self {
         let clock = ManualClock::default();
         let store = Flaky::new(&clock, way);
-        let builder = Limiter::builder().store(store.clone()).clock(clock.clone()).limits(limits);
-        Self { limiter: more(builder).build().expect("right limits"), store, clock }
+        let builder = Limiter::builder()
+            .store(store.clone())
+            .clock(clock.clone())
+            .limits(limits);
+        Self {
+            limiter: more(builder).build().expect("right limits"),
+            store,
+            clock,
+        }
     }
 
     /// The same, the store being away.
@@ -80,5 +90,9 @@ fn per_minute(name: &str, limit: u64, policy: OnStoreFailure) -> Limit {
 
 /// The policy that each limit of a decision was answered by.
 fn fallbacks(decision: &Decision) -> Vec<Option<OnStoreFailure>> {
-    decision.limits().iter().map(tollgate::LimitStatus::fallback).collect()
+    decision
+        .limits()
+        .iter()
+        .map(tollgate::LimitStatus::fallback)
+        .collect()
 }

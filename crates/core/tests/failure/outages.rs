@@ -25,7 +25,9 @@ impl Log {
     }
 
     fn lines(&self) -> MutexGuard<'_, Vec<String>> {
-        self.lines.lock().expect("nothing panics while it is locked")
+        self.lines
+            .lock()
+            .expect("nothing panics while it is locked")
     }
 }
 
@@ -33,7 +35,11 @@ struct Line(String);
 
 impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let name = if field.name() == "message" { "" } else { field.name() };
+        let name = if field.name() == "message" {
+            ""
+        } else {
+            field.name()
+        };
         let equals = if name.is_empty() { "" } else { "=" };
         write!(self.0, " {name}{equals}{value:?}").expect("a string takes everything");
     }
@@ -69,7 +75,11 @@ const BEGUN: &str = "WARN the store gives no answer; until it does, limits answe
 #[test]
 fn an_outage_is_two_lines_in_the_log() {
     for way in [Way::AtOnce, Way::Later] {
-        let scene = Scene::with(way, [per_minute("api", 5, OnStoreFailure::Allow)], |builder| builder);
+        let scene = Scene::with(
+            way,
+            [per_minute("api", 5, OnStoreFailure::Allow)],
+            |builder| builder,
+        );
         let lines = Log::of(|| {
             assert!(scene.check("api").is_allowed());
             scene.store.fail(Fault::Away);
@@ -97,10 +107,16 @@ fn answers_between_failures_do_not_end_the_outage() {
             scene.store.heal();
             scene.clock.advance(SECOND);
             assert!(!scene.check("api").is_degraded());
-            assert!(scene.limiter.health().degraded, "a second is not more than a second");
+            assert!(
+                scene.limiter.health().degraded,
+                "a second is not more than a second"
+            );
         }
         scene.store.fail(Fault::Timeout);
-        assert!(scene.check("api").is_allowed(), "the local counters went on");
+        assert!(
+            scene.check("api").is_allowed(),
+            "the local counters went on"
+        );
     });
     assert_eq!(lines, [BEGUN]);
     scene.recover("api");
@@ -116,7 +132,10 @@ fn every_outage_is_logged() {
             scene.recover("api");
         }
     });
-    let kinds: Vec<&str> = lines.iter().filter_map(|line| line.split("kind=\"").nth(1)).collect();
+    let kinds: Vec<&str> = lines
+        .iter()
+        .filter_map(|line| line.split("kind=\"").nth(1))
+        .collect();
     let expected = [
         "timeout\" error=the store did not answer within its deadline",
         "away\" error=the store cannot be reached: connection refused",
@@ -164,39 +183,83 @@ fn decisions_and_errors_are_counted() {
         scene.clock.advance(SECOND);
     }
     let health = scene.limiter.health();
-    assert_eq!((health.degraded, health.degraded_since), (true, Some(start)));
-    assert_eq!(health.degraded_for, Micros::from_secs(4), "an outage counts while it lasts");
+    assert_eq!(
+        (health.degraded, health.degraded_since),
+        (true, Some(start))
+    );
+    assert_eq!(
+        health.degraded_for,
+        Micros::from_secs(4),
+        "an outage counts while it lasts"
+    );
     assert_eq!((health.degraded_allowed, health.degraded_denied), (10, 4));
-    let counted = [("timeout", 2), ("away", 3), ("overloaded", 4), ("refused", 5)];
-    assert_eq!((health.store_errors.by_kind(), health.store_errors.total()), (counted, 14));
+    let counted = [
+        ("timeout", 2),
+        ("away", 3),
+        ("overloaded", 4),
+        ("refused", 5),
+    ];
+    assert_eq!(
+        (health.store_errors.by_kind(), health.store_errors.total()),
+        (counted, 14)
+    );
     scene.recover("allow");
     let after = scene.limiter.health();
     assert_eq!((after.degraded, after.degraded_since), (false, None));
-    assert_eq!((after.degraded_allowed, after.store_errors), (10, health.store_errors), "counts only grow");
+    assert_eq!(
+        (after.degraded_allowed, after.store_errors),
+        (10, health.store_errors),
+        "counts only grow"
+    );
     let whole = Micros::from_secs(5).after(Micros::new(1));
     scene.clock.advance(SECOND);
-    assert_eq!(scene.limiter.health().degraded_for, whole, "and not after it");
+    assert_eq!(
+        scene.limiter.health().degraded_for,
+        whole,
+        "and not after it"
+    );
 }
 
 /// No limit had to answer, so nothing is degraded; the errors are counted all the same.
 #[test]
 fn giving_back_and_forgetting_stay_errors_and_begin_no_outage() {
-    let limits = [per_minute("api", 5, OnStoreFailure::Allow), Limit::concurrency("jobs", 5, MINUTE)];
+    let limits = [
+        per_minute("api", 5, OnStoreFailure::Allow),
+        Limit::concurrency("jobs", 5, MINUTE),
+    ];
     let scene = Scene::new(limits);
     let lines = Log::of(|| {
         block_on(async {
-            let permit = scene.limiter.acquire("jobs", "ann").await.unwrap().permit().unwrap();
+            let permit = scene
+                .limiter
+                .acquire("jobs", "ann")
+                .await
+                .unwrap()
+                .permit()
+                .unwrap();
             let lease = permit.decision().lease().unwrap();
             scene.store.fail(Fault::Overloaded);
-            assert!(matches!(scene.limiter.refund("api", "ann").await, Err(Error::Store(_))));
-            assert!(matches!(scene.limiter.reset("api", "ann").await, Err(Error::Store(_))));
-            assert!(matches!(scene.limiter.release("jobs", "ann", lease).await, Err(Error::Store(_))));
+            assert!(matches!(
+                scene.limiter.refund("api", "ann").await,
+                Err(Error::Store(_))
+            ));
+            assert!(matches!(
+                scene.limiter.reset("api", "ann").await,
+                Err(Error::Store(_))
+            ));
+            assert!(matches!(
+                scene.limiter.release("jobs", "ann", lease).await,
+                Err(Error::Store(_))
+            ));
             assert!(matches!(permit.renew().await, Err(Error::Store(_))));
             assert!(matches!(permit.release().await, Err(Error::Store(_))));
         });
     });
     let health = scene.limiter.health();
-    assert_eq!((health.store_errors.overloaded, health.degraded), (5, false));
+    assert_eq!(
+        (health.store_errors.overloaded, health.degraded),
+        (5, false)
+    );
     assert_eq!(lines, [""; 0]);
 }
 
@@ -208,12 +271,22 @@ fn many_threads_begin_one_outage() {
     assert!(!scene.check("api").is_allowed());
     scene.clock.advance(40 * SECOND);
     let passed: u64 = std::thread::scope(|scope| {
-        let work = || (0..EACH).map(|_| u64::from(scene.limiter.check("api", "ann").passes().unwrap())).sum();
+        let work = || {
+            (0..EACH)
+                .map(|_| u64::from(scene.limiter.check("api", "ann").passes().unwrap()))
+                .sum()
+        };
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().map(|thread| -> u64 { thread.join().unwrap() }).sum()
+        threads
+            .into_iter()
+            .map(|thread| -> u64 { thread.join().unwrap() })
+            .sum()
     });
     assert_eq!(passed, 40, "all threads count together");
     let health = scene.limiter.health();
-    assert_eq!((health.degraded_allowed, health.degraded_denied), (40, THREADS * EACH - 40 + 1));
+    assert_eq!(
+        (health.degraded_allowed, health.degraded_denied),
+        (40, THREADS * EACH - 40 + 1)
+    );
     assert_eq!(health.store_errors.away, THREADS * EACH + 1);
 }

@@ -7,10 +7,17 @@ use super::*;
 #[test]
 fn a_store_that_answers_decides_and_no_policy_shows() {
     for way in [Way::AtOnce, Way::Later] {
-        let scene = Scene::with(way, [per_minute("api", 5, OnStoreFailure::Deny)], |builder| builder);
+        let scene = Scene::with(
+            way,
+            [per_minute("api", 5, OnStoreFailure::Deny)],
+            |builder| builder,
+        );
         let decision = scene.check("api");
         assert_eq!((decision.is_allowed(), decision.remaining()), (true, 4));
-        assert_eq!((decision.source(), decision.is_degraded()), (Source::Store, false));
+        assert_eq!(
+            (decision.source(), decision.is_degraded()),
+            (Source::Store, false)
+        );
         assert_eq!(fallbacks(&decision), [None]);
         assert!(!decision.is_unavailable());
     }
@@ -18,17 +25,33 @@ fn a_store_that_answers_decides_and_no_policy_shows() {
 
 #[test]
 fn every_kind_of_error_is_answered_by_policy_whether_it_comes_at_once_or_later() {
-    for (way, fault) in [Way::AtOnce, Way::Later].into_iter().flat_map(|way| Fault::ALL.map(|it| (way, it))) {
-        let limits = [OnStoreFailure::Allow, OnStoreFailure::Deny, OnStoreFailure::Local]
-            .map(|policy| per_minute(policy.as_str(), 5, policy));
+    for (way, fault) in [Way::AtOnce, Way::Later]
+        .into_iter()
+        .flat_map(|way| Fault::ALL.map(|it| (way, it)))
+    {
+        let limits = [
+            OnStoreFailure::Allow,
+            OnStoreFailure::Deny,
+            OnStoreFailure::Local,
+        ]
+        .map(|policy| per_minute(policy.as_str(), 5, policy));
         let scene = Scene::with(way, limits, |builder| builder);
         scene.store.fail(fault);
-        for (policy, allowed) in
-            [(OnStoreFailure::Allow, true), (OnStoreFailure::Deny, false), (OnStoreFailure::Local, false)]
-        {
+        for (policy, allowed) in [
+            (OnStoreFailure::Allow, true),
+            (OnStoreFailure::Deny, false),
+            (OnStoreFailure::Local, false),
+        ] {
             let decision = scene.check(policy.as_str());
-            assert_eq!(decision.is_allowed(), allowed, "{policy:?} {fault:?} {way:?}");
-            assert_eq!((decision.source(), decision.is_degraded()), (Source::Fallback, true));
+            assert_eq!(
+                decision.is_allowed(),
+                allowed,
+                "{policy:?} {fault:?} {way:?}"
+            );
+            assert_eq!(
+                (decision.source(), decision.is_degraded()),
+                (Source::Fallback, true)
+            );
             assert_eq!(fallbacks(&decision), [Some(policy)]);
             assert_eq!(decision.is_unavailable(), policy == OnStoreFailure::Deny);
         }
@@ -38,36 +61,65 @@ fn every_kind_of_error_is_answered_by_policy_whether_it_comes_at_once_or_later()
 #[test]
 fn to_allow_is_what_happens_when_nothing_is_said() {
     let scene = Scene::new([Limit::fixed_window("api", 5, MINUTE)]).away();
-    assert_eq!(scene.limiter.rule("api").unwrap().on_store_failure(), OnStoreFailure::Allow);
+    assert_eq!(
+        scene.limiter.rule("api").unwrap().on_store_failure(),
+        OnStoreFailure::Allow
+    );
     for _ in 0..100 {
         let decision = scene.check("api");
         assert!(decision.is_allowed());
-        assert_eq!((decision.limit(), decision.remaining(), decision.reset_after()), (5, 5, Duration::ZERO));
+        assert_eq!(
+            (
+                decision.limit(),
+                decision.remaining(),
+                decision.reset_after()
+            ),
+            (5, 5, Duration::ZERO)
+        );
     }
     scene.recover("api");
-    assert_eq!(scene.check("api").remaining(), 4, "what passed meanwhile was not counted");
+    assert_eq!(
+        scene.check("api").remaining(),
+        4,
+        "what passed meanwhile was not counted"
+    );
 }
 
 #[test]
 fn to_deny_is_to_come_back_in_a_second() {
     let scene = Scene::new([per_minute("login", 5, OnStoreFailure::Deny)]).away();
     let decision = scene.check("login");
-    assert_eq!((decision.retry_after(), decision.reset_after()), (Some(SECOND), SECOND));
+    assert_eq!(
+        (decision.retry_after(), decision.reset_after()),
+        (Some(SECOND), SECOND)
+    );
     assert_eq!((decision.limit(), decision.remaining()), (5, 0));
     scene.recover("login");
-    assert_eq!(scene.check("login").remaining(), 4, "what was refused was not counted");
+    assert_eq!(
+        scene.check("login").remaining(),
+        4,
+        "what was refused was not counted"
+    );
 }
 
 #[test]
 fn what_can_never_fit_is_refused_for_good_by_every_policy() {
-    for policy in [OnStoreFailure::Allow, OnStoreFailure::Deny, OnStoreFailure::Local] {
+    for policy in [
+        OnStoreFailure::Allow,
+        OnStoreFailure::Deny,
+        OnStoreFailure::Local,
+    ] {
         let scene = Scene::new([per_minute("api", 5, policy)]).away();
         let decision = decided(scene.limiter.check("api", "ann").cost(6));
-        assert!(decision.is_never() && !decision.is_unavailable(), "{policy:?}");
+        assert!(
+            decision.is_never() && !decision.is_unavailable(),
+            "{policy:?}"
+        );
     }
 }
 
-/// Eight fit into the limit and not into this replica's quarter of it: the store can say yes once it is back.
+/// Eight fit into the limit and not into this replica's quarter of it: the store can say yes once
+/// it is back.
 #[test]
 fn what_never_fits_into_the_share_may_pass_when_the_store_is_back() {
     let scene = Scene::of_replicas(4, [per_minute("api", 20, OnStoreFailure::Local)]).away();
@@ -92,13 +144,23 @@ fn one_limit_that_denies_refuses_the_request_and_local_ones_are_only_looked_at()
     let refused = decided(ask().and("deny", "ann"));
     assert_eq!(refused.denied_by().unwrap().name(), "deny");
     assert!(refused.is_unavailable());
-    let verdicts: Vec<bool> =
-        refused.limits().iter().map(|limit| limit.outcome().verdict.is_allowed()).collect();
+    let verdicts: Vec<bool> = refused
+        .limits()
+        .iter()
+        .map(|limit| limit.outcome().verdict.is_allowed())
+        .collect();
     assert_eq!(verdicts, [true, true, false]);
-    assert_eq!(refused.limits()[1].remaining(), 1, "a refused request consumes nothing");
+    assert_eq!(
+        refused.limits()[1].remaining(),
+        1,
+        "a refused request consumes nothing"
+    );
     let passed = decided(ask());
     assert!(passed.is_allowed());
-    assert_eq!(fallbacks(&passed), [Some(OnStoreFailure::Allow), Some(OnStoreFailure::Local)]);
+    assert_eq!(
+        fallbacks(&passed),
+        [Some(OnStoreFailure::Allow), Some(OnStoreFailure::Local)]
+    );
     assert_eq!(passed.limits()[1].remaining(), 0);
     assert!(!decided(ask()).is_allowed());
 }
@@ -114,10 +176,14 @@ fn local_limits_pass_together_or_none_is_charged() {
     scene.clock.advance(SECOND);
     let refused = decided(scene.limiter.check("user", "ann").and("tenant", "acme"));
     assert_eq!(refused.denied_by().unwrap().name(), "tenant");
-    assert!(scene.check("user").is_allowed(), "the refused request was charged to the user");
+    assert!(
+        scene.check("user").is_allowed(),
+        "the refused request was charged to the user"
+    );
 }
 
-/// The longest refusal decides here too: a client that comes back in a second would be refused again.
+/// The longest refusal decides here too: a client that comes back in a second would be refused
+/// again.
 #[test]
 fn a_local_refusal_that_lasts_longer_decides() {
     let scene = Scene::new([
@@ -139,13 +205,28 @@ fn shadow_limits_say_what_they_would_have_done_and_refuse_nothing() {
         per_minute("local", 60, OnStoreFailure::Local),
     ])
     .away();
-    let ask = || decided(scene.limiter.check("deny", "ann").and("tried", "ann").and("local", "ann"));
+    let ask = || {
+        decided(
+            scene
+                .limiter
+                .check("deny", "ann")
+                .and("tried", "ann")
+                .and("local", "ann"),
+        )
+    };
     assert_eq!(ask().denied_by().unwrap().name(), "local");
     scene.clock.advance(SECOND);
     let passed = ask();
     assert!(passed.is_allowed() && !passed.is_unavailable());
-    assert!(passed.limits()[..2].iter().all(|limit| matches!(limit.outcome().verdict, Verdict::Deny { .. })));
-    assert!(!ask().is_allowed(), "the local limit was charged although a shadow limit denied");
+    assert!(
+        passed.limits()[..2]
+            .iter()
+            .all(|limit| matches!(limit.outcome().verdict, Verdict::Deny { .. }))
+    );
+    assert!(
+        !ask().is_allowed(),
+        "the local limit was charged although a shadow limit denied"
+    );
 }
 
 #[test]
@@ -163,16 +244,38 @@ fn a_look_takes_nothing() {
 
 #[test]
 fn decisions_without_an_executor_follow_the_policy_if_the_store_answers_at_once() {
-    let limits =
-        || [OnStoreFailure::Allow, OnStoreFailure::Deny].map(|policy| per_minute(policy.as_str(), 5, policy));
+    let limits = || {
+        [OnStoreFailure::Allow, OnStoreFailure::Deny]
+            .map(|policy| per_minute(policy.as_str(), 5, policy))
+    };
     let scene = Scene::new(limits()).away();
-    assert!(scene.limiter.check("allow", "ann").immediately().unwrap().is_degraded());
+    assert!(
+        scene
+            .limiter
+            .check("allow", "ann")
+            .immediately()
+            .unwrap()
+            .is_degraded()
+    );
     assert!(scene.limiter.check("allow", "ann").passes().unwrap());
     assert!(!scene.limiter.check("deny", "ann").passes().unwrap());
-    assert!(scene.limiter.check("deny", "ann").immediately().unwrap().is_unavailable());
+    assert!(
+        scene
+            .limiter
+            .check("deny", "ann")
+            .immediately()
+            .unwrap()
+            .is_unavailable()
+    );
     let later = Scene::with(Way::Later, limits(), |builder| builder).away();
-    assert!(matches!(later.limiter.check("allow", "ann").passes(), Err(Error::NotImmediate)));
-    assert!(matches!(later.limiter.check("allow", "ann").immediately(), Err(Error::NotImmediate)));
+    assert!(matches!(
+        later.limiter.check("allow", "ann").passes(),
+        Err(Error::NotImmediate)
+    ));
+    assert!(matches!(
+        later.limiter.check("allow", "ann").immediately(),
+        Err(Error::NotImmediate)
+    ));
 }
 
 #[test]
@@ -187,6 +290,12 @@ fn no_replicas_at_all_are_refused_with_what_would_be_right() {
 #[test]
 fn wrong_requests_stay_wrong_while_the_store_is_away() {
     let scene = Scene::new([per_minute("api", 5, OnStoreFailure::Allow)]).away();
-    assert!(matches!(asked(scene.limiter.check("apu", "ann")), Err(Error::UnknownLimit { .. })));
-    assert!(matches!(asked(scene.limiter.check("api", "")), Err(Error::Key { .. })));
+    assert!(matches!(
+        asked(scene.limiter.check("apu", "ann")),
+        Err(Error::UnknownLimit { .. })
+    ));
+    assert!(matches!(
+        asked(scene.limiter.check("api", "")),
+        Err(Error::Key { .. })
+    ));
 }

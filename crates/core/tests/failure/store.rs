@@ -52,7 +52,12 @@ pub(crate) struct Flaky {
 impl Flaky {
     pub(crate) fn new(clock: &ManualClock, way: Way) -> Self {
         let memory = MemoryStore::builder().clock(clock.clone()).build();
-        Self { memory, fault: Arc::default(), way, returns: Arc::default() }
+        Self {
+            memory,
+            fault: Arc::default(),
+            way,
+            returns: Arc::default(),
+        }
     }
 
     pub(crate) fn fail(&self, fault: Fault) {
@@ -64,15 +69,24 @@ impl Flaky {
     }
 
     fn set(&self, fault: Option<Fault>) {
-        *self.fault.lock().expect("nothing panics while it is locked") = fault;
+        *self
+            .fault
+            .lock()
+            .expect("nothing panics while it is locked") = fault;
     }
 
     pub(crate) fn returns(&self) -> u64 {
         self.returns.load(Relaxed)
     }
 
-    fn answer<'a, T: Send + Unpin + 'a>(&'a self, ask: impl FnOnce() -> Answer<'a, T>) -> Answer<'a, T> {
-        let fault = *self.fault.lock().expect("nothing panics while it is locked");
+    fn answer<'a, T: Send + Unpin + 'a>(
+        &'a self,
+        ask: impl FnOnce() -> Answer<'a, T>,
+    ) -> Answer<'a, T> {
+        let fault = *self
+            .fault
+            .lock()
+            .expect("nothing panics while it is locked");
         let answer = match fault {
             Some(fault) => Answer::ready(Err(fault.error())),
             None => ask(),
@@ -107,7 +121,12 @@ impl Future for Once {
 }
 
 impl Store for Flaky {
-    fn spend<'a>(&'a self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Answer<'a, Spent> {
+    fn spend<'a>(
+        &'a self,
+        checks: &[Check<'_>],
+        intent: Intent,
+        lease: LeaseId,
+    ) -> Answer<'a, Spent> {
         self.answer(|| self.memory.spend(checks, intent, lease))
     }
 

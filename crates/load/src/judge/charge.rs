@@ -48,17 +48,22 @@ pub(super) struct Charger {
 }
 
 impl Charger {
-    /// The limits that a request meets by the configuration, if there is one and it takes the request.
+    /// The limits that a request meets by the configuration, if there is one and it takes the
+    /// request.
     pub(super) fn chosen(&self, draw: Draw) -> Option<Selection<'_>> {
         let (Standard::Configured(configured), Asking::Check { attributes, limits }) =
             (&self.plan.standard, &self.plan.asking)
         else {
             return None;
         };
-        let filled = attributes.iter().map(|(name, template)| (name, template.fill(draw, &self.plan.keys)));
+        let filled = attributes
+            .iter()
+            .map(|(name, template)| (name, template.fill(draw, &self.plan.keys)));
         let filled = Filled(filled.collect());
         let selection = if limits.is_empty() {
-            configured.selector.select(&filled, draw.cost, OnMissing::Refuse)
+            configured
+                .selector
+                .select(&filled, draw.cost, OnMissing::Refuse)
         } else {
             configured.selector.select_named(limits, &filled, draw.cost)
         };
@@ -79,22 +84,39 @@ impl Charger {
             Standard::Answers => {
                 counter.extend_from_slice(&draw.key.to_le_bytes());
                 counter.extend_from_slice(&draw.address.to_le_bytes());
-                let by = if by_hand.is_some() { JudgedBy::Hand } else { JudgedBy::Answers };
+                let by = if by_hand.is_some() {
+                    JudgedBy::Hand
+                } else {
+                    JudgedBy::Answers
+                };
                 let promised = Promised::only(by_hand.map_or_else(|| loosest(told), Ok)?);
-                Ok(Charge { counter, cost: draw.cost.unwrap_or(1), promised, by })
+                Ok(Charge {
+                    counter,
+                    cost: draw.cost.unwrap_or(1),
+                    promised,
+                    by,
+                })
             }
             Standard::Configured(configured) => {
                 let chosen = chosen.unwrap_or_default();
-                let mine = chosen.iter().find(|chosen| chosen.rule.limit.name() == told.name);
+                let mine = chosen
+                    .iter()
+                    .find(|chosen| chosen.rule.limit.name() == told.name);
                 let mine = mine.ok_or(Unjudged::NotConfigured)?;
                 counter.extend_from_slice(mine.key.as_bytes());
                 let (promised, by) = match by_hand {
                     Some(bound) => (Promised::only(bound), JudgedBy::Hand),
-                    None => {
-                        (configured.promised(mine, told, self.plan.replicas.len())?, JudgedBy::Configuration)
-                    }
+                    None => (
+                        configured.promised(mine, told, self.plan.replicas.len())?,
+                        JudgedBy::Configuration,
+                    ),
                 };
-                Ok(Charge { counter, cost: mine.cost, promised, by })
+                Ok(Charge {
+                    counter,
+                    cost: mine.cost,
+                    promised,
+                    by,
+                })
             }
         }
     }
@@ -102,36 +124,55 @@ impl Charger {
     /// What was said by hand.
     fn allowed(&self, name: &str) -> Option<Bound> {
         let said = |wanted: Option<&str>| {
-            self.plan.allowances.iter().find(|allowance| allowance.limit.as_deref() == wanted)
+            self.plan
+                .allowances
+                .iter()
+                .find(|allowance| allowance.limit.as_deref() == wanted)
         };
-        said(Some(name)).or_else(|| said(None)).map(|allowance| allowance.bound)
+        said(Some(name))
+            .or_else(|| said(None))
+            .map(|allowance| allowance.bound)
     }
 }
 
 impl Configured {
-    /// What the limit promises. An eventual one promises to be above it by no more than its published allowance; one that
-    /// is local is judged all the same, because what it does to the limit of the whole is what one wants to know.
+    /// What the limit promises. An eventual one promises to be above it by no more than its
+    /// published allowance; one that is local is judged all the same, because what it does to the
+    /// limit of the whole is what one wants to know.
     fn promised(
         &self,
         chosen: &Chosen<'_>,
         told: &LimitTold<'_>,
         replicas: usize,
     ) -> Result<Promised, Unjudged> {
-        let rule = chosen.rule.limit.rule().map_err(|_| Unjudged::NotConfigured)?;
+        let rule = chosen
+            .rule
+            .limit
+            .rule()
+            .map_err(|_| Unjudged::NotConfigured)?;
         let quota: Quota = *chosen.quota.unwrap_or(rule.quota());
         let configured = quota.limit();
         if configured != told.limit {
-            return Err(Unjudged::OtherNumbers { told: told.limit, configured });
+            return Err(Unjudged::OtherNumbers {
+                told: told.limit,
+                configured,
+            });
         }
         let untold = match rule.consistency() {
             Consistency::Eventual => {
                 let expected = self.expected_replicas.get();
-                let replicas = u64::try_from(replicas).unwrap_or(u64::MAX).max(u64::from(expected));
-                tollgate::lease::quantum(configured, expected).min(configured).saturating_mul(replicas)
+                let replicas = u64::try_from(replicas)
+                    .unwrap_or(u64::MAX)
+                    .max(u64::from(expected));
+                tollgate::lease::quantum(configured, expected)
+                    .min(configured)
+                    .saturating_mul(replicas)
             }
             _ => 0,
         };
-        let any = Bound::for_quota(&quota).ok_or(Unjudged::Concurrency)?.raised(untold);
+        let any = Bound::for_quota(&quota)
+            .ok_or(Unjudged::Concurrency)?
+            .raised(untold);
         let long = Bound::in_the_long_run(&quota).map(|bound| bound.raised(untold));
         // Only who asks the counter itself tells when its window ends.
         let is_asked = matches!(rule.consistency(), Consistency::Strict | Consistency::Local);
@@ -145,8 +186,9 @@ impl Configured {
     }
 }
 
-/// What any algorithm with these numbers promises. The one that promises least is the fixed window, with twice its limit
-/// across an edge; and the window may be a second shorter than it is said to be.
+/// What any algorithm with these numbers promises. The one that promises least is the fixed window,
+/// with twice its limit across an edge; and the window may be a second shorter than it is said to
+/// be.
 fn loosest(told: &LimitTold<'_>) -> Result<Bound, Unjudged> {
     match told.window_s {
         None => Err(Unjudged::NoWindow),
@@ -172,7 +214,11 @@ impl JudgedBy {
 
 impl Promised {
     const fn only(any: Bound) -> Self {
-        Self { any, long: None, each: None }
+        Self {
+            any,
+            long: None,
+            each: None,
+        }
     }
 }
 
@@ -183,8 +229,16 @@ impl fmt::Display for Promised {
             write!(f, "{limit} in each window of {window}, ")?;
         }
         match self.any {
-            Bound::Rate { burst, per, period_micros } => {
-                write!(f, "{burst} at once and {per} every {}", Micros::new(period_micros))
+            Bound::Rate {
+                burst,
+                per,
+                period_micros,
+            } => {
+                write!(
+                    f,
+                    "{burst} at once and {per} every {}",
+                    Micros::new(period_micros)
+                )
             }
             Bound::PerWindow { limit, window } => write!(f, "{limit} in any {window}"),
         }
@@ -198,6 +252,8 @@ impl Attributes for Filled<'_> {
     fn get(&self, attribute: &Attribute) -> Option<Value<'_>> {
         let found = self.0.iter().find(|(known, _)| *known == attribute);
         // As the service sees it, which takes an empty value as none.
-        found.filter(|(_, value)| !value.is_empty()).map(|(_, value)| Value::Text(Cow::Borrowed(value)))
+        found
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(_, value)| Value::Text(Cow::Borrowed(value)))
     }
 }

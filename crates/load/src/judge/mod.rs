@@ -1,11 +1,12 @@
 //! Whether limits held: what was let through, held against what they allow.
 //!
-//! A request was let through at some moment between its sending and its answer, and only what is certain is counted
-//! ([`tollgate_audit`]). So nothing that a network or a busy machine delays can make a limit look exceeded; and what is
-//! called exceeded, was.
+//! A request was let through at some moment between its sending and its answer, and only what is
+//! certain is counted ([`tollgate_audit`]). So nothing that a network or a busy machine delays can
+//! make a limit look exceeded; and what is called exceeded, was.
 //!
-//! Who shares a counter follows from the configuration, where that is given. Without it every distinct request is taken as
-//! having counters of its own: that may overlook something, and accuses nobody.
+//! Who shares a counter follows from the configuration, where that is given. Without it every
+//! distinct request is taken as having counters of its own: that may overlook something, and
+//! accuses nobody.
 
 mod charge;
 mod follow;
@@ -28,8 +29,8 @@ use follow::Followed;
 pub(crate) use standard::Unjudged;
 pub use standard::{Allowance, Standard};
 
-/// The most counters that are followed: 100 MB if all of them are sliding logs that are always full, and a tenth of it
-/// otherwise.
+/// The most counters that are followed: 100 MB if all of them are sliding logs that are always
+/// full, and a tenth of it otherwise.
 const FOLLOWED_MAX: usize = 16_384;
 /// No request has more limits than 16.
 const LIMITS_MAX: usize = 64;
@@ -60,7 +61,12 @@ struct Judged {
 
 impl Judge {
     pub(crate) fn new(plan: Rc<Plan>) -> Self {
-        Self { charger: Charger { plan }, limits: Vec::new(), followed: HashMap::new(), unfollowed: 0 }
+        Self {
+            charger: Charger { plan },
+            limits: Vec::new(),
+            followed: HashMap::new(),
+            unfollowed: 0,
+        }
     }
 
     /// A request was let through, sometime in this span.
@@ -69,9 +75,15 @@ impl Judge {
         let chosen = charger.chosen(draw);
         let nameless = LimitTold::nameless(told.is_degraded);
         let has_names = !told.limits.is_empty() || charger.plan.allowances.is_empty();
-        let limits = if has_names { &told.limits[..] } else { std::slice::from_ref(&nameless) };
+        let limits = if has_names {
+            &told.limits[..]
+        } else {
+            std::slice::from_ref(&nameless)
+        };
         for limit in limits {
-            let Some(index) = self.index_of(&limit.name) else { continue };
+            let Some(index) = self.index_of(&limit.name) else {
+                continue;
+            };
             let judged = &mut self.limits[index];
             judged.admitted += 1;
             if limit.is_fallback {
@@ -87,7 +99,10 @@ impl Judge {
 
     /// Names of limits that were exceeded so far.
     pub(crate) fn exceeded(&self) -> impl Iterator<Item = &str> {
-        self.limits.iter().filter(|judged| judged.is_exceeded).map(|judged| judged.name.as_str())
+        self.limits
+            .iter()
+            .filter(|judged| judged.is_exceeded)
+            .map(|judged| judged.name.as_str())
     }
 
     fn index_of(&mut self, name: &str) -> Option<usize> {
@@ -97,12 +112,31 @@ impl Judge {
         }
         let name = name.to_owned();
         let (promise, unjudged) = (None, None);
-        self.limits.push(Judged { name, admitted: 0, by_policy: 0, promise, unjudged, is_exceeded: false });
+        self.limits.push(Judged {
+            name,
+            admitted: 0,
+            by_policy: 0,
+            promise,
+            unjudged,
+            is_exceeded: false,
+        });
         Some(self.limits.len() - 1)
     }
 
-    fn follow(&mut self, index: usize, told: &LimitTold<'_>, draw: Draw, span: Span, charge: Charge) {
-        let Charge { counter, cost, promised, by } = charge;
+    fn follow(
+        &mut self,
+        index: usize,
+        told: &LimitTold<'_>,
+        draw: Draw,
+        span: Span,
+        charge: Charge,
+    ) {
+        let Charge {
+            counter,
+            cost,
+            promised,
+            by,
+        } = charge;
         if cost == 0 {
             return;
         }
@@ -115,7 +149,9 @@ impl Judge {
             Some(followed) => followed,
             None if has_room => {
                 let new = Followed::new(index, draw, told.limit, promised);
-                self.followed.entry(counter.into_boxed_slice()).or_insert(new)
+                self.followed
+                    .entry(counter.into_boxed_slice())
+                    .or_insert(new)
             }
             None => {
                 self.unfollowed += 1;

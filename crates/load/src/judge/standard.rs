@@ -8,8 +8,8 @@ use tollgate_rules::{Config, Selector};
 /// By what limits are judged.
 #[derive(Debug)]
 pub enum Standard {
-    /// By what the answers say of them. That leaves the algorithm open, and the window to the next second, so they are
-    /// judged as loosely as any algorithm would be.
+    /// By what the answers say of them. That leaves the algorithm open, and the window to the next
+    /// second, so they are judged as loosely as any algorithm would be.
     Answers,
     /// By the configuration of the replicas: the algorithm, its numbers, and who shares a counter.
     Configured(Box<Configured>),
@@ -26,7 +26,10 @@ impl Standard {
     /// By this configuration.
     pub fn configured(config: &Config) -> Self {
         let selector = Selector::new(config);
-        Self::Configured(Box::new(Configured { selector, expected_replicas: config.expected_replicas }))
+        Self::Configured(Box::new(Configured {
+            selector,
+            expected_replicas: config.expected_replicas,
+        }))
     }
 }
 
@@ -48,7 +51,9 @@ pub(crate) enum Unjudged {
         "answers say its window in whole seconds, which is too coarse for so short a one; give the configuration"
     )]
     ShortWindow,
-    #[error("the configuration has no such limit for these requests; is it the one that the replicas use?")]
+    #[error(
+        "the configuration has no such limit for these requests; is it the one that the replicas use?"
+    )]
     NotConfigured,
     #[error(
         "the service says {told} where the configuration says {configured}; is it the one that the replicas use?"

@@ -13,18 +13,35 @@ fn configured(limits: &str) -> Judge {
 }
 
 fn draw(key: u32) -> Draw {
-    Draw { key, address: key, cost: None }
+    Draw {
+        key,
+        address: key,
+        cost: None,
+    }
 }
 
 fn span(from_us: u64, to_us: u64) -> Span {
-    Span { from: Micros::new(from_us), to: Micros::new(to_us) }
+    Span {
+        from: Micros::new(from_us),
+        to: Micros::new(to_us),
+    }
 }
 
 /// A limit named `api` said so.
 fn told(limit: u64, window_s: Option<u64>, reset_after_ms: u64) -> Told<'static> {
     let reset_after_ms = Some(reset_after_ms);
-    let api = LimitTold { name: "api".into(), limit, window_s, reset_after_ms, is_fallback: false };
-    Told { is_allowed: true, limits: vec![api], ..Told::default() }
+    let api = LimitTold {
+        name: "api".into(),
+        limit,
+        window_s,
+        reset_after_ms,
+        is_fallback: false,
+    };
+    Told {
+        is_allowed: true,
+        limits: vec![api],
+        ..Told::default()
+    }
 }
 
 const FIXED: &str = "- {name: api, key: [user], algorithm: fixed_window, limit: 3, window: 1s}";
@@ -34,7 +51,11 @@ const FIXED: &str = "- {name: api, key: [user], algorithm: fixed_window, limit: 
 fn each_fixed_window_is_judged_by_the_end_that_answers_tell() {
     let mut judge = configured(FIXED);
     let mut admit = |at_ms: u64, reset_after_ms| {
-        judge.admitted(draw(0), span(at_ms * 1_000, at_ms * 1_000 + 500), &told(3, None, reset_after_ms));
+        judge.admitted(
+            draw(0),
+            span(at_ms * 1_000, at_ms * 1_000 + 500),
+            &told(3, None, reset_after_ms),
+        );
         judge.exceeded().count()
     };
     for at_ms in [900, 910, 920] {
@@ -46,16 +67,23 @@ fn each_fixed_window_is_judged_by_the_end_that_answers_tell() {
     assert_eq!(admit(1_031, 969), 1);
     let worst = judge.verdict().remove(0).worst.expect("it was exceeded");
     assert_eq!((worst.admitted, worst.key.as_str()), (4, "user=key-0"));
-    assert!((worst.over - 1.0).abs() < 1e-9 && worst.from_s < 1.1 && worst.to_s >= 2.0, "{worst:?}");
+    assert!(
+        (worst.over - 1.0).abs() < 1e-9 && worst.from_s < 1.1 && worst.to_s >= 2.0,
+        "{worst:?}"
+    );
 }
 
 #[test]
 fn keys_have_counters_of_their_own() {
-    let mut judge = configured("- {name: api, key: [user], algorithm: sliding_log, limit: 3, window: 1s}");
+    let mut judge =
+        configured("- {name: api, key: [user], algorithm: sliding_log, limit: 3, window: 1s}");
     for key in 0..100 {
         (0..3).for_each(|at| judge.admitted(draw(key), span(at, at + 1), &told(3, None, 1_000)));
     }
-    assert_eq!((judge.exceeded().count(), judge.verdict()[0].keys), (0, 100));
+    assert_eq!(
+        (judge.exceeded().count(), judge.verdict()[0].keys),
+        (0, 100)
+    );
     judge.admitted(draw(7), span(500, 501), &told(3, None, 1_000));
     let verdict = judge.verdict().remove(0);
     assert!(verdict.exceeded && verdict.worst.is_some_and(|worst| worst.key == "user=key-7"));
@@ -64,8 +92,7 @@ fn keys_have_counters_of_their_own() {
 /// Eventual limits have their published allowance: three units a replica here, in each of two.
 #[test]
 fn eventual_limits_may_be_exceeded_by_what_they_publish() {
-    let limit =
-        "- {name: api, key: [user], algorithm: sliding_log, limit: 60, window: 1s, consistency: eventual}";
+    let limit = "- {name: api, key: [user], algorithm: sliding_log, limit: 60, window: 1s, consistency: eventual}";
     let bucket = "- {name: api, key: [user], algorithm: token_bucket, capacity: 60, refill_rate: 1/h, consistency: eventual}";
     let exceeded_with = |limit: &str, count: u64| {
         let mut judge = configured(limit);
@@ -78,21 +105,36 @@ fn eventual_limits_may_be_exceeded_by_what_they_publish() {
 
 #[test]
 fn what_cannot_be_judged_says_why() {
-    let mut judge = configured("- {name: api, key: [user], algorithm: concurrency, limit: 3, lease: 1s}");
+    let mut judge =
+        configured("- {name: api, key: [user], algorithm: concurrency, limit: 3, lease: 1s}");
     judge.admitted(draw(0), span(0, 1), &told(3, None, 0));
-    assert!(judge.verdict()[0].not_judged.as_deref().is_some_and(|why| why.contains("so many at a time")));
-    let mut judge = configured("- {name: other, key: [user], algorithm: sliding_log, limit: 3, window: 1s}");
+    assert!(
+        judge.verdict()[0]
+            .not_judged
+            .as_deref()
+            .is_some_and(|why| why.contains("so many at a time"))
+    );
+    let mut judge =
+        configured("- {name: other, key: [user], algorithm: sliding_log, limit: 3, window: 1s}");
     judge.admitted(draw(0), span(0, 1), &told(3, None, 0));
-    assert!(judge.verdict()[0].not_judged.as_deref().is_some_and(|why| why.contains("no such limit")));
+    assert!(
+        judge.verdict()[0]
+            .not_judged
+            .as_deref()
+            .is_some_and(|why| why.contains("no such limit"))
+    );
     for (window_s, why) in [(None, "do not say its window"), (Some(1), "too coarse")] {
         let mut judge = Judge::new(Rc::new(Plan::for_tests(Standard::Answers)));
         judge.admitted(draw(0), span(0, 1), &told(3, window_s, 0));
         let verdict = judge.verdict().remove(0);
-        assert!(verdict.not_judged.is_some_and(|said| said.contains(why)) && verdict.worst.is_none());
+        assert!(
+            verdict.not_judged.is_some_and(|said| said.contains(why)) && verdict.worst.is_none()
+        );
     }
 }
 
-/// By answers alone a window of two seconds may be one of little more than one, and twice the limit an edge.
+/// By answers alone a window of two seconds may be one of little more than one, and twice the limit
+/// an edge.
 #[test]
 fn answers_are_given_the_benefit_of_the_doubt() {
     let exceeded_with = |count: u64| {
@@ -109,7 +151,12 @@ fn numbers_that_change_end_the_judgement() {
     judge.admitted(draw(0), span(0, 1), &told(1, Some(60), 0));
     (0..9).for_each(|at| judge.admitted(draw(0), span(at, at + 1), &told(100, Some(60), 0)));
     let verdict = judge.verdict().remove(0);
-    assert!(!verdict.exceeded && verdict.not_judged.is_some_and(|why| why.contains("changed")));
+    assert!(
+        !verdict.exceeded
+            && verdict
+                .not_judged
+                .is_some_and(|why| why.contains("changed"))
+    );
 }
 
 #[test]
@@ -118,11 +165,15 @@ fn only_so_many_keys_are_followed() {
     let more = 10;
     let keys = u32::try_from(FOLLOWED_MAX).unwrap() + more;
     (0..keys).for_each(|key| judge.admitted(draw(key), span(0, 1), &told(3, None, 1_000)));
-    assert_eq!((judge.verdict()[0].keys, judge.unfollowed()), (FOLLOWED_MAX, u64::from(more)));
+    assert_eq!(
+        (judge.verdict()[0].keys, judge.unfollowed()),
+        (FOLLOWED_MAX, u64::from(more))
+    );
 }
 
 proptest! {
-    /// A real fixed window from the first hit, whose answers are under way for any time: never accused.
+    /// A real fixed window from the first hit, whose answers are under way for any time: never
+    /// accused.
     #[test]
     fn a_fixed_window_that_keeps_its_limit_is_never_accused(
         asked in proptest::collection::vec((0..400_000u64, 0..300_000u64, 0..300_000u64), 1..120),

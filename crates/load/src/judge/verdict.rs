@@ -9,7 +9,11 @@ use crate::report::{LimitReport, Worst};
 impl Judge {
     /// Every limit that let something through, in the order in which they were met.
     pub(crate) fn verdict(&self) -> Vec<LimitReport> {
-        self.limits.iter().enumerate().map(|(index, judged)| self.of(index, judged)).collect()
+        self.limits
+            .iter()
+            .enumerate()
+            .map(|(index, judged)| self.of(index, judged))
+            .collect()
     }
 
     /// Admissions of counters that were not followed.
@@ -18,7 +22,11 @@ impl Judge {
     }
 
     fn of(&self, index: usize, judged: &Judged) -> LimitReport {
-        let own = || self.followed.values().filter(|followed| followed.limit == index);
+        let own = || {
+            self.followed
+                .values()
+                .filter(|followed| followed.limit == index)
+        };
         let worst = own().filter_map(|followed| Some((followed, followed.worst()?)));
         let worst = worst.max_by(|(_, a), (_, b)| a.excess.units().total_cmp(&b.excess.units()));
         LimitReport {
@@ -35,7 +43,12 @@ impl Judge {
     }
 
     fn shown(&self, followed: &Followed, interval: Interval) -> Worst {
-        let Interval { start, end, admitted, excess } = interval;
+        let Interval {
+            start,
+            end,
+            admitted,
+            excess,
+        } = interval;
         let plan = &self.charger.plan;
         Worst {
             key: question::label(&plan.asking, followed.draw, &plan.keys),
@@ -47,7 +60,10 @@ impl Judge {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "microseconds of a load are far below 2^53")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "microseconds of a load are far below 2^53"
+)]
 fn secs(micros: u64) -> f64 {
     micros as f64 / 1e6
 }

@@ -15,16 +15,31 @@ fn every_part_is_read() {
     assert!(endpoint.is_tls);
     assert_eq!(endpoint.database, 2);
     let Credentials { user, password } = endpoint.credentials.unwrap();
-    assert_eq!((user.as_deref(), password.as_str()), (Some("limiter"), "p@ss:word"));
+    assert_eq!(
+        (user.as_deref(), password.as_str()),
+        (Some("limiter"), "p@ss:word")
+    );
 }
 
 #[test]
 fn most_parts_may_be_left_out() {
-    assert_eq!(parsed("redis://localhost").address, Address::new("localhost", 6379));
+    assert_eq!(
+        parsed("redis://localhost").address,
+        Address::new("localhost", 6379)
+    );
     assert_eq!(parsed("redis://localhost/").database, 0);
-    assert_eq!(parsed("redis://[::1]:7000").address, Address::new("::1", 7000));
+    assert_eq!(
+        parsed("redis://[::1]:7000").address,
+        Address::new("::1", 7000)
+    );
     assert_eq!(parsed("redis://[::1]").address.to_string(), "[::1]:6379");
-    assert_eq!(parsed("redis://:secret@localhost").credentials.unwrap().user, None);
+    assert_eq!(
+        parsed("redis://:secret@localhost")
+            .credentials
+            .unwrap()
+            .user,
+        None
+    );
     assert_eq!(parsed("redis://@localhost").credentials, None);
 }
 
@@ -48,14 +63,24 @@ fn what_is_wrong_is_named() {
 #[test]
 fn a_password_is_never_shown() {
     let shown = |endpoint: &Endpoint| format!("{endpoint} {endpoint:?} {:?}", endpoint.credentials);
-    for url in ["redis://:hunter2@host", "redis://ann:hunter2@host", "rediss://ann:hunter2@host:1/3"] {
+    for url in [
+        "redis://:hunter2@host",
+        "redis://ann:hunter2@host",
+        "rediss://ann:hunter2@host:1/3",
+    ] {
         assert!(!shown(&parsed(url)).contains("hunter2"));
     }
-    for url in
-        ["redis://ann:hunter2@", "redis://ann:hunter2@ho st", "redis://ann:hunter2@host:x", "x://a:hunter2@h"]
-    {
+    for url in [
+        "redis://ann:hunter2@",
+        "redis://ann:hunter2@ho st",
+        "redis://ann:hunter2@host:x",
+        "x://a:hunter2@h",
+    ] {
         let error = url.parse::<Endpoint>().unwrap_err();
-        assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+        assert!(
+            !format!("{error} {error:?}").contains("hunter2"),
+            "{error:?}"
+        );
     }
     for url in [
         "redis://ann:hunter2",
@@ -64,10 +89,20 @@ fn a_password_is_never_shown() {
         "redis://host?password=hunter2",
     ] {
         let error = url.parse::<Endpoint>().unwrap_err();
-        assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+        assert!(
+            !format!("{error} {error:?}").contains("hunter2"),
+            "{error:?}"
+        );
     }
-    for url in ["ann:hunter2@host", "redis:ann:hunter2@host", "redis:/ann:hunter2@host/x://y"] {
+    for url in [
+        "ann:hunter2@host",
+        "redis:ann:hunter2@host",
+        "redis:/ann:hunter2@host/x://y",
+    ] {
         let error = url.parse::<Endpoint>().unwrap_err();
-        assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+        assert!(
+            !format!("{error} {error:?}").contains("hunter2"),
+            "{error:?}"
+        );
     }
 }

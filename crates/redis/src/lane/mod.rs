@@ -1,8 +1,9 @@
 //! A lane: one server, one connection, and the task that owns both.
 //!
-//! Requests are put into the lane's queue and never touch the connection. The task takes what is waiting, sends it, and
-//! hands out the answers; it alone connects, notices that the server is gone or slow, and comes back. While the lane is
-//! down, requests are turned away at once: that is the breaker.
+//! Requests are put into the lane's queue and never touch the connection. The task takes what is
+//! waiting, sends it, and hands out the answers; it alone connects, notices that the server is gone
+//! or slow, and comes back. While the lane is down, requests are turned away at once: that is the
+//! breaker.
 
 mod serve;
 mod supervise;
@@ -24,7 +25,8 @@ use crate::time::CallTime;
 use crate::topology::Route;
 use crate::wire::{Answered, Request};
 
-/// The most requests that wait in one lane. At a hundred thousand a second this is the work of a deadline or two.
+/// The most requests that wait in one lane. At a hundred thousand a second this is the work of a
+/// deadline or two.
 const WAITING_MAX: usize = 4_096;
 
 /// One server. Dropping it ends its connection.
@@ -88,10 +90,19 @@ pub(crate) type Answer = Result<Answered, Failure>;
 
 impl Lane {
     /// A lane to where the route leads. It is down until its task has reached the server.
-    pub(crate) fn start(route: Route, access: SharedAccess, call_time: CallTime, is_cluster: bool) -> Self {
+    pub(crate) fn start(
+        route: Route,
+        access: SharedAccess,
+        call_time: CallTime,
+        is_cluster: bool,
+    ) -> Self {
         let down = Some(Cause::new("not connected yet"));
         let shared = Arc::new(Shared {
-            queue: Mutex::new(Queue { waiting: VecDeque::new(), latest: None, down }),
+            queue: Mutex::new(Queue {
+                waiting: VecDeque::new(),
+                latest: None,
+                down,
+            }),
             arrived: Notify::new(),
             hurried: Notify::new(),
             kicked: Notify::new(),
@@ -117,15 +128,25 @@ impl Lane {
             return Err(Failure::Away(cause.clone()));
         }
         // What gives back makes room elsewhere, and is let in longer.
-        let room = if request.gives_back() { 2 * WAITING_MAX } else { WAITING_MAX };
+        let room = if request.gives_back() {
+            2 * WAITING_MAX
+        } else {
+            WAITING_MAX
+        };
         if queue.waiting.len() >= room {
             return Err(Failure::Overloaded);
         }
-        // Almost always deadlines come in order, and the task has its timer set to the first of them.
+        // Almost always deadlines come in order, and the task has its timer set to the first of
+        // them.
         let is_hurried = queue.latest.is_some_and(|latest| deadline < latest);
         queue.latest = queue.latest.max(Some(deadline));
         let (answer, answered) = oneshot::channel();
-        let job = Job { request, deadline, is_asking, answer: Some(answer) };
+        let job = Job {
+            request,
+            deadline,
+            is_asking,
+            answer: Some(answer),
+        };
         // One that has been sent on has the least time left.
         if is_asking {
             queue.waiting.push_front(job);
@@ -157,7 +178,8 @@ impl Lane {
 impl Drop for Lane {
     fn drop(&mut self) {
         self.task.abort();
-        self.shared.go_down(&Cause::new("the server is no longer part of the store"));
+        self.shared
+            .go_down(&Cause::new("the server is no longer part of the store"));
     }
 }
 
@@ -204,7 +226,8 @@ impl Job {
         }
     }
 
-    /// True when sending it would charge someone who no longer waits. What gives back is sent all the same.
+    /// True when sending it would charge someone who no longer waits. What gives back is sent all
+    /// the same.
     fn is_pointless(&self) -> bool {
         !self.request.gives_back() && self.answer.as_ref().is_none_or(oneshot::Sender::is_closed)
     }
@@ -212,6 +235,8 @@ impl Job {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("counts", &self.counts).finish_non_exhaustive()
+        f.debug_struct("Shared")
+            .field("counts", &self.counts)
+            .finish_non_exhaustive()
     }
 }

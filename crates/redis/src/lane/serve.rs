@@ -1,4 +1,5 @@
-//! Serving on one connection: what waits is sent, what arrives is handed out, what is late is told so.
+//! Serving on one connection: what waits is sent, what arrives is handed out, what is late is told
+//! so.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -15,7 +16,8 @@ use crate::failure::{Cause, Failure, Meaning};
 use crate::resp::{self, Reply};
 use crate::wire::{Answered, Verb, answers};
 
-/// How much may be on its way at once: while the server works on one departure, the next is there already.
+/// How much may be on its way at once: while the server works on one departure, the next is there
+/// already.
 const DEPARTURES_MAX: usize = 2;
 /// The most requests in one departure, in one call or, to a cluster, in several.
 const DEPARTURE_MAX: usize = 128;
@@ -51,11 +53,15 @@ pub(super) async fn serve(shared: &Shared, connection: Connection) -> Cause {
         Err(cause) => cause,
         Ok(never) => match never {},
     };
-    serving.trips.iter_mut().for_each(|trip| trip.fail_away(&cause));
+    serving
+        .trips
+        .iter_mut()
+        .for_each(|trip| trip.fail_away(&cause));
     cause
 }
 
-/// Writes some of what is to be sent, or sees to it that what was written leaves. True when there may be more to do.
+/// Writes some of what is to be sent, or sees to it that what was written leaves. True when there
+/// may be more to do.
 async fn push(writer: &mut WriteHalf<Box<dyn Duplex>>, out: &mut BytesMut) -> Result<bool, Cause> {
     if out.is_empty() {
         writer.flush().await?;
@@ -104,7 +110,9 @@ impl Serving<'_> {
         }
         let now = Instant::now();
         let mut jobs = self.take_waiting(now);
-        let Some(first) = jobs.iter().map(|job| job.deadline).min() else { return };
+        let Some(first) = jobs.iter().map(|job| job.deadline).min() else {
+            return;
+        };
         if self.shared.is_cluster {
             // Only requests of one slot can share a call; their order stays.
             jobs.sort_by_key(|job| (job.request.slot, job.is_asking));
@@ -157,14 +165,21 @@ impl Serving<'_> {
         let Some(first) = jobs.first() else { return };
         if first.is_asking {
             resp::write_command(&mut self.out, &[b"ASKING"]);
-            self.trips.push_back(Trip::new(Kind::Silent, Vec::new(), now));
+            self.trips
+                .push_back(Trip::new(Kind::Silent, Vec::new(), now));
         }
         let kind = if first.request.verb == Verb::Reset {
             write_reset(&mut self.out, first);
             Kind::Reset
         } else {
             let moment = self.shared.call_time.moment();
-            write_batch(&mut self.out, self.shared.access.script, calling, &jobs, moment);
+            write_batch(
+                &mut self.out,
+                self.shared.access.script,
+                calling,
+                &jobs,
+                moment,
+            );
             self.shared.count_call(jobs.len());
             Kind::Batch(calling)
         };
@@ -173,14 +188,20 @@ impl Serving<'_> {
 
     /// Hands out an answer to those who share it.
     fn arrive(&mut self, reply: Reply) -> Result<(), Cause> {
-        let trip =
-            self.trips.pop_front().ok_or_else(|| Cause::new("the server answered without a question"))?;
+        let trip = self
+            .trips
+            .pop_front()
+            .ok_or_else(|| Cause::new("the server answered without a question"))?;
         let (took, ends_departure) = (trip.sent.elapsed(), trip.ends_departure);
         self.departures -= usize::from(ends_departure);
         self.heard = trip.sent + took;
         self.hand_out(trip, reply)?;
         // What was sent together and came late was late once.
-        if ends_departure { self.note_pace(took) } else { Ok(()) }
+        if ends_departure {
+            self.note_pace(took)
+        } else {
+            Ok(())
+        }
     }
 
     fn hand_out(&mut self, mut trip: Trip, reply: Reply) -> Result<(), Cause> {
@@ -188,7 +209,9 @@ impl Serving<'_> {
             (Kind::Silent, _) => Ok(()),
             (_, Reply::Error(text)) => self.refused(trip, &String::from_utf8_lossy(&text)),
             (Kind::Reset, Reply::Number(_)) => {
-                trip.jobs.iter_mut().for_each(|job| job.reply(Ok(Answered::done())));
+                trip.jobs
+                    .iter_mut()
+                    .for_each(|job| job.reply(Ok(Answered::done())));
                 Ok(())
             }
             (Kind::Batch(_), Reply::Text(text)) => Self::answered(trip, text),
@@ -210,7 +233,9 @@ impl Serving<'_> {
         for (job, answer) in trip.jobs.iter_mut().zip(answers) {
             job.reply(answer.map_err(|error| match Meaning::of(&error) {
                 Meaning::Fails(failure) => failure,
-                Meaning::NoScript => Failure::Refused(Cause::new("the script is missing from itself")),
+                Meaning::NoScript => {
+                    Failure::Refused(Cause::new("the script is missing from itself"))
+                }
                 Meaning::Breaks(cause) => {
                     broken = Err(cause.clone());
                     Failure::Away(cause)
@@ -226,7 +251,11 @@ impl Serving<'_> {
         match Meaning::of(error) {
             Meaning::NoScript if trip.kind == Kind::Batch(Calling::ByName) => {
                 trip.expire(now);
-                let jobs: Vec<Job> = trip.jobs.into_iter().filter(|job| !job.is_pointless()).collect();
+                let jobs: Vec<Job> = trip
+                    .jobs
+                    .into_iter()
+                    .filter(|job| !job.is_pointless())
+                    .collect();
                 self.send(jobs, now, Calling::BySource);
                 Ok(())
             }
@@ -242,7 +271,9 @@ impl Serving<'_> {
                 Ok(())
             }
             Meaning::NoScript => {
-                trip.fail(&Failure::Refused(Cause::new("the server does not know the script it was sent")));
+                trip.fail(&Failure::Refused(Cause::new(
+                    "the server does not know the script it was sent",
+                )));
                 Ok(())
             }
             Meaning::Breaks(cause) => {
@@ -254,12 +285,20 @@ impl Serving<'_> {
 
     /// Notices a server that answers, but always too late.
     fn note_pace(&mut self, took: Duration) -> Result<(), Cause> {
-        self.late = if took > self.shared.access.timeout { self.late + 1 } else { 0 };
-        if self.late < LATE_MAX { Ok(()) } else { Err(Cause::new("the server is slower than the deadline")) }
+        self.late = if took > self.shared.access.timeout {
+            self.late + 1
+        } else {
+            0
+        };
+        if self.late < LATE_MAX {
+            Ok(())
+        } else {
+            Err(Cause::new("the server is slower than the deadline"))
+        }
     }
 
-    /// Tells those whose deadline has gone by, and sees whether the server is still there. Deadlines follow each other,
-    /// so one timer, set to the first, does for all of them.
+    /// Tells those whose deadline has gone by, and sees whether the server is still there.
+    /// Deadlines follow each other, so one timer, set to the first, does for all of them.
     fn tick(&mut self, timer: Pin<&mut Sleep>) -> Result<(), Cause> {
         let now = Instant::now();
         self.trips.iter_mut().for_each(|trip| trip.expire(now));
@@ -274,21 +313,34 @@ impl Serving<'_> {
                 timer.reset(self.heard + IDLE);
             } else {
                 resp::write_command(&mut self.out, &[b"PING"]);
-                self.trips.push_back(Trip::new(Kind::Silent, Vec::new(), now));
+                self.trips
+                    .push_back(Trip::new(Kind::Silent, Vec::new(), now));
                 timer.reset(now + silence);
             }
             return Ok(());
         }
         let deadlines = self.trips.iter().filter_map(Trip::deadline).min();
-        let next = [deadlines, first_waiting, given_up].into_iter().flatten().min();
+        let next = [deadlines, first_waiting, given_up]
+            .into_iter()
+            .flatten()
+            .min();
         // A deadline from now at the latest, for what comes while nothing can be sent.
-        timer.reset(next.map_or(now + IDLE, |next| next.min(now + self.shared.access.timeout)));
+        timer.reset(next.map_or(now + IDLE, |next| {
+            next.min(now + self.shared.access.timeout)
+        }));
         Ok(())
     }
 
     /// Sets the timer to the first deadline of what waits, which came out of order.
     fn hurry(&self, timer: Pin<&mut Sleep>) {
-        let first = self.shared.queue.lock().waiting.iter().map(|job| job.deadline).min();
+        let first = self
+            .shared
+            .queue
+            .lock()
+            .waiting
+            .iter()
+            .map(|job| job.deadline)
+            .min();
         if let Some(first) = first.filter(|first| *first < timer.deadline()) {
             timer.reset(first);
         }
@@ -303,6 +355,11 @@ impl Serving<'_> {
             }
             !job.is_pointless()
         });
-        queue.waiting.iter().filter(|job| job.answer.is_some()).map(|job| job.deadline).min()
+        queue
+            .waiting
+            .iter()
+            .filter(|job| job.answer.is_some())
+            .map(|job| job.deadline)
+            .min()
     }
 }

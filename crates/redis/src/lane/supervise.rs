@@ -13,7 +13,8 @@ use crate::topology::Route;
 
 /// The first pause after a failed attempt; each is twice the one before.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
-/// The longest pause: with the time to connect, a server that is back is asked again well within a second.
+/// The longest pause: with the time to connect, a server that is back is asked again well within a
+/// second.
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 /// A connection that lasted this long was a good one, and is replaced without a pause.
 const GOOD: Duration = Duration::from_millis(100);
@@ -52,7 +53,9 @@ struct Ends<'s>(&'s Shared);
 
 impl Drop for Ends<'_> {
     fn drop(&mut self) {
-        self.0.go_down(&Cause::new("the store's runtime, or its part in the store, has ended"));
+        self.0.go_down(&Cause::new(
+            "the store's runtime, or its part in the store, has ended",
+        ));
     }
 }
 

@@ -10,13 +10,15 @@ use crate::resp::{self, write_header, write_word};
 use crate::script::Script;
 use crate::wire::Verb;
 
-/// The most requests that share one call. More would make the call long without making it much cheaper.
+/// The most requests that share one call. More would make the call long without making it much
+/// cheaper.
 pub(super) const BATCH_MAX: usize = 64;
 /// Among how many of the last questions to look for the same: leases make every question another.
 const RECENT: usize = 8;
 
-/// One command that has been sent, in the order of sending. It keeps its place until the server has answered, also when
-/// nobody waits for it any more, so that a late answer never reaches another asker.
+/// One command that has been sent, in the order of sending. It keeps its place until the server has
+/// answered, also when nobody waits for it any more, so that a late answer never reaches another
+/// asker.
 #[derive(Debug)]
 pub(super) struct Trip {
     pub(super) kind: Kind,
@@ -38,12 +40,19 @@ pub(super) enum Kind {
 
 impl Trip {
     pub(super) fn new(kind: Kind, jobs: Vec<Job>, sent: Instant) -> Self {
-        Self { kind, jobs, sent, ends_departure: false }
+        Self {
+            kind,
+            jobs,
+            sent,
+            ends_departure: false,
+        }
     }
 
     /// Answers every job with the same failure.
     pub(super) fn fail(&mut self, failure: &Failure) {
-        self.jobs.iter_mut().for_each(|job| job.reply(Err(failure.clone())));
+        self.jobs
+            .iter_mut()
+            .for_each(|job| job.reply(Err(failure.clone())));
     }
 
     pub(super) fn fail_away(&mut self, cause: &Cause) {
@@ -59,7 +68,11 @@ impl Trip {
 
     /// The first deadline of those who still wait.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.jobs.iter().filter(|job| job.answer.is_some()).map(|job| job.deadline).min()
+        self.jobs
+            .iter()
+            .filter(|job| job.answer.is_some())
+            .map(|job| job.deadline)
+            .min()
     }
 }
 
@@ -72,7 +85,8 @@ pub(super) enum Calling {
     BySource,
 }
 
-/// Writes the call that asks about all of these jobs. `moment` is an argument more, where the caller says the time.
+/// Writes the call that asks about all of these jobs. `moment` is an argument more, where the
+/// caller says the time.
 pub(super) fn write_batch(
     out: &mut BytesMut,
     script: &Script,
@@ -82,7 +96,10 @@ pub(super) fn write_batch(
 ) {
     let keys = jobs.iter().map(|job| job.request.keys.len()).sum::<usize>();
     let (order, questions) = questions(jobs);
-    write_header(out, 4 + keys + questions.len() + usize::from(moment.is_some()));
+    write_header(
+        out,
+        4 + keys + questions.len() + usize::from(moment.is_some()),
+    );
     match calling {
         Calling::ByName => {
             write_word(out, b"EVALSHA");
@@ -94,21 +111,28 @@ pub(super) fn write_batch(
         }
     }
     write_word(out, keys.to_string().as_bytes());
-    jobs.iter().flat_map(|job| &job.request.keys).for_each(|key| write_word(out, key));
+    jobs.iter()
+        .flat_map(|job| &job.request.keys)
+        .for_each(|key| write_word(out, key));
     write_word(out, &order);
-    questions.iter().for_each(|question| write_word(out, question));
+    questions
+        .iter()
+        .for_each(|question| write_word(out, question));
     if let Some(moment) = moment {
         write_word(out, moment.as_bytes());
     }
 }
 
-/// Which question each job asks, counted from 1, and the questions: most jobs ask the same as another, about another key.
+/// Which question each job asks, counted from 1, and the questions: most jobs ask the same as
+/// another, about another key.
 fn questions(jobs: &[Job]) -> (SmallVec<[u8; BATCH_MAX]>, SmallVec<[&[u8]; 4]>) {
     let mut questions: SmallVec<[&[u8]; 4]> = SmallVec::new();
     let order = jobs.iter().map(|job| {
         let question = &job.request.question[..];
         let recent = questions.len().saturating_sub(RECENT);
-        let known = questions[recent..].iter().rposition(|other| *other == question);
+        let known = questions[recent..]
+            .iter()
+            .rposition(|other| *other == question);
         let at = known.map_or(questions.len(), |known| recent + known);
         if at == questions.len() {
             questions.push(question);

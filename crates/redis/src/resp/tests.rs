@@ -27,8 +27,10 @@ fn written(reply: &Reply) -> Vec<u8> {
 }
 
 fn replies() -> impl Strategy<Value = Reply> {
-    let line =
-        || vec(prop::char::range(' ', '~'), 0..20).prop_map(|chars| Bytes::from(String::from_iter(chars)));
+    let line = || {
+        vec(prop::char::range(' ', '~'), 0..20)
+            .prop_map(|chars| Bytes::from(String::from_iter(chars)))
+    };
     let leaf = prop_oneof![
         line().prop_map(Reply::Status),
         line().prop_map(Reply::Error),
@@ -65,15 +67,24 @@ proptest! {
 fn commands_are_lists_of_strings() {
     let mut out = BytesMut::new();
     write_command(&mut out, &[b"SET", b"key", b"0123456789"]);
-    assert_eq!(&out[..], b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$10\r\n0123456789\r\n");
+    assert_eq!(
+        &out[..],
+        b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$10\r\n0123456789\r\n"
+    );
 }
 
 #[test]
 fn giants_are_refused_before_they_arrive() {
     assert_eq!(read(b"$999999999999\r\n"), Err(Garbage::TooLong));
     assert_eq!(read(b"*1000000000\r\n"), Err(Garbage::TooLong));
-    assert_eq!(read(&[b"+".as_slice(), &vec![b'a'; LINE_MAX + 1]].concat()), Err(Garbage::TooLong));
-    assert_eq!(read(b"$99999999999999999999999\r\n"), Err(Garbage::NotAReply));
+    assert_eq!(
+        read(&[b"+".as_slice(), &vec![b'a'; LINE_MAX + 1]].concat()),
+        Err(Garbage::TooLong)
+    );
+    assert_eq!(
+        read(b"$99999999999999999999999\r\n"),
+        Err(Garbage::NotAReply)
+    );
 }
 
 #[test]
@@ -83,8 +94,14 @@ fn deep_nests_are_refused() {
 
 #[test]
 fn what_is_not_a_reply_is_refused() {
-    for bytes in [&b"HTTP/1.1 400 Bad Request\r\n"[..], b"\0", b"$-2\r\n", b":x\r\n", b"+a\rb", b"$1\r\nabc"]
-    {
+    for bytes in [
+        &b"HTTP/1.1 400 Bad Request\r\n"[..],
+        b"\0",
+        b"$-2\r\n",
+        b":x\r\n",
+        b"+a\rb",
+        b"$1\r\nabc",
+    ] {
         assert_eq!(read(bytes), Err(Garbage::NotAReply), "{bytes:?}");
     }
     assert_eq!(read(b"*-1\r\n"), Ok(Some(Reply::Nothing)));

@@ -1,8 +1,8 @@
 //! A request whose checks are in several slots of a cluster.
 //!
-//! No script can spend them together. They are spent one slot after the other, narrowest limit first, and what was taken
-//! is given back when a later slot refuses. Between the two somebody else may be refused who would have passed; nobody
-//! passes who should not.
+//! No script can spend them together. They are spent one slot after the other, narrowest limit
+//! first, and what was taken is given back when a later slot refuses. Between the two somebody else
+//! may be refused who would have passed; nobody passes who should not.
 
 use smallvec::SmallVec;
 use tollgate::store::{Intent, Spent};
@@ -38,7 +38,11 @@ pub(super) fn spend(
 ) -> impl Future<Output = Result<Spent, StoreError>> + Send + use<> {
     let (count, groups) = (checks.len(), grouped(checks, slots));
     async move {
-        let mut taken = Taken { store, lease, done: Vec::with_capacity(groups.len()) };
+        let mut taken = Taken {
+            store,
+            lease,
+            done: Vec::with_capacity(groups.len()),
+        };
         let result = taken.ask_all(groups, intent).await;
         // What was taken stays taken only when everything was.
         let charged = intent == Intent::Spend && matches!(result, Ok(true));
@@ -60,20 +64,32 @@ struct Taken {
 }
 
 impl Taken {
-    /// Asks group after group. From the first that refuses on, the others are only looked at. True when all pass.
+    /// Asks group after group. From the first that refuses on, the others are only looked at. True
+    /// when all pass.
     async fn ask_all(&mut self, groups: Vec<Group>, intent: Intent) -> Result<bool, Failure> {
         let deadline = tokio::time::Instant::now() + self.store.inner.timeout;
         let mut passes = true;
         for group in groups {
-            let verb = if passes && intent == Intent::Spend { Verb::Spend } else { Verb::Peek };
+            let verb = if passes && intent == Intent::Spend {
+                Verb::Spend
+            } else {
+                Verb::Peek
+            };
             let request = {
-                let checks: SmallVec<[Check<'_>; 4]> = group.checks.iter().map(CheckBuf::as_check).collect();
+                let checks: SmallVec<[Check<'_>; 4]> =
+                    group.checks.iter().map(CheckBuf::as_check).collect();
                 self.store.inner.keys.request(verb, &checks, self.lease)
             };
-            let answered = Attempt::start(self.store.inner.clone(), request, deadline).run().await?;
+            let answered = Attempt::start(self.store.inner.clone(), request, deadline)
+                .run()
+                .await?;
             passes &= answered.passed;
             let is_charged = verb == Verb::Spend && answered.passed;
-            self.done.push(Done { group, answered, is_charged });
+            self.done.push(Done {
+                group,
+                answered,
+                is_charged,
+            });
         }
         Ok(passes)
     }
@@ -82,13 +98,19 @@ impl Taken {
     fn outcomes(&self, count: usize, intent: Intent) -> Result<Spent, Failure> {
         let mut placed: Vec<(usize, Outcome)> = Vec::with_capacity(count);
         let mut at = Micros::ZERO;
-        for Done { group, answered, .. } in &self.done {
+        for Done {
+            group, answered, ..
+        } in &self.done
+        {
             let spent = spent(answered, &group.asked, intent)?;
             at = at.max(spent.at);
             placed.extend(group.places.iter().copied().zip(spent.outcomes));
         }
         placed.sort_by_key(|(place, _)| *place);
-        Ok(Spent::by_store(placed.into_iter().map(|(_, outcome)| outcome).collect(), at))
+        Ok(Spent::by_store(
+            placed.into_iter().map(|(_, outcome)| outcome).collect(),
+            at,
+        ))
     }
 
     fn keep(mut self) {
@@ -96,14 +118,29 @@ impl Taken {
     }
 
     /// Gives back what a group was charged: what passed and costs something.
-    fn give_back(&self, Done { group, answered, .. }: &Done) {
-        let Ok(spent) = spent(answered, &group.asked, Intent::Spend) else { return };
+    fn give_back(
+        &self,
+        Done {
+            group, answered, ..
+        }: &Done,
+    ) {
+        let Ok(spent) = spent(answered, &group.asked, Intent::Spend) else {
+            return;
+        };
         let both = group.checks.iter().zip(&spent.outcomes);
-        let charged = both.filter(|(check, outcome)| check.cost > 0 && outcome.verdict.is_allowed());
+        let charged =
+            both.filter(|(check, outcome)| check.cost > 0 && outcome.verdict.is_allowed());
         for (check, _) in charged {
-            let verb =
-                if matches!(check.quota, Quota::Concurrency(_)) { Verb::Release } else { Verb::Refund };
-            let request = self.store.inner.keys.request(verb, &[check.as_check()], self.lease);
+            let verb = if matches!(check.quota, Quota::Concurrency(_)) {
+                Verb::Release
+            } else {
+                Verb::Refund
+            };
+            let request = self
+                .store
+                .inner
+                .keys
+                .request(verb, &[check.as_check()], self.lease);
             drop(self.store.effect(request));
         }
     }
@@ -111,7 +148,10 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.done.iter().filter(|done| done.is_charged).for_each(|done| self.give_back(done));
+        self.done
+            .iter()
+            .filter(|done| done.is_charged)
+            .for_each(|done| self.give_back(done));
     }
 }
 
@@ -122,11 +162,18 @@ fn grouped(checks: &[Check<'_>], slots: &[u16]) -> Vec<Group> {
     let mut groups: Vec<(u16, Group)> = Vec::new();
     for place in order {
         let slot = slots[place];
-        let at = groups.iter().position(|(other, _)| *other == slot).unwrap_or_else(|| {
-            let group = Group { places: SmallVec::new(), checks: SmallVec::new(), asked: SmallVec::new() };
-            groups.push((slot, group));
-            groups.len() - 1
-        });
+        let at = groups
+            .iter()
+            .position(|(other, _)| *other == slot)
+            .unwrap_or_else(|| {
+                let group = Group {
+                    places: SmallVec::new(),
+                    checks: SmallVec::new(),
+                    asked: SmallVec::new(),
+                };
+                groups.push((slot, group));
+                groups.len() - 1
+            });
         let group = &mut groups[at].1;
         group.places.push(place);
         group.checks.push(checks[place].to_buf());

@@ -28,12 +28,19 @@ impl Attempt {
     /// Puts the request where its slot should be.
     pub(super) fn start(inner: Arc<Inner>, request: Request, deadline: Instant) -> Self {
         let request = Arc::new(request);
-        let put =
-            inner.topology.lane(request.slot).and_then(|lane| lane.submit(request.clone(), deadline, false));
+        let put = inner
+            .topology
+            .lane(request.slot)
+            .and_then(|lane| lane.submit(request.clone(), deadline, false));
         if matches!(put, Err(Failure::Away(_))) {
             inner.doubt();
         }
-        Self { inner, request, deadline, put }
+        Self {
+            inner,
+            request,
+            deadline,
+            put,
+        }
     }
 
     /// The failure, if it is known already.
@@ -44,9 +51,15 @@ impl Attempt {
         }
     }
 
-    /// Waits for the answer. An attempt that certainly did not run, because the slot is elsewhere, is made there.
+    /// Waits for the answer. An attempt that certainly did not run, because the slot is elsewhere,
+    /// is made there.
     pub(super) async fn run(self) -> Result<Answered, Failure> {
-        let Self { inner, request, deadline, mut put } = self;
+        let Self {
+            inner,
+            request,
+            deadline,
+            mut put,
+        } = self;
         let mut retries = inner.max_retries;
         loop {
             let failure = match answered(put).await {
@@ -56,17 +69,27 @@ impl Attempt {
             let next = match &failure {
                 Failure::Moved(address) => inner.redirect(address).map(|lane| (lane, false)),
                 Failure::Ask(address) => inner.redirect(address).map(|lane| (lane, true)),
-                Failure::TryAgain => inner.topology.lane(request.slot).ok().map(|lane| (lane, false)),
+                Failure::TryAgain => inner
+                    .topology
+                    .lane(request.slot)
+                    .ok()
+                    .map(|lane| (lane, false)),
                 Failure::Away(_) => {
                     inner.doubt();
                     None
                 }
                 Failure::Timeout | Failure::Overloaded | Failure::Refused(_) => None,
             };
-            if next.is_none() && matches!(failure, Failure::Moved(_)) && !inner.topology.is_cluster() {
-                return Err(Failure::Refused(Cause::new("the server is part of a cluster; name it as one")));
+            if next.is_none()
+                && matches!(failure, Failure::Moved(_))
+                && !inner.topology.is_cluster()
+            {
+                return Err(Failure::Refused(Cause::new(
+                    "the server is part of a cluster; name it as one",
+                )));
             }
-            let Some((lane, is_asking)) = next.filter(|_| retries > 0 && Instant::now() < deadline) else {
+            let Some((lane, is_asking)) = next.filter(|_| retries > 0 && Instant::now() < deadline)
+            else {
                 return Err(failure);
             };
             retries -= 1;
@@ -97,10 +120,13 @@ impl Inner {
 
 async fn answered(put: Put) -> Result<Answered, Failure> {
     // A lane that ends forgets who asked.
-    put?.await.unwrap_or_else(|_| Err(Failure::Away(Cause::new("the connection was closed here"))))
+    put?.await
+        .unwrap_or_else(|_| Err(Failure::Away(Cause::new("the connection was closed here"))))
 }
 
 /// The outcome of a task that nothing aborts.
-pub(super) fn joined(result: Result<Result<Answered, Failure>, JoinError>) -> Result<Answered, Failure> {
+pub(super) fn joined(
+    result: Result<Result<Answered, Failure>, JoinError>,
+) -> Result<Answered, Failure> {
     result.unwrap_or_else(|_| Err(Failure::Away(Cause::new("the runtime is shutting down"))))
 }

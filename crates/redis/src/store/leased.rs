@@ -4,7 +4,9 @@ use smallvec::SmallVec;
 use tokio::time::timeout_at;
 use tollgate::lease::{Said, Turn};
 use tollgate::store::{Answer, Intent, Sources, Spent};
-use tollgate::{Check, CheckBuf, Consistency, LeaseId, Micros, Outcome, Source, StoreError, Verdict};
+use tollgate::{
+    Check, CheckBuf, Consistency, LeaseId, Micros, Outcome, Source, StoreError, Verdict,
+};
 
 use super::travel::joined;
 use super::{RedisStore, pending};
@@ -15,11 +17,15 @@ const WAITS_MAX: usize = 3;
 /// True for what may be answered without a trip.
 #[inline]
 pub(super) fn is_leased(check: &Check<'_>) -> bool {
-    matches!(check.key.consistency(), Consistency::Leased | Consistency::Eventual)
+    matches!(
+        check.key.consistency(),
+        Consistency::Leased | Consistency::Eventual
+    )
 }
 
 impl RedisStore {
-    /// One check that is not known here: by a trip that takes more than it needs, its own or somebody else's.
+    /// One check that is not known here: by a trip that takes more than it needs, its own or
+    /// somebody else's.
     pub(super) fn spend_leased<'a>(&'a self, check: &Check<'_>) -> Answer<'a, Spent> {
         let (check, deadline) = (check.to_buf(), self.deadline());
         self.look_after();
@@ -38,7 +44,8 @@ impl RedisStore {
                     Turn::Strict(_) => break,
                 }
             }
-            self.ask(&[check.as_check()], Intent::Spend, LeaseId::NONE).await
+            self.ask(&[check.as_check()], Intent::Spend, LeaseId::NONE)
+                .await
         })
     }
 
@@ -58,12 +65,21 @@ impl RedisStore {
         })
     }
 
-    /// Several checks, all or none. What is held here is taken first; the others are put to the store together, and what was
-    /// taken goes back when they are refused.
-    pub(super) fn spend_among<'a>(&'a self, checks: &[Check<'_>], lease: LeaseId) -> Answer<'a, Spent> {
+    /// Several checks, all or none. What is held here is taken first; the others are put to the
+    /// store together, and what was taken goes back when they are refused.
+    pub(super) fn spend_among<'a>(
+        &'a self,
+        checks: &[Check<'_>],
+        lease: LeaseId,
+    ) -> Answer<'a, Spent> {
         self.look_after();
-        let said: SmallVec<[Option<Said>; 4]> = checks.iter().map(|check| self.say(check)).collect();
-        let all = All { store: self, checks: checks.iter().map(Check::to_buf).collect(), said };
+        let said: SmallVec<[Option<Said>; 4]> =
+            checks.iter().map(|check| self.say(check)).collect();
+        let all = All {
+            store: self,
+            checks: checks.iter().map(Check::to_buf).collect(),
+            said,
+        };
         if all.is_refused_here() {
             return Answer::ready(Ok(all.refuse()));
         }
@@ -107,7 +123,9 @@ struct All<'s> {
 impl All<'_> {
     fn is_refused_here(&self) -> bool {
         let mut both = self.checks.iter().zip(&self.said);
-        both.any(|(check, said)| !check.shadow && said.is_some_and(|said| !said.outcome.verdict.is_allowed()))
+        both.any(|(check, said)| {
+            !check.shadow && said.is_some_and(|said| !said.outcome.verdict.is_allowed())
+        })
     }
 
     /// The answer once the store has given its part, or has not.
@@ -119,7 +137,11 @@ impl All<'_> {
 
     /// Notes the denials among what the store said; true when nothing is refused.
     fn learn(&self, spent: &Spent) -> bool {
-        let asked = self.checks.iter().zip(&self.said).filter(|(_, said)| said.is_none());
+        let asked = self
+            .checks
+            .iter()
+            .zip(&self.said)
+            .filter(|(_, said)| said.is_none());
         let mut is_passed = true;
         for ((check, _), outcome) in asked.zip(&spent.outcomes) {
             if outcome.verdict.is_allowed() {
@@ -127,38 +149,59 @@ impl All<'_> {
             }
             is_passed &= check.shadow;
             if is_leased(&check.as_check()) {
-                self.store.inner.leases.learn_denial(&check.as_check(), outcome);
+                self.store
+                    .inner
+                    .leases
+                    .learn_denial(&check.as_check(), outcome);
             }
         }
         is_passed
     }
 
-    /// A denial that is known here. The store is not asked about the others: nothing of them is known to be missing.
+    /// A denial that is known here. The store is not asked about the others: nothing of them is
+    /// known to be missing.
     fn refuse(self) -> Spent {
         let unasked = self.undo();
         let full = |check: &CheckBuf| {
             let limit = check.quota.limit();
-            Outcome { verdict: Verdict::ALLOW, limit, remaining: limit, reset_after: Micros::ZERO }
+            Outcome {
+                verdict: Verdict::ALLOW,
+                limit,
+                remaining: limit,
+                reset_after: Micros::ZERO,
+            }
         };
         let both = || unasked.checks.iter().zip(&unasked.said);
-        let outcomes = both().map(|(check, said)| said.map_or_else(|| full(check), |said| said.outcome));
+        let outcomes =
+            both().map(|(check, said)| said.map_or_else(|| full(check), |said| said.outcome));
         let mut sources = Sources::all(Source::DenyCache);
         let leases = unasked.said.iter().enumerate();
         for (index, said) in leases.filter_map(|(index, said)| Some((index, (*said)?))) {
             sources.set(index, said.source);
         }
         let at = unasked.said.iter().flatten().map(|said| said.at).max();
-        Spent { outcomes: outcomes.collect(), sources, at: at.unwrap_or_default() }
+        Spent {
+            outcomes: outcomes.collect(),
+            sources,
+            at: at.unwrap_or_default(),
+        }
     }
 
     /// Gives back what was taken here.
     fn undo(mut self) -> Self {
         for (check, said) in self.checks.iter().zip(&mut self.said) {
-            let Some(said) = said.as_mut().filter(|said| said.outcome.verdict.is_allowed()) else { continue };
+            let Some(said) = said
+                .as_mut()
+                .filter(|said| said.outcome.verdict.is_allowed())
+            else {
+                continue;
+            };
             if !self.store.inner.leases.unspend(&check.as_check(), said) {
                 drop(self.store.give_back(&[check.as_check()]));
             }
-            let Outcome { limit, remaining, .. } = said.outcome;
+            let Outcome {
+                limit, remaining, ..
+            } = said.outcome;
             said.outcome.remaining = remaining.saturating_add(check.cost).min(limit);
         }
         self
@@ -166,13 +209,20 @@ impl All<'_> {
 
     /// What was said here and what the store said, in the order of the request.
     fn join(&self, spent: Spent) -> Spent {
-        let (mut there, mut sources, mut at) = (spent.outcomes.into_iter(), Sources::default(), spent.at);
+        let (mut there, mut sources, mut at) =
+            (spent.outcomes.into_iter(), Sources::default(), spent.at);
         let in_order = self.said.iter().enumerate().filter_map(|(index, said)| {
-            let Some(said) = said else { return there.next() };
+            let Some(said) = said else {
+                return there.next();
+            };
             sources.set(index, said.source);
             at = at.max(said.at);
             Some(said.outcome)
         });
-        Spent { outcomes: in_order.collect(), sources, at }
+        Spent {
+            outcomes: in_order.collect(),
+            sources,
+            at,
+        }
     }
 }

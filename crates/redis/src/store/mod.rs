@@ -63,8 +63,8 @@ pub struct Stats {
 }
 
 impl RedisStore {
-    /// A standalone server, as in `redis://127.0.0.1:6379`; for anything else see [`RedisBuilder`]. Must be called inside
-    /// a Tokio runtime.
+    /// A standalone server, as in `redis://127.0.0.1:6379`; for anything else see [`RedisBuilder`].
+    /// Must be called inside a Tokio runtime.
     pub fn connect(url: impl AsRef<str>) -> Result<Self, ConfigError> {
         RedisBuilder::standalone(url).build()
     }
@@ -77,11 +77,21 @@ impl RedisStore {
         leases: Leases,
     ) -> Self {
         let (runtime, is_swept) = (Handle::current(), AtomicBool::new(false));
-        Self { inner: Arc::new(Inner { topology, keys, timeout, max_retries, runtime, leases, is_swept }) }
+        Self {
+            inner: Arc::new(Inner {
+                topology,
+                keys,
+                timeout,
+                max_retries,
+                runtime,
+                leases,
+                is_swept,
+            }),
+        }
     }
 
-    /// Waits until every server can be asked, for so long at most; says whether they can. Nobody has to: until then the
-    /// limits' failure policies answer. To be awaited inside the runtime.
+    /// Waits until every server can be asked, for so long at most; says whether they can. Nobody
+    /// has to: until then the limits' failure policies answer. To be awaited inside the runtime.
     pub async fn ready(&self, patience: Duration) -> bool {
         let up = async {
             match &self.inner.topology {
@@ -99,8 +109,11 @@ impl RedisStore {
     /// How much has been done.
     pub fn stats(&self) -> Stats {
         let leases = &self.inner.leases;
-        let mut stats =
-            Stats { leased_keys: leases.keys(), leased_units: leases.units(), ..Stats::default() };
+        let mut stats = Stats {
+            leased_keys: leases.keys(),
+            leased_units: leases.units(),
+            ..Stats::default()
+        };
         for lane in self.inner.topology.lanes() {
             let counts = &lane.shared().counts;
             stats.calls += counts.calls.load(Relaxed);
@@ -113,28 +126,53 @@ impl RedisStore {
     }
 
     fn attempt(&self, request: Request) -> Attempt {
-        Attempt::start(self.inner.clone(), request, Instant::now() + self.inner.timeout)
+        Attempt::start(
+            self.inner.clone(),
+            request,
+            Instant::now() + self.inner.timeout,
+        )
     }
 
     /// Does something for its effect: it goes on when nobody waits for it, and the store with it.
-    fn effect(&self, request: Request) -> impl Future<Output = Result<Answered, Failure>> + Send + 'static {
+    fn effect(
+        &self,
+        request: Request,
+    ) -> impl Future<Output = Result<Answered, Failure>> + Send + 'static {
         let task = self.inner.runtime.spawn(self.attempt(request).run());
         async move { joined(task.await) }
     }
 
-    fn change_lease<'a>(&'a self, verb: Verb, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool> {
+    fn change_lease<'a>(
+        &'a self,
+        verb: Verb,
+        check: &Check<'_>,
+        lease: LeaseId,
+    ) -> Answer<'a, bool> {
         if !matches!(check.quota, Quota::Concurrency(_)) {
             return Answer::ready(Ok(false));
         }
-        let done = self.effect(self.inner.keys.request(verb, std::slice::from_ref(check), lease));
+        let done = self.effect(
+            self.inner
+                .keys
+                .request(verb, std::slice::from_ref(check), lease),
+        );
         pending(async move { Ok(done.await?.passed) })
     }
 }
 
 impl RedisStore {
     /// Puts the checks to the store, whatever is held of them here.
-    fn ask<'a>(&'a self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Answer<'a, Spent> {
-        let verb = if intent == Intent::Spend { Verb::Spend } else { Verb::Peek };
+    fn ask<'a>(
+        &'a self,
+        checks: &[Check<'_>],
+        intent: Intent,
+        lease: LeaseId,
+    ) -> Answer<'a, Spent> {
+        let verb = if intent == Intent::Spend {
+            Verb::Spend
+        } else {
+            Verb::Peek
+        };
         let request = self.inner.keys.request(verb, checks, lease);
         if self.inner.topology.is_cluster() && checks.len() > 1 {
             let slots: SmallVec<[u16; 4]> = request.keys.iter().map(|key| slot_of(key)).collect();
@@ -145,16 +183,22 @@ impl RedisStore {
         let asked: SmallVec<[Asked; 1]> = checks.iter().map(Asked::new).collect();
         match self.attempt(request).fail_fast() {
             Err(failure) => Answer::ready(Err(failure.into())),
-            Ok(attempt) => pending(async move { Ok(spent(&attempt.run().await?, &asked, intent)?) }),
+            Ok(attempt) => {
+                pending(async move { Ok(spent(&attempt.run().await?, &asked, intent)?) })
+            }
         }
     }
 
     /// Gives back at the store.
     fn give_back<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()> {
         let is_cluster = self.inner.topology.is_cluster();
-        let request = |checks: &[Check<'_>]| self.inner.keys.request(Verb::Refund, checks, LeaseId::NONE);
+        let request =
+            |checks: &[Check<'_>]| self.inner.keys.request(Verb::Refund, checks, LeaseId::NONE);
         let groups: Vec<_> = if is_cluster {
-            checks.iter().map(|check| self.effect(request(std::slice::from_ref(check)))).collect()
+            checks
+                .iter()
+                .map(|check| self.effect(request(std::slice::from_ref(check))))
+                .collect()
         } else {
             vec![self.effect(request(checks))]
         };
@@ -168,9 +212,17 @@ impl RedisStore {
 }
 
 impl Store for RedisStore {
-    fn spend<'a>(&'a self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Answer<'a, Spent> {
+    fn spend<'a>(
+        &'a self,
+        checks: &[Check<'_>],
+        intent: Intent,
+        lease: LeaseId,
+    ) -> Answer<'a, Spent> {
         if !(1..=CHECKS_MAX).contains(&checks.len()) {
-            let cause = Cause::new(format!("{} checks; there must be from 1 to {CHECKS_MAX}", checks.len()));
+            let cause = Cause::new(format!(
+                "{} checks; there must be from 1 to {CHECKS_MAX}",
+                checks.len()
+            ));
             return Answer::ready(Err(Failure::Refused(cause).into()));
         }
         if !checks.iter().any(leased::is_leased) {
@@ -185,7 +237,12 @@ impl Store for RedisStore {
     }
 
     #[inline]
-    fn spend_one(&self, check: &Check<'_>, intent: Intent, _: LeaseId) -> Option<(Outcome, Source)> {
+    fn spend_one(
+        &self,
+        check: &Check<'_>,
+        intent: Intent,
+        _: LeaseId,
+    ) -> Option<(Outcome, Source)> {
         if !leased::is_leased(check) || intent == Intent::Peek || check.cost == 0 {
             return None;
         }
@@ -197,9 +254,15 @@ impl Store for RedisStore {
     }
 
     fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()> {
-        let is_elsewhere = |check: &&Check<'_>| !leased::is_leased(check) || !self.inner.leases.refund(check);
-        let elsewhere: SmallVec<[Check<'_>; 4]> = checks.iter().filter(is_elsewhere).copied().collect();
-        if elsewhere.is_empty() { Answer::ready(Ok(())) } else { self.give_back(&elsewhere) }
+        let is_elsewhere =
+            |check: &&Check<'_>| !leased::is_leased(check) || !self.inner.leases.refund(check);
+        let elsewhere: SmallVec<[Check<'_>; 4]> =
+            checks.iter().filter(is_elsewhere).copied().collect();
+        if elsewhere.is_empty() {
+            Answer::ready(Ok(()))
+        } else {
+            self.give_back(&elsewhere)
+        }
     }
 
     fn reset<'a>(&'a self, key: &Key<'_>) -> Answer<'a, ()> {
@@ -221,11 +284,15 @@ impl Store for RedisStore {
     }
 }
 
-fn pending<'a, T>(future: impl Future<Output = Result<T, StoreError>> + Send + 'a) -> Answer<'a, T> {
+fn pending<'a, T>(
+    future: impl Future<Output = Result<T, StoreError>> + Send + 'a,
+) -> Answer<'a, T> {
     Answer::Pending(Box::pin(future))
 }
 
 fn spent(answered: &Answered, asked: &[Asked], intent: Intent) -> Result<Spent, Failure> {
     let disagree = || Cause::new("a counter was written by something else, or by another version");
-    answered.spent(asked, intent).ok_or_else(|| Failure::Refused(disagree()))
+    answered
+        .spent(asked, intent)
+        .ok_or_else(|| Failure::Refused(disagree()))
 }

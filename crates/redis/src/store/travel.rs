@@ -1,4 +1,5 @@
-//! Trips for leases: made by tasks of their own, so that what they bring is kept also when nobody waits for it any more.
+//! Trips for leases: made by tasks of their own, so that what they bring is kept also when nobody
+//! waits for it any more.
 
 use std::sync::Weak;
 use std::sync::atomic::Ordering::{AcqRel, Release};
@@ -25,7 +26,11 @@ impl RedisStore {
     }
 
     /// Makes a trip.
-    pub(super) fn travel(&self, trip: Trip, deadline: Instant) -> JoinHandle<Result<Said, Failure>> {
+    pub(super) fn travel(
+        &self,
+        trip: Trip,
+        deadline: Instant,
+    ) -> JoinHandle<Result<Said, Failure>> {
         self.look_after();
         self.inner.runtime.spawn(make(self.clone(), trip, deadline))
     }
@@ -34,8 +39,8 @@ impl RedisStore {
         Instant::now() + self.inner.timeout
     }
 
-    /// Gives back everything, some at a time. The first that could not be given back is told; the store takes those off by
-    /// itself before long.
+    /// Gives back everything, some at a time. The first that could not be given back is told; the
+    /// store takes those off by itself before long.
     pub(super) fn return_all(&self) -> Answer<'_, ()> {
         pending(async move {
             let (trips, flights) = self.inner.leases.hand_back();
@@ -54,7 +59,10 @@ impl RedisStore {
         let mut result = Ok(());
         while !trips.is_empty() {
             let some = trips.split_off(trips.len().saturating_sub(LEAVING));
-            let some: Vec<_> = some.into_iter().map(|trip| self.travel(trip, self.deadline())).collect();
+            let some: Vec<_> = some
+                .into_iter()
+                .map(|trip| self.travel(trip, self.deadline()))
+                .collect();
             for trip in some {
                 result = result.and(joined(trip).await.map(drop));
             }
@@ -65,7 +73,9 @@ impl RedisStore {
     /// Has somebody look for idle units as long as anything is held.
     pub(super) fn look_after(&self) {
         if !self.inner.is_swept.swap(true, AcqRel) {
-            self.inner.runtime.spawn(sweep(std::sync::Arc::downgrade(&self.inner)));
+            self.inner
+                .runtime
+                .spawn(sweep(std::sync::Arc::downgrade(&self.inner)));
         }
     }
 }
@@ -79,7 +89,9 @@ impl RedisStore {
         take: &tollgate::lease::Take,
     ) -> Result<tollgate::lease::Given, tollgate::StoreError> {
         let request = self.inner.keys.take(check, take);
-        let answered = Attempt::start(self.inner.clone(), request, self.deadline()).run().await?;
+        let answered = Attempt::start(self.inner.clone(), request, self.deadline())
+            .run()
+            .await?;
         let disagree = || Failure::Refused(Cause::new("the script and the arithmetic disagree"));
         Ok(answered.given(&Asked::new(check)).ok_or_else(disagree)?)
     }
@@ -87,13 +99,17 @@ impl RedisStore {
 
 /// The end of a trip.
 pub(super) async fn joined(trip: JoinHandle<Result<Said, Failure>>) -> Result<Said, Failure> {
-    trip.await.unwrap_or_else(|_| Err(Failure::Away(Cause::new("the runtime is shutting down"))))
+    trip.await
+        .unwrap_or_else(|_| Err(Failure::Away(Cause::new("the runtime is shutting down"))))
 }
 
 async fn make(store: RedisStore, trip: Trip, deadline: Instant) -> Result<Said, Failure> {
     let (request, asked) = {
         let check = trip.check();
-        (store.inner.keys.take(&check, trip.take()), Asked::new(&check))
+        (
+            store.inner.keys.take(&check, trip.take()),
+            Asked::new(&check),
+        )
     };
     let attempt = match Attempt::start(store.inner.clone(), request, deadline).fail_fast() {
         Ok(attempt) => attempt,
@@ -111,20 +127,26 @@ async fn make(store: RedisStore, trip: Trip, deadline: Instant) -> Result<Said, 
     };
     let said = answered.given(&asked).and_then(|given| trip.arrive(&given));
     said.ok_or_else(|| {
-        Failure::Refused(Cause::new("a counter was written by something else, or by another version"))
+        Failure::Refused(Cause::new(
+            "a counter was written by something else, or by another version",
+        ))
     })
 }
 
 /// Whether the trip may have run.
 fn lost(failure: &Failure) -> Lost {
     match failure {
-        // A refusal came before anything was written, unless somebody else has written to the counter.
+        // A refusal came before anything was written, unless somebody else has written to the
+        // counter.
         Failure::Timeout | Failure::Away(_) | Failure::Refused(_) => Lost::Unknown,
-        Failure::Overloaded | Failure::Moved(_) | Failure::Ask(_) | Failure::TryAgain => Lost::Unsent,
+        Failure::Overloaded | Failure::Moved(_) | Failure::Ask(_) | Failure::TryAgain => {
+            Lost::Unsent
+        }
     }
 }
 
-/// Gives back what lies idle and tells what is not told, until nothing is held or the store is gone.
+/// Gives back what lies idle and tells what is not told, until nothing is held or the store is
+/// gone.
 async fn sweep(inner: Weak<Inner>) {
     loop {
         sleep(Duration::from(SWEEP_EVERY)).await;

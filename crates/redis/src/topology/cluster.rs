@@ -24,7 +24,8 @@ use crate::time::CallTime;
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 /// The most, while something is wrong and a look after the other finds nothing new.
 const LOOK_PAUSE_MAX: Duration = Duration::from_millis(400);
-/// How often to look while a server is away or the map has holes: its slots may have gone to another.
+/// How often to look while a server is away or the map has holes: its slots may have gone to
+/// another.
 const LOOK_DOWN: Duration = Duration::from_millis(200);
 /// How often to look when all is well.
 const LOOK_IDLE: Duration = Duration::from_secs(10);
@@ -80,15 +81,28 @@ impl Cluster {
     pub(crate) fn start(seeds: Vec<Address>, access: SharedAccess, call_time: CallTime) -> Self {
         let map = ArcSwap::from_pointee(Map::default());
         let (guests, runtime) = (Mutex::default(), Handle::current());
-        let inner =
-            Arc::new(Inner { map, seeds, access, call_time, doubted: Notify::new(), guests, runtime });
+        let inner = Arc::new(Inner {
+            map,
+            seeds,
+            access,
+            call_time,
+            doubted: Notify::new(),
+            guests,
+            runtime,
+        });
         let task = tokio::spawn(keep_true(inner.clone())).abort_handle();
         Self { inner, task }
     }
 
     /// The lane to the server that has the slot.
     pub(crate) fn lane(&self, slot: u16) -> Option<Arc<Lane>> {
-        self.inner.map.load().owners.get(usize::from(slot)).cloned().flatten()
+        self.inner
+            .map
+            .load()
+            .owners
+            .get(usize::from(slot))
+            .cloned()
+            .flatten()
     }
 
     pub(crate) fn lanes(&self) -> Vec<Arc<Lane>> {
@@ -126,8 +140,13 @@ async fn keep_true(inner: Arc<Inner>) {
             tracing::debug!(%cause, "the cluster's map is not to be had");
         }
         sleep(pause).await;
-        // While a server is away, every request to it doubts the map; the others must not pay for that.
-        pause = if inner.map.load().is_whole() { LOOK_PAUSE } else { (pause * 2).min(LOOK_PAUSE_MAX) };
+        // While a server is away, every request to it doubts the map; the others must not pay for
+        // that.
+        pause = if inner.map.load().is_whole() {
+            LOOK_PAUSE
+        } else {
+            (pause * 2).min(LOOK_PAUSE_MAX)
+        };
         inner.reason_to_look().await;
     }
 }
@@ -149,12 +168,18 @@ impl Inner {
         let map = self.map.load_full();
         let (up, down): (Vec<_>, Vec<_>) = map.lanes.iter().partition(|(_, lane)| lane.is_up());
         let known = up.into_iter().chain(down).map(|(address, _)| address);
-        let unknown = self.seeds.iter().filter(|seed| !map.lanes.contains_key(seed));
+        let unknown = self
+            .seeds
+            .iter()
+            .filter(|seed| !map.lanes.contains_key(seed));
         let mut last = Cause::new("no server of the cluster is known");
         let mut doubtful = None;
         for address in known.chain(unknown) {
             match timeout(self.access.connect_timeout, self.ask(address)).await {
-                Ok(Ok(Drawn { ranges, is_well: true })) => {
+                Ok(Ok(Drawn {
+                    ranges,
+                    is_well: true,
+                })) => {
                     self.redraw(&map, &ranges);
                     return Ok(());
                 }
@@ -172,28 +197,43 @@ impl Inner {
     async fn ask(&self, address: &Address) -> Result<Drawn, Cause> {
         let mut connection = self.access.visit(address, Visit::Server).await?;
         let reply = connection.ask(&[b"CLUSTER", b"SLOTS"]).await?;
-        let ranges = reply.as_list().filter(|list| !list.is_empty() && list.len() <= usize::from(SLOTS));
-        let ranges = ranges.and_then(|list| list.iter().map(|range| range_of(range, address)).collect());
-        let ranges = ranges.ok_or_else(|| Cause::new(format!("{address} does not know a cluster")))?;
+        let ranges = reply
+            .as_list()
+            .filter(|list| !list.is_empty() && list.len() <= usize::from(SLOTS));
+        let ranges =
+            ranges.and_then(|list| list.iter().map(|range| range_of(range, address)).collect());
+        let ranges =
+            ranges.ok_or_else(|| Cause::new(format!("{address} does not know a cluster")))?;
         let info = connection.ask(&[b"CLUSTER", b"INFO"]).await?;
         // One that may not say how it is, is taken to be well.
-        let is_well = info.as_text().is_none_or(|text| !text.contains("cluster_state:fail"));
+        let is_well = info
+            .as_text()
+            .is_none_or(|text| !text.contains("cluster_state:fail"));
         Ok(Drawn { ranges, is_well })
     }
 
     /// A new map; lanes to servers that are still there stay as they are.
     fn redraw(&self, old: &Map, ranges: &[Range]) {
-        let mut map = Map { lanes: BTreeMap::new(), owners: vec![None; usize::from(SLOTS)] };
+        let mut map = Map {
+            lanes: BTreeMap::new(),
+            owners: vec![None; usize::from(SLOTS)],
+        };
         for Range { first, last, owner } in ranges {
             let lane = map.lanes.entry(owner.clone()).or_insert_with(|| {
                 let guest = || self.guests.lock().get(owner).cloned();
-                old.lanes.get(owner).cloned().or_else(guest).unwrap_or_else(|| self.start_lane(owner))
+                old.lanes
+                    .get(owner)
+                    .cloned()
+                    .or_else(guest)
+                    .unwrap_or_else(|| self.start_lane(owner))
             });
             for slot in *first..=(*last).min(SLOTS - 1) {
                 map.owners[usize::from(slot)] = Some(lane.clone());
             }
         }
-        self.guests.lock().retain(|address, _| !map.lanes.contains_key(address));
+        self.guests
+            .lock()
+            .retain(|address, _| !map.lanes.contains_key(address));
         for (address, lane) in &old.lanes {
             if !map.lanes.contains_key(address) {
                 retire(lane.clone(), self.access.timeout);
@@ -202,8 +242,8 @@ impl Inner {
         self.map.store(Arc::new(map));
     }
 
-    /// The lane to a server that another one named. One that has no slot yet, but gets its first ones, is not in the map:
-    /// it is connected now, for those who ask after us.
+    /// The lane to a server that another one named. One that has no slot yet, but gets its first
+    /// ones, is not in the map: it is connected now, for those who ask after us.
     fn lane_to(&self, address: &Address) -> Option<Arc<Lane>> {
         if let Some(lane) = self.map.load().lanes.get(address) {
             return Some(lane.clone());
@@ -212,12 +252,22 @@ impl Inner {
         if guests.len() >= GUESTS_MAX && !guests.contains_key(address) {
             return None;
         }
-        Some(guests.entry(address.clone()).or_insert_with(|| self.start_lane(address)).clone())
+        Some(
+            guests
+                .entry(address.clone())
+                .or_insert_with(|| self.start_lane(address))
+                .clone(),
+        )
     }
 
     fn start_lane(&self, address: &Address) -> Arc<Lane> {
         let route = Route::Direct(address.clone());
-        Arc::new(Lane::start(route, self.access.clone(), self.call_time.clone(), true))
+        Arc::new(Lane::start(
+            route,
+            self.access.clone(),
+            self.call_time.clone(),
+            true,
+        ))
     }
 }
 
@@ -244,13 +294,28 @@ impl Map {
     }
 }
 
-/// One entry of `CLUSTER SLOTS`: first, last, then the primary as host, port and more. A server that does not know its
-/// own address leaves the host out, and means the one it was asked at.
+/// One entry of `CLUSTER SLOTS`: first, last, then the primary as host, port and more. A server
+/// that does not know its own address leaves the host out, and means the one it was asked at.
 fn range_of(entry: &Reply, asked: &Address) -> Option<Range> {
-    let [first, last, primary, ..] = entry.as_list()? else { return None };
-    let [host, port, ..] = primary.as_list()? else { return None };
-    let host = host.as_text().filter(|host| !host.is_empty() && *host != "?").unwrap_or(&asked.host);
-    let slot = |reply: &Reply| reply.as_number().and_then(|number| u16::try_from(number).ok());
+    let [first, last, primary, ..] = entry.as_list()? else {
+        return None;
+    };
+    let [host, port, ..] = primary.as_list()? else {
+        return None;
+    };
+    let host = host
+        .as_text()
+        .filter(|host| !host.is_empty() && *host != "?")
+        .unwrap_or(&asked.host);
+    let slot = |reply: &Reply| {
+        reply
+            .as_number()
+            .and_then(|number| u16::try_from(number).ok())
+    };
     let port = port.as_number().and_then(|port| u16::try_from(port).ok())?;
-    Some(Range { first: slot(first)?, last: slot(last)?, owner: Address::new(host, port) })
+    Some(Range {
+        first: slot(first)?,
+        last: slot(last)?,
+        owner: Address::new(host, port),
+    })
 }

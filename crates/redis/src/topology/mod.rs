@@ -1,4 +1,5 @@
-//! Which server to ask: the one there is, the primary that Sentinels name, or the one that a key's slot is on.
+//! Which server to ask: the one there is, the primary that Sentinels name, or the one that a key's
+//! slot is on.
 
 mod cluster;
 mod route;
@@ -30,7 +31,9 @@ impl Topology {
         match self {
             Self::Single(lane) => Ok(lane.clone()),
             Self::Cluster(cluster) => cluster.lane(slot).ok_or_else(|| {
-                Failure::Away(Cause::new("no server of the cluster is known to have the slot"))
+                Failure::Away(Cause::new(
+                    "no server of the cluster is known to have the slot",
+                ))
             }),
         }
     }

@@ -19,7 +19,10 @@ pub(crate) enum Route {
 
 impl Route {
     /// The server, ready to be asked.
-    pub(crate) async fn reach(&self, access: &SharedAccess) -> Result<(Address, Connection), Cause> {
+    pub(crate) async fn reach(
+        &self,
+        access: &SharedAccess,
+    ) -> Result<(Address, Connection), Cause> {
         match self {
             Self::Direct(address) => {
                 let connection = access.reach(address, Role::Any).await?;

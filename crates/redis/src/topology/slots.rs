@@ -11,7 +11,11 @@ const CRC: [u16; 256] = {
         let mut crc = byte << 8;
         let mut bit = 0;
         while bit < 8 {
-            crc = if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
+            crc = if crc & 0x8000 == 0 {
+                crc << 1
+            } else {
+                crc << 1 ^ 0x1021
+            };
             bit += 1;
         }
         table[byte as usize] = crc;
@@ -20,11 +24,15 @@ const CRC: [u16; 256] = {
     table
 };
 
-/// The slot of a key: that of what stands between its first `{` and the next `}`, if that is not empty, else of all.
+/// The slot of a key: that of what stands between its first `{` and the next `}`, if that is not
+/// empty, else of all.
 pub(crate) fn slot_of(key: &[u8]) -> u16 {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let rest = &key[open + 1..];
-        rest.iter().position(|byte| *byte == b'}').filter(|length| *length > 0).map(|length| &rest[..length])
+        rest.iter()
+            .position(|byte| *byte == b'}')
+            .filter(|length| *length > 0)
+            .map(|length| &rest[..length])
     });
     let crc = tag.unwrap_or(key).iter().fold(0u16, |crc, byte| {
         let [high, _] = crc.to_be_bytes();

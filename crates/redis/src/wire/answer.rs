@@ -29,14 +29,16 @@ struct Lent {
     is_kept: bool,
 }
 
-/// Reads the answers to these requests, in order; `None` when they are not there. Each is an answer or the server's
-/// error.
+/// Reads the answers to these requests, in order; `None` when they are not there. Each is an answer
+/// or the server's error.
 pub(crate) fn answers<'r>(
     mut reply: Bytes,
     requests: impl Iterator<Item = &'r Request>,
 ) -> Option<Vec<Result<Answered, String>>> {
     let at = Micros::new(whole(reply.try_get_f64_le().ok()?)?);
-    let answers: Option<Vec<_>> = requests.map(|request| answer(&mut reply, request, at)).collect();
+    let answers: Option<Vec<_>> = requests
+        .map(|request| answer(&mut reply, request, at))
+        .collect();
     answers.filter(|_| reply.is_empty())
 }
 
@@ -51,23 +53,44 @@ fn answer(reply: &mut Bytes, request: &Request, at: Micros) -> Option<Result<Ans
     let checks = if is_answered { request.keys.len() } else { 0 };
     let mut seen: SmallVec<[[Option<u64>; 3]; 1]> = SmallVec::new();
     for _ in 0..checks {
-        let doubles =
-            [reply.try_get_f64_le().ok()?, reply.try_get_f64_le().ok()?, reply.try_get_f64_le().ok()?];
+        let doubles = [
+            reply.try_get_f64_le().ok()?,
+            reply.try_get_f64_le().ok()?,
+            reply.try_get_f64_le().ok()?,
+        ];
         seen.push(doubles.map(whole));
     }
-    let lent = if request.verb == Verb::Take { Some(lent(reply)?) } else { None };
+    let lent = if request.verb == Verb::Take {
+        Some(lent(reply)?)
+    } else {
+        None
+    };
     // Something else has written there.
     let Some(seen) = seen.into_iter().map(all).collect() else {
-        return Some(Err("ERR the key holds something that is not a counter".into()));
+        return Some(Err(
+            "ERR the key holds something that is not a counter".into()
+        ));
     };
-    Some(Ok(Answered { at, passed: status == 1, seen, lent }))
+    Some(Ok(Answered {
+        at,
+        passed: status == 1,
+        seen,
+        lent,
+    }))
 }
 
 fn lent(reply: &mut Bytes) -> Option<Lent> {
-    let (units, name) = (whole(reply.try_get_f64_le().ok()?)?, reply.try_get_f64_le().ok()?);
+    let (units, name) = (
+        whole(reply.try_get_f64_le().ok()?)?,
+        reply.try_get_f64_le().ok()?,
+    );
     let is_kept = name >= 0.0;
     let generation = whole(if is_kept { name } else { -1.0 - name })?;
-    Some(Lent { units, generation, is_kept })
+    Some(Lent {
+        units,
+        generation,
+        is_kept,
+    })
 }
 
 fn all([first, second, third]: [Option<u64>; 3]) -> Option<[u64; 3]> {
@@ -95,21 +118,33 @@ pub(crate) struct Asked {
 
 impl Asked {
     pub(crate) fn new(check: &Check<'_>) -> Self {
-        Self { quota: *check.quota, cost: check.cost, shadow: check.shadow }
+        Self {
+            quota: *check.quota,
+            cost: check.cost,
+            shadow: check.shadow,
+        }
     }
 
     fn seen(&self, [first, second, third]: [u64; 3]) -> Seen {
         match self.quota {
-            Quota::TokenBucket(_) | Quota::LeakyBucket(_) => {
-                Seen::Bucket { at: Micros::new(first), part: second }
-            }
-            Quota::FixedWindow(_) => Seen::Fixed { count: first, ends: Micros::new(second) },
-            Quota::SlidingWindow(_) => {
-                Seen::Sliding { current: first, previous: second, start: Micros::new(third) }
-            }
-            Quota::SlidingLog(_) | Quota::Concurrency(_) => {
-                Seen::Held(Holdings { sum: first, until: Micros::new(second), frees: Micros::new(third) })
-            }
+            Quota::TokenBucket(_) | Quota::LeakyBucket(_) => Seen::Bucket {
+                at: Micros::new(first),
+                part: second,
+            },
+            Quota::FixedWindow(_) => Seen::Fixed {
+                count: first,
+                ends: Micros::new(second),
+            },
+            Quota::SlidingWindow(_) => Seen::Sliding {
+                current: first,
+                previous: second,
+                start: Micros::new(third),
+            },
+            Quota::SlidingLog(_) | Quota::Concurrency(_) => Seen::Held(Holdings {
+                sum: first,
+                until: Micros::new(second),
+                frees: Micros::new(third),
+            }),
         }
     }
 }
@@ -117,27 +152,51 @@ impl Asked {
 impl Answered {
     /// The answer to what no script was asked about.
     pub(crate) fn done() -> Self {
-        Self { at: Micros::ZERO, passed: true, seen: SmallVec::new(), lent: None }
+        Self {
+            at: Micros::ZERO,
+            passed: true,
+            seen: SmallVec::new(),
+            lent: None,
+        }
     }
 
-    /// What a take was given, if the script and the arithmetic of the embedded store agree on whether it passes.
+    /// What a take was given, if the script and the arithmetic of the embedded store agree on
+    /// whether it passes.
     pub(crate) fn given(&self, asked: &Asked) -> Option<Given> {
         let seen = asked.seen(*self.seen.first()?);
         let outcome = asked.quota.outcome(seen, asked.cost, self.at)?;
-        let Lent { units, generation, is_kept } =
-            self.lent.unwrap_or(Lent { units: 0, generation: 0, is_kept: true });
+        let Lent {
+            units,
+            generation,
+            is_kept,
+        } = self.lent.unwrap_or(Lent {
+            units: 0,
+            generation: 0,
+            is_kept: true,
+        });
         let passes = asked.shadow || outcome.verdict.is_allowed();
-        (passes == self.passed).then_some(Given { seen, at: self.at, units, generation, is_kept })
+        (passes == self.passed).then_some(Given {
+            seen,
+            at: self.at,
+            units,
+            generation,
+            is_kept,
+        })
     }
 
-    /// What each limit says. Made by the arithmetic of the embedded store from what the script saw; `None` when the two
-    /// do not agree on whether the request passes, and then something else has written to the keys.
+    /// What each limit says. Made by the arithmetic of the embedded store from what the script saw;
+    /// `None` when the two do not agree on whether the request passes, and then something else has
+    /// written to the keys.
     pub(crate) fn spent(&self, asked: &[Asked], intent: Intent) -> Option<Spent> {
         let outcomes = || asked.iter().zip(&self.seen);
-        let of = |asked: &Asked, seen: &[u64; 3], cost| asked.quota.outcome(asked.seen(*seen), cost, self.at);
-        let mut asking: SmallVec<[Outcome; 1]> =
-            outcomes().map(|(asked, seen)| of(asked, seen, asked.cost)).collect::<Option<_>>()?;
-        let fits = |(asked, outcome): (&Asked, &Outcome)| asked.shadow || outcome.verdict.is_allowed();
+        let of = |asked: &Asked, seen: &[u64; 3], cost| {
+            asked.quota.outcome(asked.seen(*seen), cost, self.at)
+        };
+        let mut asking: SmallVec<[Outcome; 1]> = outcomes()
+            .map(|(asked, seen)| of(asked, seen, asked.cost))
+            .collect::<Option<_>>()?;
+        let fits =
+            |(asked, outcome): (&Asked, &Outcome)| asked.shadow || outcome.verdict.is_allowed();
         if asked.iter().zip(&asking).all(fits) != self.passed {
             return None;
         }
@@ -145,7 +204,10 @@ impl Answered {
             // What would pass has kept its units.
             for ((asked, seen), outcome) in outcomes().zip(&mut asking) {
                 if outcome.verdict.is_allowed() {
-                    *outcome = Outcome { verdict: outcome.verdict, ..of(asked, seen, 0)? };
+                    *outcome = Outcome {
+                        verdict: outcome.verdict,
+                        ..of(asked, seen, 0)?
+                    };
                 }
             }
         }

@@ -44,14 +44,16 @@ impl Request {
 /// Without the keys, which name people, and the question, which may name a lease.
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request").field("verb", &self.verb).finish_non_exhaustive()
+        f.debug_struct("Request")
+            .field("verb", &self.verb)
+            .finish_non_exhaustive()
     }
 }
 
 /// Makes keys: the prefix of the store, who is limited, the limit and its shape.
 ///
-/// Who is limited stands in braces, so that a cluster keeps all limits of one entity together; the name of a limit holds
-/// neither brace nor bar, so that different counters have different keys.
+/// Who is limited stands in braces, so that a cluster keeps all limits of one entity together; the
+/// name of a limit holds neither brace nor bar, so that different counters have different keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     prefix: String,
@@ -60,7 +62,10 @@ pub(crate) struct Keys {
 
 impl Keys {
     pub(crate) fn new(prefix: impl Into<String>, is_cluster: bool) -> Self {
-        Self { prefix: prefix.into(), is_cluster }
+        Self {
+            prefix: prefix.into(),
+            is_cluster,
+        }
     }
 
     pub(crate) fn name(&self, key: &Key<'_>) -> Vec<u8> {
@@ -81,7 +86,8 @@ impl Keys {
 
     /// The request that asks about these checks.
     pub(crate) fn request(&self, verb: Verb, checks: &[Check<'_>], lease: LeaseId) -> Request {
-        let keys: SmallVec<[Vec<u8>; 1]> = checks.iter().map(|check| self.name(&check.key)).collect();
+        let keys: SmallVec<[Vec<u8>; 1]> =
+            checks.iter().map(|check| self.name(&check.key)).collect();
         let slot = keys.first().map_or(0, |key| self.slot(key));
         let mut question = Vec::with_capacity(2 + 64 * checks.len());
         // A request has 16 checks at most.
@@ -93,7 +99,12 @@ impl Keys {
             };
             write_check(&mut question, check.shadow, numbers, lease);
         }
-        Request { verb, keys, question, slot }
+        Request {
+            verb,
+            keys,
+            question,
+            slot,
+        }
     }
 
     /// The request that spends a check and takes units in advance.
@@ -104,9 +115,19 @@ impl Keys {
         }
         let mut request = self.request(Verb::Take, std::slice::from_ref(check), LeaseId::NONE);
         let Lending { back, period, .. } = check.quota.lending(take.back);
-        let &Take { most, is_lent, generation, held, keep, .. } = take;
+        let &Take {
+            most,
+            is_lent,
+            generation,
+            held,
+            keep,
+            ..
+        } = take;
         let settled = [generation, held, keep, back.micros, back.part, period];
-        numbers(&mut request.question, [most.min(AMOUNT_MAX), u64::from(is_lent)]);
+        numbers(
+            &mut request.question,
+            [most.min(AMOUNT_MAX), u64::from(is_lent)],
+        );
         numbers(&mut request.question, settled);
         request
     }
@@ -115,16 +136,36 @@ impl Keys {
     pub(crate) fn reset(&self, key: &Key<'_>) -> Request {
         let name = self.name(key);
         let slot = self.slot(&name);
-        Request { verb: Verb::Reset, keys: SmallVec::from_buf([name]), question: Vec::new(), slot }
+        Request {
+            verb: Verb::Reset,
+            keys: SmallVec::from_buf([name]),
+            question: Vec::new(),
+            slot,
+        }
     }
 }
 
 fn write_check(out: &mut Vec<u8>, shadow: bool, numbers_of: Numbers, lease: LeaseId) {
     let shadow = u8::from(shadow);
     match numbers_of {
-        Numbers::Bucket { whole, cost, per, span } => {
+        Numbers::Bucket {
+            whole,
+            cost,
+            per,
+            span,
+        } => {
             out.extend([1, shadow]);
-            numbers(out, [whole.micros, whole.part, cost.micros, cost.part, per, span.get()]);
+            numbers(
+                out,
+                [
+                    whole.micros,
+                    whole.part,
+                    cost.micros,
+                    cost.part,
+                    per,
+                    span.get(),
+                ],
+            );
         }
         Numbers::Fixed { limit, cost, start } => {
             let (unit, length) = match start {
@@ -135,15 +176,27 @@ fn write_check(out: &mut Vec<u8>, shadow: bool, numbers_of: Numbers, lease: Leas
             out.extend([2, shadow]);
             numbers(out, [limit, cost, unit, length.get()]);
         }
-        Numbers::Sliding { limit, cost, length } => {
+        Numbers::Sliding {
+            limit,
+            cost,
+            length,
+        } => {
             out.extend([3, shadow]);
             numbers(out, [limit, cost, length.get()]);
         }
-        Numbers::Log { limit, cost, length } => {
+        Numbers::Log {
+            limit,
+            cost,
+            length,
+        } => {
             out.extend([4, shadow]);
             numbers(out, [limit, cost, length.get()]);
         }
-        Numbers::Leases { limit, cost, length } => {
+        Numbers::Leases {
+            limit,
+            cost,
+            length,
+        } => {
             out.extend([5, shadow]);
             numbers(out, [limit, cost, length.get()]);
             out.extend(lease.get().to_le_bytes());
@@ -153,6 +206,11 @@ fn write_check(out: &mut Vec<u8>, shadow: bool, numbers_of: Numbers, lease: Leas
 
 /// Doubles, exact because no number of a limit is beyond 2^53 + 2.
 fn numbers<const N: usize>(out: &mut Vec<u8>, numbers: [u64; N]) {
-    #[expect(clippy::cast_precision_loss, reason = "the numbers of a limit fit into a double")]
-    numbers.iter().for_each(|number| out.extend((*number as f64).to_le_bytes()));
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "the numbers of a limit fit into a double"
+    )]
+    numbers
+        .iter()
+        .for_each(|number| out.extend((*number as f64).to_le_bytes()));
 }

@@ -12,7 +12,10 @@ use crate::common;
 const SECRET: &str = "correct-horse-battery-staple";
 
 fn decides(runtime: &tokio::runtime::Runtime, store: RedisStore) -> bool {
-    let limiter = Limiter::new(store, [Limit::fixed_window("api", 1, Duration::from_mins(1))]);
+    let limiter = Limiter::new(
+        store,
+        [Limit::fixed_window("api", 1, Duration::from_mins(1))],
+    );
     runtime.block_on(async {
         let first = limiter.check("api", "ann").await.expect("policies answer");
         let second = limiter.check("api", "ann").await.expect("policies answer");
@@ -23,9 +26,15 @@ fn decides(runtime: &tokio::runtime::Runtime, store: RedisStore) -> bool {
 /// On Redis alone: the Valkey that can be had as a package is built without TLS.
 #[test]
 fn tls_with_a_ca_of_ones_own() {
-    let (runtime, server) = (common::runtime(), Server::builder(Flavor::Redis).tls().start());
+    let (runtime, server) = (
+        common::runtime(),
+        Server::builder(Flavor::Redis).tls().start(),
+    );
     let builder = RedisBuilder::standalone(server.url()).timeout(common::PATIENT);
-    let trusting = builder.clone().connect_timeout(common::PATIENT).ca_pem(server.ca_pem());
+    let trusting = builder
+        .clone()
+        .connect_timeout(common::PATIENT)
+        .ca_pem(server.ca_pem());
     assert!(decides(&runtime, common::connected(&runtime, trusting)));
 
     // Without it the certificate is nobody's.
@@ -45,7 +54,9 @@ fn users_and_passwords() {
         // All that the store needs.
         let rules = "+evalsha +eval +script|load +ping +del +get +set +time +lrange +lindex +lset +ltrim +lpush +rpush +rpop \
                      +pexpire +zadd +zmscore +zscore +zrem +zrange +zrangebyscore +zrevrange +zremrangebyscore ~tollgate:*";
-        let server = Server::builder(flavor).user("limiter", SECRET, rules).start();
+        let server = Server::builder(flavor)
+            .user("limiter", SECRET, rules)
+            .start();
         assert!(decides(&runtime, common::standalone(&runtime, &server)));
         uses_everything(&runtime, common::standalone(&runtime, &server));
     }
@@ -54,19 +65,46 @@ fn users_and_passwords() {
 /// Logs and leases, which need the most commands: taken, refused, given back and forgotten.
 fn uses_everything(runtime: &tokio::runtime::Runtime, store: RedisStore) {
     let minute = Duration::from_mins(1);
-    let limits = [Limit::sliding_log("log", 3, minute), Limit::concurrency("places", 3, minute)];
+    let limits = [
+        Limit::sliding_log("log", 3, minute),
+        Limit::concurrency("places", 3, minute),
+    ];
     let limiter = Limiter::new(store, limits);
     runtime.block_on(async {
         for limit in ["log", "places"] {
-            let held = limiter.check(limit, "ann").cost(2).await.expect("policies answer");
-            let refused = limiter.check(limit, "ann").cost(2).await.expect("policies answer");
+            let held = limiter
+                .check(limit, "ann")
+                .cost(2)
+                .await
+                .expect("policies answer");
+            let refused = limiter
+                .check(limit, "ann")
+                .cost(2)
+                .await
+                .expect("policies answer");
             assert!(held.is_allowed() && !held.is_degraded(), "{held:?}");
-            assert!(!refused.is_allowed() && !refused.is_degraded(), "{refused:?}");
+            assert!(
+                !refused.is_allowed() && !refused.is_degraded(),
+                "{refused:?}"
+            );
             if let Some(lease) = held.lease() {
-                assert!(limiter.release(limit, "ann", lease).await.expect("the user may"));
+                assert!(
+                    limiter
+                        .release(limit, "ann", lease)
+                        .await
+                        .expect("the user may")
+                );
             } else {
-                limiter.refund(limit, "ann").cost(1).await.expect("the user may");
-                limiter.refund(limit, "ann").cost(1).await.expect("the user may");
+                limiter
+                    .refund(limit, "ann")
+                    .cost(1)
+                    .await
+                    .expect("the user may");
+                limiter
+                    .refund(limit, "ann")
+                    .cost(1)
+                    .await
+                    .expect("the user may");
             }
             limiter.reset(limit, "ann").await.expect("the user may");
         }
@@ -81,10 +119,16 @@ fn databases() {
         common::connected(&runtime, builder.timeout(common::PATIENT))
     };
     assert!(decides(&runtime, store("/3")));
-    assert!(decides(&runtime, store("/4")), "another database has other counters");
+    assert!(
+        decides(&runtime, store("/4")),
+        "another database has other counters"
+    );
     let server_says = server.command(&["INFO", "keyspace"]);
     let keyspace = server_says.as_str().expect("text");
-    assert!(keyspace.contains("db3:keys=1") && keyspace.contains("db4:keys=1"), "{keyspace}");
+    assert!(
+        keyspace.contains("db3:keys=1") && keyspace.contains("db4:keys=1"),
+        "{keyspace}"
+    );
 }
 
 #[test]
@@ -92,25 +136,39 @@ fn settings_that_cannot_work_are_refused() {
     let runtime = common::runtime();
     let refused = |builder: RedisBuilder| {
         let _inside = runtime.enter();
-        builder.build().expect_err("these settings are wrong").to_string()
+        builder
+            .build()
+            .expect_err("these settings are wrong")
+            .to_string()
     };
     let one = || RedisBuilder::standalone("redis://127.0.0.1");
     assert!(refused(RedisBuilder::cluster(Vec::<String>::new())).contains("at least one"));
     assert!(refused(RedisBuilder::cluster(["redis://a/1"])).contains("only database 0"));
     assert!(refused(RedisBuilder::cluster(["redis://a", "rediss://b"])).contains("differ in TLS"));
-    assert!(refused(RedisBuilder::cluster(["redis://a:b@c", "redis://d"])).contains("user or password"));
+    assert!(
+        refused(RedisBuilder::cluster(["redis://a:b@c", "redis://d"])).contains("user or password")
+    );
     assert!(refused(one().prefix("a{b}")).contains("without { and }"));
-    assert!(refused(one().timeout(Duration::ZERO)).contains("timeout is 0ns; it must be from 1ms to 10s"));
+    assert!(
+        refused(one().timeout(Duration::ZERO))
+            .contains("timeout is 0ns; it must be from 1ms to 10s")
+    );
     assert!(refused(one().connect_timeout(Duration::from_hours(1))).contains("10ms to 60s"));
     assert!(refused(RedisBuilder::standalone("redis://h:x")).contains("port"));
-    let outside = RedisBuilder::standalone("redis://127.0.0.1").build().expect_err("there is no runtime");
+    let outside = RedisBuilder::standalone("redis://127.0.0.1")
+        .build()
+        .expect_err("there is no runtime");
     assert_eq!(outside, ConfigError::NoRuntime);
 }
 
-/// Everything the store says, by logs, errors and Debug, while its password is refused, accepted and refused again.
+/// Everything the store says, by logs, errors and Debug, while its password is refused, accepted
+/// and refused again.
 #[test]
 fn a_password_is_never_told() {
-    let (runtime, server) = (common::runtime(), Server::builder(Flavor::Redis).password(SECRET).start());
+    let (runtime, server) = (
+        common::runtime(),
+        Server::builder(Flavor::Redis).password(SECRET).start(),
+    );
     let heard = Arc::new(Mutex::new(String::new()));
     let listener = common::Listener::new(heard.clone());
     tracing::subscriber::set_global_default(listener)
@@ -124,7 +182,10 @@ fn a_password_is_never_told() {
         let store = builder.build().expect("the settings are right");
         runtime.block_on(store.ready(Duration::from_millis(300)));
         told.push(format!("{store:?} {:?}", store.stats()));
-        let limiter = Limiter::new(store, [Limit::fixed_window("api", 1, Duration::from_mins(1))]);
+        let limiter = Limiter::new(
+            store,
+            [Limit::fixed_window("api", 1, Duration::from_mins(1))],
+        );
         let decision = runtime.block_on(async { limiter.check("api", "ann").await });
         let refund = runtime.block_on(async { limiter.refund("api", "ann").await });
         told.push(format!("{limiter:?} {decision:?} {refund:?}"));
@@ -135,11 +196,17 @@ fn a_password_is_never_told() {
     told.push(heard.lock().expect("no listener panics").clone());
     let told = told.join(" ");
     assert!(told.contains("WRONGPASS"), "the refusal is told: {told}");
-    assert!(!told.contains(SECRET) && !told.contains("another-secret"), "{told}");
+    assert!(
+        !told.contains(SECRET) && !told.contains("another-secret"),
+        "{told}"
+    );
 }
 
 /// An error and all that caused it.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(|cause| format!("{cause} {cause:?}")).collect::<Vec<_>>().join(" <- ")
+    causes
+        .map(|cause| format!("{cause} {cause:?}"))
+        .collect::<Vec<_>>()
+        .join(" <- ")
 }

@@ -1,4 +1,5 @@
-//! Requests whose checks are in several slots of a cluster: all or nothing, without a script that could see them all.
+//! Requests whose checks are in several slots of a cluster: all or nothing, without a script that
+//! could see them all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,12 +22,20 @@ fn limits() -> [Limit; 4] {
 
 /// The key parts are chosen so that they are in different slots, on different servers.
 async fn ask(limiter: &Limiter, user: &str, tenant: &str) -> Decision {
-    let ask = limiter.check("per-user", user).and("per-tenant", tenant).and("per-address", "10.1.2.3");
+    let ask = limiter
+        .check("per-user", user)
+        .and("per-tenant", tenant)
+        .and("per-address", "10.1.2.3");
     ask.await.expect("the cluster is there")
 }
 
 async fn left(limiter: &Limiter, limit: &str, key: &str) -> u64 {
-    limiter.peek(limit, key).cost(0).await.expect("the cluster is there").remaining()
+    limiter
+        .peek(limit, key)
+        .cost(0)
+        .await
+        .expect("the cluster is there")
+        .remaining()
 }
 
 fn on_cluster(test: impl AsyncFn(Limiter)) {
@@ -35,7 +44,11 @@ fn on_cluster(test: impl AsyncFn(Limiter)) {
         let cluster = Cluster::start(flavor, 3, 0);
         let limiter = Limiter::new(common::on_cluster(&runtime, &cluster), limits());
         runtime.block_on(test(limiter));
-        let immortal: Vec<_> = cluster.nodes().iter().flat_map(Server::immortal_keys).collect();
+        let immortal: Vec<_> = cluster
+            .nodes()
+            .iter()
+            .flat_map(Server::immortal_keys)
+            .collect();
         assert_eq!(immortal, Vec::<Vec<u8>>::new());
     }
 }
@@ -56,7 +69,8 @@ fn a_refusal_takes_nothing_from_the_others() {
     });
 }
 
-/// The wide limit refuses after the narrow ones have been charged, which are then given back in the background.
+/// The wide limit refuses after the narrow ones have been charged, which are then given back in the
+/// background.
 #[test]
 fn what_was_taken_is_given_back() {
     on_cluster(async |limiter| {
@@ -64,7 +78,10 @@ fn what_was_taken_is_given_back() {
             assert!(ask(&limiter, user, "acme").await.is_allowed());
         }
         let denied = ask(&limiter, "fay", "acme").await;
-        assert_eq!(denied.denied_by().map(LimitStatus::name), Some("per-tenant"));
+        assert_eq!(
+            denied.denied_by().map(LimitStatus::name),
+            Some("per-tenant")
+        );
         assert_eq!(denied.limits()[0].remaining(), 3, "told as given back");
         let limiter = Arc::new(limiter);
         common::eventually("the user's unit comes back", async || {
@@ -79,18 +96,24 @@ fn what_was_taken_is_given_back() {
 fn places_are_given_back_too() {
     on_cluster(async |limiter| {
         let hold = async |user: &str| {
-            let ask = limiter.check("in-flight", "acme").and("per-user", user).own_cost(3);
+            let ask = limiter
+                .check("in-flight", "acme")
+                .and("per-user", user)
+                .own_cost(3);
             ask.await.expect("the cluster is there")
         };
         assert!(hold("ann").await.is_allowed());
         // The narrower limit, the places, is charged first; the user has nothing left.
         assert!(!hold("ann").await.is_allowed());
-        common::eventually("the place comes back", async || left(&limiter, "in-flight", "acme").await == 1)
-            .await;
+        common::eventually("the place comes back", async || {
+            left(&limiter, "in-flight", "acme").await == 1
+        })
+        .await;
     });
 }
 
-/// Many at once over the same counters: never more passes than the narrowest allows, and nothing is lost afterwards.
+/// Many at once over the same counters: never more passes than the narrowest allows, and nothing is
+/// lost afterwards.
 #[test]
 fn concurrent_requests_never_pass_too_many() {
     on_cluster(async |limiter| {
@@ -98,7 +121,9 @@ fn concurrent_requests_never_pass_too_many() {
             .map(|number| {
                 let limiter = limiter.clone();
                 tokio::spawn(async move {
-                    ask(&limiter, &format!("user-{}", number % 40), "acme").await.is_allowed()
+                    ask(&limiter, &format!("user-{}", number % 40), "acme")
+                        .await
+                        .is_allowed()
                 })
             })
             .collect();

@@ -1,4 +1,5 @@
-//! What the tests of the store share: a runtime that runs beside the test, and stores on servers of the test's own.
+//! What the tests of the store share: a runtime that runs beside the test, and stores on servers of
+//! the test's own.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -8,29 +9,43 @@ use testkit::servers::{Cluster, Flavor, Server};
 use tokio::runtime::{Builder, Runtime};
 use tollgate_redis::{RedisBuilder, RedisStore};
 
-/// Longer than any deadline that a busy machine could miss: for tests of what is answered, not of when.
+/// Longer than any deadline that a busy machine could miss: for tests of what is answered, not of
+/// when.
 pub(crate) const PATIENT: Duration = Duration::from_secs(5);
 
 /// A runtime of its own threads: the test asks from outside, as most of the test kit does.
 pub(crate) fn runtime() -> Runtime {
-    Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime starts")
+    Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime starts")
 }
 
 /// A store on one server, connected.
 pub(crate) fn standalone(runtime: &Runtime, server: &Server) -> RedisStore {
-    connected(runtime, RedisBuilder::standalone(server.url()).timeout(PATIENT))
+    connected(
+        runtime,
+        RedisBuilder::standalone(server.url()).timeout(PATIENT),
+    )
 }
 
 /// A store on a cluster, connected to all of it.
 pub(crate) fn on_cluster(runtime: &Runtime, cluster: &Cluster) -> RedisStore {
-    connected(runtime, RedisBuilder::cluster(cluster.urls()).timeout(PATIENT))
+    connected(
+        runtime,
+        RedisBuilder::cluster(cluster.urls()).timeout(PATIENT),
+    )
 }
 
 /// The store, once it can be asked.
 pub(crate) fn connected(runtime: &Runtime, builder: RedisBuilder) -> RedisStore {
     let _inside = runtime.enter();
     let store = builder.build().expect("the settings are right");
-    assert!(runtime.block_on(store.ready(Duration::from_secs(10))), "the store is there");
+    assert!(
+        runtime.block_on(store.ready(Duration::from_secs(10))),
+        "the store is there"
+    );
     store
 }
 

@@ -17,7 +17,9 @@ fn on_one_server(flavor: Flavor) {
 
 fn on_a_cluster(flavor: Flavor) {
     let (runtime, cluster) = (common::runtime(), Cluster::start(flavor, 3, 0));
-    run_all(&InRealTime(Arc::new(common::on_cluster(&runtime, &cluster))));
+    run_all(&InRealTime(Arc::new(common::on_cluster(
+        &runtime, &cluster,
+    ))));
     for node in cluster.nodes() {
         assert_eq!(node.immortal_keys(), Vec::<Vec<u8>>::new());
     }
@@ -46,8 +48,14 @@ fn a_cluster_of_valkey() {
 /// To the microsecond, which real time does not allow.
 #[test]
 fn on_time_moved_by_hand() {
-    let (runtime, server, clock) = (common::runtime(), Server::start(Flavor::Redis), ManualClock::default());
-    let builder = RedisBuilder::standalone(server.url()).timeout(common::PATIENT).manual_time(clock.clone());
+    let (runtime, server, clock) = (
+        common::runtime(),
+        Server::start(Flavor::Redis),
+        ManualClock::default(),
+    );
+    let builder = RedisBuilder::standalone(server.url())
+        .timeout(common::PATIENT)
+        .manual_time(clock.clone());
     let store = Arc::new(common::connected(&runtime, builder));
     run_all(&ByHand { clock, store });
 }

@@ -25,11 +25,17 @@ fn every_algorithm() -> Vec<Limit> {
 
 /// Milliseconds that a key has left.
 fn ttl(server: &Server, key: &str) -> i64 {
-    server.command(&["PTTL", key]).as_int().expect("PTTL answers with a number")
+    server
+        .command(&["PTTL", key])
+        .as_int()
+        .expect("PTTL answers with a number")
 }
 
 fn key_of(server: &Server, limit: &str) -> String {
-    let keys = server.keys().into_iter().map(|key| String::from_utf8(key).expect("these keys are text"));
+    let keys = server
+        .keys()
+        .into_iter()
+        .map(|key| String::from_utf8(key).expect("these keys are text"));
     let mut keys = keys.filter(|key| key.contains(&format!("}}{limit}|")));
     keys.next().expect("the limit has a key")
 }
@@ -40,23 +46,49 @@ fn every_key_has_an_expiry_whatever_is_done_to_it() {
     for flavor in common::FLAVORS {
         let server = Server::start(flavor);
         let limiter = Limiter::new(common::standalone(&runtime, &server), every_algorithm());
-        let names: Vec<String> = every_algorithm().iter().map(|limit| limit.name().to_owned()).collect();
+        let names: Vec<String> = every_algorithm()
+            .iter()
+            .map(|limit| limit.name().to_owned())
+            .collect();
         runtime.block_on(async {
             for name in &names {
                 let mut leases = Vec::new();
                 for _ in 0..11 {
-                    leases.extend(limiter.check(name, "ann").await.expect("the server is there").lease());
+                    leases.extend(
+                        limiter
+                            .check(name, "ann")
+                            .await
+                            .expect("the server is there")
+                            .lease(),
+                    );
                 }
-                let _looked = limiter.peek(name, "bob").await.expect("the server is there");
+                let _looked = limiter
+                    .peek(name, "bob")
+                    .await
+                    .expect("the server is there");
                 if name == "in-flight" {
-                    limiter.release(name, "ann", leases[0]).await.expect("the server is there");
+                    limiter
+                        .release(name, "ann", leases[0])
+                        .await
+                        .expect("the server is there");
                 } else {
-                    limiter.refund(name, "ann").cost(3).await.expect("the server is there");
-                    limiter.refund(name, "nobody").await.expect("the server is there");
+                    limiter
+                        .refund(name, "ann")
+                        .cost(3)
+                        .await
+                        .expect("the server is there");
+                    limiter
+                        .refund(name, "nobody")
+                        .await
+                        .expect("the server is there");
                 }
             }
         });
-        assert_eq!(server.keys().len(), names.len(), "a look leaves nothing behind");
+        assert_eq!(
+            server.keys().len(),
+            names.len(),
+            "a look leaves nothing behind"
+        );
         assert_eq!(server.immortal_keys(), Vec::<Vec<u8>>::new());
         for name in names.iter().filter(|name| *name != "calendar") {
             let left = ttl(&server, &key_of(&server, name));
@@ -66,19 +98,32 @@ fn every_key_has_an_expiry_whatever_is_done_to_it() {
     }
 }
 
-/// The first hit sets the end of a fixed window. Later hits do not move it, and one that finds it cleared sets it again.
+/// The first hit sets the end of a fixed window. Later hits do not move it, and one that finds it
+/// cleared sets it again.
 #[test]
 fn the_expiry_of_a_fixed_window_is_set_once_and_armed_again() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
     let limiter = Limiter::new(common::standalone(&runtime, &server), every_algorithm());
-    let hit =
-        || runtime.block_on(async { limiter.check("fixed", "ann").await }).expect("the server is there");
+    let hit = || {
+        runtime
+            .block_on(async { limiter.check("fixed", "ann").await })
+            .expect("the server is there")
+    };
     assert!(hit().is_allowed());
     let key = key_of(&server, "fixed");
-    let expires = || server.command(&["PEXPIRETIME", &key]).as_int().expect("a moment");
+    let expires = || {
+        server
+            .command(&["PEXPIRETIME", &key])
+            .as_int()
+            .expect("a moment")
+    };
     let first = expires();
     assert!(hit().is_allowed());
-    assert!((expires() - first).abs() <= 1, "a later hit moved the end by {} ms", expires() - first);
+    assert!(
+        (expires() - first).abs() <= 1,
+        "a later hit moved the end by {} ms",
+        expires() - first
+    );
 
     server.command(&["PERSIST", &key]);
     assert_eq!(ttl(&server, &key), -1);
@@ -90,21 +135,35 @@ fn the_expiry_of_a_fixed_window_is_set_once_and_armed_again() {
 fn limits_of_one_entity_share_a_tag_and_the_prefix_keeps_environments_apart() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
     let limiter = |prefix: &str| {
-        let builder = RedisBuilder::standalone(server.url()).timeout(common::PATIENT).prefix(prefix);
+        let builder = RedisBuilder::standalone(server.url())
+            .timeout(common::PATIENT)
+            .prefix(prefix);
         Limiter::new(common::connected(&runtime, builder), every_algorithm())
     };
     let (production, staging) = (limiter("prod:"), limiter("staging:"));
     runtime.block_on(async {
-        let both = production.check("fixed", "user:42").and("bucket", "user:42").await;
+        let both = production
+            .check("fixed", "user:42")
+            .and("bucket", "user:42")
+            .await;
         assert!(both.expect("the server is there").is_allowed());
-        let other = staging.check("fixed", "user:42").await.expect("the server is there");
+        let other = staging
+            .check("fixed", "user:42")
+            .await
+            .expect("the server is there");
         assert_eq!(other.remaining(), 9);
     });
     let mut keys = server.keys();
     keys.sort_unstable();
-    let keys: Vec<&str> = keys.iter().map(|key| std::str::from_utf8(key).expect("text")).collect();
-    let expected =
-        ["prod:{=user:42}bucket|t0", "prod:{=user:42}fixed|f60000000", "staging:{=user:42}fixed|f60000000"];
+    let keys: Vec<&str> = keys
+        .iter()
+        .map(|key| std::str::from_utf8(key).expect("text"))
+        .collect();
+    let expected = [
+        "prod:{=user:42}bucket|t0",
+        "prod:{=user:42}fixed|f60000000",
+        "staging:{=user:42}fixed|f60000000",
+    ];
     assert_eq!(keys, expected);
 }
 
@@ -113,26 +172,49 @@ fn limits_of_one_entity_share_a_tag_and_the_prefix_keeps_environments_apart() {
 fn concurrent_decisions_share_calls_and_a_lone_one_does_not_wait() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
     let store = common::standalone(&runtime, &server);
-    let limiter =
-        Limiter::new(store.clone(), [Limit::token_bucket("wide", 1 << 40, Rate::per_second(1_000_000))]);
+    let limiter = Limiter::new(
+        store.clone(),
+        [Limit::token_bucket(
+            "wide",
+            1 << 40,
+            Rate::per_second(1_000_000),
+        )],
+    );
     runtime.block_on(async {
         for number in 0..50u64 {
-            assert!(limiter.check("wide", number).await.expect("the server is there").is_allowed());
+            assert!(
+                limiter
+                    .check("wide", number)
+                    .await
+                    .expect("the server is there")
+                    .is_allowed()
+            );
         }
         let alone = store.stats();
         assert_eq!((alone.calls, alone.requests), (50, 50));
 
         let ask = |number: u64| {
             let limiter = limiter.clone();
-            tokio::spawn(async move { limiter.check("wide", number).await.expect("the server is there") })
+            tokio::spawn(async move {
+                limiter
+                    .check("wide", number)
+                    .await
+                    .expect("the server is there")
+            })
         };
         for task in (0..2_000).map(ask).collect::<Vec<_>>() {
             assert!(task.await.expect("no task panics").is_allowed());
         }
         let together = store.stats();
-        let (calls, requests) = (together.calls - alone.calls, together.requests - alone.requests);
+        let (calls, requests) = (
+            together.calls - alone.calls,
+            together.requests - alone.requests,
+        );
         assert_eq!(requests, 2_000);
-        assert!(calls <= requests / 4, "{requests} requests took {calls} calls");
+        assert!(
+            calls <= requests / 4,
+            "{requests} requests took {calls} calls"
+        );
     });
 }
 
@@ -143,7 +225,13 @@ fn a_key_of_the_wrong_type_harms_only_itself() {
     let limiter = Limiter::new(common::standalone(&runtime, &server), every_algorithm());
     runtime.block_on(async {
         for name in ["fixed", "log", "in-flight", "bucket", "sliding"] {
-            assert!(limiter.check(name, "victim").await.expect("the server is there").is_allowed());
+            assert!(
+                limiter
+                    .check(name, "victim")
+                    .await
+                    .expect("the server is there")
+                    .is_allowed()
+            );
         }
     });
     for key in server.keys() {
@@ -161,7 +249,11 @@ fn a_key_of_the_wrong_type_harms_only_itself() {
         let asked: Vec<_> = (0..100)
             .map(|number| {
                 let is_victim = number % 2 == 0;
-                let key = if is_victim { "victim".to_owned() } else { format!("user-{number}") };
+                let key = if is_victim {
+                    "victim".to_owned()
+                } else {
+                    format!("user-{number}")
+                };
                 (is_victim, ask(names[number / 2 % 5], key))
             })
             .collect();

@@ -1,4 +1,5 @@
-//! Leased and eventual limits on real servers: never above the limit, mostly without a trip, nothing kept that is not used.
+//! Leased and eventual limits on real servers: never above the limit, mostly without a trip,
+//! nothing kept that is not used.
 
 use std::time::Duration;
 
@@ -32,15 +33,26 @@ impl Replica {
     }
 
     fn on(store: RedisStore, limits: impl IntoIterator<Item = Limit>) -> Self {
-        let builder = Limiter::builder().store(store.clone()).limits(limits).expected_replicas(REPLICAS);
-        Self { store, limiter: builder.build().expect("right limits") }
+        let builder = Limiter::builder()
+            .store(store.clone())
+            .limits(limits)
+            .expected_replicas(REPLICAS);
+        Self {
+            store,
+            limiter: builder.build().expect("right limits"),
+        }
     }
 
-    /// So many requests one after the other; how many passed, and how many of all were answered without a trip.
+    /// So many requests one after the other; how many passed, and how many of all were answered
+    /// without a trip.
     async fn burst(&self, limit: &str, count: usize) -> (u64, u64) {
         let (mut passed, mut here) = (0, 0);
         for _ in 0..count {
-            let decision = self.limiter.check(limit, "ann").await.expect("the server is there");
+            let decision = self
+                .limiter
+                .check(limit, "ann")
+                .await
+                .expect("the server is there");
             assert!(!decision.is_degraded(), "the server is there");
             passed += u64::from(decision.is_allowed());
             here += u64::from(decision.source() != Source::Store);
@@ -55,7 +67,11 @@ fn thousand() -> Vec<Limit> {
         leased(Limit::token_bucket("bucket", 1_000, SLOWLY)),
         leased(Limit::leaky_bucket("meter", 1_000, SLOWLY)),
         leased(Limit::fixed_window("fixed", 1_000, HOUR)),
-        leased(Limit::calendar_window("calendar", 1_000, tollgate::Calendar::Month)),
+        leased(Limit::calendar_window(
+            "calendar",
+            1_000,
+            tollgate::Calendar::Month,
+        )),
         leased(Limit::sliding_window("sliding", 1_000, HOUR)),
         leased(Limit::sliding_log("log", 1_000, HOUR)),
     ]
@@ -66,20 +82,35 @@ fn replicas_that_burst_at_once_pass_the_limit_and_no_more() {
     let runtime = common::runtime();
     for flavor in common::FLAVORS {
         let server = Server::start(flavor);
-        let replicas: Vec<Replica> = (0..4).map(|_| Replica::new(&runtime, &server, thousand())).collect();
+        let replicas: Vec<Replica> = (0..4)
+            .map(|_| Replica::new(&runtime, &server, thousand()))
+            .collect();
         for limit in thousand() {
             let passed: u64 = runtime.block_on(async {
-                let bursts = replicas.iter().map(|replica| replica.burst(limit.name(), 800));
+                let bursts = replicas
+                    .iter()
+                    .map(|replica| replica.burst(limit.name(), 800));
                 futures(bursts).await.iter().map(|(passed, _)| passed).sum()
             });
-            // What one replica holds when the others run dry is not lost: it passes when it is asked there again.
+            // What one replica holds when the others run dry is not lost: it passes when it is
+            // asked there again.
             let rest: u64 = runtime.block_on(async {
-                let bursts = replicas.iter().map(|replica| replica.burst(limit.name(), 300));
+                let bursts = replicas
+                    .iter()
+                    .map(|replica| replica.burst(limit.name(), 300));
                 futures(bursts).await.iter().map(|(passed, _)| passed).sum()
             });
             let total = passed + rest;
-            assert!(total <= 1_000, "{flavor:?} {}: {total} passed", limit.name());
-            assert!(total >= 990, "{flavor:?} {}: only {total} passed", limit.name());
+            assert!(
+                total <= 1_000,
+                "{flavor:?} {}: {total} passed",
+                limit.name()
+            );
+            assert!(
+                total >= 990,
+                "{flavor:?} {}: only {total} passed",
+                limit.name()
+            );
         }
         assert_eq!(server.immortal_keys(), Vec::<Vec<u8>>::new());
     }
@@ -89,12 +120,20 @@ async fn futures<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T
     let mut all: Vec<_> = all.map(Box::pin).collect();
     let mut done: Vec<Option<T>> = all.iter().map(|_| None).collect();
     std::future::poll_fn(|context| {
-        for (future, done) in all.iter_mut().zip(&mut done).filter(|(_, done)| done.is_none()) {
+        for (future, done) in all
+            .iter_mut()
+            .zip(&mut done)
+            .filter(|(_, done)| done.is_none())
+        {
             if let std::task::Poll::Ready(value) = future.as_mut().poll(context) {
                 *done = Some(value);
             }
         }
-        if done.iter().all(Option::is_some) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        if done.iter().all(Option::is_some) {
+            std::task::Poll::Ready(())
+        } else {
+            std::task::Poll::Pending
+        }
     })
     .await;
     done.into_iter().flatten().collect()
@@ -103,7 +142,11 @@ async fn futures<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T
 #[test]
 fn a_hot_key_is_answered_from_memory() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
-    let limit = leased(Limit::token_bucket("bucket", 1_000_000, Rate::per_second(1_000_000)));
+    let limit = leased(Limit::token_bucket(
+        "bucket",
+        1_000_000,
+        Rate::per_second(1_000_000),
+    ));
     let replica = Replica::new(&runtime, &server, [limit]);
     let (passed, here) = runtime.block_on(replica.burst("bucket", 20_000));
     assert_eq!(passed, 20_000);
@@ -120,10 +163,15 @@ fn what_is_not_used_goes_back() {
         let [one, other] = [0, 1].map(|_| Replica::new(&runtime, &server, [limit.clone()]));
         let (passed, _) = runtime.block_on(one.burst(&name, 100));
         assert_eq!(passed, 100);
-        wait::until_true(Duration::from_secs(10), "what was taken and not used is back", || {
-            let left = runtime.block_on(async { other.limiter.peek(&name, "ann").cost(0).await });
-            left.expect("the server is there").remaining() == 900
-        });
+        wait::until_true(
+            Duration::from_secs(10),
+            "what was taken and not used is back",
+            || {
+                let left =
+                    runtime.block_on(async { other.limiter.peek(&name, "ann").cost(0).await });
+                left.expect("the server is there").remaining() == 900
+            },
+        );
     }
 }
 
@@ -136,7 +184,13 @@ fn a_process_that_ends_gives_everything_back() {
         let left = runtime.block_on(async {
             one.burst(&name, 100).await;
             one.limiter.hand_back().await.expect("the server is there");
-            other.limiter.peek(&name, "ann").cost(0).await.expect("the server is there").remaining()
+            other
+                .limiter
+                .peek(&name, "ann")
+                .cost(0)
+                .await
+                .expect("the server is there")
+                .remaining()
         });
         assert_eq!(left, 900, "{name}");
     }
@@ -152,17 +206,29 @@ fn a_denial_is_answered_here_until_it_can_change() {
             let check = |cost| replica.limiter.check(&name, "ann").cost(cost);
             assert!(check(998).await.expect("the server is there").is_allowed());
             let refused = check(5).await.expect("the server is there");
-            assert_eq!((refused.is_allowed(), refused.source()), (false, Source::Store));
+            assert_eq!(
+                (refused.is_allowed(), refused.source()),
+                (false, Source::Store)
+            );
             let calls = replica.store.stats().calls;
             for cost in [5, 6, 1_000] {
                 let again = check(cost).await.expect("the server is there");
-                assert_eq!((again.is_allowed(), again.source()), (false, Source::DenyCache), "{name} {cost}");
-                let soonest = refused.retry_after().map(|at| at.saturating_sub(Duration::from_millis(400)));
+                assert_eq!(
+                    (again.is_allowed(), again.source()),
+                    (false, Source::DenyCache),
+                    "{name} {cost}"
+                );
+                let soonest = refused
+                    .retry_after()
+                    .map(|at| at.saturating_sub(Duration::from_millis(400)));
                 assert!(again.retry_after() >= soonest, "{name} {cost}");
             }
             assert!(check(1_001).await.expect("the server is there").is_never());
             assert_eq!(replica.store.stats().calls, calls, "nobody was asked");
-            assert!(check(1).await.expect("the server is there").is_allowed(), "what costs less may pass");
+            assert!(
+                check(1).await.expect("the server is there").is_allowed(),
+                "what costs less may pass"
+            );
         });
     }
 }
@@ -176,10 +242,14 @@ fn a_reset_and_a_refund_are_seen_at_once_here_and_soon_elsewhere() {
         // A key for each: what the other replica holds of the first outlives its reset.
         for key in ["reset", "refunded"] {
             let passes = |replica: &Replica, cost| {
-                let decision = runtime.block_on(async { replica.limiter.check(&name, key).cost(cost).await });
+                let decision =
+                    runtime.block_on(async { replica.limiter.check(&name, key).cost(cost).await });
                 decision.expect("the server is there").is_allowed()
             };
-            assert!(passes(&one, 1_000) && !passes(&one, 10) && !passes(&other, 10), "{name}");
+            assert!(
+                passes(&one, 1_000) && !passes(&one, 10) && !passes(&other, 10),
+                "{name}"
+            );
             let given = runtime.block_on(async {
                 if key == "reset" {
                     one.limiter.reset(&name, key).await
@@ -188,8 +258,13 @@ fn a_reset_and_a_refund_are_seen_at_once_here_and_soon_elsewhere() {
                 }
             });
             given.expect("the server is there");
-            assert!(passes(&one, 10), "{name}: what was {key} here is seen at once");
-            wait::until_true(Duration::from_secs(10), "the others to notice", || passes(&other, 10));
+            assert!(
+                passes(&one, 10),
+                "{name}: what was {key} here is seen at once"
+            );
+            wait::until_true(Duration::from_secs(10), "the others to notice", || {
+                passes(&other, 10)
+            });
         }
     }
 }
@@ -197,7 +272,11 @@ fn a_reset_and_a_refund_are_seen_at_once_here_and_soon_elsewhere() {
 #[test]
 fn what_a_dead_process_held_is_free_again_before_long() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
-    let limit = leased(Limit::token_bucket("bucket", 1_000, Rate::per_second(100_000)));
+    let limit = leased(Limit::token_bucket(
+        "bucket",
+        1_000,
+        Rate::per_second(100_000),
+    ));
     let survivor = Replica::new(&runtime, &server, [limit.clone()]);
     let left = || {
         let look = runtime.block_on(async { survivor.limiter.peek("bucket", "ann").cost(0).await });
@@ -212,15 +291,24 @@ fn what_a_dead_process_held_is_free_again_before_long() {
     let held = victim.store.stats().leased_units + 250;
     drop(victim);
     let lost = 1_000 - left();
-    assert!(lost <= held, "{lost} units are gone with it, of {held} that it held");
-    wait::until_true(Duration::from_secs(10), "the lease to end", || left() == 1_000);
+    assert!(
+        lost <= held,
+        "{lost} units are gone with it, of {held} that it held"
+    );
+    wait::until_true(Duration::from_secs(10), "the lease to end", || {
+        left() == 1_000
+    });
 }
 
 #[test]
 fn without_the_store_what_is_held_is_spent_and_then_the_policy_answers() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
     let limit = leased(Limit::token_bucket("bucket", 100_000, Rate::per_second(1)));
-    let replica = Replica::new(&runtime, &server, [limit.on_store_failure(tollgate::OnStoreFailure::Deny)]);
+    let replica = Replica::new(
+        &runtime,
+        &server,
+        [limit.on_store_failure(tollgate::OnStoreFailure::Deny)],
+    );
     runtime.block_on(replica.burst("bucket", 1_000));
     let held = replica.store.stats().leased_units;
     server.kill();
@@ -232,14 +320,21 @@ fn without_the_store_what_is_held_is_spent_and_then_the_policy_answers() {
         (!decision.is_allowed()).then_some(decision)
     });
     assert!(refused.is_unavailable() && refused.is_degraded());
-    assert!(0 < passed && passed <= held, "{passed} passed, {held} were held");
+    assert!(
+        0 < passed && passed <= held,
+        "{passed} passed, {held} were held"
+    );
 }
 
-const KINDS: [Consistency; 4] =
-    [Consistency::Strict, Consistency::Leased, Consistency::Eventual, Consistency::Local];
+const KINDS: [Consistency; 4] = [
+    Consistency::Strict,
+    Consistency::Leased,
+    Consistency::Eventual,
+    Consistency::Local,
+];
 
-/// 600 requests over a limit of every consistency, one of which holds 300 and the others 1,000. Keys are the limits' own
-/// names, so that they are in different slots of a cluster.
+/// 600 requests over a limit of every consistency, one of which holds 300 and the others 1,000.
+/// Keys are the limits' own names, so that they are in different slots of a cluster.
 async fn pass_together(limiter: &Limiter, narrow: Consistency) {
     let mut passed = 0_u64;
     for _ in 0..600 {
@@ -249,14 +344,28 @@ async fn pass_together(limiter: &Limiter, narrow: Consistency) {
         assert!(!decision.is_degraded(), "the server is there");
         passed += u64::from(decision.is_allowed());
         let refusing = decision.denied_by().map(tollgate::LimitStatus::name);
-        assert!(refusing.is_none_or(|name| name == narrow.as_str()), "{refusing:?}");
+        assert!(
+            refusing.is_none_or(|name| name == narrow.as_str()),
+            "{refusing:?}"
+        );
     }
     // An eventual limit may be exceeded by what the store was not told yet.
-    let more = if narrow == Consistency::Eventual { tollgate::lease::quantum(300, REPLICAS) } else { 0 };
-    assert!((300..=300 + more).contains(&passed), "{passed} passed, and {narrow:?} is the narrow one");
+    let more = if narrow == Consistency::Eventual {
+        tollgate::lease::quantum(300, REPLICAS)
+    } else {
+        0
+    };
+    assert!(
+        (300..=300 + more).contains(&passed),
+        "{passed} passed, and {narrow:?} is the narrow one"
+    );
     limiter.hand_back().await.expect("the server is there");
     for kind in KINDS.map(Consistency::as_str) {
-        let look = limiter.peek(kind, kind).cost(0).await.expect("the server is there");
+        let look = limiter
+            .peek(kind, kind)
+            .cost(0)
+            .await
+            .expect("the server is there");
         let capacity = if kind == narrow.as_str() { 300 } else { 1_000 };
         let left = capacity - passed.min(capacity);
         assert_eq!(look.remaining(), left, "{kind} beside a narrow {narrow:?}");
@@ -284,8 +393,14 @@ fn several_limits_of_every_consistency_pass_together_or_not_at_all() {
 fn they_do_so_over_the_slots_of_a_cluster() {
     let (runtime, cluster) = (common::runtime(), Cluster::start(Flavor::Redis, 3, 0));
     for narrow in KINDS {
-        cluster.nodes().iter().for_each(|node| drop(node.command(&["FLUSHALL"])));
-        let replica = Replica::on(common::on_cluster(&runtime, &cluster), every_consistency(narrow));
+        cluster
+            .nodes()
+            .iter()
+            .for_each(|node| drop(node.command(&["FLUSHALL"])));
+        let replica = Replica::on(
+            common::on_cluster(&runtime, &cluster),
+            every_consistency(narrow),
+        );
         runtime.block_on(pass_together(&replica.limiter, narrow));
     }
 }
@@ -293,15 +408,27 @@ fn they_do_so_over_the_slots_of_a_cluster() {
 #[test]
 fn eventual_limits_stay_within_their_formula() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
-    let limits = || thousand().into_iter().map(|limit| limit.consistency(Consistency::Eventual));
-    let replicas: Vec<Replica> = (0..4).map(|_| Replica::new(&runtime, &server, limits())).collect();
+    let limits = || {
+        thousand()
+            .into_iter()
+            .map(|limit| limit.consistency(Consistency::Eventual))
+    };
+    let replicas: Vec<Replica> = (0..4)
+        .map(|_| Replica::new(&runtime, &server, limits()))
+        .collect();
     for limit in limits() {
         let passed: u64 = runtime.block_on(async {
-            let bursts = replicas.iter().map(|replica| replica.burst(limit.name(), 800));
+            let bursts = replicas
+                .iter()
+                .map(|replica| replica.burst(limit.name(), 800));
             futures(bursts).await.iter().map(|(passed, _)| passed).sum()
         });
         let most = 1_000 + 4 * tollgate::lease::quantum(1_000, REPLICAS);
-        assert!((1_000..=most).contains(&passed), "{}: {passed} passed", limit.name());
+        assert!(
+            (1_000..=most).contains(&passed),
+            "{}: {passed} passed",
+            limit.name()
+        );
     }
     assert_eq!(server.immortal_keys(), Vec::<Vec<u8>>::new());
 }

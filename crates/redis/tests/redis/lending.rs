@@ -1,6 +1,7 @@
 //! The script's side of leases against the model, take by take, on time moved by hand.
 //!
-//! Several imaginary processes take, settle, spend and forget, honestly and not, and every answer is compared.
+//! Several imaginary processes take, settle, spend and forget, honestly and not, and every answer
+//! is compared.
 
 use std::time::Duration;
 
@@ -22,7 +23,10 @@ const SECOND: u64 = 1_000_000;
 /// How many operations to compare. `TOLLGATE_LENDING_OPS` says otherwise.
 fn operations() -> usize {
     let told = std::env::var("TOLLGATE_LENDING_OPS").ok();
-    told.map_or(40_000, |text| text.parse().expect("TOLLGATE_LENDING_OPS is a whole number"))
+    told.map_or(40_000, |text| {
+        text.parse()
+            .expect("TOLLGATE_LENDING_OPS is a whole number")
+    })
 }
 
 fn limits() -> Vec<Limit> {
@@ -100,7 +104,11 @@ impl Story<'_> {
     /// Units around what there is: mostly few, sometimes more than there can be.
     fn units(&mut self) -> u64 {
         let limit = self.quota.limit();
-        if self.dice.chance(300) { self.dice.between(0, limit + 1) } else { self.dice.below(limit / 3 + 2) }
+        if self.dice.chance(300) {
+            self.dice.between(0, limit + 1)
+        } else {
+            self.dice.below(limit / 3 + 2)
+        }
     }
 
     fn take(&mut self) -> Result<(), String> {
@@ -115,14 +123,32 @@ impl Story<'_> {
         let Claim { generation, held } = claim;
         let is_lent = !self.dice.chance(100);
         let most = self.units();
-        let take = Take { most, is_lent, generation, held, keep, back };
-        let cost = if self.dice.chance(500) { 0 } else { self.units() };
+        let take = Take {
+            most,
+            is_lent,
+            generation,
+            held,
+            keep,
+            back,
+        };
+        let cost = if self.dice.chance(500) {
+            0
+        } else {
+            self.units()
+        };
         let check = self.check.clone().with_cost(cost);
-        let given = self.runtime.block_on(testing::take(self.store, &check.as_check(), &take));
-        self.told.push(format!("{:?} #{process} cost {cost} {take:?}: {given:?}", self.clock.now()));
+        let given = self
+            .runtime
+            .block_on(testing::take(self.store, &check.as_check(), &take));
+        self.told.push(format!(
+            "{:?} #{process} cost {cost} {take:?}: {given:?}",
+            self.clock.now()
+        ));
         let given = given.map_err(|error| format!("{error:?}"))?;
-        let outcome =
-            self.quota.outcome(given.seen, cost, given.at).ok_or("the state of another algorithm")?;
+        let outcome = self
+            .quota
+            .outcome(given.seen, cost, given.at)
+            .ok_or("the state of another algorithm")?;
         self.model.confirm(cost, &take, &given, &outcome)?;
         if self.dice.chance(100) {
             // The answer is lost on the way: the process knows of nothing.
@@ -131,54 +157,77 @@ impl Story<'_> {
         }
         self.stale = if held > 0 { claim } else { self.stale };
         let held = if given.is_kept { keep } else { 0 } + if is_lent { given.units } else { 0 };
-        self.claims[process] = Claim { generation: if held > 0 { given.generation } else { 0 }, held };
+        self.claims[process] = Claim {
+            generation: if held > 0 { given.generation } else { 0 },
+            held,
+        };
         Ok(())
     }
 
     fn ask(&mut self, intent: Intent) -> Result<(), String> {
         let cost = self.units();
         let check = self.check.clone().with_cost(cost);
-        let spent = self
-            .runtime
-            .block_on(async { self.store.spend(&[check.as_check()], intent, LeaseId::NONE).await });
-        self.told.push(format!("{:?} {intent:?} {cost}: {spent:?}", self.clock.now()));
+        let spent = self.runtime.block_on(async {
+            self.store
+                .spend(&[check.as_check()], intent, LeaseId::NONE)
+                .await
+        });
+        self.told.push(format!(
+            "{:?} {intent:?} {cost}: {spent:?}",
+            self.clock.now()
+        ));
         let outcome = spent.map_err(|error| format!("{error:?}"))?.outcomes[0];
-        self.model.confirm_check(cost, intent == Intent::Spend, &outcome, self.clock.now())
+        self.model
+            .confirm_check(cost, intent == Intent::Spend, &outcome, self.clock.now())
     }
 
     fn refund(&mut self) -> Result<(), String> {
         let cost = self.units();
         let check = self.check.clone().with_cost(cost);
-        self.told.push(format!("{:?} refund {cost}", self.clock.now()));
-        let done = self.runtime.block_on(async { self.store.refund(&[check.as_check()]).await });
+        self.told
+            .push(format!("{:?} refund {cost}", self.clock.now()));
+        let done = self
+            .runtime
+            .block_on(async { self.store.refund(&[check.as_check()]).await });
         self.model.refund(cost, self.clock.now());
         done.map_err(|error| format!("{error:?}"))
     }
 
     fn reset(&mut self) -> Result<(), String> {
         self.told.push(format!("{:?} reset", self.clock.now()));
-        let done = self.runtime.block_on(async { self.store.reset(&self.check.as_check().key).await });
+        let done = self
+            .runtime
+            .block_on(async { self.store.reset(&self.check.as_check().key).await });
         self.model.reset();
         done.map_err(|error| format!("{error:?}"))
     }
 
     fn sum(&self) -> Result<(), String> {
         match self.model.sum(self.clock.now()) {
-            Some((both, whole)) if both > whole => Err(format!("left and out are {both} of {whole}")),
+            Some((both, whole)) if both > whole => {
+                Err(format!("left and out are {both} of {whole}"))
+            }
             _ => Ok(()),
         }
     }
 }
 
-#[expect(clippy::panic, reason = "it fails the test with a story that must stay readable")]
+#[expect(
+    clippy::panic,
+    reason = "it fails the test with a story that must stay readable"
+)]
 fn compare(runtime: &Runtime, server: &Server, wanted: usize) {
     let clock = ManualClock::default();
-    let builder = RedisBuilder::standalone(server.url()).timeout(common::PATIENT).manual_time(clock.clone());
+    let builder = RedisBuilder::standalone(server.url())
+        .timeout(common::PATIENT)
+        .manual_time(clock.clone());
     let store = common::connected(runtime, builder);
     let limits = limits();
     for seed in 0..wanted.div_ceil(STEPS) as u64 {
         let mut dice = Dice::new(seed);
-        clock.set(Micros::new(1_798_761_600 * SECOND + dice.below(40 * 86_400 * SECOND)));
+        clock.set(Micros::new(
+            1_798_761_600 * SECOND + dice.below(40 * 86_400 * SECOND),
+        ));
         let rule = dice.one_of(&limits).rule().expect("right numbers");
         let mut tale = Story {
             runtime,
@@ -194,7 +243,11 @@ fn compare(runtime: &Runtime, server: &Server, wanted: usize) {
         };
         let result = (0..STEPS).try_for_each(|_| tale.step());
         result.unwrap_or_else(|difference| {
-            panic!("seed {seed}, {}:\n{}\n{difference}", rule.name(), tale.told.join("\n"))
+            panic!(
+                "seed {seed}, {}:\n{}\n{difference}",
+                rule.name(),
+                tale.told.join("\n")
+            )
         });
     }
 }
@@ -210,19 +263,34 @@ fn the_script_lends_as_the_model_does() {
 /// A bucket of 10 that gets 10 a second.
 fn ten(runtime: &Runtime, server: &Server) -> (RedisStore, ManualClock, CheckBuf) {
     let clock = ManualClock::default();
-    let builder = RedisBuilder::standalone(server.url()).timeout(common::PATIENT).manual_time(clock.clone());
-    let rule = Limit::token_bucket("bucket", 10, Rate::per_second(10)).rule().expect("right numbers");
-    (common::connected(runtime, builder), clock, rule.check("ann", 0).expect("a right key"))
+    let builder = RedisBuilder::standalone(server.url())
+        .timeout(common::PATIENT)
+        .manual_time(clock.clone());
+    let rule = Limit::token_bucket("bucket", 10, Rate::per_second(10))
+        .rule()
+        .expect("right numbers");
+    (
+        common::connected(runtime, builder),
+        clock,
+        rule.check("ann", 0).expect("a right key"),
+    )
 }
 
-/// Somebody may have spent them until the end, and then said nothing: a bucket that had filled up behind their back let
-/// through 15 within 120 ms where 11.2 may be.
+/// Somebody may have spent them until the end, and then said nothing: a bucket that had filled up
+/// behind their back let through 15 within 120 ms where 11.2 may be.
 #[test]
 fn units_that_end_unreturned_count_as_spent_until_then() {
-    let (runtime, server) = (common::runtime(), Server::start(testkit::servers::Flavor::Redis));
+    let (runtime, server) = (
+        common::runtime(),
+        Server::start(testkit::servers::Flavor::Redis),
+    );
     let (store, clock, check) = ten(&runtime, &server);
     let take = |most| {
-        let take = Take { most, is_lent: true, ..Take::default() };
+        let take = Take {
+            most,
+            is_lent: true,
+            ..Take::default()
+        };
         let given = runtime.block_on(testing::take(&store, &check.as_check(), &take));
         given.expect("the server is there").units
     };
@@ -233,9 +301,14 @@ fn units_that_end_unreturned_count_as_spent_until_then() {
     clock.advance(Duration::from_millis(1_010));
     let spend = |cost| {
         let check = check.clone().with_cost(cost);
-        let spent =
-            runtime.block_on(async { store.spend(&[check.as_check()], Intent::Spend, LeaseId::NONE).await });
-        spent.expect("the server is there").outcomes[0].verdict.is_allowed()
+        let spent = runtime.block_on(async {
+            store
+                .spend(&[check.as_check()], Intent::Spend, LeaseId::NONE)
+                .await
+        });
+        spent.expect("the server is there").outcomes[0]
+            .verdict
+            .is_allowed()
     };
     assert!(!spend(7), "what is left is what was not lent");
     assert!(spend(4));
@@ -244,10 +317,19 @@ fn units_that_end_unreturned_count_as_spent_until_then() {
 /// The key outlives what is out by the time that it takes to come in again.
 #[test]
 fn a_key_is_kept_until_what_is_out_has_ended_and_come_in_again() {
-    let (runtime, server) = (common::runtime(), Server::start(testkit::servers::Flavor::Redis));
+    let (runtime, server) = (
+        common::runtime(),
+        Server::start(testkit::servers::Flavor::Redis),
+    );
     let (store, _, check) = ten(&runtime, &server);
-    let take = Take { most: 5, is_lent: true, ..Take::default() };
-    runtime.block_on(testing::take(&store, &check.as_check(), &take)).expect("the server is there");
+    let take = Take {
+        most: 5,
+        is_lent: true,
+        ..Take::default()
+    };
+    runtime
+        .block_on(testing::take(&store, &check.as_check(), &take))
+        .expect("the server is there");
     let (key, _) = testing::request(&check.as_check());
     let key = String::from_utf8(key).expect("a readable key");
     let left = server.command(&["PTTL", &key]).as_int().expect("a number");

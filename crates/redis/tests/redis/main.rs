@@ -1,4 +1,5 @@
-//! The shared store on real servers. One program for all of it: linking takes longer than most of the tests.
+//! The shared store on real servers. One program for all of it: linking takes longer than most of
+//! the tests.
 
 mod access;
 mod across;

@@ -6,7 +6,9 @@ use std::cell::Cell;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
-use testkit::differential::{Kind, StepsBack, Trace, any_trace_strategy, run_trace, trace_strategy};
+use testkit::differential::{
+    Kind, StepsBack, Trace, any_trace_strategy, run_trace, trace_strategy,
+};
 use testkit::servers::{Client, Cluster, Flavor, Server};
 use tollgate::ManualClock;
 use tollgate_redis::{RedisBuilder, RedisStore};
@@ -16,7 +18,10 @@ const TRACES_PER_ROUND: u32 = 50;
 /// How many operations to compare in each test. `TOLLGATE_REDIS_TRACE_OPS` says otherwise.
 fn operations() -> u64 {
     let told = std::env::var("TOLLGATE_REDIS_TRACE_OPS").ok();
-    told.map_or(40_000, |text| text.parse().expect("TOLLGATE_REDIS_TRACE_OPS is a whole number"))
+    told.map_or(40_000, |text| {
+        text.parse()
+            .expect("TOLLGATE_REDIS_TRACE_OPS is a whole number")
+    })
 }
 
 fn runner(regressions: &'static str) -> TestRunner {
@@ -40,18 +45,31 @@ impl Subject {
         let clock = ManualClock::default();
         let builder = builder.timeout(common::PATIENT).manual_time(clock.clone());
         let store = common::connected(runtime, builder);
-        Self { store, clock, servers: servers.iter().map(|server| server.client().into()).collect() }
+        Self {
+            store,
+            clock,
+            servers: servers
+                .iter()
+                .map(|server| server.client().into())
+                .collect(),
+        }
     }
 
     fn play(&self, trace: &Trace) -> Result<u64, TestCaseError> {
         for server in &self.servers {
-            server.borrow_mut().call(&["FLUSHALL"]).expect("the server is there");
+            server
+                .borrow_mut()
+                .call(&["FLUSHALL"])
+                .expect("the server is there");
         }
         run_trace(&self.store, &self.clock, trace).map_err(TestCaseError::fail)
     }
 }
 
-#[expect(clippy::panic, reason = "it fails the test with a trace that must stay readable")]
+#[expect(
+    clippy::panic,
+    reason = "it fails the test with a trace that must stay readable"
+)]
 fn compare(
     name: &str,
     regressions: &'static str,
@@ -69,7 +87,10 @@ fn compare(
             result.unwrap_or_else(|failure| panic!("{name}: {failure}"));
         }
     }
-    println!("{name}: {} operations compared with the model", compared.get());
+    println!(
+        "{name}: {} operations compared with the model",
+        compared.get()
+    );
 }
 
 fn of_kind(kind: Kind) -> [BoxedStrategy<Trace>; 2] {
@@ -80,13 +101,27 @@ fn mixed() -> [BoxedStrategy<Trace>; 2] {
     [StepsBack::No, StepsBack::Yes].map(|steps_back| any_trace_strategy(steps_back).boxed())
 }
 
-fn on_standalone(name: &str, regressions: &'static str, traces: &dyn Fn() -> [BoxedStrategy<Trace>; 2]) {
+fn on_standalone(
+    name: &str,
+    regressions: &'static str,
+    traces: &dyn Fn() -> [BoxedStrategy<Trace>; 2],
+) {
     let runtime = common::runtime();
     for flavor in common::FLAVORS {
         let server = Server::start(flavor);
         let servers = [server];
-        let subject = Subject::new(&runtime, RedisBuilder::standalone(servers[0].url()), &servers);
-        compare(&format!("{name} on {flavor:?}"), regressions, &subject, &traces(), operations() / 2);
+        let subject = Subject::new(
+            &runtime,
+            RedisBuilder::standalone(servers[0].url()),
+            &servers,
+        );
+        compare(
+            &format!("{name} on {flavor:?}"),
+            regressions,
+            &subject,
+            &traces(),
+            operations() / 2,
+        );
     }
 }
 
@@ -112,15 +147,26 @@ compared_with_the_model! {
     several_at_once => mixed();
 }
 
-/// Every counter of a trace is about the same entity, so a cluster decides about all of them in one slot.
+/// Every counter of a trace is about the same entity, so a cluster decides about all of them in one
+/// slot.
 #[test]
 fn on_a_cluster() {
     let runtime = common::runtime();
     for flavor in common::FLAVORS {
         let cluster = Cluster::start(flavor, 3, 0);
-        let subject = Subject::new(&runtime, RedisBuilder::cluster(cluster.urls()), cluster.nodes());
+        let subject = Subject::new(
+            &runtime,
+            RedisBuilder::cluster(cluster.urls()),
+            cluster.nodes(),
+        );
         let name = format!("a cluster of {flavor:?}");
-        compare(&name, "proptest-regressions/on_a_cluster.txt", &subject, &mixed(), operations() / 2);
+        compare(
+            &name,
+            "proptest-regressions/on_a_cluster.txt",
+            &subject,
+            &mixed(),
+            operations() / 2,
+        );
     }
 }
 
@@ -129,7 +175,9 @@ fn on_a_cluster() {
 fn both_flavors_are_what_they_say() {
     for flavor in common::FLAVORS {
         let info = Server::start(flavor).command(&["INFO", "server"]);
-        let says_valkey = info.as_str().is_some_and(|text| text.contains("valkey_version"));
+        let says_valkey = info
+            .as_str()
+            .is_some_and(|text| text.contains("valkey_version"));
         assert_eq!(says_valkey, flavor == Flavor::Valkey);
     }
 }

@@ -1,8 +1,8 @@
 //! Strictness with real processes: eight of them on one hot key.
 //!
-//! Every process prints what it was answered and when, by the server's clock. Put together in that order, the answers
-//! must be those of the model to one caller after the other: nothing was let through that one process alone would not
-//! have been.
+//! Every process prints what it was answered and when, by the server's clock. Put together in that
+//! order, the answers must be those of the model to one caller after the other: nothing was let
+//! through that one process alone would not have been.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -15,8 +15,9 @@ use testkit::servers::Server;
 use testkit::wait;
 use tollgate::store::{Intent, Spent};
 use tollgate::{
-    Calendar, CheckBuf, Concurrency, FixedWindow, LeakyBucket, LeakyMode, LeaseId, Limit, LimitError, Micros,
-    Outcome, Quota, Rate, SlidingLog, SlidingWindow, Store, TokenBucket, Verdict,
+    Calendar, CheckBuf, Concurrency, FixedWindow, LeakyBucket, LeakyMode, LeaseId, Limit,
+    LimitError, Micros, Outcome, Quota, Rate, SlidingLog, SlidingWindow, Store, TokenBucket,
+    Verdict,
 };
 use tollgate_redis::{RedisBuilder, RedisStore};
 
@@ -51,7 +52,9 @@ fn quota(kind: Kind) -> Quota {
 }
 
 fn check(kind: Kind) -> CheckBuf {
-    let rule = Limit::new("hot", quota(kind)).rule().expect("the name is right");
+    let rule = Limit::new("hot", quota(kind))
+        .rule()
+        .expect("the name is right");
     rule.check("everyone", 1).expect("the key is right")
 }
 
@@ -63,7 +66,12 @@ fn line(spent: &Spent) -> String {
         Verdict::Deny { retry_after } => ("deny", retry_after.get()),
         Verdict::Never => ("never", 0),
     };
-    format!("{} {said} {micros} {} {}", spent.at.get(), outcome.remaining, outcome.reset_after.get())
+    format!(
+        "{} {said} {micros} {} {}",
+        spent.at.get(),
+        outcome.remaining,
+        outcome.reset_after.get()
+    )
 }
 
 fn read_line(line: &str, limit: u64) -> Option<Spent> {
@@ -74,11 +82,18 @@ fn read_line(line: &str, limit: u64) -> Option<Spent> {
     let micros = number(words.next())?;
     let verdict = match said {
         "allow" => Verdict::Allow { wait: micros },
-        "deny" => Verdict::Deny { retry_after: micros },
+        "deny" => Verdict::Deny {
+            retry_after: micros,
+        },
         _ => return None,
     };
     let remaining = number(words.next())?.get();
-    let outcome = Outcome { verdict, limit, remaining, reset_after: number(words.next())? };
+    let outcome = Outcome {
+        verdict,
+        limit,
+        remaining,
+        reset_after: number(words.next())?,
+    };
     Some(Spent::by_store(std::iter::once(outcome).collect(), at))
 }
 
@@ -86,33 +101,56 @@ fn read_line(line: &str, limit: u64) -> Option<Spent> {
 #[test]
 #[ignore = "a process that the tests beside it start"]
 fn worker() {
-    let (Ok(url), Ok(kind)) = (std::env::var(URL), std::env::var(KIND)) else { return };
-    let kind = Kind::ALL.iter().copied().find(|other| format!("{other:?}") == kind).expect("a kind there is");
+    let (Ok(url), Ok(kind)) = (std::env::var(URL), std::env::var(KIND)) else {
+        return;
+    };
+    let kind = Kind::ALL
+        .iter()
+        .copied()
+        .find(|other| format!("{other:?}") == kind)
+        .expect("a kind there is");
     let runtime = common::runtime();
-    let store = common::connected(&runtime, RedisBuilder::standalone(url).timeout(common::PATIENT));
+    let store = common::connected(
+        &runtime,
+        RedisBuilder::standalone(url).timeout(common::PATIENT),
+    );
     let callers: Vec<_> = (0..CALLERS)
         .map(|caller| {
             let store = store.clone();
             runtime.spawn(async move {
                 for turn in 0..DECISIONS / CALLERS {
-                    let number = u128::from(std::process::id()) << 64 | (caller << 32 | turn) as u128;
+                    let number =
+                        u128::from(std::process::id()) << 64 | (caller << 32 | turn) as u128;
                     println!("{}", ask(&store, kind, LeaseId::new(number)).await);
                 }
             })
         })
         .collect();
-    callers.into_iter().for_each(|caller| runtime.block_on(caller).expect("no caller panics"));
+    callers
+        .into_iter()
+        .for_each(|caller| runtime.block_on(caller).expect("no caller panics"));
 }
 
 async fn ask(store: &RedisStore, kind: Kind, lease: LeaseId) -> String {
     let check = check(kind);
-    let spent = store.spend(&[check.as_check()], Intent::Spend, lease).await.expect("the server is there");
+    let spent = store
+        .spend(&[check.as_check()], Intent::Spend, lease)
+        .await
+        .expect("the server is there");
     if kind != Kind::Concurrency || !spent.outcomes[0].verdict.is_allowed() {
         return line(&spent);
     }
     // The place is certainly held until the moment of a look before it is given back.
-    let looked = store.spend(&[check.as_check()], Intent::Peek, lease).await.expect("the server is there");
-    assert!(store.release(&check.as_check(), lease).await.expect("the server is there"));
+    let looked = store
+        .spend(&[check.as_check()], Intent::Peek, lease)
+        .await
+        .expect("the server is there");
+    assert!(
+        store
+            .release(&check.as_check(), lease)
+            .await
+            .expect("the server is there")
+    );
     format!("{} until {}", line(&spent), looked.at.get())
 }
 
@@ -137,7 +175,11 @@ fn lines(server: &Server, kind: Kind) -> Vec<String> {
         assert!(worker.wait().expect("it ends").success());
     }
     lines.retain(|line| line.contains(" allow ") || line.contains(" deny "));
-    assert_eq!(lines.len(), PROCESSES * DECISIONS, "every question is answered");
+    assert_eq!(
+        lines.len(),
+        PROCESSES * DECISIONS,
+        "every question is answered"
+    );
     lines
 }
 
@@ -147,12 +189,18 @@ fn is_strict(kind: Kind) {
         let server = Server::start(flavor);
         let check = check(kind);
         let lines = lines(&server, kind);
-        let mut answers: Vec<Spent> =
-            lines.iter().map(|line| read_line(line, LIMIT).expect("an answer")).collect();
+        let mut answers: Vec<Spent> = lines
+            .iter()
+            .map(|line| read_line(line, LIMIT).expect("an answer"))
+            .collect();
         // Within one moment those that passed came first, and each left less than the one before.
         answers.sort_by_key(|spent| {
             let outcome = spent.outcomes[0];
-            (spent.at, !outcome.verdict.is_allowed(), std::cmp::Reverse(outcome.remaining))
+            (
+                spent.at,
+                !outcome.verdict.is_allowed(),
+                std::cmp::Reverse(outcome.remaining),
+            )
         });
         let mut model = ModelStore::default();
         for spent in &answers {
@@ -163,11 +211,21 @@ fn is_strict(kind: Kind) {
         let passed = answers.iter().filter(|spent| allowed(spent)).count();
         assert!(passed >= 60, "only {passed} passed");
         let bound = Bound::for_quota(&check.quota).expect("only concurrency has none");
-        let events =
-            answers.iter().map(|spent| Event { at: spent.at, key: (), cost: 1, allowed: allowed(spent) });
-        let worst = OverAdmission::of(bound, events).worst().expect("something passed");
+        let events = answers.iter().map(|spent| Event {
+            at: spent.at,
+            key: (),
+            cost: 1,
+            allowed: allowed(spent),
+        });
+        let worst = OverAdmission::of(bound, events)
+            .worst()
+            .expect("something passed");
         assert!(!worst.excess.is_over(), "{kind:?} on {flavor:?}: {worst:?}");
-        println!("{kind:?} on {flavor:?}: {passed} of {} passed, excess {}", answers.len(), worst.excess);
+        println!(
+            "{kind:?} on {flavor:?}: {passed} of {} passed, excess {}",
+            answers.len(),
+            worst.excess
+        );
     }
 }
 
@@ -213,8 +271,13 @@ fn concurrency() {
             })
             .max()
             .expect("some were held");
-        println!("places on {flavor:?}: {} grants, {most} at once", edges.len() / 2);
+        println!(
+            "places on {flavor:?}: {} grants, {most} at once",
+            edges.len() / 2
+        );
         assert!((1..=5).contains(&most), "{most} held at once");
-        wait::until_true(common::PATIENT, "everything was given back", || server.keys().is_empty());
+        wait::until_true(common::PATIENT, "everything was given back", || {
+            server.keys().is_empty()
+        });
     }
 }

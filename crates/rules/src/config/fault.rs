@@ -8,7 +8,8 @@ const FAULTS_MAX: usize = 50;
 /// The most notes to keep, for the same reason.
 const NOTES_MAX: usize = 200;
 
-/// One thing that is wrong, where it is, and what would be right. A value that came from the environment is never shown.
+/// One thing that is wrong, where it is, and what would be right. A value that came from the
+/// environment is never shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The file, as it was named by whoever asked.
@@ -51,7 +52,8 @@ impl Faults {
 
 impl std::error::Error for Faults {}
 
-/// Where values stand that this crate cannot judge, so that whoever judges them later can name the line.
+/// Where values stand that this crate cannot judge, so that whoever judges them later can name the
+/// line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     file: String,
@@ -61,7 +63,11 @@ pub struct Places {
 impl Places {
     /// A fault of a field, with its place if that is known.
     pub fn fault(&self, field: &str, message: impl fmt::Display) -> Fault {
-        let place = self.fields.iter().find(|(known, _)| known == field).map(|(_, place)| *place);
+        let place = self
+            .fields
+            .iter()
+            .find(|(known, _)| known == field)
+            .map(|(_, place)| *place);
         Log::new(&self.file).about(place.unwrap_or(Place::FILE), field, message)
     }
 }
@@ -105,7 +111,8 @@ impl Place {
     pub(super) const FILE: Self = Self { line: 0, column: 0 };
 }
 
-/// Collects what is wrong and what is worth telling. Reading goes on after a fault, so it is shared by all readers.
+/// Collects what is wrong and what is worth telling. Reading goes on after a fault, so it is shared
+/// by all readers.
 pub(super) struct Log<'a> {
     file: &'a str,
     faults: RefCell<Vec<Fault>>,
@@ -125,7 +132,8 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// Remembers a fault, unless it is known already: a window shared by several tiers is wrong only once.
+    /// Remembers a fault, unless it is known already: a window shared by several tiers is wrong
+    /// only once.
     pub(super) fn fault(&self, at: Place, field: &str, message: impl fmt::Display) {
         if self.is_full() {
             self.more.set(self.more.get() + 1);
@@ -157,7 +165,10 @@ impl<'a> Log<'a> {
     }
 
     pub(super) fn take_places(&self) -> Places {
-        Places { file: self.file.to_owned(), fields: self.places.take() }
+        Places {
+            file: self.file.to_owned(),
+            fields: self.places.take(),
+        }
     }
 
     pub(super) fn is_clean(&self) -> bool {
@@ -175,7 +186,10 @@ impl<'a> Log<'a> {
     pub(super) fn into_faults(self) -> Faults {
         let mut faults = self.faults.into_inner();
         faults.sort_by_key(|fault| (fault.line, fault.column));
-        Faults { faults, more: self.more.get() }
+        Faults {
+            faults,
+            more: self.more.get(),
+        }
     }
 
     fn about(&self, at: Place, field: &str, message: impl fmt::Display) -> Fault {
@@ -192,6 +206,12 @@ impl<'a> Log<'a> {
 
 /// A fault is one line, whatever was found.
 fn one_line(text: &str) -> String {
-    let escape = |c: char| if c.is_control() { c.escape_default().collect() } else { String::from(c) };
+    let escape = |c: char| {
+        if c.is_control() {
+            c.escape_default().collect()
+        } else {
+            String::from(c)
+        }
+    };
     text.chars().map(escape).collect()
 }

@@ -1,4 +1,5 @@
-//! A value with its place and name, read as what it should be. What is wrong goes to the log, and reading goes on.
+//! A value with its place and name, read as what it should be. What is wrong goes to the log, and
+//! reading goes on.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -17,7 +18,8 @@ use super::values::{self, Wrong};
 /// The most items of any list, and the most fields of any mapping.
 const ITEMS_MAX: usize = 1_000;
 
-/// A value of the file. Every reader answers `None` for what is wrong, and has told the log by then.
+/// A value of the file. Every reader answers `None` for what is wrong, and has told the log by
+/// then.
 #[derive(Clone)]
 pub(super) struct Field<'a> {
     pub(super) node: &'a Node,
@@ -28,7 +30,12 @@ pub(super) struct Field<'a> {
 
 impl<'a> Field<'a> {
     pub(super) const fn new(node: &'a Node, path: String, log: &'a Log<'a>) -> Self {
-        Self { node, path, log, is_secret: false }
+        Self {
+            node,
+            path,
+            log,
+            is_secret: false,
+        }
     }
 
     /// The same field, of which no fault shows anything.
@@ -88,7 +95,10 @@ impl<'a> Field<'a> {
     /// Any text, of any length.
     fn scalar(&self, right: &str) -> Option<&'a str> {
         match &self.node.value {
-            Value::Text(Text { origin: Origin::Broken, .. }) => None,
+            Value::Text(Text {
+                origin: Origin::Broken,
+                ..
+            }) => None,
             Value::Text(text) if !text.is_nothing() => Some(&text.meant),
             _ => {
                 self.wrong(right);
@@ -97,15 +107,28 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A text that its type checks. The type's own message may repeat the text, so it is not for secrets.
+    /// A text that its type checks. The type's own message may repeat the text, so it is not for
+    /// secrets.
     pub(super) fn parsed<T: FromStr<Err: fmt::Display>>(&self, right: &str) -> Option<T> {
         let text = self.text(right)?;
         self.checked(text.parse(), right)
     }
 
     /// A value that its type has checked.
-    pub(super) fn checked<T, E: fmt::Display>(&self, checked: Result<T, E>, right: &str) -> Option<T> {
-        checked.map_err(|error| if self.is_private() { self.wrong(right) } else { self.fault(error) }).ok()
+    pub(super) fn checked<T, E: fmt::Display>(
+        &self,
+        checked: Result<T, E>,
+        right: &str,
+    ) -> Option<T> {
+        checked
+            .map_err(|error| {
+                if self.is_private() {
+                    self.wrong(right)
+                } else {
+                    self.fault(error)
+                }
+            })
+            .ok()
     }
 
     /// One of the words of a list.
@@ -113,12 +136,15 @@ impl<'a> Field<'a> {
         let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
         let right = format!("write {}", either(&names));
         let text = self.text(&right)?;
-        let found = words.iter().find(|(name, _)| *name == text).map(|(_, word)| *word);
+        let found = words
+            .iter()
+            .find(|(name, _)| *name == text)
+            .map(|(_, word)| *word);
         if found.is_none() {
             let meant = nearest(text, &names).filter(|_| !self.is_private());
-            self.wrong(
-                meant.map_or(right.clone(), |meant| format!("did you mean `{meant}`? {}", capital(&right))),
-            );
+            self.wrong(meant.map_or(right.clone(), |meant| {
+                format!("did you mean `{meant}`? {}", capital(&right))
+            }));
         }
         found
     }
@@ -145,13 +171,18 @@ impl<'a> Field<'a> {
     }
 
     pub(super) fn bytes_in(&self, range: RangeInclusive<u64>) -> Option<u64> {
-        let size =
-            self.value(values::bytes, "write bytes as a whole number, or with a unit: 64KiB or 1MiB")?;
+        let size = self.value(
+            values::bytes,
+            "write bytes as a whole number, or with a unit: 64KiB or 1MiB",
+        )?;
         self.within(size, &range, u64::to_string)
     }
 
     pub(super) fn duration(&self) -> Option<Duration> {
-        self.value(values::duration, "write a length of time, such as 10ms or 1s")
+        self.value(
+            values::duration,
+            "write a length of time, such as 10ms or 1s",
+        )
     }
 
     pub(super) fn duration_in(&self, range: RangeInclusive<Duration>) -> Option<Duration> {
@@ -160,7 +191,11 @@ impl<'a> Field<'a> {
     }
 
     /// A value whose spelling is checked by `read`.
-    pub(super) fn value<T>(&self, read: impl Fn(&str) -> Result<T, Wrong>, right: &str) -> Option<T> {
+    pub(super) fn value<T>(
+        &self,
+        read: impl Fn(&str) -> Result<T, Wrong>,
+        right: &str,
+    ) -> Option<T> {
         let text = self.text(right)?;
         read(text.trim())
             .map_err(|wrong| match wrong.meant {
@@ -179,7 +214,11 @@ impl<'a> Field<'a> {
         if range.contains(&found) {
             return Some(found);
         }
-        self.wrong(format_args!("it must be from {} to {}", show(range.start()), show(range.end())));
+        self.wrong(format_args!(
+            "it must be from {} to {}",
+            show(range.start()),
+            show(range.end())
+        ));
         None
     }
 
@@ -190,7 +229,10 @@ impl<'a> Field<'a> {
             return None;
         };
         if nodes.len() > ITEMS_MAX {
-            self.fault(format_args!("found {} items; at most {ITEMS_MAX} are read", nodes.len()));
+            self.fault(format_args!(
+                "found {} items; at most {ITEMS_MAX} are read",
+                nodes.len()
+            ));
             return None;
         }
         Some(self.items(nodes))
@@ -208,7 +250,9 @@ impl<'a> Field<'a> {
 
     /// A mapping with these fields and no others.
     pub(super) fn table(&self, known: &'static [&'static str]) -> Option<Table<'a>> {
-        let table = self.open_table(&format!("write a mapping with {}", all(known)))?.knowing(known);
+        let table = self
+            .open_table(&format!("write a mapping with {}", all(known)))?
+            .knowing(known);
         table.refuse_unknown();
         Some(table)
     }
@@ -220,7 +264,10 @@ impl<'a> Field<'a> {
             return None;
         };
         if entries.len() > ITEMS_MAX {
-            self.fault(format_args!("found {} fields; at most {ITEMS_MAX} are read", entries.len()));
+            self.fault(format_args!(
+                "found {} fields; at most {ITEMS_MAX} are read",
+                entries.len()
+            ));
             return None;
         }
         Some(Table::new(self.clone(), entries))
@@ -233,7 +280,8 @@ pub(super) fn every<T>(values: impl Iterator<Item = Option<T>>) -> Option<Vec<T>
 }
 
 fn shown_length(length: Duration) -> String {
-    Micros::from_duration_ceil(length).map_or_else(|| format!("{length:?}"), |length| length.to_string())
+    Micros::from_duration_ceil(length)
+        .map_or_else(|| format!("{length:?}"), |length| length.to_string())
 }
 
 /// The known name that is most like what was found, if any is.
@@ -244,7 +292,11 @@ pub(super) fn nearest<'n>(found: &str, names: &[&'n str]) -> Option<&'n str> {
     if found.len() > 64 {
         return None;
     }
-    names.iter().copied().filter(|name| distance(name) <= bound(name)).min_by_key(|name| distance(name))
+    names
+        .iter()
+        .copied()
+        .filter(|name| distance(name) <= bound(name))
+        .min_by_key(|name| distance(name))
 }
 
 /// `a, b or c`.
@@ -267,5 +319,7 @@ fn joined(names: &[&str], last: &str) -> String {
 
 pub(super) fn capital(text: &str) -> String {
     let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+    chars.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(chars).collect()
+    })
 }

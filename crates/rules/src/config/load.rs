@@ -23,8 +23,8 @@ const FILE_MAX: usize = 1 << 20;
 const REPLICAS_MAX: u64 = 10_000;
 
 impl Config {
-    /// The configuration that a text states, or everything that is wrong with it. `file` is what faults call it, and
-    /// `env` answers for the variables of the environment.
+    /// The configuration that a text states, or everything that is wrong with it. `file` is what
+    /// faults call it, and `env` answers for the variables of the environment.
     ///
     /// ```
     /// use tollgate_rules::Config;
@@ -36,7 +36,11 @@ impl Config {
     ///     "tollgate.yaml:2:83: limits[api].window: found \"60\"; write a unit, as in 60s or 60ms"
     /// );
     /// ```
-    pub fn parse(text: &str, file: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, Faults> {
+    pub fn parse(
+        text: &str,
+        file: &str,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, Faults> {
         if text.len() > FILE_MAX {
             return Err(too_long(file));
         }
@@ -46,18 +50,25 @@ impl Config {
             root(&Field::new(&node, String::new(), &log))
         });
         match config {
-            Some(config) if log.is_clean() => {
-                Ok(Self { notes: log.take_notes(), places: log.take_places(), ..config })
-            }
-            _ if log.is_clean() => {
-                Err(Faults::one(file, Place::FILE, "the file is empty; it must have `limits`"))
-            }
+            Some(config) if log.is_clean() => Ok(Self {
+                notes: log.take_notes(),
+                places: log.take_places(),
+                ..config
+            }),
+            _ if log.is_clean() => Err(Faults::one(
+                file,
+                Place::FILE,
+                "the file is empty; it must have `limits`",
+            )),
             _ => Err(log.into_faults()),
         }
     }
 
     /// The configuration in a file. A file that is too long is refused before it is read.
-    pub fn read(path: impl AsRef<Path>, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, Faults> {
+    pub fn read(
+        path: impl AsRef<Path>,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, Faults> {
         let file = path.as_ref().display().to_string();
         let refuse = |error: std::io::Error| unreadable(&file, &error);
         let opened = File::open(&path).map_err(refuse)?;
@@ -81,18 +92,21 @@ impl Config {
         if bytes.len() > FILE_MAX {
             return Err(too_long(file));
         }
-        let text =
-            std::str::from_utf8(&bytes).map_err(|error| not_utf8(file, &bytes[..error.valid_up_to()]))?;
+        let text = std::str::from_utf8(&bytes)
+            .map_err(|error| not_utf8(file, &bytes[..error.valid_up_to()]))?;
         Self::parse(text, file, env)
     }
 
-    /// What holds without a file: counters in memory, and 100 requests per minute for each client address.
+    /// What holds without a file: counters in memory, and 100 requests per minute for each client
+    /// address.
     pub fn built_in() -> Self {
         let client_ip: Result<Attribute, _> = "client_ip".parse();
         let rule = Rule {
             limit: Limit::sliding_window("default", 100, Duration::from_secs(60)),
             applies: Match::default(),
-            key: Recipe { parts: vec![client_ip.into_iter().collect()] },
+            key: Recipe {
+                parts: vec![client_ip.into_iter().collect()],
+            },
             optional: false,
             tiers: None,
             cost: None,
@@ -154,13 +168,20 @@ fn root(field: &Field<'_>) -> Option<Config> {
     let config = Config {
         store: table.read("store", store::read).unwrap_or_default(),
         expected_replicas: expected_replicas.unwrap_or(NonZeroU32::MIN),
-        clients: table.read("client_ip", subjects::clients).unwrap_or_default(),
+        clients: table
+            .read("client_ip", subjects::clients)
+            .unwrap_or_default(),
         headers: table.read("headers", watch::headers).unwrap_or_default(),
-        monitoring: table.read("monitoring", watch::monitoring).unwrap_or_default(),
+        monitoring: table
+            .read("monitoring", watch::monitoring)
+            .unwrap_or_default(),
         server: table.read("server", server::read).unwrap_or_default(),
         ..Config::with_limits(limits)
     };
-    Some(Config { hashing: subjects::hashing(&table, &config.limits), ..config })
+    Some(Config {
+        hashing: subjects::hashing(&table, &config.limits),
+        ..config
+    })
 }
 
 fn version(field: &Field<'_>) -> Option<()> {
@@ -173,10 +194,15 @@ fn version(field: &Field<'_>) -> Option<()> {
 
 fn defaults<'a>(field: &Field<'a>) -> Option<(Defaults, Option<NonZeroU32>)> {
     let table: Table<'a> = field.table(DEFAULTS)?;
-    let replicas = table.read("expected_replicas", |field| field.whole_in(1..=REPLICAS_MAX));
+    let replicas = table.read("expected_replicas", |field| {
+        field.whole_in(1..=REPLICAS_MAX)
+    });
     let defaults = Defaults {
         consistency: table.read("consistency", |field| field.choice(CONSISTENCIES)),
         on_store_failure: table.read("on_store_failure", |field| field.choice(ON_STORE_FAILURE)),
     };
-    Some((defaults, replicas.and_then(|replicas| NonZeroU32::new(u32::try_from(replicas).ok()?))))
+    Some((
+        defaults,
+        replicas.and_then(|replicas| NonZeroU32::new(u32::try_from(replicas).ok()?)),
+    ))
 }

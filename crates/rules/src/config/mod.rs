@@ -1,7 +1,7 @@
 //! The configuration, checked.
 //!
-//! text -> tree (YAML with places) -> variables settled -> fields read as what they should be -> [`Config`]. Whatever is wrong
-//! on the way goes to one log, so that a file is mended in one go.
+//! text -> tree (YAML with places) -> variables settled -> fields read as what they should be ->
+//! [`Config`]. Whatever is wrong on the way goes to one log, so that a file is mended in one go.
 
 mod fault;
 mod field;
@@ -178,6 +178,8 @@ impl std::fmt::Debug for RedisConfig {
 
 impl std::fmt::Debug for Tracing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tracing").field("sample_ratio", &self.sample_ratio).finish_non_exhaustive()
+        f.debug_struct("Tracing")
+            .field("sample_ratio", &self.sample_ratio)
+            .finish_non_exhaustive()
     }
 }

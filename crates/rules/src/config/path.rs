@@ -14,12 +14,20 @@ pub(super) fn field(table: &str, key: &str) -> String {
     } else {
         shown(key)
     };
-    if table.is_empty() { key } else { format!("{table}.{key}") }
+    if table.is_empty() {
+        key
+    } else {
+        format!("{table}.{key}")
+    }
 }
 
 /// The path of an item of a list. Limits go by their names, where those may be shown.
 pub(super) fn item(list: &str, index: usize, node: &Node) -> String {
-    let name = if list == "limits" { node.entry("name") } else { None };
+    let name = if list == "limits" {
+        node.entry("name")
+    } else {
+        None
+    };
     match name.map(|entry| &entry.node.value) {
         Some(Value::Text(name)) if is_showable(name) => format!("{list}[{}]", name.written),
         _ => format!("{list}[{index}]"),

@@ -27,13 +27,22 @@ impl Default for ServerLimits {
 pub(super) fn read(field: &Field<'_>) -> Option<ServerLimits> {
     let table = field.table(SERVER)?;
     let default = ServerLimits::default();
-    let count = |name, bound| table.read(name, |field| field.whole_in(1..=bound)).map(size);
+    let count = |name, bound| {
+        table
+            .read(name, |field| field.whole_in(1..=bound))
+            .map(size)
+    };
     let (shortest, longest) = (Duration::from_millis(1), Duration::from_secs(3_600));
     let time = |name| table.read(name, |field| field.duration_in(shortest..=longest));
-    let drain = table.read("drain_timeout", |field| field.duration_in(Duration::ZERO..=longest));
-    let body_max = table.read("body_max", |field| field.bytes_in(1_024..=BODY_BOUND)).map(size);
+    let drain = table.read("drain_timeout", |field| {
+        field.duration_in(Duration::ZERO..=longest)
+    });
+    let body_max = table
+        .read("body_max", |field| field.bytes_in(1_024..=BODY_BOUND))
+        .map(size);
     Some(ServerLimits {
-        connections_max: count("connections_max", CONNECTIONS_BOUND).unwrap_or(default.connections_max),
+        connections_max: count("connections_max", CONNECTIONS_BOUND)
+            .unwrap_or(default.connections_max),
         body_max: body_max.unwrap_or(default.body_max),
         header_timeout: time("header_timeout").unwrap_or(default.header_timeout),
         idle_timeout: time("idle_timeout").unwrap_or(default.idle_timeout),

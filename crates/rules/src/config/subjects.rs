@@ -1,4 +1,5 @@
-//! `client_ip`, `hash_keys` and `hash_secret`: how callers are told apart, and under which names they are kept.
+//! `client_ip`, `hash_keys` and `hash_secret`: how callers are told apart, and under which names
+//! they are kept.
 
 use tollgate::Hasher;
 use tollgate_subject::{Clients, Network};
@@ -21,27 +22,44 @@ pub(super) const ATTRIBUTE: &str =
 pub(super) fn clients(field: &Field<'_>) -> Option<Clients> {
     let table = field.table(CLIENT_IP)?;
     let trusted = table.read("trusted_proxies", networks).unwrap_or_default();
-    let prefix =
-        table.read("ipv6_prefix", |field| field.whole_in(1..=128)).and_then(|bits| u8::try_from(bits).ok());
-    let header = table.read("header", |field| field.choice(FORWARDED_BY)).unwrap_or_default();
-    Clients::new(trusted, prefix.unwrap_or(64), header).map_err(|error| field.fault(error)).ok()
+    let prefix = table
+        .read("ipv6_prefix", |field| field.whole_in(1..=128))
+        .and_then(|bits| u8::try_from(bits).ok());
+    let header = table
+        .read("header", |field| field.choice(FORWARDED_BY))
+        .unwrap_or_default();
+    Clients::new(trusted, prefix.unwrap_or(64), header)
+        .map_err(|error| field.fault(error))
+        .ok()
 }
 
 fn networks(field: &Field<'_>) -> Option<Vec<Network>> {
     every(field.list(PROXIES)?.iter().map(|item| item.parsed(NETWORK)))
 }
 
-/// What `hash_keys` and `hash_secret` say, which is nothing or both. An attribute that no key has is worth a note.
+/// What `hash_keys` and `hash_secret` say, which is nothing or both. An attribute that no key has
+/// is worth a note.
 pub(super) fn hashing(root: &Table<'_>, limits: &[Rule]) -> Option<Hashing> {
-    let (keys, secret) = (root.get("hash_keys"), root.get("hash_secret").map(Field::secret));
+    let (keys, secret) = (
+        root.get("hash_keys"),
+        root.get("hash_secret").map(Field::secret),
+    );
     match (&keys, &secret) {
-        (Some(_), None) => root.missing("hash_secret", format_args!("hash_keys need one; {SECRET}")),
-        (None, Some(_)) => root.missing("hash_keys", format_args!("there is a hash_secret; {HASH_KEYS}")),
+        (Some(_), None) => {
+            root.missing("hash_secret", format_args!("hash_keys need one; {SECRET}"))
+        }
+        (None, Some(_)) => root.missing(
+            "hash_keys",
+            format_args!("there is a hash_secret; {HASH_KEYS}"),
+        ),
         _ => {}
     }
     let attributes = keys.and_then(|field| attributes(&field, limits));
     let hasher = secret.and_then(|field| hasher(&field));
-    Some(Hashing { attributes: attributes?, hasher: hasher? })
+    Some(Hashing {
+        attributes: attributes?,
+        hasher: hasher?,
+    })
 }
 
 fn attributes(field: &Field<'_>, limits: &[Rule]) -> Option<Vec<Attribute>> {
@@ -54,7 +72,13 @@ fn attributes(field: &Field<'_>, limits: &[Rule]) -> Option<Vec<Attribute>> {
 
 fn attribute(item: &Field<'_>, limits: &[Rule]) -> Option<Attribute> {
     let attribute = item.parsed(ATTRIBUTE)?;
-    if !limits.iter().any(|rule| rule.key.parts.iter().flatten().any(|part| *part == attribute)) {
+    if !limits.iter().any(|rule| {
+        rule.key
+            .parts
+            .iter()
+            .flatten()
+            .any(|part| *part == attribute)
+    }) {
         item.note("no limit's key has this attribute, so nothing is hashed for it");
     }
     Some(attribute)
@@ -63,5 +87,7 @@ fn attribute(item: &Field<'_>, limits: &[Rule]) -> Option<Attribute> {
 fn hasher(field: &Field<'_>) -> Option<Hasher> {
     let secret = field.text(SECRET)?;
     // The message tells the length of the secret and nothing else of it.
-    Hasher::new(secret.as_bytes()).map_err(|error| field.fault(error)).ok()
+    Hasher::new(secret.as_bytes())
+        .map_err(|error| field.fault(error))
+        .ok()
 }

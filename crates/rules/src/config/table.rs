@@ -16,7 +16,11 @@ pub(super) struct Table<'a> {
 
 impl<'a> Table<'a> {
     pub(super) const fn new(field: Field<'a>, entries: &'a [Entry]) -> Self {
-        Self { field, entries, known: &[] }
+        Self {
+            field,
+            entries,
+            known: &[],
+        }
     }
 
     /// The same mapping with the fields it may have.
@@ -31,7 +35,10 @@ impl<'a> Table<'a> {
 
     /// A field, if it is given.
     pub(super) fn get(&self, name: &str) -> Option<Field<'a>> {
-        self.entries.iter().find(|entry| entry.key.written == name).map(|entry| self.value(entry))
+        self.entries
+            .iter()
+            .find(|entry| entry.key.written == name)
+            .map(|entry| self.value(entry))
     }
 
     /// A field, or a fault that says it is missing.
@@ -44,14 +51,21 @@ impl<'a> Table<'a> {
     }
 
     /// What a field means, if it is given.
-    pub(super) fn read<T>(&self, name: &str, read: impl FnOnce(&Field<'a>) -> Option<T>) -> Option<T> {
+    pub(super) fn read<T>(
+        &self,
+        name: &str,
+        read: impl FnOnce(&Field<'a>) -> Option<T>,
+    ) -> Option<T> {
         self.get(name).and_then(|field| read(&field))
     }
 
-    /// Tells that a field is missing, at the beginning of the mapping. One that is there under almost its name has been told.
+    /// Tells that a field is missing, at the beginning of the mapping. One that is there under
+    /// almost its name has been told.
     pub(super) fn missing(&self, name: &str, right: impl fmt::Display) {
         if !self.field.log.is_full()
-            && self.unknown().any(|entry| nearest(&entry.key.written, self.known) == Some(name))
+            && self
+                .unknown()
+                .any(|entry| nearest(&entry.key.written, self.known) == Some(name))
         {
             return;
         }
@@ -73,7 +87,11 @@ impl<'a> Table<'a> {
 
     /// Tells something about a field at its name rather than at its value.
     pub(super) fn fault_at_key(&self, entry: &Entry, message: impl fmt::Display) {
-        self.field.log.fault(entry.at, &path::field(&self.field.path, &entry.key.written), message);
+        self.field.log.fault(
+            entry.at,
+            &path::field(&self.field.path, &entry.key.written),
+            message,
+        );
     }
 
     /// Tells what is wrong with a field at its name, if the field is there.
@@ -108,6 +126,10 @@ impl<'a> Table<'a> {
     }
 
     fn value(&self, entry: &'a Entry) -> Field<'a> {
-        Field::new(&entry.node, path::field(&self.field.path, &entry.key.written), self.field.log)
+        Field::new(
+            &entry.node,
+            path::field(&self.field.path, &entry.key.written),
+            self.field.log,
+        )
     }
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::words::{
-    ALERTS, ALGORITHMS, ALIGNS, CLIENT_IP, CONSISTENCIES, COST, DEFAULTS, FORWARDED_BY, HEADERS, LIMIT,
-    MODES, MONITORING, ON_STORE_FAILURE, ROOT, SERVER, STORE, STORE_TYPES, TIER, TIER_CHOICE, TRACING,
+    ALERTS, ALGORITHMS, ALIGNS, CLIENT_IP, CONSISTENCIES, COST, DEFAULTS, FORWARDED_BY, HEADERS,
+    LIMIT, MODES, MONITORING, ON_STORE_FAILURE, ROOT, SERVER, STORE, STORE_TYPES, TIER,
+    TIER_CHOICE, TRACING,
 };
 
 fn schema() -> Value {
@@ -15,11 +16,18 @@ fn schema() -> Value {
 
 /// The value at a path such as `/$defs/limit`, which must be there.
 fn at<'s>(schema: &'s Value, path: &str) -> &'s Value {
-    schema.pointer(path).unwrap_or_else(|| panic!("the schema has nothing at {path}"))
+    schema
+        .pointer(path)
+        .unwrap_or_else(|| panic!("the schema has nothing at {path}"))
 }
 
 fn keys(value: &Value) -> BTreeSet<&str> {
-    value.as_object().unwrap().keys().map(String::as_str).collect()
+    value
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect()
 }
 
 fn set<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeSet<&'n str> {
@@ -45,10 +53,19 @@ fn every_table_has_the_same_fields() {
         ("/$defs/server", SERVER),
     ] {
         let table = at(&schema, path);
-        assert_eq!(keys(&table["properties"]), set(known.iter().copied()), "{path}");
-        assert_eq!(table["additionalProperties"], false, "{path} takes unknown fields");
+        assert_eq!(
+            keys(&table["properties"]),
+            set(known.iter().copied()),
+            "{path}"
+        );
+        assert_eq!(
+            table["additionalProperties"], false,
+            "{path} takes unknown fields"
+        );
         for (name, property) in table["properties"].as_object().unwrap() {
-            let described = property["description"].as_str().is_some_and(|text| text.len() > 8);
+            let described = property["description"]
+                .as_str()
+                .is_some_and(|text| text.len() > 8);
             assert!(described, "{path}/{name} is not described");
         }
     }
@@ -63,30 +80,58 @@ fn every_choice_has_the_same_words() {
     let schema = schema();
     for (path, known) in [
         ("/$defs/store/properties/type", words(STORE_TYPES)),
-        ("/$defs/defaults/properties/consistency", words(CONSISTENCIES)),
-        ("/$defs/defaults/properties/on_store_failure", words(ON_STORE_FAILURE)),
+        (
+            "/$defs/defaults/properties/consistency",
+            words(CONSISTENCIES),
+        ),
+        (
+            "/$defs/defaults/properties/on_store_failure",
+            words(ON_STORE_FAILURE),
+        ),
         ("/$defs/client_ip/properties/header", words(FORWARDED_BY)),
         ("/$defs/limit/properties/algorithm", words(ALGORITHMS)),
         ("/$defs/limit/properties/align", words(ALIGNS)),
         ("/$defs/limit/properties/mode", words(MODES)),
         ("/$defs/limit/properties/consistency", words(CONSISTENCIES)),
-        ("/$defs/limit/properties/on_store_failure", words(ON_STORE_FAILURE)),
+        (
+            "/$defs/limit/properties/on_store_failure",
+            words(ON_STORE_FAILURE),
+        ),
     ] {
-        let found = at(&schema, &format!("{path}/anyOf/0/enum")).as_array().unwrap();
-        assert_eq!(found.iter().map(|word| word.as_str().unwrap()).collect::<BTreeSet<_>>(), known, "{path}");
+        let found = at(&schema, &format!("{path}/anyOf/0/enum"))
+            .as_array()
+            .unwrap();
+        assert_eq!(
+            found
+                .iter()
+                .map(|word| word.as_str().unwrap())
+                .collect::<BTreeSet<_>>(),
+            known,
+            "{path}"
+        );
     }
 }
 
 #[test]
 fn every_algorithm_forbids_the_same_fields() {
     let schema = schema();
-    let all = set(ALGORITHMS.iter().flat_map(|(_, algorithm)| algorithm.fields()).copied());
+    let all = set(ALGORITHMS
+        .iter()
+        .flat_map(|(_, algorithm)| algorithm.fields())
+        .copied());
     let cases = at(&schema, "/$defs/limit/allOf").as_array().unwrap();
     assert_eq!(cases.len(), ALGORITHMS.len());
     for (case, (name, algorithm)) in cases.iter().zip(ALGORITHMS) {
-        assert_eq!(case.pointer("/if/properties/algorithm/const").unwrap(), name);
+        assert_eq!(
+            case.pointer("/if/properties/algorithm/const").unwrap(),
+            name
+        );
         let own = set(algorithm.fields().iter().copied());
-        assert_eq!(keys(at(case, "/then/properties")), all.difference(&own).copied().collect(), "{name}");
+        assert_eq!(
+            keys(at(case, "/then/properties")),
+            all.difference(&own).copied().collect(),
+            "{name}"
+        );
     }
 }
 
@@ -94,10 +139,21 @@ const PAGE: &str = include_str!("../../../../docs/configuration.md");
 
 /// The first column of the first table after a line of the page.
 fn column(after: &str) -> BTreeSet<&'static str> {
-    let start = PAGE.find(&format!("\n{after}\n")).unwrap_or_else(|| panic!("the page has no {after:?}"));
-    let rows = PAGE[start + 1..].lines().skip(1).skip_while(|line| !line.starts_with("| field"));
+    let start = PAGE
+        .find(&format!("\n{after}\n"))
+        .unwrap_or_else(|| panic!("the page has no {after:?}"));
+    let rows = PAGE[start + 1..]
+        .lines()
+        .skip(1)
+        .skip_while(|line| !line.starts_with("| field"));
     let rows = rows.take_while(|line| line.starts_with('|')).skip(2);
-    rows.map(|row| row.trim_start_matches("| `").split('`').next().unwrap_or_default()).collect()
+    rows.map(|row| {
+        row.trim_start_matches("| `")
+            .split('`')
+            .next()
+            .unwrap_or_default()
+    })
+    .collect()
 }
 
 #[test]
@@ -141,12 +197,19 @@ fn the_page_has_every_word() {
 #[test]
 fn the_examples_of_the_page_are_right() {
     let env = |name: &str| (name == "REDIS_PASSWORD").then(|| "x".to_owned());
-    let blocks = PAGE.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let blocks = PAGE
+        .split("```yaml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next());
     let examples: Vec<&str> = blocks.collect();
     assert!(examples.len() >= 4);
     for example in examples {
         let limit = "limits: [{ name: a, key: [], algorithm: sliding_log, limit: 1, window: 1s }]";
-        let text = if example.contains("limits:") { example.to_owned() } else { format!("{example}{limit}") };
+        let text = if example.contains("limits:") {
+            example.to_owned()
+        } else {
+            format!("{example}{limit}")
+        };
         if let Err(faults) = super::Config::parse(&text, "page", &env) {
             panic!("{faults}\n{text}");
         }

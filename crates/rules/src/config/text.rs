@@ -29,7 +29,12 @@ pub(super) enum Origin {
 
 impl Text {
     pub(super) fn new(written: String, is_plain: bool) -> Self {
-        Self { meant: written.clone(), written, origin: Origin::File, is_plain }
+        Self {
+            meant: written.clone(),
+            written,
+            origin: Origin::File,
+            is_plain,
+        }
     }
 
     /// True for what YAML calls null: nothing, `~` or `null`.
@@ -37,7 +42,8 @@ impl Text {
         self.is_plain && self.origin == Origin::File && is_null(&self.meant)
     }
 
-    /// True when a message about it must not repeat it. A URL may hold a password wherever it stands.
+    /// True when a message about it must not repeat it. A URL may hold a password wherever it
+    /// stands.
     pub(super) fn is_private(&self) -> bool {
         self.origin != Origin::File || self.meant.contains("://")
     }
@@ -52,14 +58,18 @@ pub(super) fn is_null(text: &str) -> bool {
     matches!(text, "" | "~" | "null" | "Null" | "NULL")
 }
 
-/// Some text of the file in quotes: its beginning if it is long, and no more than the scheme of a URL.
+/// Some text of the file in quotes: its beginning if it is long, and no more than the scheme of a
+/// URL.
 pub(super) fn shown(text: &str) -> String {
     let (text, is_cut) = match text.split_once("://") {
         Some((scheme, _)) if scheme.len() < SHOWN_MAX && !scheme.contains(['@', ':']) => {
             (format!("{scheme}://"), true)
         }
         Some(_) => return "a URL".into(),
-        None => (text.chars().take(SHOWN_MAX).collect(), text.chars().nth(SHOWN_MAX).is_some()),
+        None => (
+            text.chars().take(SHOWN_MAX).collect(),
+            text.chars().nth(SHOWN_MAX).is_some(),
+        ),
     };
     let dots = if is_cut { "..." } else { "" };
     format!("{:?}", text + dots)

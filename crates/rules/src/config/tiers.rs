@@ -22,10 +22,13 @@ pub(super) struct Tier<'a> {
 
 /// What `tiers` says.
 pub(super) fn read<'a>(field: &Field<'a>) -> Option<TierList<'a>> {
-    let table =
-        field.open_table("write a mapping, such as { free: { capacity: 100, refill_rate: 10/s } }")?;
+    let table = field
+        .open_table("write a mapping, such as { free: { capacity: 100, refill_rate: 10/s } }")?;
     if table.len() > TIERS_MAX {
-        field.fault(format_args!("found {} tiers; at most {TIERS_MAX} are possible", table.len()));
+        field.fault(format_args!(
+            "found {} tiers; at most {TIERS_MAX} are possible",
+            table.len()
+        ));
         return None;
     }
     let tier = |(entry, field): (&'a super::tree::Entry, Field<'a>)| {
@@ -33,12 +36,19 @@ pub(super) fn read<'a>(field: &Field<'a>) -> Option<TierList<'a>> {
         if name.is_empty() || name.len() > NAME_MAX {
             table.fault_at_key(
                 entry,
-                format_args!("a tier's name has {} bytes; it must have 1 to {NAME_MAX}", name.len()),
+                format_args!(
+                    "a tier's name has {} bytes; it must have 1 to {NAME_MAX}",
+                    name.len()
+                ),
             );
         }
         let numbers = field.table(TIER)?;
         check(&field, &numbers);
-        Some(Tier { name, at: entry.at, numbers })
+        Some(Tier {
+            name,
+            at: entry.at,
+            numbers,
+        })
     };
     Some(table.entries().filter_map(tier).collect())
 }

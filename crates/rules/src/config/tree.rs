@@ -1,4 +1,5 @@
-//! YAML as a tree of nodes that know their places. Owns the library that reads YAML, and the bounds on what it reads.
+//! YAML as a tree of nodes that know their places. Owns the library that reads YAML, and the bounds
+//! on what it reads.
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInput};
 
@@ -35,14 +36,21 @@ pub(super) struct Entry {
 impl Node {
     /// The value of a key of a table.
     pub(super) fn entry(&self, key: &str) -> Option<&Entry> {
-        let Value::Table(entries) = &self.value else { return None };
+        let Value::Table(entries) = &self.value else {
+            return None;
+        };
         entries.iter().find(|entry| entry.key.meant == key)
     }
 }
 
 /// The one document of a text; `None` when it has faults, which are in the log.
 pub(super) fn tree(text: &str, log: &Log<'_>) -> Option<Node> {
-    let mut builder = Builder { open: Vec::new(), root: None, nodes: 0, documents: 0 };
+    let mut builder = Builder {
+        open: Vec::new(),
+        root: None,
+        nodes: 0,
+        documents: 0,
+    };
     let mut parser = Parser::new_from_str(text);
     match builder.build(&mut parser) {
         Ok(()) => builder.root,
@@ -71,7 +79,10 @@ struct Open {
 
 enum Content {
     List(Vec<Node>),
-    Table { entries: Vec<Entry>, key: Option<(Place, Text)> },
+    Table {
+        entries: Vec<Entry>,
+        key: Option<(Place, Text)>,
+    },
 }
 
 impl Builder {
@@ -90,20 +101,31 @@ impl Builder {
         let at = place(&span.start);
         match event {
             Event::DocumentStart(_) => self.start_document(at),
-            Event::Alias(_) => {
-                Err(refuse(at, "found an alias; write the value out, because aliases are not read"))
-            }
+            Event::Alias(_) => Err(refuse(
+                at,
+                "found an alias; write the value out, because aliases are not read",
+            )),
             Event::Scalar(.., Some(_))
             | Event::SequenceStart(_, Some(_))
-            | Event::MappingStart(_, Some(_)) => {
-                Err(refuse(at, "found a tag (`!..`); leave it out, because the field says what its value is"))
-            }
+            | Event::MappingStart(_, Some(_)) => Err(refuse(
+                at,
+                "found a tag (`!..`); leave it out, because the field says what its value is",
+            )),
             Event::Scalar(text, style, _, None) => {
                 let text = Text::new(text.into_owned(), style == ScalarStyle::Plain);
-                self.add(Node { at, value: Value::Text(text) })
+                self.add(Node {
+                    at,
+                    value: Value::Text(text),
+                })
             }
             Event::SequenceStart(..) => self.start(at, Content::List(Vec::new())),
-            Event::MappingStart(..) => self.start(at, Content::Table { entries: Vec::new(), key: None }),
+            Event::MappingStart(..) => self.start(
+                at,
+                Content::Table {
+                    entries: Vec::new(),
+                    key: None,
+                },
+            ),
             Event::SequenceEnd | Event::MappingEnd => self.end(),
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => Ok(()),
         }
@@ -122,7 +144,10 @@ impl Builder {
 
     fn start(&mut self, at: Place, content: Content) -> Result<(), Refusal> {
         if self.is_at_key() {
-            return Err(refuse(at, "found a list or a mapping as a name of a field; names are plain words"));
+            return Err(refuse(
+                at,
+                "found a list or a mapping as a name of a field; names are plain words",
+            ));
         }
         if self.open.len() == DEPTH_MAX {
             return Err(refuse(
@@ -137,7 +162,9 @@ impl Builder {
     }
 
     fn end(&mut self) -> Result<(), Refusal> {
-        let Some(Open { at, content }) = self.open.pop() else { return Ok(()) };
+        let Some(Open { at, content }) = self.open.pop() else {
+            return Ok(());
+        };
         let value = match content {
             Content::List(nodes) => Value::List(nodes),
             Content::Table { entries, .. } => Value::Table(entries),
@@ -158,7 +185,13 @@ impl Builder {
             Some(Content::List(nodes)) => nodes.push(node),
             Some(Content::Table { entries, key }) => match (key.take(), node) {
                 (Some((at, key)), node) => entries.push(Entry { key, at, node }),
-                (None, Node { at, value: Value::Text(text) }) => *key = Some((at, text)),
+                (
+                    None,
+                    Node {
+                        at,
+                        value: Value::Text(text),
+                    },
+                ) => *key = Some((at, text)),
                 // A list or a mapping in the place of a key was refused when it began.
                 (None, _) => {}
             },
@@ -167,7 +200,13 @@ impl Builder {
     }
 
     fn is_at_key(&self) -> bool {
-        matches!(self.open.last(), Some(Open { content: Content::Table { key: None, .. }, .. }))
+        matches!(
+            self.open.last(),
+            Some(Open {
+                content: Content::Table { key: None, .. },
+                ..
+            })
+        )
     }
 }
 
@@ -187,5 +226,8 @@ fn syntax(error: &ScanError) -> Refusal {
 }
 
 fn place(marker: &Marker) -> Place {
-    Place { line: marker.line(), column: marker.col() + 1 }
+    Place {
+        line: marker.line(),
+        column: marker.col() + 1,
+    }
 }

@@ -1,4 +1,5 @@
-//! Variables of the environment in values, read after YAML, so that no value can change the structure of a file.
+//! Variables of the environment in values, read after YAML, so that no value can change the
+//! structure of a file.
 
 use std::collections::HashMap;
 
@@ -7,7 +8,8 @@ use super::path;
 use super::text::{Origin, Text, is_null, shown};
 use super::tree::{Entry, Node, Value};
 
-/// The most that all variables of a file may add up to, in bytes. A file that repeats a long one a thousand times is wrong.
+/// The most that all variables of a file may add up to, in bytes. A file that repeats a long one a
+/// thousand times is wrong.
 const VARIABLES_MAX: usize = 1 << 20;
 
 /// Where the value of a variable comes from.
@@ -15,7 +17,12 @@ pub(super) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// Settles the meaning of every text, and checks every key: known once, and a word.
 pub(super) fn settle(root: &mut Node, env: &Environment<'_>, log: &Log<'_>) {
-    Settling { env, log, left: VARIABLES_MAX }.node(root, "");
+    Settling {
+        env,
+        log,
+        left: VARIABLES_MAX,
+    }
+    .node(root, "");
 }
 
 struct Settling<'a> {
@@ -45,7 +52,11 @@ impl Settling<'_> {
             let path = path::field(path, &key.written);
             self.key(key, *at, &path);
             if let Some(line) = lines.insert(key.written.clone(), at.line) {
-                self.log.fault(*at, &path, format!("is given twice, first on line {line}; leave one out"));
+                self.log.fault(
+                    *at,
+                    &path,
+                    format!("is given twice, first on line {line}; leave one out"),
+                );
             }
             self.node(node, &path);
         }
@@ -53,16 +64,27 @@ impl Settling<'_> {
 
     fn key(&self, key: &Text, at: Place, path: &str) {
         if key.written.contains("${") {
-            self.log.fault(at, path, "found a variable in a name; variables are read in values only");
+            self.log.fault(
+                at,
+                path,
+                "found a variable in a name; variables are read in values only",
+            );
         } else if key.is_plain && is_other(&key.written) {
             let right = "a name is a word; write it in quotes if it is meant so";
-            self.log.fault(at, path, format!("found {} as a name; {right}", shown(&key.written)));
+            self.log.fault(
+                at,
+                path,
+                format!("found {} as a name; {right}", shown(&key.written)),
+            );
         }
     }
 
     fn text(&mut self, text: &mut Text, at: Place, path: &str) {
         match self.expanded(&text.written) {
-            Ok(Expanded { meant, from_environment }) => {
+            Ok(Expanded {
+                meant,
+                from_environment,
+            }) => {
                 text.meant = meant;
                 if from_environment {
                     text.origin = Origin::Environment;
@@ -101,10 +123,14 @@ impl Settling<'_> {
             (rest, from_environment) = (after, true);
         }
         meant.push_str(rest);
-        Ok(Expanded { meant, from_environment })
+        Ok(Expanded {
+            meant,
+            from_environment,
+        })
     }
 
-    /// What stands for `NAME` or `NAME:-default`. As in a shell, the default also stands for an empty value.
+    /// What stands for `NAME` or `NAME:-default`. As in a shell, the default also stands for an
+    /// empty value.
     fn value(&self, inside: &str) -> Result<String, String> {
         let (name, default) = match inside.split_once(":-") {
             Some((name, default)) => (name, Some(default)),
@@ -112,8 +138,11 @@ impl Settling<'_> {
         };
         if !is_name(name) {
             // What stands there may be a part of a secret.
-            let right = "write ${NAME} or ${NAME:-default}, or $${ for the two characters themselves";
-            return Err(format!("found `${{` without the name of a variable; {right}"));
+            let right =
+                "write ${NAME} or ${NAME:-default}, or $${ for the two characters themselves";
+            return Err(format!(
+                "found `${{` without the name of a variable; {right}"
+            ));
         }
         let value = (self.env)(name).filter(|value| default.is_none() || !value.is_empty());
         value.or_else(|| default.map(str::to_owned)).ok_or_else(|| {
@@ -134,7 +163,7 @@ fn is_name(name: &str) -> bool {
 
 /// True for what YAML takes for nothing, a truth value or a number rather than for a word.
 fn is_other(key: &str) -> bool {
-    let is_number =
-        key.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) && key.parse::<f64>().is_ok();
+    let is_number = key.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c))
+        && key.parse::<f64>().is_ok();
     is_null(key) || is_number || matches!(key.to_ascii_lowercase().as_str(), "true" | "false")
 }

@@ -12,12 +12,18 @@ use super::{Monitoring, Tracing};
 const PREFIX: &str = "write letters, digits and _, not beginning with a digit, such as tollgate";
 const PREFIX_MAX: usize = 64;
 const RATIO: &str = "write a number from 0 to 1, such as 0.8";
-const COLLECTOR: &str = "write http://host:port or https://host:port, such as http://127.0.0.1:4317";
+const COLLECTOR: &str =
+    "write http://host:port or https://host:port, such as http://127.0.0.1:4317";
 const SAMPLE_RATIO: f64 = 0.01;
 
 impl Default for Monitoring {
     fn default() -> Self {
-        Self { metrics_prefix: "tollgate".into(), deny_ratio: None, latency_p99: None, tracing: None }
+        Self {
+            metrics_prefix: "tollgate".into(),
+            deny_ratio: None,
+            latency_p99: None,
+            tracing: None,
+        }
     }
 }
 
@@ -25,7 +31,11 @@ impl Default for Monitoring {
 pub(super) fn headers(field: &Field<'_>) -> Option<Fields> {
     let table = field.table(HEADERS)?;
     let flag = |name| table.read(name, Field::flag).unwrap_or(true);
-    Some(Fields { ietf: flag("ietf"), legacy: flag("legacy"), retry_after: flag("retry_after") })
+    Some(Fields {
+        ietf: flag("ietf"),
+        legacy: flag("legacy"),
+        retry_after: flag("retry_after"),
+    })
 }
 
 /// What `monitoring` says.
@@ -35,7 +45,9 @@ pub(super) fn monitoring(field: &Field<'_>) -> Option<Monitoring> {
     let alerts = table.read("alerts", |field| field.table(ALERTS));
     let alert = alerts.as_ref();
     Some(Monitoring {
-        metrics_prefix: table.read("metrics_prefix", metrics_prefix).unwrap_or(default.metrics_prefix),
+        metrics_prefix: table
+            .read("metrics_prefix", metrics_prefix)
+            .unwrap_or(default.metrics_prefix),
         deny_ratio: alert.and_then(|alerts| alerts.read("deny_ratio", deny_ratio)),
         latency_p99: alert.and_then(|alerts| alerts.read("latency_p99", latency)),
         tracing: table.read("tracing", tracing),
@@ -70,14 +82,21 @@ fn latency(field: &Field<'_>) -> Option<Duration> {
 
 fn tracing(field: &Field<'_>) -> Option<Tracing> {
     let table = field.table(TRACING)?;
-    let ratio = table.read("sample_ratio", |field| field.value(values::ratio, RATIO)).unwrap_or(SAMPLE_RATIO);
+    let ratio = table
+        .read("sample_ratio", |field| field.value(values::ratio, RATIO))
+        .unwrap_or(SAMPLE_RATIO);
     let otlp_endpoint = collector(&table.require("otlp_endpoint", COLLECTOR)?.secret())?;
-    Some(Tracing { otlp_endpoint, sample_ratio: ratio })
+    Some(Tracing {
+        otlp_endpoint,
+        sample_ratio: ratio,
+    })
 }
 
 fn collector(field: &Field<'_>) -> Option<String> {
     let url = field.text(COLLECTOR)?;
-    let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let host = url
+        .strip_prefix("http://")
+        .or_else(|| url.strip_prefix("https://"));
     if host.is_none_or(|host| host.is_empty() || host.contains(char::is_whitespace)) {
         field.wrong(COLLECTOR);
         return None;

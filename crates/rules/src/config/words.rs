@@ -1,4 +1,5 @@
-//! Every name a configuration knows. `docs/tollgate.schema.json` tells editors the same; a test compares the two.
+//! Every name a configuration knows. `docs/tollgate.schema.json` tells editors the same; a test
+//! compares the two.
 
 use tollgate::{Consistency, OnStoreFailure};
 use tollgate_subject::ForwardedBy;
@@ -17,8 +18,16 @@ pub(super) const ROOT: &[&str] = &[
     "server",
 ];
 
-pub(super) const STORE: &[&str] =
-    &["type", "endpoints", "master", "prefix", "timeout", "connect_timeout", "max_retries", "keys_max"];
+pub(super) const STORE: &[&str] = &[
+    "type",
+    "endpoints",
+    "master",
+    "prefix",
+    "timeout",
+    "connect_timeout",
+    "max_retries",
+    "keys_max",
+];
 
 pub(super) const STORE_TYPES: &[(&str, StoreType)] = &[
     ("memory", StoreType::Memory),
@@ -117,11 +126,15 @@ impl Algorithm {
 
     /// Its name in a configuration.
     pub(super) fn name(self) -> &'static str {
-        ALGORITHMS.iter().find(|(_, algorithm)| *algorithm == self).map_or("", |(name, _)| name)
+        ALGORITHMS
+            .iter()
+            .find(|(_, algorithm)| *algorithm == self)
+            .map_or("", |(name, _)| name)
     }
 }
 
-pub(super) const ALIGNS: &[(&str, Align)] = &[("first_hit", Align::FirstHit), ("clock", Align::Clock)];
+pub(super) const ALIGNS: &[(&str, Align)] =
+    &[("first_hit", Align::FirstHit), ("clock", Align::Clock)];
 
 /// What `align` says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,8 +144,10 @@ pub(super) enum Align {
     Clock,
 }
 
-pub(super) const MODES: &[(&str, tollgate::LeakyMode)] =
-    &[("meter", tollgate::LeakyMode::Meter), ("queue", tollgate::LeakyMode::Queue)];
+pub(super) const MODES: &[(&str, tollgate::LeakyMode)] = &[
+    ("meter", tollgate::LeakyMode::Meter),
+    ("queue", tollgate::LeakyMode::Queue),
+];
 
 pub(super) const TIER_CHOICE: &[&str] = &["by", "default"];
 pub(super) const COST: &[&str] = &["by", "default"];
@@ -140,5 +155,11 @@ pub(super) const HEADERS: &[&str] = &["ietf", "legacy", "retry_after"];
 pub(super) const MONITORING: &[&str] = &["metrics_prefix", "alerts", "tracing"];
 pub(super) const ALERTS: &[&str] = &["deny_ratio", "latency_p99"];
 pub(super) const TRACING: &[&str] = &["otlp_endpoint", "sample_ratio"];
-pub(super) const SERVER: &[&str] =
-    &["connections_max", "body_max", "header_timeout", "idle_timeout", "drain_timeout", "in_flight_max"];
+pub(super) const SERVER: &[&str] = &[
+    "connections_max",
+    "body_max",
+    "header_timeout",
+    "idle_timeout",
+    "drain_timeout",
+    "in_flight_max",
+];

@@ -45,6 +45,9 @@ pub struct ShownPart<'r> {
 
 impl<'r> Meeting<'r> {
     pub(super) fn no(condition: &'r Condition, seen: &Seen<'_, impl Attributes>) -> Self {
-        Self::No { condition, found: seen.text(&condition.attribute).map(Cow::into_owned) }
+        Self::No {
+            condition,
+            found: seen.text(&condition.attribute).map(Cow::into_owned),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Which limits a request meets, with which keys, numbers and costs.
 //!
-//! attributes -> for each rule: do its conditions hold, is its key there, what does it cost -> [`Chosen`].
+//! attributes -> for each rule: do its conditions hold, is its key there, what does it cost ->
+//! [`Chosen`].
 
 mod meeting;
 mod seen;
@@ -21,8 +22,8 @@ use seen::Seen;
 
 /// What is known of a request.
 pub trait Attributes {
-    /// The value of an attribute, if the request has it. Spelling is not its concern: paths, methods, hosts and addresses are
-    /// put into one spelling by whoever asks.
+    /// The value of an attribute, if the request has it. Spelling is not its concern: paths,
+    /// methods, hosts and addresses are put into one spelling by whoever asks.
     fn get(&self, attribute: &Attribute) -> Option<Value<'_>>;
 }
 
@@ -73,7 +74,12 @@ pub enum OnMissing {
 impl Selector {
     /// The rules of a configuration.
     pub fn new(config: &Config) -> Self {
-        let named = |rule: &Rule| rule.limit.rule().ok().map(|checked| (checked.name(), rule.clone()));
+        let named = |rule: &Rule| {
+            rule.limit
+                .rule()
+                .ok()
+                .map(|checked| (checked.name(), rule.clone()))
+        };
         Self {
             rules: config.limits.iter().filter_map(named).collect(),
             clients: config.clients.clone(),
@@ -99,12 +105,15 @@ impl Selector {
         on_missing: OnMissing,
     ) -> Result<Selection<'_>, SelectError> {
         let mut selection = Selection::new();
-        self.each(attributes, cost, on_missing, |_, chosen| selection.extend(chosen))?;
+        self.each(attributes, cost, on_missing, |_, chosen| {
+            selection.extend(chosen)
+        })?;
         Ok(selection)
     }
 
-    /// The same one by one, for callers that keep their own list or count: the place of every limit whose conditions
-    /// hold, and the check to make, or none where the key is not there and that is no error.
+    /// The same one by one, for callers that keep their own list or count: the place of every limit
+    /// whose conditions hold, and the check to make, or none where the key is not there and that is
+    /// no error.
     pub fn each<'r>(
         &'r self,
         attributes: &impl Attributes,
@@ -115,7 +124,12 @@ impl Selector {
         let seen = Seen::new(attributes);
         for index in 0..self.rules.len() {
             let rule = &self.rules[index].1;
-            if rule.applies.conditions.iter().all(|condition| seen.fits(condition)) {
+            if rule
+                .applies
+                .conditions
+                .iter()
+                .all(|condition| seen.fits(condition))
+            {
                 then(index, self.choose(index, &seen, cost, on_missing)?);
             }
         }
@@ -141,7 +155,9 @@ impl Selector {
     /// How a request meets each limit, and why not the others.
     pub fn explain<'r>(&'r self, attributes: &impl Attributes) -> Vec<(&'r Rule, Meeting<'r>)> {
         let seen = Seen::new(attributes);
-        (0..self.rules.len()).map(|index| (&self.rules[index].1, self.meeting(index, &seen))).collect()
+        (0..self.rules.len())
+            .map(|index| (&self.rules[index].1, self.meeting(index, &seen)))
+            .collect()
     }
 
     /// How a request meets the limit of this name, whatever its conditions say.
@@ -151,12 +167,20 @@ impl Selector {
         attributes: &impl Attributes,
     ) -> Result<(&'r Rule, Meeting<'r>), SelectError> {
         let index = self.index_of(name)?;
-        Ok((&self.rules[index].1, self.met(index, &Seen::new(attributes))))
+        Ok((
+            &self.rules[index].1,
+            self.met(index, &Seen::new(attributes)),
+        ))
     }
 
     fn meeting<'r>(&'r self, index: usize, seen: &Seen<'_, impl Attributes>) -> Meeting<'r> {
         let rule = &self.rules[index].1;
-        if let Some(condition) = rule.applies.conditions.iter().find(|condition| !seen.fits(condition)) {
+        if let Some(condition) = rule
+            .applies
+            .conditions
+            .iter()
+            .find(|condition| !seen.fits(condition))
+        {
             return Meeting::no(condition, seen);
         }
         self.met(index, seen)
@@ -170,7 +194,10 @@ impl Selector {
             Ok(None) => Meeting::PassedOver,
             Ok(Some(chosen)) => Meeting::Met {
                 parts: self.shown(rule, seen),
-                tier: rule.tiers.as_ref().map(|tiers| seen.tier(tiers).0.to_owned()),
+                tier: rule
+                    .tiers
+                    .as_ref()
+                    .map(|tiers| seen.tier(tiers).0.to_owned()),
                 chosen,
             },
         }
@@ -201,7 +228,13 @@ impl Selector {
             })?,
         };
         let quota = rule.tiers.as_ref().and_then(|tiers| seen.tier(tiers).1);
-        Ok(Some(Chosen { index, rule, key, cost, quota }))
+        Ok(Some(Chosen {
+            index,
+            rule,
+            key,
+            cost,
+            quota,
+        }))
     }
 
     fn index_of(&self, name: &str) -> Result<usize, SelectError> {
@@ -214,9 +247,18 @@ impl Selector {
 
     fn names(&self) -> String {
         const SHOWN: usize = 8;
-        let names: Vec<&str> = self.rules.iter().take(SHOWN).map(|(name, _)| &**name).collect();
+        let names: Vec<&str> = self
+            .rules
+            .iter()
+            .take(SHOWN)
+            .map(|(name, _)| &**name)
+            .collect();
         let more = self.rules.len().saturating_sub(SHOWN);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
         names.join(", ") + &more
     }
 }
@@ -262,7 +304,9 @@ pub enum SelectError {
         attribute: String,
     },
     /// `client_ip` is no address.
-    #[error("the attribute `client_ip`, by which the limit {limit:?} counts, is no address: {cause}")]
+    #[error(
+        "the attribute `client_ip`, by which the limit {limit:?} counts, is no address: {cause}"
+    )]
     Address {
         /// The limit.
         limit: String,

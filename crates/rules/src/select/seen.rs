@@ -23,23 +23,31 @@ pub(super) struct Seen<'a, A> {
 
 impl<'a, A: Attributes> Seen<'a, A> {
     pub(super) const fn new(attributes: &'a A) -> Self {
-        Self { attributes, path: OnceCell::new() }
+        Self {
+            attributes,
+            path: OnceCell::new(),
+        }
     }
 
     /// True when the attribute is there and fits.
     pub(super) fn fits(&self, condition: &Condition) -> bool {
-        self.text(&condition.attribute).is_some_and(|value| condition.fits(&value))
+        self.text(&condition.attribute)
+            .is_some_and(|value| condition.fits(&value))
     }
 
     /// The value in one spelling. A value that is empty says nothing.
     pub(super) fn text(&self, attribute: &Attribute) -> Option<Cow<'_, str>> {
         if attribute.kind() == AttributeKind::Path {
-            let path = self.path.get_or_init(|| match self.attributes.get(attribute)? {
-                Value::Text(path) if path.is_empty() => None,
-                Value::Text(Cow::Borrowed(path)) => Some(normalise(path)),
-                Value::Text(Cow::Owned(path)) => Some(Cow::Owned(normalise(&path).into_owned())),
-                Value::Address(address) => Some(address.to_string().into()),
-            });
+            let path = self
+                .path
+                .get_or_init(|| match self.attributes.get(attribute)? {
+                    Value::Text(path) if path.is_empty() => None,
+                    Value::Text(Cow::Borrowed(path)) => Some(normalise(path)),
+                    Value::Text(Cow::Owned(path)) => {
+                        Some(Cow::Owned(normalise(&path).into_owned()))
+                    }
+                    Value::Address(address) => Some(address.to_string().into()),
+                });
             return path.as_deref().map(Cow::Borrowed);
         }
         let text = match self.attributes.get(attribute)? {
@@ -56,11 +64,14 @@ impl<'a, A: Attributes> Seen<'a, A> {
 
     /// The name of the caller's tier and its numbers, if they are not the limit's own.
     pub(super) fn tier<'t>(&self, tiers: &'t Tiers) -> (&'t str, Option<&'t Quota>) {
-        let named = self.text(&tiers.by).and_then(|name| tiers.quotas.get_key_value(&*name));
+        let named = self
+            .text(&tiers.by)
+            .and_then(|name| tiers.quotas.get_key_value(&*name));
         named.map_or((&tiers.default, None), |(name, quota)| (name, Some(quota)))
     }
 
-    /// The cost: the attribute's, else the request's own word, else the limit's. Wrong ones are given back to be shown.
+    /// The cost: the attribute's, else the request's own word, else the limit's. Wrong ones are
+    /// given back to be shown.
     pub(super) fn cost(&self, cost: &Cost, stated: Option<u64>) -> Result<u64, String> {
         let Some(found) = cost.by.as_ref().and_then(|by| self.text(by)) else {
             return Ok(stated.unwrap_or(cost.default));
@@ -74,7 +85,11 @@ impl<'a, A: Attributes> Seen<'a, A> {
 
 impl Selector {
     /// The key of a rule for a request.
-    pub(super) fn key(&self, rule: &Rule, seen: &Seen<'_, impl Attributes>) -> Result<EncodedKey, Unkeyed> {
+    pub(super) fn key(
+        &self,
+        rule: &Rule,
+        seen: &Seen<'_, impl Attributes>,
+    ) -> Result<EncodedKey, Unkeyed> {
         let mut unkeyed = None;
         let encoded = EncodedKey::written(|parts| {
             for alternatives in &rule.key.parts {
@@ -96,21 +111,33 @@ impl Selector {
     }
 
     /// The parts of a key for people: a hashed one stays hashed.
-    pub(super) fn shown<'r>(&self, rule: &'r Rule, seen: &Seen<'_, impl Attributes>) -> Vec<ShownPart<'r>> {
-        let found = rule.key.parts.iter().filter_map(|alternatives| self.first_of(alternatives, seen).ok());
+    pub(super) fn shown<'r>(
+        &self,
+        rule: &'r Rule,
+        seen: &Seen<'_, impl Attributes>,
+    ) -> Vec<ShownPart<'r>> {
+        let found = rule
+            .key
+            .parts
+            .iter()
+            .filter_map(|alternatives| self.first_of(alternatives, seen).ok());
         let shown = found.map(|(attribute, part)| {
             let is_hashed = self.hasher(attribute).is_some();
             let value = match self.hasher(attribute) {
                 Some(hasher) => hasher.hash(part.to_text().as_bytes()).to_string(),
                 None => part.to_text().into_owned(),
             };
-            ShownPart { attribute, value, is_hashed }
+            ShownPart {
+                attribute,
+                value,
+                is_hashed,
+            }
         });
         shown.collect()
     }
 
-    /// The parts of a key that was made by a rule, for people. Nothing when the rule, as it is now, makes no such keys, or
-    /// when it now hashes what the key has in the clear.
+    /// The parts of a key that was made by a rule, for people. Nothing when the rule, as it is now,
+    /// makes no such keys, or when it now hashes what the key has in the clear.
     pub fn shown_key<'r>(&'r self, index: usize, key: &EncodedKey) -> Option<Vec<ShownPart<'r>>> {
         let (_, rule) = self.rules.get(index)?;
         let mut parts = key.parts();
@@ -118,7 +145,9 @@ impl Selector {
             let attribute = match &alternatives[..] {
                 [only] => only,
                 several => {
-                    let KeyPart::Text(name) = parts.next()? else { return None };
+                    let KeyPart::Text(name) = parts.next()? else {
+                        return None;
+                    };
                     several.iter().find(|attribute| attribute.name() == name)?
                 }
             };
@@ -129,7 +158,11 @@ impl Selector {
                 KeyPart::Bytes(_) | KeyPart::Number(_) => return None,
             };
             let is_right = is_hashed == self.hasher(attribute).is_some();
-            is_right.then_some(ShownPart { attribute, value, is_hashed })
+            is_right.then_some(ShownPart {
+                attribute,
+                value,
+                is_hashed,
+            })
         });
         let shown = shown.collect::<Option<_>>()?;
         parts.next().is_none().then_some(shown)
@@ -176,7 +209,10 @@ impl Selector {
 
     fn hasher(&self, attribute: &Attribute) -> Option<&tollgate::Hasher> {
         let hashing = self.hashing.as_ref()?;
-        hashing.attributes.contains(attribute).then_some(&hashing.hasher)
+        hashing
+            .attributes
+            .contains(attribute)
+            .then_some(&hashing.hasher)
     }
 }
 
@@ -196,11 +232,19 @@ impl Part<'_> {
 }
 
 fn upper(text: Cow<'_, str>) -> Cow<'_, str> {
-    if text.bytes().any(|byte| byte.is_ascii_lowercase()) { text.to_ascii_uppercase().into() } else { text }
+    if text.bytes().any(|byte| byte.is_ascii_lowercase()) {
+        text.to_ascii_uppercase().into()
+    } else {
+        text
+    }
 }
 
 fn lower(text: Cow<'_, str>) -> Cow<'_, str> {
-    if text.bytes().any(|byte| byte.is_ascii_uppercase()) { text.to_ascii_lowercase().into() } else { text }
+    if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        text.to_ascii_lowercase().into()
+    } else {
+        text
+    }
 }
 
 /// A host without its port and without the dot that may close it.
@@ -208,7 +252,9 @@ fn without_port(host: Cow<'_, str>) -> Cow<'_, str> {
     let cut = |host: &str| {
         let end = match host.rsplit_once(':') {
             // The colons of an IPv6 address are inside brackets.
-            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => {
+            Some((name, port))
+                if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') =>
+            {
                 name.len()
             }
             _ => host.len(),

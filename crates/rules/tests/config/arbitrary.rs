@@ -10,7 +10,10 @@ fn read(text: &str) {
         assert!(faults.iter().len() > 0);
         for fault in faults.iter() {
             assert!(!fault.to_string().contains('\n'), "{fault}");
-            assert!(fault.line <= text.split(['\n', '\r']).count() + 1, "{fault}");
+            assert!(
+                fault.line <= text.split(['\n', '\r']).count() + 1,
+                "{fault}"
+            );
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use tollgate::{Calendar, Consistency, FixedWindow, Limit, OnStoreFailure, Quota, Rate, TokenBucket};
+use tollgate::{
+    Calendar, Consistency, FixedWindow, Limit, OnStoreFailure, Quota, Rate, TokenBucket,
+};
 use tollgate_rules::config::{RedisConfig, RedisTopology, ServerLimits, StoreConfig};
 use tollgate_rules::{Config, Cost, Pattern, Rule};
 
@@ -14,7 +16,12 @@ fn example() -> Config {
 }
 
 fn named(config: &Config, name: &str) -> Rule {
-    config.limits.iter().find(|rule| rule.limit.name() == name).unwrap().clone()
+    config
+        .limits
+        .iter()
+        .find(|rule| rule.limit.name() == name)
+        .unwrap()
+        .clone()
 }
 
 fn quota(limit: &Limit) -> Quota {
@@ -24,7 +31,10 @@ fn quota(limit: &Limit) -> Quota {
 /// A key as the file writes it.
 fn key(rule: &Rule) -> Vec<String> {
     let part = |part: &Vec<tollgate_rules::Attribute>| {
-        part.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ")
+        part.iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(" | ")
     };
     rule.key.parts.iter().map(part).collect()
 }
@@ -63,10 +73,20 @@ fn callers_are_told_apart() {
     let config = example();
     let trusts = |address: &str| config.clients.trusts(address.parse().unwrap());
     assert!(trusts("127.0.0.1") && trusts("10.1.2.3") && !trusts("192.0.2.1"));
-    assert_eq!(config.clients.group("2001:db8:1:2:3::4".parse().unwrap()).to_string(), "2001:db8:1:2::");
+    assert_eq!(
+        config
+            .clients
+            .group("2001:db8:1:2:3::4".parse().unwrap())
+            .to_string(),
+        "2001:db8:1:2::"
+    );
 
     let hashing = config.hashing.unwrap();
-    let names: Vec<_> = hashing.attributes.iter().map(tollgate_rules::Attribute::name).collect();
+    let names: Vec<_> = hashing
+        .attributes
+        .iter()
+        .map(tollgate_rules::Attribute::name)
+        .collect();
     assert_eq!(names, ["header:x-api-key", "header:authorization"]);
     let hasher = tollgate::Hasher::new(super::SECRET.as_bytes()).unwrap();
     assert_eq!(hashing.hasher.hash(b"k"), hasher.hash(b"k"));
@@ -83,7 +103,10 @@ fn the_limits_have_their_numbers() {
         ("reports", Limit::token_bucket("x", 5, Rate::per_minute(6))),
         ("downstream", Limit::queue("x", 50, Rate::per_second(20))),
         ("quota", Limit::calendar_window("x", 100_000, Calendar::Day)),
-        ("in-flight", Limit::concurrency("x", 20, Duration::from_secs(30))),
+        (
+            "in-flight",
+            Limit::concurrency("x", 20, Duration::from_secs(30)),
+        ),
     ] {
         assert_eq!(quota(&named(&config, name).limit), quota(&same), "{name}");
     }
@@ -100,8 +123,17 @@ fn the_limits_count_whom_they_say_and_when() {
     assert!(key(&rule("downstream")).is_empty());
     assert!(conditions(&rule("quota")).is_empty());
     assert_eq!(conditions(&rule("plan")), ["path = /v1/**"]);
-    assert_eq!(conditions(&rule("login")), ["method = POST", "path = /auth/login"]);
-    assert_eq!(rule("reports").cost, Some(Cost { by: Some("report_pages".parse().unwrap()), default: 1 }));
+    assert_eq!(
+        conditions(&rule("login")),
+        ["method = POST", "path = /auth/login"]
+    );
+    assert_eq!(
+        rule("reports").cost,
+        Some(Cost {
+            by: Some("report_pages".parse().unwrap()),
+            default: 1
+        })
+    );
     assert!(config.limits.iter().all(|rule| !rule.optional));
 }
 
@@ -109,10 +141,18 @@ fn the_limits_count_whom_they_say_and_when() {
 fn the_plan_has_tiers() {
     let tiers = named(&example(), "plan").tiers.unwrap();
     assert_eq!((tiers.by.name(), &*tiers.default), ("tier", "free"));
-    let bucket = |capacity, rate| Quota::from(TokenBucket::new(capacity, Rate::per_second(rate)).unwrap());
-    let expected =
-        [("enterprise", bucket(10_000, 1_000)), ("free", bucket(100, 10)), ("pro", bucket(1_000, 100))];
-    let found: Vec<_> = tiers.quotas.iter().map(|(name, quota)| (&**name, *quota)).collect();
+    let bucket =
+        |capacity, rate| Quota::from(TokenBucket::new(capacity, Rate::per_second(rate)).unwrap());
+    let expected = [
+        ("enterprise", bucket(10_000, 1_000)),
+        ("free", bucket(100, 10)),
+        ("pro", bucket(1_000, 100)),
+    ];
+    let found: Vec<_> = tiers
+        .quotas
+        .iter()
+        .map(|(name, quota)| (&**name, *quota))
+        .collect();
     assert_eq!(found, expected);
 }
 
@@ -133,7 +173,10 @@ fn answers_and_alerts_are_as_said() {
     assert!(config.headers.ietf && config.headers.legacy && config.headers.retry_after);
     assert_eq!(config.monitoring.metrics_prefix, "tollgate");
     assert_eq!(config.monitoring.deny_ratio, Some(0.8));
-    assert_eq!(config.monitoring.latency_p99, Some(Duration::from_millis(10)));
+    assert_eq!(
+        config.monitoring.latency_p99,
+        Some(Duration::from_millis(10))
+    );
     assert_eq!(config.server, ServerLimits::default());
 }
 
@@ -141,45 +184,78 @@ fn answers_and_alerts_are_as_said() {
 fn notes_name_their_lines() {
     assert_eq!(
         example().notes,
-        ["t.yaml:25:33: hash_keys[1]: no limit's key has this attribute, so nothing is hashed for it",]
+        [
+            "t.yaml:25:33: hash_keys[1]: no limit's key has this attribute, so nothing is hashed for it",
+        ]
     );
 }
 
-/// Changes every value of the example to something impossible, one after the other: each must be noticed.
+/// Changes every value of the example to something impossible, one after the other: each must be
+/// noticed.
 #[test]
 fn every_field_of_the_example_is_read() {
     for (number, line) in EXAMPLE.lines().enumerate() {
         let code = line.split(" #").next().unwrap_or_default();
-        let Some((name, value)) = code.rsplit_once(": ") else { continue };
+        let Some((name, value)) = code.rsplit_once(": ") else {
+            continue;
+        };
         if code.trim_start().starts_with('#') || value.trim().is_empty() {
             continue;
         }
-        let closing = if value.trim_end().ends_with('}') { " }" } else { "" };
+        let closing = if value.trim_end().ends_with('}') {
+            " }"
+        } else {
+            ""
+        };
         let mut lines: Vec<_> = EXAMPLE.lines().map(str::to_owned).collect();
         lines[number] = format!("{name}: {{ nonsense: 1 }}{closing}");
         let faults = Config::parse(&lines.join("\n"), "t.yaml", &env).unwrap_err();
-        assert!(faults.iter().any(|fault| fault.line == number + 1), "line {}: {line}\n{faults}", number + 1);
+        assert!(
+            faults.iter().any(|fault| fault.line == number + 1),
+            "line {}: {line}\n{faults}",
+            number + 1
+        );
     }
 }
 
 #[test]
 fn without_a_file_there_is_one_limit_for_each_address() {
     let config = Config::built_in();
-    assert_eq!(config.store, StoreConfig::Memory { keys_max: 1_000_000 });
-    let [rule] = config.limits.as_slice() else { panic!("{:?}", config.limits) };
+    assert_eq!(
+        config.store,
+        StoreConfig::Memory {
+            keys_max: 1_000_000
+        }
+    );
+    let [rule] = config.limits.as_slice() else {
+        panic!("{:?}", config.limits)
+    };
     assert_eq!(rule.limit.name(), "default");
-    assert_eq!(quota(&rule.limit), quota(&Limit::sliding_window("x", 100, Duration::from_secs(60))));
+    assert_eq!(
+        quota(&rule.limit),
+        quota(&Limit::sliding_window("x", 100, Duration::from_secs(60)))
+    );
     assert_eq!(key(rule), ["client_ip"]);
 }
 
 #[test]
 fn what_is_left_out_has_its_default() {
     let config = with_limit("store: { type: redis, endpoints: [\"redis://h\"] }").unwrap();
-    let StoreConfig::Redis(redis) = config.store else { panic!("{:?}", config.store) };
-    assert_eq!((redis.prefix.as_str(), redis.timeout), ("tollgate:", Duration::from_millis(10)));
-    assert_eq!((redis.connect_timeout, redis.max_retries), (Duration::from_millis(200), 1));
+    let StoreConfig::Redis(redis) = config.store else {
+        panic!("{:?}", config.store)
+    };
+    assert_eq!(
+        (redis.prefix.as_str(), redis.timeout),
+        ("tollgate:", Duration::from_millis(10))
+    );
+    assert_eq!(
+        (redis.connect_timeout, redis.max_retries),
+        (Duration::from_millis(200), 1)
+    );
     assert_eq!(config.expected_replicas, NonZeroU32::MIN);
-    assert!(config.hashing.is_none() && config.monitoring.tracing.is_none() && config.notes.is_empty());
+    assert!(
+        config.hashing.is_none() && config.monitoring.tracing.is_none() && config.notes.is_empty()
+    );
 }
 
 #[test]
@@ -202,9 +278,19 @@ store: { type: redis-sentinel, master: mymaster, endpoints: [\"redis://a\", \"re
     };
     assert_eq!(config.server, server);
     let tracing = config.monitoring.tracing.unwrap();
-    assert_eq!((tracing.otlp_endpoint.as_str(), tracing.sample_ratio), ("http://127.0.0.1:4317", 0.5));
-    let StoreConfig::Redis(redis) = config.store else { panic!("{:?}", config.store) };
-    assert_eq!(redis.topology, RedisTopology::Sentinel { master: "mymaster".into() });
+    assert_eq!(
+        (tracing.otlp_endpoint.as_str(), tracing.sample_ratio),
+        ("http://127.0.0.1:4317", 0.5)
+    );
+    let StoreConfig::Redis(redis) = config.store else {
+        panic!("{:?}", config.store)
+    };
+    assert_eq!(
+        redis.topology,
+        RedisTopology::Sentinel {
+            master: "mymaster".into()
+        }
+    );
 }
 
 #[test]
@@ -213,21 +299,46 @@ fn a_limit_can_say_everything() {
         "algorithm: fixed_window, align: clock, limit: 1_000, window: 1 month, cost: 3, optional: true",
     );
     let rule = named(&month.unwrap(), "a");
-    assert_eq!(quota(&rule.limit), FixedWindow::aligned(1_000, Calendar::Month).unwrap().into());
-    assert_eq!(rule.cost, Some(Cost { by: None, default: 3 }));
+    assert_eq!(
+        quota(&rule.limit),
+        FixedWindow::aligned(1_000, Calendar::Month).unwrap().into()
+    );
+    assert_eq!(
+        rule.cost,
+        Some(Cost {
+            by: None,
+            default: 3
+        })
+    );
     assert!(rule.optional);
 
     let local =
-        one_limit("algorithm: leaky_bucket, capacity: 5, leak_rate: 1/10s, consistency: local").unwrap();
+        one_limit("algorithm: leaky_bucket, capacity: 5, leak_rate: 1/10s, consistency: local")
+            .unwrap();
     let rule = named(&local, "a").limit.rule().unwrap();
-    assert_eq!(*rule.quota(), quota(&Limit::leaky_bucket("x", 5, Rate::new(1, Duration::from_secs(10)))));
+    assert_eq!(
+        *rule.quota(),
+        quota(&Limit::leaky_bucket(
+            "x",
+            5,
+            Rate::new(1, Duration::from_secs(10))
+        ))
+    );
     assert_eq!(rule.consistency(), Consistency::Local);
 
     let text = "match: { host: [API.Example.com, \"*.Example.org\"], method: [get, Post], \"header:X-Kind\": a*, v: 2 }";
-    let matching = one_limit(&format!("{text}, algorithm: sliding_log, limit: 1, window: 1s")).unwrap();
+    let matching = one_limit(&format!(
+        "{text}, algorithm: sliding_log, limit: 1, window: 1s"
+    ))
+    .unwrap();
     assert_eq!(
         conditions(&named(&matching, "a")),
-        ["host = api.example.com or *.example.org", "method = GET or POST", "header:x-kind = a*", "v = 2"]
+        [
+            "host = api.example.com or *.example.org",
+            "method = GET or POST",
+            "header:x-kind = a*",
+            "v = 2"
+        ]
     );
 }
 
@@ -242,9 +353,18 @@ limits:
 ";
     let config = parse(text).unwrap();
     let found = |name| quota(&named(&config, name).limit);
-    assert_eq!(found("w"), quota(&Limit::fixed_window("x", 5, Duration::from_secs(60))));
-    assert_eq!(found("c"), quota(&Limit::concurrency("x", 5, Duration::from_secs(1))));
-    assert_eq!(found("q"), quota(&Limit::queue("x", 7, Rate::per_second(1))));
+    assert_eq!(
+        found("w"),
+        quota(&Limit::fixed_window("x", 5, Duration::from_secs(60)))
+    );
+    assert_eq!(
+        found("c"),
+        quota(&Limit::concurrency("x", 5, Duration::from_secs(1)))
+    );
+    assert_eq!(
+        found("q"),
+        quota(&Limit::queue("x", 7, Rate::per_second(1)))
+    );
 }
 
 #[test]
@@ -270,7 +390,10 @@ limits:
     );
     let of = |name| named(&config, name).limit.rule().unwrap().consistency();
     assert_eq!(["c", "q"].map(of), [Consistency::Strict; 2]);
-    assert_eq!((of("l"), of("m")), (Consistency::Leased, Consistency::Eventual));
+    assert_eq!(
+        (of("l"), of("m")),
+        (Consistency::Leased, Consistency::Eventual)
+    );
 }
 
 #[test]
@@ -279,6 +402,9 @@ fn variables_are_read_in_values() {
         "algorithm: sliding_window, limit: \"${SIX}\", window: \"${NONE:-5m}\", match: { a: \"$${SIX} ${SIX}\" }",
     );
     let rule = named(&config.unwrap(), "a");
-    assert_eq!(quota(&rule.limit), quota(&Limit::sliding_window("x", 600, Duration::from_secs(300))));
+    assert_eq!(
+        quota(&rule.limit),
+        quota(&Limit::sliding_window("x", 600, Duration::from_secs(300)))
+    );
     assert_eq!(conditions(&rule), ["a = ${SIX} 600"]);
 }

@@ -5,7 +5,10 @@
     clippy::panic,
     reason = "all of this is tests, also what is not marked as one"
 )]
-#![expect(clippy::format_collect, reason = "texts are made as plainly as they are read")]
+#![expect(
+    clippy::format_collect,
+    reason = "texts are made as plainly as they are read"
+)]
 
 mod arbitrary;
 mod bounds;

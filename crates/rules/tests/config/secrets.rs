@@ -7,10 +7,14 @@ use tollgate_rules::Config;
 fn the_example_shows_none() {
     let config = parse(EXAMPLE).unwrap();
     let shown = format!("{config:?} {config:#?} {:?}", config.notes);
-    assert!(!shown.contains(PASSWORD) && !shown.contains(SECRET), "{shown}");
+    assert!(
+        !shown.contains(PASSWORD) && !shown.contains(SECRET),
+        "{shown}"
+    );
 }
 
-/// Puts the variable in the place of every value of the example: whatever is told of it, its value is not.
+/// Puts the variable in the place of every value of the example: whatever is told of it, its value
+/// is not.
 #[test]
 fn no_fault_shows_what_a_variable_holds() {
     for value in [
@@ -23,9 +27,18 @@ fn no_fault_shows_what_a_variable_holds() {
         "-977977977",
         "a\nb: s3cr3t",
     ] {
-        let env = |name: &str| if name == "LEAKY" { Some(value.to_owned()) } else { env(name) };
+        let env = |name: &str| {
+            if name == "LEAKY" {
+                Some(value.to_owned())
+            } else {
+                env(name)
+            }
+        };
         for (number, line) in EXAMPLE.lines().enumerate() {
-            let Some((name, _)) = line.split_once(" #").map_or(line, |(code, _)| code).rsplit_once(": ")
+            let Some((name, _)) = line
+                .split_once(" #")
+                .map_or(line, |(code, _)| code)
+                .rsplit_once(": ")
             else {
                 continue;
             };
@@ -36,7 +49,8 @@ fn no_fault_shows_what_a_variable_holds() {
                 Ok(config) => config.notes.join("\n"),
                 Err(faults) => format!("{faults} {faults:?}"),
             };
-            let is_shown = told.contains("s3cr3t") || told.contains("977977977") || told.contains("77977977");
+            let is_shown =
+                told.contains("s3cr3t") || told.contains("977977977") || told.contains("77977977");
             assert!(!is_shown, "line {}: {told}", number + 1);
         }
     }

@@ -1,7 +1,8 @@
 //! Who may ask on the admin port.
 //!
-//! With a token, whoever has it. Without one the port is on a loopback address, and the danger is a browser on the same
-//! machine: a page of another site can make it send requests here, and can point a name of its own here to read the answers.
+//! With a token, whoever has it. Without one the port is on a loopback address, and the danger is a
+//! browser on the same machine: a page of another site can make it send requests here, and can
+//! point a name of its own here to read the answers.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -23,7 +24,9 @@ pub(super) struct Guard {
 /// Without the token.
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("wants_token", &self.token.is_some()).finish()
+        f.debug_struct("Guard")
+            .field("wants_token", &self.token.is_some())
+            .finish()
     }
 }
 
@@ -41,37 +44,60 @@ impl Guard {
             None => {
                 expect_own_name(request)?;
                 let only_looks = matches!(*request.method(), Method::GET | Method::HEAD);
-                if only_looks || is_from_here(request) { Ok(()) } else { Err(Fault::cross_site()) }
+                if only_looks || is_from_here(request) {
+                    Ok(())
+                } else {
+                    Err(Fault::cross_site())
+                }
             }
         }
     }
 
-    /// The same for the files of the dashboard. A browser has no token to send before there is a page that asks for one,
-    /// and the files are the same for everyone.
+    /// The same for the files of the dashboard. A browser has no token to send before there is a
+    /// page that asks for one, and the files are the same for everyone.
     pub(super) fn admit_to_page<B>(&self, request: &Request<B>) -> Result<(), Fault> {
-        if self.token.is_some() { Ok(()) } else { expect_own_name(request) }
+        if self.token.is_some() {
+            Ok(())
+        } else {
+            expect_own_name(request)
+        }
     }
 
-    /// The same for events, of which only so many can be listened to: a page of another site could not read them, and yet
-    /// take every place there is.
+    /// The same for events, of which only so many can be listened to: a page of another site could
+    /// not read them, and yet take every place there is.
     pub(super) fn admit_to_events<B>(&self, request: &Request<B>) -> Result<(), Fault> {
         self.admit(request)?;
-        if self.token.is_some() || is_from_here(request) { Ok(()) } else { Err(Fault::cross_site()) }
+        if self.token.is_some() || is_from_here(request) {
+            Ok(())
+        } else {
+            Err(Fault::cross_site())
+        }
     }
 }
 
 /// Compared in a time that does not depend on how much of it is right.
 fn has_token<B>(request: &Request<B>, token: &str) -> bool {
     let mut found = request.headers().get_all(AUTHORIZATION).iter();
-    let (Some(found), None) = (found.next(), found.next()) else { return false };
-    let Some((scheme, found)) = found.as_bytes().split_at_checked("Bearer ".len()) else { return false };
+    let (Some(found), None) = (found.next(), found.next()) else {
+        return false;
+    };
+    let Some((scheme, found)) = found.as_bytes().split_at_checked("Bearer ".len()) else {
+        return false;
+    };
     scheme.eq_ignore_ascii_case(b"Bearer ") && found.trim_ascii().ct_eq(token.as_bytes()).into()
 }
 
 /// Refuses a name that anyone could have pointed here: the host must be an address or localhost.
 fn expect_own_name<B>(request: &Request<B>) -> Result<(), Fault> {
-    let in_target = request.uri().authority().map(|authority| authority.as_str().as_bytes());
-    let in_headers = request.headers().get_all(HOST).iter().map(hyper::header::HeaderValue::as_bytes);
+    let in_target = request
+        .uri()
+        .authority()
+        .map(|authority| authority.as_str().as_bytes());
+    let in_headers = request
+        .headers()
+        .get_all(HOST)
+        .iter()
+        .map(hyper::header::HeaderValue::as_bytes);
     for host in in_target.into_iter().chain(in_headers) {
         let host = String::from_utf8_lossy(host);
         if !is_own_name(&host) {
@@ -89,17 +115,25 @@ fn is_own_name(host: &str) -> bool {
     name.parse::<IpAddr>().is_ok() || name.trim_end_matches('.').eq_ignore_ascii_case("localhost")
 }
 
-/// True unless a browser says that a page of another site is behind the request. Programs say nothing about it.
+/// True unless a browser says that a page of another site is behind the request. Programs say
+/// nothing about it.
 fn is_from_here<B>(request: &Request<B>) -> bool {
     let headers = request.headers();
     let sites = headers.get_all(SEC_FETCH_SITE);
     let host = headers.get(HOST).map(hyper::header::HeaderValue::as_bytes);
     let is_own = |origin: &[u8]| {
-        let place = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
+        let place = origin
+            .strip_prefix(b"http://")
+            .or_else(|| origin.strip_prefix(b"https://"));
         place.is_some_and(|place| host.is_some_and(|host| host.eq_ignore_ascii_case(place)))
     };
-    sites.iter().all(|site| site == "same-origin" || site == "none")
-        && headers.get_all(ORIGIN).iter().all(|origin| is_own(origin.as_bytes()))
+    sites
+        .iter()
+        .all(|site| site == "same-origin" || site == "none")
+        && headers
+            .get_all(ORIGIN)
+            .iter()
+            .all(|origin| is_own(origin.as_bytes()))
 }
 
 #[cfg(test)]
@@ -117,7 +151,9 @@ mod tests {
     }
 
     fn status(guard: &Guard, method: &str, headers: &[(&str, &str)]) -> u16 {
-        guard.admit(&request(method, headers)).map_or_else(|fault| fault.status.as_u16(), |()| 200)
+        guard
+            .admit(&request(method, headers))
+            .map_or_else(|fault| fault.status.as_u16(), |()| 200)
     }
 
     #[test]
@@ -140,9 +176,21 @@ mod tests {
         }
         assert_eq!(status(&guard, "GET", &[]), 401);
         let right = ("authorization", "Bearer correct-horse-battery");
-        assert_eq!(status(&guard, "GET", &[right, right]), 401, "of two, one may be someone else's");
-        let strange = [right, ("host", "tollgate.example"), ("origin", "http://elsewhere.example")];
-        assert_eq!(status(&guard, "POST", &strange), 200, "no page knows the token");
+        assert_eq!(
+            status(&guard, "GET", &[right, right]),
+            401,
+            "of two, one may be someone else's"
+        );
+        let strange = [
+            right,
+            ("host", "tollgate.example"),
+            ("origin", "http://elsewhere.example"),
+        ];
+        assert_eq!(
+            status(&guard, "POST", &strange),
+            200,
+            "no page knows the token"
+        );
         assert!(!format!("{guard:?}").contains("horse"));
     }
 
@@ -156,7 +204,11 @@ mod tests {
         assert_eq!(status(&guard, "POST", &[host]), 200, "a program");
         assert_eq!(with("sec-fetch-site", "none"), [200; 2]);
         assert_eq!(with("sec-fetch-site", "same-origin"), [200; 2]);
-        assert_eq!(with("sec-fetch-site", "same-site"), [403; 2], "another port of this machine");
+        assert_eq!(
+            with("sec-fetch-site", "same-site"),
+            [403; 2],
+            "another port of this machine"
+        );
         assert_eq!(with("sec-fetch-site", "cross-site"), [403; 2]);
         assert_eq!(with("origin", "http://127.0.0.1:9090"), [200; 2]);
         assert_eq!(with("origin", "http://127.0.0.1:9091"), [403; 2]);
@@ -172,15 +224,31 @@ mod tests {
     #[test]
     fn names_that_anyone_can_point_here_are_refused() {
         let guard = Guard::new(None);
-        let with = |host: &str| ["GET", "POST"].map(|method| status(&guard, method, &[("host", host)]));
-        for own in ["127.0.0.1", "127.0.0.1:9090", "[::1]:9090", "[::1]", "localhost", "LocalHost:9090"] {
+        let with =
+            |host: &str| ["GET", "POST"].map(|method| status(&guard, method, &[("host", host)]));
+        for own in [
+            "127.0.0.1",
+            "127.0.0.1:9090",
+            "[::1]:9090",
+            "[::1]",
+            "localhost",
+            "LocalHost:9090",
+        ] {
             assert_eq!(with(own), [200; 2], "{own}");
         }
-        for foreign in ["rebind.example:9090", "localhost.example", "127.0.0.1.example", "", "[::1", "[x]:1"]
-        {
+        for foreign in [
+            "rebind.example:9090",
+            "localhost.example",
+            "127.0.0.1.example",
+            "",
+            "[::1",
+            "[x]:1",
+        ] {
             assert_eq!(with(foreign), [403; 2], "{foreign}");
         }
-        let target = Request::builder().uri("http://rebind.example/metrics").header("host", "localhost");
+        let target = Request::builder()
+            .uri("http://rebind.example/metrics")
+            .header("host", "localhost");
         assert!(guard.admit(&target.body(()).expect("a request")).is_err());
     }
 }

@@ -48,34 +48,78 @@ struct Found<'r> {
 }
 
 /// Where a client stands with a limit. Charges nothing.
-pub(super) async fn look<B>(service: &Service, request: &Request<B>) -> Result<Response<Body>, Fault> {
+pub(super) async fn look<B>(
+    service: &Service,
+    request: &Request<B>,
+) -> Result<Response<Body>, Fault> {
     let running = service.gate.running();
     let Found { spend, key, tier } = find(&running, request)?;
-    let decided = service.gate.spend(&running, std::slice::from_ref(&spend), Intent::Peek).await?;
-    let Answer { limits, source, degraded, .. } = Answer::of(&decided.decision);
-    let limit = limits.into_iter().next().ok_or_else(|| Fault::internal("the limit gave no answer"))?;
-    Ok(shown(&KeyAnswer { limit, key, tier, source, degraded }))
+    let decided = service
+        .gate
+        .spend(&running, std::slice::from_ref(&spend), Intent::Peek)
+        .await?;
+    let Answer {
+        limits,
+        source,
+        degraded,
+        ..
+    } = Answer::of(&decided.decision);
+    let limit = limits
+        .into_iter()
+        .next()
+        .ok_or_else(|| Fault::internal("the limit gave no answer"))?;
+    Ok(shown(&KeyAnswer {
+        limit,
+        key,
+        tier,
+        source,
+        degraded,
+    }))
 }
 
 /// Forgets what a client has used of a limit.
-pub(super) async fn reset<B>(service: &Service, request: &Request<B>) -> Result<Response<Body>, Fault> {
+pub(super) async fn reset<B>(
+    service: &Service,
+    request: &Request<B>,
+) -> Result<Response<Body>, Fault> {
     let running = service.gate.running();
     let Found { spend, key, .. } = find(&running, request)?;
-    running.limiter.reset(spend.limit, &spend.key).await.map_err(Undecided::from)?;
+    running
+        .limiter
+        .reset(spend.limit, &spend.key)
+        .await
+        .map_err(Undecided::from)?;
     tracing::info!(limit = spend.limit, "an operator reset a key");
-    Ok(shown(&ResetAnswer { reset: true, name: spend.limit, key }))
+    Ok(shown(&ResetAnswer {
+        reset: true,
+        name: spend.limit,
+        key,
+    }))
 }
 
 /// The counter that a request asks about, by the limit's name and whatever its conditions say.
 fn find<'r, B>(running: &'r Running, request: &Request<B>) -> Result<Found<'r>, Fault> {
     let asked = KeyQuery::read(request.uri().query().unwrap_or_default())?;
-    let met = running.selector.explain_named(&asked.limit, &asked.attributes);
+    let met = running
+        .selector
+        .explain_named(&asked.limit, &asked.attributes);
     let (rule, meeting) = met.map_err(Undecided::from)?;
     match meeting {
-        Meeting::Met { chosen, parts, tier } => {
+        Meeting::Met {
+            chosen,
+            parts,
+            tier,
+        } => {
             // What the next request would be told, if it cost one.
-            let spend = Spend { cost: 1, ..Spend::from(chosen) };
-            Ok(Found { spend, key: parts.into_iter().map(PartAnswer::from).collect(), tier })
+            let spend = Spend {
+                cost: 1,
+                ..Spend::from(chosen)
+            };
+            Ok(Found {
+                spend,
+                key: parts.into_iter().map(PartAnswer::from).collect(),
+                tier,
+            })
         }
         Meeting::Wrong(error) => Err(Undecided::from(error).into()),
         // Conditions are not asked here, so what is left is an optional limit without its key.
@@ -92,7 +136,15 @@ fn find<'r, B>(running: &'r Running, request: &Request<B>) -> Result<Found<'r>, 
 
 impl<'r> From<ShownPart<'r>> for PartAnswer<'r> {
     fn from(part: ShownPart<'r>) -> Self {
-        let ShownPart { attribute, value, is_hashed } = part;
-        Self { attribute: attribute.name(), value, hashed: is_hashed }
+        let ShownPart {
+            attribute,
+            value,
+            is_hashed,
+        } = part;
+        Self {
+            attribute: attribute.name(),
+            value,
+            hashed: is_hashed,
+        }
     }
 }

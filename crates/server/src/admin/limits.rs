@@ -98,13 +98,20 @@ struct TierShown<'a> {
 pub(super) fn answer(service: &Service) -> Response<Body> {
     let running = service.gate.running();
     let both = running.config.limits.iter().zip(running.meters());
-    let limits = both.filter_map(|(rule, meter)| LimitShown::of(rule, meter.said())).collect();
+    let limits = both
+        .filter_map(|(rule, meter)| LimitShown::of(rule, meter.said()))
+        .collect();
     shown(&LimitsAnswer { limits })
 }
 
 /// The parts of a key, each as the file writes it.
 pub(super) fn recipe(key: &Recipe) -> Vec<String> {
-    let part = |part: &Vec<Attribute>| part.iter().map(Attribute::name).collect::<Vec<_>>().join(" | ");
+    let part = |part: &Vec<Attribute>| {
+        part.iter()
+            .map(Attribute::name)
+            .collect::<Vec<_>>()
+            .join(" | ")
+    };
     key.parts.iter().map(part).collect()
 }
 
@@ -116,7 +123,12 @@ impl<'a> LimitShown<'a> {
             name: rule.limit.name(),
             numbers: Numbers::of(checked.quota()),
             key: recipe(&rule.key),
-            conditions: rule.applies.conditions.iter().map(ConditionShown::of).collect(),
+            conditions: rule
+                .applies
+                .conditions
+                .iter()
+                .map(ConditionShown::of)
+                .collect(),
             consistency: Consistency::as_str(checked.consistency()),
             on_store_failure: OnStoreFailure::as_str(checked.on_store_failure()),
             shadow: checked.is_shadow(),
@@ -140,17 +152,30 @@ impl Numbers {
             Quota::SlidingWindow(_) | Quota::SlidingLog(_) => common,
             Quota::FixedWindow(window) => match window.start() {
                 WindowStart::FirstHit(_) => common,
-                WindowStart::Clock(unit) => Self { calendar: Some(unit.as_str()), ..common },
+                WindowStart::Clock(unit) => Self {
+                    calendar: Some(unit.as_str()),
+                    ..common
+                },
             },
-            Quota::TokenBucket(bucket) => Self { refill: Some(RateShown::of(bucket.refill())), ..common },
+            Quota::TokenBucket(bucket) => Self {
+                refill: Some(RateShown::of(bucket.refill())),
+                ..common
+            },
             Quota::LeakyBucket(bucket) => {
                 let mode = match bucket.mode() {
                     LeakyMode::Meter => "meter",
                     LeakyMode::Queue => "queue",
                 };
-                Self { leak: Some(RateShown::of(bucket.leak())), mode: Some(mode), ..common }
+                Self {
+                    leak: Some(RateShown::of(bucket.leak())),
+                    mode: Some(mode),
+                    ..common
+                }
             }
-            Quota::Concurrency(places) => Self { lease_ms: Some(millis(places.lease())), ..common },
+            Quota::Concurrency(places) => Self {
+                lease_ms: Some(millis(places.lease())),
+                ..common
+            },
         }
     }
 }
@@ -167,13 +192,19 @@ impl<'a> ConditionShown<'a> {
             Pattern::Exact(text) => &**text,
             Pattern::Glob(glob) => glob.as_str(),
         };
-        Self { attribute: condition.attribute.name(), any_of: condition.any_of.iter().map(text).collect() }
+        Self {
+            attribute: condition.attribute.name(),
+            any_of: condition.any_of.iter().map(text).collect(),
+        }
     }
 }
 
 impl<'a> CostShown<'a> {
     fn of(cost: &'a Cost) -> Self {
-        Self { by: cost.by.as_ref().map(Attribute::name), default: cost.default }
+        Self {
+            by: cost.by.as_ref().map(Attribute::name),
+            default: cost.default,
+        }
     }
 }
 
@@ -189,6 +220,9 @@ impl<'a> TiersShown<'a> {
 
 impl<'a> TierShown<'a> {
     fn of((name, quota): (&'a impl AsRef<str>, &Quota)) -> Self {
-        Self { name: name.as_ref(), numbers: Numbers::of(quota) }
+        Self {
+            name: name.as_ref(),
+            numbers: Numbers::of(quota),
+        }
     }
 }

@@ -17,53 +17,93 @@ pub(super) fn answer(service: &Service) -> Result<Response<Body>, Fault> {
     config(service, &running, &mut page);
     load(service, &running, &mut page);
     alerts(service, &mut page);
-    page.gauge("build_info", "The version, as a label").line(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
-    page.gauge("start_time_seconds", "When this process began, since the UNIX epoch")
-        .line(&[], seconds(service.since));
-    let text = page.into_text().map_err(|error| Fault::internal(error.to_string()))?;
+    page.gauge("build_info", "The version, as a label")
+        .line(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+    page.gauge(
+        "start_time_seconds",
+        "When this process began, since the UNIX epoch",
+    )
+    .line(&[], seconds(service.since));
+    let text = page
+        .into_text()
+        .map_err(|error| Fault::internal(error.to_string()))?;
     let mut response = json(StatusCode::OK, text);
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(metrics::CONTENT_TYPE));
+    response.headers_mut().insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static(metrics::CONTENT_TYPE),
+    );
     Ok(response)
 }
 
 fn store(running: &Running, page: &mut Page) {
     let health = running.limiter.health();
-    page.counter("store_errors_total", "Questions that the store did not answer");
+    page.counter(
+        "store_errors_total",
+        "Questions that the store did not answer",
+    );
     for (kind, count) in health.store_errors.by_kind() {
         page.line(&[("kind", kind)], exact(count));
     }
-    page.gauge("store_up", "1 when all of the store can be asked").line(&[], flag(running.store.is_up()));
-    page.gauge("degraded", "1 while limits answer by their failure policies")
-        .line(&[], flag(health.degraded));
-    page.counter("degraded_seconds_total", "How long limits have answered by their failure policies")
-        .line(&[], seconds(health.degraded_for));
+    page.gauge("store_up", "1 when all of the store can be asked")
+        .line(&[], flag(running.store.is_up()));
+    page.gauge(
+        "degraded",
+        "1 while limits answer by their failure policies",
+    )
+    .line(&[], flag(health.degraded));
+    page.counter(
+        "degraded_seconds_total",
+        "How long limits have answered by their failure policies",
+    )
+    .line(&[], seconds(health.degraded_for));
 }
 
 fn config(service: &Service, running: &Running, page: &mut Page) {
     let reloads = service.reloader.reloads();
-    page.gauge("config_reload_failed", "1 while the last configuration was refused")
-        .line(&[], flag(reloads.error.is_some()));
-    page.counter("config_reloads_total", "Configurations read again, by what became of them")
-        .line(&[("result", "applied")], exact(reloads.done))
-        .line(&[("result", "refused")], exact(reloads.refused));
-    page.gauge("config_last_reload_timestamp_seconds", "When the configuration in force was put there")
-        .line(&[], seconds(reloads.at));
-    page.gauge("limits", "Limits of the configuration in force").line(&[], size(running.config.limits.len()));
+    page.gauge(
+        "config_reload_failed",
+        "1 while the last configuration was refused",
+    )
+    .line(&[], flag(reloads.error.is_some()));
+    page.counter(
+        "config_reloads_total",
+        "Configurations read again, by what became of them",
+    )
+    .line(&[("result", "applied")], exact(reloads.done))
+    .line(&[("result", "refused")], exact(reloads.refused));
+    page.gauge(
+        "config_last_reload_timestamp_seconds",
+        "When the configuration in force was put there",
+    )
+    .line(&[], seconds(reloads.at));
+    page.gauge("limits", "Limits of the configuration in force")
+        .line(&[], size(running.config.limits.len()));
 }
 
 fn load(service: &Service, running: &Running, page: &mut Page) {
-    page.gauge("keys", "Counters kept in the memory of this process").line(&[], size(status::keys(running)));
-    page.gauge("connections", "Connections of clients").line(&[], size(service.load.connections()));
+    page.gauge("keys", "Counters kept in the memory of this process")
+        .line(&[], size(status::keys(running)));
+    page.gauge("connections", "Connections of clients")
+        .line(&[], size(service.load.connections()));
     page.gauge("in_flight_requests", "Requests of clients being answered")
         .line(&[], size(service.load.in_flight()));
-    page.counter("shed_total", "Requests and connections of clients turned away because there was no room")
-        .line(&[], exact(service.load.shed()));
+    page.counter(
+        "shed_total",
+        "Requests and connections of clients turned away because there was no room",
+    )
+    .line(&[], exact(service.load.shed()));
 }
 
 fn alerts(service: &Service, page: &mut Page) {
-    page.gauge("alert_firing", "1 while an alert of the configuration fires");
+    page.gauge(
+        "alert_firing",
+        "1 while an alert of the configuration fires",
+    );
     for standing in service.alerts.standing() {
-        let labels = [("alert", standing.alert.as_str()), ("limit", &*standing.limit)];
+        let labels = [
+            ("alert", standing.alert.as_str()),
+            ("limit", &*standing.limit),
+        ];
         page.line(&labels, flag(standing.since.is_some()));
     }
 }

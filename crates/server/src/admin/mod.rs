@@ -1,7 +1,8 @@
 //! The admin port: what operators look at, reset and reload.
 //!
-//! Each request goes three steps: may it ask (`guard`), what it asks, the answer. Owns no state: everything shown is read
-//! from the service at the moment of the question. What goes wrong is a [`Fault`], as on the HTTP port.
+//! Each request goes three steps: may it ask (`guard`), what it asks, the answer. Owns no state:
+//! everything shown is read from the service at the moment of the question. What goes wrong is a
+//! [`Fault`], as on the HTTP port.
 
 mod dashboard;
 mod guard;
@@ -47,7 +48,10 @@ pub(crate) fn load(of_clients: &Load) -> Arc<Load> {
 impl AdminFront {
     /// A front that wants this token, or none.
     pub(crate) fn new(service: Arc<Service>, token: Option<String>) -> Self {
-        Self { service, guard: Guard::new(token) }
+        Self {
+            service,
+            guard: Guard::new(token),
+        }
     }
 
     async fn route(&self, request: &Request<Incoming>) -> Result<Response<Body>, Fault> {
@@ -95,7 +99,10 @@ impl Front for AdminFront {
     async fn answer(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response<AdminBody> {
         let answer = match request.uri().path() {
             "/admin/events" => self.events(&request),
-            _ => self.route(&request).await.map(|response| response.map(AdminBody::from)),
+            _ => self
+                .route(&request)
+                .await
+                .map(|response| response.map(AdminBody::from)),
         };
         let mut response = answer.unwrap_or_else(|fault| problem(&fault).map(AdminBody::from));
         let is_refused = response.status() == StatusCode::UNAUTHORIZED;

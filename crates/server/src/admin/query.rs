@@ -14,8 +14,9 @@ pub(super) struct KeyQuery<'q> {
 }
 
 impl<'q> KeyQuery<'q> {
-    /// `limit=<name>&<attribute>=<value>`, both sides percent-encoded; `+` is a plus, as it is in addresses of mail. The
-    /// first `limit` names the limit, and a second one is the attribute of that name.
+    /// `limit=<name>&<attribute>=<value>`, both sides percent-encoded; `+` is a plus, as it is in
+    /// addresses of mail. The first `limit` names the limit, and a second one is the attribute of
+    /// that name.
     pub(super) fn read(query: &'q str) -> Result<Self, Fault> {
         let mut limit = None;
         let mut attributes = Named::default();
@@ -40,7 +41,8 @@ impl<'q> KeyQuery<'q> {
             attributes.0.push((name, value));
         }
         let limit = limit.ok_or_else(|| {
-            let detail = "nothing says which limit; ask as in /admin/keys?limit=login&client_ip=203.0.113.7";
+            let detail =
+                "nothing says which limit; ask as in /admin/keys?limit=login&client_ip=203.0.113.7";
             Fault::malformed("no-limit", detail)
         })?;
         Ok(Self { limit, attributes })
@@ -50,7 +52,10 @@ impl<'q> KeyQuery<'q> {
 fn decoded(text: &str) -> Result<Cow<'_, str>, Fault> {
     percent_decode_str(text).decode_utf8().map_err(|_| {
         let text: String = text.chars().take(80).collect();
-        Fault::malformed("not-text", format!("{text:?} is not UTF-8 once its percent signs are decoded"))
+        Fault::malformed(
+            "not-text",
+            format!("{text:?} is not UTF-8 once its percent signs are decoded"),
+        )
     })
 }
 
@@ -63,23 +68,40 @@ mod tests {
 
     fn read(query: &str) -> Result<Asked, &'static str> {
         let KeyQuery { limit, attributes } = KeyQuery::read(query).map_err(|fault| fault.code)?;
-        let owned = |(name, value): (Cow<'_, str>, Cow<'_, str>)| (name.into_owned(), value.into_owned());
-        Ok((limit.into_owned(), attributes.0.into_iter().map(owned).collect()))
+        let owned =
+            |(name, value): (Cow<'_, str>, Cow<'_, str>)| (name.into_owned(), value.into_owned());
+        Ok((
+            limit.into_owned(),
+            attributes.0.into_iter().map(owned).collect(),
+        ))
     }
 
     fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
     }
 
     #[test]
     fn a_question_names_a_limit_and_attributes() {
-        let asked =
-            read("limit=login&client_ip=203.0.113.7&email=ann%2Bx+y%40example.com&header%3Ax-id=1%262");
-        let attributes =
-            pairs(&[("client_ip", "203.0.113.7"), ("email", "ann+x+y@example.com"), ("header:x-id", "1&2")]);
+        let asked = read(
+            "limit=login&client_ip=203.0.113.7&email=ann%2Bx+y%40example.com&header%3Ax-id=1%262",
+        );
+        let attributes = pairs(&[
+            ("client_ip", "203.0.113.7"),
+            ("email", "ann+x+y@example.com"),
+            ("header:x-id", "1&2"),
+        ]);
         assert_eq!(asked, Ok(("login".into(), attributes)));
-        assert_eq!(read("a=b&&limit=x&c"), Ok(("x".into(), pairs(&[("a", "b"), ("c", "")]))));
-        assert_eq!(read("limit=x&limit=gold"), Ok(("x".into(), pairs(&[("limit", "gold")]))));
+        assert_eq!(
+            read("a=b&&limit=x&c"),
+            Ok(("x".into(), pairs(&[("a", "b"), ("c", "")])))
+        );
+        assert_eq!(
+            read("limit=x&limit=gold"),
+            Ok(("x".into(), pairs(&[("limit", "gold")])))
+        );
     }
 
     #[test]
@@ -87,9 +109,13 @@ mod tests {
         assert_eq!(read(""), Err("no-limit"));
         assert_eq!(read("client_ip=1"), Err("no-limit"));
         assert_eq!(read("limit=a&b=1&b=2"), Err("parameter-twice"));
-        assert_eq!(read("limit=a&header:A=1&header:a=2"), Err("parameter-twice"));
+        assert_eq!(
+            read("limit=a&header:A=1&header:a=2"),
+            Err("parameter-twice")
+        );
         assert_eq!(read("limit=%ff"), Err("not-text"));
-        let many: String = (0..=ATTRIBUTES_MAX).fold("limit=a".into(), |query, n| format!("{query}&a{n}=1"));
+        let many: String =
+            (0..=ATTRIBUTES_MAX).fold("limit=a".into(), |query, n| format!("{query}&a{n}=1"));
         assert_eq!(read(&many), Err("too-many-attributes"));
     }
 }

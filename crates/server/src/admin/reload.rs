@@ -40,7 +40,10 @@ struct FaultShown<'a> {
     message: &'a str,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field by reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes the field by reference"
+)]
 const fn is_zero(number: &usize) -> bool {
     *number == 0
 }
@@ -49,7 +52,11 @@ pub(super) async fn answer(service: &Service) -> Result<Response<Body>, Fault> {
     match service.reloader.reload().await {
         Ok(()) => {
             let config = &service.gate.running().config;
-            Ok(shown(&Done { reloaded: true, limits: config.limits.len(), notes: &config.notes }))
+            Ok(shown(&Done {
+                reloaded: true,
+                limits: config.limits.len(),
+                notes: &config.notes,
+            }))
         }
         Err(refused @ Refused::NoFile) => Err(Fault::conflict("no-file", refused.to_string())),
         Err(Refused::Faults(faults)) => Ok(refused(&faults)),
@@ -58,7 +65,8 @@ pub(super) async fn answer(service: &Service) -> Result<Response<Body>, Fault> {
 }
 
 fn refused(faults: &Faults) -> Response<Body> {
-    let detail = "the configuration was refused and the old one stays in force; `faults` says what is wrong";
+    let detail =
+        "the configuration was refused and the old one stays in force; `faults` says what is wrong";
     let told = faults.iter().map(|fault| FaultShown {
         file: &fault.file,
         line: fault.line,
@@ -67,9 +75,18 @@ fn refused(faults: &Faults) -> Response<Body> {
         message: &fault.message,
     });
     let fault = Fault::unfit("bad-config", detail);
-    let body = FaultsAnswer { fault, faults: told.collect(), more: faults.more() };
+    let body = FaultsAnswer {
+        fault,
+        faults: told.collect(),
+        more: faults.more(),
+    };
     // Structs of text, numbers and lists never fail to serialise.
-    let mut response = json(StatusCode::UNPROCESSABLE_ENTITY, serde_json::to_vec(&body).unwrap_or_default());
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+    let mut response = json(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        serde_json::to_vec(&body).unwrap_or_default(),
+    );
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
     response
 }

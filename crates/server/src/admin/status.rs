@@ -101,7 +101,13 @@ impl Status {
 
 impl StoreStatus {
     fn of(running: &Running) -> Self {
-        let Health { degraded, degraded_since, degraded_for, store_errors, .. } = running.limiter.health();
+        let Health {
+            degraded,
+            degraded_since,
+            degraded_for,
+            store_errors,
+            ..
+        } = running.limiter.health();
         Self {
             kind: running.store.kind(),
             up: running.store.is_up(),
@@ -115,14 +121,25 @@ impl StoreStatus {
 
 impl ConfigStatus {
     fn of(service: &Service, running: &Running) -> Self {
-        let Reloads { at, done, refused, error } = service.reloader.reloads();
+        let Reloads {
+            at,
+            done,
+            refused,
+            error,
+        } = service.reloader.reloads();
         Self {
-            file: service.reloader.file().map(|file| file.display().to_string()),
+            file: service
+                .reloader
+                .file()
+                .map(|file| file.display().to_string()),
             limits: running.config.limits.len(),
             loaded_at_ms: millis(at),
             reloads: done,
             refused,
-            error: error.map(|(at, message)| ReloadError { at_ms: millis(at), message }),
+            error: error.map(|(at, message)| ReloadError {
+                at_ms: millis(at),
+                message,
+            }),
         }
     }
 }
@@ -130,7 +147,13 @@ impl ConfigStatus {
 impl AlertStatus {
     /// Nothing when it does not fire.
     fn of(standing: &Standing) -> Option<Self> {
-        let Standing { alert, limit, value, bound, since } = standing;
+        let Standing {
+            alert,
+            limit,
+            value,
+            bound,
+            since,
+        } = standing;
         Some(Self {
             alert: alert.as_str(),
             limit: Some(limit.to_string()).filter(|limit| !limit.is_empty()),

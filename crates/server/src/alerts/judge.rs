@@ -93,7 +93,9 @@ impl Judge {
         for mut standing in self.judged(bounds) {
             let name = (standing.alert, standing.limit.clone());
             let was = before.remove(&name).and_then(|before| before.since);
-            let fires = standing.value.is_some_and(|value| standing.alert.is_passed(value, standing.bound));
+            let fires = standing
+                .value
+                .is_some_and(|value| standing.alert.is_passed(value, standing.bound));
             standing.since = fires.then(|| was.unwrap_or(now));
             match (was, fires) {
                 (None, true) => changes.push(Change::Fires(standing.clone())),
@@ -103,8 +105,15 @@ impl Judge {
             self.standing.insert(name, standing);
         }
         // What nobody watches any more is over too.
-        let gone = before.into_values().filter(|standing| standing.since.is_some());
-        changes.extend(gone.map(|standing| Change::Resolves(Standing { since: None, ..standing })));
+        let gone = before
+            .into_values()
+            .filter(|standing| standing.since.is_some());
+        changes.extend(gone.map(|standing| {
+            Change::Resolves(Standing {
+                since: None,
+                ..standing
+            })
+        }));
         changes
     }
 
@@ -130,14 +139,26 @@ impl Judge {
                 let said = said.since(&first.said.get(limit).copied().unwrap_or_default());
                 let enough = said.total() >= REQUESTS_MIN;
                 let value = enough.then(|| exact(said.denied) / exact(said.total()));
-                Standing { alert: Alert::DenyRatio, limit: limit.clone(), value, bound, since: None }
+                Standing {
+                    alert: Alert::DenyRatio,
+                    limit: limit.clone(),
+                    value,
+                    bound,
+                    since: None,
+                }
             }));
         }
         if let Some(bound) = bounds.latency_p99 {
             let durations = last.durations.since(&first.durations);
             let value = (durations.total() >= DECISIONS_MIN).then(|| durations.p99_seconds());
             let (limit, bound) = (Arc::from(""), bound.as_secs_f64());
-            judged.push(Standing { alert: Alert::LatencyP99, limit, value, bound, since: None });
+            judged.push(Standing {
+                alert: Alert::LatencyP99,
+                limit,
+                value,
+                bound,
+                since: None,
+            });
         }
         judged
     }

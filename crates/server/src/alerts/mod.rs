@@ -1,6 +1,7 @@
 //! The alerts of the configuration: too many requests refused, decisions too slow.
 //!
-//! Owns when they are looked at, and what is logged about them. What is judged is in `judge`, which knows no clock.
+//! Owns when they are looked at, and what is logged about them. What is judged is in `judge`, which
+//! knows no clock.
 
 mod judge;
 
@@ -32,9 +33,16 @@ impl Alerts {
     fn look(&self, gate: &Gate) {
         let running = gate.running();
         let monitoring = &running.config.monitoring;
-        let bounds = Bounds { deny_ratio: monitoring.deny_ratio, latency_p99: monitoring.latency_p99 };
+        let bounds = Bounds {
+            deny_ratio: monitoring.deny_ratio,
+            latency_p99: monitoring.latency_p99,
+        };
         let meters = gate.meters();
-        let sample = Sample { at: gate.now(), said: meters.said(), durations: meters.durations() };
+        let sample = Sample {
+            at: gate.now(),
+            said: meters.said(),
+            durations: meters.durations(),
+        };
         let changes = self.judge.lock().look(sample, bounds);
         changes.iter().for_each(tell);
     }
@@ -54,11 +62,23 @@ pub(crate) async fn watch(gate: Arc<Gate>, alerts: Arc<Alerts>, mut stop: Stop) 
 /// Says that an alert begins to fire, or that it is over: once each.
 fn tell(change: &Change) {
     let (Change::Fires(standing) | Change::Resolves(standing)) = change;
-    let Standing { alert, limit, value, bound, .. } = standing;
+    let Standing {
+        alert,
+        limit,
+        value,
+        bound,
+        ..
+    } = standing;
     let (alert, limit, value) = (alert.as_str(), &**limit, value.unwrap_or_default());
     match (change, standing.alert) {
         (Change::Fires(_), Alert::DenyRatio) => {
-            tracing::warn!(alert, limit, value, bound, "alert: a limit refuses too many of its requests");
+            tracing::warn!(
+                alert,
+                limit,
+                value,
+                bound,
+                "alert: a limit refuses too many of its requests"
+            );
         }
         (Change::Fires(_), Alert::LatencyP99) => {
             tracing::warn!(

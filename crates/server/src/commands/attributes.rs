@@ -13,7 +13,12 @@ pub struct AttributeArgs {
     ///
     /// The service knows `client_ip`, `method`, `path`, `host`, `header:<name>`, `query:<name>` and
     /// `cookie:<name>`; any other name is the caller's own, such as `tenant`.
-    #[arg(verbatim_doc_comment, long = "attribute", short = 'a', value_name = "NAME=VALUE")]
+    #[arg(
+        verbatim_doc_comment,
+        long = "attribute",
+        short = 'a',
+        value_name = "NAME=VALUE"
+    )]
     attributes: Vec<String>,
 }
 
@@ -22,13 +27,15 @@ pub struct AttributeArgs {
 pub(super) struct Given(Vec<(Attribute, String)>);
 
 impl AttributeArgs {
-    /// The attributes, each known once and by a name that there can be. Values are not repeated: they may be secrets.
+    /// The attributes, each known once and by a name that there can be. Values are not repeated:
+    /// they may be secrets.
     pub(super) fn read(&self) -> Result<Given, Failure> {
         let mut given = Given::default();
         for (index, text) in self.attributes.iter().enumerate() {
             let (name, value) = text.split_once('=').ok_or_else(|| no_value(index))?;
-            let attribute: Attribute =
-                name.parse().map_err(|error| Failure::wrong(format!("-a: {error}")))?;
+            let attribute: Attribute = name
+                .parse()
+                .map_err(|error| Failure::wrong(format!("-a: {error}")))?;
             if given.0.iter().any(|(known, _)| *known == attribute) {
                 return Err(Failure::wrong(format!(
                     "-a: the attribute `{attribute}` is given twice; leave one out"
@@ -48,7 +55,9 @@ fn no_value(index: usize) -> Failure {
 
 impl Given {
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Attribute, &str)> {
-        self.0.iter().map(|(attribute, value)| (attribute, value.as_str()))
+        self.0
+            .iter()
+            .map(|(attribute, value)| (attribute, value.as_str()))
     }
 }
 
@@ -65,7 +74,9 @@ mod tests {
 
     fn read(attributes: &[&str]) -> Result<Given, String> {
         let attributes = attributes.iter().map(|&text| text.to_owned()).collect();
-        AttributeArgs { attributes }.read().map_err(|failure| failure.reason)
+        AttributeArgs { attributes }
+            .read()
+            .map_err(|failure| failure.reason)
     }
 
     #[test]
@@ -80,7 +91,10 @@ mod tests {
         for (wrong, told) in [
             (["clientip=secret", "a=b"], "did you mean `client_ip`?"),
             (["a=b", "secret"], "attribute 2 has no `=`"),
-            (["header:A=secret", "header:a=secret"], "`header:a` is given twice"),
+            (
+                ["header:A=secret", "header:a=secret"],
+                "`header:a` is given twice",
+            ),
             (["=secret", "a=b"], "0 bytes"),
         ] {
             let error = read(&wrong).unwrap_err();

@@ -1,8 +1,8 @@
 //! `tollgate check`: one decision of a running service.
 //!
-//! Whoever asks wants to know whether to go on, so the exit code follows the decision and not the status: a body that says
-//! `allowed` is a decision, also with status 503, where a limit's policy refuses because the store is away. A 503 without
-//! one is no answer.
+//! Whoever asks wants to know whether to go on, so the exit code follows the decision and not the
+//! status: a body that says `allowed` is a decision, also with status 503, where a limit's policy
+//! refuses because the store is away. A 503 without one is no answer.
 
 mod told;
 
@@ -24,7 +24,8 @@ pub struct CheckArgs {
     url: String,
     #[command(flatten)]
     request: AttributeArgs,
-    /// Ask this limit, whatever its conditions say, instead of all whose conditions hold; may be given several times
+    /// Ask this limit, whatever its conditions say, instead of all whose conditions hold; may be
+    /// given several times
     #[arg(long = "limit", short, value_name = "NAME")]
     limits: Vec<String>,
     /// What the request costs; the limit's own cost if nothing is said
@@ -45,10 +46,19 @@ fn check(args: &CheckArgs) -> Printed {
     let target = Target::parse(&args.url)?;
     let body = body(&args.request.read()?, args);
     let path = if args.peek { "/v1/peek" } else { "/v1/check" };
-    let ask = Ask { method: Method::POST, path, token: None, body: body.to_string().into_bytes() };
+    let ask = Ask {
+        method: Method::POST,
+        path,
+        token: None,
+        body: body.to_string().into_bytes(),
+    };
     let answer = target.ask(ask, args.client.timeout)?;
     let decision = decision(&answer)?;
-    let exit = if is_allowed(&decision) == Some(true) { Exit::Done } else { Exit::Denied };
+    let exit = if is_allowed(&decision) == Some(true) {
+        Exit::Done
+    } else {
+        Exit::Denied
+    };
     let text = if args.client.json {
         format!("{decision}\n")
     } else {
@@ -58,7 +68,9 @@ fn check(args: &CheckArgs) -> Printed {
 }
 
 fn body(given: &Given, args: &CheckArgs) -> Value {
-    let attributes = given.iter().map(|(name, value)| (name.to_string(), Value::from(value)));
+    let attributes = given
+        .iter()
+        .map(|(name, value)| (name.to_string(), Value::from(value)));
     let mut body = Map::new();
     body.insert("attributes".to_owned(), Value::Object(attributes.collect()));
     if !args.limits.is_empty() {
@@ -82,12 +94,17 @@ fn decision(answer: &Answer) -> Result<Value, Failure> {
     }
     let detail = answer.detail();
     let is_ours_to_mend = status.is_client_error()
-        && !matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
+        && !matches!(
+            status,
+            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS
+        );
     let failure = match detail {
-        Some(detail) if is_ours_to_mend => {
-            Failure::wrong(format!("the service refuses the request ({status}): {detail}"))
+        Some(detail) if is_ours_to_mend => Failure::wrong(format!(
+            "the service refuses the request ({status}): {detail}"
+        )),
+        Some(detail) => {
+            Failure::no_answer(format!("the service gave no decision ({status}): {detail}"))
         }
-        Some(detail) => Failure::no_answer(format!("the service gave no decision ({status}): {detail}")),
         None => Failure::no_answer(format!(
             "what came ({status}) is no decision; is this the HTTP port of tollgate serve?"
         )),

@@ -1,5 +1,5 @@
-//! One request to a running service, and its answer: plain HTTP/1.1, within a time and a size. What the answer means is
-//! the commands' own business.
+//! One request to a running service, and its answer: plain HTTP/1.1, within a time and a size. What
+//! the answer means is the commands' own business.
 
 use std::time::Duration;
 
@@ -73,7 +73,11 @@ impl Target {
             None => url,
             Some(("http", place)) => place,
             Some(("https", _)) => return Err(no_tls()),
-            Some(_) => return Err(Failure::wrong(format!("the URL's scheme is not http; {RIGHT}"))),
+            Some(_) => {
+                return Err(Failure::wrong(format!(
+                    "the URL's scheme is not http; {RIGHT}"
+                )));
+            }
         };
         if place.contains('@') {
             return Err(Failure::wrong(format!(
@@ -81,21 +85,34 @@ impl Target {
             )));
         }
         if place.contains(['?', '#']) {
-            return Err(Failure::wrong(format!("the URL has a query or a fragment; {RIGHT}")));
+            return Err(Failure::wrong(format!(
+                "the URL has a query or a fragment; {RIGHT}"
+            )));
         }
         let uri: Result<Uri, _> = format!("http://{place}").parse();
-        let uri = uri.map_err(|error| Failure::wrong(format!("the URL is not usable: {error}; {RIGHT}")))?;
-        let authority = uri.authority().filter(|authority| !authority.host().is_empty());
-        let authority = authority.ok_or_else(|| Failure::wrong(format!("the URL has no host; {RIGHT}")))?;
+        let uri = uri
+            .map_err(|error| Failure::wrong(format!("the URL is not usable: {error}; {RIGHT}")))?;
+        let authority = uri
+            .authority()
+            .filter(|authority| !authority.host().is_empty());
+        let authority =
+            authority.ok_or_else(|| Failure::wrong(format!("the URL has no host; {RIGHT}")))?;
         let port = match authority.as_str().rsplit_once(':') {
             // A port that is no number is no part of an IPv6 address either.
             Some((_, port)) if !port.ends_with(']') => port.parse().ok().filter(|port| *port > 0),
             _ => Some(80),
         };
-        let port = port
-            .ok_or_else(|| Failure::wrong(format!("the URL's port is no number from 1 to 65535; {RIGHT}")))?;
+        let port = port.ok_or_else(|| {
+            Failure::wrong(format!(
+                "the URL's port is no number from 1 to 65535; {RIGHT}"
+            ))
+        })?;
         Ok(Self {
-            host: authority.host().trim_start_matches('[').trim_end_matches(']').to_owned(),
+            host: authority
+                .host()
+                .trim_start_matches('[')
+                .trim_end_matches(']')
+                .to_owned(),
             port,
             authority: authority.to_string(),
             base: uri.path().trim_end_matches('/').to_owned(),
@@ -105,8 +122,11 @@ impl Target {
     /// Asks, and waits for the answer at most so long.
     pub(super) fn ask(&self, ask: Ask<'_>, timeout: Duration) -> Result<Answer, Failure> {
         let request = self.request(ask)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Failure::no_answer(format!("cannot start: {error}")))?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime =
+            runtime.map_err(|error| Failure::no_answer(format!("cannot start: {error}")))?;
         let answer = runtime.block_on(async {
             let waited = tokio::time::timeout(timeout, self.exchange(request)).await;
             waited.unwrap_or_else(|_| Err(format!("nothing came within {timeout:?}")))
@@ -117,41 +137,70 @@ impl Target {
     }
 
     fn request(&self, ask: Ask<'_>) -> Result<Request<Full<Bytes>>, Failure> {
-        let Ask { method, path, token, body } = ask;
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        let Ask {
+            method,
+            path,
+            token,
+            body,
+        } = ask;
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base));
         request = request.header(HOST, &self.authority);
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
         if let Some(token) = token {
             let value = HeaderValue::try_from(format!("Bearer {token}"));
-            let mut value =
-                value.map_err(|_| Failure::wrong("the token has characters that no header can hold"))?;
+            let mut value = value
+                .map_err(|_| Failure::wrong("the token has characters that no header can hold"))?;
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
         }
-        request.body(body.into()).map_err(|error| Failure::wrong(format!("this cannot be asked: {error}")))
+        request
+            .body(body.into())
+            .map_err(|error| Failure::wrong(format!("this cannot be asked: {error}")))
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Answer, String> {
         let connected = TcpStream::connect((self.host.as_str(), self.port)).await;
-        let stream = connected.map_err(|error| format!("{error}; is the service running there?"))?;
+        let stream =
+            connected.map_err(|error| format!("{error}; is the service running there?"))?;
         let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = shaken.map_err(|error| error.to_string())?;
         let connection = tokio::spawn(connection);
-        let response = sender.send_request(request).await.map_err(|error| describe(&error))?;
+        let response = sender
+            .send_request(request)
+            .await
+            .map_err(|error| describe(&error))?;
         let status = response.status();
-        let body = Limited::new(response.into_body(), ANSWER_MAX).collect().await;
-        let body = body.map_err(|_| format!("the answer broke off, or is longer than {ANSWER_MAX} bytes"))?;
+        let body = Limited::new(response.into_body(), ANSWER_MAX)
+            .collect()
+            .await;
+        let body = body
+            .map_err(|_| format!("the answer broke off, or is longer than {ANSWER_MAX} bytes"))?;
         connection.abort();
-        Ok(Answer { status, body: body.to_bytes() })
+        Ok(Answer {
+            status,
+            body: body.to_bytes(),
+        })
     }
 }
 
 impl From<Target> for tollgate_load::Replica {
     fn from(target: Target) -> Self {
-        let Target { host, port, authority, base } = target;
-        Self { host, port, authority, base }
+        let Target {
+            host,
+            port,
+            authority,
+            base,
+        } = target;
+        Self {
+            host,
+            port,
+            authority,
+            base,
+        }
     }
 }
 
@@ -186,7 +235,11 @@ impl Answer {
 
     /// The body's own words about what is wrong, if it is a problem.
     pub(super) fn detail(&self) -> Option<String> {
-        let text = self.json()?.get("detail")?.as_str().map(super::terminal::plain);
+        let text = self
+            .json()?
+            .get("detail")?
+            .as_str()
+            .map(super::terminal::plain);
         text.filter(|text| !text.is_empty())
     }
 }
@@ -204,8 +257,14 @@ mod tests {
     fn urls_say_where_to_ask() {
         let found = |host: &str, port, base: &str| Ok((host.to_owned(), port, base.to_owned()));
         assert_eq!(parse("127.0.0.1:8080"), found("127.0.0.1", 8080, ""));
-        assert_eq!(parse("http://localhost:8080/"), found("localhost", 8080, ""));
-        assert_eq!(parse("http://[::1]:9090/gate/"), found("::1", 9090, "/gate"));
+        assert_eq!(
+            parse("http://localhost:8080/"),
+            found("localhost", 8080, "")
+        );
+        assert_eq!(
+            parse("http://[::1]:9090/gate/"),
+            found("::1", 9090, "/gate")
+        );
         assert_eq!(parse("http://[::1]"), found("::1", 80, ""));
         assert_eq!(parse("limits.internal"), found("limits.internal", 80, ""));
     }
@@ -226,7 +285,10 @@ mod tests {
             ("http://:80", "no host"),
         ] {
             let error = parse(url).unwrap_err();
-            assert!(error.contains(told) && !error.contains("hunter2"), "{url}: {error}");
+            assert!(
+                error.contains(told) && !error.contains("hunter2"),
+                "{url}: {error}"
+            );
         }
     }
 

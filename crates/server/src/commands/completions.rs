@@ -19,8 +19,16 @@ pub struct CompletionsArgs {
 pub(crate) fn completions(args: &CompletionsArgs) -> ExitCode {
     // The generator panics when it cannot write, so it writes into memory.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut crate::Cli::command(), "tollgate", &mut script);
-    end(Ok((String::from_utf8_lossy(&script).into_owned(), Exit::Done)), false)
+    clap_complete::generate(
+        args.shell,
+        &mut crate::Cli::command(),
+        "tollgate",
+        &mut script,
+    );
+    end(
+        Ok((String::from_utf8_lossy(&script).into_owned(), Exit::Done)),
+        false,
+    )
 }
 
 pub(crate) fn schema() -> ExitCode {

@@ -1,5 +1,5 @@
-//! A configuration as the commands want it: read from a file or standard input, and judged as far as the service would
-//! judge it at its start, without reaching for any server.
+//! A configuration as the commands want it: read from a file or standard input, and judged as far
+//! as the service would judge it at its start, without reaching for any server.
 
 use std::path::Path;
 
@@ -27,16 +27,25 @@ impl std::fmt::Display for Wrong {
             let line = plain(&fault.to_string());
             write!(f, "{}{line}", if index == 0 { "" } else { "\n" })?;
         }
-        if self.more > 0 { write!(f, "\nand {} more", self.more) } else { Ok(()) }
+        if self.more > 0 {
+            write!(f, "\nand {} more", self.more)
+        } else {
+            Ok(())
+        }
     }
 }
 
 /// What a file is called: `-` is standard input.
 pub(super) fn name(file: &Path) -> String {
-    if is_stdin(file) { STDIN_NAME.to_owned() } else { file.display().to_string() }
+    if is_stdin(file) {
+        STDIN_NAME.to_owned()
+    } else {
+        file.display().to_string()
+    }
 }
 
-/// The configuration in a file, or on standard input for `-`, if it is right in every respect that can be known here.
+/// The configuration in a file, or on standard input for `-`, if it is right in every respect that
+/// can be known here.
 pub(super) fn read(file: &Path) -> Result<Config, Wrong> {
     let env = |name: &str| std::env::var(name).ok();
     let read = if is_stdin(file) {
@@ -44,10 +53,16 @@ pub(super) fn read(file: &Path) -> Result<Config, Wrong> {
     } else {
         Config::read(file, &env)
     };
-    let config =
-        read.map_err(|faults| Wrong { faults: faults.iter().cloned().collect(), more: faults.more() })?;
+    let config = read.map_err(|faults| Wrong {
+        faults: faults.iter().cloned().collect(),
+        more: faults.more(),
+    })?;
     let faults = store_faults(&config);
-    if faults.is_empty() { Ok(config) } else { Err(Wrong { faults, more: 0 }) }
+    if faults.is_empty() {
+        Ok(config)
+    } else {
+        Err(Wrong { faults, more: 0 })
+    }
 }
 
 /// Whether a file is standard input.
@@ -55,19 +70,33 @@ pub(super) fn is_stdin(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-/// Each endpoint that is wrong, or else what is wrong with them together. No message repeats a password.
+/// Each endpoint that is wrong, or else what is wrong with them together. No message repeats a
+/// password.
 fn store_faults(config: &Config) -> Vec<Fault> {
-    let StoreConfig::Redis(redis) = &config.store else { return Vec::new() };
-    let wrong = redis.endpoints.iter().enumerate().filter_map(|(index, url)| {
-        let error = url.parse::<Endpoint>().err()?;
-        Some(config.places.fault(&format!("store.endpoints[{index}]"), error))
-    });
+    let StoreConfig::Redis(redis) = &config.store else {
+        return Vec::new();
+    };
+    let wrong = redis
+        .endpoints
+        .iter()
+        .enumerate()
+        .filter_map(|(index, url)| {
+            let error = url.parse::<Endpoint>().err()?;
+            Some(
+                config
+                    .places
+                    .fault(&format!("store.endpoints[{index}]"), error),
+            )
+        });
     let faults: Vec<Fault> = wrong.collect();
     if !faults.is_empty() {
         return faults;
     }
     let together = OpenStore::check(&config.store).err();
-    together.map(|error| config.places.fault("store", error)).into_iter().collect()
+    together
+        .map(|error| config.places.fault("store", error))
+        .into_iter()
+        .collect()
 }
 
 /// Where counters live, in a few words and without any secret.
@@ -76,8 +105,16 @@ pub(super) fn store_words(config: &Config) -> String {
         StoreConfig::Memory { keys_max } => format!("memory (at most {keys_max} counters)"),
         StoreConfig::Redis(redis) => {
             let count = redis.endpoints.len();
-            let endpoints = if count == 1 { "1 endpoint".to_owned() } else { format!("{count} endpoints") };
-            format!("{} ({endpoints}, prefix {:?})", store_type(config), redis.prefix)
+            let endpoints = if count == 1 {
+                "1 endpoint".to_owned()
+            } else {
+                format!("{count} endpoints")
+            };
+            format!(
+                "{} ({endpoints}, prefix {:?})",
+                store_type(config),
+                redis.prefix
+            )
         }
     }
 }

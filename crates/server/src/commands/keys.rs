@@ -1,7 +1,7 @@
 //! `tollgate keys`: looks at a counter, or sets it back, through the admin port.
 //!
-//! What the port says about a counter is printed as it comes, member by member, so that a service of another version can
-//! be asked too.
+//! What the port says about a counter is printed as it comes, member by member, so that a service
+//! of another version can be asked too.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -18,7 +18,11 @@ use super::{Exit, Failure, Printed, end, numbers};
 /// The same variable as the service reads its token from.
 const TOKEN_VARIABLE: &str = "TOLLGATE_ADMIN_TOKEN";
 /// What a query can hold as it is.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
 
 /// What to do with a counter.
 #[derive(Clone, Debug, clap::Args)]
@@ -65,9 +69,16 @@ pub(crate) fn run(args: &KeysArgs) -> ExitCode {
 fn ask(method: Method, args: &KeyArgs) -> Printed {
     let target = Target::parse(&args.admin)?;
     let path = path(&args.limit, &args.caller.read()?)?;
-    let token = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
+    let token = std::env::var(TOKEN_VARIABLE)
+        .ok()
+        .filter(|token| !token.is_empty());
     let is_reset = method == Method::DELETE;
-    let ask = Ask { method, path: &path, token: token.as_deref(), body: Vec::new() };
+    let ask = Ask {
+        method,
+        path: &path,
+        token: token.as_deref(),
+        body: Vec::new(),
+    };
     let answer = target.ask(ask, args.client.timeout)?;
     let body = read(&answer, token.is_some()).map_err(|failure| failure.with(&answer))?;
     let text = if args.client.json {
@@ -99,33 +110,60 @@ fn read(answer: &Answer, had_token: bool) -> Result<Map<String, Value>, Failure>
         return match answer.json() {
             Some(Value::Object(body)) => Ok(body),
             _ if answer.body.is_empty() => Ok(Map::new()),
-            _ => Err(Failure::no_answer("what came is no answer of an admin port; is this its address?")),
+            _ => Err(Failure::no_answer(
+                "what came is no answer of an admin port; is this its address?",
+            )),
         };
     }
-    let detail = answer.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
+    let detail = answer
+        .detail()
+        .map(|detail| format!(": {detail}"))
+        .unwrap_or_default();
     if status == StatusCode::UNAUTHORIZED {
-        let hint = if had_token { "it is not the service's" } else { "it is not set here" };
+        let hint = if had_token {
+            "it is not the service's"
+        } else {
+            "it is not set here"
+        };
         return Err(Failure::wrong(format!(
             "the admin port wants the token of {TOKEN_VARIABLE}, and {hint}"
         )));
     }
     if status.is_client_error() && !detail.is_empty() {
-        return Err(Failure::wrong(format!("the admin port refuses ({status}){detail}")));
+        return Err(Failure::wrong(format!(
+            "the admin port refuses ({status}){detail}"
+        )));
     }
-    Err(Failure::no_answer(format!("the admin port gave no answer ({status}){detail}")))
+    Err(Failure::no_answer(format!(
+        "the admin port gave no answer ({status}){detail}"
+    )))
 }
 
 /// The members, those first that say whose counter it is.
 fn told(body: &Map<String, Value>, is_reset: bool, paint: Paint) -> String {
-    let mut text = if is_reset { paint.tone(Tone::Good, "reset") + "\n" } else { String::new() };
+    let mut text = if is_reset {
+        paint.tone(Tone::Good, "reset") + "\n"
+    } else {
+        String::new()
+    };
     let first = ["limit", "key"];
     let named = first.iter().filter_map(|name| body.get_key_value(*name));
-    let others = body.iter().filter(|(name, _)| !first.contains(&name.as_str()));
-    let width = body.keys().map(|name| plain(name).len()).max().unwrap_or_default();
+    let others = body
+        .iter()
+        .filter(|(name, _)| !first.contains(&name.as_str()));
+    let width = body
+        .keys()
+        .map(|name| plain(name).len())
+        .max()
+        .unwrap_or_default();
     for (name, value) in named.chain(others) {
         let name = format!("{:width$}", plain(name));
-        let _infallible =
-            writeln!(text, "{}  {}", paint.tone(Tone::Name, &name), shown(name.trim_end(), value));
+        let _infallible = writeln!(
+            text,
+            "{}  {}",
+            paint.tone(Tone::Name, &name),
+            shown(name.trim_end(), value)
+        );
     }
     text
 }
@@ -135,21 +173,30 @@ fn shown(name: &str, value: &Value) -> String {
     match value {
         Value::String(text) => plain(text),
         Value::Null => "none".to_owned(),
-        Value::Number(number) if name.ends_with("_ms") => {
-            number.as_u64().map_or_else(|| number.to_string(), numbers::length)
+        Value::Number(number) if name.ends_with("_ms") => number
+            .as_u64()
+            .map_or_else(|| number.to_string(), numbers::length),
+        Value::Array(parts) if name == "key" && parts.is_empty() => {
+            "one counter for everyone".to_owned()
         }
-        Value::Array(parts) if name == "key" && parts.is_empty() => "one counter for everyone".to_owned(),
-        Value::Array(parts) if name == "key" => parts.iter().map(part).collect::<Vec<_>>().join(", "),
+        Value::Array(parts) if name == "key" => {
+            parts.iter().map(part).collect::<Vec<_>>().join(", ")
+        }
         other => plain(&other.to_string()),
     }
 }
 
 /// A part of a key: `client_ip = 203.0.113.7`.
 fn part(part: &Value) -> String {
-    let (Some(attribute), Some(value)) = (part["attribute"].as_str(), part["value"].as_str()) else {
+    let (Some(attribute), Some(value)) = (part["attribute"].as_str(), part["value"].as_str())
+    else {
         return plain(&part.to_string());
     };
-    let hash = if part["hashed"] == true { " (hash)" } else { "" };
+    let hash = if part["hashed"] == true {
+        " (hash)"
+    } else {
+        ""
+    };
     format!("{} = {}{hash}", plain(attribute), plain(value))
 }
 

@@ -1,7 +1,8 @@
-//! The commands that are tools: each takes its arguments, does one thing, prints it and ends with an exit code.
+//! The commands that are tools: each takes its arguments, does one thing, prints it and ends with
+//! an exit code.
 //!
-//! They use the service as its clients do, over HTTP, and the configuration as the service does. They know nothing of how
-//! the service is run.
+//! They use the service as its clients do, over HTTP, and the configuration as the service does.
+//! They know nothing of how the service is run.
 
 mod attributes;
 mod check;
@@ -71,30 +72,53 @@ pub(crate) struct Failure {
 
 impl Failure {
     fn wrong(reason: impl Into<String>) -> Self {
-        Self { exit: Exit::Wrong, reason: reason.into(), answer: None }
+        Self {
+            exit: Exit::Wrong,
+            reason: reason.into(),
+            answer: None,
+        }
     }
 
     fn no_answer(reason: impl Into<String>) -> Self {
-        Self { exit: Exit::NoAnswer, reason: reason.into(), answer: None }
+        Self {
+            exit: Exit::NoAnswer,
+            reason: reason.into(),
+            answer: None,
+        }
     }
 
     /// With what came instead of an answer, where that is an object.
     fn with(self, answer: &client::Answer) -> Self {
-        Self { answer: answer.json().filter(serde_json::Value::is_object), ..self }
+        Self {
+            answer: answer.json().filter(serde_json::Value::is_object),
+            ..self
+        }
     }
 }
 
 /// What a command prints on standard output, and how it ends.
 type Printed = Result<(String, Exit), Failure>;
 
-/// Prints what a command has to say, and ends it. With `json`, also a failure is an object on standard output.
+/// Prints what a command has to say, and ends it. With `json`, also a failure is an object on
+/// standard output.
 fn end(printed: Printed, json: bool) -> ExitCode {
     let (text, exit) = match printed {
         Ok(printed) => printed,
-        Err(Failure { exit, reason, answer }) => {
+        Err(Failure {
+            exit,
+            reason,
+            answer,
+        }) => {
             terminal::complain(&format!("error: {reason}"));
             let object = || answer.unwrap_or_else(|| serde_json::json!({ "error": reason }));
-            (if json { format!("{}\n", object()) } else { String::new() }, exit)
+            (
+                if json {
+                    format!("{}\n", object())
+                } else {
+                    String::new()
+                },
+                exit,
+            )
         }
     };
     match terminal::print(&text) {

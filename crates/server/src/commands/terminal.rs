@@ -1,5 +1,6 @@
-//! Where output goes: standard output for what was asked, standard error for complaints, and colour only for eyes that
-//! want it. Readers may go at any time (`tollgate explain | head -1`), which is no reason to fail.
+//! Where output goes: standard output for what was asked, standard error for complaints, and colour
+//! only for eyes that want it. Readers may go at any time (`tollgate explain | head -1`), which is
+//! no reason to fail.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
@@ -7,7 +8,10 @@ use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 /// Writes to standard output. A reader that has gone has read what it wanted.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+    match output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+    {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }
@@ -15,13 +19,23 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
 
 /// Writes a line to standard error. When nobody reads that either, there is nobody to tell.
 pub(crate) fn complain(line: &str) {
-    drop(io::stderr().lock().write_all(format!("{line}\n").as_bytes()));
+    drop(
+        io::stderr()
+            .lock()
+            .write_all(format!("{line}\n").as_bytes()),
+    );
 }
 
-/// A text that cannot move the cursor, clear the screen or begin a line of its own: whatever a file or a server says, it
-/// stays in its place.
+/// A text that cannot move the cursor, clear the screen or begin a line of its own: whatever a file
+/// or a server says, it stays in its place.
 pub(crate) fn plain(text: &str) -> String {
-    let escape = |c: char| if c.is_control() { c.escape_default().collect() } else { String::from(c) };
+    let escape = |c: char| {
+        if c.is_control() {
+            c.escape_default().collect()
+        } else {
+            String::from(c)
+        }
+    };
     text.chars().map(escape).collect()
 }
 
@@ -57,14 +71,20 @@ impl Paint {
     /// As the one who reads standard output wants it.
     pub(super) fn for_stdout() -> Self {
         let (no_color, term) = (std::env::var_os("NO_COLOR"), std::env::var_os("TERM"));
-        Self::wanted(io::stdout().is_terminal(), no_color.as_deref(), term.as_deref())
+        Self::wanted(
+            io::stdout().is_terminal(),
+            no_color.as_deref(),
+            term.as_deref(),
+        )
     }
 
     /// On a terminal that knows colours, unless `NO_COLOR` says anything at all.
     fn wanted(is_terminal: bool, no_color: Option<&OsStr>, term: Option<&OsStr>) -> Self {
         let is_refused = no_color.is_some_and(|value| !value.is_empty());
         let is_dumb = term.is_none_or(|term| term == "dumb");
-        Self { is_on: is_terminal && !is_refused && !is_dumb }
+        Self {
+            is_on: is_terminal && !is_refused && !is_dumb,
+        }
     }
 
     /// None.
@@ -102,7 +122,10 @@ mod tests {
 
     #[test]
     fn paint_surrounds_the_text_or_leaves_it() {
-        assert_eq!(Paint { is_on: true }.tone(Tone::Bad, "denied"), "\x1b[31mdenied\x1b[0m");
+        assert_eq!(
+            Paint { is_on: true }.tone(Tone::Bad, "denied"),
+            "\x1b[31mdenied\x1b[0m"
+        );
         assert_eq!(Paint { is_on: false }.tone(Tone::Bad, "denied"), "denied");
     }
 

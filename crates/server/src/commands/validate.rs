@@ -30,13 +30,23 @@ struct Looked {
 }
 
 pub(crate) fn run(args: &ValidateArgs) -> ExitCode {
-    let look = |file: &PathBuf| Looked { name: configuration::name(file), read: configuration::read(file) };
+    let look = |file: &PathBuf| Looked {
+        name: configuration::name(file),
+        read: configuration::read(file),
+    };
     let looked: Vec<Looked> = args.files.iter().map(look).collect();
-    let exit = if looked.iter().all(|looked| looked.read.is_ok()) { Exit::Done } else { Exit::Wrong };
+    let exit = if looked.iter().all(|looked| looked.read.is_ok()) {
+        Exit::Done
+    } else {
+        Exit::Wrong
+    };
     let text = if args.json {
         format!("{}\n", object(&looked))
     } else {
-        for wrong in looked.iter().filter_map(|looked| looked.read.as_ref().err()) {
+        for wrong in looked
+            .iter()
+            .filter_map(|looked| looked.read.as_ref().err())
+        {
             terminal::complain(&wrong.to_string());
         }
         let paint = Paint::for_stdout();
@@ -51,19 +61,34 @@ pub(crate) fn run(args: &ValidateArgs) -> ExitCode {
 /// A line about a file that is right, and one for each note.
 fn summary(name: &str, config: &Config, paint: Paint) -> String {
     let count = config.limits.len();
-    let limits = if count == 1 { "1 limit".to_owned() } else { format!("{count} limits") };
+    let limits = if count == 1 {
+        "1 limit".to_owned()
+    } else {
+        format!("{count} limits")
+    };
     let store = configuration::store_words(config);
     let valid = paint.tone(Tone::Good, "valid");
-    let mut text = format!("{}: {valid}, {limits}, counted in {}\n", plain(name), plain(&store));
+    let mut text = format!(
+        "{}: {valid}, {limits}, counted in {}\n",
+        plain(name),
+        plain(&store)
+    );
     for note in &config.notes {
-        let _infallible = writeln!(text, "{} {}", paint.tone(Tone::Careful, "note:"), plain(note));
+        let _infallible = writeln!(
+            text,
+            "{} {}",
+            paint.tone(Tone::Careful, "note:"),
+            plain(note)
+        );
     }
     text
 }
 
 /// Everything about all files in one object.
 fn object(looked: &[Looked]) -> Value {
-    let faults = looked.iter().filter_map(|looked| looked.read.as_ref().err());
+    let faults = looked
+        .iter()
+        .filter_map(|looked| looked.read.as_ref().err());
     let configs = looked.iter().filter_map(|looked| looked.read.as_ref().ok());
     json!({
         "valid": looked.iter().all(|looked| looked.read.is_ok()),
@@ -75,7 +100,13 @@ fn object(looked: &[Looked]) -> Value {
 }
 
 fn fault(fault: &Fault) -> Value {
-    let Fault { file, line, column, field, message } = fault;
+    let Fault {
+        file,
+        line,
+        column,
+        field,
+        message,
+    } = fault;
     json!({ "file": file, "line": line, "column": column, "field": field, "message": message })
 }
 

@@ -1,5 +1,5 @@
-//! The word by which a client gives back the places it holds. It carries everything that is needed for that, so that any
-//! replica can take it.
+//! The word by which a client gives back the places it holds. It carries everything that is needed
+//! for that, so that any replica can take it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -33,9 +33,17 @@ pub(crate) struct NotALease;
 
 impl LeaseWord {
     pub(super) fn new(id: LeaseId, running: &Running, spends: &[Spend<'_>]) -> Self {
-        let held = spends.iter().filter(|spend| spend.cost > 0 && running.is_concurrency(spend.limit));
-        let places = held.map(|spend| HeldPlace { limit: spend.limit.to_owned(), key: spend.key.clone() });
-        Self { id, places: places.collect() }
+        let held = spends
+            .iter()
+            .filter(|spend| spend.cost > 0 && running.is_concurrency(spend.limit));
+        let places = held.map(|spend| HeldPlace {
+            limit: spend.limit.to_owned(),
+            key: spend.key.clone(),
+        });
+        Self {
+            id,
+            places: places.collect(),
+        }
     }
 
     /// The word.
@@ -46,7 +54,11 @@ impl LeaseWord {
             // Names have at most 47 bytes and keys 1,024.
             bytes.push(u8::try_from(limit.len()).unwrap_or(u8::MAX));
             bytes.extend_from_slice(limit.as_bytes());
-            bytes.extend_from_slice(&u16::try_from(key.as_bytes().len()).unwrap_or(u16::MAX).to_le_bytes());
+            bytes.extend_from_slice(
+                &u16::try_from(key.as_bytes().len())
+                    .unwrap_or(u16::MAX)
+                    .to_le_bytes(),
+            );
             bytes.extend_from_slice(key.as_bytes());
         }
         URL_SAFE_NO_PAD.encode(bytes)
@@ -59,11 +71,16 @@ impl LeaseWord {
         }
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| NotALease)?;
         // Each place is a trip to the store, and no check takes more of them.
-        Self::read(&bytes).filter(|word| (1..=CHECKS_MAX).contains(&word.places.len())).ok_or(NotALease)
+        Self::read(&bytes)
+            .filter(|word| (1..=CHECKS_MAX).contains(&word.places.len()))
+            .ok_or(NotALease)
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
-        let (VERSION, bytes) = bytes.split_first().map(|(version, rest)| (*version, rest))? else {
+        let (VERSION, bytes) = bytes
+            .split_first()
+            .map(|(version, rest)| (*version, rest))?
+        else {
             return None;
         };
         let (id, mut bytes) = bytes.split_first_chunk()?;
@@ -74,7 +91,10 @@ impl LeaseWord {
             let (length, rest) = rest.split_first_chunk()?;
             let (key, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
             let limit = std::str::from_utf8(limit).ok()?.to_owned();
-            places.push(HeldPlace { limit, key: EncodedKey::from_bytes(key).ok()? });
+            places.push(HeldPlace {
+                limit,
+                key: EncodedKey::from_bytes(key).ok()?,
+            });
             bytes = rest;
         }
         Some(Self { id, places })
@@ -90,7 +110,10 @@ mod tests {
             limit: limit.to_owned(),
             key: EncodedKey::of(key).expect("a key"),
         };
-        LeaseWord { id: LeaseId::new(7 << 100), places: vec![place("in-flight", "acme"), place("b", "c")] }
+        LeaseWord {
+            id: LeaseId::new(7 << 100),
+            places: vec![place("in-flight", "acme"), place("b", "c")],
+        }
     }
 
     #[test]
@@ -103,7 +126,10 @@ mod tests {
         let text = word().to_text();
         for end in 0..text.len() {
             let cut = LeaseWord::parse(&text[..end]);
-            assert!(cut.is_err() || cut.is_ok_and(|cut| cut.places == word().places[..1]), "{end}");
+            assert!(
+                cut.is_err() || cut.is_ok_and(|cut| cut.places == word().places[..1]),
+                "{end}"
+            );
         }
         let long = "A".repeat(WORD_MAX + 4);
         for wrong in ["", "not base64!", "AAAA", &long] {

@@ -84,16 +84,33 @@ impl Undecided {
 
 impl<'r> From<Chosen<'r>> for Spend<'r> {
     fn from(chosen: Chosen<'r>) -> Self {
-        let Chosen { index, rule, key, cost, quota } = chosen;
-        Self { limit: rule.limit.name(), index, key, cost, quota: quota.copied() }
+        let Chosen {
+            index,
+            rule,
+            key,
+            cost,
+            quota,
+        } = chosen;
+        Self {
+            limit: rule.limit.name(),
+            index,
+            key,
+            cost,
+            quota: quota.copied(),
+        }
     }
 }
 
 impl Gate {
-    /// A gate with this configuration, on a store of its own. Must be called inside a Tokio runtime.
+    /// A gate with this configuration, on a store of its own. Must be called inside a Tokio
+    /// runtime.
     pub(crate) fn open(config: Config, meters: Arc<Meters>) -> Result<Self, StoreFault> {
         let running = Running::open(config, &meters)?;
-        Ok(Self { running: ArcSwap::from_pointee(running), meters, clock: SystemClock::new() })
+        Ok(Self {
+            running: ArcSwap::from_pointee(running),
+            meters,
+            clock: SystemClock::new(),
+        })
     }
 
     /// A gate that decides in memory, by another clock than the machine's.
@@ -101,7 +118,11 @@ impl Gate {
     pub(crate) fn at(clock: &tollgate::ManualClock, config: Config) -> Self {
         let meters = Arc::new(Meters::new());
         let running = Running::at(clock, config, &meters);
-        Self { running: ArcSwap::from_pointee(running), meters, clock: SystemClock::new() }
+        Self {
+            running: ArcSwap::from_pointee(running),
+            meters,
+            clock: SystemClock::new(),
+        }
     }
 
     /// What is in force.
@@ -109,7 +130,8 @@ impl Gate {
         self.running.load_full()
     }
 
-    /// Puts another configuration in force. Limits that stay keep their counts. Requests under way finish by the old one.
+    /// Puts another configuration in force. Limits that stay keep their counts. Requests under way
+    /// finish by the old one.
     pub(crate) fn replace(&self, config: Config) -> Result<(), StoreFault> {
         let next = self.running.load().followed_by(config, &self.meters)?;
         self.running.store(Arc::new(next));
@@ -150,7 +172,9 @@ impl Gate {
             running.count(spends, &decision);
             self.meters.decided(self.clock.now().since(began));
         }
-        let lease = decision.lease().map(|lease| LeaseWord::new(lease, running, spends));
+        let lease = decision
+            .lease()
+            .map(|lease| LeaseWord::new(lease, running, spends));
         Ok(Decided { decision, lease })
     }
 
@@ -170,16 +194,32 @@ impl Gate {
         let running = self.running();
         let mut was_held = false;
         for place in &word.places {
-            was_held |= running.limiter.release(&place.limit, &place.key, word.id).await?;
+            was_held |= running
+                .limiter
+                .release(&place.limit, &place.key, word.id)
+                .await?;
         }
         Ok(was_held)
     }
 }
 
 impl Running {
-    /// Puts a question to the limiter. A single limit, the usual case, is asked about without copying its key.
+    /// Puts a question to the limiter. A single limit, the usual case, is asked about without
+    /// copying its key.
     async fn ask(&self, spends: &[Spend<'_>], intent: Intent) -> Result<Decision, tollgate::Error> {
-        if let ([Spend { limit, key, cost, quota: None, .. }], Intent::Spend) = (spends, intent) {
+        if let (
+            [
+                Spend {
+                    limit,
+                    key,
+                    cost,
+                    quota: None,
+                    ..
+                },
+            ],
+            Intent::Spend,
+        ) = (spends, intent)
+        {
             return self.limiter.check(limit, key).cost(*cost).await;
         }
         let mut ask = self.limiter.request(intent);
@@ -209,7 +249,10 @@ impl Running {
     /// Gives back what these limits were charged.
     pub(crate) async fn give_back(&self, spends: &[Spend<'_>]) -> Result<(), Undecided> {
         let mut refund = self.limiter.refund_request();
-        for spend in spends.iter().filter(|spend| !self.is_concurrency(spend.limit)) {
+        for spend in spends
+            .iter()
+            .filter(|spend| !self.is_concurrency(spend.limit))
+        {
             refund = refund.and(spend.limit, &spend.key).own_cost(spend.cost);
             if let Some(quota) = spend.quota {
                 refund = refund.quota(quota);

@@ -12,8 +12,8 @@ use super::Spend;
 use super::store::{OpenStore, StoreFault};
 use crate::metrics::{LimitMeter, Meters, Refused};
 
-/// The limits that a request brings with itself, one for each unit of time and one for all multiples of them: Envoy's
-/// descriptors may. Their numbers come with the request.
+/// The limits that a request brings with itself, one for each unit of time and one for all
+/// multiples of them: Envoy's descriptors may. Their numbers come with the request.
 pub(crate) const OVERRIDES: [&str; 8] = [
     "override:second",
     "override:minute",
@@ -45,7 +45,11 @@ impl Running {
     /// A configuration in memory, by another clock than the machine's.
     #[cfg(test)]
     pub(super) fn at(clock: &tollgate::ManualClock, config: Config, meters: &Meters) -> Self {
-        let store = OpenStore::Memory(tollgate::MemoryStore::builder().clock(clock.clone()).build());
+        let store = OpenStore::Memory(
+            tollgate::MemoryStore::builder()
+                .clock(clock.clone())
+                .build(),
+        );
         Self::on(store.limiter().clock(clock.clone()), store, config, meters)
     }
 
@@ -75,7 +79,14 @@ impl Running {
         let names = config.limits.iter().map(|rule| rule.limit.name());
         let refused = meters.refused().clone();
         let meters = meters.limits(names, OVERRIDES);
-        Self { selector: Selector::new(&config), config, limiter, store, meters, refused }
+        Self {
+            selector: Selector::new(&config),
+            config,
+            limiter,
+            store,
+            meters,
+            refused,
+        }
     }
 
     /// Counts what each limit said.
@@ -90,7 +101,8 @@ impl Running {
         }
     }
 
-    /// Notes whom limits of the file refused, or would have. Keys that requests bring limits for have no recipe to be shown by.
+    /// Notes whom limits of the file refused, or would have. Keys that requests bring limits for
+    /// have no recipe to be shown by.
     #[cold]
     fn note_refused(&self, spends: &[Spend<'_>], decision: &Decision) {
         for (spend, status) in spends.iter().zip(decision.limits()) {
@@ -107,12 +119,19 @@ impl Running {
 
     /// True when the limit counts requests in flight.
     pub(crate) fn is_concurrency(&self, limit: &str) -> bool {
-        self.limiter.rule(limit).is_ok_and(|rule| matches!(rule.quota(), Quota::Concurrency(_)))
+        self.limiter
+            .rule(limit)
+            .is_ok_and(|rule| matches!(rule.quota(), Quota::Concurrency(_)))
     }
 
-    /// Asks the store something that changes nothing, so that an outage is noticed, and its end, while nobody asks.
+    /// Asks the store something that changes nothing, so that an outage is noticed, and its end,
+    /// while nobody asks.
     pub(crate) async fn probe(&self) {
-        let asked = self.limiter.request(Intent::Peek).and(OVERRIDES[0], "probe").own_cost(0);
+        let asked = self
+            .limiter
+            .request(Intent::Peek)
+            .and(OVERRIDES[0], "probe")
+            .own_cost(0);
         // What comes of it is in the limiter's health.
         drop(asked.await);
     }
@@ -133,5 +152,10 @@ fn limits(config: &Config) -> Vec<Limit> {
         // A bucket is the one shape that any length of time fits.
         Limit::token_bucket(multiple, 1, Rate::per_second(1)),
     ];
-    config.limits.iter().map(|rule| rule.limit.clone()).chain(overrides).collect()
+    config
+        .limits
+        .iter()
+        .map(|rule| rule.limit.clone())
+        .chain(overrides)
+        .collect()
 }

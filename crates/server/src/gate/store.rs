@@ -22,9 +22,9 @@ pub(crate) struct StoreFault(#[from] ConfigError);
 impl OpenStore {
     pub(crate) fn open(config: &StoreConfig) -> Result<Self, StoreFault> {
         match config {
-            StoreConfig::Memory { keys_max } => {
-                Ok(Self::Memory(MemoryStore::builder().keys_max(*keys_max).build()))
-            }
+            StoreConfig::Memory { keys_max } => Ok(Self::Memory(
+                MemoryStore::builder().keys_max(*keys_max).build(),
+            )),
             StoreConfig::Redis(redis) => Ok(Self::Redis(redis_builder(redis).build()?)),
         }
     }

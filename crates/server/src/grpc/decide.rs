@@ -51,9 +51,10 @@ impl Decider {
     async fn answer(&self, running: &Running, request: &RateLimitRequest) -> Answered {
         match self.decide(running, request).await {
             Ok(response) => Ok(Response::new(response)),
-            Err(Fault::Uncountable(why)) => {
-                Ok(Response::new(encode::uncountable(&why, request.descriptors.len())))
-            }
+            Err(Fault::Uncountable(why)) => Ok(Response::new(encode::uncountable(
+                &why,
+                request.descriptors.len(),
+            ))),
             Err(Fault::Wrong(status)) => Err(*status),
         }
     }
@@ -66,7 +67,8 @@ impl Decider {
         descriptor::check(request)?;
         let plan = Plan::of(running, request)?;
         if !plan.returns.is_empty() {
-            // First, so that what is told afterwards is true. It was taken once, whatever is decided now.
+            // First, so that what is told afterwards is true. It was taken once, whatever is
+            // decided now.
             running.give_back(&plan.returns).await?;
         }
         let decided = self.spend(running, &plan).await?;
@@ -78,12 +80,17 @@ impl Decider {
         if let Some(checks) = plan.with_looks() {
             let looked = self.gate.spend(running, &checks, Intent::Peek).await?;
             if !looked.decision.is_allowed() || plan.is_free() {
-                // To look is all that was asked, so what limits said counts like any other word of theirs.
+                // To look is all that was asked, so what limits said counts like any other word of
+                // theirs.
                 running.count(&checks, &looked.decision);
                 return Ok(looked);
             }
         }
-        let intent = if plan.is_closed() || plan.is_free() { Intent::Peek } else { Intent::Spend };
+        let intent = if plan.is_closed() || plan.is_free() {
+            Intent::Peek
+        } else {
+            Intent::Spend
+        };
         Ok(self.gate.spend(running, &plan.checks, intent).await?)
     }
 }

@@ -12,7 +12,8 @@ use super::overrides::Override;
 use super::plan::{Part, Plan};
 use crate::gate::{Decided, Running, Spend};
 
-/// Units of a fixed length, the longest first. An Envoy too old for weeks tells no length then, instead of a wrong one.
+/// Units of a fixed length, the longest first. An Envoy too old for weeks tells no length then,
+/// instead of a wrong one.
 const UNITS: [(u64, Unit); 5] = [
     (7 * 86_400, Unit::Week),
     (86_400, Unit::Day),
@@ -33,25 +34,46 @@ pub(super) fn decided(
     now: Micros,
 ) -> RateLimitResponse {
     let Decided { decision, lease } = decided;
-    let statuses = plan.parts.iter().map(|part| status(running, part, plan, decision)).collect();
-    let mut response = RateLimitResponse { statuses, ..Default::default() };
+    let statuses = plan
+        .parts
+        .iter()
+        .map(|part| status(running, part, plan, decision))
+        .collect();
+    let mut response = RateLimitResponse {
+        statuses,
+        ..Default::default()
+    };
     let headers = &mut response.response_headers_to_add;
     headers.reserve_exact(HEADERS_MAX);
-    each_field(decision, running.config.headers, now.into(), |name, value| headers.push(header(name, value)));
+    each_field(
+        decision,
+        running.config.headers,
+        now.into(),
+        |name, value| headers.push(header(name, value)),
+    );
     match refusal(plan, decision) {
         None => response.set_overall_code(Code::Ok),
         Some(body) => refuse(&mut response, body),
     }
-    // Where the work is done, and not where it is asked for: clients could end their own leases early.
-    let lease = lease.as_ref().map(|lease| header("x-ratelimit-lease", &lease.to_text()));
+    // Where the work is done, and not where it is asked for: clients could end their own leases
+    // early.
+    let lease = lease
+        .as_ref()
+        .map(|lease| header("x-ratelimit-lease", &lease.to_text()));
     response.request_headers_to_add.extend(lease);
     response
 }
 
 /// The refusal of a request with so many descriptors that cannot be counted.
 pub(super) fn uncountable(why: &str, descriptors: usize) -> RateLimitResponse {
-    let status = DescriptorStatus { code: Code::OverLimit.into(), ..Default::default() };
-    let mut response = RateLimitResponse { statuses: vec![status; descriptors], ..Default::default() };
+    let status = DescriptorStatus {
+        code: Code::OverLimit.into(),
+        ..Default::default()
+    };
+    let mut response = RateLimitResponse {
+        statuses: vec![status; descriptors],
+        ..Default::default()
+    };
     refuse(&mut response, to_json(&Uncountable::new(why)));
     response
 }
@@ -76,16 +98,30 @@ fn refusal(plan: &Plan<'_>, decision: &Decision) -> Option<String> {
 fn refuse(response: &mut RateLimitResponse, body: String) {
     response.set_overall_code(Code::OverLimit);
     response.raw_body = body.into();
-    response.response_headers_to_add.push(header("content-type", PROBLEM_JSON));
-    response.response_headers_to_add.push(header("cache-control", "no-store"));
+    response
+        .response_headers_to_add
+        .push(header("content-type", PROBLEM_JSON));
+    response
+        .response_headers_to_add
+        .push(header("cache-control", "no-store"));
 }
 
 fn header(name: &'static str, value: &str) -> HeaderValue {
-    HeaderValue { key: name.into(), value: value.to_owned(), ..Default::default() }
+    HeaderValue {
+        key: name.into(),
+        value: value.to_owned(),
+        ..Default::default()
+    }
 }
 
-/// What a descriptor is told: about the limit that refuses it longest, else about the one with least left.
-fn status(running: &Running, part: &Part, plan: &Plan<'_>, decision: &Decision) -> DescriptorStatus {
+/// What a descriptor is told: about the limit that refuses it longest, else about the one with
+/// least left.
+fn status(
+    running: &Running,
+    part: &Part,
+    plan: &Plan<'_>,
+    decision: &Decision,
+) -> DescriptorStatus {
     if let Some(closed) = part.closed {
         return closed_status(closed);
     }
@@ -95,7 +131,10 @@ fn status(running: &Running, part: &Part, plan: &Plan<'_>, decision: &Decision) 
     });
     let enforced = own.filter(|(_, limit)| !limit.is_shadow());
     let Some((spend, limit)) = enforced.min_by_key(|(_, limit)| tightness(limit)) else {
-        return DescriptorStatus { code: Code::Ok.into(), ..Default::default() };
+        return DescriptorStatus {
+            code: Code::Ok.into(),
+            ..Default::default()
+        };
     };
     let (code, until) = match limit.retry() {
         None => (Code::Ok, Some(limit.reset_after())),
@@ -110,10 +149,15 @@ fn status(running: &Running, part: &Part, plan: &Plan<'_>, decision: &Decision) 
     }
 }
 
-/// Smaller is tighter: first what refuses, the longer the tighter; then what has least left, and of those what takes longest.
+/// Smaller is tighter: first what refuses, the longer the tighter; then what has least left, and of
+/// those what takes longest.
 fn tightness(limit: &LimitStatus) -> impl Ord {
     use std::cmp::Reverse;
-    (Reverse(limit.retry()), limit.remaining(), Reverse(limit.reset_after()))
+    (
+        Reverse(limit.retry()),
+        limit.remaining(),
+        Reverse(limit.reset_after()),
+    )
 }
 
 fn closed_status(closed: Override) -> DescriptorStatus {
@@ -149,7 +193,10 @@ fn is_month(running: &Running, spend: &Spend<'_>) -> bool {
     let is_month = |quota: &Quota| matches!(quota, Quota::FixedWindow(window) if window.start() == WindowStart::Clock(Calendar::Month));
     match &spend.quota {
         Some(quota) => is_month(quota),
-        None => running.limiter.rule(spend.limit).is_ok_and(|rule| is_month(rule.quota())),
+        None => running
+            .limiter
+            .rule(spend.limit)
+            .is_ok_and(|rule| is_month(rule.quota())),
     }
 }
 
@@ -162,14 +209,23 @@ fn in_units(length: Duration) -> (Unit, u32) {
     if secs == YEAR_SECS {
         return (Unit::Year, 1);
     }
-    let exact = UNITS.iter().find(|(unit_secs, _)| secs.is_multiple_of(*unit_secs));
-    exact.map_or((Unit::Unknown, 1), |(unit_secs, unit)| (*unit, at_most_u32(secs / unit_secs)))
+    let exact = UNITS
+        .iter()
+        .find(|(unit_secs, _)| secs.is_multiple_of(*unit_secs));
+    exact.map_or((Unit::Unknown, 1), |(unit_secs, unit)| {
+        (*unit, at_most_u32(secs / unit_secs))
+    })
 }
 
 /// Rounded up, because Envoy cuts off what is less than a second.
 fn whole_secs(length: Duration) -> tollgate_envoy::Duration {
-    let secs = length.as_secs().saturating_add(u64::from(length.subsec_nanos() > 0));
-    tollgate_envoy::Duration { seconds: i64::try_from(secs).unwrap_or(i64::MAX), nanos: 0 }
+    let secs = length
+        .as_secs()
+        .saturating_add(u64::from(length.subsec_nanos() > 0));
+    tollgate_envoy::Duration {
+        seconds: i64::try_from(secs).unwrap_or(i64::MAX),
+        nanos: 0,
+    }
 }
 
 fn at_most_u32(number: u64) -> u32 {

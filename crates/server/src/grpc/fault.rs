@@ -1,8 +1,9 @@
 //! What becomes of a request that cannot be decided.
 //!
-//! To Envoy a gRPC error is a service that is broken, and by default it then lets the request pass. So an error is for what a
-//! client of the proxy cannot bring about: a proxy that is set up wrong, a store that is away. What a client can bring
-//! about, by a header that is too long or an address that is none, is a refusal instead, or it would be a way around.
+//! To Envoy a gRPC error is a service that is broken, and by default it then lets the request pass.
+//! So an error is for what a client of the proxy cannot bring about: a proxy that is set up wrong,
+//! a store that is away. What a client can bring about, by a header that is too long or an address
+//! that is none, is a refusal instead, or it would be a way around.
 
 use std::fmt;
 
@@ -43,7 +44,12 @@ impl Fault {
 
 impl<'f> Uncountable<'f> {
     pub(super) const fn new(detail: &'f str) -> Self {
-        Self { kind: "about:blank", title: "Request cannot be counted", status: 429, detail }
+        Self {
+            kind: "about:blank",
+            title: "Request cannot be counted",
+            status: 429,
+            detail,
+        }
     }
 }
 

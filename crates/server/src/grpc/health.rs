@@ -1,5 +1,5 @@
-//! What gRPC health says: SERVING from the first moment, because decisions are made from then on, by policy while the store is
-//! away; `NOT_SERVING` as soon as the service is leaving.
+//! What gRPC health says: SERVING from the first moment, because decisions are made from then on,
+//! by policy while the store is away; `NOT_SERVING` as soon as the service is leaving.
 
 use tollgate_envoy::{HealthReporter, ServingStatus};
 
@@ -23,8 +23,8 @@ impl Health {
         self.0.clone()
     }
 
-    /// Says that the service is leaving when it does, and ends the streams of those who watch when nobody new is let in:
-    /// they would keep their connections open for nothing.
+    /// Says that the service is leaving when it does, and ends the streams of those who watch when
+    /// nobody new is let in: they would keep their connections open for nothing.
     pub(super) async fn until_the_end(mut self, mut stop: Stop) {
         stop.reached(Phase::Leaving).await;
         self.say(ServingStatus::NotServing).await;

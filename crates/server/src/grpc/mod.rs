@@ -1,8 +1,9 @@
 //! The gRPC port: Envoy's rate limit service, with health and reflection beside it.
 //!
-//! Each request goes four steps: decode (`descriptor`), select (`plan`, `overrides`), spend (`decide`), encode (`encode`). What
-//! cannot be decided is a gRPC status or a refusal, and which of the two is chosen in `fault` alone. Knows nothing of
-//! connections, and nothing of HTTP but the header fields that Envoy is asked to pass on.
+//! Each request goes four steps: decode (`descriptor`), select (`plan`, `overrides`), spend
+//! (`decide`), encode (`encode`). What cannot be decided is a gRPC status or a refusal, and which
+//! of the two is chosen in `fault` alone. Knows nothing of connections, and nothing of HTTP but the
+//! header fields that Envoy is asked to pass on.
 
 mod decide;
 mod descriptor;
@@ -53,8 +54,10 @@ impl GrpcFront {
         let patience = self.gate.running().config.server.header_timeout;
         match Box::pin(tokio::time::timeout(patience, answer)).await {
             Ok(Ok(response)) => response,
-            Err(_) => Status::deadline_exceeded(format!("the message did not arrive within {patience:?}"))
-                .into_http(),
+            Err(_) => {
+                Status::deadline_exceeded(format!("the message did not arrive within {patience:?}"))
+                    .into_http()
+            }
         }
     }
 }
@@ -78,9 +81,9 @@ impl Front for GrpcFront {
         }
     }
 
-    /// `UNAVAILABLE`, because to Envoy that is a server in trouble: it counts in outlier detection as 503 does, so that other
-    /// replicas are asked, where `RESOURCE_EXHAUSTED` would count as an answer. The request itself fares the same by both:
-    /// `failure_mode_deny` decides.
+    /// `UNAVAILABLE`, because to Envoy that is a server in trouble: it counts in outlier detection
+    /// as 503 does, so that other replicas are asked, where `RESOURCE_EXHAUSTED` would count as an
+    /// answer. The request itself fares the same by both: `failure_mode_deny` decides.
     fn shed(&self) -> Response<Body> {
         Status::unavailable(
             "as many requests are being answered as may; ask another replica, or again in a second",

@@ -1,7 +1,8 @@
 //! Limits that a descriptor brings with itself, in place of those of the configuration.
 //!
-//! A unit is counted by the calendar in UTC, except that a week and a year begin with the first request. Several units are
-//! counted by a bucket, which holds what passes in them and fills up again over them.
+//! A unit is counted by the calendar in UTC, except that a week and a year begin with the first
+//! request. Several units are counted by a bucket, which holds what passes in them and fills up
+//! again over them.
 
 use std::time::Duration;
 
@@ -43,9 +44,17 @@ impl Override {
         let multiplier = stated.unit_multiplier.unwrap_or(1).max(1);
         let requests = stated.requests_per_unit;
         if unit == Unit::Day && multiplier == WEEK_DAYS {
-            return Ok(Self { requests, unit: Unit::Week, multiplier: 1 });
+            return Ok(Self {
+                requests,
+                unit: Unit::Week,
+                multiplier: 1,
+            });
         }
-        Ok(Self { requests, unit, multiplier })
+        Ok(Self {
+            requests,
+            unit,
+            multiplier,
+        })
     }
 
     /// Its place among the limits that requests bring.
@@ -87,10 +96,16 @@ impl Override {
     }
 
     fn bucket(self) -> Result<TokenBucket, LimitError> {
-        let (requests, secs) = (u64::from(self.requests), self.unit_secs() * u64::from(self.multiplier));
+        let (requests, secs) = (
+            u64::from(self.requests),
+            self.unit_secs() * u64::from(self.multiplier),
+        );
         // The same rate over the shortest time: long ones cannot be stated.
         let divisor = greatest_divisor(requests, secs);
-        TokenBucket::new(requests, Rate::new(requests / divisor, Duration::from_secs(secs / divisor)))
+        TokenBucket::new(
+            requests,
+            Rate::new(requests / divisor, Duration::from_secs(secs / divisor)),
+        )
     }
 
     /// The longest that the unit can be, so that no more passes than it allows.
@@ -107,7 +122,8 @@ impl Override {
     }
 }
 
-/// The check that a descriptor's own limit comes to; none when it allows nothing, which nothing needs to count.
+/// The check that a descriptor's own limit comes to; none when it allows nothing, which nothing
+/// needs to count.
 pub(super) fn spend<'r>(
     running: &'r Running,
     described: &Described<'_>,
@@ -122,10 +138,17 @@ pub(super) fn spend<'r>(
         .map_err(|error| Fault::wrong(format!("a descriptor's limit cannot be kept: {error}")))?;
     let key = key(running, described, limit).map_err(Fault::uncountable)?;
     let index = running.config.limits.len() + limit.place();
-    Ok(Some(Spend { limit: limit.name(), index, key, cost: cost.unwrap_or(1), quota: Some(quota) }))
+    Ok(Some(Spend {
+        limit: limit.name(),
+        index,
+        key,
+        cost: cost.unwrap_or(1),
+        quota: Some(quota),
+    }))
 }
 
-/// Whom it counts: the domain and every entry. Values of attributes that are known by their hash alone are hashed here too.
+/// Whom it counts: the domain and every entry. Values of attributes that are known by their hash
+/// alone are hashed here too.
 fn key(
     running: &Running,
     described: &Described<'_>,
@@ -133,8 +156,10 @@ fn key(
 ) -> Result<EncodedKey, tollgate::KeyError> {
     let hasher = |name: &str| {
         let hashing = running.config.hashing.as_ref()?;
-        let is_hashed =
-            hashing.attributes.iter().any(|attribute| attribute.name().eq_ignore_ascii_case(name));
+        let is_hashed = hashing
+            .attributes
+            .iter()
+            .any(|attribute| attribute.name().eq_ignore_ascii_case(name));
         is_hashed.then_some(&hashing.hasher)
     };
     EncodedKey::written(|parts| {

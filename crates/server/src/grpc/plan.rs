@@ -1,4 +1,5 @@
-//! What a request's descriptors come to: the checks that are made for all of them together, and which are whose.
+//! What a request's descriptors come to: the checks that are made for all of them together, and
+//! which are whose.
 
 use smallvec::SmallVec;
 use tollgate::store::CHECKS_MAX;
@@ -15,7 +16,8 @@ use crate::gate::{Running, Spend, Spends};
 pub(super) struct Plan<'r> {
     /// The checks, no two on the same counter.
     pub(super) checks: Spends<'r>,
-    /// What is given back, no two on the same counter. Each is among the checks too, at no cost, to be told about.
+    /// What is given back, no two on the same counter. Each is among the checks too, at no cost, to
+    /// be told about.
     pub(super) returns: Spends<'r>,
     /// One for each descriptor.
     pub(super) parts: SmallVec<[Part; 2]>,
@@ -46,7 +48,11 @@ enum Wish {
 impl Wish {
     /// A descriptor's own cost may be zero. The request's is zero when nobody set it.
     fn of(request: &RateLimitRequest, descriptor: &RateLimitDescriptor) -> Self {
-        let for_all = || Some(request.hits_addend).filter(|cost| *cost > 0).map(u64::from);
+        let for_all = || {
+            Some(request.hits_addend)
+                .filter(|cost| *cost > 0)
+                .map(u64::from)
+        };
         match (descriptor.hits_addend, descriptor.is_negative_hits) {
             (Some(0), false) => Self::Look,
             (own, false) => Self::Take(own.or_else(for_all)),
@@ -71,7 +77,10 @@ impl<'r> Plan<'r> {
             let mut part = Part::default();
             match &descriptor.limit {
                 None => {
-                    let chosen = running.selector.select(&described, wish.cost(), OnMissing::PassOver)?;
+                    let chosen =
+                        running
+                            .selector
+                            .select(&described, wish.cost(), OnMissing::PassOver)?;
                     for chosen in chosen {
                         part.checks.push(plan.add(chosen.into(), wish)?);
                     }
@@ -89,7 +98,8 @@ impl<'r> Plan<'r> {
         Ok(plan)
     }
 
-    /// True when a descriptor brings a limit of nothing, so that the request is refused whatever the others say.
+    /// True when a descriptor brings a limit of nothing, so that the request is refused whatever
+    /// the others say.
     pub(super) fn is_closed(&self) -> bool {
         self.parts.iter().any(|part| part.closed.is_some())
     }
@@ -99,8 +109,8 @@ impl<'r> Plan<'r> {
         self.checks.iter().all(|check| check.cost == 0)
     }
 
-    /// The checks with a cost of one where it is asked whether anything is left; none when that is nowhere asked. A check that
-    /// others charge asks more than that already.
+    /// The checks with a cost of one where it is asked whether anything is left; none when that is
+    /// nowhere asked. A check that others charge asks more than that already.
     pub(super) fn with_looks(&self) -> Option<Spends<'r>> {
         if self.looks == 0 {
             return None;
@@ -121,7 +131,10 @@ impl<'r> Plan<'r> {
             // What the rule says it costs is not asked for.
             Wish::Look => spend.cost = 0,
             Wish::Return(_) => {
-                let told = Spend { cost: 0, ..spend.clone() };
+                let told = Spend {
+                    cost: 0,
+                    ..spend.clone()
+                };
                 merge(&mut self.returns, std::mem::replace(&mut spend, told));
             }
         }
@@ -137,7 +150,8 @@ impl<'r> Plan<'r> {
     }
 }
 
-/// Adds to the check on the same counter, if there is one, and tells its place. Of two sets of numbers, the stricter counts.
+/// Adds to the check on the same counter, if there is one, and tells its place. Of two sets of
+/// numbers, the stricter counts.
 fn merge<'r>(spends: &mut Spends<'r>, spend: Spend<'r>) -> usize {
     let same = |other: &Spend<'r>| other.index == spend.index && other.key == spend.key;
     let Some(place) = spends.iter().position(same) else {
@@ -147,7 +161,11 @@ fn merge<'r>(spends: &mut Spends<'r>, spend: Spend<'r>) -> usize {
     let there = &mut spends[place];
     there.cost = there.cost.saturating_add(spend.cost);
     if let (Some(one), Some(other)) = (there.quota, spend.quota) {
-        there.quota = Some(if other.limit() < one.limit() { other } else { one });
+        there.quota = Some(if other.limit() < one.limit() {
+            other
+        } else {
+            one
+        });
     }
     place
 }

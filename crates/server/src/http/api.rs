@@ -11,11 +11,17 @@ use super::fault::Fault;
 use super::respond::{self, Body, json};
 use crate::gate::{Gate, LeaseWord, Question, Running};
 
-pub(super) async fn check(gate: &Gate, request: &mut Request<Incoming>) -> Result<Response<Body>, Fault> {
+pub(super) async fn check(
+    gate: &Gate,
+    request: &mut Request<Incoming>,
+) -> Result<Response<Body>, Fault> {
     decide(gate, request, Intent::Spend).await
 }
 
-pub(super) async fn peek(gate: &Gate, request: &mut Request<Incoming>) -> Result<Response<Body>, Fault> {
+pub(super) async fn peek(
+    gate: &Gate,
+    request: &mut Request<Incoming>,
+) -> Result<Response<Body>, Fault> {
     decide(gate, request, Intent::Peek).await
 }
 
@@ -28,31 +34,59 @@ async fn decide(
     let bytes = body::read(request, bounds(&running)).await?;
     let asked = CheckBody::decode(&bytes)?;
     let limits = asked.limit_names();
-    let question = Question { limits: limits.as_deref(), cost: asked.cost, intent };
+    let question = Question {
+        limits: limits.as_deref(),
+        cost: asked.cost,
+        intent,
+    };
     let decided = gate.decide(&running, &asked.attributes, question).await?;
-    Ok(respond::decided(&decided, running.config.headers, gate.now()))
+    Ok(respond::decided(
+        &decided,
+        running.config.headers,
+        gate.now(),
+    ))
 }
 
-pub(super) async fn refund(gate: &Gate, request: &mut Request<Incoming>) -> Result<Response<Body>, Fault> {
+pub(super) async fn refund(
+    gate: &Gate,
+    request: &mut Request<Incoming>,
+) -> Result<Response<Body>, Fault> {
     let running = gate.running();
     let bytes = body::read(request, bounds(&running)).await?;
     let asked = CheckBody::decode(&bytes)?;
     let limits = asked.limit_names();
-    let question = Question { limits: limits.as_deref(), cost: asked.cost, intent: Intent::Spend };
+    let question = Question {
+        limits: limits.as_deref(),
+        cost: asked.cost,
+        intent: Intent::Spend,
+    };
     gate.refund(&running, &asked.attributes, question).await?;
     Ok(json(StatusCode::OK, r#"{"refunded":true}"#))
 }
 
-pub(super) async fn release(gate: &Gate, request: &mut Request<Incoming>) -> Result<Response<Body>, Fault> {
+pub(super) async fn release(
+    gate: &Gate,
+    request: &mut Request<Incoming>,
+) -> Result<Response<Body>, Fault> {
     let bytes = body::read(request, bounds(&gate.running())).await?;
     let asked: ReleaseBody<'_> = body::decode(&bytes)?;
     let was_held = gate.release(&LeaseWord::parse(&asked.lease.0)?).await?;
-    Ok(json(StatusCode::OK, if was_held { r#"{"released":true}"# } else { r#"{"released":false}"# }))
+    Ok(json(
+        StatusCode::OK,
+        if was_held {
+            r#"{"released":true}"#
+        } else {
+            r#"{"released":false}"#
+        },
+    ))
 }
 
 fn bounds(running: &Running) -> Bounds {
     let server = &running.config.server;
-    Bounds { bytes_max: server.body_max, timeout: server.header_timeout }
+    Bounds {
+        bytes_max: server.body_max,
+        timeout: server.header_timeout,
+    }
 }
 
 impl<'b> CheckBody<'b> {
@@ -69,6 +103,11 @@ impl<'b> CheckBody<'b> {
 
     fn limit_names(&self) -> Option<SmallVec<[Cow<'_, str>; 4]>> {
         let limits = self.limits.as_ref()?;
-        Some(limits.iter().map(|Text(name)| Cow::Borrowed(&**name)).collect())
+        Some(
+            limits
+                .iter()
+                .map(|Text(name)| Cow::Borrowed(&**name))
+                .collect(),
+        )
     }
 }

@@ -48,8 +48,8 @@ pub(super) async fn read(request: &mut Request<Incoming>, bounds: Bounds) -> Res
     Box::pin(in_time(bounds, rest(body, first, bounds.bytes_max))).await?
 }
 
-/// Most bodies come with their head, and are there when one looks again; no timer is set for those. Where nothing comes,
-/// the connection is looked at every so often, and this with it.
+/// Most bodies come with their head, and are there when one looks again; no timer is set for those.
+/// Where nothing comes, the connection is looked at every so often, and this with it.
 async fn first_frame(body: &mut Incoming, bounds: Bounds) -> Result<Frame, Fault> {
     let mut has_looked = false;
     let early = poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
@@ -93,7 +93,9 @@ async fn in_time<T>(bounds: Bounds, coming: impl Future<Output = T>) -> Result<T
 }
 
 fn expect_json(request: &Request<Incoming>) -> Result<(), Fault> {
-    let Some(found) = request.headers().get(CONTENT_TYPE) else { return Ok(()) };
+    let Some(found) = request.headers().get(CONTENT_TYPE) else {
+        return Ok(());
+    };
     // What nearly everyone says, and what need not be taken apart.
     if found == "application/json" {
         return Ok(());
@@ -101,13 +103,20 @@ fn expect_json(request: &Request<Incoming>) -> Result<(), Fault> {
     let found = found.to_str().unwrap_or("not text");
     let kind = found.split(';').next().unwrap_or_default().trim();
     let is_json = kind.eq_ignore_ascii_case("application/json")
-        || kind.split_once('/').is_some_and(|(_, kind)| kind.to_ascii_lowercase().ends_with("+json"));
+        || kind
+            .split_once('/')
+            .is_some_and(|(_, kind)| kind.to_ascii_lowercase().ends_with("+json"));
     // What `curl -d` says when nobody tells it otherwise.
     let is_curls = kind.eq_ignore_ascii_case("application/x-www-form-urlencoded");
-    if is_json || is_curls { Ok(()) } else { Err(Fault::media_type(found)) }
+    if is_json || is_curls {
+        Ok(())
+    } else {
+        Err(Fault::media_type(found))
+    }
 }
 
-/// What a body says. It must be an object: a struct would else be read from a list too, by position.
+/// What a body says. It must be an object: a struct would else be read from a list too, by
+/// position.
 pub(super) fn decode<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T, Fault> {
     let Object(body) = serde_json::from_slice(bytes).map_err(|error| Fault::json(&error))?;
     Ok(body)
@@ -239,11 +248,15 @@ impl<'de: 'b, 'b> Visitor<'de> for NamedVisitor<'b> {
         let mut named = Named::default();
         while let Some((Text(name), Scalar(value))) = map.next_entry::<Text<'b>, Scalar<'b>>()? {
             if named.0.len() == ATTRIBUTES_MAX {
-                return Err(M::Error::custom(format_args!("more than {ATTRIBUTES_MAX} attributes")));
+                return Err(M::Error::custom(format_args!(
+                    "more than {ATTRIBUTES_MAX} attributes"
+                )));
             }
             if named.0.iter().any(|(other, _)| same(other, &name)) {
                 let name: String = name.chars().take(80).collect();
-                return Err(M::Error::custom(format_args!("the attribute {name:?} stands twice")));
+                return Err(M::Error::custom(format_args!(
+                    "the attribute {name:?} stands twice"
+                )));
             }
             named.0.push((name, value));
         }
@@ -260,7 +273,8 @@ impl<'de: 'b, 'b> Deserialize<'de> for Named<'b> {
 /// Whether two names are of the same attribute. Those of headers are the same in capitals.
 pub(crate) fn same(one: &str, other: &str) -> bool {
     const HEADER: &str = "header:";
-    one == other || (one.starts_with(HEADER) && other.starts_with(HEADER) && one.eq_ignore_ascii_case(other))
+    one == other
+        || (one.starts_with(HEADER) && other.starts_with(HEADER) && one.eq_ignore_ascii_case(other))
 }
 
 impl Attributes for Named<'_> {
@@ -269,6 +283,9 @@ impl Attributes for Named<'_> {
             AttributeKind::Header => same(name, attribute.name()),
             _ => name == attribute.name(),
         };
-        self.0.iter().find(|(name, _)| is_it(name)).map(|(_, value)| Value::Text(Cow::Borrowed(value)))
+        self.0
+            .iter()
+            .find(|(name, _)| is_it(name))
+            .map(|(_, value)| Value::Text(Cow::Borrowed(value)))
     }
 }

@@ -29,15 +29,31 @@ pub(crate) struct Fault {
     pub(crate) retry_after_secs: Option<u64>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field by reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes the field by reference"
+)]
 fn number<S: serde::Serializer>(status: &StatusCode, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u16(status.as_u16())
 }
 
 impl Fault {
-    fn new(status: StatusCode, code: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
+    fn new(
+        status: StatusCode,
+        code: &'static str,
+        title: &'static str,
+        detail: impl Into<String>,
+    ) -> Self {
         let detail = detail.into();
-        Self { kind: "about:blank", title, status, detail, code, allow: None, retry_after_secs: None }
+        Self {
+            kind: "about:blank",
+            title,
+            status,
+            detail,
+            code,
+            allow: None,
+            retry_after_secs: None,
+        }
     }
 
     pub(crate) fn not_found(path: &str) -> Self {
@@ -55,22 +71,42 @@ impl Fault {
 
     pub(crate) fn method(found: &Method, allow: &'static str) -> Self {
         let found: String = found.as_str().chars().take(20).collect();
-        let detail = format!("the method is {found}; it must be {}", allow.replace(", ", " or "));
-        let fault =
-            Self::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "Method Not Allowed", detail);
-        Self { allow: Some(allow), ..fault }
+        let detail = format!(
+            "the method is {found}; it must be {}",
+            allow.replace(", ", " or ")
+        );
+        let fault = Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method-not-allowed",
+            "Method Not Allowed",
+            detail,
+        );
+        Self {
+            allow: Some(allow),
+            ..fault
+        }
     }
 
     /// The body is too long.
     pub(crate) fn too_large(body_max: usize) -> Self {
         let detail = format!("the body is longer than {body_max} bytes");
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "Content Too Large", detail)
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "body-too-large",
+            "Content Too Large",
+            detail,
+        )
     }
 
     /// The body did not come in time.
     pub(crate) fn too_slow(seconds: f64) -> Self {
         let detail = format!("the body did not arrive within {seconds} s");
-        Self::new(StatusCode::REQUEST_TIMEOUT, "body-too-slow", "Request Timeout", detail)
+        Self::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "body-too-slow",
+            "Request Timeout",
+            detail,
+        )
     }
 
     /// The body broke off.
@@ -81,7 +117,12 @@ impl Fault {
     pub(crate) fn media_type(found: &str) -> Self {
         let found: String = found.chars().take(80).collect();
         let detail = format!("the content type is {found:?}; it must be application/json");
-        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-json", "Unsupported Media Type", detail)
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "not-json",
+            "Unsupported Media Type",
+            detail,
+        )
     }
 
     /// The request cannot be read.
@@ -91,12 +132,16 @@ impl Fault {
 
     /// The request can be read and makes no sense.
     pub(crate) fn unfit(code: &'static str, detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, "Unprocessable Content", detail)
+        Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            code,
+            "Unprocessable Content",
+            detail,
+        )
     }
 
     pub(crate) fn unauthorized() -> Self {
-        let detail =
-            "this port wants the token of TOLLGATE_ADMIN_TOKEN, as in `Authorization: Bearer <token>`";
+        let detail = "this port wants the token of TOLLGATE_ADMIN_TOKEN, as in `Authorization: Bearer <token>`";
         Self::new(StatusCode::UNAUTHORIZED, "no-token", "Unauthorized", detail)
     }
 
@@ -123,35 +168,56 @@ impl Fault {
 
     /// Something that should not happen.
     pub(crate) fn internal(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Internal Server Error", detail)
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "Internal Server Error",
+            detail,
+        )
     }
 
     /// The JSON is none, or not the one that is wanted.
     pub(crate) fn json(error: &serde_json::Error) -> Self {
         match error.classify() {
-            serde_json::error::Category::Data => {
-                Self::unfit("unfit-body", format!("the body does not fit: {}", shortened(&error.to_string())))
-            }
+            serde_json::error::Category::Data => Self::unfit(
+                "unfit-body",
+                format!("the body does not fit: {}", shortened(&error.to_string())),
+            ),
             _ => Self::malformed("bad-json", format!("the body is no JSON: {error}")),
         }
     }
 
     pub(crate) fn overloaded() -> Self {
-        Self::busy("overloaded", "as many requests are being answered as may; try again in a second")
+        Self::busy(
+            "overloaded",
+            "as many requests are being answered as may; try again in a second",
+        )
     }
 
     /// There is no room, or no time, for what is asked just now.
     pub(crate) fn busy(code: &'static str, detail: impl Into<String>) -> Self {
-        let fault = Self::new(StatusCode::SERVICE_UNAVAILABLE, code, "Service Unavailable", detail);
-        Self { retry_after_secs: Some(1), ..fault }
+        let fault = Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            code,
+            "Service Unavailable",
+            detail,
+        );
+        Self {
+            retry_after_secs: Some(1),
+            ..fault
+        }
     }
 
     fn store_away(error: &tollgate::StoreError) -> Self {
-        Self::busy("store-away", format!("{error}; nothing stands in for it here, so try again in a second"))
+        Self::busy(
+            "store-away",
+            format!("{error}; nothing stands in for it here, so try again in a second"),
+        )
     }
 }
 
-/// What is shown of a text that repeats some of the request: its beginning says what, and its end says where.
+/// What is shown of a text that repeats some of the request: its beginning says what, and its end
+/// says where.
 fn shortened(text: &str) -> Cow<'_, str> {
     const KEPT: usize = 150;
     let count = text.chars().count();
@@ -159,7 +225,11 @@ fn shortened(text: &str) -> Cow<'_, str> {
         return text.into();
     }
     let beginning = text.chars().take(KEPT);
-    beginning.chain(" ... ".chars()).chain(text.chars().skip(count - KEPT)).collect::<String>().into()
+    beginning
+        .chain(" ... ".chars())
+        .chain(text.chars().skip(count - KEPT))
+        .collect::<String>()
+        .into()
 }
 
 impl From<Undecided> for Fault {

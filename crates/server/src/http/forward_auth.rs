@@ -1,7 +1,8 @@
 //! Forward-auth: a proxy asks whether a request that it describes in headers may pass.
 //!
-//! The proxy's own headers are the only ones to believe, and every proxy has others. A client can send those of the
-//! proxies that are not in use, so which proxy asks is either said (`?proxy=nginx`) or must be beyond doubt.
+//! The proxy's own headers are the only ones to believe, and every proxy has others. A client can
+//! send those of the proxies that are not in use, so which proxy asks is either said
+//! (`?proxy=nginx`) or must be beyond doubt.
 
 mod described;
 mod parameters;
@@ -30,10 +31,17 @@ pub(super) async fn answer(
 ) -> Result<Response<Body>, Fault> {
     let running = gate.running();
     let parameters = Parameters::read(request.uri().query().unwrap_or_default(), request)?;
-    let client = running.selector.clients().address(peer.ip(), request.headers());
+    let client = running
+        .selector
+        .clients()
+        .address(peer.ip(), request.headers());
     untrusted.notice(&running, request, peer);
     let described = Described::read(request, parameters, client)?;
-    let question = Question { limits: None, cost: None, intent: Intent::Spend };
+    let question = Question {
+        limits: None,
+        cost: None,
+        intent: Intent::Spend,
+    };
     let decided = gate.decide(&running, &described, question).await?;
     let mut response = match Problem::denied(&decided.decision) {
         None => {
@@ -43,7 +51,12 @@ pub(super) async fn answer(
         }
         Some(problem) => respond::denied(problem, parameters.deny_status),
     };
-    respond::add_fields(response.headers_mut(), &decided.decision, running.config.headers, gate.now());
+    respond::add_fields(
+        response.headers_mut(),
+        &decided.decision,
+        running.config.headers,
+        gate.now(),
+    );
     if let Some(lease) = &decided.lease
         && let Ok(lease) = lease.to_text().parse()
     {
@@ -59,12 +72,19 @@ pub(super) struct Untrusted {
 }
 
 impl Untrusted {
-    /// Says once that a proxy speaks for its clients and is not believed: then all of them are counted as one.
-    fn notice(&self, running: &crate::gate::Running, request: &Request<Incoming>, peer: SocketAddr) {
+    /// Says once that a proxy speaks for its clients and is not believed: then all of them are
+    /// counted as one.
+    fn notice(
+        &self,
+        running: &crate::gate::Running,
+        request: &Request<Incoming>,
+        peer: SocketAddr,
+    ) {
         let headers = request.headers();
-        let speaks_for_others =
-            ["x-forwarded-for", "x-real-ip"].iter().any(|name| headers.contains_key(*name))
-                || headers.contains_key(FORWARDED);
+        let speaks_for_others = ["x-forwarded-for", "x-real-ip"]
+            .iter()
+            .any(|name| headers.contains_key(*name))
+            || headers.contains_key(FORWARDED);
         if speaks_for_others
             && !self.told.load(Relaxed)
             && !running.selector.clients().trusts(peer.ip())

@@ -8,8 +8,8 @@ use hyper::{Response, StatusCode};
 use super::respond::{Body, json};
 use crate::gate::Gate;
 
-/// Whether requests are welcome. Decisions are made from the first moment, by policy while the store is away; so what
-/// makes a server unready is that it is leaving.
+/// Whether requests are welcome. Decisions are made from the first moment, by policy while the
+/// store is away; so what makes a server unready is that it is leaving.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness {
     leaving: AtomicBool,
@@ -27,8 +27,15 @@ impl Readiness {
     pub(crate) fn answer(&self, gate: &Gate) -> Response<Body> {
         let degraded = gate.running().limiter.health().degraded;
         let ready = self.is_ready();
-        let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        fresh(json(status, format!(r#"{{"ready":{ready},"degraded":{degraded}}}"#)))
+        let status = if ready {
+            StatusCode::OK
+        } else {
+            StatusCode::SERVICE_UNAVAILABLE
+        };
+        fresh(json(
+            status,
+            format!(r#"{{"ready":{ready},"degraded":{degraded}}}"#),
+        ))
     }
 }
 
@@ -38,6 +45,8 @@ pub(crate) fn alive() -> Response<Body> {
 
 /// What was true a moment ago is of no use to whoever asks.
 fn fresh(mut response: Response<Body>) -> Response<Body> {
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+        .headers_mut()
+        .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

@@ -1,7 +1,7 @@
 //! The HTTP port: decisions, forward-auth, health.
 //!
-//! Each request goes four steps: decode, select, spend, encode. What goes wrong on the way is a [`Fault`], which knows its
-//! status and its body.
+//! Each request goes four steps: decode, select, spend, encode. What goes wrong on the way is a
+//! [`Fault`], which knows its status and its body.
 
 mod api;
 mod body;
@@ -42,7 +42,11 @@ pub(crate) struct HttpFront {
 
 impl HttpFront {
     pub(crate) fn new(gate: Arc<Gate>, readiness: Arc<Readiness>) -> Self {
-        Self { gate, readiness, untrusted: forward_auth::Untrusted::default() }
+        Self {
+            gate,
+            readiness,
+            untrusted: forward_auth::Untrusted::default(),
+        }
     }
 
     /// Lends the request, because whoever held it would move it about.
@@ -60,11 +64,20 @@ impl HttpFront {
             Route::Release => Box::pin(api::release(&self.gate, post(request)?)).await,
             Route::Alive => get(request).map(|()| alive()),
             Route::Ready => get(request).map(|()| self.readiness.answer(&self.gate)),
-            Route::Description => {
-                get(request).map(|()| json(hyper::StatusCode::OK, Bytes::from_static(OPENAPI.as_bytes())))
-            }
+            Route::Description => get(request).map(|()| {
+                json(
+                    hyper::StatusCode::OK,
+                    Bytes::from_static(OPENAPI.as_bytes()),
+                )
+            }),
             Route::ForwardAuth => {
-                Box::pin(forward_auth::answer(&self.gate, request, peer, &self.untrusted)).await
+                Box::pin(forward_auth::answer(
+                    &self.gate,
+                    request,
+                    peer,
+                    &self.untrusted,
+                ))
+                .await
             }
         }
     }
@@ -81,7 +94,11 @@ impl Front for HttpFront {
             self.route(route, &mut request, peer).await
         } else {
             // Apart, so that nobody else's future has room for it.
-            Box::pin(self.route(route, &mut request, peer).instrument(span.clone())).await
+            Box::pin(
+                self.route(route, &mut request, peer)
+                    .instrument(span.clone()),
+            )
+            .await
         };
         let response = answered.unwrap_or_else(|fault| problem(&fault));
         traces::answered(&span, response.status());
@@ -94,7 +111,11 @@ impl Front for HttpFront {
 }
 
 fn post(request: &mut Request<Incoming>) -> Result<&mut Request<Incoming>, Fault> {
-    if request.method() == Method::POST { Ok(request) } else { Err(Fault::method(request.method(), "POST")) }
+    if request.method() == Method::POST {
+        Ok(request)
+    } else {
+        Err(Fault::method(request.method(), "POST"))
+    }
 }
 
 pub(crate) fn get<B>(request: &Request<B>) -> Result<(), Fault> {

@@ -64,21 +64,29 @@ pub(super) fn decided(decided: &Decided, chosen: Fields, now: Micros) -> Respons
     response
 }
 
-/// A refusal with its body, under a status of the caller's choice if there is one. The true status is then told beside
-/// it, so that a proxy which understands few of them can still pass it on.
+/// A refusal with its body, under a status of the caller's choice if there is one. The true status
+/// is then told beside it, so that a proxy which understands few of them can still pass it on.
 pub(super) fn denied(mut problem: Problem<'_>, chosen: Option<u16>) -> Response<Body> {
     let true_status = problem.status;
     problem.status = chosen.unwrap_or(true_status);
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
     let mut response = respond(status, PROBLEM, problem.to_json().into());
     if chosen.is_some() {
-        response.headers_mut().insert(TRUE_STATUS, HeaderValue::from(true_status));
+        response
+            .headers_mut()
+            .insert(TRUE_STATUS, HeaderValue::from(true_status));
     }
     response
 }
 
-/// The header fields that tell a client where it stands. They are true for a moment, so nobody may keep them.
-pub(super) fn add_fields(headers: &mut HeaderMap, decision: &Decision, chosen: Fields, now: Micros) {
+/// The header fields that tell a client where it stands. They are true for a moment, so nobody may
+/// keep them.
+pub(super) fn add_fields(
+    headers: &mut HeaderMap,
+    decision: &Decision,
+    chosen: Fields,
+    now: Micros,
+) {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     tollgate_tower::add_fields(headers, decision, chosen, now);
 }

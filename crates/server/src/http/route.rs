@@ -31,14 +31,23 @@ const ROUTES: [(&str, Route); 8] = [
 impl Route {
     /// What is answered here, if anything.
     pub(super) fn of(path: &str) -> Option<Self> {
-        let exact = ROUTES.iter().find(|(own, _)| *own == path).map(|(_, route)| *route);
-        let below = || path.strip_prefix(FORWARD_AUTH).filter(|rest| rest.starts_with('/'));
+        let exact = ROUTES
+            .iter()
+            .find(|(own, _)| *own == path)
+            .map(|(_, route)| *route);
+        let below = || {
+            path.strip_prefix(FORWARD_AUTH)
+                .filter(|rest| rest.starts_with('/'))
+        };
         exact.or_else(|| below().map(|_| Self::ForwardAuth))
     }
 
     /// Where it begins.
     pub(super) fn path(self) -> &'static str {
-        ROUTES.iter().find(|(_, route)| *route == self).map_or("", |(path, _)| path)
+        ROUTES
+            .iter()
+            .find(|(_, route)| *route == self)
+            .map_or("", |(path, _)| path)
     }
 }
 

@@ -43,7 +43,8 @@ pub(crate) async fn run<F: Front>(
                     was_full = false;
                 }
                 Err(error) => {
-                    // Connections that broke before they were let in are nobody's loss; what else there is will pass.
+                    // Connections that broke before they were let in are nobody's loss; what else
+                    // there is will pass.
                     if !std::mem::replace(&mut was_full, true) {
                         tracing::warn!(%error, "cannot accept connections at the moment");
                     }
@@ -54,7 +55,14 @@ pub(crate) async fn run<F: Front>(
     }
     // Whoever the system let in before the port closes is served too.
     while let Some(Ok((stream, peer))) = at_once(listener.accept()) {
-        connections.spawn(let_in(stream, peer, protocol, front.clone(), load.clone(), stop.clone()));
+        connections.spawn(let_in(
+            stream,
+            peer,
+            protocol,
+            front.clone(),
+            load.clone(),
+            stop.clone(),
+        ));
     }
     drop(listener);
     tokio::select! {

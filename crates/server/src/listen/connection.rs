@@ -24,11 +24,13 @@ use super::{Front, Load, Protocol};
 
 /// The most bytes of a request's head.
 pub(super) const HEAD_MAX: usize = 64 * 1024;
-/// The most header lines of a request: hyper's own bound, because any other would cost an allocation for each request.
+/// The most header lines of a request: hyper's own bound, because any other would cost an
+/// allocation for each request.
 pub(super) const HEADERS_MAX: usize = 100;
 /// The most requests at once on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 1_024;
-/// A connection on which nothing was said for so long while the server is leaving will not be missed.
+/// A connection on which nothing was said for so long while the server is leaving will not be
+/// missed.
 const QUIET: Duration = Duration::from_millis(500);
 /// How often a connection is looked at while the server is leaving.
 const LEAVING_TICK: Duration = Duration::from_millis(50);
@@ -48,10 +50,21 @@ pub(super) async fn serve<F: Front>(
     let stream = Watched::new(stream, progress.clone());
     let header_timeout = (protocol == Protocol::Http1).then_some(load.limits.header_timeout);
     let patience = Patience::new(header_timeout, load.limits.idle_timeout);
-    let answering = Answering { front, peer, load, progress: progress.clone(), stop: stop.clone() };
+    let answering = Answering {
+        front,
+        peer,
+        load,
+        progress: progress.clone(),
+        stop: stop.clone(),
+    };
     // An HTTP/2 client is told at once, and what it has begun is finished all the same.
     let leaves_at_once = protocol == Protocol::Http2;
-    let watch = Watch { progress, patience, stop, leaves_at_once };
+    let watch = Watch {
+        progress,
+        patience,
+        stop,
+        leaves_at_once,
+    };
     match protocol {
         Protocol::Http1 => {
             let service = service_fn(|request| answering.http1(request));
@@ -61,7 +74,12 @@ pub(super) async fn serve<F: Front>(
                 // Whoever has said everything may say so, and still wants an answer.
                 .half_close(true)
                 .serve_connection(TokioIo::new(Explained::new(stream)), service);
-            let ended = watch.over(Pin::new(&mut connection), http1::Connection::graceful_shutdown).await;
+            let ended = watch
+                .over(
+                    Pin::new(&mut connection),
+                    http1::Connection::graceful_shutdown,
+                )
+                .await;
             if let Some(Err(_)) = ended {
                 // What the client is told of it must not be lost because more has arrived.
                 drop(connection.into_parts().io.into_inner().shutdown().await);
@@ -76,7 +94,9 @@ pub(super) async fn serve<F: Front>(
                 .max_header_list_size(u32::try_from(HEAD_MAX).unwrap_or(u32::MAX))
                 .keep_alive_interval(Some(Duration::from_secs(30)))
                 .serve_connection(TokioIo::new(stream), service);
-            watch.over(pin!(connection), http2::Connection::graceful_shutdown).await;
+            watch
+                .over(pin!(connection), http2::Connection::graceful_shutdown)
+                .await;
         }
     }
 }
@@ -97,13 +117,19 @@ impl<F: Front> Answering<F> {
         self.progress.end();
         if self.stop.phase() > Phase::Running {
             // Whoever reads this connects anew, to a server that stays.
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            response
+                .headers_mut()
+                .insert(CONNECTION, HeaderValue::from_static("close"));
         }
         Ok(response)
     }
 
-    /// In one piece, because every request's future is moved about, and each layer of it would hold the request again.
-    async fn http2(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<F::Body>, Infallible> {
+    /// In one piece, because every request's future is moved about, and each layer of it would hold
+    /// the request again.
+    async fn http2(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Result<Response<F::Body>, Infallible> {
         self.progress.begin();
         let response = match self.load.request() {
             Some(_place) => self.front.answer(request, self.peer).await,
@@ -131,7 +157,8 @@ struct Watch {
 }
 
 impl Watch {
-    /// Drives a connection until it ends, is given up, or the server is over. Gives how it ended by itself.
+    /// Drives a connection until it ends, is given up, or the server is over. Gives how it ended by
+    /// itself.
     async fn over<C: Future>(
         mut self,
         mut connection: Pin<&mut C>,

@@ -1,6 +1,7 @@
 //! Ports: who may connect, how long a connection may take, and how it ends.
 //!
-//! Owns sockets and time-outs. Knows nothing of limits or of what requests mean: a [`Front`] answers them.
+//! Owns sockets and time-outs. Knows nothing of limits or of what requests mean: a [`Front`]
+//! answers them.
 
 mod accept;
 mod connection;
@@ -23,7 +24,9 @@ pub(crate) use stop::{Phase, Stop, Stopper};
 /// What answers the requests of a port.
 pub(crate) trait Front: Send + Sync + 'static {
     /// The body of its answers.
-    type Body: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static;
+    type Body: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
+        + Send
+        + 'static;
 
     /// The answer to a request from this address.
     fn answer(
@@ -73,9 +76,14 @@ impl Load {
         })
     }
 
-    /// Room of its own for a port that must be reached when the others are full, with the same patience.
+    /// Room of its own for a port that must be reached when the others are full, with the same
+    /// patience.
     pub(crate) fn apart(&self, connections_max: usize, in_flight_max: usize) -> Arc<Self> {
-        Self::new(Limits { connections_max, in_flight_max, ..self.limits })
+        Self::new(Limits {
+            connections_max,
+            in_flight_max,
+            ..self.limits
+        })
     }
 
     pub(crate) fn connections(&self) -> usize {

@@ -1,4 +1,5 @@
-//! How long a connection may do nothing, or too little. Looked at every so often, so that requests need no timers.
+//! How long a connection may do nothing, or too little. Looked at every so often, so that requests
+//! need no timers.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -69,7 +70,10 @@ impl Patience {
 
     /// How often to look: several times within the shorter of the times, and at least every second.
     pub(super) fn tick(&self) -> Duration {
-        let shortest = self.header_timeout.unwrap_or(self.idle_timeout).min(self.idle_timeout);
+        let shortest = self
+            .header_timeout
+            .unwrap_or(self.idle_timeout)
+            .min(self.idle_timeout);
         (shortest / 4).clamp(Duration::from_millis(5), Duration::from_secs(1))
     }
 
@@ -78,7 +82,13 @@ impl Patience {
         let now = Seen::of(progress);
         let before = std::mem::replace(&mut self.seen, now);
         let is_waiting = !now.is_answering();
-        let add = |time: Duration, goes_on: bool| if goes_on { time + since } else { Duration::ZERO };
+        let add = |time: Duration, goes_on: bool| {
+            if goes_on {
+                time + since
+            } else {
+                Duration::ZERO
+            }
+        };
         // Part of a head is there, and no head was completed meanwhile.
         let is_in_head = is_waiting && now.reads > now.reads_at_head && now.begun == before.begun;
         self.in_head = add(self.in_head, is_in_head);
@@ -88,7 +98,10 @@ impl Patience {
         };
         self.idle = add(self.idle, is_waiting && is_silent);
         self.stuck = add(self.stuck, now.blocked && now.writes == before.writes);
-        if self.header_timeout.is_some_and(|timeout| self.in_head > timeout) || self.stuck > self.idle_timeout
+        if self
+            .header_timeout
+            .is_some_and(|timeout| self.in_head > timeout)
+            || self.stuck > self.idle_timeout
         {
             Ruling::Cut
         } else if self.idle > self.idle_timeout {
@@ -116,8 +129,17 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     /// Looks every second until there is a ruling, at most a minute.
-    fn seconds_until(progress: &Progress, ruling: Ruling, meanwhile: impl FnMut(&Progress)) -> Option<u32> {
-        ruled(Patience::new(Some(5 * SECOND), 20 * SECOND), progress, ruling, meanwhile)
+    fn seconds_until(
+        progress: &Progress,
+        ruling: Ruling,
+        meanwhile: impl FnMut(&Progress),
+    ) -> Option<u32> {
+        ruled(
+            Patience::new(Some(5 * SECOND), 20 * SECOND),
+            progress,
+            ruling,
+            meanwhile,
+        )
     }
 
     fn ruled(
@@ -142,14 +164,20 @@ mod tests {
     #[test]
     fn a_head_that_trickles_in_is_cut() {
         let slow = |progress: &Progress| _ = progress.reads.fetch_add(1, Relaxed);
-        assert!(seconds_until(&Progress::default(), Ruling::Cut, slow).is_some_and(|seconds| seconds >= 5));
+        assert!(
+            seconds_until(&Progress::default(), Ruling::Cut, slow)
+                .is_some_and(|seconds| seconds >= 5)
+        );
     }
 
     #[test]
     fn frames_without_a_request_are_neither_a_slow_head_nor_a_reason_to_stay() {
         let pings = |progress: &Progress| _ = progress.reads.fetch_add(1, Relaxed);
         let patience = || Patience::new(None, 20 * SECOND);
-        assert_eq!(ruled(patience(), &Progress::default(), Ruling::Cut, pings), None);
+        assert_eq!(
+            ruled(patience(), &Progress::default(), Ruling::Cut, pings),
+            None
+        );
         let retired = ruled(patience(), &Progress::default(), Ruling::Retire, pings);
         assert!(retired.is_some_and(|seconds| seconds >= 20));
     }

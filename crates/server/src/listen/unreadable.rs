@@ -1,7 +1,7 @@
 //! What a client is told that sends no HTTP.
 //!
-//! The library below refuses that by itself, with a status and nothing else. Here the same answer gets a body that names the
-//! fault, as every other refusal has.
+//! The library below refuses that by itself, with a status and nothing else. Here the same answer
+//! gets a body that names the fault, as every other refusal has.
 
 use std::io;
 use std::pin::Pin;
@@ -11,7 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::connection::{HEAD_MAX, HEADERS_MAX};
 
-/// How such an answer begins. An answer to a request that could be read always has a body, so its length is never 0.
+/// How such an answer begins. An answer to a request that could be read always has a body, so its
+/// length is never 0.
 const BEGINNING: &[u8] = b"HTTP/1.1 4";
 const EMPTY: &[u8] = b"\r\ncontent-length: 0\r\n";
 /// The longest such answer.
@@ -27,7 +28,10 @@ pub(super) struct Explained<S> {
 
 impl<S> Explained<S> {
     pub(super) const fn new(stream: S) -> Self {
-        Self { stream, pending: None }
+        Self {
+            stream,
+            pending: None,
+        }
     }
 }
 
@@ -39,7 +43,8 @@ fn explained(answer: &[u8]) -> Option<Vec<u8>> {
     let at = answer.windows(EMPTY.len()).position(|part| part == EMPTY)?;
     let body = body(answer.get(9..12)?)?;
     let mut whole = answer[..at].to_vec();
-    let head = "\r\ncontent-type: application/problem+json\r\ncache-control: no-store\r\ncontent-length: ";
+    let head =
+        "\r\ncontent-type: application/problem+json\r\ncache-control: no-store\r\ncontent-length: ";
     whole.extend_from_slice(format!("{head}{}\r\n", body.len()).as_bytes());
     whole.extend_from_slice(&answer[at + EMPTY.len()..]);
     whole.extend_from_slice(body.as_bytes());
@@ -69,7 +74,9 @@ fn body(status: &[u8]) -> Option<String> {
         _ => return None,
     };
     let kind = r#"{"type":"about:blank""#;
-    Some(format!(r#"{kind},"title":"{title}","status":{status},"detail":"{detail}",{code}}}"#))
+    Some(format!(
+        r#"{kind},"title":"{title}","status":{status},"detail":"{detail}",{code}}}"#
+    ))
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Explained<S> {

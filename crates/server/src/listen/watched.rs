@@ -44,12 +44,13 @@ impl Progress {
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 1 << 20;
 
-/// A stream that counts. It closes slowly: a connection that is closed while something unread has arrived is reset by
-/// the system, and the client may lose an answer that it has not read yet.
+/// A stream that counts. It closes slowly: a connection that is closed while something unread has
+/// arrived is reset by the system, and the client may lose an answer that it has not read yet.
 ///
-/// It takes one buffer at a time. Answers are short, and a library that could hand over several of them does so for each
-/// answer that has more than 256 bytes; one that cannot copies them behind each other, and all that are ready at once on
-/// an HTTP/2 connection go out in one call to the system.
+/// It takes one buffer at a time. Answers are short, and a library that could hand over several of
+/// them does so for each answer that has more than 256 bytes; one that cannot copies them behind
+/// each other, and all that are ready at once on an HTTP/2 connection go out in one call to the
+/// system.
 #[derive(Debug)]
 pub(super) struct Watched<S> {
     stream: S,
@@ -60,7 +61,11 @@ pub(super) struct Watched<S> {
 
 impl<S> Watched<S> {
     pub(super) const fn new(stream: S, progress: Arc<Progress>) -> Self {
-        Self { stream, progress, lingering: None }
+        Self {
+            stream,
+            progress,
+            lingering: None,
+        }
     }
 
     fn note<T>(&self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -75,8 +80,9 @@ impl<S> Watched<S> {
 impl<S: AsyncRead + Unpin> Watched<S> {
     /// Reads until the client has nothing more to say, within bounds.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let (left, until) =
-            self.lingering.get_or_insert_with(|| (LINGER_BYTES_MAX, Box::pin(tokio::time::sleep(LINGER))));
+        let (left, until) = self
+            .lingering
+            .get_or_insert_with(|| (LINGER_BYTES_MAX, Box::pin(tokio::time::sleep(LINGER))));
         loop {
             let mut room = [0; 8 * 1024];
             let mut buffer = ReadBuf::new(&mut room);

@@ -6,11 +6,11 @@ use tollgate::Micros;
 
 use super::page::{Page, exact};
 
-/// Upper bounds of the decision times, in seconds: from memory's to a store's that is barely there, then in long strides
-/// up to the longest time that an alert can be about.
+/// Upper bounds of the decision times, in seconds: from memory's to a store's that is barely there,
+/// then in long strides up to the longest time that an alert can be about.
 const SECONDS: [f64; 18] = [
-    2e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 0.1, 0.5, 2.5,
-    10.0, 60.0,
+    2e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 0.1, 0.5,
+    2.5, 10.0, 60.0,
 ];
 
 /// Counts decisions by how long they took.
@@ -27,7 +27,10 @@ pub(crate) struct Durations {
 
 impl DurationMeter {
     pub(super) fn new() -> Self {
-        let options = HistogramOpts::new("decision_duration_seconds", "How long decisions took, in seconds");
+        let options = HistogramOpts::new(
+            "decision_duration_seconds",
+            "How long decisions took, in seconds",
+        );
         let histogram = Histogram::with_opts(options.buckets(SECONDS.to_vec()));
         Self(histogram.expect("the name is one and the steps are in order"))
     }
@@ -43,13 +46,18 @@ impl DurationMeter {
     /// The counts so far.
     pub(super) fn so_far(&self) -> Durations {
         let families = self.0.collect();
-        let Some(metric) = families.first().and_then(|family| family.get_metric().first()) else {
+        let Some(metric) = families
+            .first()
+            .and_then(|family| family.get_metric().first())
+        else {
             return Durations::default();
         };
         let histogram = metric.get_histogram();
         let buckets = histogram.get_bucket().iter().take(SECONDS.len());
         Durations {
-            up_to: buckets.map(prometheus::proto::Bucket::cumulative_count).collect(),
+            up_to: buckets
+                .map(prometheus::proto::Bucket::cumulative_count)
+                .collect(),
             total: histogram.get_sample_count(),
         }
     }
@@ -64,8 +72,16 @@ impl Durations {
     /// What came after `earlier`.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let before = earlier.up_to.iter().copied().chain(std::iter::repeat(0));
-        let up_to = self.up_to.iter().zip(before).map(|(now, before)| now.saturating_sub(before)).collect();
-        Self { up_to, total: self.total.saturating_sub(earlier.total) }
+        let up_to = self
+            .up_to
+            .iter()
+            .zip(before)
+            .map(|(now, before)| now.saturating_sub(before))
+            .collect();
+        Self {
+            up_to,
+            total: self.total.saturating_sub(earlier.total),
+        }
     }
 
     /// The time in seconds within which 99 of 100 were made.
@@ -73,8 +89,8 @@ impl Durations {
         self.quantile_seconds(0.99)
     }
 
-    /// The time in seconds within which this part of them was made, estimated inside the step it falls into. What took
-    /// longer than the longest step is taken for just that long.
+    /// The time in seconds within which this part of them was made, estimated inside the step it
+    /// falls into. What took longer than the longest step is taken for just that long.
     pub(crate) fn quantile_seconds(&self, part: f64) -> f64 {
         let rank = exact(self.total) * part;
         let (mut lower, mut below) = (0.0, 0.0);
@@ -113,14 +129,24 @@ mod tests {
     #[test]
     fn one_in_a_hundred_does_not_move_the_99th() {
         let mostly_fast = Durations::of(&[(99, millis(1)), (1, millis(80))]);
-        assert!(mostly_fast.p99_seconds() <= 0.001, "{}", mostly_fast.p99_seconds());
+        assert!(
+            mostly_fast.p99_seconds() <= 0.001,
+            "{}",
+            mostly_fast.p99_seconds()
+        );
         let two_slow = Durations::of(&[(98, millis(1)), (2, millis(80))]);
-        assert!((0.025..=0.1).contains(&two_slow.p99_seconds()), "{}", two_slow.p99_seconds());
+        assert!(
+            (0.025..=0.1).contains(&two_slow.p99_seconds()),
+            "{}",
+            two_slow.p99_seconds()
+        );
     }
 
     #[test]
     fn what_is_beyond_the_last_step_and_what_is_nothing_have_an_answer() {
-        assert!((Durations::of(&[(5, Duration::from_secs(600))]).p99_seconds() - 60.0).abs() < 1e-9);
+        assert!(
+            (Durations::of(&[(5, Duration::from_secs(600))]).p99_seconds() - 60.0).abs() < 1e-9
+        );
         assert!(Durations::default().p99_seconds().abs() < 1e-9);
     }
 

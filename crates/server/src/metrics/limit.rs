@@ -10,8 +10,13 @@ use super::page::{Page, exact};
 /// What a limit can say.
 const OUTCOMES: [&str; 3] = ["allowed", "denied", "shadow_denied"];
 /// How it can come to say it.
-pub(crate) const SOURCES: [Source; 5] =
-    [Source::Store, Source::Lease, Source::DenyCache, Source::Fallback, Source::Local];
+pub(crate) const SOURCES: [Source; 5] = [
+    Source::Store,
+    Source::Lease,
+    Source::DenyCache,
+    Source::Fallback,
+    Source::Local,
+];
 
 /// The counters of one limit.
 #[derive(Debug)]
@@ -66,13 +71,21 @@ impl Tally {
         for (now, before) in by_source.iter_mut().zip(earlier.by_source) {
             *now = now.saturating_sub(before);
         }
-        Self { said: self.said.since(&earlier.said), by_source }
+        Self {
+            said: self.said.since(&earlier.said),
+            by_source,
+        }
     }
 }
 
 impl LimitMeter {
     pub(super) fn new(id: u32, name: &str, is_of_file: bool) -> Self {
-        Self { id, name: name.into(), is_of_file, counts: Default::default() }
+        Self {
+            id,
+            name: name.into(),
+            is_of_file,
+            counts: Default::default(),
+        }
     }
 
     pub(crate) const fn id(&self) -> u32 {
@@ -89,21 +102,35 @@ impl LimitMeter {
             (Some(_), false) => 1,
             (Some(_), true) => 2,
         };
-        let source = SOURCES.iter().position(|source| *source == status.source()).unwrap_or(0);
+        let source = SOURCES
+            .iter()
+            .position(|source| *source == status.source())
+            .unwrap_or(0);
         self.counts[source][outcome].fetch_add(1, Relaxed);
     }
 
     /// What it has said so far, by whatever source.
     pub(crate) fn said(&self) -> Said {
-        let sum = |outcome: usize| self.counts.iter().map(|counts| counts[outcome].load(Relaxed)).sum();
-        Said { allowed: sum(0), denied: sum(1), shadow_denied: sum(2) }
+        let sum = |outcome: usize| {
+            self.counts
+                .iter()
+                .map(|counts| counts[outcome].load(Relaxed))
+                .sum()
+        };
+        Said {
+            allowed: sum(0),
+            denied: sum(1),
+            shadow_denied: sum(2),
+        }
     }
 
-    /// The same with its sources. Each count is read once, so that both sums are of the same counts.
+    /// The same with its sources. Each count is read once, so that both sums are of the same
+    /// counts.
     pub(crate) fn tally(&self) -> Tally {
         let mut tally = Tally::default();
         for (by_source, counts) in tally.by_source.iter_mut().zip(&self.counts) {
-            let [allowed, denied, shadow_denied] = counts.each_ref().map(|count| count.load(Relaxed));
+            let [allowed, denied, shadow_denied] =
+                counts.each_ref().map(|count| count.load(Relaxed));
             tally.said.allowed += allowed;
             tally.said.denied += denied;
             tally.said.shadow_denied += shadow_denied;
@@ -112,14 +139,19 @@ impl LimitMeter {
         tally
     }
 
-    /// Its lines. Sources that never occurred have none; a limit of the file that has said nothing yet shows as such.
+    /// Its lines. Sources that never occurred have none; a limit of the file that has said nothing
+    /// yet shows as such.
     pub(super) fn write(&self, page: &mut Page) {
         for (source, counts) in SOURCES.iter().zip(&self.counts) {
             for (outcome, count) in OUTCOMES.iter().zip(counts) {
                 let count = count.load(Relaxed);
                 let is_usual = *source == Source::Store && *outcome != OUTCOMES[2];
                 if count > 0 || (self.is_of_file && is_usual) {
-                    let labels = [("limit", &*self.name), ("outcome", outcome), ("source", source.as_str())];
+                    let labels = [
+                        ("limit", &*self.name),
+                        ("outcome", outcome),
+                        ("source", source.as_str()),
+                    ];
                     page.line(&labels, exact(count));
                 }
             }
@@ -136,12 +168,22 @@ mod tests {
         let meter = LimitMeter::new(1, "a", true);
         for (source, counts) in meter.counts.iter().enumerate() {
             for (outcome, count) in counts.iter().enumerate() {
-                count.store(10_u64.pow(u32::try_from(outcome).unwrap()) << source, Relaxed);
+                count.store(
+                    10_u64.pow(u32::try_from(outcome).unwrap()) << source,
+                    Relaxed,
+                );
             }
         }
         let tally = meter.tally();
         assert_eq!(tally.said, meter.said());
-        assert_eq!(tally.said, Said { allowed: 31, denied: 310, shadow_denied: 3_100 });
+        assert_eq!(
+            tally.said,
+            Said {
+                allowed: 31,
+                denied: 310,
+                shadow_denied: 3_100
+            }
+        );
         assert_eq!(tally.by_source, [111, 222, 444, 888, 1_776]);
         assert_eq!(tally.since(&Tally::default()), tally);
         assert_eq!(tally.since(&tally), Tally::default());
@@ -149,7 +191,11 @@ mod tests {
 
     #[test]
     fn what_began_anew_said_everything_since() {
-        let said = |allowed, denied| Said { allowed, denied, shadow_denied: 0 };
+        let said = |allowed, denied| Said {
+            allowed,
+            denied,
+            shadow_denied: 0,
+        };
         assert_eq!(said(5, 3).since(&said(1, 1)), said(4, 2));
         assert_eq!(said(2, 0).since(&said(1, 9)), said(2, 0));
     }

@@ -1,8 +1,9 @@
-//! What is counted, for Prometheus. Labels are names of the configuration, never keys of clients, so their number is
-//! bounded.
+//! What is counted, for Prometheus. Labels are names of the configuration, never keys of clients,
+//! so their number is bounded.
 //!
-//! Owns counters and their page, and beside them a short list of who is refused most, which never becomes a label. Nothing is registered anywhere: a page is written from what there is when someone asks, so
-//! limits that are gone leave nothing behind.
+//! Owns counters and their page, and beside them a short list of who is refused most, which never
+//! becomes a label. Nothing is registered anywhere: a page is written from what there is when
+//! someone asks, so limits that are gone leave nothing behind.
 
 mod durations;
 mod limit;
@@ -66,11 +67,15 @@ impl Meters {
 
     /// What each limit in force has said so far.
     pub(crate) fn said(&self) -> BTreeMap<Arc<str>, Said> {
-        self.limits.lock().iter().map(|meter| (meter.name().clone(), meter.said())).collect()
+        self.limits
+            .lock()
+            .iter()
+            .map(|meter| (meter.name().clone(), meter.said()))
+            .collect()
     }
 
-    /// The meters of these limits, which are now in force: those of the file, then those that requests may bring. Meters that
-    /// stay go on counting, others are given up.
+    /// The meters of these limits, which are now in force: those of the file, then those that
+    /// requests may bring. Meters that stay go on counting, others are given up.
     pub(crate) fn limits<'n>(
         &self,
         of_file: impl Iterator<Item = &'n str>,
@@ -78,7 +83,9 @@ impl Meters {
     ) -> Vec<Arc<LimitMeter>> {
         let mut known = self.limits.lock();
         let find = |name: &str| known.iter().find(|meter| **meter.name() == *name).cloned();
-        let names = of_file.map(|name| (name, true)).chain(brought.into_iter().map(|name| (name, false)));
+        let names = of_file
+            .map(|name| (name, true))
+            .chain(brought.into_iter().map(|name| (name, false)));
         let wanted: Vec<_> = names
             .map(|(name, is_of_file)| {
                 let new = || LimitMeter::new(self.next.fetch_add(1, Relaxed), name, is_of_file);
@@ -91,7 +98,10 @@ impl Meters {
 
     /// Everything counted here.
     pub(crate) fn write(&self, page: &mut Page) {
-        page.counter("decisions_total", "What limits said, by how they came to it");
+        page.counter(
+            "decisions_total",
+            "What limits said, by how they came to it",
+        );
         for meter in self.limits.lock().iter() {
             meter.write(page);
         }
@@ -112,8 +122,17 @@ mod tests {
         let mut page = Page::new("t");
         meters.write(&mut page);
         let text = page.into_text().expect("names and lines");
-        assert!(text.contains(r#"t_decisions_total{limit="c",outcome="denied",source="store"} 0"#), "{text}");
-        assert!(!text.contains(r#"limit="a""#) && !text.contains("override"), "{text}");
-        assert!(text.contains("t_decision_duration_seconds_count 0"), "{text}");
+        assert!(
+            text.contains(r#"t_decisions_total{limit="c",outcome="denied",source="store"} 0"#),
+            "{text}"
+        );
+        assert!(
+            !text.contains(r#"limit="a""#) && !text.contains("override"),
+            "{text}"
+        );
+        assert!(
+            text.contains("t_decision_duration_seconds_count 0"),
+            "{text}"
+        );
     }
 }

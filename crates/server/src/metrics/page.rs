@@ -19,8 +19,16 @@ pub(crate) struct Page {
 impl Page {
     /// An empty page; every name on it begins with `prefix`.
     pub(crate) fn new(prefix: &str) -> Self {
-        let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}_") };
-        Self { prefix, families: Vec::new(), lines: Vec::new() }
+        let prefix = if prefix.is_empty() {
+            String::new()
+        } else {
+            format!("{prefix}_")
+        };
+        Self {
+            prefix,
+            families: Vec::new(),
+            lines: Vec::new(),
+        }
     }
 
     /// Begins a family of counts that only grow.
@@ -35,8 +43,17 @@ impl Page {
 
     /// One value of the family last begun.
     pub(crate) fn line(&mut self, labels: &[(&str, &str)], value: f64) -> &mut Self {
-        let mut metric = Metric::from_label(labels.iter().map(|(name, value)| label(name, value)).collect());
-        if self.families.last().is_some_and(|family| family.get_field_type() == MetricType::COUNTER) {
+        let mut metric = Metric::from_label(
+            labels
+                .iter()
+                .map(|(name, value)| label(name, value))
+                .collect(),
+        );
+        if self
+            .families
+            .last()
+            .is_some_and(|family| family.get_field_type() == MetricType::COUNTER)
+        {
             let mut counter = Counter::default();
             counter.set_value(value);
             metric.set_counter(counter);
@@ -78,7 +95,9 @@ impl Page {
     fn close(&mut self) {
         let lines = std::mem::take(&mut self.lines);
         match self.families.last_mut() {
-            Some(family) if family.get_metric().is_empty() && !lines.is_empty() => family.set_metric(lines),
+            Some(family) if family.get_metric().is_empty() && !lines.is_empty() => {
+                family.set_metric(lines)
+            }
             Some(family) if family.get_metric().is_empty() => drop(self.families.pop()),
             _ => {}
         }
@@ -93,7 +112,10 @@ fn label(name: &str, value: &str) -> LabelPair {
 }
 
 /// A count as Prometheus has numbers.
-#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53, and close enough beyond")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "exact up to 2^53, and close enough beyond"
+)]
 pub(crate) const fn exact(count: u64) -> f64 {
     count as f64
 }
@@ -108,13 +130,16 @@ mod tests {
     use super::*;
 
     fn text(page: Page) -> String {
-        page.into_text().expect("what is written here has names and lines")
+        page.into_text()
+            .expect("what is written here has names and lines")
     }
 
     #[test]
     fn every_family_has_its_lines_and_the_prefix() {
         let mut page = Page::new("a");
-        page.counter("b_total", "B").line(&[("kind", "x")], 1.0).line(&[("kind", "y\"\n")], 2.5);
+        page.counter("b_total", "B")
+            .line(&[("kind", "x")], 1.0)
+            .line(&[("kind", "y\"\n")], 2.5);
         page.gauge("c", "C").line(&[], 0.0);
         let expected = "# HELP a_b_total B\n# TYPE a_b_total counter\na_b_total{kind=\"x\"} 1\n\
                         a_b_total{kind=\"y\\\"\\n\"} 2.5\n# HELP a_c C\n# TYPE a_c gauge\na_c 0\n";

@@ -1,8 +1,9 @@
 //! Who is refused most: a short list of keys, kept only while someone looks at it.
 //!
-//! Owns a bounded summary of a stream of refusals that may have any number of keys ("space-saving": a full table gives the
-//! place of its least key to a newcomer, which takes over its count, so that whoever is refused often is never missed). Knows
-//! no names: a limit is a number, and what a key may show is decided where it is shown.
+//! Owns a bounded summary of a stream of refusals that may have any number of keys ("space-saving":
+//! a full table gives the place of its least key to a newcomer, which takes over its count, so that
+//! whoever is refused often is never missed). Knows no names: a limit is a number, and what a key
+//! may show is decided where it is shown.
 //!
 //! While nobody looks, a decision pays one load of a flag for it.
 
@@ -14,7 +15,8 @@ use tollgate::EncodedKey;
 
 /// Parts of the table, each with a lock of its own; a key is always in the same one.
 const SHARDS: usize = 8;
-/// The most keys of each. A key with more than one in so many of the refusals of its part is in it for certain.
+/// The most keys of each. A key with more than one in so many of the refusals of its part is in it
+/// for certain.
 const KEYS_MAX: usize = 64;
 
 /// The keys that were refused most of late.
@@ -37,14 +39,16 @@ pub(crate) struct RefusedKey {
     pub(crate) error: u64,
 }
 
-/// The span under way and the one before it, so that what is told is of late and yet never of a mere moment.
+/// The span under way and the one before it, so that what is told is of late and yet never of a
+/// mere moment.
 #[derive(Debug, Default)]
 struct Shard {
     current: Table,
     before: Table,
 }
 
-/// Side by side, so that looking for a key, and for the least one, goes through a few lines of memory.
+/// Side by side, so that looking for a key, and for the least one, goes through a few lines of
+/// memory.
 #[derive(Debug, Default)]
 struct Table {
     hashes: Vec<u64>,
@@ -101,7 +105,11 @@ impl Refused {
 
     /// The keys refused most in this span and the last, the first most often.
     pub(crate) fn most(&self, most: usize) -> Vec<RefusedKey> {
-        let mut all: Vec<RefusedKey> = self.shards.iter().flat_map(|shard| shard.lock().together()).collect();
+        let mut all: Vec<RefusedKey> = self
+            .shards
+            .iter()
+            .flat_map(|shard| shard.lock().together())
+            .collect();
         // Counts for certain come before those that may be others'.
         all.sort_by_key(|key| std::cmp::Reverse((key.count - key.error, key.count)));
         all.truncate(most);
@@ -113,7 +121,8 @@ impl Shard {
     fn together(&self) -> Vec<RefusedKey> {
         let mut sum: Vec<(u64, RefusedKey)> = self.current.all().collect();
         for (hash, old) in self.before.all() {
-            let is_same = |(other, found): &&mut (u64, RefusedKey)| *other == hash && found.key == old.key;
+            let is_same =
+                |(other, found): &&mut (u64, RefusedKey)| *other == hash && found.key == old.key;
             match sum.iter_mut().find(is_same) {
                 Some((_, found)) => {
                     found.count += old.count;
@@ -128,30 +137,49 @@ impl Shard {
 
 impl Table {
     fn add(&mut self, hash: u64, limit: u32, key: &EncodedKey) {
-        let is_it = |place: &usize| self.kept[*place].limit == limit && self.kept[*place].key == *key;
-        if let Some(place) = self.hashes.iter().position(|other| *other == hash).filter(is_it) {
+        let is_it =
+            |place: &usize| self.kept[*place].limit == limit && self.kept[*place].key == *key;
+        if let Some(place) = self
+            .hashes
+            .iter()
+            .position(|other| *other == hash)
+            .filter(is_it)
+        {
             self.counts[place] += 1;
         } else if self.kept.len() < KEYS_MAX {
             self.hashes.push(hash);
             self.counts.push(1);
-            self.kept.push(Kept { limit, key: key.clone(), error: 0 });
+            self.kept.push(Kept {
+                limit,
+                key: key.clone(),
+                error: 0,
+            });
         } else {
             let place = self.find_least();
             self.hashes[place] = hash;
             self.counts[place] += 1;
-            self.kept[place] = Kept { limit, key: key.clone(), error: self.least };
+            self.kept[place] = Kept {
+                limit,
+                key: key.clone(),
+                error: self.least,
+            };
         }
     }
 
-    /// Where the least count is, in a full table. Counts only grow, so the search goes on where it ended, and begins anew
-    /// when no count as little is left.
+    /// Where the least count is, in a full table. Counts only grow, so the search goes on where it
+    /// ended, and begins anew when no count as little is left.
     fn find_least(&mut self) -> usize {
-        let goes_on = self.counts[self.least_from..].iter().position(|count| *count == self.least);
+        let goes_on = self.counts[self.least_from..]
+            .iter()
+            .position(|count| *count == self.least);
         let place = if let Some(further) = goes_on {
             self.least_from + further
         } else {
             self.least = self.counts.iter().copied().min().unwrap_or(0);
-            self.counts.iter().position(|count| *count == self.least).unwrap_or(0)
+            self.counts
+                .iter()
+                .position(|count| *count == self.least)
+                .unwrap_or(0)
         };
         self.least_from = place;
         place
@@ -160,7 +188,15 @@ impl Table {
     fn all(&self) -> impl Iterator<Item = (u64, RefusedKey)> {
         let counted = self.hashes.iter().zip(&self.counts).zip(&self.kept);
         counted.map(|((hash, count), Kept { limit, key, error })| {
-            (*hash, RefusedKey { limit: *limit, key: key.clone(), count: *count, error: *error })
+            (
+                *hash,
+                RefusedKey {
+                    limit: *limit,
+                    key: key.clone(),
+                    count: *count,
+                    error: *error,
+                },
+            )
         })
     }
 }
@@ -180,7 +216,11 @@ mod tests {
         refused.watch(true);
         refused.note(1, &key("a"));
         refused.watch(true);
-        assert_eq!(refused.most(9).len(), 1, "a second one who looks takes nothing away");
+        assert_eq!(
+            refused.most(9).len(),
+            1,
+            "a second one who looks takes nothing away"
+        );
         refused.watch(false);
         assert!(!refused.is_watched() && refused.most(9).is_empty());
     }
@@ -190,7 +230,11 @@ mod tests {
         let refused = Refused::default();
         (0..3).for_each(|_| refused.note(1, &key("a")));
         refused.note(2, &key("a"));
-        let found: Vec<_> = refused.most(9).iter().map(|key| (key.limit, key.count, key.error)).collect();
+        let found: Vec<_> = refused
+            .most(9)
+            .iter()
+            .map(|key| (key.limit, key.count, key.error))
+            .collect();
         assert_eq!(found, [(1, 3, 0), (2, 1, 0)]);
         assert_eq!(refused.most(1).len(), 1);
     }
@@ -206,8 +250,14 @@ mod tests {
         }
         let most = refused.most(1_000_000);
         assert!(most.len() <= SHARDS * KEYS_MAX, "{}", most.len());
-        let often = most.iter().find(|found| found.key == key("often")).expect("it is there");
-        assert!(often.count >= 5_000 && often.count - often.error <= 5_000, "{often:?}");
+        let often = most
+            .iter()
+            .find(|found| found.key == key("often"))
+            .expect("it is there");
+        assert!(
+            often.count >= 5_000 && often.count - often.error <= 5_000,
+            "{often:?}"
+        );
         assert_eq!(most[0].key, key("often"));
     }
 
@@ -218,9 +268,23 @@ mod tests {
         refused.turn();
         refused.note(1, &key("a"));
         refused.note(1, &key("b"));
-        assert_eq!(refused.most(9).iter().map(|found| found.count).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(
+            refused
+                .most(9)
+                .iter()
+                .map(|found| found.count)
+                .collect::<Vec<_>>(),
+            [2, 1]
+        );
         refused.turn();
-        assert_eq!(refused.most(9).iter().map(|found| found.count).collect::<Vec<_>>(), [1, 1]);
+        assert_eq!(
+            refused
+                .most(9)
+                .iter()
+                .map(|found| found.count)
+                .collect::<Vec<_>>(),
+            [1, 1]
+        );
         refused.turn();
         assert_eq!(refused.most(9), []);
     }

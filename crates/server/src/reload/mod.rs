@@ -1,4 +1,5 @@
-//! Replacing the configuration while requests are being decided: read, check, swap. A bad one changes nothing.
+//! Replacing the configuration while requests are being decided: read, check, swap. A bad one
+//! changes nothing.
 
 mod watch;
 
@@ -44,7 +45,9 @@ pub(crate) struct Reloads {
 /// Why the configuration stays as it is.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
-    #[error("the service was started without a configuration file, so there is nothing to read again")]
+    #[error(
+        "the service was started without a configuration file, so there is nothing to read again"
+    )]
     NoFile,
     #[error("{0}")]
     Faults(Faults),
@@ -55,9 +58,20 @@ pub(crate) enum Refused {
 impl Reloader {
     pub(crate) fn new(gate: Arc<Gate>, file: Option<PathBuf>) -> Self {
         let at = gate.now();
-        let state = Mutex::new(Reloads { at, done: 0, refused: 0, error: None });
+        let state = Mutex::new(Reloads {
+            at,
+            done: 0,
+            refused: 0,
+            error: None,
+        });
         let first = file.as_deref().and_then(Look::at);
-        Self { gate, file, first, state, turn: tokio::sync::Mutex::default() }
+        Self {
+            gate,
+            file,
+            first,
+            state,
+            turn: tokio::sync::Mutex::default(),
+        }
     }
 
     pub(crate) fn file(&self) -> Option<&PathBuf> {
@@ -70,7 +84,9 @@ impl Reloader {
 
     /// Reads the file again and puts it in force, if it is right.
     pub(crate) async fn reload(&self) -> Result<(), Refused> {
-        let Some(file) = self.file.clone() else { return Err(Refused::NoFile) };
+        let Some(file) = self.file.clone() else {
+            return Err(Refused::NoFile);
+        };
         let _turn = self.turn.lock().await;
         let read = tokio::task::spawn_blocking(move || read(&file)).await;
         let read = read.expect("reading a configuration does not panic");

@@ -1,5 +1,5 @@
-//! Noticing that the file has changed: by looking at it, which sees renames and swapped symbolic links alike, on every
-//! file system.
+//! Noticing that the file has changed: by looking at it, which sees renames and swapped symbolic
+//! links alike, on every file system.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -41,7 +41,9 @@ impl Look {
 
 /// Reloads when the file changes, until the server stops.
 pub(crate) async fn watch(reloader: Arc<Reloader>, mut stop: Stop) {
-    let Some(file) = reloader.file().cloned() else { return };
+    let Some(file) = reloader.file().cloned() else {
+        return;
+    };
     let mut seen = reloader.first.clone();
     loop {
         tokio::select! {

@@ -15,9 +15,17 @@ pub(super) fn text(
 ) -> String {
     let mut text = String::new();
     let count = config.limits.len();
-    let limits = if count == 1 { "1 limit".to_owned() } else { format!("{count} limits") };
+    let limits = if count == 1 {
+        "1 limit".to_owned()
+    } else {
+        format!("{count} limits")
+    };
     // Writing into a string does not fail.
-    let _ = writeln!(text, "tollgate {}: {limits}, counted in {store}", env!("CARGO_PKG_VERSION"));
+    let _ = writeln!(
+        text,
+        "tollgate {}: {limits}, counted in {store}",
+        env!("CARGO_PKG_VERSION")
+    );
     let _ = writeln!(text, "  http   http://{http}");
     let _ = writeln!(text, "  grpc   http://{grpc}");
     let _ = writeln!(text, "  admin  http://{admin}");

@@ -1,4 +1,5 @@
-//! The life of the service: it starts, listens to signals, and leaves without breaking a connection.
+//! The life of the service: it starts, listens to signals, and leaves without breaking a
+//! connection.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -18,7 +19,8 @@ use crate::http::HttpFront;
 use crate::listen::{self, Phase, Protocol, Stop, Stopper};
 use crate::reload;
 
-/// How long whoever comes is still let in after the service said that it leaves: until a balancer has noticed.
+/// How long whoever comes is still let in after the service said that it leaves: until a balancer
+/// has noticed.
 const LAST_CALL: Duration = Duration::from_millis(500);
 /// How often the store is asked whether it is there.
 const PROBE_EVERY: Duration = Duration::from_millis(500);
@@ -26,7 +28,8 @@ const PROBE_EVERY: Duration = Duration::from_millis(500);
 const PROBE_AWAY_EVERY: Duration = Duration::from_millis(200);
 /// How long giving back what was taken in advance may take, at most.
 const HAND_BACK: Duration = Duration::from_secs(2);
-/// How long the start waits for a store to answer before it goes on without. Whoever asks meanwhile waits too.
+/// How long the start waits for a store to answer before it goes on without. Whoever asks meanwhile
+/// waits too.
 const STORE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Runs a service until a signal ends it.
@@ -34,7 +37,8 @@ pub(super) async fn live(service: Arc<Service>, args: &ServeArgs) -> Result<Exit
     let ports = Ports::bind(args).await?;
     let token = ports::admin_token(ports::address(&ports.admin))?;
     let (stopper, stop) = Stopper::new();
-    let mut signals = Signals::new().map_err(|error| format!("cannot listen to signals: {error}"))?;
+    let mut signals =
+        Signals::new().map_err(|error| format!("cannot listen to signals: {error}"))?;
     if !service.gate.running().store.ready(STORE_PATIENCE).await {
         tracing::warn!(
             "the store does not answer yet; limits answer by their failure policies until it does"
@@ -45,7 +49,11 @@ pub(super) async fn live(service: Arc<Service>, args: &ServeArgs) -> Result<Exit
     start_fronts(&service, ports, token, &stop, &mut tasks);
     tasks.spawn(reload::watch(service.reloader.clone(), stop.clone()));
     tasks.spawn(watch_store(service.clone(), stop.clone()));
-    tasks.spawn(alerts::watch(service.gate.clone(), service.alerts.clone(), stop.clone()));
+    tasks.spawn(alerts::watch(
+        service.gate.clone(),
+        service.alerts.clone(),
+        stop.clone(),
+    ));
     tasks.spawn(admin::watch(service.clone(), stop.clone()));
 
     signals.until_the_end(&service).await;
@@ -84,11 +92,31 @@ fn start_fronts(
     stop: &Stop,
     tasks: &mut JoinSet<()>,
 ) {
-    let http = Arc::new(HttpFront::new(service.gate.clone(), service.readiness.clone()));
-    tasks.spawn(listen::run(ports.http, Protocol::Http1, http, service.load.clone(), stop.clone()));
-    tasks.spawn(grpc::run(ports.grpc, service.gate.clone(), service.load.clone(), stop.clone()));
+    let http = Arc::new(HttpFront::new(
+        service.gate.clone(),
+        service.readiness.clone(),
+    ));
+    tasks.spawn(listen::run(
+        ports.http,
+        Protocol::Http1,
+        http,
+        service.load.clone(),
+        stop.clone(),
+    ));
+    tasks.spawn(grpc::run(
+        ports.grpc,
+        service.gate.clone(),
+        service.load.clone(),
+        stop.clone(),
+    ));
     let admin = Arc::new(AdminFront::new(service.clone(), token));
-    tasks.spawn(listen::run(ports.admin, Protocol::Http1, admin, admin::load(&service.load), stop.clone()));
+    tasks.spawn(listen::run(
+        ports.admin,
+        Protocol::Http1,
+        admin,
+        admin::load(&service.load),
+        stop.clone(),
+    ));
 }
 
 /// Says where the service is. Whoever has closed standard output does not want to know.
@@ -97,7 +125,11 @@ fn announce(service: &Service, ports: &Ports) {
     let [http, grpc, admin] = [&ports.http, &ports.grpc, &ports.admin].map(ports::address);
     let text = banner::text(&running.config, running.store.kind(), http, grpc, admin);
     let mut output = std::io::stdout().lock();
-    drop(output.write_all(text.as_bytes()).and_then(|()| output.flush()));
+    drop(
+        output
+            .write_all(text.as_bytes())
+            .and_then(|()| output.flush()),
+    );
 }
 
 /// Keeps an eye on the store, so that its state is known while nobody asks.
@@ -105,7 +137,11 @@ async fn watch_store(service: Arc<Service>, mut stop: Stop) {
     loop {
         let running = service.gate.running();
         running.probe().await;
-        let pause = if running.limiter.health().degraded { PROBE_AWAY_EVERY } else { PROBE_EVERY };
+        let pause = if running.limiter.health().degraded {
+            PROBE_AWAY_EVERY
+        } else {
+            PROBE_EVERY
+        };
         tokio::select! {
             () = stop.reached(Phase::Leaving) => return,
             () = tokio::time::sleep(pause) => {}

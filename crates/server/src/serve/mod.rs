@@ -19,7 +19,8 @@ use crate::metrics::Meters;
 use crate::reload::{self, Reloader};
 use crate::traces::Exporting;
 
-/// The command was understood and cannot be carried out: a wrong configuration, a port that is taken.
+/// The command was understood and cannot be carried out: a wrong configuration, a port that is
+/// taken.
 const EXIT_USAGE: u8 = 2;
 
 /// Everything the fronts share.
@@ -45,12 +46,21 @@ pub(crate) fn run(args: &ServeArgs) -> ExitCode {
             Err(faults) => return refuse(&faults.to_string()),
         },
     };
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => return refuse(&format!("cannot start: {error}")),
     };
     let _inside = runtime.enter();
-    let traces = match config.monitoring.tracing.as_ref().map(Exporting::start).transpose() {
+    let traces = match config
+        .monitoring
+        .tracing
+        .as_ref()
+        .map(Exporting::start)
+        .transpose()
+    {
         Ok(traces) => traces,
         Err(reason) => return refuse(&reason),
     };
@@ -66,10 +76,14 @@ pub(crate) fn run(args: &ServeArgs) -> ExitCode {
     lived.unwrap_or_else(|reason| refuse(&reason))
 }
 
-/// Takes as many open files as the system grants: every connection is one, and the usual 1,024 are few.
+/// Takes as many open files as the system grants: every connection is one, and the usual 1,024 are
+/// few.
 fn raise_file_limit() {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let raised = rustix::process::Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
     // Where it is not granted, there is room for fewer connections.
     let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, raised);
 }
@@ -87,7 +101,9 @@ impl Service {
             header_timeout: config.server.header_timeout,
             idle_timeout: config.server.idle_timeout,
         });
-        let gate = Arc::new(Gate::open(config, Arc::new(Meters::new())).map_err(|error| error.to_string())?);
+        let gate = Arc::new(
+            Gate::open(config, Arc::new(Meters::new())).map_err(|error| error.to_string())?,
+        );
         let reloader = Arc::new(Reloader::new(gate.clone(), args.config.clone()));
         let since = gate.now();
         Ok(Self {

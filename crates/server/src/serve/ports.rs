@@ -31,27 +31,33 @@ impl Ports {
 
 async fn bind(option: &str, address: SocketAddr) -> Result<TcpListener, String> {
     let bound = TcpListener::bind(address).await;
-    bound
-        .map_err(|error| format!("cannot listen on {address}: {error}; choose another address with {option}"))
+    bound.map_err(|error| {
+        format!("cannot listen on {address}: {error}; choose another address with {option}")
+    })
 }
 
 /// The address a listener got.
 pub(super) fn address(listener: &TcpListener) -> SocketAddr {
-    listener.local_addr().expect("a listener that is bound has an address")
+    listener
+        .local_addr()
+        .expect("a listener that is bound has an address")
 }
 
 /// The token that the admin port wants, if any; an error when it needs one and has none.
 pub(super) fn admin_token(admin: SocketAddr) -> Result<Option<String>, String> {
-    let token = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
+    let token = std::env::var(TOKEN_VARIABLE)
+        .ok()
+        .filter(|token| !token.is_empty());
     match token {
         None if admin.ip().is_loopback() => Ok(None),
         None => Err(format!(
             "the admin address {admin} can be reached from elsewhere and {TOKEN_VARIABLE} is not set; \
              set it to a secret of at least {TOKEN_MIN} characters, or use a loopback address"
         )),
-        Some(token) if token.len() < TOKEN_MIN => {
-            Err(format!("{TOKEN_VARIABLE} has {} characters; it must have at least {TOKEN_MIN}", token.len()))
-        }
+        Some(token) if token.len() < TOKEN_MIN => Err(format!(
+            "{TOKEN_VARIABLE} has {} characters; it must have at least {TOKEN_MIN}",
+            token.len()
+        )),
         Some(token) => Ok(Some(token)),
     }
 }

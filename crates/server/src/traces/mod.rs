@@ -1,5 +1,5 @@
-//! Traces over OTLP, off unless the configuration names a collector. One span a request, which says what was decided and
-//! never about whom.
+//! Traces over OTLP, off unless the configuration names a collector. One span a request, which says
+//! what was decided and never about whom.
 
 mod client;
 
@@ -46,7 +46,8 @@ impl Exporting {
             .with_endpoint(endpoint(&tracing.otlp_endpoint))
             .build()
             .map_err(|error| format!("cannot export traces: {error}"))?;
-        let sampler = Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(tracing.sample_ratio)));
+        let sampler =
+            Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(tracing.sample_ratio)));
         let provider = SdkTracerProvider::builder()
             .with_batch_exporter(exporter)
             .with_sampler(sampler)
@@ -72,14 +73,17 @@ impl Exporting {
 }
 
 fn endpoint(configured: &str) -> String {
-    let after_scheme = configured.split_once("://").map_or(configured, |(_, rest)| rest);
+    let after_scheme = configured
+        .split_once("://")
+        .map_or(configured, |(_, rest)| rest);
     if after_scheme.trim_end_matches('/').contains('/') {
         return configured.to_owned();
     }
     format!("{}{PATH}", configured.trim_end_matches('/'))
 }
 
-/// The span of a request, a child of the caller's if its headers name one. It is nothing while traces are off.
+/// The span of a request, a child of the caller's if its headers name one. It is nothing while
+/// traces are off.
 pub(crate) fn span(route: &'static str, headers: &HeaderMap) -> Span {
     let span = tracing::info_span!(
         target: "tollgate_trace",
@@ -122,8 +126,17 @@ mod tests {
 
     #[test]
     fn traces_go_where_collectors_expect_them() {
-        assert_eq!(endpoint("http://127.0.0.1:4318"), "http://127.0.0.1:4318/v1/traces");
-        assert_eq!(endpoint("http://127.0.0.1:4318/"), "http://127.0.0.1:4318/v1/traces");
-        assert_eq!(endpoint("http://collector/otlp/v1/traces"), "http://collector/otlp/v1/traces");
+        assert_eq!(
+            endpoint("http://127.0.0.1:4318"),
+            "http://127.0.0.1:4318/v1/traces"
+        );
+        assert_eq!(
+            endpoint("http://127.0.0.1:4318/"),
+            "http://127.0.0.1:4318/v1/traces"
+        );
+        assert_eq!(
+            endpoint("http://collector/otlp/v1/traces"),
+            "http://collector/otlp/v1/traces"
+        );
     }
 }

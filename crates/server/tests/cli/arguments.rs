@@ -34,8 +34,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Through the binary, so that what comes after the parser is met as well. What would serve, or wait for someone who
-    /// may be there, is left out.
+    /// Through the binary, so that what comes after the parser is met as well. What would serve, or
+    /// wait for someone who may be there, is left out.
     #[test]
     fn no_arguments_break_the_binary(words in prop::collection::vec(word(), 0..7)) {
         let words: Vec<String> = words.into_iter().filter(|word| !word.contains('\0')).collect();

@@ -14,10 +14,14 @@ fn what_the_page_shows_is_what_is_printed() {
         if !matches!(example.arguments[0], "validate" | "explain") {
             continue;
         }
-        let arguments: Vec<&str> =
-            example.arguments.iter().map(|word| if *word == SHORT { WRONG } else { word }).collect();
+        let arguments: Vec<&str> = example
+            .arguments
+            .iter()
+            .map(|word| if *word == SHORT { WRONG } else { word })
+            .collect();
         let output = tollgate(&arguments);
-        let printed = format!("{}{}", text(&output.stdout), text(&output.stderr)).replace(WRONG, SHORT);
+        let printed =
+            format!("{}{}", text(&output.stdout), text(&output.stderr)).replace(WRONG, SHORT);
         assert_eq!(printed, example.printed, "{:?}", example.arguments);
         if let Some(code) = example.code {
             assert_eq!(output.status.code(), Some(code), "{:?}", example.arguments);
@@ -31,11 +35,27 @@ fn what_the_page_shows_is_what_is_printed() {
 fn the_page_has_every_command_and_exit_code() {
     let help = tollgate(&["--help"]);
     let help = text(&help.stdout);
-    let commands = help.split("Commands:\n").nth(1).and_then(|rest| rest.split("\n\n").next()).unwrap();
-    for command in commands.lines().filter_map(|line| line.split_whitespace().next()) {
-        assert!(command == "help" || PAGE.contains(&format!("`tollgate {command}")), "{command}");
+    let commands = help
+        .split("Commands:\n")
+        .nth(1)
+        .and_then(|rest| rest.split("\n\n").next())
+        .unwrap();
+    for command in commands
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+    {
+        assert!(
+            command == "help" || PAGE.contains(&format!("`tollgate {command}")),
+            "{command}"
+        );
     }
-    for line in help.split("Exit codes:\n").nth(1).unwrap().lines().take_while(|line| !line.is_empty()) {
+    for line in help
+        .split("Exit codes:\n")
+        .nth(1)
+        .unwrap()
+        .lines()
+        .take_while(|line| !line.is_empty())
+    {
         let (code, meaning) = line.trim().split_once("  ").unwrap();
         assert!(PAGE.contains(&format!("| {code} | {meaning} |")), "{line}");
     }

@@ -1,7 +1,7 @@
 //! Commands and the very text they print, in `golden/`.
 //!
-//! `TOLLGATE_BLESS=1 cargo test -p tollgate-server --test cli` writes what is printed now. Read the difference: it is what
-//! users read.
+//! `TOLLGATE_BLESS=1 cargo test -p tollgate-server --test cli` writes what is printed now. Read the
+//! difference: it is what users read.
 
 use std::path::PathBuf;
 
@@ -17,10 +17,15 @@ const MIXED: &str = "crates/server/tests/cli/data/mixed.yaml";
 /// Runs a command and compares all it says with its golden file.
 pub(super) fn golden(name: &str, arguments: &[&str]) {
     let output = tollgate(arguments);
-    let exit = output.status.code().map_or_else(|| "a signal".to_owned(), |code| code.to_string());
+    let exit = output
+        .status
+        .code()
+        .map_or_else(|| "a signal".to_owned(), |code| code.to_string());
     let (out, err) = (text(&output.stdout), text(&output.stderr));
-    let said =
-        format!("$ tollgate {}\n--- exit {exit}\n--- stdout\n{out}--- stderr\n{err}", arguments.join(" "));
+    let said = format!(
+        "$ tollgate {}\n--- exit {exit}\n--- stdout\n{out}--- stderr\n{err}",
+        arguments.join(" ")
+    );
     for (variable, secret) in SECRETS {
         assert!(!said.contains(secret), "{name} shows what {variable} holds");
     }
@@ -28,21 +33,33 @@ pub(super) fn golden(name: &str, arguments: &[&str]) {
         !out.contains('\x1b') && !err.contains('\x1b'),
         "{name} has colours, and nobody there to see them"
     );
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cli/golden/{name}.txt"));
+    let file =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cli/golden/{name}.txt"));
     if std::env::var_os("TOLLGATE_BLESS").is_some() {
         std::fs::write(file, said).expect("the golden files can be written");
         return;
     }
     let golden = std::fs::read_to_string(file).unwrap_or_default();
-    assert_eq!(said, golden, "{name}; TOLLGATE_BLESS=1 writes the golden files anew");
+    assert_eq!(
+        said, golden,
+        "{name}; TOLLGATE_BLESS=1 writes the golden files anew"
+    );
 }
 
 #[test]
 fn help() {
     golden("help", &["--help"]);
-    for command in
-        ["serve", "validate", "explain", "check", "keys", "load", "simulate", "completions", "schema"]
-    {
+    for command in [
+        "serve",
+        "validate",
+        "explain",
+        "check",
+        "keys",
+        "load",
+        "simulate",
+        "completions",
+        "schema",
+    ] {
         golden(&format!("help-{command}"), &[command, "--help"]);
     }
     golden("help-keys-get", &["keys", "get", "--help"]);
@@ -52,13 +69,28 @@ fn help() {
 
 #[test]
 fn every_help_has_an_example_and_the_exit_codes() {
-    let helps =
-        ["serve", "validate", "explain", "check", "keys", "load", "simulate", "completions", "schema"];
+    let helps = [
+        "serve",
+        "validate",
+        "explain",
+        "check",
+        "keys",
+        "load",
+        "simulate",
+        "completions",
+        "schema",
+    ];
     for command in helps {
         let help = tollgate(&[command, "--help"]);
         let help = text(&help.stdout);
-        assert!(help.contains("Exit codes:\n  0  ") && help.contains("Example"), "{help}");
-        assert!(help.lines().all(|line| line.len() <= 160), "a line of {command} is too long");
+        assert!(
+            help.contains("Exit codes:\n  0  ") && help.contains("Example"),
+            "{help}"
+        );
+        assert!(
+            help.lines().all(|line| line.len() <= 160),
+            "a line of {command} is too long"
+        );
     }
     for command in tollgate_server::Cli::command().get_subcommands() {
         let name = command.get_name();
@@ -77,8 +109,9 @@ fn usage() {
 
 #[test]
 fn loads_that_make_no_sense() {
-    let golden =
-        |name: &str, arguments: &[&str]| golden(&format!("load-{name}"), &[&["load"], arguments].concat());
+    let golden = |name: &str, arguments: &[&str]| {
+        golden(&format!("load-{name}"), &[&["load"], arguments].concat())
+    };
     golden("rate", &["--rate", "0"]);
     golden("duration", &["--duration", "0s"]);
     golden("ramp", &["--duration", "5s", "--ramp", "10s"]);
@@ -108,16 +141,31 @@ fn validate() {
     golden("validate-wrong", &["validate", WRONG]);
     golden("validate-endpoints", &["validate", ENDPOINTS]);
     golden("validate-mixed", &["validate", MIXED]);
-    golden("validate-several", &["validate", EXAMPLE, WRONG, "nowhere.yaml"]);
-    golden("validate-several-json", &["validate", "--json", EXAMPLE, WRONG]);
-    golden("validate-no-variable", &["validate", "crates/server/tests/cli/data/variable.yaml"]);
+    golden(
+        "validate-several",
+        &["validate", EXAMPLE, WRONG, "nowhere.yaml"],
+    );
+    golden(
+        "validate-several-json",
+        &["validate", "--json", EXAMPLE, WRONG],
+    );
+    golden(
+        "validate-no-variable",
+        &["validate", "crates/server/tests/cli/data/variable.yaml"],
+    );
 }
 
 #[test]
 fn explain() {
-    golden("explain-built-in", &["explain", "-a", "client_ip=203.0.113.7"]);
+    golden(
+        "explain-built-in",
+        &["explain", "-a", "client_ip=203.0.113.7"],
+    );
     let of_example = |name: &str, arguments: &[&str]| {
-        golden(name, &[&["explain", "--config", EXAMPLE], arguments].concat());
+        golden(
+            name,
+            &[&["explain", "--config", EXAMPLE], arguments].concat(),
+        );
     };
     let login = [
         "-a",
@@ -129,22 +177,55 @@ fn explain() {
         "-a",
         "email=ann@x.org",
     ];
-    of_example("explain-login", &[&login[..], &["-a", "tenant=acme"]].concat());
-    of_example("explain-json", &[&login[..], &["-a", "tenant=acme", "--json"]].concat());
+    of_example(
+        "explain-login",
+        &[&login[..], &["-a", "tenant=acme"]].concat(),
+    );
+    of_example(
+        "explain-json",
+        &[&login[..], &["-a", "tenant=acme", "--json"]].concat(),
+    );
     of_example("explain-missing", &login);
     of_example(
         "explain-hashed",
-        &["--limit", "plan", "-a", "path=/v1/x", "-a", "header:X-Api-Key=k1", "-a", "tier=pro"],
+        &[
+            "--limit",
+            "plan",
+            "-a",
+            "path=/v1/x",
+            "-a",
+            "header:X-Api-Key=k1",
+            "-a",
+            "tier=pro",
+        ],
     );
     of_example(
         "explain-cost",
-        &["-l", "reports", "-a", "path=/reports/a", "-a", "tenant=acme", "-a", "report_pages=3"],
+        &[
+            "-l",
+            "reports",
+            "-a",
+            "path=/reports/a",
+            "-a",
+            "tenant=acme",
+            "-a",
+            "report_pages=3",
+        ],
     );
     of_example("explain-no-such-limit", &["--limit", "pln"]);
     of_example("explain-slip", &["-a", "clientip=203.0.113.7"]);
     of_example(
         "explain-unused",
-        &["-l", "quota", "-a", "tenant=acme", "-a", "tennant=acme", "-a", "colour=red"],
+        &[
+            "-l",
+            "quota",
+            "-a",
+            "tenant=acme",
+            "-a",
+            "tennant=acme",
+            "-a",
+            "colour=red",
+        ],
     );
     golden("explain-wrong-config", &["explain", "--config", WRONG]);
 }
@@ -154,8 +235,28 @@ fn explain_shows_no_value_that_is_hashed_nor_moves_the_cursor() {
     let config = "crates/server/tests/cli/data/hidden.yaml";
     golden(
         "explain-hidden",
-        &["explain", "-c", config, "-a", "header:x-key=k1", "-a", "color=\x1b[31m\nred"],
+        &[
+            "explain",
+            "-c",
+            config,
+            "-a",
+            "header:x-key=k1",
+            "-a",
+            "color=\x1b[31m\nred",
+        ],
     );
-    let output = tollgate(&["explain", "-c", config, "-a", "header:x-key=sesame", "-a", "color=red"]);
-    assert!(!text(&output.stdout).contains("sesame"), "{}", text(&output.stdout));
+    let output = tollgate(&[
+        "explain",
+        "-c",
+        config,
+        "-a",
+        "header:x-key=sesame",
+        "-a",
+        "color=red",
+    ]);
+    assert!(
+        !text(&output.stdout).contains("sesame"),
+        "{}",
+        text(&output.stdout)
+    );
 }

@@ -13,28 +13,54 @@ fn object(arguments: &[&str], code: i32) -> Value {
 #[test]
 fn a_valid_configuration() {
     let found = object(&["validate", "--json", "examples/tollgate.yaml"], 0);
-    assert_eq!((&found["valid"], &found["faults"]), (&true.into(), &serde_json::json!([])));
+    assert_eq!(
+        (&found["valid"], &found["faults"]),
+        (&true.into(), &serde_json::json!([]))
+    );
     assert_eq!(found["files"][0]["store"], "redis-cluster");
-    assert_eq!(found["files"][0]["limits"].as_array().map(Vec::len), Some(7));
+    assert_eq!(
+        found["files"][0]["limits"].as_array().map(Vec::len),
+        Some(7)
+    );
 }
 
 #[test]
 fn faults_have_their_place() {
-    let found = object(&["validate", "--json", "crates/server/tests/cli/data/endpoints.yaml"], 2);
+    let found = object(
+        &[
+            "validate",
+            "--json",
+            "crates/server/tests/cli/data/endpoints.yaml",
+        ],
+        2,
+    );
     assert_eq!(found["valid"], false);
     let fault = &found["faults"][0];
     assert_eq!((&fault["line"], &fault["column"]), (&6.into(), &7.into()));
     assert_eq!(fault["field"], "store.endpoints[1]");
-    assert!(fault["file"].as_str().is_some_and(|file| file.ends_with("endpoints.yaml")));
+    assert!(
+        fault["file"]
+            .as_str()
+            .is_some_and(|file| file.ends_with("endpoints.yaml"))
+    );
 }
 
 #[test]
 fn explanations() {
-    let found = object(&["explain", "--json", "-a", "client_ip=2001:db8:1:2:3::4"], 0);
+    let found = object(
+        &["explain", "--json", "-a", "client_ip=2001:db8:1:2:3::4"],
+        0,
+    );
     let limit = &found["limits"][0];
-    assert_eq!((&limit["name"], &limit["outcome"]), (&"default".into(), &"applies".into()));
+    assert_eq!(
+        (&limit["name"], &limit["outcome"]),
+        (&"default".into(), &"applies".into())
+    );
     assert_eq!(limit["key"][0]["value"], "2001:db8:1:2::");
-    assert_eq!((&limit["limit"], &limit["window_us"]), (&100.into(), &60_000_000.into()));
+    assert_eq!(
+        (&limit["limit"], &limit["window_us"]),
+        (&100.into(), &60_000_000.into())
+    );
     let found = object(&["explain", "--json"], 0);
     assert_eq!(found["limits"][0]["outcome"], "error");
 }
@@ -42,7 +68,12 @@ fn explanations() {
 #[test]
 fn failures_are_objects_too() {
     let found = object(&["check", "--json", "--url", "https://h"], 2);
-    assert!(found["error"].as_str().is_some_and(|error| error.contains("plain http")), "{found}");
+    assert!(
+        found["error"]
+            .as_str()
+            .is_some_and(|error| error.contains("plain http")),
+        "{found}"
+    );
     let found = object(&["explain", "--json", "-a", "x"], 2);
     assert!(found["error"].is_string());
 }
@@ -50,7 +81,11 @@ fn failures_are_objects_too() {
 #[test]
 fn the_schema_is_one() {
     let schema = object(&["schema"], 0);
-    assert_eq!(schema["properties"]["limits"]["type"], "array", "{:?}", schema["properties"]["limits"]);
+    assert_eq!(
+        schema["properties"]["limits"]["type"], "array",
+        "{:?}",
+        schema["properties"]["limits"]
+    );
 }
 
 /// Every shell's own checker would be needed for more; this is what they agree on.
@@ -67,7 +102,9 @@ fn every_shell_gets_a_script_that_knows_the_commands() {
 #[test]
 fn bash_takes_its_script() {
     let script = tollgate(&["completions", "bash"]);
-    let checked = std::process::Command::new("bash").args(["-nc", text(&script.stdout)]).status();
+    let checked = std::process::Command::new("bash")
+        .args(["-nc", text(&script.stdout)])
+        .status();
     assert!(checked.expect("there is a bash").success());
 }
 
@@ -76,10 +113,22 @@ fn a_dash_is_standard_input() {
     use std::io::Write as _;
     use std::process::Stdio;
     let mut command = command(&["validate", "-"]);
-    let mut process =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    process.stdin.take().unwrap().write_all(b"limits: []\n").unwrap();
+    let mut process = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    process
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"limits: []\n")
+        .unwrap();
     let output = process.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert_eq!(text(&output.stderr), "<stdin>:1:9: limits: found 0 limits; write from 1 to 1000\n");
+    assert_eq!(
+        text(&output.stderr),
+        "<stdin>:1:9: limits: found 0 limits; write from 1 to 1000\n"
+    );
 }

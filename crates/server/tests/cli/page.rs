@@ -15,13 +15,20 @@ pub(crate) struct Example {
 /// Every `$ tollgate ..` in the blocks of the page that are sessions on a console.
 pub(crate) fn examples() -> Vec<Example> {
     let mut examples: Vec<Example> = Vec::new();
-    let blocks = PAGE.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let blocks = PAGE
+        .split("```console\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next());
     for block in blocks {
         let mut is_code = false;
         for line in block.lines() {
             if let Some(arguments) = line.strip_prefix("$ tollgate ") {
                 let arguments = arguments.split_whitespace().collect();
-                examples.push(Example { arguments, printed: String::new(), code: None });
+                examples.push(Example {
+                    arguments,
+                    printed: String::new(),
+                    code: None,
+                });
             } else if let Some(example) = examples.last_mut() {
                 if is_code {
                     example.code = line.parse().ok();

@@ -1,4 +1,5 @@
-//! Readers that go before the end, as `head -1` does. No panic, and the exit code is the command's own.
+//! Readers that go before the end, as `head -1` does. No panic, and the exit code is the command's
+//! own.
 
 use std::io::Read as _;
 use std::process::Stdio;
@@ -14,7 +15,12 @@ fn unread(arguments: &[&str]) -> (Option<i32>, String) {
         .expect("the binary was built");
     drop(process.stdout.take());
     let mut told = Vec::new();
-    process.stderr.take().expect("it is piped").read_to_end(&mut told).expect("it ends");
+    process
+        .stderr
+        .take()
+        .expect("it is piped")
+        .read_to_end(&mut told)
+        .expect("it ends");
     let code = process.wait().expect("it is ours").code();
     (code, text(&told).to_owned())
 }
@@ -26,7 +32,13 @@ fn nobody_need_read_to_the_end() {
         &["help", "check"],
         &["schema"],
         &["completions", "bash"],
-        &["explain", "--config", "examples/tollgate.yaml", "-a", "client_ip=203.0.113.7"],
+        &[
+            "explain",
+            "--config",
+            "examples/tollgate.yaml",
+            "-a",
+            "client_ip=203.0.113.7",
+        ],
         &["explain", "--json", "-a", "client_ip=203.0.113.7"],
         &["validate", "examples/tollgate.yaml"],
         &["validate", "--json", "examples/tollgate.yaml"],
@@ -39,21 +51,40 @@ fn nobody_need_read_to_the_end() {
 
 #[test]
 fn nobody_need_read_the_complaints() {
-    for arguments in
-        [&["validate", "nowhere.yaml"][..], &["explain", "-a", "x"], &["serve", "--config", "nowhere.yaml"]]
-    {
-        let mut process = command(arguments).stderr(Stdio::piped()).spawn().expect("the binary was built");
+    for arguments in [
+        &["validate", "nowhere.yaml"][..],
+        &["explain", "-a", "x"],
+        &["serve", "--config", "nowhere.yaml"],
+    ] {
+        let mut process = command(arguments)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary was built");
         drop(process.stderr.take());
-        assert_eq!(process.wait().expect("it is ours").code(), Some(2), "{arguments:?}");
+        assert_eq!(
+            process.wait().expect("it is ours").code(),
+            Some(2),
+            "{arguments:?}"
+        );
     }
 }
 
 /// A disk that is full is a reason to fail: what was asked for is not there.
 #[test]
 fn output_that_is_lost_is_a_failure() {
-    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a system that has one");
-    let output =
-        command(&["schema"]).stdout(full).stderr(Stdio::piped()).output().expect("the binary was built");
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .expect("a system that has one");
+    let output = command(&["schema"])
+        .stdout(full)
+        .stderr(Stdio::piped())
+        .output()
+        .expect("the binary was built");
     assert_eq!(output.status.code(), Some(3));
-    assert!(text(&output.stderr).starts_with("error: cannot write the output: "), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).starts_with("error: cannot write the output: "),
+        "{}",
+        text(&output.stderr)
+    );
 }

@@ -34,31 +34,69 @@ fn object(output: &Output) -> Value {
 fn tables() {
     let (log, other) = (data("access.log"), data("b.yaml"));
     golden("simulate", &words(&simulate(&[&log])));
-    golden("simulate-against", &words(&simulate(&["--against", &other, "--top", "2", &log])));
-    golden("simulate-suggest", &words(&simulate(&["--suggest", "--top", "0", &log])));
+    golden(
+        "simulate-against",
+        &words(&simulate(&["--against", &other, "--top", "2", &log])),
+    );
+    golden(
+        "simulate-suggest",
+        &words(&simulate(&["--suggest", "--top", "0", &log])),
+    );
     golden("simulate-built-in", &["simulate", &log]);
-    golden("simulate-json", &words(&simulate(&["--json", "--against", &other, "--suggest", &log])));
+    golden(
+        "simulate-json",
+        &words(&simulate(&[
+            "--json",
+            "--against",
+            &other,
+            "--suggest",
+            &log,
+        ])),
+    );
 }
 
 #[test]
 fn what_is_wrong() {
     let log = data("access.log");
-    golden("simulate-unreadable", &words(&simulate(&[&data("unreadable.log")])));
+    golden(
+        "simulate-unreadable",
+        &words(&simulate(&[&data("unreadable.log")])),
+    );
     golden("simulate-empty", &words(&simulate(&["/dev/null"])));
     golden("simulate-no-log", &words(&simulate(&[])));
     golden("simulate-nowhere", &words(&simulate(&["nowhere.log"])));
     golden("simulate-directory", &words(&simulate(&["crates"])));
-    golden("simulate-field", &words(&simulate(&["--field", "clientip=x", &log])));
-    golden("simulate-no-field", &words(&simulate(&["--field", "time", &log])));
-    golden("simulate-wrong-config", &["simulate", "-c", "crates/server/tests/cli/data/wrong.yaml", &log]);
+    golden(
+        "simulate-field",
+        &words(&simulate(&["--field", "clientip=x", &log])),
+    );
+    golden(
+        "simulate-no-field",
+        &words(&simulate(&["--field", "time", &log])),
+    );
+    golden(
+        "simulate-wrong-config",
+        &[
+            "simulate",
+            "-c",
+            "crates/server/tests/cli/data/wrong.yaml",
+            &log,
+        ],
+    );
     golden("simulate-two-stdins", &["simulate", "-c", "-", "-"]);
 }
 
 /// The same log as a file, packed, and on standard input, packed or not.
 #[test]
 fn however_it_comes_a_log_is_the_same() {
-    let plain = object(&tollgate(&words(&simulate(&["--json", &data("access.log")]))));
-    let packed = object(&tollgate(&words(&simulate(&["--json", &data("access.log.gz")]))));
+    let plain = object(&tollgate(&words(&simulate(&[
+        "--json",
+        &data("access.log"),
+    ]))));
+    let packed = object(&tollgate(&words(&simulate(&[
+        "--json",
+        &data("access.log.gz"),
+    ]))));
     assert_eq!(plain["configuration"], packed["configuration"]);
     for file in ["access.log", "access.log.gz"] {
         let bytes = std::fs::read(root().join(data(file))).expect("the data is there");
@@ -69,29 +107,43 @@ fn however_it_comes_a_log_is_the_same() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary was built");
-        process.stdin.take().expect("it is piped").write_all(&bytes).expect("it reads");
+        process
+            .stdin
+            .take()
+            .expect("it is piped")
+            .write_all(&bytes)
+            .expect("it reads");
         let piped = object(&process.wait_with_output().expect("it ends"));
         assert_eq!(plain["configuration"], piped["configuration"], "{file}");
         // What cannot be read twice is measured and not tried.
         let candidate = &piped["suggestions"][0]["candidates"][0];
-        assert!(candidate["limit"].is_u64() && candidate.get("refused").is_none(), "{candidate}");
+        assert!(
+            candidate["limit"].is_u64() && candidate.get("refused").is_none(),
+            "{candidate}"
+        );
     }
 }
 
 /// Two halves of a log are that log, in their order.
 #[test]
 fn several_files_are_one_log() {
-    let whole = std::fs::read_to_string(root().join(data("access.log"))).expect("the data is there");
+    let whole =
+        std::fs::read_to_string(root().join(data("access.log"))).expect("the data is there");
     let cut = whole.match_indices('\n').nth(25).expect("it has lines").0 + 1;
     let folder = std::env::temp_dir().join(format!("tollgate-simulate-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for the halves");
     let halves = [folder.join("1.log"), folder.join("2.log")];
     std::fs::write(&halves[0], &whole[..cut]).expect("a half can be written");
     std::fs::write(&halves[1], &whole[cut..]).expect("a half can be written");
-    let [first, second] = halves.each_ref().map(|half| half.to_str().expect("a path of ours"));
+    let [first, second] = halves
+        .each_ref()
+        .map(|half| half.to_str().expect("a path of ours"));
     let together = object(&tollgate(&words(&simulate(&["--json", first, second]))));
     std::fs::remove_dir_all(&folder).expect("it is ours");
-    let one = object(&tollgate(&words(&simulate(&["--json", &data("access.log")]))));
+    let one = object(&tollgate(&words(&simulate(&[
+        "--json",
+        &data("access.log"),
+    ]))));
     assert_eq!(together["configuration"], one["configuration"]);
     assert_eq!(together["log"]["lines"], one["log"]["lines"]);
 }
@@ -120,7 +172,16 @@ fn the_page_stands_by_itself_and_runs_nothing() {
         assert!(page.contains(part), "{part} is missing");
     }
     let lower = page.to_lowercase();
-    for foreign in ["<script", "src=", "href=", "http://", "https://", "url(", "\u{1b}", "javascript"] {
+    for foreign in [
+        "<script",
+        "src=",
+        "href=",
+        "http://",
+        "https://",
+        "url(",
+        "\u{1b}",
+        "javascript",
+    ] {
         assert!(!lower.contains(foreign), "{foreign} on the page");
     }
     assert_balanced(&page);
@@ -132,7 +193,11 @@ fn assert_balanced(page: &str) {
     let body = page.split("</style>").nth(1).expect("there is a style");
     for tag in body.split('<').skip(1) {
         let (tag, _) = tag.split_once('>').expect("a tag ends");
-        let name = tag.trim_start_matches('/').split([' ', '/']).next().unwrap_or_default();
+        let name = tag
+            .trim_start_matches('/')
+            .split([' ', '/'])
+            .next()
+            .unwrap_or_default();
         if tag.starts_with('/') {
             // The head was opened before the style.
             let last = open.pop();
@@ -168,10 +233,21 @@ fn fields_of_json_can_be_named() {
         .spawn()
         .expect("the binary was built");
     let log = format!("{line}\n").repeat(12);
-    process.stdin.take().expect("it is piped").write_all(log.as_bytes()).expect("it reads");
+    process
+        .stdin
+        .take()
+        .expect("it is piped")
+        .write_all(log.as_bytes())
+        .expect("it reads");
     let found = object(&process.wait_with_output().expect("it ends"));
     let limits = &found["configuration"]["limits"];
-    assert_eq!((&limits[0]["name"], &limits[0]["refused"]), (&"per-address".into(), &7.into()));
-    assert_eq!((&limits[2]["name"], &limits[2]["requests"]), (&"tenant".into(), &12.into()));
+    assert_eq!(
+        (&limits[0]["name"], &limits[0]["refused"]),
+        (&"per-address".into(), &7.into())
+    );
+    assert_eq!(
+        (&limits[2]["name"], &limits[2]["requests"]),
+        (&"tenant".into(), &12.into())
+    );
     assert_eq!(limits[0]["top_keys"][0]["key"], "client_ip=203.0.113.7");
 }

@@ -11,7 +11,8 @@ use crate::harness::{PATIENCE, Tollgate};
 
 const TOKEN: &str = "a-token-of-enough-letters";
 
-/// A limit by address and mail, one by a secret that stays hashed, one with tiers, one that is optional.
+/// A limit by address and mail, one by a secret that stays hashed, one with tiers, one that is
+/// optional.
 const CONFIG: &str = r#"
 hash_keys: ["header:x-api-key"]
 hash_secret: not-so-secret-in-a-test
@@ -41,14 +42,19 @@ fn json(response: &Response) -> serde_json::Value {
 
 /// A check of one limit, by name.
 fn check(service: &Tollgate, limit: &str, attributes: &str) -> Response {
-    service.check(&format!(r#"{{"attributes": {attributes}, "limits": ["{limit}"]}}"#))
+    service.check(&format!(
+        r#"{{"attributes": {attributes}, "limits": ["{limit}"]}}"#
+    ))
 }
 
 #[test]
 fn what_is_not_there_or_not_asked_for_so_says_what_would_be_right() {
     let service = Tollgate::with_config(CONFIG);
     let missing = get(&service, "/admin/nothing");
-    assert_eq!((missing.status, json(&missing)["code"].as_str()), (404, Some("not-found")));
+    assert_eq!(
+        (missing.status, json(&missing)["code"].as_str()),
+        (404, Some("not-found"))
+    );
     for (method, path, allow) in [
         ("POST", "/admin/limits", "GET, HEAD"),
         ("DELETE", "/metrics", "GET, HEAD"),
@@ -58,8 +64,15 @@ fn what_is_not_there_or_not_asked_for_so_says_what_would_be_right() {
         ("POST", "/healthz", "GET, HEAD"),
     ] {
         let refused = ask(&service, method, path);
-        assert_eq!((refused.status, refused.header("allow")), (405, Some(allow)), "{method} {path}");
-        assert_eq!(refused.header("content-type"), Some("application/problem+json"));
+        assert_eq!(
+            (refused.status, refused.header("allow")),
+            (405, Some(allow)),
+            "{method} {path}"
+        );
+        assert_eq!(
+            refused.header("content-type"),
+            Some("application/problem+json")
+        );
     }
     let head = ask(&service, "HEAD", "/admin/status");
     assert_eq!((head.status, head.body.len()), (200, 0));
@@ -79,16 +92,30 @@ fn with_a_token_everything_but_health_wants_it() {
     ];
     let right = format!("Bearer {TOKEN}");
     for (method, path) in routes {
-        for headers in [vec![], vec![("authorization", "Bearer wrong-wrong-wrong-wrong")]] {
+        for headers in [
+            vec![],
+            vec![("authorization", "Bearer wrong-wrong-wrong-wrong")],
+        ] {
             let refused = proxies::send(service.admin, method, path, &headers, b"");
             assert_eq!(refused.status, 401, "{method} {path}");
             assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
-            assert_eq!(refused.header("content-type"), Some("application/problem+json"));
+            assert_eq!(
+                refused.header("content-type"),
+                Some("application/problem+json")
+            );
         }
-        let headers = [("authorization", right.as_str()), ("host", "tollgate.example")];
+        let headers = [
+            ("authorization", right.as_str()),
+            ("host", "tollgate.example"),
+        ];
         let answered = proxies::send(service.admin, method, path, &headers, b"");
         let expected = if path == "/admin/nothing" { 404 } else { 200 };
-        assert_eq!(answered.status, expected, "{method} {path}: {}", answered.text());
+        assert_eq!(
+            answered.status,
+            expected,
+            "{method} {path}: {}",
+            answered.text()
+        );
     }
     for open in ["/healthz", "/readyz", "/", "/dashboard/app.js"] {
         assert_eq!(
@@ -126,8 +153,14 @@ fn pages_of_other_sites_get_nothing_done() {
         assert_eq!(ask(&service, method, path).status, 200);
     }
     let rebound = send("GET", "/admin/limits", "host", "rebind.example");
-    assert_eq!((rebound.status, json(&rebound)["code"].as_str()), (403, Some("foreign-host")));
-    assert_eq!(send("GET", "/admin/limits", "host", "localhost:9090").status, 200);
+    assert_eq!(
+        (rebound.status, json(&rebound)["code"].as_str()),
+        (403, Some("foreign-host"))
+    );
+    assert_eq!(
+        send("GET", "/admin/limits", "host", "localhost:9090").status,
+        200
+    );
     assert_eq!(send("GET", "/healthz", "host", "probe.example").status, 200);
 }
 
@@ -135,17 +168,36 @@ fn pages_of_other_sites_get_nothing_done() {
 fn where_strangers_can_reach_it_it_does_not_start_without_a_token() {
     let start = |token: Option<&str>| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tollgate"));
-        command.args(["serve", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "0.0.0.0:0"]);
-        command.env_remove("TOLLGATE_ADMIN_TOKEN").envs(token.map(|token| ("TOLLGATE_ADMIN_TOKEN", token)));
+        command.args([
+            "serve",
+            "--http",
+            "127.0.0.1:0",
+            "--grpc",
+            "127.0.0.1:0",
+            "--admin",
+            "0.0.0.0:0",
+        ]);
+        command
+            .env_remove("TOLLGATE_ADMIN_TOKEN")
+            .envs(token.map(|token| ("TOLLGATE_ADMIN_TOKEN", token)));
         let output = command.output().expect("the binary was built");
-        (output.status.code(), String::from_utf8(output.stderr).expect("text"))
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).expect("text"),
+        )
     };
     let (code, said) = start(None);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("TOLLGATE_ADMIN_TOKEN is not set") && said.contains("0.0.0.0"), "{said}");
+    assert!(
+        said.contains("TOLLGATE_ADMIN_TOKEN is not set") && said.contains("0.0.0.0"),
+        "{said}"
+    );
     let (code, said) = start(Some("short"));
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("at least 16") && !said.contains("\"short\""), "{said}");
+    assert!(
+        said.contains("at least 16") && !said.contains("\"short\""),
+        "{said}"
+    );
 }
 
 #[test]
@@ -155,7 +207,10 @@ fn where_strangers_can_reach_it_the_token_opens_it() {
     let here = std::net::SocketAddr::from(([127, 0, 0, 1], service.admin.port()));
     assert_eq!(proxies::get(here, "/admin/status", &[]).status, 401);
     let right = format!("Bearer {TOKEN}");
-    assert_eq!(proxies::get(here, "/admin/status", &[("authorization", right.as_str())]).status, 200);
+    assert_eq!(
+        proxies::get(here, "/admin/status", &[("authorization", right.as_str())]).status,
+        200
+    );
 }
 
 /// When clients have filled the service is when an operator wants to see it.
@@ -167,7 +222,10 @@ fn operators_get_in_when_clients_have_filled_the_service() {
     testkit::wait::until_true(PATIENCE, "the connection to be let in", full);
     assert_eq!(proxies::get(service.http, "/healthz", &[]).status, 503);
     let status = json(&get(&service, "/admin/status"));
-    assert_eq!((&status["connections"], &status["shed"]), (&1.into(), &1.into()));
+    assert_eq!(
+        (&status["connections"], &status["shed"]),
+        (&1.into(), &1.into())
+    );
     assert_eq!(get(&service, "/healthz").status, 200);
     drop(held);
 }

@@ -85,7 +85,11 @@ date: <now>
 {"refunded":true}
 "#,
     );
-    assert_eq!(service.check(&about("/api/1")).status, 200, "what was given back can be taken again");
+    assert_eq!(
+        service.check(&about("/api/1")).status,
+        200,
+        "what was given back can be taken again"
+    );
 }
 
 /// Waiting would be in vain, so nobody is told to.
@@ -148,7 +152,12 @@ date: <now>
 #[test]
 fn waiting_in_a_queue() {
     let service = Tollgate::with_config(LIMITS);
-    assert!(service.check(&about("/queue")).text().contains(r#""wait_ms":0,"#));
+    assert!(
+        service
+            .check(&about("/queue"))
+            .text()
+            .contains(r#""wait_ms":0,"#)
+    );
     is(
         &service.check(&about("/queue")),
         r#"
@@ -224,18 +233,32 @@ date: <now>
 "#,
     );
     let denied = service.check(&about("/work/1"));
-    assert_eq!((denied.status, denied.headers.len()), (429, 5), "{denied:?}");
+    assert_eq!(
+        (denied.status, denied.headers.len()),
+        (429, 5),
+        "{denied:?}"
+    );
 }
 
 #[test]
 fn health() {
     let service = Tollgate::with_config(LIMITS);
     let head = "200\ncontent-type: application/json\ncache-control: no-store\nconnection: close\ncontent-length: <length>\ndate: <now>\n";
-    is(&proxies::get(service.http, "/healthz", &[]), &format!("{head}\n{{\"alive\":true}}\n"));
+    is(
+        &proxies::get(service.http, "/healthz", &[]),
+        &format!("{head}\n{{\"alive\":true}}\n"),
+    );
     is(
         &proxies::get(service.http, "/readyz", &[]),
         &format!("{head}\n{{\"ready\":true,\"degraded\":false}}\n"),
     );
     let asked = proxies::send(service.http, "HEAD", "/healthz", &[], b"");
-    assert_eq!((asked.status, asked.header("content-length"), asked.body.len()), (200, Some("14"), 0));
+    assert_eq!(
+        (
+            asked.status,
+            asked.header("content-length"),
+            asked.body.len()
+        ),
+        (200, Some("14"), 0)
+    );
 }

@@ -22,7 +22,12 @@ enum Request {
     /// The usual: a body of JSON.
     Post(&'static str, Vec<u8>),
     /// Another method, headers and body.
-    Send(&'static str, &'static str, &'static [(&'static str, &'static str)], &'static [u8]),
+    Send(
+        &'static str,
+        &'static str,
+        &'static [(&'static str, &'static str)],
+        &'static [u8],
+    ),
     /// These bytes.
     Raw(Vec<u8>),
     /// These bytes, after which the client ends its side.
@@ -74,12 +79,25 @@ fn config() -> String {
 fn every_wrong_request_is_told_what_is_wrong() {
     let service = Tollgate::with_config(&config());
     let description: Value =
-        serde_json::from_slice(&proxies::get(service.http, "/openapi.json", &[]).body).expect("JSON");
-    let codes = description["components"]["schemas"]["Code"]["enum"].as_array().expect("a list").clone();
+        serde_json::from_slice(&proxies::get(service.http, "/openapi.json", &[]).body)
+            .expect("JSON");
+    let codes = description["components"]["schemas"]["Code"]["enum"]
+        .as_array()
+        .expect("a list")
+        .clone();
     let rows = rows::all();
     assert!(rows.len() >= 45, "{}", rows.len());
-    let wrong: Vec<String> = rows.iter().filter_map(|row| fault(row, &service, &codes)).collect();
-    assert!(wrong.is_empty(), "{} of {} rows:\n{}", wrong.len(), rows.len(), wrong.join("\n"));
+    let wrong: Vec<String> = rows
+        .iter()
+        .filter_map(|row| fault(row, &service, &codes))
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "{} of {} rows:\n{}",
+        wrong.len(),
+        rows.len(),
+        wrong.join("\n")
+    );
     nothing_was_charged(&service);
 }
 
@@ -95,9 +113,19 @@ fn fault(row: &Row, service: &Tollgate, codes: &[Value]) -> Option<String> {
         && body["status"] == row.status
         && body["code"] == row.code
         && codes.contains(&body["code"])
-        && body["detail"].as_str().is_some_and(|detail| detail.contains(row.detail) && detail.len() < 500)
-        && body["title"].as_str().is_some_and(|title| !title.is_empty());
-    let Row { what, status, code, detail, .. } = row;
+        && body["detail"]
+            .as_str()
+            .is_some_and(|detail| detail.contains(row.detail) && detail.len() < 500)
+        && body["title"]
+            .as_str()
+            .is_some_and(|title| !title.is_empty());
+    let Row {
+        what,
+        status,
+        code,
+        detail,
+        ..
+    } = row;
     (!is_right).then(|| {
         format!(
             "{what}: expected {status} {code} {detail:?}, got {} {:?} {text}",
@@ -113,7 +141,8 @@ fn nothing_was_charged(service: &Tollgate) {
             r#"{{"attributes": {{"client_ip": "{client}", "email": "ann@example.com", "tenant": "acme"}},
                 "limits": ["address", "login", "reports", "work", "many-0", "many-16"]}}"#
         );
-        let peeked: Value = serde_json::from_slice(&service.post("/v1/peek", &asked).body).expect("JSON");
+        let peeked: Value =
+            serde_json::from_slice(&service.post("/v1/peek", &asked).body).expect("JSON");
         let limits = peeked["limits"].as_array().expect("a list").clone();
         assert_eq!(limits.len(), 6);
         for limit in limits {
@@ -126,10 +155,16 @@ fn nothing_was_charged(service: &Tollgate) {
 fn a_right_request_among_wrong_ones_is_charged() {
     let service = Tollgate::with_config(LIMITS);
     let asked = r#"{"attributes": {"client_ip": "203.0.113.7"}, "limits": ["address"]}"#;
-    assert_eq!(service.check(asked).header("x-ratelimit-remaining"), Some("99"));
+    assert_eq!(
+        service.check(asked).header("x-ratelimit-remaining"),
+        Some("99")
+    );
     let bare = r#"[{"client_ip": "203.0.113.7"}, ["address"], 1]"#;
     assert_eq!(service.check(bare).status, 422, "a list is no question");
-    assert_eq!(service.check(asked).header("x-ratelimit-remaining"), Some("98"));
+    assert_eq!(
+        service.check(asked).header("x-ratelimit-remaining"),
+        Some("98")
+    );
 }
 
 /// Old clients are answered in their own version, after which the connection ends.
@@ -137,9 +172,15 @@ fn a_right_request_among_wrong_ones_is_charged() {
 fn http_1_0_is_spoken() {
     let service = Tollgate::with_config(LIMITS);
     let body = r#"{"attributes": {"client_ip": "203.0.113.7"}}"#;
-    let request = format!("POST /v1/check HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let request = format!(
+        "POST /v1/check HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
     let answer = raw::exchange(service.http, request.as_bytes(), false);
-    assert_eq!((answer.status, answer.header("x-ratelimit-remaining")), (200, Some("99")));
+    assert_eq!(
+        (answer.status, answer.header("x-ratelimit-remaining")),
+        (200, Some("99"))
+    );
 }
 
 /// Which of the two bounds is met first depends on how the bytes arrive.
@@ -150,18 +191,25 @@ fn a_path_of_a_megabyte_is_refused() {
     let answer = raw::exchange(service.http, request.as_bytes(), false);
     let body: Value = serde_json::from_slice(&answer.body).expect("JSON");
     assert_eq!(body["status"], answer.status);
-    let code = if answer.status == 414 { "target-too-long" } else { "head-too-large" };
+    let code = if answer.status == 414 {
+        "target-too-long"
+    } else {
+        "head-too-large"
+    };
     assert_eq!(body["code"], code, "{body}");
     assert_eq!(answer.header("connection"), Some("close"));
 }
 
 #[test]
 fn a_body_that_does_not_come_is_not_waited_for() {
-    let service = Tollgate::with_config(&(LIMITS.to_owned() + "server: { header_timeout: 200ms }\n"));
+    let service =
+        Tollgate::with_config(&(LIMITS.to_owned() + "server: { header_timeout: 200ms }\n"));
     let head = "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\n{";
     let answer = raw::exchange(service.http, head.as_bytes(), false);
     assert_eq!(answer.status, 408);
     assert!(
-        answer.text().contains(r#""detail":"the body did not arrive within 0.2 s","code":"body-too-slow""#)
+        answer
+            .text()
+            .contains(r#""detail":"the body did not arrive within 0.2 s","code":"body-too-slow""#)
     );
 }

@@ -1,4 +1,5 @@
-//! Real Caddy in front of an application, asking the real service, with the file that users are given.
+//! Real Caddy in front of an application, asking the real service, with the file that users are
+//! given.
 
 use testkit::proxies::{self, Proxy, Upstream};
 
@@ -24,9 +25,20 @@ impl Setup {
         let (service, app) = (Tollgate::with_config(limits), Upstream::start());
         let config = put(&read("caddy/Caddyfile"), "http://:80 {", "http://:@port@ {");
         let config = put(&config, "127.0.0.1:8080 {", "@tollgate@ {");
-        let config = put(&config, "reverse_proxy 127.0.0.1:3000", "reverse_proxy @app@");
-        let caddy = Proxy::caddy(config).set("tollgate", service.http).set("app", app.addr()).start();
-        Self { app, caddy, _service: service }
+        let config = put(
+            &config,
+            "reverse_proxy 127.0.0.1:3000",
+            "reverse_proxy @app@",
+        );
+        let caddy = Proxy::caddy(config)
+            .set("tollgate", service.http)
+            .set("app", app.addr())
+            .start();
+        Self {
+            app,
+            caddy,
+            _service: service,
+        }
     }
 
     /// A limit of three that is used up.
@@ -34,7 +46,13 @@ impl Setup {
         let setup = Self::start(LIMITS);
         for _ in 0..3 {
             let answer = spoofing::login(setup.caddy.addr(), &[]);
-            assert_eq!(answer.status, 200, "{}\n{}", answer.text(), setup.caddy.log());
+            assert_eq!(
+                answer.status,
+                200,
+                "{}\n{}",
+                answer.text(),
+                setup.caddy.log()
+            );
         }
         setup
     }
@@ -45,23 +63,58 @@ fn what_passes_and_what_is_refused_tell_the_client_where_it_stands() {
     let setup = Setup::start(LIMITS);
     for left in (0..3).rev() {
         let answer = spoofing::login(setup.caddy.addr(), &[]);
-        assert_eq!(answer.status, 200, "{}\n{}", answer.text(), setup.caddy.log());
-        assert_eq!(answer.header("x-ratelimit-remaining"), Some(&*left.to_string()));
-        assert_eq!(answer.header("ratelimit-policy"), Some(r#""login";q=3;w=3600"#));
-        assert_eq!((answer.header("retry-after"), answer.header("x-ratelimit-fallback")), (None, None));
-        assert!(answer.text().starts_with("POST /auth/login "), "{}", answer.text());
+        assert_eq!(
+            answer.status,
+            200,
+            "{}\n{}",
+            answer.text(),
+            setup.caddy.log()
+        );
+        assert_eq!(
+            answer.header("x-ratelimit-remaining"),
+            Some(&*left.to_string())
+        );
+        assert_eq!(
+            answer.header("ratelimit-policy"),
+            Some(r#""login";q=3;w=3600"#)
+        );
+        assert_eq!(
+            (
+                answer.header("retry-after"),
+                answer.header("x-ratelimit-fallback")
+            ),
+            (None, None)
+        );
+        assert!(
+            answer.text().starts_with("POST /auth/login "),
+            "{}",
+            answer.text()
+        );
     }
     let refused = spoofing::login(setup.caddy.addr(), &[]);
     assert_eq!(refused.status, 429);
-    assert_eq!(refused.header("content-type"), Some("application/problem+json"));
+    assert_eq!(
+        refused.header("content-type"),
+        Some("application/problem+json")
+    );
     assert!(refused.header("retry-after").is_some());
     let body: serde_json::Value = serde_json::from_slice(&refused.body).expect("JSON");
-    assert_eq!(body["violated-policies"], serde_json::json!(["login"]), "the service's own body");
+    assert_eq!(
+        body["violated-policies"],
+        serde_json::json!(["login"]),
+        "the service's own body"
+    );
     assert_eq!(setup.app.answered(), 3);
 
     let free = proxies::get(setup.caddy.addr(), "/free", &[("Host", "shop.example")]);
     assert_eq!(free.status, 200, "{}", free.text());
-    assert!(!free.headers.iter().any(|(name, _)| name.contains("ratelimit")), "{free:?}");
+    assert!(
+        !free
+            .headers
+            .iter()
+            .any(|(name, _)| name.contains("ratelimit")),
+        "{free:?}"
+    );
 }
 
 #[test]
@@ -83,11 +136,18 @@ fn every_spelling_of_a_path_meets_its_limit() {
 
 #[test]
 fn an_answer_by_failure_policy_says_so() {
-    let closed =
-        std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
-    let store = format!("version: 1\nstore: {{ type: redis, endpoints: [\"redis://{closed}\"] }}\n");
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .expect("a port")
+        .local_addr()
+        .expect("an address");
+    let store =
+        format!("version: 1\nstore: {{ type: redis, endpoints: [\"redis://{closed}\"] }}\n");
     let setup = Setup::start(&LIMITS.replace("version: 1\n", &store));
     let answer = spoofing::login(setup.caddy.addr(), &[]);
-    assert_eq!((answer.status, answer.header("x-ratelimit-fallback")), (200, Some("true")), "{answer:?}");
+    assert_eq!(
+        (answer.status, answer.header("x-ratelimit-fallback")),
+        (200, Some("true")),
+        "{answer:?}"
+    );
     assert_eq!(answer.header("x-ratelimit-limit"), Some("3"));
 }

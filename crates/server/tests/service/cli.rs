@@ -12,17 +12,27 @@ const ANN: &str = "client_ip=203.0.113.7";
 
 fn tollgate(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-    command.args(arguments).env_remove("TOLLGATE_ADMIN_TOKEN").output().expect("the binary was built")
+    command
+        .args(arguments)
+        .env_remove("TOLLGATE_ADMIN_TOKEN")
+        .output()
+        .expect("the binary was built")
 }
 
 /// Exit code, standard output, standard error.
 fn ended(output: &Output) -> (i32, String, String) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("the binary prints UTF-8");
-    (output.status.code().expect("no signal"), text(&output.stdout), text(&output.stderr))
+    (
+        output.status.code().expect("no signal"),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
 }
 
 fn check(url: &impl ToString, arguments: &[&str]) -> (i32, String, String) {
-    ended(&tollgate(&[&["check", "--url", &url.to_string()], arguments].concat()))
+    ended(&tollgate(
+        &[&["check", "--url", &url.to_string()], arguments].concat(),
+    ))
 }
 
 /// Lengths of time depend on when a test runs.
@@ -30,7 +40,8 @@ fn without_times(text: &str) -> String {
     let is_time = |word: &str| {
         let word = word.trim_end_matches([',', ';', '\n']);
         word.trim_start_matches(|c: char| c.is_ascii_digit()).len() < word.len()
-            && ["ms", "s", "m", "h"].contains(&word.trim_start_matches(|c: char| c.is_ascii_digit()))
+            && ["ms", "s", "m", "h"]
+                .contains(&word.trim_start_matches(|c: char| c.is_ascii_digit()))
     };
     let masked = text.split_inclusive([' ', '\n']).map(|word| {
         if !is_time(word.trim_end()) {
@@ -47,11 +58,18 @@ fn without_times(text: &str) -> String {
 #[test]
 fn what_the_page_shows_is_what_a_service_says() {
     let service = Tollgate::start();
-    let examples = page::examples().into_iter().filter(|example| example.arguments[0] == "check");
+    let examples = page::examples()
+        .into_iter()
+        .filter(|example| example.arguments[0] == "check");
     let mut compared = 0;
     for example in examples {
         let (code, out, err) = check(&service.http, &example.arguments[1..]);
-        assert_eq!(without_times(&(out + &err)), without_times(&example.printed), "{:?}", example.arguments);
+        assert_eq!(
+            without_times(&(out + &err)),
+            without_times(&example.printed),
+            "{:?}",
+            example.arguments
+        );
         assert_eq!(code, example.code.unwrap_or(0), "{:?}", example.arguments);
         compared += 1;
     }
@@ -64,14 +82,23 @@ fn a_look_consumes_nothing_and_a_program_gets_the_answer_as_it_is() {
     let url = format!("http://{}/", service.http);
     for _ in 0..2 {
         let (code, out, _) = check(&url, &["--peek", "-a", ANN]);
-        assert!(code == 0 && out.starts_with("would be allowed\n  default  100 of 100 left"), "{out}");
+        assert!(
+            code == 0 && out.starts_with("would be allowed\n  default  100 of 100 left"),
+            "{out}"
+        );
     }
     let (code, out, err) = check(&url, &["--json", "--cost", "100", "-a", ANN]);
     let answer: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((code, &answer["limits"][0]["remaining"], err.as_str()), (0, &0.into(), ""));
+    assert_eq!(
+        (code, &answer["limits"][0]["remaining"], err.as_str()),
+        (0, &0.into(), "")
+    );
     let (code, out, err) = check(&url, &["--json", "--peek", "--cost", "100", "-a", ANN]);
     let answer: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((code, &answer["violated-policies"], err.as_str()), (1, &serde_json::json!(["default"]), ""));
+    assert_eq!(
+        (code, &answer["violated-policies"], err.as_str()),
+        (1, &serde_json::json!(["default"]), "")
+    );
 }
 
 #[test]
@@ -96,21 +123,42 @@ fn limits_are_asked_by_name_with_headers_queues_and_places() {
 ",
     );
     let (code, out, _) = check(&service.http, &["-a", "path=/"]);
-    assert_eq!((code, out.as_str()), (0, "allowed: no limit applies to this request\n"));
+    assert_eq!(
+        (code, out.as_str()),
+        (0, "allowed: no limit applies to this request\n")
+    );
     let key = ["--limit", "key", "-a", "header:X-Key=k"];
     assert_eq!(check(&service.http, &key).0, 0);
     let (code, out, _) = check(&service.http, &key);
-    assert!(code == 1 && out.starts_with("denied by key: try again in "), "{out}");
+    assert!(
+        code == 1 && out.starts_with("denied by key: try again in "),
+        "{out}"
+    );
     assert_eq!(check(&service.http, &["--limit", "line"]).0, 0);
     let (_, out, _) = check(&service.http, &["--limit", "line"]);
-    assert!(out.contains("\nhold the request for ") && out.contains(" before letting it through\n"), "{out}");
+    assert!(
+        out.contains("\nhold the request for ") && out.contains(" before letting it through\n"),
+        "{out}"
+    );
     let (_, out, _) = check(&service.http, &["-l", "places", "-l", "trial"]);
-    assert!(out.contains("a place is held until POST /v1/release with {\"lease\": \""), "{out}");
-    assert!(out.contains("  places  1 of 2 left") && out.contains("shadow: never refuses"), "{out}");
+    assert!(
+        out.contains("a place is held until POST /v1/release with {\"lease\": \""),
+        "{out}"
+    );
+    assert!(
+        out.contains("  places  1 of 2 left") && out.contains("shadow: never refuses"),
+        "{out}"
+    );
     let (code, out, _) = check(&service.http, &["-l", "trial"]);
     assert!(code == 0 && out.contains("shadow: would refuse"), "{out}");
-    let (code, out, _) = check(&service.http, &["-l", "key", "-a", "header:x-key=j", "--cost", "2"]);
-    assert!(code == 1 && out.starts_with("denied by key: it asks for more than key ever allows\n"), "{out}");
+    let (code, out, _) = check(
+        &service.http,
+        &["-l", "key", "-a", "header:x-key=j", "--cost", "2"],
+    );
+    assert!(
+        code == 1 && out.starts_with("denied by key: it asks for more than key ever allows\n"),
+        "{out}"
+    );
 }
 
 /// The policy has decided, although nobody could count.
@@ -124,7 +172,9 @@ limits: [{ name: login, key: [], algorithm: sliding_log, limit: 5, window: 1h, o
     let (code, out, err) = check(&service.http, &[]);
     assert_eq!((code, err.as_str()), (1, ""));
     assert!(
-        out.starts_with("denied by login: the store is away and the policy is to refuse; try again in "),
+        out.starts_with(
+            "denied by login: the store is away and the policy is to refuse; try again in "
+        ),
         "{out}"
     );
 }
@@ -162,26 +212,47 @@ fn http(status: &str, body: &str) -> String {
 
 #[test]
 fn whatever_is_no_decision_is_no_answer() {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("it is bound");
+    let free = TcpListener::bind("127.0.0.1:0")
+        .expect("a free port")
+        .local_addr()
+        .expect("it is bound");
     let (code, out, err) = check(&free, &["-a", ANN]);
     assert_eq!((code, out.as_str()), (3, ""));
-    assert!(err.contains("Connection refused") && err.contains("is the service running there?"), "{err}");
-    // What never comes is waited for as long as was said; the others must not be cut short on a slow machine.
+    assert!(
+        err.contains("Connection refused") && err.contains("is the service running there?"),
+        "{err}"
+    );
+    // What never comes is waited for as long as was said; the others must not be cut short on a
+    // slow machine.
     let (short, long) = ("50ms", "20s");
     for (answer, timeout, told) in [
         (String::new(), short, "nothing came within 50ms"),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{".to_owned(), short, "nothing came within 50ms"),
+        (
+            "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{".to_owned(),
+            short,
+            "nothing came within 50ms",
+        ),
         ("+PONG\r\n".to_owned(), long, "is this the right port?"),
         (http("200 OK", "{}"), long, "is no decision"),
         (http("404 Not Found", "<html>"), long, "is no decision"),
         (http("429 Too Many Requests", ""), long, "is no decision"),
-        (http("503 Service Unavailable", r#"{"detail": "too busy\u001b[2J"}"#), long, "too busy\\u{1b}[2J"),
+        (
+            http(
+                "503 Service Unavailable",
+                r#"{"detail": "too busy\u001b[2J"}"#,
+            ),
+            long,
+            "too busy\\u{1b}[2J",
+        ),
         (http("200 OK", &" ".repeat(2 << 20)), long, "is longer than"),
     ] {
         let (address, _requests) = answering(answer);
         let (code, out, err) = check(&address, &["--timeout", timeout, "-a", ANN]);
         assert_eq!((code, out.as_str()), (3, ""), "{err}");
-        assert!(err.starts_with("error: ") && err.contains(told), "{told}: {err}");
+        assert!(
+            err.starts_with("error: ") && err.contains(told),
+            "{told}: {err}"
+        );
     }
 }
 
@@ -192,7 +263,16 @@ const COUNTER: &str = r#"{"limit": "login", "key": [{"attribute": "client_ip", "
 fn keys_are_looked_at_and_reset() {
     let (address, requests) = answering(http("200 OK", COUNTER));
     let admin = address.to_string();
-    let arguments = ["--admin", &admin, "--limit", "a/b", "-a", ANN, "-a", "header:X-Key=k&1 ü"];
+    let arguments = [
+        "--admin",
+        &admin,
+        "--limit",
+        "a/b",
+        "-a",
+        ANN,
+        "-a",
+        "header:X-Key=k&1 ü",
+    ];
     let (code, out, err) = ended(&tollgate(&[&["keys", "get"], &arguments[..]].concat()));
     assert_eq!((code, err.as_str()), (0, ""));
     assert_eq!(
@@ -203,19 +283,34 @@ fn keys_are_looked_at_and_reset() {
     let request = requests.recv().expect("it was asked");
     let line = "GET /admin/keys?limit=a%2Fb&client_ip=203.0.113.7&header%3Ax-key=k%261%20%C3%BC HTTP/1.1\r\n";
     assert!(request.starts_with(line), "{request}");
-    assert!(!request.to_ascii_lowercase().contains("authorization"), "{request}");
+    assert!(
+        !request.to_ascii_lowercase().contains("authorization"),
+        "{request}"
+    );
 
     let (address, requests) = answering(http("200 OK", COUNTER));
     let admin = address.to_string();
-    let (code, out, _) =
-        ended(&tollgate(&["keys", "reset", "--admin", &admin, "--limit", "login", "-a", ANN, "--json"]));
+    let (code, out, _) = ended(&tollgate(&[
+        "keys", "reset", "--admin", &admin, "--limit", "login", "-a", ANN, "--json",
+    ]));
     let counter: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &counter["remaining"]), (0, &3.into()));
-    assert!(requests.recv().expect("it was asked").starts_with("DELETE /admin/keys?limit=login&"));
+    assert!(
+        requests
+            .recv()
+            .expect("it was asked")
+            .starts_with("DELETE /admin/keys?limit=login&")
+    );
 
     let (address, _requests) = answering("HTTP/1.1 204 No Content\r\n\r\n");
-    let (code, out, _) =
-        ended(&tollgate(&["keys", "reset", "--admin", &address.to_string(), "--limit", "login"]));
+    let (code, out, _) = ended(&tollgate(&[
+        "keys",
+        "reset",
+        "--admin",
+        &address.to_string(),
+        "--limit",
+        "login",
+    ]));
     assert_eq!((code, out.as_str()), (0, "reset\n"));
 }
 
@@ -225,18 +320,37 @@ fn the_token_is_sent_and_never_shown() {
     for (status, code) in [("200 OK", 0), ("401 Unauthorized", 2)] {
         let (address, requests) = answering(http(status, r#"{"limit": "login"}"#));
         let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-        command.args(["keys", "get", "--admin", &address.to_string(), "--limit", "login"]);
-        let (found, out, err) =
-            ended(&command.env("TOLLGATE_ADMIN_TOKEN", token).output().expect("the binary was built"));
+        command.args([
+            "keys",
+            "get",
+            "--admin",
+            &address.to_string(),
+            "--limit",
+            "login",
+        ]);
+        let (found, out, err) = ended(
+            &command
+                .env("TOLLGATE_ADMIN_TOKEN", token)
+                .output()
+                .expect("the binary was built"),
+        );
         assert_eq!(found, code, "{err}");
         assert!(!out.contains(token) && !err.contains(token), "{out}{err}");
         let request = requests.recv().expect("it was asked");
-        assert!(request.contains("authorization: Bearer sesame-0123456789\r\n"), "{request}");
+        assert!(
+            request.contains("authorization: Bearer sesame-0123456789\r\n"),
+            "{request}"
+        );
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-    command.args(["keys", "get", "--limit", "login"]).env("TOLLGATE_ADMIN_TOKEN", "two\nlines-sesame");
+    command
+        .args(["keys", "get", "--limit", "login"])
+        .env("TOLLGATE_ADMIN_TOKEN", "two\nlines-sesame");
     let (code, _, err) = ended(&command.output().expect("the binary was built"));
-    assert!(code == 2 && err.contains("no header can hold") && !err.contains("sesame"), "{err}");
+    assert!(
+        code == 2 && err.contains("no header can hold") && !err.contains("sesame"),
+        "{err}"
+    );
 }
 
 #[test]
@@ -247,17 +361,35 @@ fn an_admin_port_that_refuses_or_is_none() {
             2,
             "wants the token of TOLLGATE_ADMIN_TOKEN, and it is not set here",
         ),
-        (http("422 Unprocessable Content", r#"{"detail": "there is no limit"}"#), 2, "there is no limit"),
+        (
+            http(
+                "422 Unprocessable Content",
+                r#"{"detail": "there is no limit"}"#,
+            ),
+            2,
+            "there is no limit",
+        ),
         (http("404 Not Found", ""), 3, "no answer (404 Not Found)"),
         (http("500 Internal Server Error", "{}"), 3, "no answer (500"),
         (http("200 OK", "[]"), 3, "no answer of an admin port"),
     ] {
         let (address, _requests) = answering(answer);
-        let (found, out, err) =
-            ended(&tollgate(&["keys", "get", "--admin", &address.to_string(), "--limit", "login"]));
+        let (found, out, err) = ended(&tollgate(&[
+            "keys",
+            "get",
+            "--admin",
+            &address.to_string(),
+            "--limit",
+            "login",
+        ]));
         assert_eq!((found, out.as_str()), (code, ""), "{err}");
         assert!(err.contains(told), "{err}");
     }
-    let (code, _, err) = ended(&tollgate(&["keys", "get", "--limit", "login", "-a", "limit=5"]));
-    assert!(code == 2 && err.contains("--limit goes by that name"), "{err}");
+    let (code, _, err) = ended(&tollgate(&[
+        "keys", "get", "--limit", "login", "-a", "limit=5",
+    ]));
+    assert!(
+        code == 2 && err.contains("--limit goes by that name"),
+        "{err}"
+    );
 }

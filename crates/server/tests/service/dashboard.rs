@@ -18,15 +18,23 @@ type Said = [u64; 3];
 fn counted(service: &Tollgate) -> BTreeMap<String, Said> {
     let page = proxies::get(service.admin, "/metrics", &[]).text();
     let mut counted = BTreeMap::new();
-    for line in page.lines().filter_map(|line| line.strip_prefix("tollgate_decisions_total{")) {
+    for line in page
+        .lines()
+        .filter_map(|line| line.strip_prefix("tollgate_decisions_total{"))
+    {
         let (labels, value) = line.split_once("} ").expect("labels and a value");
         let label = |name: &str| {
-            let (_, rest) = labels.split_once(&format!("{name}=\"")).expect("every line has it");
+            let (_, rest) = labels
+                .split_once(&format!("{name}=\""))
+                .expect("every line has it");
             rest.split_once('"').expect("a closing quote").0
         };
-        let place = ["allowed", "denied", "shadow_denied"].iter().position(|name| *name == label("outcome"));
+        let place = ["allowed", "denied", "shadow_denied"]
+            .iter()
+            .position(|name| *name == label("outcome"));
         let said: &mut Said = counted.entry(label("limit").to_owned()).or_default();
-        said[place.expect("an outcome that there is")] += value.parse::<u64>().expect("a whole number");
+        said[place.expect("an outcome that there is")] +=
+            value.parse::<u64>().expect("a whole number");
     }
     counted
 }

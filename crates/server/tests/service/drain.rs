@@ -21,20 +21,27 @@ struct Shared {
     is_leaving: AtomicBool,
 }
 
-/// Asks, on a new connection every so often, until it is asked to leave; gives what went wrong before that.
+/// Asks, on a new connection every so often, until it is asked to leave; gives what went wrong
+/// before that.
 fn ask_until_asked_to_leave(service: &Tollgate, shared: &Shared) -> Result<(), String> {
     for _ in 0..ROUNDS_MAX {
         let mut connection =
             Connection::open(service.http).map_err(|error| format!("connecting: {error}"))?;
         for _ in 0..REQUESTS_PER_CONNECTION {
-            let answer = connection.check(ANN).map_err(|error| format!("a connection broke: {error}"))?;
+            let answer = connection
+                .check(ANN)
+                .map_err(|error| format!("a connection broke: {error}"))?;
             if answer.status != 200 && answer.status != 429 {
                 return Err(format!("{answer:?}"));
             }
             shared.asked.fetch_add(1, Relaxed);
             if answer.is_last {
                 let is_leaving = shared.is_leaving.load(Relaxed);
-                return if is_leaving { Ok(()) } else { Err("asked to leave for no reason".to_owned()) };
+                return if is_leaving {
+                    Ok(())
+                } else {
+                    Err("asked to leave for no reason".to_owned())
+                };
             }
         }
     }
@@ -51,7 +58,10 @@ fn nobody_is_cut_off_when_the_service_is_told_to_stop_under_load() {
         wait::until_true(PATIENCE, "load", || shared.asked.load(Relaxed) > 1_000);
         shared.is_leaving.store(true, Relaxed);
         service.signal("TERM");
-        clients.into_iter().filter_map(|client| client.join().expect("no panic").err()).collect()
+        clients
+            .into_iter()
+            .filter_map(|client| client.join().expect("no panic").err())
+            .collect()
     });
     assert_eq!(faults, Vec::<String>::new());
     assert!(service.wait_for_exit().success());
@@ -65,7 +75,8 @@ fn a_request_under_way_is_finished_and_an_idle_connection_does_not_hold_the_serv
     let (head, rest) = ANN.split_at(10);
     let length = ANN.len();
     slow.send(
-        format!("POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{head}").as_bytes(),
+        format!("POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{head}")
+            .as_bytes(),
     )
     .expect("it is sent");
     // The service has seen the request once it answers another one.

@@ -24,13 +24,21 @@ fn replaced(text: &str, shipped: &str, tests: &str) -> String {
     text.replace(shipped, tests)
 }
 
-/// Envoy with a shipped configuration, on free ports and with more patience than a busy machine needs.
+/// Envoy with a shipped configuration, on free ports and with more patience than a busy machine
+/// needs.
 fn envoy(shipped: &str, upstream: &Upstream, port: &str, tollgate: SocketAddr) -> Proxy {
-    let text = replaced(shipped, "0.0.0.0, port_value: 10000", "127.0.0.1, port_value: @port@");
+    let text = replaced(
+        shipped,
+        "0.0.0.0, port_value: 10000",
+        "127.0.0.1, port_value: @port@",
+    );
     let text = replaced(&text, "port_value: 8000", "port_value: @upstream@");
     let text = replaced(&text, port, "port_value: @tollgate@");
     let text = replaced(&text, "timeout: 0.1s", "timeout: 10s");
-    Proxy::envoy(text).set("upstream", upstream.addr().port()).set("tollgate", tollgate.port()).start()
+    Proxy::envoy(text)
+        .set("upstream", upstream.addr().port())
+        .set("tollgate", tollgate.port())
+        .start()
 }
 
 fn rate_limited(shipped: &str, upstream: &Upstream, tollgate: SocketAddr) -> Proxy {
@@ -47,11 +55,21 @@ fn login(envoy: &Proxy, headers: &[(&str, &str)]) -> Response {
 
 /// Everything that comes back to a request from this address.
 fn from(source: [u8; 4], to: SocketAddr, request: &[u8]) -> String {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .expect("a runtime");
     let stream: TcpStream = runtime.block_on(async {
         let socket = TcpSocket::new_v4().expect("a socket");
-        socket.bind((IpAddr::V4(Ipv4Addr::from(source)), 0).into()).expect("all of 127/8 is this machine");
-        socket.connect(to).await.expect("Envoy listens").into_std().expect("a stream")
+        socket
+            .bind((IpAddr::V4(Ipv4Addr::from(source)), 0).into())
+            .expect("all of 127/8 is this machine");
+        socket
+            .connect(to)
+            .await
+            .expect("Envoy listens")
+            .into_std()
+            .expect("a stream")
     });
     stream.set_nonblocking(false).expect("a stream that waits");
     stream.set_read_timeout(Some(PATIENCE)).expect("a time");
@@ -65,10 +83,20 @@ fn from(source: [u8; 4], to: SocketAddr, request: &[u8]) -> String {
 fn is_limited(response: &Response) {
     assert_eq!(response.status, 429, "{response:?}");
     let body = response.text();
-    assert!(body.contains("#quota-exceeded") && body.contains(r#""violated-policies":["login"]"#), "{body}");
-    assert_eq!(response.header("content-type"), Some("application/problem+json"));
+    assert!(
+        body.contains("#quota-exceeded") && body.contains(r#""violated-policies":["login"]"#),
+        "{body}"
+    );
+    assert_eq!(
+        response.header("content-type"),
+        Some("application/problem+json")
+    );
     assert_eq!(response.header("cache-control"), Some("no-store"));
-    let wait: u64 = response.header("retry-after").expect("a time").parse().expect("seconds");
+    let wait: u64 = response
+        .header("retry-after")
+        .expect("a time")
+        .parse()
+        .expect("seconds");
     assert!((1..=900).contains(&wait), "{wait}");
 }
 
@@ -81,13 +109,21 @@ fn what_passes_reaches_the_upstream_and_what_does_not_is_told_why() {
         let claim = format!("198.51.100.{attempt}");
         let passed = login(&envoy, &[("x-forwarded-for", &claim)]);
         assert_eq!(passed.status, 200, "{passed:?}\n{}", envoy.log());
-        assert!(passed.text().starts_with("POST /auth/login"), "{}", passed.text());
+        assert!(
+            passed.text().starts_with("POST /auth/login"),
+            "{}",
+            passed.text()
+        );
         let left = [("per-address", 600 - attempt), ("login", 5 - attempt)];
         let told = left.map(|(name, left)| format!(r#""{name}";r={left};t="#));
         let found = passed.header("ratelimit").expect("it was counted");
         assert!(told.iter().all(|member| found.contains(member)), "{found}");
         assert_eq!(passed.header("x-ratelimit-limit"), Some("5"));
-        assert_eq!(passed.header("content-type"), Some("text/plain"), "the upstream's own");
+        assert_eq!(
+            passed.header("content-type"),
+            Some("text/plain"),
+            "the upstream's own"
+        );
         assert_eq!(passed.header("cache-control"), None);
     }
     is_limited(&login(&envoy, &[]));
@@ -100,9 +136,18 @@ fn what_passes_reaches_the_upstream_and_what_does_not_is_told_why() {
 fn however_a_client_spells_the_path_it_is_the_same_limit() {
     let (upstream, service) = (Upstream::start(), tollgate(&[]));
     let envoy = rate_limited(RATELIMIT, &upstream, service.grpc);
-    let spellings = ["/auth/login", "/auth/login?x=1", "//auth//login/", "/auth/%6Cogin", "/a/../auth/login"];
+    let spellings = [
+        "/auth/login",
+        "/auth/login?x=1",
+        "//auth//login/",
+        "/auth/%6Cogin",
+        "/a/../auth/login",
+    ];
     for path in spellings {
-        assert_eq!(proxies::send(envoy.addr(), "POST", path, &[], b"").status, 200);
+        assert_eq!(
+            proxies::send(envoy.addr(), "POST", path, &[], b"").status,
+            200
+        );
     }
     for path in spellings {
         is_limited(&proxies::send(envoy.addr(), "POST", path, &[], b""));
@@ -114,7 +159,8 @@ fn however_a_client_spells_the_path_it_is_the_same_limit() {
 fn bytes_that_are_no_text_are_no_way_around() {
     let (upstream, service) = (Upstream::start(), tollgate(&[]));
     let envoy = rate_limited(RATELIMIT, &upstream, service.grpc);
-    let request = b"GET /v1/a HTTP/1.1\r\nHost: shop\r\nConnection: close\r\nX-Api-Key: \xff\xfe\r\n\r\n";
+    let request =
+        b"GET /v1/a HTTP/1.1\r\nHost: shop\r\nConnection: close\r\nX-Api-Key: \xff\xfe\r\n\r\n";
     let response = from([127, 0, 0, 1], envoy.addr(), request).to_ascii_lowercase();
     assert!(response.contains(r#""api-key";r=99"#), "{response}");
 
@@ -133,7 +179,11 @@ fn without_the_service_envoys_own_policy_applies_until_it_is_back() {
     let upstream = Upstream::start();
     let service = tollgate(&[]);
     let lenient = rate_limited(RATELIMIT, &upstream, service.grpc);
-    let strict = replaced(RATELIMIT, "failure_mode_deny: false", "failure_mode_deny: true");
+    let strict = replaced(
+        RATELIMIT,
+        "failure_mode_deny: false",
+        "failure_mode_deny: true",
+    );
     let strict = rate_limited(&strict, &upstream, service.grpc);
     for _ in 0..5 {
         assert_eq!(login(&strict, &[]).status, 200);
@@ -145,7 +195,11 @@ fn without_the_service_envoys_own_policy_applies_until_it_is_back() {
     drop(service);
     assert_eq!(login(&lenient, &[]).status, 200);
     let refused = login(&strict, &[]);
-    assert_eq!((refused.status, refused.header("retry-after")), (500, None), "{refused:?}");
+    assert_eq!(
+        (refused.status, refused.header("retry-after")),
+        (500, None),
+        "{refused:?}"
+    );
 
     // Memory forgets, so five more pass.
     let _service = tollgate(&["--grpc", &address]);
@@ -153,9 +207,17 @@ fn without_the_service_envoys_own_policy_applies_until_it_is_back() {
         let response = login(&lenient, &[]);
         response.header("ratelimit").is_some().then_some(response)
     });
-    assert_eq!(counted.header("x-ratelimit-remaining"), Some("4"), "{counted:?}");
-    wait::until_true(PATIENCE, "the limit to apply again", || login(&lenient, &[]).status == 429);
-    wait::until_true(PATIENCE, "the other to notice too", || login(&strict, &[]).status == 429);
+    assert_eq!(
+        counted.header("x-ratelimit-remaining"),
+        Some("4"),
+        "{counted:?}"
+    );
+    wait::until_true(PATIENCE, "the limit to apply again", || {
+        login(&lenient, &[]).status == 429
+    });
+    wait::until_true(PATIENCE, "the other to notice too", || {
+        login(&strict, &[]).status == 429
+    });
 }
 
 #[test]
@@ -165,9 +227,20 @@ fn forward_auth_sees_the_request_as_the_client_sent_it() {
     for left in (0..5).rev() {
         let passed = login(&envoy, &[]);
         assert_eq!(passed.status, 200, "{passed:?}\n{}", envoy.log());
-        assert!(passed.text().starts_with("POST /auth/login"), "{}", passed.text());
-        assert_eq!(passed.header("x-ratelimit-remaining").map(str::to_owned), Some(left.to_string()));
-        assert_eq!(passed.header("content-type"), Some("text/plain"), "the upstream's own");
+        assert!(
+            passed.text().starts_with("POST /auth/login"),
+            "{}",
+            passed.text()
+        );
+        assert_eq!(
+            passed.header("x-ratelimit-remaining").map(str::to_owned),
+            Some(left.to_string())
+        );
+        assert_eq!(
+            passed.header("content-type"),
+            Some("text/plain"),
+            "the upstream's own"
+        );
     }
     is_limited(&login(&envoy, &[]));
     assert_eq!(upstream.answered(), 5);
@@ -195,11 +268,18 @@ fn forward_auth_believes_no_client() {
     };
     for n in 1..=5 {
         let response = attempt([127, 0, 0, 2], &format!("198.51.100.{n}"));
-        assert!(response.starts_with("HTTP/1.1 200 OK"), "{response}\n{}", envoy.log());
+        assert!(
+            response.starts_with("HTTP/1.1 200 OK"),
+            "{response}\n{}",
+            envoy.log()
+        );
     }
     for n in 6..=8 {
         let response = attempt([127, 0, 0, 2], &format!("198.51.100.{n}"));
-        assert!(response.starts_with("HTTP/1.1 429 Too Many Requests"), "{response}");
+        assert!(
+            response.starts_with("HTTP/1.1 429 Too Many Requests"),
+            "{response}"
+        );
     }
     // Nor can one client use up what is another's.
     let response = attempt([127, 0, 0, 3], "127.0.0.2");

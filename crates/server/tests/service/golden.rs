@@ -2,15 +2,19 @@
 
 use testkit::proxies::Response;
 
-/// The status, every header in its order and the body. Times are rounded up to the next ten minutes, which no test
-/// takes, and words that are made anew each time are left out.
+/// The status, every header in its order and the body. Times are rounded up to the next ten
+/// minutes, which no test takes, and words that are made anew each time are left out.
 pub(crate) fn shown(answer: &Response) -> String {
     let mut text = format!("{}\n", answer.status);
     for (name, value) in &answer.headers {
         text += &[name, ": ", &header(name, value, answer), "\n"].concat();
     }
     let body = answer.text();
-    if body.is_empty() { text } else { text + "\n" + &rounded_body(&body) + "\n" }
+    if body.is_empty() {
+        text
+    } else {
+        text + "\n" + &rounded_body(&body) + "\n"
+    }
 }
 
 fn header(name: &str, value: &str, answer: &Response) -> String {
@@ -25,8 +29,8 @@ fn header(name: &str, value: &str, answer: &Response) -> String {
     }
 }
 
-/// A moment as what it is away from that of the answer, to the nearest ten minutes: the date is rounded down, and the
-/// moment up.
+/// A moment as what it is away from that of the answer, to the nearest ten minutes: the date is
+/// rounded down, and the moment up.
 fn since_date(value: &str, answer: &Response) -> String {
     let date = answer.header("date").expect("when it was answered");
     let now = epoch_secs(date);
@@ -36,22 +40,33 @@ fn since_date(value: &str, answer: &Response) -> String {
 
 /// Seconds since the epoch of a date as in `Mon, 16 Nov 2026 02:09:42 GMT`.
 fn epoch_secs(date: &str) -> u64 {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
     let words: Vec<&str> = date.split([' ', ':']).collect();
     let number = |at: usize| -> u64 { words[at].parse().expect("a number") };
-    let month = MONTHS.iter().position(|month| *month == words[2]).expect("a month");
+    let month = MONTHS
+        .iter()
+        .position(|month| *month == words[2])
+        .expect("a month");
     // A year begins in March here, so that the day that is sometimes there comes last.
-    let (year, month) = if month < 2 { (number(3) - 1, month + 10) } else { (number(3), month - 2) };
+    let (year, month) = if month < 2 {
+        (number(3) - 1, month + 10)
+    } else {
+        (number(3), month - 2)
+    };
     let days =
-        365 * year + year / 4 - year / 100 + year / 400 + (153 * month as u64 + 2) / 5 + number(1) - 719_469;
+        365 * year + year / 4 - year / 100 + year / 400 + (153 * month as u64 + 2) / 5 + number(1)
+            - 719_469;
     days * 86_400 + number(4) * 3_600 + number(5) * 60 + number(6)
 }
 
 fn rounded_body(body: &str) -> String {
     let body = ["\"reset_after_ms\":", "\"retry_after_ms\":", "\"wait_ms\":"]
         .iter()
-        .fold(body.to_owned(), |body, name| each_number(&body, name, 600_000));
+        .fold(body.to_owned(), |body, name| {
+            each_number(&body, name, 600_000)
+        });
     let body = each_number(&body, "try again in ", 600);
     match body.split_once("\"lease\":\"") {
         None => body,
@@ -67,7 +82,9 @@ fn each_number(text: &str, before: &str, unit: u64) -> String {
     let mut parts = text.split(before);
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |text, part| {
-        let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+        let end = part
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(part.len());
         text + before + &rounded(&part[..end], unit) + &part[end..]
     })
 }
@@ -84,5 +101,8 @@ fn rounded(number: &str, unit: u64) -> String {
 fn times_are_rounded() {
     assert_eq!(epoch_secs("Fri, 01 Jan 2027 00:00:00 GMT"), 1_798_761_600);
     assert_eq!(epoch_secs("Thu, 29 Feb 2024 12:00:01 GMT"), 1_709_208_001);
-    assert_eq!(each_number("a;t=3599, b;t=1", ";t=", 600), "a;t=3600, b;t=1");
+    assert_eq!(
+        each_number("a;t=3599, b;t=1", ";t=", 600),
+        "a;t=3600, b;t=1"
+    );
 }

@@ -24,14 +24,24 @@ limits:
 
 /// A descriptor with these entries.
 fn described(entries: &[(&str, &str)]) -> RateLimitDescriptor {
-    let entry = |(key, value): &(&str, &str)| Entry { key: (*key).into(), value: (*value).to_owned().into() };
-    RateLimitDescriptor { entries: entries.iter().map(entry).collect(), ..Default::default() }
+    let entry = |(key, value): &(&str, &str)| Entry {
+        key: (*key).into(),
+        value: (*value).to_owned().into(),
+    };
+    RateLimitDescriptor {
+        entries: entries.iter().map(entry).collect(),
+        ..Default::default()
+    }
 }
 
 /// A request with these descriptors.
 fn request(descriptors: impl IntoIterator<Item = RateLimitDescriptor>) -> RateLimitRequest {
     let descriptors = descriptors.into_iter().collect();
-    RateLimitRequest { domain: "shop".into(), descriptors, hits_addend: 0 }
+    RateLimitRequest {
+        domain: "shop".into(),
+        descriptors,
+        hits_addend: 0,
+    }
 }
 
 /// A request with one descriptor.
@@ -40,12 +50,19 @@ fn about(entries: &[(&str, &str)]) -> RateLimitRequest {
 }
 
 fn codes(response: &RateLimitResponse) -> Vec<Code> {
-    response.statuses.iter().map(DescriptorStatus::code).collect()
+    response
+        .statuses
+        .iter()
+        .map(DescriptorStatus::code)
+        .collect()
 }
 
 /// The code, the limit's name and what is left.
 fn told(status: &DescriptorStatus) -> (Code, &str, u32) {
-    let name = status.current_limit.as_ref().map_or("", |limit| limit.name.as_str());
+    let name = status
+        .current_limit
+        .as_ref()
+        .map_or("", |limit| limit.name.as_str());
     (status.code(), name, status.limit_remaining)
 }
 
@@ -64,8 +81,11 @@ fn body(response: &RateLimitResponse) -> String {
 fn a_pass_and_a_refusal_are_told_in_full() {
     let service = Tollgate::with_config(LIMITS);
     let mut client = Client::connect(service.grpc);
-    let ann =
-        about(&[("path", "/auth/login"), ("remote_address", "192.0.2.1"), ("email", "ann@example.com")]);
+    let ann = about(&[
+        ("path", "/auth/login"),
+        ("remote_address", "192.0.2.1"),
+        ("email", "ann@example.com"),
+    ]);
     let passed = client.ask(&ann);
     let fifteen_minutes = RateLimit {
         requests_per_unit: 2,
@@ -77,29 +97,57 @@ fn a_pass_and_a_refusal_are_told_in_full() {
         code: Code::Ok.into(),
         current_limit: Some(fifteen_minutes.clone()),
         limit_remaining: 1,
-        duration_until_reset: Some(Duration { seconds: 900, nanos: 0 }),
+        duration_until_reset: Some(Duration {
+            seconds: 900,
+            nanos: 0,
+        }),
     };
-    assert_eq!((passed.overall_code(), &passed.statuses), (Code::Ok, &vec![expected]));
-    assert_eq!(header(&passed, "ratelimit-policy"), Some(r#""login";q=2;w=900"#));
+    assert_eq!(
+        (passed.overall_code(), &passed.statuses),
+        (Code::Ok, &vec![expected])
+    );
+    assert_eq!(
+        header(&passed, "ratelimit-policy"),
+        Some(r#""login";q=2;w=900"#)
+    );
     assert_eq!(header(&passed, "ratelimit"), Some(r#""login";r=1;t=900"#));
     assert_eq!(header(&passed, "x-ratelimit-remaining"), Some("1"));
     for absent in ["retry-after", "content-type", "cache-control"] {
-        assert_eq!(header(&passed, absent), None, "it belongs to the answer of whoever is asked next");
+        assert_eq!(
+            header(&passed, absent),
+            None,
+            "it belongs to the answer of whoever is asked next"
+        );
     }
     assert!(passed.raw_body.is_empty() && passed.request_headers_to_add.is_empty());
 
     client.ask(&ann);
     let refused = client.ask(&ann);
     let status = &refused.statuses[0];
-    assert_eq!((refused.overall_code(), told(status)), (Code::OverLimit, (Code::OverLimit, "login", 0)));
+    assert_eq!(
+        (refused.overall_code(), told(status)),
+        (Code::OverLimit, (Code::OverLimit, "login", 0))
+    );
     assert_eq!(status.current_limit, Some(fifteen_minutes));
-    let seconds = status.duration_until_reset.expect("it passes later").seconds;
+    let seconds = status
+        .duration_until_reset
+        .expect("it passes later")
+        .seconds;
     assert!((1..=900).contains(&seconds), "{seconds}");
-    assert_eq!(header(&refused, "retry-after").map(str::to_owned), Some(seconds.to_string()));
-    assert_eq!(header(&refused, "content-type"), Some("application/problem+json"));
+    assert_eq!(
+        header(&refused, "retry-after").map(str::to_owned),
+        Some(seconds.to_string())
+    );
+    assert_eq!(
+        header(&refused, "content-type"),
+        Some("application/problem+json")
+    );
     assert_eq!(header(&refused, "cache-control"), Some("no-store"));
     let body = body(&refused);
-    assert!(body.contains("#quota-exceeded") && body.contains(r#""violated-policies":["login"]"#), "{body}");
+    assert!(
+        body.contains("#quota-exceeded") && body.contains(r#""violated-policies":["login"]"#),
+        "{body}"
+    );
 }
 
 #[test]
@@ -113,7 +161,13 @@ fn limits_that_a_descriptor_tells_too_little_for_do_not_apply_to_it() {
     ]));
     assert_eq!(told(&response.statuses[0]), (Code::Ok, "tenant", 2));
     for status in &response.statuses[1..] {
-        assert_eq!(*status, DescriptorStatus { code: Code::Ok.into(), ..Default::default() });
+        assert_eq!(
+            *status,
+            DescriptorStatus {
+                code: Code::Ok.into(),
+                ..Default::default()
+            }
+        );
     }
     let nothing = client.ask(&about(&[("generic_key", "anything")]));
     assert_eq!(nothing.overall_code(), Code::Ok);
@@ -134,7 +188,10 @@ limits:
     // It is charged once for each of the two.
     for left in [3, 1] {
         let response = client.ask(&both);
-        assert_eq!(response.statuses.iter().map(told).collect::<Vec<_>>(), [(Code::Ok, "global", left); 2]);
+        assert_eq!(
+            response.statuses.iter().map(told).collect::<Vec<_>>(),
+            [(Code::Ok, "global", left); 2]
+        );
     }
     assert_eq!(codes(&client.ask(&both)), [Code::OverLimit; 2]);
     assert_eq!(codes(&client.ask(&about(&[("a", "1")]))), [Code::Ok]);
@@ -145,17 +202,31 @@ fn entries_are_found_by_the_names_that_proxies_give_them() {
     let service = Tollgate::with_config(LIMITS);
     let mut client = Client::connect(service.grpc);
     let mut left = |request: &RateLimitRequest| {
-        client.ask(request).statuses[0].current_limit.as_ref().map(|limit| limit.name.clone())
+        client.ask(request).statuses[0]
+            .current_limit
+            .as_ref()
+            .map(|limit| limit.name.clone())
     };
     // However a client writes the path, and with whatever query.
     for path in ["/auth/login?x=1", "//auth/%6cogin/", "/a/../auth/login"] {
         let asked = about(&[("path", path), ("remote_address", path), ("email", "a")]);
         assert_eq!(left(&asked), None, "no address, no decision: {path}");
-        let asked = about(&[("path", path), ("client_ip", "::1"), ("remote_address", "no"), ("email", path)]);
+        let asked = about(&[
+            ("path", path),
+            ("client_ip", "::1"),
+            ("remote_address", "no"),
+            ("email", path),
+        ]);
         assert_eq!(left(&asked).as_deref(), Some("login"), "{path}");
     }
-    assert_eq!(left(&about(&[("Header:X-API-Key", "k")])).as_deref(), Some("plan"));
-    let elsewhere = RateLimitRequest { domain: "blog".into(), ..about(&[("header:x-api-key", "k")]) };
+    assert_eq!(
+        left(&about(&[("Header:X-API-Key", "k")])).as_deref(),
+        Some("plan")
+    );
+    let elsewhere = RateLimitRequest {
+        domain: "blog".into(),
+        ..about(&[("header:x-api-key", "k")])
+    };
     assert_eq!(left(&elsewhere), None);
 }
 
@@ -166,7 +237,10 @@ fn all_descriptors_pass_or_none_is_charged() {
     for _ in 0..3 {
         client.ask(&about(&[("tenant", "acme")]));
     }
-    let both = request([described(&[("tenant", "acme")]), described(&[("header:x-api-key", "k")])]);
+    let both = request([
+        described(&[("tenant", "acme")]),
+        described(&[("header:x-api-key", "k")]),
+    ]);
     for _ in 0..3 {
         let response = client.ask(&both);
         assert_eq!(response.overall_code(), Code::OverLimit);
@@ -187,7 +261,13 @@ limits:
     let mut client = Client::connect(service.grpc);
     for _ in 0..3 {
         let response = client.ask(&about(&[("tenant", "acme")]));
-        assert_eq!(response.statuses, [DescriptorStatus { code: Code::Ok.into(), ..Default::default() }]);
+        assert_eq!(
+            response.statuses,
+            [DescriptorStatus {
+                code: Code::Ok.into(),
+                ..Default::default()
+            }]
+        );
         assert!(response.response_headers_to_add.is_empty());
     }
 }
@@ -209,8 +289,14 @@ limits:
     assert_eq!(client.ask(&acme).overall_code(), Code::OverLimit);
 
     let word = &held.request_headers_to_add[0];
-    assert_eq!((&word.key[..], header(&held, "x-ratelimit-lease")), (&b"x-ratelimit-lease"[..], None));
+    assert_eq!(
+        (&word.key[..], header(&held, "x-ratelimit-lease")),
+        (&b"x-ratelimit-lease"[..], None)
+    );
     let released = service.post("/v1/release", &format!(r#"{{"lease": "{}"}}"#, word.value));
-    assert_eq!((released.status, released.text().as_str()), (200, r#"{"released":true}"#));
+    assert_eq!(
+        (released.status, released.text().as_str()),
+        (200, r#"{"released":true}"#)
+    );
     assert_eq!(client.ask(&acme).overall_code(), Code::Ok);
 }

@@ -45,7 +45,10 @@ impl Tollgate {
     /// The service with its built-in configuration, and so many open files at most.
     pub(crate) fn with_few_files(files: u32) -> Self {
         let mut command = Command::new("sh");
-        command.arg("-c").arg(format!("ulimit -n {files}; exec \"$0\" \"$@\"")).arg(BINARY);
+        command
+            .arg("-c")
+            .arg(format!("ulimit -n {files}; exec \"$0\" \"$@\""))
+            .arg(BINARY);
         Self::launch_by(command, None, &[], &[])
     }
 
@@ -69,24 +72,43 @@ impl Tollgate {
             command.arg("--config").arg(config);
         }
         command.args(arguments).envs(variables.iter().copied());
-        let mut process =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary was built");
+        let mut process = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary was built");
         let log = Arc::default();
-        keep_log(process.stderr.take().expect("it is piped"), Arc::clone(&log));
+        keep_log(
+            process.stderr.take().expect("it is piped"),
+            Arc::clone(&log),
+        );
         let mut lines = BufReader::new(process.stdout.take().expect("it is piped")).lines();
         let mut find = |name: &str| -> SocketAddr {
             let line = lines.by_ref().find_map(|line| {
                 let line = line.expect("text");
-                line.trim_start().strip_prefix(name).map(|rest| rest.trim().replace("http://", ""))
+                line.trim_start()
+                    .strip_prefix(name)
+                    .map(|rest| rest.trim().replace("http://", ""))
             });
-            let shown = || log.lock().expect("nothing panics while it is locked").clone();
+            let shown = || {
+                log.lock()
+                    .expect("nothing panics while it is locked")
+                    .clone()
+            };
             line.ok_or_else(|| format!("no address of {name}: {}", shown()))
                 .expect("a service that starts")
                 .parse()
                 .expect("an address")
         };
         let (http, grpc, admin) = (find("http "), find("grpc "), find("admin "));
-        Self { process, http, grpc, admin, config, log }
+        Self {
+            process,
+            http,
+            grpc,
+            admin,
+            config,
+            log,
+        }
     }
 
     /// Asks for a decision.
@@ -95,12 +117,21 @@ impl Tollgate {
     }
 
     pub(crate) fn post(&self, path: &str, body: &str) -> Response {
-        proxies::send(self.http, "POST", path, &[("content-type", "application/json")], body.as_bytes())
+        proxies::send(
+            self.http,
+            "POST",
+            path,
+            &[("content-type", "application/json")],
+            body.as_bytes(),
+        )
     }
 
     /// Writes another configuration over the one in use.
     pub(crate) fn rewrite_config(&self, yaml: &str) {
-        let path = self.config.as_ref().expect("the service was started with a configuration");
+        let path = self
+            .config
+            .as_ref()
+            .expect("the service was started with a configuration");
         // In one step, as careful tools do.
         let next = path.with_extension("next");
         std::fs::write(&next, yaml).expect("a writable directory");
@@ -108,7 +139,9 @@ impl Tollgate {
     }
 
     pub(crate) fn config_path(&self) -> &PathBuf {
-        self.config.as_ref().expect("the service was started with a configuration")
+        self.config
+            .as_ref()
+            .expect("the service was started with a configuration")
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -117,23 +150,33 @@ impl Tollgate {
 
     /// Sends a signal, as in `TERM`.
     pub(crate) fn signal(&self, name: &str) {
-        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.pid().to_string()).status();
+        let sent = Command::new("kill")
+            .arg(format!("-{name}"))
+            .arg(self.pid().to_string())
+            .status();
         assert!(sent.expect("there is a kill").success());
     }
 
     /// Everything logged so far.
     pub(crate) fn log(&self) -> String {
-        self.log.lock().expect("nothing panics while it is locked").clone()
+        self.log
+            .lock()
+            .expect("nothing panics while it is locked")
+            .clone()
     }
 
     /// Waits until a line with this text was logged.
     pub(crate) fn wait_for_log(&self, text: &str) {
-        wait::until_true(PATIENCE, &format!("the log to say {text:?}"), || self.log().contains(text));
+        wait::until_true(PATIENCE, &format!("the log to say {text:?}"), || {
+            self.log().contains(text)
+        });
     }
 
     /// Waits for the end of the process.
     pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
-        wait::until(PATIENCE, "the service to end", || self.process.try_wait().expect("it is ours"))
+        wait::until(PATIENCE, "the service to end", || {
+            self.process.try_wait().expect("it is ours")
+        })
     }
 }
 
@@ -142,7 +185,9 @@ impl Drop for Tollgate {
         drop(self.process.kill());
         drop(self.process.wait());
         if let Some(config) = &self.config {
-            drop(std::fs::remove_dir_all(config.parent().expect("a directory of its own")));
+            drop(std::fs::remove_dir_all(
+                config.parent().expect("a directory of its own"),
+            ));
         }
     }
 }
@@ -150,7 +195,11 @@ impl Drop for Tollgate {
 /// A file of its own in a directory of its own.
 pub(crate) fn write_config(yaml: &str) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let name = format!("tollgate-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+    let name = format!(
+        "tollgate-test-{}-{}",
+        std::process::id(),
+        NEXT.fetch_add(1, Relaxed)
+    );
     let directory = std::env::temp_dir().join(name);
     std::fs::create_dir_all(&directory).expect("a writable directory");
     let file = directory.join("tollgate.yaml");
@@ -163,7 +212,9 @@ fn keep_log(mut from: ChildStderr, into: Arc<Mutex<String>>) {
         let mut buffer = [0; 4096];
         while let Ok(read @ 1..) = from.read(&mut buffer) {
             let text = String::from_utf8_lossy(&buffer[..read]);
-            into.lock().expect("nothing panics while it is locked").push_str(&text);
+            into.lock()
+                .expect("nothing panics while it is locked")
+                .push_str(&text);
         }
     });
 }

@@ -34,7 +34,9 @@ impl Connection {
         let stream = TcpStream::connect(to)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream: BufReader::new(stream) })
+        Ok(Self {
+            stream: BufReader::new(stream),
+        })
     }
 
     /// Sends bytes as they are.
@@ -45,7 +47,8 @@ impl Connection {
     /// Asks and waits for the whole answer.
     pub(crate) fn check(&mut self, body: &str) -> io::Result<Answer> {
         let length = body.len();
-        let head = format!("POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}");
+        let head =
+            format!("POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}");
         self.send(head.as_bytes())?;
         self.answer()
     }
@@ -56,13 +59,19 @@ impl Connection {
         loop {
             let mut line = String::new();
             if self.stream.read_line(&mut line)? == 0 {
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server has gone"));
+                return Err(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "the server has gone",
+                ));
             }
             let line = line.trim_end().to_ascii_lowercase();
             if line.is_empty() {
                 break;
             } else if let Some(rest) = line.strip_prefix("http/1.1 ") {
-                status = rest.split(' ').next().and_then(|status| status.parse().ok());
+                status = rest
+                    .split(' ')
+                    .next()
+                    .and_then(|status| status.parse().ok());
             } else if let Some(rest) = line.strip_prefix("content-length: ") {
                 length = rest.parse().map_err(io::Error::other)?;
             } else if line == "connection: close" {
@@ -72,7 +81,11 @@ impl Connection {
         let mut body = vec![0; length];
         self.stream.read_exact(&mut body)?;
         let status = status.ok_or_else(|| io::Error::other("no status line"))?;
-        Ok(Answer { status, is_last, body: String::from_utf8_lossy(&body).into_owned() })
+        Ok(Answer {
+            status,
+            is_last,
+            body: String::from_utf8_lossy(&body).into_owned(),
+        })
     }
 
     /// Waits until the server closes the connection; what it says before that is given.

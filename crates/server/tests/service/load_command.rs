@@ -9,20 +9,36 @@ use serde_json::Value;
 
 use crate::harness::Tollgate;
 
-/// Every algorithm that counts over time: so many an hour, so that nothing comes back while a test runs.
+/// Every algorithm that counts over time: so many an hour, so that nothing comes back while a test
+/// runs.
 const AN_HOUR: [(&str, &str); 5] = [
-    ("bucket", "algorithm: token_bucket, capacity: 20, refill_rate: 1/h"),
-    ("leaky", "algorithm: leaky_bucket, capacity: 20, leak_rate: 1/h"),
+    (
+        "bucket",
+        "algorithm: token_bucket, capacity: 20, refill_rate: 1/h",
+    ),
+    (
+        "leaky",
+        "algorithm: leaky_bucket, capacity: 20, leak_rate: 1/h",
+    ),
     ("fixed", "algorithm: fixed_window, limit: 20, window: 1h"),
-    ("sliding", "algorithm: sliding_window, limit: 20, window: 1h"),
+    (
+        "sliding",
+        "algorithm: sliding_window, limit: 20, window: 1h",
+    ),
     ("log", "algorithm: sliding_log, limit: 20, window: 1h"),
 ];
 
 /// The same with so much a second that they are at their bound all the time.
 const A_SECOND: [(&str, &str); 4] = [
-    ("bucket", "algorithm: token_bucket, capacity: 20, refill_rate: 100/s"),
+    (
+        "bucket",
+        "algorithm: token_bucket, capacity: 20, refill_rate: 100/s",
+    ),
     ("fixed", "algorithm: fixed_window, limit: 40, window: 200ms"),
-    ("sliding", "algorithm: sliding_window, limit: 40, window: 200ms"),
+    (
+        "sliding",
+        "algorithm: sliding_window, limit: 40, window: 200ms",
+    ),
     ("log", "algorithm: sliding_log, limit: 40, window: 200ms"),
 ];
 
@@ -42,18 +58,29 @@ fn command(replicas: &[Tollgate], arguments: &[&str]) -> Command {
     for replica in replicas {
         command.arg("--url").arg(replica.http.to_string());
     }
-    command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 
 /// Exit code, standard output and standard error.
 fn ended(output: &Output) -> (i32, String, String) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("the binary prints UTF-8");
-    (output.status.code().expect("no signal"), text(&output.stdout), text(&output.stderr))
+    (
+        output.status.code().expect("no signal"),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
 }
 
 fn load(replicas: &[Tollgate], arguments: &[&str]) -> (i32, String, String) {
-    ended(&command(replicas, arguments).output().expect("the binary was built"))
+    ended(
+        &command(replicas, arguments)
+            .output()
+            .expect("the binary was built"),
+    )
 }
 
 /// The report of a load, with its exit code.
@@ -65,5 +92,7 @@ fn report(replicas: &[Tollgate], arguments: &[&str]) -> (i32, Value) {
 
 /// A load that is under way.
 fn started(replicas: &[Tollgate], arguments: &[&str]) -> Child {
-    command(replicas, arguments).spawn().expect("the binary was built")
+    command(replicas, arguments)
+        .spawn()
+        .expect("the binary was built")
 }

@@ -1,4 +1,5 @@
-//! What Prometheus and Grafana are given: read by Prometheus' own tool, and about metrics that there are.
+//! What Prometheus and Grafana are given: read by Prometheus' own tool, and about metrics that
+//! there are.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,11 +17,14 @@ use crate::harness::{PATIENCE, Tollgate, write_config};
 const OF_PROMETHEUS: [&str; 2] = ["job", "instance"];
 
 fn promtool(arguments: &[&str], file: &Path) {
-    let output =
-        Command::new(find_program("TOLLGATE_PROMTOOL", "promtool")).args(arguments).arg(file).output();
+    let output = Command::new(find_program("TOLLGATE_PROMTOOL", "promtool"))
+        .args(arguments)
+        .arg(file)
+        .output();
     let output = output.expect("the program starts");
-    let said =
-        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    let said = [output.stdout, output.stderr]
+        .map(|text| String::from_utf8_lossy(&text).into_owned())
+        .concat();
     assert!(output.status.success(), "{}: {said}", file.display());
 }
 
@@ -35,26 +39,47 @@ fn known() -> (BTreeSet<String>, BTreeSet<String>) {
         page.contains("alert=\"deny_ratio\"").then_some(page)
     });
     let lines = page.lines().filter(|line| !line.starts_with('#'));
-    let series: Vec<&str> = lines.map(|line| line.rsplit_once(' ').expect("a value").0).collect();
-    let names = series.iter().map(|series| series.split('{').next().unwrap_or_default().to_owned());
+    let series: Vec<&str> = lines
+        .map(|line| line.rsplit_once(' ').expect("a value").0)
+        .collect();
+    let names = series
+        .iter()
+        .map(|series| series.split('{').next().unwrap_or_default().to_owned());
     let labels = series.iter().flat_map(|series| labels_in(series));
-    (names.collect(), labels.chain(OF_PROMETHEUS.map(str::to_owned)).collect())
+    (
+        names.collect(),
+        labels.chain(OF_PROMETHEUS.map(str::to_owned)).collect(),
+    )
 }
 
 /// The names of metrics in an expression.
 fn names_in(expression: &str) -> Vec<&str> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    expression.split(|c| !is_word(c)).filter(|word| word.starts_with("tollgate_")).collect()
+    expression
+        .split(|c| !is_word(c))
+        .filter(|word| word.starts_with("tollgate_"))
+        .collect()
 }
 
 /// The names of labels in an expression: before a comparison inside braces, and in a `by`.
 fn labels_in(expression: &str) -> Vec<String> {
-    let braced = expression.split('{').skip(1).filter_map(|rest| rest.split('}').next());
-    let compared =
-        braced.flat_map(|inside| inside.split(',')).filter_map(|part| part.split(['=', '!']).next());
-    let grouped = expression.split("by (").skip(1).filter_map(|rest| rest.split(')').next());
+    let braced = expression
+        .split('{')
+        .skip(1)
+        .filter_map(|rest| rest.split('}').next());
+    let compared = braced
+        .flat_map(|inside| inside.split(','))
+        .filter_map(|part| part.split(['=', '!']).next());
+    let grouped = expression
+        .split("by (")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next());
     let grouped = grouped.flat_map(|inside| inside.split(','));
-    compared.chain(grouped).map(|label| label.trim().to_owned()).filter(|label| !label.is_empty()).collect()
+    compared
+        .chain(grouped)
+        .map(|label| label.trim().to_owned())
+        .filter(|label| !label.is_empty())
+        .collect()
 }
 
 /// Every expression is about metrics and labels that there are.
@@ -62,10 +87,16 @@ fn expect_known(expressions: &[String]) {
     let (names, labels) = known();
     for expression in expressions {
         for name in names_in(expression) {
-            assert!(names.contains(name), "no metric is called {name}: {expression}");
+            assert!(
+                names.contains(name),
+                "no metric is called {name}: {expression}"
+            );
         }
         for label in labels_in(expression) {
-            assert!(labels.contains(&label), "no label is called {label}: {expression}");
+            assert!(
+                labels.contains(&label),
+                "no label is called {label}: {expression}"
+            );
         }
     }
 }
@@ -82,18 +113,31 @@ fn filled(expression: &str) -> String {
 #[test]
 fn the_rules_fire_when_they_should_and_are_about_what_there_is() {
     promtool(&["check", "config"], &path("prometheus/prometheus.yml"));
-    promtool(&["check", "rules", "--lint=all", "--lint-fatal"], &path("prometheus/tollgate.rules.yml"));
+    promtool(
+        &["check", "rules", "--lint=all", "--lint-fatal"],
+        &path("prometheus/tollgate.rules.yml"),
+    );
     promtool(&["test", "rules"], &path("prometheus/tollgate.test.yml"));
-    let [rules] = &yaml("prometheus/tollgate.rules.yml")[..] else { panic!("one document") };
+    let [rules] = &yaml("prometheus/tollgate.rules.yml")[..] else {
+        panic!("one document")
+    };
     let rules = rules["groups"][0]["rules"].as_array().expect("a list");
     let text = |rule: &Value, name: &str| rule[name].as_str().expect("a text").to_owned();
     let tests = read("prometheus/tollgate.test.yml");
     for alert in rules.iter().map(|rule| text(rule, "alert")) {
         let is_quiet = tests.contains(&format!("alertname: {alert} }}"));
         let fires = tests.contains(&format!("alertname: {alert}\n        exp_alerts:"));
-        assert!(is_quiet && fires, "{alert} is not seen to be quiet and to fire");
+        assert!(
+            is_quiet && fires,
+            "{alert} is not seen to be quiet and to fire"
+        );
     }
-    expect_known(&rules.iter().map(|rule| text(rule, "expr")).collect::<Vec<_>>());
+    expect_known(
+        &rules
+            .iter()
+            .map(|rule| text(rule, "expr"))
+            .collect::<Vec<_>>(),
+    );
 }
 
 #[test]
@@ -104,25 +148,49 @@ fn grafana_asks_for_what_there_is_in_words_that_prometheus_understands() {
     let mut cells = BTreeSet::new();
     let mut expressions = Vec::new();
     for panel in panels {
-        assert!(ids.insert(panel["id"].as_u64()), "two panels have the number {}", panel["id"]);
+        assert!(
+            ids.insert(panel["id"].as_u64()),
+            "two panels have the number {}",
+            panel["id"]
+        );
         let place = |name: &str| panel["gridPos"][name].as_u64().expect("a place");
-        assert!(place("x") + place("w") <= 24, "{} is too wide", panel["title"]);
+        assert!(
+            place("x") + place("w") <= 24,
+            "{} is too wide",
+            panel["title"]
+        );
         for x in place("x")..place("x") + place("w") {
             for y in place("y")..place("y") + place("h") {
                 assert!(cells.insert((x, y)), "{} lies over another", panel["title"]);
             }
         }
         let targets = panel["targets"].as_array().map_or(&[][..], Vec::as_slice);
-        assert_eq!(targets.is_empty(), panel["type"] == "row", "{}", panel["title"]);
+        assert_eq!(
+            targets.is_empty(),
+            panel["type"] == "row",
+            "{}",
+            panel["title"]
+        );
         for target in targets {
-            assert_eq!(target["datasource"]["uid"], "${datasource}", "{}", panel["title"]);
+            assert_eq!(
+                target["datasource"]["uid"], "${datasource}",
+                "{}",
+                panel["title"]
+            );
             expressions.push(target["expr"].as_str().expect("an expression").to_owned());
         }
     }
     let annotations = dashboard["annotations"]["list"].as_array().expect("a list");
-    expressions.extend(annotations.iter().filter_map(|one| one["expr"].as_str().map(str::to_owned)));
+    expressions.extend(
+        annotations
+            .iter()
+            .filter_map(|one| one["expr"].as_str().map(str::to_owned)),
+    );
     let variables = dashboard["templating"]["list"].as_array().expect("a list");
-    for variable in variables.iter().filter_map(|variable| variable["definition"].as_str()) {
+    for variable in variables
+        .iter()
+        .filter_map(|variable| variable["definition"].as_str())
+    {
         let (asked, label) = variable
             .trim_start_matches("label_values(")
             .trim_end_matches(')')
@@ -136,7 +204,8 @@ fn grafana_asks_for_what_there_is_in_words_that_prometheus_understands() {
     let rules = expressions.iter().enumerate().map(|(number, expression)| {
         serde_json::json!({ "record": format!("panel:{number}"), "expr": filled(expression) })
     });
-    let file = serde_json::json!({ "groups": [{ "name": "panels", "rules": rules.collect::<Vec<_>>() }] });
+    let file =
+        serde_json::json!({ "groups": [{ "name": "panels", "rules": rules.collect::<Vec<_>>() }] });
     // YAML takes JSON as it is.
     let written = write_config(&file.to_string());
     promtool(&["check", "rules", "--lint=none"], &written);

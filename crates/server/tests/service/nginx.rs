@@ -1,4 +1,5 @@
-//! Real nginx in front of an application, asking the real service, with the file that users are given.
+//! Real nginx in front of an application, asking the real service, with the file that users are
+//! given.
 
 use testkit::proxies::{self, Proxy, Response, Upstream};
 
@@ -28,8 +29,15 @@ impl Setup {
         let config = put(&config, "listen 80;", "listen 127.0.0.1:@port@;");
         let config = put(&config, "server 127.0.0.1:8080;", "server @tollgate@;");
         let config = put(&config, "server 127.0.0.1:3000;", "server @app@;");
-        let nginx = Proxy::nginx(config).set("tollgate", service.http).set("app", app.addr()).start();
-        Self { service, app, nginx }
+        let nginx = Proxy::nginx(config)
+            .set("tollgate", service.http)
+            .set("app", app.addr())
+            .start();
+        Self {
+            service,
+            app,
+            nginx,
+        }
     }
 
     fn login(&self, headers: &[(&str, &str)]) -> Response {
@@ -42,33 +50,71 @@ fn what_passes_and_what_is_refused_tell_the_client_where_it_stands() {
     let setup = Setup::start(LIMITS);
     for left in (0..3).rev() {
         let answer = setup.login(&[]);
-        assert_eq!(answer.status, 200, "{}\n{}", answer.text(), setup.nginx.log());
+        assert_eq!(
+            answer.status,
+            200,
+            "{}\n{}",
+            answer.text(),
+            setup.nginx.log()
+        );
         assert_eq!(answer.header("x-ratelimit-limit"), Some("3"));
-        assert_eq!(answer.header("x-ratelimit-remaining"), Some(&*left.to_string()));
-        assert_eq!(answer.header("ratelimit-policy"), Some(r#""login";q=3;w=3600"#));
+        assert_eq!(
+            answer.header("x-ratelimit-remaining"),
+            Some(&*left.to_string())
+        );
+        assert_eq!(
+            answer.header("ratelimit-policy"),
+            Some(r#""login";q=3;w=3600"#)
+        );
         assert!(
             answer
                 .header("ratelimit")
                 .is_some_and(|field| field.starts_with(&format!(r#""login";r={left};t="#)))
         );
-        assert_eq!((answer.header("retry-after"), answer.header("x-ratelimit-fallback")), (None, None));
-        assert!(answer.text().starts_with("POST /auth/login "), "{}", answer.text());
+        assert_eq!(
+            (
+                answer.header("retry-after"),
+                answer.header("x-ratelimit-fallback")
+            ),
+            (None, None)
+        );
+        assert!(
+            answer.text().starts_with("POST /auth/login "),
+            "{}",
+            answer.text()
+        );
     }
     let refused = setup.login(&[]);
     assert_eq!(refused.status, 429);
-    assert_eq!(refused.header("content-type"), Some("application/problem+json"));
+    assert_eq!(
+        refused.header("content-type"),
+        Some("application/problem+json")
+    );
     assert_eq!(refused.header("cache-control"), Some("no-store"));
-    let retry_after: u64 =
-        refused.header("retry-after").expect("when to come back").parse().expect("seconds");
+    let retry_after: u64 = refused
+        .header("retry-after")
+        .expect("when to come back")
+        .parse()
+        .expect("seconds");
     assert!((3_590..=3_600).contains(&retry_after), "{retry_after}");
     assert_eq!(refused.header("x-ratelimit-remaining"), Some("0"));
     let body: serde_json::Value = serde_json::from_slice(&refused.body).expect("JSON");
     assert_eq!(body["status"], 429);
-    assert_eq!(setup.app.answered(), 3, "nothing that was refused came through");
+    assert_eq!(
+        setup.app.answered(),
+        3,
+        "nothing that was refused came through"
+    );
 
     let free = proxies::get(setup.nginx.addr(), "/free", &[("Host", "shop.example")]);
     assert_eq!(free.status, 200);
-    assert!(!free.headers.iter().any(|(name, _)| name.contains("ratelimit")), "{free:?}");
+    assert!(
+        !free
+            .headers
+            .iter()
+            .any(|(name, _)| name.contains("ratelimit")),
+        "{free:?}"
+    );
 }
 
 #[test]
@@ -93,7 +139,8 @@ fn every_spelling_of_a_path_meets_its_limit() {
     assert_eq!(setup.app.answered(), 3);
 }
 
-/// A lease is as long as the keys it names. One that is longer than nginx expects of a head would be taken for an outage.
+/// A lease is as long as the keys it names. One that is longer than nginx expects of a head would
+/// be taken for an outage.
 #[test]
 fn a_long_key_is_no_outage() {
     let work = |n| {
@@ -104,8 +151,17 @@ fn a_long_key_is_no_outage() {
     let setup = Setup::start(&(LIMITS.to_owned() + &(0..16).map(work).collect::<String>()));
     let project = "x".repeat(1_000);
     let work = || proxies::get(setup.nginx.addr(), "/work", &[("X-Project", &project)]);
-    assert_eq!([work().status, work().status], [200, 429], "{}", setup.nginx.log());
-    assert!(!setup.nginx.log().contains("too big header"), "{}", setup.nginx.log());
+    assert_eq!(
+        [work().status, work().status],
+        [200, 429],
+        "{}",
+        setup.nginx.log()
+    );
+    assert!(
+        !setup.nginx.log().contains("too big header"),
+        "{}",
+        setup.nginx.log()
+    );
     let longer = "x".repeat(1_100);
     let answer = proxies::get(setup.nginx.addr(), "/work", &[("X-Project", &longer)]);
     assert_eq!(answer.status, 500, "what cannot be counted does not pass");
@@ -114,21 +170,32 @@ fn a_long_key_is_no_outage() {
 #[test]
 fn while_the_service_is_away_requests_pass() {
     let setup = Setup::start(LIMITS);
-    let Setup { service, app, nginx } = setup;
+    let Setup {
+        service,
+        app,
+        nginx,
+    } = setup;
     for _ in 0..3 {
         assert_eq!(spoofing::login(nginx.addr(), &[]).status, 200);
     }
     assert_eq!(spoofing::login(nginx.addr(), &[]).status, 429);
     drop(service);
     let answer = spoofing::login(nginx.addr(), &[]);
-    assert_eq!((answer.status, answer.header("x-ratelimit-limit")), (200, None), "{}", nginx.log());
+    assert_eq!(
+        (answer.status, answer.header("x-ratelimit-limit")),
+        (200, None),
+        "{}",
+        nginx.log()
+    );
     assert_eq!(app.answered(), 4);
 }
 
 #[test]
 fn a_limit_that_refuses_what_it_cannot_count_is_503() {
-    let closed =
-        std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .expect("a port")
+        .local_addr()
+        .expect("an address");
     let away = LIMITS.replace("version: 1", &format!(
         "version: 1\nstore: {{ type: redis, endpoints: [\"redis://{closed}\"] }}\ndefaults: {{ on_store_failure: deny }}"
     ));
@@ -141,6 +208,10 @@ fn a_limit_that_refuses_what_it_cannot_count_is_503() {
         answer.text()
     );
     assert_eq!(answer.header("retry-after"), Some("1"));
-    assert!(answer.text().contains("#temporary-reduced-capacity"), "{}", answer.text());
+    assert!(
+        answer.text().contains("#temporary-reduced-capacity"),
+        "{}",
+        answer.text()
+    );
     assert_eq!(setup.app.answered(), 0);
 }

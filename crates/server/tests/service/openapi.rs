@@ -1,5 +1,5 @@
-//! The service answers as its published description says, whatever it is asked: schemathesis makes requests of the
-//! description, right ones and wrong ones, and checks every answer against it.
+//! The service answers as its published description says, whatever it is asked: schemathesis makes
+//! requests of the description, right ones and wrong ones, and checks every answer against it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,8 @@ use testkit::proxies::{self, find_python_tools};
 
 use crate::harness::{Tollgate, write_config};
 
-/// Limits of every kind, some of which nearly every request meets, so that requests pass and are refused.
+/// Limits of every kind, some of which nearly every request meets, so that requests pass and are
+/// refused.
 const LIMITS: &str = r#"
 version: 1
 client_ip: { trusted_proxies: ["127.0.0.0/8"] }
@@ -48,7 +49,15 @@ positive_data_acceptance.expected-statuses = ["2xx", "4xx"]
 
 #[test]
 fn decisions_are_as_described() {
-    let answers = run(DECISIONS, &["--exclude-path-regex", "forward-auth", "--max-examples", "50"]);
+    let answers = run(
+        DECISIONS,
+        &[
+            "--exclude-path-regex",
+            "forward-auth",
+            "--max-examples",
+            "50",
+        ],
+    );
     for path in ["/v1/check", "/v1/peek"] {
         for status in [200, 405, 422, 429] {
             assert!(
@@ -57,16 +66,30 @@ fn decisions_are_as_described() {
             );
         }
     }
-    assert!(answers.contains_key(&("/v1/release".to_owned(), 200)), "{answers:?}");
+    assert!(
+        answers.contains_key(&("/v1/release".to_owned(), 200)),
+        "{answers:?}"
+    );
 }
 
 /// Every method is right here, those without a place in a description too.
 #[test]
 fn forward_auth_is_as_described() {
-    let arguments = ["--include-path-regex", "forward-auth", "--max-examples", "10"];
-    let answers = run(FORWARD_AUTH, &[&arguments[..], &["--exclude-checks", "unsupported_method"]].concat());
+    let arguments = [
+        "--include-path-regex",
+        "forward-auth",
+        "--max-examples",
+        "10",
+    ];
+    let answers = run(
+        FORWARD_AUTH,
+        &[&arguments[..], &["--exclude-checks", "unsupported_method"]].concat(),
+    );
     for status in [200, 400, 403] {
-        assert!(answers.contains_key(&("/v1/forward-auth".to_owned(), status)), "{status}: {answers:?}");
+        assert!(
+            answers.contains_key(&("/v1/forward-auth".to_owned(), status)),
+            "{status}: {answers:?}"
+        );
     }
 }
 
@@ -75,11 +98,19 @@ fn run(config: &str, arguments: &[&str]) -> BTreeMap<(String, u64), u64> {
     let service = Tollgate::with_config(LIMITS);
     let config = write_config(config);
     let directory = config.parent().expect("a directory of its own");
-    let (toml, report) = (directory.join("schemathesis.toml"), directory.join("report.har"));
+    let (toml, report) = (
+        directory.join("schemathesis.toml"),
+        directory.join("report.har"),
+    );
     std::fs::rename(&config, &toml).expect("a writable directory");
     let mut command = Command::new(find_python_tools());
-    command.args(["-m", "schemathesis.cli", "--config-file"]).arg(&toml).arg("run");
-    command.arg(format!("http://{}/openapi.json", service.http)).args(["--checks", "all", "--seed", "1"]);
+    command
+        .args(["-m", "schemathesis.cli", "--config-file"])
+        .arg(&toml)
+        .arg("run");
+    command
+        .arg(format!("http://{}/openapi.json", service.http))
+        .args(["--checks", "all", "--seed", "1"]);
     command.args([
         "--continue-on-failure",
         "--request-timeout",
@@ -88,10 +119,16 @@ fn run(config: &str, arguments: &[&str]) -> BTreeMap<(String, u64), u64> {
         "--generation-database",
         "none",
     ]);
-    command.args(["--report", "har", "--report-har-path"]).arg(&report);
-    let output = command.args(arguments).current_dir(directory).output().expect("python runs");
-    let told =
-        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    command
+        .args(["--report", "har", "--report-har-path"])
+        .arg(&report);
+    let output = command
+        .args(arguments)
+        .current_dir(directory)
+        .output()
+        .expect("python runs");
+    let told = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}\n{}", service.log());
     let answers = answers(&report);
     std::fs::remove_dir_all(directory).expect("it is ours");
@@ -104,22 +141,28 @@ fn answers(report: &Path) -> BTreeMap<(String, u64), u64> {
     let mut answers = BTreeMap::new();
     for entry in report["log"]["entries"].as_array().expect("a list") {
         let url = entry["request"]["url"].as_str().expect("a text");
-        let path = url.split(['?', '#']).next().and_then(|url| url.splitn(4, '/').nth(3)).expect("a path");
+        let path = url
+            .split(['?', '#'])
+            .next()
+            .and_then(|url| url.splitn(4, '/').nth(3))
+            .expect("a path");
         let status = entry["response"]["status"].as_u64().expect("a number");
         *answers.entry((format!("/{path}"), status)).or_default() += 1;
     }
     answers
 }
 
-/// Whatever the description gives as an example of a request is answered without a fault, but for what this
-/// configuration lacks.
+/// Whatever the description gives as an example of a request is answered without a fault, but for
+/// what this configuration lacks.
 #[test]
 fn the_examples_are_understood() {
     let service = Tollgate::with_config(LIMITS);
     let description: Value =
-        serde_json::from_slice(&proxies::get(service.http, "/openapi.json", &[]).body).expect("JSON");
+        serde_json::from_slice(&proxies::get(service.http, "/openapi.json", &[]).body)
+            .expect("JSON");
     for path in ["/v1/check", "/v1/peek", "/v1/refund", "/v1/release"] {
-        let content = &description["paths"][path]["post"]["requestBody"]["content"]["application/json"];
+        let content =
+            &description["paths"][path]["post"]["requestBody"]["content"]["application/json"];
         for (name, example) in content["examples"].as_object().expect("examples") {
             let answer = service.post(path, &example["value"].to_string());
             assert_eq!(answer.status, 200, "{path} {name}: {}", answer.text());

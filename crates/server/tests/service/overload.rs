@@ -28,7 +28,12 @@ fn one_connection_too_many_is_told_so() {
     let refused = open(&service).until_closed().expect("it is closed");
     assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
     drop(kept);
-    let again = || open(&service).check(ANN).ok().filter(|answer| answer.status == 200);
+    let again = || {
+        open(&service)
+            .check(ANN)
+            .ok()
+            .filter(|answer| answer.status == 200)
+    };
     wait::until(PATIENCE, "room for another connection", again);
 }
 
@@ -37,16 +42,25 @@ fn requests_beyond_what_can_be_answered_at_once_are_shed() {
     let service = with_server("in_flight_max: 2");
     let half = b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{";
     let (mut slow, mut connection) = (Vec::new(), open(&service));
-    // One that comes while the other connection is being answered is shed itself, so it may take a few.
+    // One that comes while the other connection is being answered is shed itself, so it may take a
+    // few.
     let answer = wait::until(PATIENCE, "a request to be shed", || {
         let mut another = open(&service);
         another.send(half).expect("it is sent");
         slow.push(another);
-        connection.check(ANN).ok().filter(|answer| answer.status == 503)
+        connection
+            .check(ANN)
+            .ok()
+            .filter(|answer| answer.status == 503)
     });
     assert!(answer.body.contains(r#""code":"overloaded""#), "{answer:?}");
     drop(slow);
-    let mut passes = || connection.check(ANN).ok().filter(|answer| answer.status == 200);
+    let mut passes = || {
+        connection
+            .check(ANN)
+            .ok()
+            .filter(|answer| answer.status == 200)
+    };
     wait::until(PATIENCE, "room for another request", &mut passes);
 }
 
@@ -54,7 +68,8 @@ fn requests_beyond_what_can_be_answered_at_once_are_shed() {
 fn a_head_that_does_not_come_is_not_waited_for() {
     let service = with_server("header_timeout: 200ms");
     let mut slow = open(&service);
-    slow.send(b"POST /v1/check HTTP/1.1\r\nHos").expect("it is sent");
+    slow.send(b"POST /v1/check HTTP/1.1\r\nHos")
+        .expect("it is sent");
     assert_eq!(slow.until_closed().expect("it is closed"), "");
     assert_eq!(service.check(ANN).status, 200);
 }
@@ -63,7 +78,8 @@ fn a_head_that_does_not_come_is_not_waited_for() {
 fn a_body_that_does_not_come_is_not_waited_for() {
     let service = with_server("header_timeout: 200ms");
     let mut slow = open(&service);
-    slow.send(b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{").expect("it is sent");
+    slow.send(b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+        .expect("it is sent");
     assert_eq!(slow.answer().expect("an answer").status, 408);
 }
 
@@ -80,13 +96,22 @@ fn a_connection_that_nobody_uses_is_closed() {
 fn heads_and_bodies_have_a_size() {
     let service = with_server("body_max: 1KiB");
     let long = "x".repeat(2_000);
-    assert_eq!(service.check(&format!(r#"{{"attributes": {{"a": "{long}"}}}}"#)).status, 413);
+    assert_eq!(
+        service
+            .check(&format!(r#"{{"attributes": {{"a": "{long}"}}}}"#))
+            .status,
+        413
+    );
     let mut connection = open(&service);
-    let chunks =
-        format!("POST /v1/check HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n{long}\r\n");
+    let chunks = format!(
+        "POST /v1/check HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n{long}\r\n"
+    );
     connection.send(chunks.as_bytes()).expect("it is sent");
     assert_eq!(connection.answer().expect("an answer").status, 413);
-    let head = format!("GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "y".repeat(100_000));
+    let head = format!(
+        "GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n",
+        "y".repeat(100_000)
+    );
     let mut connection = open(&service);
     // The service may have answered and gone before everything was sent.
     drop(connection.send(head.as_bytes()));
@@ -96,9 +121,16 @@ fn heads_and_bodies_have_a_size() {
 #[test]
 fn a_service_without_room_for_another_file_recovers() {
     let service = Tollgate::with_few_files(48);
-    let crowd: Vec<Connection> = (0..80).filter_map(|_| Connection::open(service.http).ok()).collect();
+    let crowd: Vec<Connection> = (0..80)
+        .filter_map(|_| Connection::open(service.http).ok())
+        .collect();
     service.wait_for_log("cannot accept connections");
     drop(crowd);
-    let passes = || open(&service).check(ANN).ok().filter(|answer| answer.status == 200);
+    let passes = || {
+        open(&service)
+            .check(ANN)
+            .ok()
+            .filter(|answer| answer.status == 200)
+    };
     wait::until(PATIENCE, "room for another connection", passes);
 }

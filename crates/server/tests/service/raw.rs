@@ -7,11 +7,13 @@ use testkit::proxies::Response;
 
 use crate::harness::PATIENCE;
 
-/// What a server answers to these bytes until it closes the connection, or until its answer is complete. With `cut_off`
-/// nothing follows them.
+/// What a server answers to these bytes until it closes the connection, or until its answer is
+/// complete. With `cut_off` nothing follows them.
 pub(crate) fn exchange(server: SocketAddr, bytes: &[u8], cut_off: bool) -> Response {
     let mut stream = TcpStream::connect(server).expect("it listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+    stream
+        .set_read_timeout(Some(PATIENCE))
+        .expect("a time limit");
     // A server that has heard enough does not read on.
     drop(stream.write_all(bytes));
     if cut_off {
@@ -25,7 +27,9 @@ pub(crate) fn exchange(server: SocketAddr, bytes: &[u8], cut_off: bool) -> Respo
         }
     }
     let asked = String::from_utf8_lossy(&bytes[..bytes.len().min(80)]).into_owned();
-    parse(&answer).ok_or_else(|| format!("{asked:?} got {answer:?}")).expect("an answer")
+    parse(&answer)
+        .ok_or_else(|| format!("{asked:?} got {answer:?}"))
+        .expect("an answer")
 }
 
 fn parse(bytes: &[u8]) -> Option<Response> {
@@ -33,9 +37,15 @@ fn parse(bytes: &[u8]) -> Option<Response> {
     let head = String::from_utf8_lossy(&bytes[..end]);
     let mut lines = head.split("\r\n");
     let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
-    let pair =
-        |line: &str| line.split_once(':').map(|(name, value)| (name.to_lowercase(), value.trim().to_owned()));
-    Some(Response { status, headers: lines.filter_map(pair).collect(), body: bytes[end + 4..].to_vec() })
+    let pair = |line: &str| {
+        line.split_once(':')
+            .map(|(name, value)| (name.to_lowercase(), value.trim().to_owned()))
+    };
+    Some(Response {
+        status,
+        headers: lines.filter_map(pair).collect(),
+        body: bytes[end + 4..].to_vec(),
+    })
 }
 
 fn is_complete(response: &Response) -> bool {

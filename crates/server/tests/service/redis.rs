@@ -20,16 +20,27 @@ fn on(url: &str, policy: &str) -> String {
 fn instances_share_a_limit() {
     for flavor in [Flavor::Redis, Flavor::Valkey] {
         let server = Server::start(flavor);
-        let services: Vec<Tollgate> =
-            (0..3).map(|_| Tollgate::with_config(&on(&server.url(), "deny"))).collect();
+        let services: Vec<Tollgate> = (0..3)
+            .map(|_| Tollgate::with_config(&on(&server.url(), "deny")))
+            .collect();
         wait::until_true(PATIENCE, "every instance to reach the store", || {
-            services.iter().all(|service| service.post("/v1/peek", ANN).status == 200)
+            services
+                .iter()
+                .all(|service| service.post("/v1/peek", ANN).status == 200)
         });
-        let statuses: Vec<u16> =
-            (0..12).map(|round| services[round % services.len()].check(ANN).status).collect();
-        assert_eq!(statuses, [200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 429, 429], "{flavor:?}");
+        let statuses: Vec<u16> = (0..12)
+            .map(|round| services[round % services.len()].check(ANN).status)
+            .collect();
+        assert_eq!(
+            statuses,
+            [200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 429, 429],
+            "{flavor:?}"
+        );
         let refund = services[2].post("/v1/refund", ANN);
-        assert_eq!((refund.status, refund.text().as_str()), (200, r#"{"refunded":true}"#));
+        assert_eq!(
+            (refund.status, refund.text().as_str()),
+            (200, r#"{"refunded":true}"#)
+        );
         assert_eq!(services[0].check(ANN).status, 200);
         assert_eq!(server.immortal_keys(), Vec::<Vec<u8>>::new());
     }
@@ -47,15 +58,27 @@ fn a_cluster_is_one_store() {
          - {{name: narrow, key: [user], algorithm: sliding_window, limit: 2, window: 1h}}"
     ));
     let both = r#"{"attributes": {"user": "ann", "tenant": "acme"}}"#;
-    wait::until_true(PATIENCE, "the cluster", || service.post("/v1/peek", both).status == 200);
+    wait::until_true(PATIENCE, "the cluster", || {
+        service.post("/v1/peek", both).status == 200
+    });
     assert_eq!(
-        [service.check(both).status, service.check(both).status, service.check(both).status],
+        [
+            service.check(both).status,
+            service.check(both).status,
+            service.check(both).status
+        ],
         [200, 200, 429]
     );
     let left = service
-        .post("/v1/peek", r#"{"attributes": {"tenant": "acme"}, "limits": ["wide"], "cost": 0}"#)
+        .post(
+            "/v1/peek",
+            r#"{"attributes": {"tenant": "acme"}, "limits": ["wide"], "cost": 0}"#,
+        )
         .text();
-    assert!(left.contains(r#""remaining":98"#), "what was refused cost nothing: {left}");
+    assert!(
+        left.contains(r#""remaining":98"#),
+        "what was refused cost nothing: {left}"
+    );
 }
 
 #[test]
@@ -71,7 +94,11 @@ fn a_service_starts_without_its_store_and_finds_it_later() {
             "{policy}"
         );
         assert!(answer.text().contains(r#""degraded":true"#), "{policy}");
-        assert_eq!(service.post("/v1/refund", ANN).status, 503, "nothing stands in for a refund");
+        assert_eq!(
+            service.post("/v1/refund", ANN).status,
+            503,
+            "nothing stands in for a refund"
+        );
         service.wait_for_log("the store gives no answer");
         assert_eq!(
             testkit::proxies::get(service.http, "/readyz", &[]).text(),
@@ -90,7 +117,9 @@ fn a_service_starts_without_its_store_and_finds_it_later() {
 #[test]
 fn a_password_is_never_told() {
     let secret = "open-sesame-open-sesame";
-    let server = Server::builder(Flavor::Redis).password("another-word").start();
+    let server = Server::builder(Flavor::Redis)
+        .password("another-word")
+        .start();
     let url = format!("redis://:{secret}@{}", server.addr());
     let yaml = on("${URL}", "deny");
     let service = Tollgate::with(&yaml, &[], &[("URL", &url), ("TOLLGATE_LOG", "trace")]);

@@ -13,14 +13,24 @@ use crate::load::Connection;
 const ANN: &str = r#"{"attributes": {"user": "ann"}}"#;
 
 fn limits(limit: u64) -> String {
-    format!("limits: [{{name: api, key: [user], algorithm: sliding_log, limit: {limit}, window: 1h}}]")
+    format!(
+        "limits: [{{name: api, key: [user], algorithm: sliding_log, limit: {limit}, window: 1h}}]"
+    )
 }
 
 /// What is left for Ann, as a peek tells.
 fn left(service: &Tollgate) -> String {
-    let answer = service.post("/v1/peek", r#"{"attributes": {"user": "ann"}, "cost": 0}"#).text();
-    let remaining = answer.split(r#""remaining":"#).nth(1).and_then(|rest| rest.split(',').next());
-    remaining.ok_or_else(|| format!("no remaining in {answer}")).expect("an answer").to_owned()
+    let answer = service
+        .post("/v1/peek", r#"{"attributes": {"user": "ann"}, "cost": 0}"#)
+        .text();
+    let remaining = answer
+        .split(r#""remaining":"#)
+        .nth(1)
+        .and_then(|rest| rest.split(',').next());
+    remaining
+        .ok_or_else(|| format!("no remaining in {answer}"))
+        .expect("an answer")
+        .to_owned()
 }
 
 fn used_three_of_ten() -> Tollgate {
@@ -33,7 +43,9 @@ fn used_three_of_ten() -> Tollgate {
 }
 
 fn wait_until_left(service: &Tollgate, expected: &str) {
-    wait::until_true(PATIENCE, "the new configuration", || left(service) == expected);
+    wait::until_true(PATIENCE, "the new configuration", || {
+        left(service) == expected
+    });
 }
 
 #[test]
@@ -69,9 +81,13 @@ fn a_symbolic_link_that_is_swapped_is_followed() {
 fn a_signal_reads_the_file_again() {
     let service = used_three_of_ten();
     // Same length and, restored, same time: nobody would notice by looking.
-    let modified =
-        std::fs::metadata(service.config_path()).and_then(|found| found.modified()).expect("a file");
-    let file = std::fs::File::options().write(true).open(service.config_path()).expect("a file");
+    let modified = std::fs::metadata(service.config_path())
+        .and_then(|found| found.modified())
+        .expect("a file");
+    let file = std::fs::File::options()
+        .write(true)
+        .open(service.config_path())
+        .expect("a file");
     std::io::Write::write_all(&mut &file, limits(30).as_bytes()).expect("a writable file");
     file.set_modified(modified).expect("it is ours");
     service.signal("HUP");
@@ -91,7 +107,11 @@ fn a_bad_file_changes_nothing_and_says_where_it_is_wrong() {
         service.wait_for_log("the configuration was refused");
         assert_eq!(left(&service), "7");
     }
-    assert!(service.log().contains("tollgate.yaml:1:"), "{}", service.log());
+    assert!(
+        service.log().contains("tollgate.yaml:1:"),
+        "{}",
+        service.log()
+    );
     std::fs::remove_file(service.config_path()).expect("it is there");
     service.signal("HUP");
     assert_eq!(left(&service), "7");
@@ -108,7 +128,10 @@ fn limits_come_and_go_and_change_their_window() {
     service.rewrite_config(both);
     service.wait_for_log("the configuration was replaced");
     let answer = service.check(ANN).text();
-    assert!(answer.contains(r#""name":"burst","limit":1,"remaining":0"#), "{answer}");
+    assert!(
+        answer.contains(r#""name":"burst","limit":1,"remaining":0"#),
+        "{answer}"
+    );
     assert!(
         answer.contains(r#""name":"api","limit":10,"remaining":9"#),
         "another window counts anew: {answer}"
@@ -139,7 +162,8 @@ fn ask_until(service: &Tollgate, asked: &AtomicU64, over: &AtomicBool) {
     }
 }
 
-/// As fast as the admin port takes them, which on any machine is more than the hundred a second that are asked for.
+/// As fast as the admin port takes them, which on any machine is more than the hundred a second
+/// that are asked for.
 #[test]
 fn hundreds_of_reloads_under_load_lose_no_request_and_no_count() {
     const RELOADS: u64 = 300;
@@ -156,13 +180,26 @@ fn hundreds_of_reloads_under_load_lose_no_request_and_no_count() {
         }
         over.store(true, Relaxed);
     });
-    let left =
-        service.post("/v1/peek", r#"{"attributes": {"user": "ann"}, "limits": ["stays"], "cost": 0}"#).text();
+    let left = service
+        .post(
+            "/v1/peek",
+            r#"{"attributes": {"user": "ann"}, "limits": ["stays"], "cost": 0}"#,
+        )
+        .text();
     let expected = format!(r#""remaining":{},"#, 1_000_000 - asked.load(Relaxed));
     assert!(left.contains(&expected), "{expected} expected: {left}");
     // The file is looked at as well, so there may be more.
     let status = proxies::get(service.admin, "/admin/status", &[]).text();
-    let reloads = status.split(r#""reloads":"#).nth(1).and_then(|rest| rest.split(',').next()?.parse().ok());
-    assert!(reloads >= Some(RELOADS) && status.contains(r#""refused":0"#), "{status}");
-    println!("{RELOADS} reloads while {} requests were decided", asked.load(Relaxed));
+    let reloads = status
+        .split(r#""reloads":"#)
+        .nth(1)
+        .and_then(|rest| rest.split(',').next()?.parse().ok());
+    assert!(
+        reloads >= Some(RELOADS) && status.contains(r#""refused":0"#),
+        "{status}"
+    );
+    println!(
+        "{RELOADS} reloads while {} requests were decided",
+        asked.load(Relaxed)
+    );
 }

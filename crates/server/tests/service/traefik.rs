@@ -1,4 +1,5 @@
-//! What Traefik asks, byte for byte as its forwardAuth middleware sends it: Traefik itself is not run here.
+//! What Traefik asks, byte for byte as its forwardAuth middleware sends it: Traefik itself is not
+//! run here.
 
 use testkit::proxies::{self, Response};
 
@@ -12,7 +13,8 @@ limits:
   - { name: login, match: { method: POST, path: /auth/login, host: shop.example }, key: [client_ip], algorithm: fixed_window, limit: 2, window: 1h }
 "#;
 
-/// The question about `POST /auth/login` of a client. Traefik copies the client's headers and sets its own over them.
+/// The question about `POST /auth/login` of a client. Traefik copies the client's headers and sets
+/// its own over them.
 fn ask(service: &Tollgate, client: &str, more: &[(&str, &str)]) -> Response {
     let own = [
         ("Accept-Encoding", "gzip"),
@@ -27,7 +29,9 @@ fn ask(service: &Tollgate, client: &str, more: &[(&str, &str)]) -> Response {
         ("X-Real-Ip", client),
     ];
     let file = read("traefik/dynamic.yml");
-    let (_, address) = file.split_once("http://tollgate:8080").expect("the address of the service");
+    let (_, address) = file
+        .split_once("http://tollgate:8080")
+        .expect("the address of the service");
     let (path, _) = address.split_once('"').expect("it ends");
     proxies::get(service.http, path, &[&own[..], more].concat())
 }
@@ -51,7 +55,11 @@ fn the_request_that_traefik_describes_is_limited() {
         refused.header("retry-after").is_some()
             && refused.text().contains(r#""violated-policies":["login"]"#)
     );
-    assert_eq!(ask(&service, "203.0.113.8", &[]).status, 200, "another client");
+    assert_eq!(
+        ask(&service, "203.0.113.8", &[]).status,
+        200,
+        "another client"
+    );
 }
 
 #[test]
@@ -69,7 +77,8 @@ fn what_a_client_adds_is_not_believed() {
     for lie in lies {
         assert_eq!(ask(&service, "203.0.113.7", &[lie]).status, 429, "{lie:?}");
     }
-    // A second line of what Traefik sets would have to come from the client: better no answer than the wrong one.
+    // A second line of what Traefik sets would have to come from the client: better no answer than
+    // the wrong one.
     let twice = ask(&service, "203.0.113.7", &[("X-Forwarded-Uri", "/free")]);
     assert_eq!(twice.status, 400, "{}", twice.text());
     assert!(twice.text().contains(r#""code":"bad-description""#));

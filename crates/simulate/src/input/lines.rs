@@ -6,7 +6,8 @@ use memchr::{memchr, memrchr};
 
 /// The longest line that is looked at.
 pub const LINE_MAX: usize = 64 * 1024;
-/// How much is read at once: what a core's own cache holds, so that lines are still near when they are looked at.
+/// How much is read at once: what a core's own cache holds, so that lines are still near when they
+/// are looked at.
 const BUFFER: usize = 1 << 18;
 
 /// A line without what ends it.
@@ -39,10 +40,17 @@ pub struct Chunk<'b> {
 impl<R: Read> Lines<R> {
     /// The lines that a reader gives.
     pub fn new(reader: R) -> Self {
-        Self { reader, buffer: vec![0; BUFFER].into(), start: 0, end: 0, is_skipping: false }
+        Self {
+            reader,
+            buffer: vec![0; BUFFER].into(),
+            start: 0,
+            end: 0,
+            is_skipping: false,
+        }
     }
 
-    /// The next lines, as many as are at hand and at least one; none at the end. Lines of nothing are lines too.
+    /// The next lines, as many as are at hand and at least one; none at the end. Lines of nothing
+    /// are lines too.
     pub fn chunk(&mut self) -> io::Result<Option<Chunk<'_>>> {
         loop {
             let unread = self.start..self.end;
@@ -52,10 +60,14 @@ impl<R: Read> Lines<R> {
                 self.is_skipping = end.is_none();
             } else if let Some(last) = memrchr(b'\n', &self.buffer[unread.clone()]) {
                 self.start += last + 1;
-                return Ok(Some(Chunk { bytes: &self.buffer[unread.start..self.start] }));
+                return Ok(Some(Chunk {
+                    bytes: &self.buffer[unread.start..self.start],
+                }));
             } else if unread.len() > LINE_MAX {
                 (self.start, self.is_skipping) = (self.end, true);
-                return Ok(Some(Chunk { bytes: &self.buffer[unread] }));
+                return Ok(Some(Chunk {
+                    bytes: &self.buffer[unread],
+                }));
             }
             if !self.fill()? {
                 return Ok(self.last());
@@ -70,8 +82,8 @@ impl<R: Read> Lines<R> {
         (!bytes.is_empty()).then_some(Chunk { bytes })
     }
 
-    /// Moves what is left to the front and reads on behind it; false at the end. There is room: what is left is at most a
-    /// line, or was not looked at yet.
+    /// Moves what is left to the front and reads on behind it; false at the end. There is room:
+    /// what is left is at most a line, or was not looked at yet.
     fn fill(&mut self) -> io::Result<bool> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
@@ -97,10 +109,16 @@ impl<'b> Iterator for Chunk<'b> {
             return None;
         }
         let end = memchr(b'\n', self.bytes);
-        let (line, rest) = end.map_or((self.bytes, &[][..]), |at| (&self.bytes[..at], &self.bytes[at + 1..]));
+        let (line, rest) = end.map_or((self.bytes, &[][..]), |at| {
+            (&self.bytes[..at], &self.bytes[at + 1..])
+        });
         self.bytes = rest;
         let is_whole = line.len() <= LINE_MAX;
-        Some(if is_whole { Line::Whole(without_return(line)) } else { Line::TooLong(&line[..LINE_MAX]) })
+        Some(if is_whole {
+            Line::Whole(without_return(line))
+        } else {
+            Line::TooLong(&line[..LINE_MAX])
+        })
     }
 }
 
@@ -141,7 +159,10 @@ mod tests {
     #[test]
     fn lines_are_whole_however_they_arrive() {
         for at_once in [1, 2, 7, BUFFER] {
-            assert_eq!(lines(b"one\r\n\nthree", at_once), [(true, 3), (true, 0), (true, 5)]);
+            assert_eq!(
+                lines(b"one\r\n\nthree", at_once),
+                [(true, 3), (true, 0), (true, 5)]
+            );
             assert_eq!(lines(b"a\n", at_once), [(true, 1)]);
             assert_eq!(lines(b"", at_once), []);
         }

@@ -1,4 +1,5 @@
-//! Where lines come from: files and standard input, packed by gzip or not, one bounded line after the other.
+//! Where lines come from: files and standard input, packed by gzip or not, one bounded line after
+//! the other.
 //!
 //! Knows nothing of what stands on a line.
 
@@ -32,7 +33,10 @@ impl Input {
         let file = File::open(path)?;
         let about = file.metadata()?;
         if about.is_dir() {
-            return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory; name a file in it"));
+            return Err(io::Error::new(
+                io::ErrorKind::IsADirectory,
+                "it is a directory; name a file in it",
+            ));
         }
         Self::new(file, about.is_file().then_some(about.len()))
     }
@@ -45,14 +49,24 @@ impl Input {
     /// The log that a reader gives, of so many bytes if that is known.
     pub fn new(reader: impl Read + 'static, size: Option<u64>) -> io::Result<Self> {
         let read = Rc::new(Cell::new(0));
-        let counted = Counted { reader, read: read.clone() };
+        let counted = Counted {
+            reader,
+            read: read.clone(),
+        };
         let (magic, whole) = begin(counted)?;
         let reader: Box<dyn Read> = if magic == GZIP_MAGIC {
-            Box::new(MultiGzDecoder::new(BufReader::with_capacity(PACKED_CHUNK, whole)))
+            Box::new(MultiGzDecoder::new(BufReader::with_capacity(
+                PACKED_CHUNK,
+                whole,
+            )))
         } else {
             Box::new(whole)
         };
-        Ok(Self { lines: Lines::new(reader), read, size })
+        Ok(Self {
+            lines: Lines::new(reader),
+            read,
+            size,
+        })
     }
 
     /// The next lines; none at the end.
@@ -73,7 +87,9 @@ impl Input {
 
 impl std::fmt::Debug for Input {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Input").field("size", &self.size).finish_non_exhaustive()
+        f.debug_struct("Input")
+            .field("size", &self.size)
+            .finish_non_exhaustive()
     }
 }
 
@@ -83,7 +99,10 @@ type Whole<R> = Chain<Cursor<Vec<u8>>, R>;
 /// The first two bytes, and everything from the beginning.
 fn begin<R: Read>(mut reader: R) -> io::Result<([u8; 2], Whole<R>)> {
     let mut first = Vec::with_capacity(GZIP_MAGIC.len());
-    reader.by_ref().take(GZIP_MAGIC.len() as u64).read_to_end(&mut first)?;
+    reader
+        .by_ref()
+        .take(GZIP_MAGIC.len() as u64)
+        .read_to_end(&mut first)?;
     let magic = first.as_slice().try_into().unwrap_or_default();
     Ok((magic, Cursor::new(first).chain(reader)))
 }
@@ -113,7 +132,9 @@ mod tests {
         let mut found = Vec::new();
         while let Some(chunk) = input.chunk().unwrap() {
             for line in chunk {
-                let Line::Whole(line) = line else { panic!("{line:?}") };
+                let Line::Whole(line) = line else {
+                    panic!("{line:?}")
+                };
                 found.push(String::from_utf8_lossy(line).into_owned());
             }
         }

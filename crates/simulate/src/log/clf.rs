@@ -1,6 +1,6 @@
 //! The common log format and the combined one, which adds where a request came from and with what:
-//! `ADDRESS IDENT USER [TIME] "METHOD TARGET VERSION" STATUS BYTES "REFERER" "USER-AGENT"`, with or without the name of
-//! the virtual host before it. What follows is passed over.
+//! `ADDRESS IDENT USER [TIME] "METHOD TARGET VERSION" STATUS BYTES "REFERER" "USER-AGENT"`, with or
+//! without the name of the virtual host before it. What follows is passed over.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -47,7 +47,11 @@ pub(super) enum Extent {
 
 impl<'l> CommonLine<'l> {
     #[inline(always)]
-    pub(super) fn read(line: &'l [u8], extent: Extent, times: &CommonTimes) -> Result<Self, Unread> {
+    pub(super) fn read(
+        line: &'l [u8],
+        extent: Extent,
+        times: &CommonTimes,
+    ) -> Result<Self, Unread> {
         let (head, time, rest) = around_time(line, times)?;
         let (request, tail) = quoted(rest).ok_or(BadLine::Layout)?;
         let is_whole = extent != Extent::Combined || two_quoted(tail).is_some();
@@ -55,17 +59,32 @@ impl<'l> CommonLine<'l> {
             return Err(BadLine::Layout.into());
         }
         // One look at all that is text; a quote stands before what follows the request.
-        let front = std::str::from_utf8(&line[..line.len() - tail.len()]).map_err(|_| Unread::NotText)?;
+        let front =
+            std::str::from_utf8(&line[..line.len() - tail.len()]).map_err(|_| Unread::NotText)?;
         let request = &front[front.len() - 1 - request.len()..front.len() - 1];
         let (host, client, user) = who(&front[..head.len()]).ok_or(BadLine::Layout)?;
         let (method, target) = asked(request)?;
         let (address, target) = (OnceCell::new(), Target::read(target));
-        Ok(Self { time, client, address, host, user, method, target, tail, extent })
+        Ok(Self {
+            time,
+            client,
+            address,
+            host,
+            user,
+            method,
+            target,
+            tail,
+            extent,
+        })
     }
 
     /// The quoted fields, if they are there and wanted.
     fn quoted(&self) -> Option<(&'l [u8], &'l [u8])> {
-        if self.extent == Extent::Common { None } else { two_quoted(self.tail) }
+        if self.extent == Extent::Common {
+            None
+        } else {
+            two_quoted(self.tail)
+        }
     }
 
     /// The word of this number behind the request.
@@ -110,14 +129,25 @@ impl<'l> CommonLine<'l> {
     }
 }
 
-/// What stands before the time, the time, and what follows its bracket and blank. A user's name may hold a bracket too.
+/// What stands before the time, the time, and what follows its bracket and blank. A user's name may
+/// hold a bracket too.
 #[inline]
-fn around_time<'l>(line: &'l [u8], times: &CommonTimes) -> Result<(&'l [u8], Micros, &'l [u8]), BadLine> {
+fn around_time<'l>(
+    line: &'l [u8],
+    times: &CommonTimes,
+) -> Result<(&'l [u8], Micros, &'l [u8]), BadLine> {
     let mut wrong = BadLine::Layout;
     for open in memchr_iter(b'[', line) {
-        let Some(close) = memchr(b']', &line[open..]).map(|at| open + at) else { break };
-        let (head, rest) = (line[..open].strip_suffix(b" "), line[close + 1..].strip_prefix(b" "));
-        let (Some(head), Some(rest)) = (head, rest) else { continue };
+        let Some(close) = memchr(b']', &line[open..]).map(|at| open + at) else {
+            break;
+        };
+        let (head, rest) = (
+            line[..open].strip_suffix(b" "),
+            line[close + 1..].strip_prefix(b" "),
+        );
+        let (Some(head), Some(rest)) = (head, rest) else {
+            continue;
+        };
         if let Some(time) = times.read(&line[open + 1..close]) {
             return Ok((head, time, rest));
         }
@@ -131,10 +161,16 @@ fn around_time<'l>(line: &'l [u8], times: &CommonTimes) -> Result<(&'l [u8], Mic
 fn who(head: &str) -> Option<(&str, &str, &str)> {
     let (first, rest) = before_blank(head)?;
     let (second, rest) = before_blank(rest)?;
-    let Some((_ident, last)) = before_blank(rest) else { return Some((NOTHING, first, rest)) };
+    let Some((_ident, last)) = before_blank(rest) else {
+        return Some((NOTHING, first, rest));
+    };
     // Four words: the first is a host, or the user's name has a blank in it.
     let is_host = parse_address(first).is_err() && parse_address(second).is_ok();
-    if is_host { Some((first, second, last)) } else { Some((NOTHING, first, rest)) }
+    if is_host {
+        Some((first, second, last))
+    } else {
+        Some((NOTHING, first, rest))
+    }
 }
 
 /// What stands between quotes, in which a quote is written `\"`, and what follows.
@@ -191,9 +227,15 @@ pub(super) fn asked(request: &str) -> Result<(&str, &str), BadLine> {
     }
     let (method, rest) = word(request);
     let is_method = (1..=32).contains(&method.len())
-        && method.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+        && method
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     let target = without_version(rest);
-    if is_method && !target.is_empty() { Ok((method, target)) } else { Err(BadLine::Request) }
+    if is_method && !target.is_empty() {
+        Ok((method, target))
+    } else {
+        Err(BadLine::Request)
+    }
 }
 
 /// A target without the version behind it, which is `HTTP/1.1` for nearly all.

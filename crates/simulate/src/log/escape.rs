@@ -4,11 +4,15 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 
-/// The text that was written with escapes: `\"` and `\\` by all, `\x22` and `\n` by those who have control characters
-/// to write.
+/// The text that was written with escapes: `\"` and `\\` by all, `\x22` and `\n` by those who have
+/// control characters to write.
 #[inline]
 pub(super) fn unescaped(text: &str) -> Cow<'_, str> {
-    if memchr(b'\\', text.as_bytes()).is_none() { Cow::Borrowed(text) } else { rewrite(text).into() }
+    if memchr(b'\\', text.as_bytes()).is_none() {
+        Cow::Borrowed(text)
+    } else {
+        rewrite(text).into()
+    }
 }
 
 #[cold]
@@ -16,16 +20,25 @@ fn rewrite(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {
-        let (byte, taken) = if *first == b'\\' { escape(after) } else { (*first, 0) };
+        let (byte, taken) = if *first == b'\\' {
+            escape(after)
+        } else {
+            (*first, 0)
+        };
         bytes.push(byte);
         rest = &after[taken..];
     }
-    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// What stands behind a backslash, and how many bytes it takes.
 fn escape(after: &[u8]) -> (u8, usize) {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let digit = |byte: u8| {
+        char::from(byte)
+            .to_digit(16)
+            .and_then(|digit| u8::try_from(digit).ok())
+    };
     match after {
         [b'x', high, low, ..] => match (digit(*high), digit(*low)) {
             (Some(high), Some(low)) => (high << 4 | low, 3),

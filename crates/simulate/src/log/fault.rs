@@ -25,8 +25,15 @@ pub enum BadLine {
 
 impl BadLine {
     /// Every kind, in the order of their numbers.
-    pub(crate) const ALL: [Self; 7] =
-        [Self::TooLong, Self::Layout, Self::Time, Self::NoRequest, Self::Request, Self::Json, Self::NoTime];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::TooLong,
+        Self::Layout,
+        Self::Time,
+        Self::NoRequest,
+        Self::Request,
+        Self::Json,
+        Self::NoTime,
+    ];
 
     /// What was found.
     pub const fn found(self) -> &'static str {
@@ -48,7 +55,9 @@ impl BadLine {
             Self::Layout => {
                 r#"as in: 203.0.113.7 - ann [10/Oct/2026:13:55:36 +0000] "GET /a HTTP/1.1" 200 512"#
             }
-            Self::Time => "write 10/Oct/2026:13:55:36 -0700, 2026-10-10T13:55:36Z or seconds since 1970",
+            Self::Time => {
+                "write 10/Oct/2026:13:55:36 -0700, 2026-10-10T13:55:36Z or seconds since 1970"
+            }
             Self::NoRequest => "nothing: it never reached a limit",
             Self::Request => r#"as in "GET /path?x=1 HTTP/1.1""#,
             Self::Json => {

@@ -1,8 +1,8 @@
 //! Where a line of JSON holds what a limit wants to know.
 //!
-//! Every program that logs JSON has its own names. Those of nginx's usual configurations, Caddy and Traefik are known here;
-//! others are told with `--field`. Names are compared in small letters and with `_` for `-`, and the names of objects within
-//! objects are joined by points.
+//! Every program that logs JSON has its own names. Those of nginx's usual configurations, Caddy and
+//! Traefik are known here; others are told with `--field`. Names are compared in small letters and
+//! with `_` for `-`, and the names of objects within objects are joined by points.
 
 use std::collections::HashMap;
 
@@ -40,15 +40,43 @@ const CLIENT_IP: &[&str] = &[
     "clientaddr",
     "request.remote_addr",
 ];
-const METHOD: &[&str] =
-    &["method", "request_method", "requestmethod", "request.method", "http_method", "verb"];
-const TARGET: &[&str] =
-    &["path", "request_uri", "uri", "requestpath", "request.uri", "url", "request_path", "request.path"];
+const METHOD: &[&str] = &[
+    "method",
+    "request_method",
+    "requestmethod",
+    "request.method",
+    "http_method",
+    "verb",
+];
+const TARGET: &[&str] = &[
+    "path",
+    "request_uri",
+    "uri",
+    "requestpath",
+    "request.uri",
+    "url",
+    "request_path",
+    "request.path",
+];
 const REQUEST: &[&str] = &["request", "request_line"];
 const QUERY: &[&str] = &["args", "query_string", "query"];
-const HOST: &[&str] =
-    &["host", "http_host", "requesthost", "request.host", "server_name", "vhost", "virtual_host"];
-const USER: &[&str] = &["user", "remote_user", "user_id", "request.user_id", "clientusername", "username"];
+const HOST: &[&str] = &[
+    "host",
+    "http_host",
+    "requesthost",
+    "request.host",
+    "server_name",
+    "vhost",
+    "virtual_host",
+];
+const USER: &[&str] = &[
+    "user",
+    "remote_user",
+    "user_id",
+    "request.user_id",
+    "clientusername",
+    "username",
+];
 
 /// What a value of a line is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +99,8 @@ pub(super) enum Meaning {
 #[derive(Clone, Debug, Default)]
 pub struct Fields {
     pub(super) slots: Vec<Meaning>,
-    /// For each name the slots that its value may fill, each with a rank: of several names the lowest rank counts.
+    /// For each name the slots that its value may fill, each with a rank: of several names the
+    /// lowest rank counts.
     names: HashMap<Box<str>, Vec<(usize, usize)>, RandomState>,
 }
 
@@ -94,8 +123,8 @@ pub enum FieldError {
 }
 
 impl Fields {
-    /// The fields for these attributes. `given` are names and fields as in `time=ts`, which go before those that are known
-    /// here.
+    /// The fields for these attributes. `given` are names and fields as in `time=ts`, which go
+    /// before those that are known here.
     pub fn new<'a>(
         attributes: impl IntoIterator<Item = &'a Attribute>,
         given: &[(String, String)],
@@ -105,7 +134,11 @@ impl Fields {
             if field.is_empty() {
                 return Err(FieldError::NoField { name: name.clone() });
             }
-            let meaning = if name == "time" { Meaning::Time } else { meaning(&name.parse()?) };
+            let meaning = if name == "time" {
+                Meaning::Time
+            } else {
+                meaning(&name.parse()?)
+            };
             fields.add(meaning, [field.clone()]);
         }
         for (meaning, names) in [
@@ -125,18 +158,34 @@ impl Fields {
                 fields.add(Meaning::Other(attribute), names);
             }
         }
-        if fields.slots.len() > SLOTS_MAX { Err(FieldError::TooMany) } else { Ok(fields) }
+        if fields.slots.len() > SLOTS_MAX {
+            Err(FieldError::TooMany)
+        } else {
+            Ok(fields)
+        }
     }
 
     /// Adds names, which count less than those that are there.
     fn add(&mut self, meaning: Meaning, names: impl IntoIterator<Item = String>) {
-        let slot = self.slots.iter().position(|known| *known == meaning).unwrap_or(self.slots.len());
+        let slot = self
+            .slots
+            .iter()
+            .position(|known| *known == meaning)
+            .unwrap_or(self.slots.len());
         if slot == self.slots.len() {
             self.slots.push(meaning);
         }
         for name in names {
-            let rank = self.names.values().flatten().filter(|(known, _)| *known == slot).count();
-            self.names.entry(one_spelling(&name).into()).or_default().push((slot, rank));
+            let rank = self
+                .names
+                .values()
+                .flatten()
+                .filter(|(known, _)| *known == slot)
+                .count();
+            self.names
+                .entry(one_spelling(&name).into())
+                .or_default()
+                .push((slot, rank));
         }
     }
 
@@ -153,9 +202,10 @@ fn meaning(attribute: &Attribute) -> Meaning {
         AttributeKind::Method => Meaning::Method,
         AttributeKind::Path => Meaning::Target,
         AttributeKind::Host => Meaning::Host,
-        AttributeKind::Header | AttributeKind::Query | AttributeKind::Cookie | AttributeKind::Own => {
-            Meaning::Other(attribute.clone())
-        }
+        AttributeKind::Header
+        | AttributeKind::Query
+        | AttributeKind::Cookie
+        | AttributeKind::Own => Meaning::Other(attribute.clone()),
     }
 }
 
@@ -164,8 +214,18 @@ fn names(attribute: &Attribute) -> Vec<String> {
     let field = attribute.field();
     match attribute.kind() {
         AttributeKind::Header => {
-            let before = ["http_", "", "request.headers.", "headers.", "request_", "request_header_"];
-            before.iter().map(|before| format!("{before}{field}")).collect()
+            let before = [
+                "http_",
+                "",
+                "request.headers.",
+                "headers.",
+                "request_",
+                "request_header_",
+            ];
+            before
+                .iter()
+                .map(|before| format!("{before}{field}"))
+                .collect()
         }
         AttributeKind::Cookie => vec![format!("cookie_{field}"), format!("cookies.{field}")],
         AttributeKind::Query => vec![format!("arg_{field}"), format!("query.{field}")],
@@ -182,5 +242,11 @@ pub(super) fn one_spelling(name: &str) -> String {
 }
 
 pub(super) fn push_spelling(spelt: &mut String, name: &str) {
-    spelt.extend(name.chars().map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() }));
+    spelt.extend(name.chars().map(|c| {
+        if c == '-' {
+            '_'
+        } else {
+            c.to_ascii_lowercase()
+        }
+    }));
 }

@@ -34,46 +34,77 @@ type Found<'l> = SmallVec<[Option<(usize, Cow<'l, str>)>; 12]>;
 
 impl<'l> JsonLine<'l> {
     pub(super) fn read(line: &'l str, fields: &'l Fields) -> Result<Self, BadLine> {
-        let mut walk =
-            Walk { fields, found: smallvec![None; fields.slots.len()], path: String::new(), depth: 0 };
+        let mut walk = Walk {
+            fields,
+            found: smallvec![None; fields.slots.len()],
+            path: String::new(),
+            depth: 0,
+        };
         let mut json = serde_json::Deserializer::from_str(line);
-        Object(&mut walk).deserialize(&mut json).and_then(|()| json.end()).map_err(|_| BadLine::Json)?;
-        let mut line = Self { time: Micros::ZERO, fields, found: walk.found, address: OnceCell::new() };
+        Object(&mut walk)
+            .deserialize(&mut json)
+            .and_then(|()| json.end())
+            .map_err(|_| BadLine::Json)?;
+        let mut line = Self {
+            time: Micros::ZERO,
+            fields,
+            found: walk.found,
+            address: OnceCell::new(),
+        };
         let time = line.value(&Meaning::Time).ok_or(BadLine::NoTime)?;
         line.time = time::any(time).ok_or(BadLine::Time)?;
-        let no_request =
-            line.method().is_none() && line.target().is_none() && line.value(&Meaning::Request).is_some();
-        if no_request { Err(BadLine::Request) } else { Ok(line) }
+        let no_request = line.method().is_none()
+            && line.target().is_none()
+            && line.value(&Meaning::Request).is_some();
+        if no_request {
+            Err(BadLine::Request)
+        } else {
+            Ok(line)
+        }
     }
 
     /// What was found of a meaning. What is empty or a dash says nothing.
     fn value(&self, meaning: &Meaning) -> Option<&str> {
-        let slot = self.fields.slots.iter().position(|known| known == meaning)?;
+        let slot = self
+            .fields
+            .slots
+            .iter()
+            .position(|known| known == meaning)?;
         let (_, text) = self.found.get(slot)?.as_ref()?;
         Some(&**text).filter(|text| !text.is_empty() && *text != "-")
     }
 
     /// The method and target of a request that is written as one text.
     fn request(&self) -> Option<(&str, &str)> {
-        self.value(&Meaning::Request).and_then(|request| asked(request).ok())
+        self.value(&Meaning::Request)
+            .and_then(|request| asked(request).ok())
     }
 
     fn method(&self) -> Option<&str> {
-        self.value(&Meaning::Method).or_else(|| self.request().map(|(method, _)| method))
+        self.value(&Meaning::Method)
+            .or_else(|| self.request().map(|(method, _)| method))
     }
 
     fn target(&self) -> Option<Target<'_>> {
-        let text = self.value(&Meaning::Target).or_else(|| self.request().map(|(_, target)| target))?;
+        let text = self
+            .value(&Meaning::Target)
+            .or_else(|| self.request().map(|(_, target)| target))?;
         Some(Target::read(text))
     }
 
     fn query(&self, attribute: &Attribute) -> Option<Cow<'_, str>> {
-        let with_target = || self.target().and_then(|target| target.query(attribute.field()));
+        let with_target = || {
+            self.target()
+                .and_then(|target| target.query(attribute.field()))
+        };
         let alone = || {
             let query = self.value(&Meaning::Query)?;
             Target::with_query(query.strip_prefix('?').unwrap_or(query)).query(attribute.field())
         };
-        let by_itself = || self.value(&Meaning::Other(attribute.clone())).map(Cow::Borrowed);
+        let by_itself = || {
+            self.value(&Meaning::Other(attribute.clone()))
+                .map(Cow::Borrowed)
+        };
         with_target().or_else(alone).or_else(by_itself)
     }
 
@@ -94,7 +125,8 @@ impl<'l> JsonLine<'l> {
                 self.value(&Meaning::Host).or_else(in_target)?
             }
             AttributeKind::Header | AttributeKind::Cookie | AttributeKind::Own => {
-                let is_it = |known: &Meaning| matches!(known, Meaning::Other(other) if other == attribute);
+                let is_it =
+                    |known: &Meaning| matches!(known, Meaning::Other(other) if other == attribute);
                 let slot = self.fields.slots.iter().position(is_it)?;
                 let (_, text) = self.found.get(slot)?.as_ref()?;
                 Some(&**text).filter(|text| !text.is_empty() && *text != "-")?
@@ -231,7 +263,8 @@ impl<'l> Visitor<'l> for Member<'_, 'l> {
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<(), E> {
-        self.0.keep(|| Cow::Borrowed(if value { "true" } else { "false" }));
+        self.0
+            .keep(|| Cow::Borrowed(if value { "true" } else { "false" }));
         Ok(())
     }
 
@@ -257,7 +290,13 @@ impl<'l> Visitor<'l> for Member<'_, 'l> {
             }
         }
         if !texts.is_empty() {
-            self.0.keep(|| if texts.len() == 1 { texts[0].clone() } else { texts.join(", ").into() });
+            self.0.keep(|| {
+                if texts.len() == 1 {
+                    texts[0].clone()
+                } else {
+                    texts.join(", ").into()
+                }
+            });
         }
         Ok(())
     }

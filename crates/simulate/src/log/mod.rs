@@ -1,7 +1,7 @@
 //! What stands on a line of an access log: the moment, and the attributes of a request.
 //!
-//! bytes -> [`Record`], or why not ([`BadLine`]). Knows nothing of limits; [`Record`] answers for attributes as the fronts
-//! of the service do.
+//! bytes -> [`Record`], or why not ([`BadLine`]). Knows nothing of limits; [`Record`] answers for
+//! attributes as the fronts of the service do.
 
 mod clf;
 mod escape;
@@ -68,7 +68,11 @@ pub fn mended(line: &[u8]) -> String {
 impl LogReader {
     /// A reader for lines of a format; `fields` says where JSON holds what.
     pub fn new(format: Format, fields: Fields) -> Self {
-        Self { format, fields, times: CommonTimes::default() }
+        Self {
+            format,
+            fields,
+            times: CommonTimes::default(),
+        }
     }
 
     /// A reader for the same lines.
@@ -85,12 +89,16 @@ impl LogReader {
             Format::Combined => Extent::Combined,
             Format::Auto | Format::Json => return self.read_json(line),
         };
-        CommonLine::read(line, extent, &self.times).map(|line| Record { said: Said::Common(line) })
+        CommonLine::read(line, extent, &self.times).map(|line| Record {
+            said: Said::Common(line),
+        })
     }
 
     fn read_json<'l>(&'l self, line: &'l [u8]) -> Result<Record<'l>, Unread> {
         let text = std::str::from_utf8(line).map_err(|_| Unread::NotText)?;
-        Ok(JsonLine::read(text, &self.fields).map(|line| Record { said: Said::Json(Box::new(line)) })?)
+        Ok(JsonLine::read(text, &self.fields).map(|line| Record {
+            said: Said::Json(Box::new(line)),
+        })?)
     }
 }
 

@@ -20,28 +20,49 @@ impl<'l> Target<'l> {
     /// `/path?query`, or all of `http://host/path?query`.
     #[inline]
     pub(super) fn read(target: &'l str) -> Self {
-        let (host, target) = if target.starts_with('/') { (None, target) } else { with_host(target) };
+        let (host, target) = if target.starts_with('/') {
+            (None, target)
+        } else {
+            with_host(target)
+        };
         let cut = memchr(b'?', target.as_bytes());
         let (path, query) = cut.map_or((target, ""), |at| (&target[..at], &target[at + 1..]));
         // A path that is not there would meet no rule about paths.
-        Self { host, path: if path.is_empty() { "/" } else { path }, query }
+        Self {
+            host,
+            path: if path.is_empty() { "/" } else { path },
+            query,
+        }
     }
 
     /// A query that stands by itself.
     pub(super) const fn with_query(query: &'l str) -> Self {
-        Self { host: None, path: "/", query }
+        Self {
+            host: None,
+            path: "/",
+            query,
+        }
     }
 
     /// The first parameter of this name, as the service reads it.
     pub(super) fn query(&self, name: &str) -> Option<Cow<'l, str>> {
-        let mut pairs = self.query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-        pairs.find(|(found, _)| decoded(found) == name).map(|(_, value)| decoded(value))
+        let mut pairs = self
+            .query
+            .split('&')
+            .map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        pairs
+            .find(|(found, _)| decoded(found) == name)
+            .map(|(_, value)| decoded(value))
     }
 }
 
 fn with_host(target: &str) -> (Option<&str>, &str) {
-    let scheme = ["http://", "https://"].into_iter().find(|scheme| target.starts_with(scheme));
-    let Some(rest) = scheme.map(|scheme| &target[scheme.len()..]) else { return (None, target) };
+    let scheme = ["http://", "https://"]
+        .into_iter()
+        .find(|scheme| target.starts_with(scheme));
+    let Some(rest) = scheme.map(|scheme| &target[scheme.len()..]) else {
+        return (None, target);
+    };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     (Some(&rest[..end]), &rest[end..])
 }
@@ -49,7 +70,10 @@ fn with_host(target: &str) -> (Option<&str>, &str) {
 fn decoded(text: &str) -> Cow<'_, str> {
     match unescaped(text) {
         Cow::Borrowed(text) => percent_decode_str(text).decode_utf8_lossy(),
-        Cow::Owned(text) => percent_decode_str(&text).decode_utf8_lossy().into_owned().into(),
+        Cow::Owned(text) => percent_decode_str(&text)
+            .decode_utf8_lossy()
+            .into_owned()
+            .into(),
     }
 }
 

@@ -26,7 +26,10 @@ const NAMES: [&str; 12] = [
 
 fn reader(format: Format, given: &[(&str, &str)]) -> LogReader {
     let attributes: Vec<Attribute> = NAMES.iter().map(|name| name.parse().unwrap()).collect();
-    let given: Vec<_> = given.iter().map(|(name, field)| (name.to_string(), field.to_string())).collect();
+    let given: Vec<_> = given
+        .iter()
+        .map(|(name, field)| (name.to_string(), field.to_string()))
+        .collect();
     LogReader::new(format, Fields::new(&attributes, &given).unwrap())
 }
 
@@ -41,7 +44,10 @@ fn told(reader: &LogReader, line: &str) -> Vec<(&'static str, String)> {
 }
 
 fn texts(pairs: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
-    pairs.iter().map(|(name, value)| (*name, (*value).to_owned())).collect()
+    pairs
+        .iter()
+        .map(|(name, value)| (*name, (*value).to_owned()))
+        .collect()
 }
 
 #[test]
@@ -75,7 +81,10 @@ fn caddy_is_understood() {
     ]);
     let reader = reader(Format::Json, &[]);
     assert_eq!(told(&reader, CADDY), expected);
-    assert_eq!(reader.read(CADDY.as_bytes()).unwrap().time(), Micros::new(1_791_665_736_123_000));
+    assert_eq!(
+        reader.read(CADDY.as_bytes()).unwrap().time(),
+        Micros::new(1_791_665_736_123_000)
+    );
 }
 
 #[test]
@@ -90,13 +99,19 @@ fn traefik_is_understood() {
     ]);
     let reader = reader(Format::Auto, &[("time", "StartUTC")]);
     assert_eq!(told(&reader, TRAEFIK), expected);
-    assert_eq!(reader.read(TRAEFIK.as_bytes()).unwrap().time(), Micros::new(1_791_665_736_123_456));
+    assert_eq!(
+        reader.read(TRAEFIK.as_bytes()).unwrap().time(),
+        Micros::new(1_791_665_736_123_456)
+    );
 }
 
 #[test]
 fn fields_of_ones_own_are_told() {
     let line = r#"{"at":1791665736,"who":{"addr":"203.0.113.7"},"labels":{"tenant":"acme"},"path":"/a","uri":"/b","args":"page=3","extra":[1,{"x":[]},null]}"#;
-    let reader = reader(Format::Auto, &[("time", "at"), ("client_ip", "who.addr"), ("path", "uri")]);
+    let reader = reader(
+        Format::Auto,
+        &[("time", "at"), ("client_ip", "who.addr"), ("path", "uri")],
+    );
     let expected = texts(&[
         ("client_ip", "203.0.113.7"),
         ("path", "/b"),
@@ -109,7 +124,9 @@ fn fields_of_ones_own_are_told() {
 #[test]
 fn wrong_fields_are_told() {
     let wrong = |name: &str, field: &str| {
-        Fields::new([], &[(name.to_owned(), field.to_owned())]).unwrap_err().to_string()
+        Fields::new([], &[(name.to_owned(), field.to_owned())])
+            .unwrap_err()
+            .to_string()
     };
     assert!(wrong("clientip", "x").contains("did you mean `client_ip`?"));
     assert!(wrong("time", "").contains("write NAME=FIELD"));
@@ -123,13 +140,23 @@ fn lines_of_json_that_say_nothing_say_why() {
         ("{", BadLine::Json),
         ("[1]", BadLine::Json),
         (r#"{"time":"2026-10-10T20:55:36Z"} x"#, BadLine::Json),
-        (r#"{"time":"2026-10-10T20:55:36Z","a":"\ud800"}"#, BadLine::Json),
+        (
+            r#"{"time":"2026-10-10T20:55:36Z","a":"\ud800"}"#,
+            BadLine::Json,
+        ),
         (r#"{"path":"/a"}"#, BadLine::NoTime),
         (r#"{"time":"soon"}"#, BadLine::Time),
         (r#"{"time":{"a":1}}"#, BadLine::NoTime),
-        (r#"{"ts":1791665736,"request":"\u0016\u0003"}"#, BadLine::Request),
+        (
+            r#"{"ts":1791665736,"request":"\u0016\u0003"}"#,
+            BadLine::Request,
+        ),
     ] {
-        assert_eq!(reader.read(line.as_bytes()).err(), Some(wrong.into()), "{line}");
+        assert_eq!(
+            reader.read(line.as_bytes()).err(),
+            Some(wrong.into()),
+            "{line}"
+        );
     }
 }
 
@@ -140,14 +167,20 @@ fn lines_that_are_no_utf8_are_read_all_the_same() {
     assert_eq!(reader.read(line).err(), Some(Unread::NotText));
     let mended = mended(line);
     let record = reader.read(mended.as_bytes()).unwrap();
-    assert_eq!(record.get(&"path".parse().unwrap()), Some(Value::Text("/caf\u{fffd}".into())));
+    assert_eq!(
+        record.get(&"path".parse().unwrap()),
+        Some(Value::Text("/caf\u{fffd}".into()))
+    );
 }
 
 /// Reads a line and asks for everything.
 fn exhaust(format: Format, line: &[u8]) {
     let reader = reader(format, &[]);
     let mended = mended(line);
-    for record in [reader.read(line), reader.read(mended.as_bytes())].into_iter().flatten() {
+    for record in [reader.read(line), reader.read(mended.as_bytes())]
+        .into_iter()
+        .flatten()
+    {
         for name in NAMES {
             record.get(&name.parse().unwrap());
         }

@@ -1,4 +1,5 @@
-//! Moments as logs write them, each with its own zone: `10/Oct/2026:13:55:36 -0700`, RFC 3339, and seconds since 1970.
+//! Moments as logs write them, each with its own zone: `10/Oct/2026:13:55:36 -0700`, RFC 3339, and
+//! seconds since 1970.
 
 use std::cell::Cell;
 
@@ -6,12 +7,14 @@ use tollgate::Micros;
 
 /// The length of a moment in the common format.
 const COMMON_LEN: usize = 26;
-const MONTHS: [&[u8; 3]; 12] =
-    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+const MONTHS: [&[u8; 3]; 12] = [
+    b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
+];
 const SECOND: u64 = 1_000_000;
 const DAY_SECS: i64 = 86_400;
 
-/// Reads moments of the common format. Thousands of lines of a busy log have the same one, so the last is remembered.
+/// Reads moments of the common format. Thousands of lines of a busy log have the same one, so the
+/// last is remembered.
 #[derive(Clone, Debug)]
 pub(super) struct CommonTimes {
     last: Cell<[u8; COMMON_LEN]>,
@@ -20,7 +23,10 @@ pub(super) struct CommonTimes {
 
 impl Default for CommonTimes {
     fn default() -> Self {
-        Self { last: Cell::new([0; COMMON_LEN]), time: Cell::default() }
+        Self {
+            last: Cell::new([0; COMMON_LEN]),
+            time: Cell::default(),
+        }
     }
 }
 
@@ -38,13 +44,41 @@ impl CommonTimes {
 
 /// `10/Oct/2026:13:55:36 -0700`.
 fn common(text: &[u8; COMMON_LEN]) -> Option<Micros> {
-    let [_, _, b'/', _, _, _, b'/', _, _, _, _, b':', _, _, b':', _, _, b':', _, _, b' ', rest @ ..] = text
+    let [
+        _,
+        _,
+        b'/',
+        _,
+        _,
+        _,
+        b'/',
+        _,
+        _,
+        _,
+        _,
+        b':',
+        _,
+        _,
+        b':',
+        _,
+        _,
+        b':',
+        _,
+        _,
+        b' ',
+        rest @ ..,
+    ] = text
     else {
         return None;
     };
-    let month = MONTHS.iter().position(|month| month.eq_ignore_ascii_case(&text[3..6]))?;
-    let date =
-        Date { year: number(&text[7..11])?, month: 1 + i64::try_from(month).ok()?, day: number(&text[..2])? };
+    let month = MONTHS
+        .iter()
+        .position(|month| month.eq_ignore_ascii_case(&text[3..6]))?;
+    let date = Date {
+        year: number(&text[7..11])?,
+        month: 1 + i64::try_from(month).ok()?,
+        day: number(&text[..2])?,
+    };
     let clock = Clock {
         hour: number(&text[12..14])?,
         minute: number(&text[15..17])?,
@@ -53,17 +87,45 @@ fn common(text: &[u8; COMMON_LEN]) -> Option<Micros> {
     moment(&date, &clock, zone(rest)?, 0)
 }
 
-/// `2026-10-10T13:55:36.789-07:00`, with a blank instead of the T, and in UTC where no zone is given.
+/// `2026-10-10T13:55:36.789-07:00`, with a blank instead of the T, and in UTC where no zone is
+/// given.
 pub(super) fn rfc3339(text: &[u8]) -> Option<Micros> {
     let (date_and_clock, rest) = text.split_at_checked(19)?;
-    let [_, _, _, _, b'-', _, _, b'-', _, _, b'T' | b't' | b' ', _, _, b':', _, _, b':', _, _] =
-        date_and_clock
+    let [
+        _,
+        _,
+        _,
+        _,
+        b'-',
+        _,
+        _,
+        b'-',
+        _,
+        _,
+        b'T' | b't' | b' ',
+        _,
+        _,
+        b':',
+        _,
+        _,
+        b':',
+        _,
+        _,
+    ] = date_and_clock
     else {
         return None;
     };
     let part = |from: usize, to: usize| number(&date_and_clock[from..to]);
-    let date = Date { year: part(0, 4)?, month: part(5, 7)?, day: part(8, 10)? };
-    let clock = Clock { hour: part(11, 13)?, minute: part(14, 16)?, second: part(17, 19)? };
+    let date = Date {
+        year: part(0, 4)?,
+        month: part(5, 7)?,
+        day: part(8, 10)?,
+    };
+    let clock = Clock {
+        hour: part(11, 13)?,
+        minute: part(14, 16)?,
+        second: part(17, 19)?,
+    };
     let (micros, rest) = match rest {
         [b'.' | b',', rest @ ..] => fraction(rest)?,
         _ => (0, rest),
@@ -71,14 +133,16 @@ pub(super) fn rfc3339(text: &[u8]) -> Option<Micros> {
     moment(&date, &clock, zone(rest)?, micros)
 }
 
-/// Seconds since 1970 with or without a fraction; or milli-, micro- or nanoseconds, which their size tells apart: as
-/// seconds they would be thousands of years away.
+/// Seconds since 1970 with or without a fraction; or milli-, micro- or nanoseconds, which their
+/// size tells apart: as seconds they would be thousands of years away.
 pub(super) fn since_1970(text: &[u8]) -> Option<Micros> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     if !(1..=19).contains(&digits) {
         return None;
     }
-    let whole = text[..digits].iter().fold(0_u64, |sum, byte| sum * 10 + u64::from(byte - b'0'));
+    let whole = text[..digits]
+        .iter()
+        .fold(0_u64, |sum, byte| sum * 10 + u64::from(byte - b'0'));
     let (micros, rest) = match &text[digits..] {
         [b'.', rest @ ..] => fraction(rest)?,
         rest => (0, rest),
@@ -98,9 +162,14 @@ pub(super) fn since_1970(text: &[u8]) -> Option<Micros> {
 /// Any of the forms there are.
 pub(super) fn any(text: &str) -> Option<Micros> {
     let text = text.trim().as_bytes();
-    let bare = text.strip_prefix(b"[").and_then(|text| text.strip_suffix(b"]")).unwrap_or(text);
+    let bare = text
+        .strip_prefix(b"[")
+        .and_then(|text| text.strip_suffix(b"]"))
+        .unwrap_or(text);
     let as_common = || bare.try_into().ok().and_then(common);
-    rfc3339(bare).or_else(as_common).or_else(|| since_1970(bare))
+    rfc3339(bare)
+        .or_else(as_common)
+        .or_else(|| since_1970(bare))
 }
 
 struct Date {
@@ -144,7 +213,11 @@ fn month_days(date: &Date) -> i64 {
 
 /// Years are counted from March, so that the day that leap years add is the last.
 fn days_since_1970(date: &Date) -> i64 {
-    let year = if date.month > 2 { date.year } else { date.year - 1 };
+    let year = if date.month > 2 {
+        date.year
+    } else {
+        date.year - 1
+    };
     let month = (date.month + 9) % 12;
     let day_of_year = (153 * month + 2) / 5 + date.day - 1;
     year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - 719_468
@@ -170,12 +243,17 @@ fn zone(text: &[u8]) -> Option<i64> {
 fn fraction(text: &[u8]) -> Option<(u64, &[u8])> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (shown, rest) = text.split_at(digits);
-    let micros = (0..6).fold(0, |sum, at| sum * 10 + u64::from(shown.get(at).map_or(0, |byte| byte - b'0')));
+    let micros = (0..6).fold(0, |sum, at| {
+        sum * 10 + u64::from(shown.get(at).map_or(0, |byte| byte - b'0'))
+    });
     (digits > 0).then_some((micros, rest))
 }
 
 fn number(digits: &[u8]) -> Option<i64> {
-    digits.iter().try_fold(0, |sum, byte| byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0')))
+    digits.iter().try_fold(0, |sum, byte| {
+        byte.is_ascii_digit()
+            .then(|| sum * 10 + i64::from(byte - b'0'))
+    })
 }
 
 #[cfg(test)]
@@ -207,9 +285,18 @@ mod tests {
 
     #[test]
     fn fractions_are_kept_to_the_microsecond() {
-        assert_eq!(any("2026-10-10T20:55:36.1234567Z"), Some(Micros::new(1_791_665_736_123_456)));
-        assert_eq!(any("1791665736.25"), Some(Micros::new(1_791_665_736_250_000)));
-        assert_eq!(any("1791665736123.5"), Some(Micros::new(1_791_665_736_123_500)));
+        assert_eq!(
+            any("2026-10-10T20:55:36.1234567Z"),
+            Some(Micros::new(1_791_665_736_123_456))
+        );
+        assert_eq!(
+            any("1791665736.25"),
+            Some(Micros::new(1_791_665_736_250_000))
+        );
+        assert_eq!(
+            any("1791665736123.5"),
+            Some(Micros::new(1_791_665_736_123_500))
+        );
     }
 
     #[test]
@@ -254,10 +341,17 @@ mod tests {
         let first = times.read(b"10/Oct/2026:13:55:36 -0700");
         assert_eq!(first, times.read(b"10/Oct/2026:13:55:36 -0700"));
         assert_eq!(
-            times.read(b"10/Oct/2026:13:55:37 -0700").unwrap().since(first.unwrap()),
+            times
+                .read(b"10/Oct/2026:13:55:37 -0700")
+                .unwrap()
+                .since(first.unwrap()),
             Micros::from_secs(1)
         );
         assert_eq!(times.read(b"10/Oct/2026:13:55:3"), None);
-        assert_eq!(times.read(&[0; COMMON_LEN]), None, "what nothing is remembered as is no moment");
+        assert_eq!(
+            times.read(&[0; COMMON_LEN]),
+            None,
+            "what nothing is remembered as is no moment"
+        );
     }
 }

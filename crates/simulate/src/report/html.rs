@@ -1,7 +1,8 @@
 //! The report as one page that needs nothing else: no network, no scripts, light and dark.
 //!
-//! Keys, paths and whatever else stands in a log were written by whoever sent the requests. Everything is escaped, and the
-//! page forbids itself to load or run anything, should that ever be forgotten somewhere.
+//! Keys, paths and whatever else stands in a log were written by whoever sent the requests.
+//! Everything is escaped, and the page forbids itself to load or run anything, should that ever be
+//! forgotten somewhere.
 
 mod suggested;
 
@@ -11,7 +12,8 @@ use self::suggested::suggestions;
 use super::escaped::Escaped;
 use super::plot::Plot;
 use super::{
-    ComparisonReport, KeyReport, LimitComparison, LimitReport, LogReport, Report, Series, SideReport,
+    ComparisonReport, KeyReport, LimitComparison, LimitReport, LogReport, Report, Series,
+    SideReport,
 };
 use crate::text::{grouped, share};
 
@@ -48,21 +50,47 @@ impl Report {
     }
 
     fn summary(&self, page: &mut String) -> fmt::Result {
-        let LogReport { files, lines, requests, bad_lines, .. } = &self.log;
+        let LogReport {
+            files,
+            lines,
+            requests,
+            bad_lines,
+            ..
+        } = &self.log;
         let period = self.period();
         let files = files.join(", ");
-        writeln!(page, "<p class=\"lead\">{} · {}</p>", Escaped(&files), Escaped(&period))?;
+        writeln!(
+            page,
+            "<p class=\"lead\">{} · {}</p>",
+            Escaped(&files),
+            Escaped(&period)
+        )?;
         let side = &self.configuration;
         let tiles = [
             ("lines", grouped(*lines), String::new()),
             ("requests", grouped(*requests), String::new()),
-            ("refused", grouped(side.refused), share(side.refused, *requests)),
-            ("no decision", grouped(side.unanswered_count()), share(side.unanswered_count(), *requests)),
-            ("unreadable lines", grouped(*bad_lines), share(*bad_lines, *lines)),
+            (
+                "refused",
+                grouped(side.refused),
+                share(side.refused, *requests),
+            ),
+            (
+                "no decision",
+                grouped(side.unanswered_count()),
+                share(side.unanswered_count(), *requests),
+            ),
+            (
+                "unreadable lines",
+                grouped(*bad_lines),
+                share(*bad_lines, *lines),
+            ),
         ];
         page.push_str("<dl class=\"tiles\">\n");
         for (name, value, aside) in tiles {
-            writeln!(page, "<div><dt>{name}</dt><dd>{value} <small>{aside}</small></dd></div>")?;
+            writeln!(
+                page,
+                "<div><dt>{name}</dt><dd>{value} <small>{aside}</small></dd></div>"
+            )?;
         }
         page.push_str("</dl>\n");
         if self.log.late_lines > 0 {
@@ -80,37 +108,70 @@ impl Report {
 
     /// The first and last moment of the plots.
     fn ends(&self) -> (&str, &str) {
-        (&self.timeline.from, self.log.to.as_deref().unwrap_or_default())
+        (
+            &self.timeline.from,
+            self.log.to.as_deref().unwrap_or_default(),
+        )
     }
 
     fn overall(&self, page: &mut String) -> fmt::Result {
-        let Some(all) = self.series(None, false) else { return Ok(()) };
+        let Some(all) = self.series(None, false) else {
+            return Ok(());
+        };
         page.push_str("<h2>All requests</h2>\n");
         legend(page, &[("allowed", "allowed"), ("refused", "refused")])?;
-        write!(page, "{}", self.plot("all requests: allowed and refused over time", all))?;
-        writeln!(page, "<p class=\"note\">Each step is {} s.</p>", grouped(self.timeline.stretch_seconds))
+        write!(
+            page,
+            "{}",
+            self.plot("all requests: allowed and refused over time", all)
+        )?;
+        writeln!(
+            page,
+            "<p class=\"note\">Each step is {} s.</p>",
+            grouped(self.timeline.stretch_seconds)
+        )
     }
 
     fn series(&self, limit: Option<&str>, against: bool) -> Option<&Series> {
-        let is_it = |series: &&Series| series.limit.as_deref() == limit && series.against == against;
+        let is_it =
+            |series: &&Series| series.limit.as_deref() == limit && series.against == against;
         self.timeline.series.iter().find(is_it)
     }
 
     fn plot<'r>(&'r self, title: &str, series: &'r Series) -> Plot<'r> {
         let (from, to) = self.ends();
         let layers = vec![("allowed", &*series.allowed), ("refused", &*series.refused)];
-        Plot { title: title.to_owned(), from, to, layers, is_beside: false }
+        Plot {
+            title: title.to_owned(),
+            from,
+            to,
+            layers,
+            is_beside: false,
+        }
     }
 
     fn compared(&self, page: &mut String, comparison: &ComparisonReport) -> fmt::Result {
-        let (first, second) = (&self.configuration.file, self.against.as_ref().map_or("", |side| &side.file));
+        let (first, second) = (
+            &self.configuration.file,
+            self.against.as_ref().map_or("", |side| &side.file),
+        );
         writeln!(page, "<h2>Compared with {}</h2>", Escaped(second))?;
         if let (Some(one), Some(other)) = (self.series(None, false), self.series(None, true)) {
             legend(page, &[("first", first), ("second", second)])?;
             let (from, to) = self.ends();
             let layers = vec![("first", &*one.refused), ("second", &*other.refused)];
             let title = "requests refused over time by each configuration".to_owned();
-            write!(page, "{}", Plot { title, from, to, layers, is_beside: true })?;
+            write!(
+                page,
+                "{}",
+                Plot {
+                    title,
+                    from,
+                    to,
+                    layers,
+                    is_beside: true
+                }
+            )?;
         }
         writeln!(
             page,
@@ -122,15 +183,33 @@ impl Report {
         let row = |page: &mut String, name: &str, counts: [u64; 3]| {
             let [one, other, both] = counts.map(grouped);
             let (name, n) = (Escaped(name), "<td class=\"n\">");
-            writeln!(page, "<tr><th>{name}</th>{n}{one}</td>{n}{other}</td>{n}{both}</td></tr>")
+            writeln!(
+                page,
+                "<tr><th>{name}</th>{n}{one}</td>{n}{other}</td>{n}{both}</td></tr>"
+            )
         };
-        let ComparisonReport { only_configuration, only_against, both, limits } = comparison;
-        row(page, "all requests", [*only_configuration, *only_against, *both])?;
+        let ComparisonReport {
+            only_configuration,
+            only_against,
+            both,
+            limits,
+        } = comparison;
+        row(
+            page,
+            "all requests",
+            [*only_configuration, *only_against, *both],
+        )?;
         for limit in limits {
-            row(page, &limit.name, [limit.only_configuration, limit.only_against, limit.both])?;
+            row(
+                page,
+                &limit.name,
+                [limit.only_configuration, limit.only_against, limit.both],
+            )?;
         }
         page.push_str("</tbody></table>\n");
-        limits.iter().try_for_each(|limit| differing_keys(page, limit, first, second))
+        limits
+            .iter()
+            .try_for_each(|limit| differing_keys(page, limit, first, second))
     }
 }
 
@@ -146,14 +225,21 @@ pub(super) fn late(log: &LogReport) -> String {
 fn legend(page: &mut String, entries: &[(&str, &str)]) -> fmt::Result {
     page.push_str("<p class=\"legend\">");
     for (class, name) in entries {
-        write!(page, "<span><i class=\"{class}\"></i>{}</span>", Escaped(name))?;
+        write!(
+            page,
+            "<span><i class=\"{class}\"></i>{}</span>",
+            Escaped(name)
+        )?;
     }
     page.write_str("</p>\n")
 }
 
 fn sides(page: &mut String, report: &Report) -> fmt::Result {
     side(page, report, &report.configuration, false)?;
-    report.against.as_ref().map_or(Ok(()), |other| side(page, report, other, true))
+    report
+        .against
+        .as_ref()
+        .map_or(Ok(()), |other| side(page, report, other, true))
 }
 
 fn side(page: &mut String, report: &Report, side: &SideReport, against: bool) -> fmt::Result {
@@ -163,7 +249,9 @@ fn side(page: &mut String, report: &Report, side: &SideReport, against: bool) ->
          <th class=\"n\">refused</th><th class=\"n\">share</th><th class=\"n\">keys</th><th>first</th><th>last</th>\
          <th>worst minute</th></tr></thead><tbody>\n",
     );
-    side.limits.iter().try_for_each(|limit| limit_row(page, limit))?;
+    side.limits
+        .iter()
+        .try_for_each(|limit| limit_row(page, limit))?;
     page.push_str("</tbody></table></div>\n");
     let errors = side.unanswered.iter().map(|unanswered| {
         format!(
@@ -176,18 +264,31 @@ fn side(page: &mut String, report: &Report, side: &SideReport, against: bool) ->
     for note in errors.chain(side.notes.iter().cloned()) {
         writeln!(page, "<p class=\"note\">{}</p>", Escaped(&note))?;
     }
-    let mut refusing: Vec<&LimitReport> = side.limits.iter().filter(|limit| limit.refused > 0).collect();
+    let mut refusing: Vec<&LimitReport> = side
+        .limits
+        .iter()
+        .filter(|limit| limit.refused > 0)
+        .collect();
     refusing.sort_by_key(|limit| std::cmp::Reverse(limit.refused));
-    refusing.iter().take(PLOTS_MAX).try_for_each(|limit| section(page, report, limit, against))
+    refusing
+        .iter()
+        .take(PLOTS_MAX)
+        .try_for_each(|limit| section(page, report, limit, against))
 }
 
 fn limit_row(page: &mut String, limit: &LimitReport) -> fmt::Result {
-    let shadow = if limit.shadow { " <small>(shadow: refuses nobody)</small>" } else { "" };
+    let shadow = if limit.shadow {
+        " <small>(shadow: refuses nobody)</small>"
+    } else {
+        ""
+    };
     let more = if limit.keys_error_max > 0 { "+" } else { "" };
     let moment = |moment: &Option<String>| moment.clone().unwrap_or_else(|| "–".to_owned());
     let worst = limit.worst_minute.as_ref();
-    let worst =
-        worst.map_or_else(|| "–".to_owned(), |worst| format!("{} ({})", worst.at, grouped(worst.refused)));
+    let worst = worst.map_or_else(
+        || "–".to_owned(),
+        |worst| format!("{} ({})", worst.at, grouped(worst.refused)),
+    );
     writeln!(
         page,
         "<tr><th>{}{shadow}</th><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
@@ -222,7 +323,9 @@ fn section(page: &mut String, report: &Report, limit: &LimitReport, against: boo
 }
 
 fn keys(page: &mut String, title: &str, keys: &[KeyReport]) -> fmt::Result {
-    let Some(most) = keys.first().map(|key| key.refused.max(1)) else { return Ok(()) };
+    let Some(most) = keys.first().map(|key| key.refused.max(1)) else {
+        return Ok(());
+    };
     writeln!(
         page,
         "<table class=\"keys\"><thead><tr><th>{}</th><th class=\"n\">refused</th><th></th><th>first</th><th>last</th>\
@@ -244,7 +347,12 @@ fn keys(page: &mut String, title: &str, keys: &[KeyReport]) -> fmt::Result {
     page.write_str("</tbody></table>\n")
 }
 
-fn differing_keys(page: &mut String, limit: &LimitComparison, first: &str, second: &str) -> fmt::Result {
+fn differing_keys(
+    page: &mut String,
+    limit: &LimitComparison,
+    first: &str,
+    second: &str,
+) -> fmt::Result {
     let title = |file: &str| format!("{}: refused by {file} alone", limit.name);
     keys(page, &title(first), &limit.top_only_configuration)?;
     keys(page, &title(second), &limit.top_only_against)
@@ -259,9 +367,13 @@ fn bad_lines(page: &mut String, log: &LogReport) -> fmt::Result {
                    <th class=\"n\">lines</th><th>right would be</th><th>the first</th></tr></thead><tbody>\n",
     );
     for kind in &log.bad_kinds {
-        let first = log.bad_examples.iter().find(|example| example.kind == kind.kind);
-        let first =
-            first.map(|example| format!("line {}: {}", example.line, example.text)).unwrap_or_default();
+        let first = log
+            .bad_examples
+            .iter()
+            .find(|example| example.kind == kind.kind);
+        let first = first
+            .map(|example| format!("line {}: {}", example.line, example.text))
+            .unwrap_or_default();
         writeln!(
             page,
             "<tr><th>{}</th><td class=\"n\">{}</td><td>{}</td><td><code>{}</code></td></tr>",

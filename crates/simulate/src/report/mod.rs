@@ -1,5 +1,5 @@
-//! What came of a replay, ready to be shown: as it stands here for programs, as a page for people ([`Report::html`]), and by
-//! the command line as a table. Field names are member names.
+//! What came of a replay, ready to be shown: as it stands here for programs, as a page for people
+//! ([`Report::html`]), and by the command line as a table. Field names are member names.
 
 mod build;
 mod escaped;
@@ -213,7 +213,8 @@ pub struct Suggestion {
     pub requests: u64,
     /// Keys that they came from.
     pub keys: u64,
-    /// True when callers have different numbers, and were measured together by those of the default tier.
+    /// True when callers have different numbers, and were measured together by those of the default
+    /// tier.
     pub tiers: bool,
     /// What some sizes would refuse.
     pub candidates: Vec<Candidate>,
@@ -264,6 +265,9 @@ pub struct Series {
 impl SideReport {
     /// Requests that get an error instead of a decision.
     pub fn unanswered_count(&self) -> u64 {
-        self.unanswered.iter().map(|unanswered| unanswered.count).sum()
+        self.unanswered
+            .iter()
+            .map(|unanswered| unanswered.count)
+            .sum()
     }
 }

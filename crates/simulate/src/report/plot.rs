@@ -1,4 +1,5 @@
-//! What was let through and refused over time, as SVG. Colours are the page's; no script is needed to read it.
+//! What was let through and refused over time, as SVG. Colours are the page's; no script is needed
+//! to read it.
 
 use std::fmt::{self, Write as _};
 
@@ -26,19 +27,27 @@ pub(super) struct Plot<'p> {
 
 impl Plot<'_> {
     fn stretches(&self) -> usize {
-        self.layers.iter().map(|(_, counts)| counts.len()).max().unwrap_or_default()
+        self.layers
+            .iter()
+            .map(|(_, counts)| counts.len())
+            .max()
+            .unwrap_or_default()
     }
 
     /// What a layer begins on in a stretch.
     fn below(&self, layer: usize, at: usize) -> u64 {
         let lower = if self.is_beside { 0 } else { layer };
-        self.layers[..lower].iter().map(|(_, counts)| count(counts, at)).sum()
+        self.layers[..lower]
+            .iter()
+            .map(|(_, counts)| count(counts, at))
+            .sum()
     }
 
     /// The highest that any stretch reaches, at least 1.
     fn highest(&self) -> u64 {
         let tops = (0..self.stretches()).flat_map(|at| {
-            (0..self.layers.len()).map(move |layer| self.below(layer, at) + count(self.layers[layer].1, at))
+            (0..self.layers.len())
+                .map(move |layer| self.below(layer, at) + count(self.layers[layer].1, at))
         });
         tops.max().unwrap_or_default().max(1)
     }
@@ -52,13 +61,24 @@ impl Plot<'_> {
         let mut path = String::new();
         let mut step = |at: usize, value: u64| {
             let sign = if path.is_empty() { 'M' } else { 'L' };
-            let _infallible =
-                write!(path, "{sign}{:.1} {:.1}L{:.1} {:.1}", x(at), y(value), x(at + 1), y(value));
+            let _infallible = write!(
+                path,
+                "{sign}{:.1} {:.1}L{:.1} {:.1}",
+                x(at),
+                y(value),
+                x(at + 1),
+                y(value)
+            );
         };
         (0..stretches).for_each(|at| step(at, top(at)));
         for at in (0..stretches).rev() {
             let bottom = y(self.below(layer, at));
-            let _infallible = write!(path, "L{:.1} {bottom:.1}L{:.1} {bottom:.1}", x(at + 1), x(at));
+            let _infallible = write!(
+                path,
+                "L{:.1} {bottom:.1}L{:.1} {bottom:.1}",
+                x(at + 1),
+                x(at)
+            );
         }
         path + "Z"
     }
@@ -69,9 +89,16 @@ fn count(counts: &[u64], at: usize) -> u64 {
 }
 
 /// A part of a whole; plots need no more than floats can tell apart.
-#[expect(clippy::cast_precision_loss, reason = "a picture has fewer points than a float has digits")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a picture has fewer points than a float has digits"
+)]
 fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64
+    }
 }
 
 impl fmt::Display for Plot<'_> {
@@ -94,9 +121,18 @@ impl fmt::Display for Plot<'_> {
             )?;
         }
         for (layer, (class, _)) in self.layers.iter().enumerate() {
-            write!(f, r#"<path class="{class}" d="{}"/>"#, self.outline(layer, highest))?;
+            write!(
+                f,
+                r#"<path class="{class}" d="{}"/>"#,
+                self.outline(layer, highest)
+            )?;
         }
-        write!(f, r#"<text x="{LEFT}" y="{:.1}">{}</text>"#, base + 16.0, Escaped(self.from))?;
+        write!(
+            f,
+            r#"<text x="{LEFT}" y="{:.1}">{}</text>"#,
+            base + 16.0,
+            Escaped(self.from)
+        )?;
         write!(
             f,
             r#"<text x="{WIDTH}" y="{:.1}" text-anchor="end">{}</text>"#,
@@ -115,20 +151,40 @@ mod tests {
     fn layers_stand_upon_each_other() {
         let (allowed, refused) = ([3, 0], [1, 2]);
         let layers = vec![("allowed", &allowed[..]), ("refused", &refused[..])];
-        let plot = Plot { title: "a \"b\"".to_owned(), from: "<x>", to: "y", layers, is_beside: false };
+        let plot = Plot {
+            title: "a \"b\"".to_owned(),
+            from: "<x>",
+            to: "y",
+            layers,
+            is_beside: false,
+        };
         assert_eq!((plot.highest(), plot.below(1, 0)), (4, 3));
         let drawn = plot.to_string();
-        assert!(drawn.contains(r#"aria-label="a &quot;b&quot;""#) && drawn.contains("&lt;x&gt;"), "{drawn}");
+        assert!(
+            drawn.contains(r#"aria-label="a &quot;b&quot;""#) && drawn.contains("&lt;x&gt;"),
+            "{drawn}"
+        );
         // The upper layer begins at the very top, and ends where the lower one does.
-        assert!(drawn.contains(r#"<path class="refused" d="M56.0 10.0L388.0 10.0"#), "{drawn}");
-        let beside = Plot { is_beside: true, ..plot };
+        assert!(
+            drawn.contains(r#"<path class="refused" d="M56.0 10.0L388.0 10.0"#),
+            "{drawn}"
+        );
+        let beside = Plot {
+            is_beside: true,
+            ..plot
+        };
         assert_eq!(beside.highest(), 3);
     }
 
     #[test]
     fn nothing_is_drawn_as_nothing() {
-        let plot =
-            Plot { title: String::new(), from: "", to: "", layers: vec![("allowed", &[])], is_beside: false };
+        let plot = Plot {
+            title: String::new(),
+            from: "",
+            to: "",
+            layers: vec![("allowed", &[])],
+            is_beside: false,
+        };
         assert!(plot.to_string().contains(r#"d="Z""#));
     }
 }

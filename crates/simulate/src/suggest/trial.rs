@@ -44,15 +44,24 @@ impl Trials {
             let limits = vec![Refused::default(); replay.rules().len()];
             Trial { replay, limits }
         };
-        Self { reader, lines: LineTally::default(), at: PERCENTILES.map(trial) }
+        Self {
+            reader,
+            lines: LineTally::default(),
+            at: PERCENTILES.map(trial),
+        }
     }
 
     /// Replays all lines of an input.
     pub fn replay(&mut self, input: &mut Input, tell: &mut dyn FnMut(Progress)) -> io::Result<()> {
         while let Some(chunk) = input.chunk()? {
             let Self { reader, lines, at } = self;
-            each_few(reader, chunk, lines, |requests| at.iter_mut().for_each(|trial| trial.replay(requests)));
-            tell(Progress { bytes_read: input.bytes_read(), lines: self.lines.all });
+            each_few(reader, chunk, lines, |requests| {
+                at.iter_mut().for_each(|trial| trial.replay(requests))
+            });
+            tell(Progress {
+                bytes_read: input.bytes_read(),
+                lines: self.lines.all,
+            });
         }
         Ok(())
     }
@@ -60,7 +69,10 @@ impl Trials {
     /// What a limit refused at each percentile.
     pub(crate) fn of(&self, limit: &str) -> [Option<&Refused>; PERCENTILES.len()] {
         self.at.each_ref().map(|trial| {
-            let place = trial.replay.rules().position(|rule| rule.limit.name() == limit);
+            let place = trial
+                .replay
+                .rules()
+                .position(|rule| rule.limit.name() == limit);
             place.and_then(|place| trial.limits.get(place))
         })
     }
@@ -84,7 +96,11 @@ impl Trial {
 
 /// Stands for a key where only equality matters and a clash in 2^64 does no harm.
 pub(super) fn print(key: &EncodedKey) -> u64 {
-    const SEEDS: [u64; 4] =
-        [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89];
+    const SEEDS: [u64; 4] = [
+        0x243f_6a88_85a3_08d3,
+        0x1319_8a2e_0370_7344,
+        0xa409_3822_299f_31d0,
+        0x082e_fa98_ec4e_6c89,
+    ];
     RandomState::with_seeds(SEEDS[0], SEEDS[1], SEEDS[2], SEEDS[3]).hash_one(key.as_bytes())
 }

@@ -10,11 +10,14 @@ const LIMIT_MAX: u64 = 1 << 53;
 /// The longest that a bucket may take to fill, a little less than is refused.
 const FILL_MAX: Duration = Duration::from_secs(99 * 365 * 86_400);
 
-/// The same algorithm, so wide that nobody is refused. A log would remember every hit, so a counter of the same window
-/// stands in for it here. `None` for places in flight, of which a log knows nothing.
+/// The same algorithm, so wide that nobody is refused. A log would remember every hit, so a counter
+/// of the same window stands in for it here. `None` for places in flight, of which a log knows
+/// nothing.
 pub(super) fn without_limit(quota: &Quota) -> Option<Quota> {
     match quota {
-        Quota::SlidingLog(log) => SlidingWindow::new(LIMIT_MAX, log.window().into()).ok().map(Into::into),
+        Quota::SlidingLog(log) => SlidingWindow::new(LIMIT_MAX, log.window().into())
+            .ok()
+            .map(Into::into),
         Quota::TokenBucket(bucket) => with_limit(quota, widest(bucket.refill())),
         Quota::LeakyBucket(bucket) => with_limit(quota, widest(bucket.leak())),
         _ => with_limit(quota, LIMIT_MAX),
@@ -29,9 +32,15 @@ pub(super) fn with_limit(quota: &Quota, limit: u64) -> Option<Quota> {
             WindowStart::Clock(unit) => FixedWindow::aligned(limit, unit),
         }
         .map(Quota::from),
-        Quota::SlidingWindow(window) => SlidingWindow::new(limit, window.window().into()).map(Quota::from),
-        Quota::SlidingLog(window) => SlidingLog::new(limit, window.window().into()).map(Quota::from),
-        Quota::TokenBucket(bucket) => TokenBucket::new(limit, rate(bucket.refill())).map(Quota::from),
+        Quota::SlidingWindow(window) => {
+            SlidingWindow::new(limit, window.window().into()).map(Quota::from)
+        }
+        Quota::SlidingLog(window) => {
+            SlidingLog::new(limit, window.window().into()).map(Quota::from)
+        }
+        Quota::TokenBucket(bucket) => {
+            TokenBucket::new(limit, rate(bucket.refill())).map(Quota::from)
+        }
         Quota::LeakyBucket(bucket) => {
             LeakyBucket::new(bucket.mode(), limit, rate(bucket.leak())).map(Quota::from)
         }
@@ -76,7 +85,10 @@ mod tests {
             let set = with_limit(&quota, 7).unwrap();
             assert_eq!((set.limit(), set.shape()), (7, quota.shape()));
             if let (Quota::LeakyBucket(before), Quota::LeakyBucket(after)) = (quota, set) {
-                assert_eq!(before.mode() == LeakyMode::Queue, after.mode() == LeakyMode::Queue);
+                assert_eq!(
+                    before.mode() == LeakyMode::Queue,
+                    after.mode() == LeakyMode::Queue
+                );
             }
         }
         let places = Limit::concurrency("a", 5, minute);

@@ -15,8 +15,8 @@ pub(crate) struct KeyRefusals {
 
 /// Keys by what they were refused.
 ///
-/// When the table is full, the half that was refused least is forgotten. What the most refused of them had been refused
-/// is the most by which any count that begins later can be too small.
+/// When the table is full, the half that was refused least is forgotten. What the most refused of
+/// them had been refused is the most by which any count that begins later can be too small.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyTable {
     keys: HashMap<EncodedKey, KeyRefusals, RandomState>,
@@ -26,7 +26,11 @@ pub(crate) struct KeyTable {
 
 impl KeyTable {
     pub(crate) fn new(keys_max: usize) -> Self {
-        Self { keys: HashMap::default(), keys_max: keys_max.max(2), error_max: 0 }
+        Self {
+            keys: HashMap::default(),
+            keys_max: keys_max.max(2),
+            error_max: 0,
+        }
     }
 
     /// Counts a refusal.
@@ -39,7 +43,14 @@ impl KeyTable {
         if self.keys.len() >= self.keys_max {
             self.forget();
         }
-        self.keys.insert(key.clone(), KeyRefusals { refused: 1, first: at, last: at });
+        self.keys.insert(
+            key.clone(),
+            KeyRefusals {
+                refused: 1,
+                first: at,
+                last: at,
+            },
+        );
     }
 
     /// Forgets the half that was refused least.
@@ -55,9 +66,17 @@ impl KeyTable {
 
     /// The most refused, and of equals the first.
     pub(crate) fn top(&self, count: usize) -> Vec<(&EncodedKey, KeyRefusals)> {
-        let mut keys: Vec<_> = self.keys.iter().map(|(key, refusals)| (key, *refusals)).collect();
+        let mut keys: Vec<_> = self
+            .keys
+            .iter()
+            .map(|(key, refusals)| (key, *refusals))
+            .collect();
         keys.sort_unstable_by_key(|(key, refusals)| {
-            (std::cmp::Reverse(refusals.refused), refusals.first, key.as_bytes())
+            (
+                std::cmp::Reverse(refusals.refused),
+                refusals.first,
+                key.as_bytes(),
+            )
         });
         keys.truncate(count);
         keys
@@ -90,7 +109,11 @@ mod tests {
             Some(tollgate::KeyPart::Number(number)) => number,
             part => unreachable!("keys are numbers here, and not {part:?}"),
         };
-        table.top(count).iter().map(|(key, refusals)| (number(key), refusals.refused)).collect()
+        table
+            .top(count)
+            .iter()
+            .map(|(key, refusals)| (number(key), refusals.refused))
+            .collect()
     }
 
     #[test]
@@ -120,7 +143,10 @@ mod tests {
         let top = top(&table, 2);
         assert_eq!(top[0].0, 1);
         for ((_, counted), real) in top.iter().zip([2_000, 1_500]) {
-            assert!(*counted <= real && counted + table.error_max() >= real, "{counted} of {real}");
+            assert!(
+                *counted <= real && counted + table.error_max() >= real,
+                "{counted} of {real}"
+            );
         }
     }
 

@@ -89,7 +89,10 @@ mod tests {
             tally.refuse(Micros::from_secs(secs));
         }
         assert_eq!(tally.worst_minute(), Some((Micros::from_secs(60), 3)));
-        assert_eq!((tally.first, tally.last), (Some(Micros::from_secs(59)), Some(Micros::from_secs(600))));
+        assert_eq!(
+            (tally.first, tally.last),
+            (Some(Micros::from_secs(59)), Some(Micros::from_secs(600)))
+        );
         assert_eq!(tally.refused, 8);
     }
 }

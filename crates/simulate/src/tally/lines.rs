@@ -43,13 +43,20 @@ impl LineTally {
         *count += 1;
         if *count <= SHOWN_OF_A_KIND {
             let bytes = &line[..line.len().min(4 * SHOWN_CHARS)];
-            let text = String::from_utf8_lossy(bytes).chars().take(SHOWN_CHARS).collect();
-            self.examples.push(BadExample { number: self.all, wrong, text });
+            let text = String::from_utf8_lossy(bytes)
+                .chars()
+                .take(SHOWN_CHARS)
+                .collect();
+            self.examples.push(BadExample {
+                number: self.all,
+                wrong,
+                text,
+            });
         }
     }
 
-    /// The moment at which a request is replayed: its own, or where a line before it was later, that one's. The clock of the
-    /// service never goes back either.
+    /// The moment at which a request is replayed: its own, or where a line before it was later,
+    /// that one's. The clock of the service never goes back either.
     #[inline]
     pub(crate) fn moment(&mut self, time: Micros) -> Micros {
         self.first.get_or_insert(time);
@@ -82,7 +89,8 @@ mod tests {
     #[test]
     fn time_never_goes_back() {
         let mut lines = LineTally::default();
-        let moments = [10, 12, 11, 5, 13].map(|secs| lines.moment(Micros::from_secs(secs)).get() / 1_000_000);
+        let moments =
+            [10, 12, 11, 5, 13].map(|secs| lines.moment(Micros::from_secs(secs)).get() / 1_000_000);
         assert_eq!(moments, [10, 12, 12, 12, 13]);
         assert_eq!((lines.late, lines.late_max), (2, Micros::from_secs(7)));
     }
@@ -95,8 +103,20 @@ mod tests {
             lines.spoil(BadLine::Layout, "\u{e9}".repeat(1_000).as_bytes());
         }
         lines.spoil(BadLine::Time, b"\xff");
-        assert_eq!(lines.examples.iter().map(|example| example.number).collect::<Vec<_>>(), [1, 2, 5]);
-        assert!(lines.examples.iter().all(|example| example.text.chars().count() <= SHOWN_CHARS));
+        assert_eq!(
+            lines
+                .examples
+                .iter()
+                .map(|example| example.number)
+                .collect::<Vec<_>>(),
+            [1, 2, 5]
+        );
+        assert!(
+            lines
+                .examples
+                .iter()
+                .all(|example| example.text.chars().count() <= SHOWN_CHARS)
+        );
         assert_eq!((lines.bad(), lines.bad_of(BadLine::Layout)), (6, 5));
     }
 }

@@ -1,4 +1,5 @@
-//! What is counted while a log is replayed: bounded, whatever the length of the log and the number of its keys.
+//! What is counted while a log is replayed: bounded, whatever the length of the log and the number
+//! of its keys.
 
 mod keys;
 mod limit;

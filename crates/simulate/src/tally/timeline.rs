@@ -31,13 +31,23 @@ pub(crate) struct Timeline {
 impl Timeline {
     pub(crate) fn new(series: usize) -> Self {
         let empty = vec![Counts::default(); STRETCHES].into_boxed_slice();
-        Self { width: WIDTH, base: 0, used: 0, current: (0..0, 0), series: vec![empty; series] }
+        Self {
+            width: WIDTH,
+            base: 0,
+            used: 0,
+            current: (0..0, 0),
+            series: vec![empty; series],
+        }
     }
 
     /// The stretch of a moment, which is never before that of the last one.
     #[inline]
     pub(crate) fn at(&mut self, time: Micros) -> usize {
-        if self.current.0.contains(&time.get()) { self.current.1 } else { self.look_up(time.get()) }
+        if self.current.0.contains(&time.get()) {
+            self.current.1
+        } else {
+            self.look_up(time.get())
+        }
     }
 
     fn look_up(&mut self, time: u64) -> usize {
@@ -59,7 +69,8 @@ impl Timeline {
     /// Makes two stretches one, everywhere.
     fn halve(&mut self) {
         let (old, new) = (self.base, self.base / 2);
-        let place = |at: usize| usize::try_from(u64::midpoint(old, at as u64) - new).unwrap_or_default();
+        let place =
+            |at: usize| usize::try_from(u64::midpoint(old, at as u64) - new).unwrap_or_default();
         for series in &mut self.series {
             for at in 0..self.used {
                 let Counts { allowed, refused } = std::mem::take(&mut series[at]);
@@ -68,7 +79,11 @@ impl Timeline {
                 sum.refused += refused;
             }
         }
-        self.used = if self.used == 0 { 0 } else { place(self.used - 1) + 1 };
+        self.used = if self.used == 0 {
+            0
+        } else {
+            place(self.used - 1) + 1
+        };
         (self.base, self.width) = (new, self.width * 2);
     }
 
@@ -116,12 +131,28 @@ mod tests {
             assert!(timeline.series(1).len() <= STRETCHES);
             let mut from = timeline.start().get() / 1_000_000;
             for counts in timeline.series(1) {
-                let here = || times.iter().filter(|secs| (from..from + width).contains(secs));
+                let here = || {
+                    times
+                        .iter()
+                        .filter(|secs| (from..from + width).contains(secs))
+                };
                 let refused = here().filter(|secs| **secs % 3 == 0).count() as u64;
-                assert_eq!(*counts, Counts { allowed: here().count() as u64 - refused, refused }, "{from}");
+                assert_eq!(
+                    *counts,
+                    Counts {
+                        allowed: here().count() as u64 - refused,
+                        refused
+                    },
+                    "{from}"
+                );
                 from += width;
             }
-            assert!(timeline.series(0).iter().all(|counts| *counts == Counts::default()));
+            assert!(
+                timeline
+                    .series(0)
+                    .iter()
+                    .all(|counts| *counts == Counts::default())
+            );
         }
     }
 }

@@ -81,10 +81,19 @@ fn what_programs_read_differently_is_refused() {
         "\u{ff11}.2.3.4",
         "1.2.3.4,5.6.7.8",
     ] {
-        assert_eq!(parse_address(text), Err(AddressError::Invalid { found: text.to_owned() }), "{text:?}");
+        assert_eq!(
+            parse_address(text),
+            Err(AddressError::Invalid {
+                found: text.to_owned()
+            }),
+            "{text:?}"
+        );
     }
     assert_eq!(parse_address(""), Err(AddressError::Empty));
-    assert_eq!(parse_address(&"1".repeat(129)), Err(AddressError::TooLong { found: 129 }));
+    assert_eq!(
+        parse_address(&"1".repeat(129)),
+        Err(AddressError::TooLong { found: 129 })
+    );
     let zone = |len| parse_address(&format!("fe80::1%{}", "z".repeat(len)));
     assert!(zone(32).is_ok() && zone(33).is_err());
 }

@@ -18,10 +18,11 @@ fn a_million_addresses_of_one_network_are_one_group() {
     let clients = Clients::default();
     let network = Ipv6Addr::from_bits(0x2001_0db8_0001_0002 << 64);
     // An odd factor visits every number of 64 bits before any twice, far apart from one another.
-    let addresses =
-        (0..1_000_000u64).map(|n| network.to_bits() | u128::from(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-    let groups: HashSet<IpAddr> =
-        addresses.map(|bits| clients.group(Ipv6Addr::from_bits(bits).into())).collect();
+    let addresses = (0..1_000_000u64)
+        .map(|n| network.to_bits() | u128::from(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    let groups: HashSet<IpAddr> = addresses
+        .map(|bits| clients.group(Ipv6Addr::from_bits(bits).into()))
+        .collect();
     assert_eq!(groups, HashSet::from([network.into()]));
 }
 
@@ -61,17 +62,27 @@ fn bounds_are_checked_when_clients_are_made() {
     assert_eq!(with(0, 1), Err(ClientsError::Prefix { found: 0 }));
     assert_eq!(with(129, 1), Err(ClientsError::Prefix { found: 129 }));
     assert_eq!((with(1, 0), with(128, TRUSTED_MAX)), (Ok(()), Ok(())));
-    assert_eq!(with(64, 1_025), Err(ClientsError::TooManyNetworks { found: 1_025 }));
+    assert_eq!(
+        with(64, 1_025),
+        Err(ClientsError::TooManyNetworks { found: 1_025 })
+    );
     assert_eq!(Clients::default(), by_prefix(64));
 }
 
 #[test]
 fn a_header_is_known_by_its_name() {
-    for header in [ForwardedBy::XForwardedFor, ForwardedBy::Forwarded, ForwardedBy::XRealIp] {
+    for header in [
+        ForwardedBy::XForwardedFor,
+        ForwardedBy::Forwarded,
+        ForwardedBy::XRealIp,
+    ] {
         assert_eq!(header.as_str().parse(), Ok(header));
         assert_eq!(header.to_string().to_uppercase().parse(), Ok(header));
     }
-    let error = "x-forwarded".parse::<ForwardedBy>().unwrap_err().to_string();
+    let error = "x-forwarded"
+        .parse::<ForwardedBy>()
+        .unwrap_err()
+        .to_string();
     assert_eq!(
         error,
         r#""x-forwarded" is not a forwarding header; choose x-forwarded-for, forwarded or x-real-ip"#

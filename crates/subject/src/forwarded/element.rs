@@ -4,9 +4,10 @@ use super::{Hop, read_address};
 
 /// Where the last element of a list begins: behind the last comma outside quotes.
 ///
-/// Read backwards, the first quote met closes a quoted text, and the next one that no backslash escapes opens it. That
-/// reads a complete element right whatever stands before it. Reading forwards would not: a client that opens a quote
-/// and does not close it could hide in it what its proxy adds.
+/// Read backwards, the first quote met closes a quoted text, and the next one that no backslash
+/// escapes opens it. That reads a complete element right whatever stands before it. Reading
+/// forwards would not: a client that opens a quote and does not close it could hide in it what its
+/// proxy adds.
 pub(super) fn last_comma(list: &[u8]) -> Option<usize> {
     let mut is_quoted = false;
     for (at, byte) in list.iter().enumerate().rev() {
@@ -19,8 +20,9 @@ pub(super) fn last_comma(list: &[u8]) -> Option<usize> {
     None
 }
 
-/// The address in the `for` parameter. There is none if it is `unknown` or an invented name (`_hidden`), if there is no
-/// such parameter or more than one, or if any part of the element is malformed.
+/// The address in the `for` parameter. There is none if it is `unknown` or an invented name
+/// (`_hidden`), if there is no such parameter or more than one, or if any part of the element is
+/// malformed.
 pub(super) fn node(element: &[u8]) -> Hop {
     let mut rest = element.trim_ascii();
     let mut found = None;
@@ -35,10 +37,12 @@ pub(super) fn node(element: &[u8]) -> Hop {
     address(&found?.text())
 }
 
-/// Whether a quote is part of the quoted text around it. In a complete element the quote that opens a text stands
-/// behind an equals sign, and one within the text behind its backslash: the byte before it tells them apart.
+/// Whether a quote is part of the quoted text around it. In a complete element the quote that opens
+/// a text stands behind an equals sign, and one within the text behind its backslash: the byte
+/// before it tells them apart.
 fn is_escaped(list: &[u8], quote: usize) -> bool {
-    list.get(..quote).is_some_and(|before| before.ends_with(b"\\"))
+    list.get(..quote)
+        .is_some_and(|before| before.ends_with(b"\\"))
 }
 
 type Pair<'a> = (&'a [u8], Value<'a>);
@@ -63,8 +67,8 @@ enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The value at the start of a text, and what follows. Addresses with colons and brackets must be quoted, yet not
-    /// every proxy does so; nothing is ambiguous about those that are not.
+    /// The value at the start of a text, and what follows. Addresses with colons and brackets must
+    /// be quoted, yet not every proxy does so; nothing is ambiguous about those that are not.
     fn read(text: &'a [u8]) -> Option<(Self, &'a [u8])> {
         if let Some(inside) = text.strip_prefix(b"\"") {
             let end = closing_quote(inside)?;
@@ -100,11 +104,15 @@ fn unescape(text: &[u8]) -> Vec<u8> {
     kept.collect()
 }
 
-/// The address of a node. Its port may be an invented name as well, which an address read elsewhere may not have.
+/// The address of a node. Its port may be an invented name as well, which an address read elsewhere
+/// may not have.
 fn address(node: &[u8]) -> Hop {
     let hidden_port = node.windows(2).position(|pair| pair == b":_");
     let (address, port) = node.split_at(hidden_port.unwrap_or(node.len()));
-    let is_complete = port.iter().skip(2).all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte));
+    let is_complete = port
+        .iter()
+        .skip(2)
+        .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte));
     let is_bare = port.is_empty() || address.ends_with(b"]") || !address.contains(&b':');
     read_address(address).filter(|_| is_complete && is_bare && port != b":_")
 }

@@ -1,7 +1,7 @@
 //! All the places in a pattern that a text may have led to.
 //!
-//! Each byte of the text moves every place at once. A place is reached or not, however many ways lead there, and that
-//! is what keeps the time in proportion.
+//! Each byte of the text moves every place at once. A place is reached or not, however many ways
+//! lead there, and that is what keeps the time in proportion.
 
 use super::{PATTERN_MAX, Token};
 
@@ -34,7 +34,8 @@ impl States {
         next
     }
 
-    /// Whether the rest of the text no longer matters, because nothing is left or the last token takes anything.
+    /// Whether the rest of the text no longer matters, because nothing is left or the last token
+    /// takes anything.
     pub(super) fn are_decided(self, tokens: &[Token]) -> bool {
         let takes_all =
             matches!(tokens, [.., Token::DoubleStar]) && self.hold(tokens.len().saturating_sub(1));
@@ -63,7 +64,9 @@ impl States {
     }
 
     fn hold(self, at: usize) -> bool {
-        self.0.get(at / WORD_BITS).is_some_and(|word| word >> (at % WORD_BITS) & 1 == 1)
+        self.0
+            .get(at / WORD_BITS)
+            .is_some_and(|word| word >> (at % WORD_BITS) & 1 == 1)
     }
 
     fn set(&mut self, at: usize) {

@@ -11,7 +11,10 @@ fn slow(pattern: &[u8], text: &[u8]) -> bool {
     match (pattern, text) {
         ([], []) => true,
         ([b'*', b'*', after @ ..], _) => {
-            slow(after, text) || text.split_first().is_some_and(|(_, rest)| slow(pattern, rest))
+            slow(after, text)
+                || text
+                    .split_first()
+                    .is_some_and(|(_, rest)| slow(pattern, rest))
         }
         ([b'*', after @ ..], _) => {
             let goes_on = |(first, rest): (&u8, &[u8])| *first != b'/' && slow(pattern, rest);
@@ -59,12 +62,20 @@ proptest! {
 #[test]
 fn stars_stand_for_what_they_say() {
     for (pattern, texts, others) in [
-        ("/v1/**", &["/v1", "/v1/", "/v1/a", "/v1/a/b"][..], &["/v", "/v11", "/v1a/b", "/V1", "v1"][..]),
+        (
+            "/v1/**",
+            &["/v1", "/v1/", "/v1/a", "/v1/a/b"][..],
+            &["/v", "/v11", "/v1a/b", "/V1", "v1"][..],
+        ),
         ("/v1/*", &["/v1/", "/v1/a"], &["/v1", "/v1/a/b"]),
         ("/**", &["/", "/a", "/a/b", ""], &["a"]),
         ("**", &["", "/", "a/b"], &[]),
         ("*", &["", "a"], &["/", "a/b"]),
-        ("/a/**/b", &["/a/b", "/a/x/b", "/a/x/y/b"], &["/ab", "/a/xb", "/a/b/x"]),
+        (
+            "/a/**/b",
+            &["/a/b", "/a/x/b", "/a/x/y/b"],
+            &["/ab", "/a/xb", "/a/b/x"],
+        ),
         ("/a/**b", &["/a/b", "/a/x/b", "/a/xb"], &["/ab", "/a"]),
         ("/*/keys", &["/ann/keys"], &["/keys", "/ann/old/keys"]),
         ("/*.php", &["/x.php"], &["/x/y.php", "/x.php5"]),
@@ -85,9 +96,13 @@ fn stars_stand_for_what_they_say() {
 #[test]
 fn no_text_makes_matching_slow() {
     let long = "a".repeat(5_000);
-    for pattern in
-        ["a*a*a*a*b", "a*a*a*a*a*a*a*a*a*a*a*a*a*a*b", "**a**a**a**a**a**b", "**a*a**a*a**b", "/**/**/**/b"]
-    {
+    for pattern in [
+        "a*a*a*a*b",
+        "a*a*a*a*a*a*a*a*a*a*a*a*a*a*b",
+        "**a**a**a**a**a**b",
+        "**a*a**a*a**b",
+        "/**/**/**/b",
+    ] {
         assert!(!glob(pattern).matches(&long), "{pattern}");
         assert!(!glob(pattern).matches(&"/a".repeat(2_500)), "{pattern}");
     }
@@ -100,19 +115,37 @@ fn no_text_makes_matching_slow() {
 fn a_pattern_is_bounded() {
     assert_eq!("".parse::<Glob>(), Err(GlobError::Empty));
     assert!("a".repeat(PATTERN_MAX).parse::<Glob>().is_ok());
-    assert_eq!("a".repeat(256).parse::<Glob>(), Err(GlobError::TooLong { found: 256 }));
+    assert_eq!(
+        "a".repeat(256).parse::<Glob>(),
+        Err(GlobError::TooLong { found: 256 })
+    );
     assert!("a*".repeat(STARS_MAX).parse::<Glob>().is_ok());
-    assert_eq!("a*".repeat(17).parse::<Glob>(), Err(GlobError::TooManyStars { found: 17 }));
+    assert_eq!(
+        "a*".repeat(17).parse::<Glob>(),
+        Err(GlobError::TooManyStars { found: 17 })
+    );
 }
 
 #[test]
 fn a_pattern_that_no_path_could_meet_is_refused() {
     let path = |text| Glob::for_path(text, Case::Sensitive);
     let error = path("v1/**").unwrap_err();
-    assert_eq!(error.to_string(), r#"the path "v1/**" does not begin with a slash; write "/v1/**""#);
-    assert!(matches!(path("/v1?x"), Err(GlobError::Query { sign: '?', .. })));
-    assert!(matches!(path("/v1#x"), Err(GlobError::Query { sign: '#', .. })));
-    assert!(matches!(path(&"/\u{e9}".repeat(60)), Err(GlobError::TooLong { found: 420 })));
+    assert_eq!(
+        error.to_string(),
+        r#"the path "v1/**" does not begin with a slash; write "/v1/**""#
+    );
+    assert!(matches!(
+        path("/v1?x"),
+        Err(GlobError::Query { sign: '?', .. })
+    ));
+    assert!(matches!(
+        path("/v1#x"),
+        Err(GlobError::Query { sign: '#', .. })
+    ));
+    assert!(matches!(
+        path(&"/\u{e9}".repeat(60)),
+        Err(GlobError::TooLong { found: 420 })
+    ));
 }
 
 #[test]

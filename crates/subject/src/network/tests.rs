@@ -29,8 +29,14 @@ fn networks_contain_their_addresses() {
         ("::ffff:10.0.0.0/104", "10.1.2.3", "11.0.0.1"),
         ("::ffff:0:0/96", "203.0.113.7", "2001:db8::1"),
     ] {
-        assert!(network(text).contains(address(inside)), "{text} contains {inside}");
-        assert!(!network(text).contains(address(outside)), "{text} does not contain {outside}");
+        assert!(
+            network(text).contains(address(inside)),
+            "{text} contains {inside}"
+        );
+        assert!(
+            !network(text).contains(address(outside)),
+            "{text} does not contain {outside}"
+        );
     }
 }
 
@@ -49,21 +55,37 @@ fn host_bits_are_a_mistake_and_the_error_says_what_is_right() {
         ("10.0.0.1/0", "0.0.0.0/0"),
         ("2001:db8::1/64", "2001:db8::/64"),
         ("::ffff:10.1.2.3/104", "10.0.0.0/8"),
-        // Read as eight bits of the whole address, this would be half of everything that is left of IPv6.
+        // Read as eight bits of the whole address, this would be half of everything that is left of
+        // IPv6.
         ("::ffff:10.0.0.0/8", "10.0.0.0/8"),
         ("::ffff:10.0.0.1/64", "10.0.0.1/32"),
     ] {
-        assert_eq!(refused(text), format!("{text:?} names a host inside a network; the network is {right}"));
+        assert_eq!(
+            refused(text),
+            format!("{text:?} names a host inside a network; the network is {right}")
+        );
         assert_eq!(network(right).to_string(), right);
     }
 }
 
 #[test]
 fn other_texts_are_refused() {
-    for text in
-        ["", "/", "/8", "10/8", "10.0.0/8", "010.0.0.0/8", "[::1]/128", "fe80::%1/64", " 10.0.0.0/8", "all"]
-    {
-        assert!(refused(text).contains("is not a network; write one such as"), "{text}");
+    for text in [
+        "",
+        "/",
+        "/8",
+        "10/8",
+        "10.0.0/8",
+        "010.0.0.0/8",
+        "[::1]/128",
+        "fe80::%1/64",
+        " 10.0.0.0/8",
+        "all",
+    ] {
+        assert!(
+            refused(text).contains("is not a network; write one such as"),
+            "{text}"
+        );
     }
     for text in [
         "10.0.0.0/",
@@ -74,7 +96,10 @@ fn other_texts_are_refused() {
         "10.0.0.0/-1",
         "10.0.0.0/256",
     ] {
-        assert!(refused(text).ends_with("behind the slash stands a number from 0 to 32"), "{text}");
+        assert!(
+            refused(text).ends_with("behind the slash stands a number from 0 to 32"),
+            "{text}"
+        );
     }
     assert!(refused("::/129").ends_with("a number from 0 to 128"));
     assert!(refused(&"x".repeat(10_000)).len() < 200);

@@ -53,7 +53,14 @@ proptest! {
 
 #[test]
 fn a_normal_path_is_borrowed() {
-    for path in ["/", "/auth/login", "/a%2Fb", "/v1/users/7:get", "/auth/login?user=ann", "/auth/login#top"] {
+    for path in [
+        "/",
+        "/auth/login",
+        "/a%2Fb",
+        "/v1/users/7:get",
+        "/auth/login?user=ann",
+        "/auth/login#top",
+    ] {
         assert!(matches!(normalise(path), Cow::Borrowed(_)), "{path}");
     }
     for path in ["", "/auth/", "/a%2fb", "/%41", "/a;b", "/a b"] {
@@ -69,5 +76,8 @@ fn long_paths_take_one_pass() {
     assert_eq!(normalise(&(deep.clone() + &"/..".repeat(1 << 17))), "/");
     assert_eq!(normalise(&"/a/..".repeat(1 << 17)), "/");
     assert_eq!(normalise(&"/".repeat(1 << 19)), "/");
-    assert_eq!(normalise(&format!("/{}", "%".repeat(1 << 17))).len(), 1 + (3 << 17));
+    assert_eq!(
+        normalise(&format!("/{}", "%".repeat(1 << 17))).len(),
+        1 + (3 << 17)
+    );
 }

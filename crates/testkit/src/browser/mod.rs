@@ -1,6 +1,7 @@
 //! A real Chromium for tests of pages, driven by its own protocol.
 //!
-//! - `pipe`: commands and answers as JSON over two pipes; no port, no library, nothing else to install.
+//! - `pipe`: commands and answers as JSON over two pipes; no port, no library, nothing else to
+//!   install.
 //! - `page`: what a person does with a page: open it, look, click, type; and pictures of it.
 //!
 //! ```no_run
@@ -29,8 +30,8 @@ use crate::processes::{Directory, Process, find_program};
 /// Chromium speaks on descriptors that only a shell can set up without unsafe code.
 const WITH_PIPES: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1"#;
 
-/// What makes it quiet and the same everywhere. Inside a container, and as root, it cannot fence itself off; the pages of
-/// tests are our own.
+/// What makes it quiet and the same everywhere. Inside a container, and as root, it cannot fence
+/// itself off; the pages of tests are our own.
 const OPTIONS: [&str; 13] = [
     "--headless=new",
     "--no-sandbox",
@@ -64,12 +65,21 @@ impl Browser {
     pub fn start() -> Self {
         let directory = Directory::create();
         let mut command = Command::new("sh");
-        command.args(["-c", WITH_PIPES]).arg(find_program("TOLLGATE_CHROMIUM", "chromium")).args(OPTIONS);
-        command.arg(format!("--user-data-dir={}", directory.path().display())).arg("about:blank");
+        command
+            .args(["-c", WITH_PIPES])
+            .arg(find_program("TOLLGATE_CHROMIUM", "chromium"))
+            .args(OPTIONS);
+        command
+            .arg(format!("--user-data-dir={}", directory.path().display()))
+            .arg("about:blank");
         let (process, input, output) = Process::spawn_with_pipes(&mut command, directory.path());
         let pipe = Pipe::new(input, output);
         pipe.call(None, "Browser.getVersion", &json!({}));
-        Self { pipe, _process: process, _directory: directory }
+        Self {
+            pipe,
+            _process: process,
+            _directory: directory,
+        }
     }
 
     /// What it calls itself.

@@ -30,10 +30,17 @@ pub enum Scheme {
 
 impl<'b> Page<'b> {
     pub(super) fn new(pipe: &'b Pipe) -> Self {
-        let target = pipe.call(None, "Target.createTarget", &json!({ "url": "about:blank" }));
+        let target = pipe.call(
+            None,
+            "Target.createTarget",
+            &json!({ "url": "about:blank" }),
+        );
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let session = pipe.call(None, "Target.attachToTarget", &attach);
-        let page = Self { pipe, session: session["sessionId"].as_str().unwrap_or_default().to_owned() };
+        let page = Self {
+            pipe,
+            session: session["sessionId"].as_str().unwrap_or_default().to_owned(),
+        };
         for domain in ["Page", "Runtime", "Log"] {
             page.call(&format!("{domain}.enable"), &json!({}));
         }
@@ -57,9 +64,14 @@ impl<'b> Page<'b> {
     ///
     /// When it throws.
     pub fn eval(&self, expression: &str) -> Value {
-        let asked = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let asked =
+            json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let mut answer = self.call("Runtime.evaluate", &asked);
-        assert!(answer["exceptionDetails"].is_null(), "{expression}: {}", answer["exceptionDetails"]);
+        assert!(
+            answer["exceptionDetails"].is_null(),
+            "{expression}: {}",
+            answer["exceptionDetails"]
+        );
         answer["result"]["value"].take()
     }
 
@@ -85,7 +97,10 @@ impl<'b> Page<'b> {
     /// Moves the pointer over the middle of an element.
     pub fn point(&self, selector: &str) {
         let [x, y] = self.middle(selector);
-        self.call("Input.dispatchMouseEvent", &json!({ "type": "mouseMoved", "x": x, "y": y }));
+        self.call(
+            "Input.dispatchMouseEvent",
+            &json!({ "type": "mouseMoved", "x": x, "y": y }),
+        );
     }
 
     /// Clicks into the middle of an element, as a mouse does: whatever lies over it gets the click.
@@ -114,13 +129,18 @@ impl<'b> Page<'b> {
     /// Presses a key, by its name (`Tab`, `Enter`) and its number.
     pub fn press(&self, key: &str, number: u32) {
         for kind in ["keyDown", "keyUp"] {
-            let text = if key == "Enter" && kind == "keyDown" { "\r" } else { "" };
+            let text = if key == "Enter" && kind == "keyDown" {
+                "\r"
+            } else {
+                ""
+            };
             let event = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": number, "text": text });
             self.call("Input.dispatchKeyEvent", &event);
         }
     }
 
-    /// Makes it so wide and so high, in pixels of the page, with so many pixels of the picture for each.
+    /// Makes it so wide and so high, in pixels of the page, with so many pixels of the picture for
+    /// each.
     pub fn resize(&self, width: u32, height: u32, scale: f64) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": scale, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", &size);
@@ -128,9 +148,16 @@ impl<'b> Page<'b> {
 
     /// Has the person prefer these colours.
     pub fn prefer(&self, scheme: Scheme) {
-        let value = if scheme == Scheme::Dark { "dark" } else { "light" };
+        let value = if scheme == Scheme::Dark {
+            "dark"
+        } else {
+            "light"
+        };
         let features = json!([{ "name": "prefers-color-scheme", "value": value }]);
-        self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
+        self.call(
+            "Emulation.setEmulatedMedia",
+            &json!({ "features": features }),
+        );
     }
 
     /// What can be seen, as a PNG.
@@ -140,7 +167,9 @@ impl<'b> Page<'b> {
     /// When the browser gives none.
     pub fn screenshot(&self) -> Vec<u8> {
         let shot = self.call("Page.captureScreenshot", &json!({ "format": "png" }));
-        STANDARD.decode(shot["data"].as_str().unwrap_or_default()).expect("a picture in base64")
+        STANDARD
+            .decode(shot["data"].as_str().unwrap_or_default())
+            .expect("a picture in base64")
     }
 
     /// What a screen reader has to go by: the role and the name of everything that has one.
@@ -149,10 +178,12 @@ impl<'b> Page<'b> {
         let nodes = tree["nodes"].as_array().cloned().unwrap_or_default();
         let told = nodes.iter().filter(|node| node["ignored"] != true);
         let text = |value: &Value| value["value"].as_str().unwrap_or_default().to_owned();
-        told.map(|node| (text(&node["role"]), text(&node["name"]))).collect()
+        told.map(|node| (text(&node["role"]), text(&node["name"])))
+            .collect()
     }
 
-    /// What pages have complained about so far: errors of scripts, and what the browser refused to do for them.
+    /// What pages have complained about so far: errors of scripts, and what the browser refused to
+    /// do for them.
     pub fn complaints(&self) -> Vec<String> {
         self.pipe.complaints()
     }

@@ -36,7 +36,9 @@ impl Pipe {
         let heard = Arc::clone(&complaints);
         std::thread::spawn(move || {
             for text in BufReader::new(output).split(0).map_while(Result::ok) {
-                let Ok(message) = serde_json::from_slice::<Value>(&text) else { continue };
+                let Ok(message) = serde_json::from_slice::<Value>(&text) else {
+                    continue;
+                };
                 if let Some(complaint) = complaint(&message) {
                     let mut heard = locked(&heard);
                     if heard.len() < COMPLAINTS_MAX {
@@ -48,7 +50,15 @@ impl Pipe {
                 }
             }
         });
-        Self { talk: Mutex::new(Talk { input, answers, early: BTreeMap::new(), last: 0 }), complaints }
+        Self {
+            talk: Mutex::new(Talk {
+                input,
+                answers,
+                early: BTreeMap::new(),
+                last: 0,
+            }),
+            complaints,
+        }
     }
 
     /// The result of a command.
@@ -58,11 +68,16 @@ impl Pipe {
     /// When there is none, or it is an error.
     pub(super) fn call(&self, session: Option<&str>, method: &str, parameters: &Value) -> Value {
         let mut answer = locked(&self.talk).call(session, method, parameters);
-        assert!(answer["error"].is_null(), "{method} was refused: {}", answer["error"]);
+        assert!(
+            answer["error"].is_null(),
+            "{method} was refused: {}",
+            answer["error"]
+        );
         answer["result"].take()
     }
 
-    /// What pages have complained about so far: errors of scripts, and what the browser refused to do for them.
+    /// What pages have complained about so far: errors of scripts, and what the browser refused to
+    /// do for them.
     pub(super) fn complaints(&self) -> Vec<String> {
         locked(&self.complaints).clone()
     }
@@ -77,7 +92,10 @@ impl Talk {
         }
         let mut bytes = command.to_string().into_bytes();
         bytes.push(0);
-        let sent = self.input.write_all(&bytes).and_then(|()| self.input.flush());
+        let sent = self
+            .input
+            .write_all(&bytes)
+            .and_then(|()| self.input.flush());
         sent.expect("the browser reads what it is told");
         loop {
             if let Some(answer) = self.early.remove(&self.last) {
@@ -85,7 +103,8 @@ impl Talk {
             }
             let answer = self.answers.recv_timeout(PATIENCE);
             let answer = answer.expect("the browser answers, unless it has ended or hangs");
-            self.early.insert(answer["id"].as_u64().unwrap_or(0), answer);
+            self.early
+                .insert(answer["id"].as_u64().unwrap_or(0), answer);
         }
     }
 }
@@ -94,8 +113,12 @@ fn complaint(message: &Value) -> Option<String> {
     let parameters = &message["params"];
     match message["method"].as_str()? {
         "Runtime.exceptionThrown" => Some(parameters["exceptionDetails"].to_string()),
-        "Log.entryAdded" if parameters["entry"]["level"] == "error" => Some(parameters["entry"].to_string()),
-        "Runtime.consoleAPICalled" if parameters["type"] == "error" => Some(parameters["args"].to_string()),
+        "Log.entryAdded" if parameters["entry"]["level"] == "error" => {
+            Some(parameters["entry"].to_string())
+        }
+        "Runtime.consoleAPICalled" if parameters["type"] == "error" => {
+            Some(parameters["args"].to_string())
+        }
         _ => None,
     }
 }

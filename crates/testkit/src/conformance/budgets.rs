@@ -15,7 +15,10 @@ pub(super) fn allows_to_the_limit_and_denies(scene: &Scene<'_>, kind: Kind) {
     }
     for cost in [1, 5] {
         let denied = scene.spend(&rule, cost);
-        assert!(retry_after(&denied).is_some_and(|wait| wait.get() > 0), "{denied:?}");
+        assert!(
+            retry_after(&denied).is_some_and(|wait| wait.get() > 0),
+            "{denied:?}"
+        );
         assert_eq!((denied.limit, denied.remaining), (5, 0));
     }
 }
@@ -27,10 +30,17 @@ pub(super) fn takes_every_cost(scene: &Scene<'_>, kind: Kind) {
     assert_eq!((untouched.remaining, untouched.reset_after.get()), (5, 0));
     for cost in [6, u64::MAX] {
         let outcome = scene.spend(&rule, cost);
-        assert_eq!((outcome.verdict, outcome.remaining), (Verdict::Never, 5), "cost {cost}");
+        assert_eq!(
+            (outcome.verdict, outcome.remaining),
+            (Verdict::Never, 5),
+            "cost {cost}"
+        );
     }
     assert_eq!(scene.spend(&rule, 5).remaining, 0);
-    assert!(passes(&scene.spend(&rule, 0)), "looking is free even when nothing is left");
+    assert!(
+        passes(&scene.spend(&rule, 0)),
+        "looking is free even when nothing is left"
+    );
     assert_eq!(scene.spend(&rule, 6).verdict, Verdict::Never);
     assert_eq!(scene.spend(&rule, u64::MAX).verdict, Verdict::Never);
 }
@@ -40,7 +50,11 @@ pub(super) fn peek_takes_nothing(scene: &Scene<'_>, kind: Kind) {
     for _ in 0..3 {
         let outcome = scene.peek(&rule, 4);
         assert!(passes(&outcome), "{outcome:?}");
-        assert_eq!((outcome.remaining, outcome.reset_after.get()), (5, 0), "nothing is taken");
+        assert_eq!(
+            (outcome.remaining, outcome.reset_after.get()),
+            (5, 0),
+            "nothing is taken"
+        );
     }
     assert_eq!(scene.spend(&rule, 3).remaining, 2);
     assert!(!passes(&scene.peek(&rule, 4)));

@@ -41,7 +41,9 @@ impl Harness for InRealTime {
 
     /// Waits a millisecond more, so that a timer that is early by the fraction of one does no harm.
     fn advance(&self, length: Duration) {
-        let length = Micros::from_duration_ceil(length).expect("a short wait").after(Micros::from_millis(1));
+        let length = Micros::from_duration_ceil(length)
+            .expect("a short wait")
+            .after(Micros::from_millis(1));
         pollster::block_on(SystemClock::new().sleep(length));
     }
 

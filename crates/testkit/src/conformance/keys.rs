@@ -9,7 +9,10 @@ use crate::differential::Kind;
 fn are_apart(scene: &Scene<'_>, rule: &Rule, used: impl ToKey, other: impl ToKey) -> bool {
     scene.spend_all(&[check(rule, &used, 1)]);
     let again = scene.spend_all(&[check(rule, &used, 1)]);
-    assert!(!passes(&again.outcomes[0]), "the same input is the same counter");
+    assert!(
+        !passes(&again.outcomes[0]),
+        "the same input is the same counter"
+    );
     passes(&scene.spend_all(&[check(rule, other, 1)]).outcomes[0])
 }
 
@@ -35,7 +38,8 @@ pub(super) fn limits_do_not_mix(scene: &Scene<'_>) {
     assert_eq!((scene.left(&one), scene.left(&two)), (0, 5));
 }
 
-/// A limit that becomes another algorithm starts anew instead of reading the old counter as something it is not.
+/// A limit that becomes another algorithm starts anew instead of reading the old counter as
+/// something it is not.
 pub(super) fn algorithms_do_not_mix(scene: &Scene<'_>) {
     let rules = Kind::ALL.map(|kind| scene.rule("all", long(kind, 5)));
     for (index, rule) in rules.iter().enumerate() {
@@ -51,6 +55,7 @@ pub(super) fn reset_forgets_one_counter_alone(scene: &Scene<'_>) {
     scene.spend_all(&[check(&rule, "ann", 5)]);
     scene.spend_all(&[check(&rule, "bob", 5)]);
     scene.reset(&rule);
-    let left = ["ann", "bob"].map(|key| scene.peek_all(&[check(&rule, key, 0)]).outcomes[0].remaining);
+    let left =
+        ["ann", "bob"].map(|key| scene.peek_all(&[check(&rule, key, 0)]).outcomes[0].remaining);
     assert_eq!(left, [5, 0]);
 }

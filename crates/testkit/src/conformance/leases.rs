@@ -19,7 +19,10 @@ pub(super) fn release_frees_the_place(scene: &Scene<'_>) {
     assert_eq!(scene.hold(&rule, 2, first).remaining, 1);
     assert_eq!(scene.hold(&rule, 1, second).remaining, 0);
     assert!(!passes(&scene.hold(&rule, 1, stranger)));
-    assert!(!scene.release(&rule, stranger), "a denied request holds no lease");
+    assert!(
+        !scene.release(&rule, stranger),
+        "a denied request holds no lease"
+    );
     assert!(scene.release(&rule, first));
     assert_eq!(scene.left(&rule), 2);
     assert!(!scene.release(&rule, first), "it has already ended");
@@ -69,7 +72,9 @@ pub(super) fn a_denied_request_holds_nothing(scene: &Scene<'_>) {
     let narrow = scene.rule("narrow", long(Kind::TokenBucket, 1));
     scene.spend(&narrow, 1);
     let lease = scene.new_lease();
-    let denied = scene.hold_all(&[check(&places, "ann", 2), check(&narrow, "ann", 1)], lease).outcomes;
+    let denied = scene
+        .hold_all(&[check(&places, "ann", 2), check(&narrow, "ann", 1)], lease)
+        .outcomes;
     assert!(passes(&denied[0]) && !passes(&denied[1]), "{denied:?}");
     assert_eq!(scene.left(&places), 3);
     assert!(!scene.release(&places, lease), "its lease never began");

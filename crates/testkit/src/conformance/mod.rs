@@ -1,9 +1,9 @@
 //! The stories that every store must pass, one function each.
 //!
-//! A story asks a store through its contract alone and knows nothing of how it keeps counters. Every story has limits of
-//! its own, so that all can run on one store at once. What only needs counting has windows of days, so
-//! that no slow machine can spoil it; what needs time to pass has windows of milliseconds, because on a real store it
-//! really passes.
+//! A story asks a store through its contract alone and knows nothing of how it keeps counters.
+//! Every story has limits of its own, so that all can run on one store at once. What only needs
+//! counting has windows of days, so that no slow machine can spoil it; what needs time to pass has
+//! windows of milliseconds, because on a real store it really passes.
 
 mod budgets;
 mod harnesses;
@@ -31,7 +31,8 @@ pub trait Harness {
     /// Lets time pass on the store's timeline: moves a clock, or waits.
     fn advance(&self, length: Duration);
 
-    /// True when no time passes but by [`advance`](Self::advance): then waiting a microsecond less must not be enough.
+    /// True when no time passes but by [`advance`](Self::advance): then waiting a microsecond less
+    /// must not be enough.
     fn is_exact(&self) -> bool;
 }
 
@@ -50,7 +51,10 @@ impl Case {
     ///
     /// If the store does not do as the story says.
     pub fn run(&self, harness: &dyn Harness) {
-        let number = CASES.iter().take_while(|case| case.name != self.name).count();
+        let number = CASES
+            .iter()
+            .take_while(|case| case.name != self.name)
+            .count();
         (self.story)(&Scene::new(number, harness));
     }
 }

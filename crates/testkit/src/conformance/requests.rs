@@ -1,4 +1,5 @@
-//! Requests of several checks: together or not at all, and a denied request consumes nothing in any limit.
+//! Requests of several checks: together or not at all, and a denied request consumes nothing in any
+//! limit.
 
 use tollgate::store::CHECKS_MAX;
 use tollgate::{CheckBuf, Rule, Verdict};
@@ -6,7 +7,12 @@ use tollgate::{CheckBuf, Rule, Verdict};
 use super::scene::{Scene, check, long, passes, retry_after, shadow};
 use crate::differential::Kind;
 
-const MIX: [Kind; 4] = [Kind::TokenBucket, Kind::SlidingWindow, Kind::SlidingLog, Kind::FixedFirstHit];
+const MIX: [Kind; 4] = [
+    Kind::TokenBucket,
+    Kind::SlidingWindow,
+    Kind::SlidingLog,
+    Kind::FixedFirstHit,
+];
 
 fn one_of(rule: &Rule) -> CheckBuf {
     check(rule, "ann", 1)
@@ -15,19 +21,28 @@ fn one_of(rule: &Rule) -> CheckBuf {
 pub(super) fn all_or_nothing_in_both_orders(scene: &Scene<'_>) {
     for kind in Kind::ALL {
         let narrow = scene.rule(&format!("narrow-{kind:?}"), long(kind, 1));
-        let wides = MIX.map(|other| scene.rule(&format!("wide-{kind:?}-{other:?}"), long(other, 10)));
+        let wides =
+            MIX.map(|other| scene.rule(&format!("wide-{kind:?}-{other:?}"), long(other, 10)));
         for wide in &wides {
             scene.reset(&narrow);
             let both = scene.spend_all(&[one_of(&narrow), one_of(wide)]);
             assert!(both.outcomes.iter().all(passes), "{both:?}");
-            for (checks, denier) in
-                [([one_of(&narrow), one_of(wide)], 0), ([one_of(wide), one_of(&narrow)], 1)]
-            {
+            for (checks, denier) in [
+                ([one_of(&narrow), one_of(wide)], 0),
+                ([one_of(wide), one_of(&narrow)], 1),
+            ] {
                 let denied = scene.spend_all(&checks).outcomes;
                 assert!(retry_after(&denied[denier]).is_some(), "{denied:?}");
-                assert!(passes(&denied[1 - denier]), "the other limit says that it would have let it pass");
+                assert!(
+                    passes(&denied[1 - denier]),
+                    "the other limit says that it would have let it pass"
+                );
                 assert_eq!(denied[1 - denier].remaining, 9, "and has kept its units");
-                assert_eq!(scene.left(wide), 9, "a denied request consumes nothing in any limit");
+                assert_eq!(
+                    scene.left(wide),
+                    9,
+                    "a denied request consumes nothing in any limit"
+                );
             }
         }
     }
@@ -36,7 +51,9 @@ pub(super) fn all_or_nothing_in_both_orders(scene: &Scene<'_>) {
 pub(super) fn never_takes_nothing_from_the_others(scene: &Scene<'_>) {
     let [narrow, wide] =
         [5, 10].map(|limit| scene.rule(&format!("limit-{limit}"), long(Kind::TokenBucket, limit)));
-    let outcomes = scene.spend_all(&[check(&wide, "ann", 6), check(&narrow, "ann", 6)]).outcomes;
+    let outcomes = scene
+        .spend_all(&[check(&wide, "ann", 6), check(&narrow, "ann", 6)])
+        .outcomes;
     assert!(passes(&outcomes[0]));
     assert_eq!(outcomes[1].verdict, Verdict::Never);
     assert_eq!((scene.left(&narrow), scene.left(&wide)), (5, 10));
@@ -47,10 +64,18 @@ pub(super) fn all_algorithms_together(scene: &Scene<'_>) {
     let checks: Vec<CheckBuf> = rules.iter().map(one_of).collect();
     for left in [2, 1, 0] {
         let outcomes = scene.spend_all(&checks).outcomes;
-        assert!(outcomes.iter().all(|outcome| passes(outcome) && outcome.remaining == left), "{outcomes:?}");
+        assert!(
+            outcomes
+                .iter()
+                .all(|outcome| passes(outcome) && outcome.remaining == left),
+            "{outcomes:?}"
+        );
     }
     let denied = scene.spend_all(&checks).outcomes;
-    assert!(denied.iter().all(|outcome| retry_after(outcome).is_some()), "{denied:?}");
+    assert!(
+        denied.iter().all(|outcome| retry_after(outcome).is_some()),
+        "{denied:?}"
+    );
 }
 
 pub(super) fn a_shadow_never_blocks(scene: &Scene<'_>) {
@@ -58,10 +83,19 @@ pub(super) fn a_shadow_never_blocks(scene: &Scene<'_>) {
         let tried = scene.rule(&format!("tried-{kind:?}"), long(kind, 2));
         let real = scene.rule(&format!("real-{kind:?}"), long(kind, 10));
         for (tried_passes, left) in [(true, 9), (true, 8), (false, 7), (false, 6)] {
-            let outcomes = scene.spend_all(&[shadow(one_of(&tried)), one_of(&real)]).outcomes;
-            assert_eq!(passes(&outcomes[0]), tried_passes, "a shadow tells what it would have done");
+            let outcomes = scene
+                .spend_all(&[shadow(one_of(&tried)), one_of(&real)])
+                .outcomes;
+            assert_eq!(
+                passes(&outcomes[0]),
+                tried_passes,
+                "a shadow tells what it would have done"
+            );
             assert!(passes(&outcomes[1]));
-            assert_eq!(outcomes[1].remaining, left, "a shadow changes nothing for the others");
+            assert_eq!(
+                outcomes[1].remaining, left,
+                "a shadow changes nothing for the others"
+            );
         }
         assert_eq!(scene.left(&tried), 0);
     }
@@ -74,10 +108,18 @@ pub(super) fn a_shadow_takes_only_what_passes(scene: &Scene<'_>) {
         for _ in 0..3 {
             scene.spend_all(&[shadow(one_of(&tried)), one_of(&real)]);
         }
-        assert_eq!(scene.left(&tried), 4, "only the request that passed was counted");
+        assert_eq!(
+            scene.left(&tried),
+            4,
+            "only the request that passed was counted"
+        );
         let too_much = scene.spend_all(&[shadow(check(&tried, "ann", 5))]).outcomes;
         assert!(!passes(&too_much[0]));
-        assert_eq!(scene.left(&tried), 4, "a shadow that would have denied takes nothing");
+        assert_eq!(
+            scene.left(&tried),
+            4,
+            "a shadow that would have denied takes nothing"
+        );
         scene.spend_all(&[shadow(check(&tried, "ann", 4))]);
         assert_eq!(scene.left(&tried), 0);
     }
@@ -88,7 +130,12 @@ pub(super) fn a_peek_of_several_takes_nothing(scene: &Scene<'_>) {
     let checks: Vec<CheckBuf> = rules.iter().map(|rule| check(rule, "ann", 2)).collect();
     for _ in 0..3 {
         let outcomes = scene.peek_all(&checks).outcomes;
-        assert!(outcomes.iter().all(|outcome| passes(outcome) && outcome.remaining == 3), "{outcomes:?}");
+        assert!(
+            outcomes
+                .iter()
+                .all(|outcome| passes(outcome) && outcome.remaining == 3),
+            "{outcomes:?}"
+        );
     }
     assert!(rules.iter().all(|rule| scene.left(rule) == 3));
 }
@@ -104,12 +151,20 @@ pub(super) fn a_refund_of_several(scene: &Scene<'_>) {
 
 pub(super) fn the_most_checks(scene: &Scene<'_>) {
     let rules: Vec<Rule> = (0..CHECKS_MAX)
-        .map(|index| scene.rule(&format!("limit-{index}"), long(MIX[index % MIX.len()], index as u64 + 1)))
+        .map(|index| {
+            scene.rule(
+                &format!("limit-{index}"),
+                long(MIX[index % MIX.len()], index as u64 + 1),
+            )
+        })
         .collect();
     let checks: Vec<CheckBuf> = rules.iter().map(one_of).collect();
     assert!(scene.spend_all(&checks).outcomes.iter().all(passes));
     let denied = scene.spend_all(&checks).outcomes;
-    assert!(!passes(&denied[0]) && denied[1..].iter().all(passes), "{denied:?}");
+    assert!(
+        !passes(&denied[0]) && denied[1..].iter().all(passes),
+        "{denied:?}"
+    );
     let left: Vec<u64> = rules.iter().map(|rule| scene.left(rule)).collect();
     assert!(left.into_iter().eq(0..CHECKS_MAX as u64));
 }

@@ -1,4 +1,5 @@
-//! What stories are told with: rules of the story's own, questions to the store, and the passing of time.
+//! What stories are told with: rules of the story's own, questions to the store, and the passing of
+//! time.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -6,8 +7,9 @@ use std::time::Duration;
 
 use tollgate::store::{Answer, Intent, Spent};
 use tollgate::{
-    Calendar, CheckBuf, Concurrency, FixedWindow, LeakyBucket, LeakyMode, LeaseId, Limit, LimitError, Micros,
-    Outcome, Quota, Rate, Rule, SlidingLog, SlidingWindow, Store, ToKey, TokenBucket, Verdict,
+    Calendar, CheckBuf, Concurrency, FixedWindow, LeakyBucket, LeakyMode, LeaseId, Limit,
+    LimitError, Micros, Outcome, Quota, Rate, Rule, SlidingLog, SlidingWindow, Store, ToKey,
+    TokenBucket, Verdict,
 };
 
 use super::Harness;
@@ -27,13 +29,20 @@ pub(super) struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     pub(super) fn new(number: usize, harness: &'a dyn Harness) -> Self {
-        Self { number, harness, store: harness.store(), leases: Cell::new(0) }
+        Self {
+            number,
+            harness,
+            store: harness.store(),
+            leases: Cell::new(0),
+        }
     }
 
     /// A rule named after the story's number and its part in the story.
     pub(super) fn rule(&self, part: &str, quota: impl Into<Quota>) -> Rule {
         let limit = Limit::new(format!("story-{}/{part}", self.number), quota);
-        limit.rule().expect("the stories have right names and numbers")
+        limit
+            .rule()
+            .expect("the stories have right names and numbers")
     }
 
     /// Asks for one check and takes it if it passes.
@@ -74,7 +83,10 @@ impl<'a> Scene<'a> {
     }
 
     pub(super) fn refund_all(&self, checks: &[CheckBuf]) {
-        answered(self.store.refund(&checks.iter().map(CheckBuf::as_check).collect::<Vec<_>>()));
+        answered(
+            self.store
+                .refund(&checks.iter().map(CheckBuf::as_check).collect::<Vec<_>>()),
+        );
     }
 
     pub(super) fn reset(&self, rule: &Rule) {
@@ -107,7 +119,10 @@ impl<'a> Scene<'a> {
     fn ask_one(&self, rule: &Rule, cost: u64, intent: Intent, lease: LeaseId) -> Outcome {
         let check = check(rule, "ann", cost);
         let answered = self.store.spend_one(&check.as_check(), intent, lease);
-        answered.map_or_else(|| self.ask(&[check], intent, lease).outcomes[0], |(outcome, _)| outcome)
+        answered.map_or_else(
+            || self.ask(&[check], intent, lease).outcomes[0],
+            |(outcome, _)| outcome,
+        )
     }
 
     fn ask(&self, checks: &[CheckBuf], intent: Intent, lease: LeaseId) -> Spent {
@@ -136,7 +151,8 @@ pub(super) fn long(kind: Kind, limit: u64) -> Quota {
     }
 }
 
-/// A quota of the algorithm whose window can be waited for. The shortest unit of the calendar is a second.
+/// A quota of the algorithm whose window can be waited for. The shortest unit of the calendar is a
+/// second.
 pub(super) fn short(kind: Kind, limit: u64) -> Quota {
     match kind {
         Kind::FixedCalendar => built(FixedWindow::aligned(limit, Calendar::Second)),

@@ -1,4 +1,5 @@
-//! The passing of time: what a store says about the future comes true, and on an exact clock not a microsecond early.
+//! The passing of time: what a store says about the future comes true, and on an exact clock not a
+//! microsecond early.
 
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use crate::differential::Kind;
 
 const MICRO: Micros = Micros::new(1);
 
-/// Waits for what a store promised after `length`, and on an exact clock looks one microsecond before.
+/// Waits for what a store promised after `length`, and on an exact clock looks one microsecond
+/// before.
 fn wait_for(scene: &Scene<'_>, length: Micros, is_there: impl Fn() -> bool) {
     if scene.is_exact() {
         scene.wait(length.since(MICRO));
@@ -52,15 +54,23 @@ pub(super) fn first_hit_window_is_not_extended(scene: &Scene<'_>) {
             (end, count) = (hit.at.after(Micros::from_millis(60)), 0);
         }
         count += 1;
-        assert_eq!(hit.outcomes[0].remaining, 10 - count, "windows end a length after their first hit");
+        assert_eq!(
+            hit.outcomes[0].remaining,
+            10 - count,
+            "windows end a length after their first hit"
+        );
         scene.wait(Micros::from_millis(15));
     }
 }
 
-/// One a day: the second waits for the first to drain, the third for both, and the fifth finds the queue full.
+/// One a day: the second waits for the first to drain, the third for both, and the fifth finds the
+/// queue full.
 pub(super) fn a_queue_says_when_the_turn_comes(scene: &Scene<'_>) {
     let rate = Rate::new(1, Duration::from_hours(24));
-    let rule = scene.rule("all", LeakyBucket::new(LeakyMode::Queue, 4, rate).expect("a right queue"));
+    let rule = scene.rule(
+        "all",
+        LeakyBucket::new(LeakyMode::Queue, 4, rate).expect("a right queue"),
+    );
     let day = Micros::from_secs(86_400);
     let waits: Vec<Micros> = (0..4).map(|_| wait_of(&scene.spend(&rule, 1))).collect();
     if scene.is_exact() {
@@ -68,11 +78,17 @@ pub(super) fn a_queue_says_when_the_turn_comes(scene: &Scene<'_>) {
         assert_eq!(waits, [Micros::ZERO, day, days(2), days(3)]);
     }
     assert_eq!(waits[0], Micros::ZERO);
-    assert!(waits.is_sorted() && waits[3] <= Micros::new(3 * day.get()), "{waits:?}");
+    assert!(
+        waits.is_sorted() && waits[3] <= Micros::new(3 * day.get()),
+        "{waits:?}"
+    );
     assert!(retry_after(&scene.spend(&rule, 1)).is_some());
     for kind in [Kind::TokenBucket, Kind::LeakyMeter, Kind::SlidingLog] {
         let other = scene.rule("no-wait", long(kind, 4));
-        assert_eq!((no_wait(scene, &other), no_wait(scene, &other)), (Micros::ZERO, Micros::ZERO));
+        assert_eq!(
+            (no_wait(scene, &other), no_wait(scene, &other)),
+            (Micros::ZERO, Micros::ZERO)
+        );
     }
 }
 

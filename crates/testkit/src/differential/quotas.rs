@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use tollgate::algorithm::{AMOUNT_MAX, IN_FLIGHT_MAX, WINDOW_MAX, WINDOW_MIN, WindowStart};
 use tollgate::{
-    Calendar, Concurrency, FixedWindow, LeakyBucket, LeakyMode, LimitError, Quota, Rate, SlidingLog,
-    SlidingWindow, TokenBucket,
+    Calendar, Concurrency, FixedWindow, LeakyBucket, LeakyMode, LimitError, Quota, Rate,
+    SlidingLog, SlidingWindow, TokenBucket,
 };
 
 const DAY: Duration = Duration::from_hours(24);
@@ -52,19 +52,21 @@ impl Kind {
 /// Any quota of this kind.
 pub fn quota_strategy(kind: Kind) -> BoxedStrategy<Quota> {
     match kind {
-        Kind::FixedFirstHit => {
-            (amounts(), windows()).prop_map(|(n, w)| built(FixedWindow::new(n, w))).boxed()
-        }
-        Kind::FixedCalendar => {
-            (amounts(), units()).prop_map(|(n, u)| built(FixedWindow::aligned(n, u))).boxed()
-        }
-        Kind::SlidingWindow => {
-            (amounts(), windows()).prop_map(|(n, w)| built(SlidingWindow::new(n, w))).boxed()
-        }
-        Kind::SlidingLog => (amounts(), windows()).prop_map(|(n, w)| built(SlidingLog::new(n, w))).boxed(),
-        Kind::Concurrency => {
-            (in_flight(), windows()).prop_map(|(n, w)| built(Concurrency::new(n, w))).boxed()
-        }
+        Kind::FixedFirstHit => (amounts(), windows())
+            .prop_map(|(n, w)| built(FixedWindow::new(n, w)))
+            .boxed(),
+        Kind::FixedCalendar => (amounts(), units())
+            .prop_map(|(n, u)| built(FixedWindow::aligned(n, u)))
+            .boxed(),
+        Kind::SlidingWindow => (amounts(), windows())
+            .prop_map(|(n, w)| built(SlidingWindow::new(n, w)))
+            .boxed(),
+        Kind::SlidingLog => (amounts(), windows())
+            .prop_map(|(n, w)| built(SlidingLog::new(n, w)))
+            .boxed(),
+        Kind::Concurrency => (in_flight(), windows())
+            .prop_map(|(n, w)| built(Concurrency::new(n, w)))
+            .boxed(),
         Kind::TokenBucket | Kind::LeakyMeter | Kind::LeakyQueue => (amounts(), rates())
             .prop_map(move |(capacity, (amount, period))| {
                 bucket(kind, fillable(capacity, amount, period), amount, period)
@@ -73,9 +75,9 @@ pub fn quota_strategy(kind: Kind) -> BoxedStrategy<Quota> {
     }
 }
 
-/// Another quota for the same counter. A bucket's rate changes only in its period: a store keeps the moment at which the
-/// bucket is full to a fraction of a microsecond, in parts that the rate's amount defines, so a change of the amount may
-/// move that moment by less than a microsecond.
+/// Another quota for the same counter. A bucket's rate changes only in its period: a store keeps
+/// the moment at which the bucket is full to a fraction of a microsecond, in parts that the rate's
+/// amount defines, so a change of the amount may move that moment by less than a microsecond.
 pub fn changed_quota_strategy(quota: Quota) -> BoxedStrategy<Quota> {
     match quota {
         Quota::FixedWindow(quota) => amounts()
@@ -86,12 +88,12 @@ pub fn changed_quota_strategy(quota: Quota) -> BoxedStrategy<Quota> {
                 })
             })
             .boxed(),
-        Quota::SlidingWindow(quota) => {
-            amounts().prop_map(move |limit| built(SlidingWindow::new(limit, quota.window().into()))).boxed()
-        }
-        Quota::SlidingLog(quota) => {
-            amounts().prop_map(move |limit| built(SlidingLog::new(limit, quota.window().into()))).boxed()
-        }
+        Quota::SlidingWindow(quota) => amounts()
+            .prop_map(move |limit| built(SlidingWindow::new(limit, quota.window().into())))
+            .boxed(),
+        Quota::SlidingLog(quota) => amounts()
+            .prop_map(move |limit| built(SlidingLog::new(limit, quota.window().into())))
+            .boxed(),
         Quota::Concurrency(_) => quota_strategy(Kind::Concurrency),
         Quota::TokenBucket(quota) => changed_bucket(Kind::TokenBucket, quota.refill()),
         Quota::LeakyBucket(quota) if quota.mode() == LeakyMode::Meter => {
@@ -102,7 +104,8 @@ pub fn changed_quota_strategy(quota: Quota) -> BoxedStrategy<Quota> {
 }
 
 fn changed_bucket(kind: Kind, (per, period): (u64, u64)) -> BoxedStrategy<Quota> {
-    // One more than a multiple of `per` shares no divisor with it, so the amount stays as it is in lowest terms.
+    // One more than a multiple of `per` shares no divisor with it, so the amount stays as it is in
+    // lowest terms.
     let other = per * (period / per / 2).max(1) + 1;
     (amounts(), select(vec![period, other]))
         .prop_map(move |(capacity, period)| {
@@ -128,7 +131,9 @@ fn fillable(capacity: u64, amount: u64, period: Duration) -> u64 {
 }
 
 fn built(quota: Result<impl Into<Quota>, LimitError>) -> Quota {
-    quota.expect("the strategies draw numbers within the limits").into()
+    quota
+        .expect("the strategies draw numbers within the limits")
+        .into()
 }
 
 fn amounts() -> impl Strategy<Value = u64> {
@@ -146,14 +151,33 @@ fn in_flight() -> impl Strategy<Value = u64> {
 }
 
 fn units() -> impl Strategy<Value = Calendar> {
-    select(vec![Calendar::Second, Calendar::Minute, Calendar::Hour, Calendar::Day, Calendar::Month])
+    select(vec![
+        Calendar::Second,
+        Calendar::Minute,
+        Calendar::Hour,
+        Calendar::Day,
+        Calendar::Month,
+    ])
 }
 
 fn windows() -> impl Strategy<Value = Duration> {
-    let everyday = [Duration::from_millis(100), Duration::from_secs(1), Duration::from_mins(1)];
-    let long = [Duration::from_mins(15), Duration::from_hours(1), DAY, 30 * DAY];
-    let extreme =
-        [WINDOW_MIN.into(), WINDOW_MAX.into(), Duration::from_micros(1_001), Duration::from_micros(999_983)];
+    let everyday = [
+        Duration::from_millis(100),
+        Duration::from_secs(1),
+        Duration::from_mins(1),
+    ];
+    let long = [
+        Duration::from_mins(15),
+        Duration::from_hours(1),
+        DAY,
+        30 * DAY,
+    ];
+    let extreme = [
+        WINDOW_MIN.into(),
+        WINDOW_MAX.into(),
+        Duration::from_micros(1_001),
+        Duration::from_micros(999_983),
+    ];
     prop_oneof![
         4 => select(everyday.to_vec()),
         2 => select(long.to_vec()),
@@ -174,7 +198,12 @@ fn rates() -> impl Strategy<Value = (u64, Duration)> {
         (1_000, second),
         (5_000, Duration::from_hours(1)),
     ];
-    let extreme = [(1, 30 * DAY), (10_000_000, second), (10, Duration::from_micros(1)), (999_983, 30 * DAY)];
+    let extreme = [
+        (1, 30 * DAY),
+        (10_000_000, second),
+        (10, Duration::from_micros(1)),
+        (999_983, 30 * DAY),
+    ];
     let odd = [
         (3, Duration::from_millis(500)),
         (999_983, second),

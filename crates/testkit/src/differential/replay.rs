@@ -8,13 +8,14 @@ use tollgate::{Check, Clock, LeaseId, Limit, ManualClock, Micros, Outcome, Rule,
 use super::trace::{Act, Ask, Cost, Counter, Length, Move, Trace};
 use crate::model::ModelStore;
 
-/// No trace goes on after this moment, 2100-01-01: a century later every store can still tell the time.
+/// No trace goes on after this moment, 2100-01-01: a century later every store can still tell the
+/// time.
 const LATEST: Micros = Micros::from_secs(4_102_444_800);
 /// No trace goes back to before this moment, a second after the epoch.
 const EARLIEST: Micros = Micros::from_secs(1);
 
-/// Plays a trace on a store whose clock this is and whose counters are unused. Returns how many operations agreed, or
-/// the whole story up to the first that did not.
+/// Plays a trace on a store whose clock this is and whose counters are unused. Returns how many
+/// operations agreed, or the whole story up to the first that did not.
 pub fn run_trace(store: &dyn Store, clock: &ManualClock, trace: &Trace) -> Result<u64, String> {
     let rules = rules_of(trace);
     let mut replay = Replay::new(store, clock, &rules);
@@ -23,7 +24,9 @@ pub fn run_trace(store: &dyn Store, clock: &ManualClock, trace: &Trace) -> Resul
         replay.go(step.time);
         replay.act(&step.act)
     });
-    steps.and_then(|()| replay.look_at_all()).map_err(|difference| format!("{replay}{difference}"))?;
+    steps
+        .and_then(|()| replay.look_at_all())
+        .map_err(|difference| format!("{replay}{difference}"))?;
     Ok(replay.told.len() as u64)
 }
 
@@ -80,7 +83,11 @@ impl<'a> Replay<'a> {
             Length::Micros(micros) => Micros::new(micros),
             Length::Retry { less } => self.retry_after.since(Micros::new(less)),
             Length::Reset { less } => self.reset_after.since(Micros::new(less)),
-            Length::OfWindow { counter, thousandths, more } => {
+            Length::OfWindow {
+                counter,
+                thousandths,
+                more,
+            } => {
                 let window = self.rules[counter % self.rules.len()][0]
                     .quota()
                     .window()
@@ -104,8 +111,12 @@ impl<'a> Replay<'a> {
                 Ok(())
             }
             Act::Reset(counter) => {
-                let check =
-                    self.check(Ask { counter: *counter, quota: 0, cost: Cost::Units(0), shadow: false });
+                let check = self.check(Ask {
+                    counter: *counter,
+                    quota: 0,
+                    cost: Cost::Units(0),
+                    shadow: false,
+                });
                 answer(self.store.reset(&check.as_check().key))?;
                 self.model.reset(&check.as_check().key);
                 self.tell("reset", vec![check], Vec::new());
@@ -116,13 +127,23 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn spend(&mut self, what: &'static str, checks: Vec<CheckBuf>, intent: Intent) -> Result<(), String> {
+    fn spend(
+        &mut self,
+        what: &'static str,
+        checks: Vec<CheckBuf>,
+        intent: Intent,
+    ) -> Result<(), String> {
         let lease = self.new_lease();
         let spent = answer(self.store.spend(&borrowed(&checks), intent, lease))?;
         self.compare(what, checks, intent, lease, &spent)
     }
 
-    fn spend_one(&mut self, what: &'static str, check: CheckBuf, intent: Intent) -> Result<(), String> {
+    fn spend_one(
+        &mut self,
+        what: &'static str,
+        check: CheckBuf,
+        intent: Intent,
+    ) -> Result<(), String> {
         let lease = self.new_lease();
         let Some((outcome, _)) = self.store.spend_one(&check.as_check(), intent, lease) else {
             return self.spend(what, vec![check], intent);
@@ -143,7 +164,8 @@ impl<'a> Replay<'a> {
         for (check, outcome) in checks.iter().zip(&spent.outcomes) {
             self.remember(check, outcome);
         }
-        self.leases.extend(checks.first().map(|check| (check.clone(), lease)));
+        self.leases
+            .extend(checks.first().map(|check| (check.clone(), lease)));
         self.tell(what, checks, spent.outcomes.to_vec());
         compared
     }
@@ -163,22 +185,39 @@ impl<'a> Replay<'a> {
     }
 
     fn change_lease(&mut self, what: &'static str, ago: usize) -> Result<(), String> {
-        let Some((check, lease)) = self.leases.iter().rev().cycle().nth(ago).cloned() else { return Ok(()) };
+        let Some((check, lease)) = self.leases.iter().rev().cycle().nth(ago).cloned() else {
+            return Ok(());
+        };
         let now = self.clock.now();
         let asked = check.as_check();
         let (got, expected) = if what == "renew" {
-            (answer(self.store.renew(&asked, lease))?, self.model.renew(&asked, lease, now))
+            (
+                answer(self.store.renew(&asked, lease))?,
+                self.model.renew(&asked, lease, now),
+            )
         } else {
-            (answer(self.store.release(&asked, lease))?, self.model.release(&asked, lease, now))
+            (
+                answer(self.store.release(&asked, lease))?,
+                self.model.release(&asked, lease, now),
+            )
         };
         self.tell(what, vec![check], Vec::new());
-        if got == expected { Ok(()) } else { Err(format!("the lease: expected {expected}, got {got}")) }
+        if got == expected {
+            Ok(())
+        } else {
+            Err(format!("the lease: expected {expected}, got {got}"))
+        }
     }
 
     /// A last look at every counter, so that a change in the last steps is compared too.
     fn look_at_all(&mut self) -> Result<(), String> {
         (0..self.rules.len()).try_for_each(|counter| {
-            let check = self.check(Ask { counter, quota: 0, cost: Cost::Units(1), shadow: false });
+            let check = self.check(Ask {
+                counter,
+                quota: 0,
+                cost: Cost::Units(1),
+                shadow: false,
+            });
             self.spend("peek", vec![check], Intent::Peek)
         })
     }
@@ -187,7 +226,10 @@ impl<'a> Replay<'a> {
     fn checks(&self, asks: &[Ask]) -> Vec<CheckBuf> {
         let mut checks: Vec<CheckBuf> = Vec::with_capacity(asks.len());
         for check in asks.iter().map(|ask| self.check(*ask)) {
-            if checks.iter().all(|other| other.as_check().key != check.as_check().key) {
+            if checks
+                .iter()
+                .all(|other| other.as_check().key != check.as_check().key)
+            {
                 checks.push(check);
             }
         }
@@ -210,15 +252,25 @@ impl<'a> Replay<'a> {
     }
 
     fn tell(&mut self, what: &'static str, checks: Vec<CheckBuf>, outcomes: Vec<Outcome>) {
-        self.told.push(Told { at: self.clock.now(), what, checks, outcomes });
+        self.told.push(Told {
+            at: self.clock.now(),
+            what,
+            checks,
+            outcomes,
+        });
     }
 }
 
 /// The rules of every counter, one per quota. Their names keep the counters apart.
 fn rules_of(trace: &Trace) -> Vec<Vec<Rule>> {
     let rules = |(index, counter): (usize, &Counter)| {
-        let limits = counter.quotas.iter().map(|quota| Limit::new(format!("counter-{index}"), *quota));
-        limits.map(|limit| limit.rule().expect("the name and the quota are right")).collect()
+        let limits = counter
+            .quotas
+            .iter()
+            .map(|quota| Limit::new(format!("counter-{index}"), *quota));
+        limits
+            .map(|limit| limit.rule().expect("the name and the quota are right"))
+            .collect()
     };
     trace.counters.iter().enumerate().map(rules).collect()
 }
@@ -228,7 +280,9 @@ fn borrowed(checks: &[CheckBuf]) -> Vec<Check<'_>> {
 }
 
 fn is_of(rules: &[Rule], check: &CheckBuf) -> bool {
-    rules[0].check("someone", 0).is_ok_and(|own| own.as_check().key == check.as_check().key)
+    rules[0]
+        .check("someone", 0)
+        .is_ok_and(|own| own.as_check().key == check.as_check().key)
 }
 
 fn answer<T: Unpin>(answer: Answer<'_, T>) -> Result<T, String> {
@@ -238,13 +292,24 @@ fn answer<T: Unpin>(answer: Answer<'_, T>) -> Result<T, String> {
 /// The story so far, one line per operation.
 impl fmt::Display for Replay<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "the store and the model differ at the end of this story:")?;
+        writeln!(
+            f,
+            "the store and the model differ at the end of this story:"
+        )?;
         for told in &self.told {
             writeln!(f, "{:?} {}", told.at, told.what)?;
             for (index, check) in told.checks.iter().enumerate() {
-                let counter = self.rules.iter().position(|rules| is_of(rules, check)).unwrap_or_default();
+                let counter = self
+                    .rules
+                    .iter()
+                    .position(|rules| is_of(rules, check))
+                    .unwrap_or_default();
                 let shadow = if check.shadow { " as a shadow" } else { "" };
-                write!(f, "  counter {counter}, cost {}{shadow}, {:?}", check.cost, check.quota)?;
+                write!(
+                    f,
+                    "  counter {counter}, cost {}{shadow}, {:?}",
+                    check.cost, check.quota
+                )?;
                 match told.outcomes.get(index) {
                     Some(outcome) => writeln!(f, "\n    -> {outcome:?}")?,
                     None => writeln!(f)?,

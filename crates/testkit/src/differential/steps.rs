@@ -26,24 +26,47 @@ pub fn trace_strategy(kind: Kind, steps_back: StepsBack) -> impl Strategy<Value 
 
 /// Traces on counters of every kind together.
 pub fn any_trace_strategy(steps_back: StepsBack) -> impl Strategy<Value = Trace> {
-    traces(select(Kind::ALL.to_vec()).prop_flat_map(quota_strategy), steps_back)
+    traces(
+        select(Kind::ALL.to_vec()).prop_flat_map(quota_strategy),
+        steps_back,
+    )
 }
 
-fn traces(quotas: impl Strategy<Value = Quota>, steps_back: StepsBack) -> impl Strategy<Value = Trace> {
+fn traces(
+    quotas: impl Strategy<Value = Quota>,
+    steps_back: StepsBack,
+) -> impl Strategy<Value = Trace> {
     let counter = quotas.prop_flat_map(|quota| {
         vec(changed_quota_strategy(quota), 0..=2).prop_map(move |mut quotas| {
             quotas.insert(0, quota);
             Counter { quotas }
         })
     });
-    (starts(), vec(counter, 1..=COUNTERS_MAX), vec(steps(steps_back), 1..=90))
-        .prop_map(|(start, counters, steps)| Trace { start, counters, steps })
+    (
+        starts(),
+        vec(counter, 1..=COUNTERS_MAX),
+        vec(steps(steps_back), 1..=90),
+    )
+        .prop_map(|(start, counters, steps)| Trace {
+            start,
+            counters,
+            steps,
+        })
 }
 
 /// Our days, a leap day, the last second of a year, and shortly after the epoch.
 fn starts() -> impl Strategy<Value = Micros> {
-    let told = [1_798_761_600_000_000, 1_709_164_799_999_999, 1_735_689_599_000_001, 86_400_000_000];
-    prop_oneof![select(told.to_vec()), 1_700_000_000_000_000..2_000_000_000_000_000u64].prop_map(Micros::new)
+    let told = [
+        1_798_761_600_000_000,
+        1_709_164_799_999_999,
+        1_735_689_599_000_001,
+        86_400_000_000,
+    ];
+    prop_oneof![
+        select(told.to_vec()),
+        1_700_000_000_000_000..2_000_000_000_000_000u64
+    ]
+    .prop_map(Micros::new)
 }
 
 fn steps(steps_back: StepsBack) -> impl Strategy<Value = Step> {
@@ -72,18 +95,32 @@ fn lengths() -> impl Strategy<Value = Length> {
 }
 
 fn of_window() -> impl Strategy<Value = Length> {
-    let thousandths = prop_oneof![0..=1_000u64, select(vec![0, 1, 500, 999, 1_000, 2_000]), 0..=3_000u64];
-    (0..COUNTERS_MAX, thousandths, 0..=1u64).prop_map(|(counter, thousandths, more)| Length::OfWindow {
-        counter,
-        thousandths,
-        more,
+    let thousandths = prop_oneof![
+        0..=1_000u64,
+        select(vec![0, 1, 500, 999, 1_000, 2_000]),
+        0..=3_000u64
+    ];
+    (0..COUNTERS_MAX, thousandths, 0..=1u64).prop_map(|(counter, thousandths, more)| {
+        Length::OfWindow {
+            counter,
+            thousandths,
+            more,
+        }
     })
 }
 
 fn backs() -> impl Strategy<Value = Length> {
     prop_oneof![
-        select(vec![1, 1_000, 999_999, 1_000_000, 1_000_001, 2_000_000, 3_600_000_000])
-            .prop_map(Length::Micros),
+        select(vec![
+            1,
+            1_000,
+            999_999,
+            1_000_000,
+            1_000_001,
+            2_000_000,
+            3_600_000_000
+        ])
+        .prop_map(Length::Micros),
         (0..3_000_000u64).prop_map(Length::Micros),
         of_window(),
     ]
@@ -108,8 +145,14 @@ fn asks(most: usize) -> impl Strategy<Value = Vec<Ask>> {
 
 fn one_ask() -> impl Strategy<Value = Ask> {
     let quota = prop_oneof![12 => Just(0), 1 => 0..3usize];
-    (0..COUNTERS_MAX, quota, costs(), prop::bool::weighted(0.1))
-        .prop_map(|(counter, quota, cost, shadow)| Ask { counter, quota, cost, shadow })
+    (0..COUNTERS_MAX, quota, costs(), prop::bool::weighted(0.1)).prop_map(
+        |(counter, quota, cost, shadow)| Ask {
+            counter,
+            quota,
+            cost,
+            shadow,
+        },
+    )
 }
 
 fn costs() -> impl Strategy<Value = Cost> {

@@ -1,4 +1,5 @@
-//! A trace: counters, and what is done to them in which order. Plain data that prints as what to do again.
+//! A trace: counters, and what is done to them in which order. Plain data that prints as what to do
+//! again.
 
 use tollgate::{Micros, Quota};
 
@@ -13,7 +14,8 @@ pub struct Trace {
     pub steps: Vec<Step>,
 }
 
-/// A counter by its quotas, at least one and all of one shape: the usual numbers first, then others to change to.
+/// A counter by its quotas, at least one and all of one shape: the usual numbers first, then others
+/// to change to.
 #[derive(Clone, Debug)]
 pub struct Counter {
     /// The quotas.
@@ -40,7 +42,8 @@ pub enum Move {
     Back(Length),
 }
 
-/// A length of time, some of them known only while the trace runs: that is how traces land on edges.
+/// A length of time, some of them known only while the trace runs: that is how traces land on
+/// edges.
 #[derive(Clone, Copy, Debug)]
 pub enum Length {
     /// So many microseconds.

@@ -15,7 +15,9 @@ pub(super) type Arrival = (u64, usize, u64);
 pub(super) fn arrivals(plan: &Plan, dice: &mut Dice, start: u64) -> Vec<Arrival> {
     let per_second = plan.tenths * rate(&plan.quota) / 10;
     let wanted = (per_second.saturating_mul(plan.length) / 1_000_000).clamp(20, plan.requests_max);
-    let mut all: Vec<Arrival> = (0..wanted).map(|index| one(plan, dice, start, index, wanted)).collect();
+    let mut all: Vec<Arrival> = (0..wanted)
+        .map(|index| one(plan, dice, start, index, wanted))
+        .collect();
     all.sort_unstable();
     all
 }
@@ -55,8 +57,8 @@ fn one(plan: &Plan, dice: &mut Dice, start: u64, index: u64, wanted: u64) -> Arr
     (start + at, place, cost)
 }
 
-/// A moment in a round of 1.2 s: much until 60 ms, some until 840 ms, much before a lease of that ends, much once the store
-/// has forgotten it.
+/// A moment in a round of 1.2 s: much until 60 ms, some until 840 ms, much before a lease of that
+/// ends, much once the store has forgotten it.
 fn hoarding(dice: &mut Dice) -> u64 {
     match dice.below(100) {
         0..40 => dice.below(60_000),

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use tollgate::lease::quantum;
 use tollgate::store::Intent;
-use tollgate::{Consistency, LeaseId, Limit, ManualClock, MemoryStore, Micros, Quota, Source, Store};
+use tollgate::{
+    Consistency, LeaseId, Limit, ManualClock, MemoryStore, Micros, Quota, Source, Store,
+};
 
 use super::plan::Plan;
 use super::world::Run;
@@ -37,10 +39,22 @@ impl Audit {
     /// If the plan's numbers are wrong.
     pub fn of(plan: &Plan, run: &Run) -> Self {
         let allowance = i128::from(allowance(plan, run));
-        let findings = [over_any_interval(plan, run), in_each_window(plan, run), by_weight(plan, run)];
-        let worst = findings.into_iter().flatten().max_by_key(|(excess, _)| *excess);
+        let findings = [
+            over_any_interval(plan, run),
+            in_each_window(plan, run),
+            by_weight(plan, run),
+        ];
+        let worst = findings
+            .into_iter()
+            .flatten()
+            .max_by_key(|(excess, _)| *excess);
         let (excess, what) = worst.unwrap_or((0, "nothing was admitted".to_owned()));
-        let admitted = run.log.iter().filter(|(event, _)| event.allowed).map(|(event, _)| event.cost).sum();
+        let admitted = run
+            .log
+            .iter()
+            .filter(|(event, _)| event.allowed)
+            .map(|(event, _)| event.cost)
+            .sum();
         let is_local = |source: Source| matches!(source, Source::Lease | Source::DenyCache);
         Self {
             excess: excess - allowance,
@@ -48,14 +62,18 @@ impl Audit {
             admitted,
             ideal: ideal(plan, run),
             decisions: run.log.len() as u64,
-            local: run.log.iter().filter(|(_, source)| is_local(*source)).count() as u64,
+            local: run
+                .log
+                .iter()
+                .filter(|(_, source)| is_local(*source))
+                .count() as u64,
             trips: run.trips,
         }
     }
 }
 
-/// What may be admitted beyond the limit: a burst for every time the store forgot everything, and what eventual processes
-/// had not told.
+/// What may be admitted beyond the limit: a burst for every time the store forgot everything, and
+/// what eventual processes had not told.
 fn allowance(plan: &Plan, run: &Run) -> u64 {
     let limit = plan.quota.limit();
     let untold = match plan.consistency {
@@ -75,7 +93,8 @@ fn over_any_interval(plan: &Plan, run: &Run) -> Option<(i128, String)> {
     Some((excess, worst.to_string()))
 }
 
-/// Each of the store's windows by itself. What a process spends after its window has ended belongs to none.
+/// Each of the store's windows by itself. What a process spends after its window has ended belongs
+/// to none.
 fn in_each_window(plan: &Plan, run: &Run) -> Option<(i128, String)> {
     if !matches!(plan.quota, Quota::FixedWindow(_)) {
         return None;
@@ -85,7 +104,10 @@ fn in_each_window(plan: &Plan, run: &Run) -> Option<(i128, String)> {
     for (event, source) in run.log.iter().filter(|(event, _)| event.allowed) {
         let at = event.at.get();
         let begun = run.windows.partition_point(|(begin, _)| *begin <= at);
-        let window = begun.checked_sub(1).map(|index| run.windows[index].1).filter(|end| at < *end);
+        let window = begun
+            .checked_sub(1)
+            .map(|index| run.windows[index].1)
+            .filter(|end| at < *end);
         let window = match (window, source) {
             (Some(window), _) => window,
             (None, Source::Lease) if plan.consistency == Consistency::Leased && run.bursts == 0 => {
@@ -95,13 +117,17 @@ fn in_each_window(plan: &Plan, run: &Run) -> Option<(i128, String)> {
         };
         *counts.entry(window).or_default() += i128::from(event.cost);
     }
-    let (window, count) = counts.into_iter().max_by_key(|(window, count)| (*count, *window))?;
+    let (window, count) = counts
+        .into_iter()
+        .max_by_key(|(window, count)| (*count, *window))?;
     Some((count - limit, format!("{count} in the window {window}")))
 }
 
 /// The weighted count of a sliding window at every admission, by what was really let through.
 fn by_weight(plan: &Plan, run: &Run) -> Option<(i128, String)> {
-    let Quota::SlidingWindow(quota) = &plan.quota else { return None };
+    let Quota::SlidingWindow(quota) = &plan.quota else {
+        return None;
+    };
     let (length, limit) = (quota.window().get(), i128::from(quota.limit()));
     let mut counts: HashMap<u64, i128> = HashMap::new();
     let mut worst = None;
@@ -122,14 +148,20 @@ fn by_weight(plan: &Plan, run: &Run) -> Option<(i128, String)> {
 fn ideal(plan: &Plan, run: &Run) -> u64 {
     let clock = ManualClock::default();
     let store = MemoryStore::builder().clock(clock.clone()).build();
-    let rule = Limit::new("limit", plan.quota).rule().expect("a right limit");
+    let rule = Limit::new("limit", plan.quota)
+        .rule()
+        .expect("a right limit");
     let mut admitted = 0;
     for (at, _, cost) in &run.arrivals {
         clock.set(Micros::new(*at));
         let check = rule.check("ann", *cost).expect("a right key");
         let one = store.spend_one(&check.as_check(), Intent::Spend, LeaseId::NONE);
         let (outcome, _) = one.expect("memory answers at once");
-        admitted += if outcome.verdict.is_allowed() { *cost } else { 0 };
+        admitted += if outcome.verdict.is_allowed() {
+            *cost
+        } else {
+            0
+        };
     }
     admitted
 }

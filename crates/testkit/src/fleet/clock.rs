@@ -13,7 +13,9 @@ pub(super) struct TrueTime {
 
 impl TrueTime {
     pub(super) fn new(now: u64) -> Self {
-        Self { now: Arc::new(AtomicU64::new(now)) }
+        Self {
+            now: Arc::new(AtomicU64::new(now)),
+        }
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -25,7 +27,8 @@ impl TrueTime {
     }
 }
 
-/// A clock that shows `offset` at the moment `since` and gains `gain` parts in a million from then on.
+/// A clock that shows `offset` at the moment `since` and gains `gain` parts in a million from then
+/// on.
 #[derive(Debug)]
 pub(super) struct OwnClock {
     pub(super) time: TrueTime,

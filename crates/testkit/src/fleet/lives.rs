@@ -10,10 +10,15 @@ impl World<'_> {
         if !self.is_alive(who) {
             return;
         }
-        let Some(leases) = self.replicas[who.place].leases.clone() else { return };
+        let Some(leases) = self.replicas[who.place].leases.clone() else {
+            return;
+        };
         let (trips, _) = leases.sweep();
-        trips.into_iter().for_each(|trip| self.send(who, trip, None));
-        self.queue.put(self.now() + SWEEP_EVERY.get(), Event::Sweep(who));
+        trips
+            .into_iter()
+            .for_each(|trip| self.send(who, trip, None));
+        self.queue
+            .put(self.now() + SWEEP_EVERY.get(), Event::Sweep(who));
     }
 
     pub(super) fn start(&mut self, place: usize) {
@@ -34,8 +39,14 @@ impl World<'_> {
     /// Gives everything back, and is gone when the answers should be there.
     pub(super) fn leave(&mut self, place: usize) {
         let who = self.replicas[place].who;
-        let Some(leases) = self.replicas[place].leases.clone() else { return };
-        leases.hand_back().0.into_iter().for_each(|trip| self.send(who, trip, None));
+        let Some(leases) = self.replicas[place].leases.clone() else {
+            return;
+        };
+        leases
+            .hand_back()
+            .0
+            .into_iter()
+            .for_each(|trip| self.send(who, trip, None));
         self.queue.put(self.now() + TIMEOUT, Event::Crash(place));
     }
 

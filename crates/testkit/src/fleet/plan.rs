@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    Calendar, Consistency, FixedWindow, LeakyBucket, LeakyMode, Quota, Rate, SlidingWindow, TokenBucket,
+    Calendar, Consistency, FixedWindow, LeakyBucket, LeakyMode, Quota, Rate, SlidingWindow,
+    TokenBucket,
 };
 
 use crate::dice::Dice;
@@ -17,7 +18,8 @@ pub enum Load {
     Bursts,
     /// Nearly all to one process, another every few hundred milliseconds.
     Rotating,
-    /// Enough to be lent much, little for most of a lease's life, and much again just before its end and just after.
+    /// Enough to be lent much, little for most of a lease's life, and much again just before its
+    /// end and just after.
     Hoarding,
 }
 
@@ -94,7 +96,13 @@ impl Plan {
             quota: quota(&mut dice),
             consistency,
             processes: usize::try_from(dice.between(1, 8)).expect("few"),
-            load: *dice.one_of(&[Load::Steady, Load::Bursts, Load::Rotating, Load::Hoarding, Load::Hoarding]),
+            load: *dice.one_of(&[
+                Load::Steady,
+                Load::Bursts,
+                Load::Rotating,
+                Load::Hoarding,
+                Load::Hoarding,
+            ]),
             tenths: *dice.one_of(&[5, 10, 20, 100]),
             requests_max: 1_500,
             length: dice.between(1_500_000, 5_000_000),
@@ -123,7 +131,10 @@ impl Plan {
 /// Some limit of which batches are taken.
 fn quota(dice: &mut Dice) -> Quota {
     let limit = *dice.one_of(&[4, 16, 20, 50, 100, 200, 1_000]);
-    let rate = Rate::new(*dice.one_of(&[1, 7, 20, 100, 300, 1_000]), Duration::from_secs(1));
+    let rate = Rate::new(
+        *dice.one_of(&[1, 7, 20, 100, 300, 1_000]),
+        Duration::from_secs(1),
+    );
     let window = Duration::from_millis(*dice.one_of(&[100, 400, 1_000, 2_500]));
     let built = match dice.below(6) {
         0 | 1 => TokenBucket::new(limit, rate).map(Quota::from),

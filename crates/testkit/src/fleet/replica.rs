@@ -38,7 +38,12 @@ impl Replica {
         let gain = i64::try_from(dice.between(0, 2 * drift)).expect("a small part")
             - i64::try_from(drift).expect("the same");
         let offset = dice.between(1, 4_000_000_000_000_000);
-        let clock = OwnClock { time: time.clone(), since: time.now(), offset, gain };
+        let clock = OwnClock {
+            time: time.clone(),
+            since: time.now(),
+            offset,
+            gain,
+        };
         self.who.life += 1;
         self.leases = Some(Leases::new(Arc::new(clock)));
     }

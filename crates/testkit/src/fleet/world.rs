@@ -31,7 +31,8 @@ pub struct Run {
     pub(super) log: Vec<Decision>,
     /// Every request: when, where, at what cost.
     pub(super) arrivals: Vec<Arrival>,
-    /// The store's windows as they followed each other: since when it had which, by its end; none is 0.
+    /// The store's windows as they followed each other: since when it had which, by its end; none
+    /// is 0.
     pub(super) windows: Vec<(u64, u64)>,
     /// How often everything was forgotten.
     pub(super) bursts: u64,
@@ -63,7 +64,10 @@ pub(super) struct World<'a> {
 pub fn run(plan: &Plan, tells: bool) -> Run {
     let mut dice = Dice::new(plan.seed ^ 0x5EED);
     let start = START + dice.below(1_000_000);
-    let rule = Limit::new("limit", plan.quota).consistency(plan.consistency).rule().expect("a right limit");
+    let rule = Limit::new("limit", plan.quota)
+        .consistency(plan.consistency)
+        .rule()
+        .expect("a right limit");
     let arrivals = arrivals(plan, &mut dice, start + 1_000);
     let mut world = World {
         plan,
@@ -154,7 +158,10 @@ impl World<'_> {
     }
 
     fn note_window(&mut self) {
-        let end = self.store.open_window(Micros::new(self.now())).unwrap_or_default();
+        let end = self
+            .store
+            .open_window(Micros::new(self.now()))
+            .unwrap_or_default();
         if self.run.windows.last().is_none_or(|(_, last)| *last != end) {
             self.run.windows.push((self.now(), end));
         }
@@ -184,7 +191,9 @@ impl World<'_> {
         if now > request.deadline {
             return;
         }
-        let Some(leases) = self.replicas[place].leases.clone() else { return };
+        let Some(leases) = self.replicas[place].leases.clone() else {
+            return;
+        };
         let check = self.check.clone().with_cost(request.cost);
         let turn = if request.is_among {
             leases.spend_among(&check.as_check())
@@ -200,7 +209,10 @@ impl World<'_> {
             }
             Turn::Go(trip) => self.send(who, trip, Some(request)),
             Turn::Wait(_) => {
-                let request = Request { waits: request.waits + 1, ..request };
+                let request = Request {
+                    waits: request.waits + 1,
+                    ..request
+                };
                 self.replicas[place].waiting.push(request);
             }
             Turn::Strict(trip) => {
@@ -221,8 +233,8 @@ impl World<'_> {
         }
     }
 
-    /// A request that this limit lets through, unless the other one it is about does not. What the store decided it would
-    /// then have refused as a whole.
+    /// A request that this limit lets through, unless the other one it is about does not. What the
+    /// store decided it would then have refused as a whole.
     fn settle(&mut self, who: Who, request: Request, at: u64, said: Option<Said>) {
         let source = said.map_or(Source::Store, |said| said.source);
         if !request.is_undone {
@@ -235,9 +247,21 @@ impl World<'_> {
 
     fn record(&mut self, cost: u64, at: u64, allowed: bool, source: Source) {
         self.tell(|| {
-            format!("    {} {cost} by {source:?} at {}", if allowed { "PASS" } else { "deny" }, at - START)
+            format!(
+                "    {} {cost} by {source:?} at {}",
+                if allowed { "PASS" } else { "deny" },
+                at - START
+            )
         });
-        self.run.log.push((overadmission::Event { at: Micros::new(at), key: (), cost, allowed }, source));
+        self.run.log.push((
+            overadmission::Event {
+                at: Micros::new(at),
+                key: (),
+                cost,
+                allowed,
+            },
+            source,
+        ));
     }
 
     pub(super) fn send(&mut self, who: Who, trip: Trip, asker: Option<Request>) {
@@ -248,20 +272,34 @@ impl World<'_> {
         self.replicas[who.place].trips.insert(id, (trip, asker));
         let now = self.now();
         if self.dice.chance(self.plan.faults.unsent) {
-            return self.queue.put(now + self.dice.clone().below(TIMEOUT), Event::Unsent { who, trip: id });
+            return self.queue.put(
+                now + self.dice.clone().below(TIMEOUT),
+                Event::Unsent { who, trip: id },
+            );
         }
-        self.queue.put(now + TIMEOUT, Event::Deadline { who, trip: id });
+        self.queue
+            .put(now + TIMEOUT, Event::Deadline { who, trip: id });
         if !self.is_lost() {
             let at = now + self.delay();
-            self.queue.put(at, Event::Reach { trip: id, cost, take });
+            self.queue.put(
+                at,
+                Event::Reach {
+                    trip: id,
+                    cost,
+                    take,
+                },
+            );
         }
     }
 
     /// The store has dealt with a trip. Whoever sent it may be gone.
     fn answer(&mut self, trip: u64, given: Given) {
         self.tell(|| format!("    the store gives {given:?}"));
-        let who =
-            self.replicas.iter().find(|replica| replica.trips.contains_key(&trip)).map(|replica| replica.who);
+        let who = self
+            .replicas
+            .iter()
+            .find(|replica| replica.trips.contains_key(&trip))
+            .map(|replica| replica.who);
         if let Some(who) = who.filter(|_| !self.dice.chance(self.plan.faults.lost / 2)) {
             let at = self.now() + self.delay();
             self.queue.put(at, Event::Answer { who, trip, given });
@@ -270,7 +308,9 @@ impl World<'_> {
 
     /// A trip is over for the process that made it.
     fn land(&mut self, who: Who, id: u64, end: Result<Given, Lost>) {
-        let Some((trip, asker)) = self.replicas[who.place].trips.remove(&id) else { return };
+        let Some((trip, asker)) = self.replicas[who.place].trips.remove(&id) else {
+            return;
+        };
         match end {
             Ok(given) => {
                 let said = trip.arrive(&given);
@@ -281,7 +321,9 @@ impl World<'_> {
             Err(lost) => trip.lose(lost),
         }
         let waiting = std::mem::take(&mut self.replicas[who.place].waiting);
-        waiting.into_iter().for_each(|request| self.decide(who.place, request));
+        waiting
+            .into_iter()
+            .for_each(|request| self.decide(who.place, request));
     }
 
     /// The store decides about a request as for a strict limit.
@@ -294,11 +336,16 @@ impl World<'_> {
         }
     }
 
-    /// What another limit refused goes back here, if it can. What would be given back at the store is left out: a refund
-    /// that comes later adds to what is there by then, whatever the consistency, and a log of admissions cannot tell.
+    /// What another limit refused goes back here, if it can. What would be given back at the store
+    /// is left out: a refund that comes later adds to what is there by then, whatever the
+    /// consistency, and a log of admissions cannot tell.
     fn undo(&mut self, who: Who, cost: u64, said: &Said) {
         let check = self.check.clone().with_cost(cost);
-        if let Some(leases) = self.replicas[who.place].leases.as_ref().filter(|_| self.is_alive(who)) {
+        if let Some(leases) = self.replicas[who.place]
+            .leases
+            .as_ref()
+            .filter(|_| self.is_alive(who))
+        {
             leases.unspend(&check.as_check(), said);
         }
     }

@@ -1,6 +1,7 @@
 //! A token bucket or a leaky meter with units out: the backlog in exact parts of a unit.
 //!
-//! A unit weighs `period` parts and a microsecond works off `per` of them, so that every amount is a whole number.
+//! A unit weighs `period` parts and a microsecond works off `per` of them, so that every amount is
+//! a whole number.
 
 use super::{GENERATION, OUT_FOR, SLACK};
 
@@ -20,7 +21,15 @@ pub(super) struct Bucket {
 
 impl Bucket {
     pub(super) fn new(capacity: i128, (per, period): (i128, i128)) -> Self {
-        Self { capacity, per, period, backlog: 0, at: 0, young: 0, out: Vec::new() }
+        Self {
+            capacity,
+            per,
+            period,
+            backlog: 0,
+            at: 0,
+            young: 0,
+            out: Vec::new(),
+        }
     }
 
     fn whole(&self) -> i128 {
@@ -42,7 +51,8 @@ impl Bucket {
         ((self.out() * self.period + self.per - 1) / self.per * self.per).min(self.whole())
     }
 
-    /// Lives through the time until `now`. True when the clock was set back and what is written down is put right.
+    /// Lives through the time until `now`. True when the clock was set back and what is written
+    /// down is put right.
     pub(super) fn see(&mut self, now: i128) -> bool {
         let span = (self.whole() + self.per - 1) / self.per;
         let is_set_back = self.backlog(now) / self.per > span + SLACK;
@@ -50,12 +60,17 @@ impl Bucket {
             (self.backlog, self.at) = (self.whole(), now);
         }
         if self.young - now > SLACK {
-            // The clock was set back: the names mean nothing any more, and what is out counts from now.
+            // The clock was set back: the names mean nothing any more, and what is out counts from
+            // now.
             let out = self.out();
             (self.young, self.out) = (now, vec![(now, out)]);
         }
-        while let Some(ends) =
-            self.out.iter().map(|(name, _)| name + OUT_FOR).filter(|ends| *ends <= now).min()
+        while let Some(ends) = self
+            .out
+            .iter()
+            .map(|(name, _)| name + OUT_FOR)
+            .filter(|ends| *ends <= now)
+            .min()
         {
             self.fill_no_further(ends);
             self.out.retain(|(name, _)| name + OUT_FOR > ends);
@@ -96,7 +111,12 @@ impl Bucket {
 
     /// Takes a lease off the list, if it is on it, and `back` of it into the bucket.
     pub(super) fn settle(&mut self, name: i128, held: i128, back: i128, now: i128) -> bool {
-        let known: i128 = self.out.iter().filter(|(other, _)| *other == name).map(|(_, units)| units).sum();
+        let known: i128 = self
+            .out
+            .iter()
+            .filter(|(other, _)| *other == name)
+            .map(|(_, units)| units)
+            .sum();
         let is_kept = name > 0 && self.out.iter().any(|(other, _)| *other == name) && held <= known;
         if is_kept {
             self.refund(back, now);
@@ -150,6 +170,9 @@ impl Bucket {
 
     /// What is left and what is out, in parts; at most `whole`.
     pub(super) fn sum(&self, now: i128) -> (i128, i128) {
-        (self.whole() - self.backlog(now).min(self.whole()) + self.out() * self.period, self.whole())
+        (
+            self.whole() - self.backlog(now).min(self.whole()) + self.out() * self.period,
+            self.whole(),
+        )
     }
 }

@@ -40,7 +40,8 @@ impl Lender {
         Some(Self { quota, state })
     }
 
-    /// Settles what a process holds, spends `cost` if it fits, and gives what was asked for beyond it.
+    /// Settles what a process holds, spends `cost` if it fits, and gives what was asked for beyond
+    /// it.
     pub fn take(&mut self, cost: u64, take: &Take, now: Micros) -> Given {
         let (mut after, given, _) = self.taken(cost, take, now);
         std::mem::swap(self, &mut after);
@@ -60,7 +61,9 @@ impl Lender {
         let ours = (expected.units, expected.generation, expected.is_kept);
         let theirs = (given.units, given.generation, given.is_kept);
         if ours != theirs {
-            return Err(format!("units, name, kept: expected {ours:?}, got {theirs:?}"));
+            return Err(format!(
+                "units, name, kept: expected {ours:?}, got {theirs:?}"
+            ));
         }
         *self = after;
         Ok(())
@@ -77,7 +80,8 @@ impl Lender {
         fits
     }
 
-    /// Compares what a store says to a check that is charged when it fits (`charges`) or only looked at.
+    /// Compares what a store says to a check that is charged when it fits (`charges`) or only
+    /// looked at.
     pub fn confirm_check(
         &mut self,
         cost: u64,
@@ -91,7 +95,10 @@ impl Lender {
             self.spend(cost, now);
         } else {
             seen.compare_verdict(outcome.verdict, cost, now)?;
-            require(outcome.remaining == seen.remaining(now), "another remaining")?;
+            require(
+                outcome.remaining == seen.remaining(now),
+                "another remaining",
+            )?;
             self.write(seen, is_mended);
         }
         Ok(())
@@ -114,15 +121,22 @@ impl Lender {
         *self = Self::new(self.quota).unwrap_or_else(|| self.clone());
     }
 
-    /// What is left and what is out, and what both may be at most, in the same parts of a unit; `None` for a window.
+    /// What is left and what is out, and what both may be at most, in the same parts of a unit;
+    /// `None` for a window.
     pub fn sum(&self, now: Micros) -> Option<(i128, i128)> {
         let (seen, _) = self.seen(now);
-        if let State::Bucket(bucket) = &seen.state { Some(bucket.sum(at(now))) } else { None }
+        if let State::Bucket(bucket) = &seen.state {
+            Some(bucket.sum(at(now)))
+        } else {
+            None
+        }
     }
 
     /// When the fixed window ends that holds this moment, if it is the one under way or over.
     pub fn open_window(&self, now: Micros) -> Option<u64> {
-        let State::Fixed(fixed) = &self.state else { return None };
+        let State::Fixed(fixed) = &self.state else {
+            return None;
+        };
         let (_, end) = fixed.seen(at(now));
         (end > 0).then(|| to_u64(end))
     }
@@ -137,21 +151,39 @@ impl Lender {
         let mut units = 0;
         if fits {
             after.add(i128::from(cost), at(now));
-            units = i128::from(take.most).min(after.state_remaining(at(now))).max(0);
+            units = i128::from(take.most)
+                .min(after.state_remaining(at(now)))
+                .max(0);
             after.add(units, at(now));
         }
         if let State::Bucket(bucket) = &mut after.state {
             bucket.lend(name, if take.is_lent { units } else { 0 });
         }
         let mut before = self.clone();
-        before.write(after, is_mended || is_kept || (fits && cost > 0) || units > 0);
-        let given = Given { seen, at: now, units: to_u64(units), generation: to_u64(name), is_kept };
+        before.write(
+            after,
+            is_mended || is_kept || (fits && cost > 0) || units > 0,
+        );
+        let given = Given {
+            seen,
+            at: now,
+            units: to_u64(units),
+            generation: to_u64(name),
+            is_kept,
+        };
         (before, given, settled)
     }
 
-    /// Takes off what is held no longer and counts what is kept anew. Says under which name, and whether it was known.
+    /// Takes off what is held no longer and counts what is kept anew. Says under which name, and
+    /// whether it was known.
     fn settle(&mut self, take: &Take, now: i128) -> (i128, bool) {
-        let &Take { generation, held, keep, back, .. } = take;
+        let &Take {
+            generation,
+            held,
+            keep,
+            back,
+            ..
+        } = take;
         let [generation, held, keep, back] = [generation, held, keep, back].map(i128::from);
         match &mut self.state {
             State::Bucket(bucket) => {
@@ -247,21 +279,31 @@ impl Lender {
         match &self.state {
             State::Bucket(bucket) => {
                 let (at, part) = bucket.rest(now);
-                Seen::Bucket { at: micros(at), part: to_u64(part) }
+                Seen::Bucket {
+                    at: micros(at),
+                    part: to_u64(part),
+                }
             }
             State::Fixed(fixed) => {
                 let (count, ends) = fixed.seen(now);
-                Seen::Fixed { count: to_u64(count), ends: micros(ends) }
+                Seen::Fixed {
+                    count: to_u64(count),
+                    ends: micros(ends),
+                }
             }
             State::Sliding(sliding) => {
                 let ((current, previous), start) = (sliding.counts(now), sliding.name(now));
-                Seen::Sliding { current: to_u64(current), previous: to_u64(previous), start: micros(start) }
+                Seen::Sliding {
+                    current: to_u64(current),
+                    previous: to_u64(previous),
+                    start: micros(start),
+                }
             }
         }
     }
 
-    /// Compares what a store said to a check that is charged when it fits. Times are as if nothing were out: when that
-    /// comes back nobody knows.
+    /// Compares what a store said to a check that is charged when it fits. Times are as if nothing
+    /// were out: when that comes back nobody knows.
     fn compare(&self, outcome: &Outcome, cost: u64, now: Micros) -> Result<(), String> {
         self.compare_verdict(outcome.verdict, cost, now)?;
         let mut after = self.clone();
@@ -270,15 +312,26 @@ impl Lender {
         }
         let is_first_fresh = is_first(outcome.reset_after, |wait| after.is_fresh(at(now) + wait));
         require(outcome.limit == self.quota.limit(), "another limit")?;
-        require(outcome.remaining == after.remaining(now), "another remaining")
-            .map_err(|error| format!("{error}: expected {}, got {outcome:?}", after.remaining(now)))?;
+        require(
+            outcome.remaining == after.remaining(now),
+            "another remaining",
+        )
+        .map_err(|error| {
+            format!(
+                "{error}: expected {}, got {outcome:?}",
+                after.remaining(now)
+            )
+        })?;
         require(is_first_fresh, "another reset_after")
     }
 
     fn compare_verdict(&self, verdict: Verdict, cost: u64, now: Micros) -> Result<(), String> {
         let fits = self.fits(cost, at(now));
         match verdict {
-            Verdict::Never => require(cost > self.quota.limit(), "never, although it fits into the limit"),
+            Verdict::Never => require(
+                cost > self.quota.limit(),
+                "never, although it fits into the limit",
+            ),
             Verdict::Allow { .. } => require(fits, "allowed, although it does not fit"),
             Verdict::Deny { retry_after } => {
                 require(!fits, "denied, although it fits")?;
@@ -290,7 +343,11 @@ impl Lender {
 }
 
 fn require(holds: bool, otherwise: &str) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(otherwise.to_owned()) }
+    if holds {
+        Ok(())
+    } else {
+        Err(otherwise.to_owned())
+    }
 }
 
 /// True when `length` is the first at which the answer is yes.

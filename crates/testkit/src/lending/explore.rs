@@ -1,12 +1,14 @@
 //! Every state that a small bucket and a few processes can reach, looked at one by one.
 //!
-//! Time goes in steps. At each of them any process may spend what it holds, ask, renew or give back with any number of
-//! units, give up a trip, or crash; any message may arrive, late or never. A process here follows the rules of the lease
-//! table and nothing of its prudence: it takes as much as it likes whenever it likes. In every state two things must hold:
+//! Time goes in steps. At each of them any process may spend what it holds, ask, renew or give back
+//! with any number of units, give up a trip, or crash; any message may arrive, late or never. A
+//! process here follows the rules of the lease table and nothing of its prudence: it takes as much
+//! as it likes whenever it likes. In every state two things must hold:
 //!
-//! - what is left at the store and what processes can still spend are at most the capacity together;
-//! - a bucket from which every admission so far was taken when it happened never went below nothing, which is the bound
-//!   over every interval at once.
+//! - what is left at the store and what processes can still spend are at most the capacity
+//!   together;
+//! - a bucket from which every admission so far was taken when it happened never went below
+//!   nothing, which is the bound over every interval at once.
 
 use std::collections::HashSet;
 
@@ -55,8 +57,18 @@ struct Message {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Way {
-    There { cost: u8, most: u8, generation: u32, held: u8, back: u8 },
-    Back { units: u8, generation: u32, is_kept: bool },
+    There {
+        cost: u8,
+        most: u8,
+        generation: u32,
+        held: u8,
+        back: u8,
+    },
+    Back {
+        units: u8,
+        generation: u32,
+        is_kept: bool,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -66,12 +78,14 @@ struct State {
     processes: Vec<Process>,
     messages: Vec<Message>,
     trips: u8,
-    /// What is missing from a bucket from which every admission was taken when it happened, in microseconds.
+    /// What is missing from a bucket from which every admission was taken when it happened, in
+    /// microseconds.
     missing: u32,
 }
 
 impl Small {
-    /// Looks at every state that can be reached; says how many there are, or how one came about that must not be.
+    /// Looks at every state that can be reached; says how many there are, or how one came about
+    /// that must not be.
     pub fn explore(&self) -> Result<usize, String> {
         let start = State {
             now: 10_000_000,
@@ -86,7 +100,8 @@ impl Small {
         let mut states = vec![(start, 0)];
         let mut index = 0;
         while let Some((state, _)) = states.get(index).cloned() {
-            self.check(&state).map_err(|wrong| format!("{wrong}\n{}", told(&states, index)))?;
+            self.check(&state)
+                .map_err(|wrong| format!("{wrong}\n{}", told(&states, index)))?;
             for mut next in self.next(&state) {
                 next.tidy();
                 if known.insert(next.clone()) {
@@ -95,7 +110,9 @@ impl Small {
             }
             index += 1;
             if index > STATES_MAX {
-                return Err(format!("more than {STATES_MAX} states: explore something smaller"));
+                return Err(format!(
+                    "more than {STATES_MAX} states: explore something smaller"
+                ));
             }
         }
         Ok(states.len())
@@ -111,18 +128,31 @@ impl Small {
         }
         let mut store = state.store.clone();
         store.see(i128::from(state.now));
-        let live = |process: &Process| if state.now < process.ends { u32::from(process.left) } else { 0 };
-        let held: u32 = state.processes.iter().map(live).sum();
-        let coming = state.messages.iter().filter(|message| message.owner.is_some()).map(|message| {
-            match message.way {
-                Way::Back { units, .. } if state.now < message.asked_at + self.life => u32::from(units),
-                _ => 0,
+        let live = |process: &Process| {
+            if state.now < process.ends {
+                u32::from(process.left)
+            } else {
+                0
             }
-        });
+        };
+        let held: u32 = state.processes.iter().map(live).sum();
+        let coming = state
+            .messages
+            .iter()
+            .filter(|message| message.owner.is_some())
+            .map(|message| match message.way {
+                Way::Back { units, .. } if state.now < message.asked_at + self.life => {
+                    u32::from(units)
+                }
+                _ => 0,
+            });
         let spendable = i128::from((held + coming.sum::<u32>()) * self.period);
         let left = i128::from(self.whole()) - store.backlog(i128::from(state.now));
         if left + spendable > i128::from(self.whole()) {
-            return Err(format!("{left} left and {spendable} held of {}", self.whole()));
+            return Err(format!(
+                "{left} left and {spendable} held of {}",
+                self.whole()
+            ));
         }
         Ok(())
     }
@@ -164,7 +194,13 @@ impl Small {
             next.push(after);
         };
         if process.left > 0 && state.now < process.ends {
-            with(Process { left: process.left - 1, ..process }, &|after| after.missing += self.period);
+            with(
+                Process {
+                    left: process.left - 1,
+                    ..process
+                },
+                &|after| after.missing += self.period,
+            );
         }
         let orphan = |after: &mut State| {
             after
@@ -178,7 +214,15 @@ impl Small {
         }
         if process.is_in_flight {
             // No answer came in time.
-            with(Process { is_in_flight: false, generation: 0, held: 0, ..process }, &orphan);
+            with(
+                Process {
+                    is_in_flight: false,
+                    generation: 0,
+                    held: 0,
+                    ..process
+                },
+                &orphan,
+            );
         } else if state.trips < self.trips {
             for (after, message) in self.departures(state.now, process, owner) {
                 with(after, &|state| {
@@ -192,15 +236,39 @@ impl Small {
     /// Every trip that a process could make, and itself once it has left.
     fn departures(&self, now: u32, process: Process, owner: Option<u8>) -> Vec<(Process, Message)> {
         let mut all = Vec::new();
-        let takes = [0, 1, self.capacity].into_iter().flat_map(|most| [(1, false, most), (0, true, most)]);
+        let takes = [0, 1, self.capacity]
+            .into_iter()
+            .flat_map(|most| [(1, false, most), (0, true, most)]);
         for (cost, keeps, most) in takes.chain([(0, false, 0)]) {
             let is_known = process.generation != 0;
             let keep = if keeps && is_known { process.left } else { 0 };
-            let (generation, held) = if is_known { (process.generation, process.held) } else { (0, 0) };
+            let (generation, held) = if is_known {
+                (process.generation, process.held)
+            } else {
+                (0, 0)
+            };
             let back = if is_known { process.left - keep } else { 0 };
-            let way = Way::There { cost, most, generation, held, back };
-            let message = Message { owner, asked_at: now, keep, way };
-            all.push((Process { left: keep, is_in_flight: true, ..process }, message));
+            let way = Way::There {
+                cost,
+                most,
+                generation,
+                held,
+                back,
+            };
+            let message = Message {
+                owner,
+                asked_at: now,
+                keep,
+                way,
+            };
+            all.push((
+                Process {
+                    left: keep,
+                    is_in_flight: true,
+                    ..process
+                },
+                message,
+            ));
         }
         all
     }
@@ -210,7 +278,13 @@ impl Small {
         let (mut after, at) = (state.clone(), i128::from(state.now));
         let message = after.messages.remove(index);
         match message.way {
-            Way::There { cost, most, generation, held, back } => {
+            Way::There {
+                cost,
+                most,
+                generation,
+                held,
+                back,
+            } => {
                 let [generation, held, back] = [i128::from(generation), held.into(), back.into()];
                 let store = &mut after.store;
                 store.see(at);
@@ -227,11 +301,25 @@ impl Small {
                 }
                 // Whether anything changes or not, it is written: what is not is the same.
                 store.write();
-                after.missing += if fits { u32::from(cost) * self.period } else { 0 };
-                let way = Way::Back { units, generation: u32::try_from(name).ok()?, is_kept };
-                after.messages.extend(message.owner.map(|_| Message { way, ..message }));
+                after.missing += if fits {
+                    u32::from(cost) * self.period
+                } else {
+                    0
+                };
+                let way = Way::Back {
+                    units,
+                    generation: u32::try_from(name).ok()?,
+                    is_kept,
+                };
+                after
+                    .messages
+                    .extend(message.owner.map(|_| Message { way, ..message }));
             }
-            Way::Back { units, generation, is_kept } => {
+            Way::Back {
+                units,
+                generation,
+                is_kept,
+            } => {
                 let process = &mut after.processes[usize::from(message.owner?)];
                 let kept = if is_kept { message.keep } else { 0 };
                 process.left = if is_kept { process.left } else { 0 } + units;
@@ -249,10 +337,15 @@ impl State {
     /// The same for what means the same.
     fn tidy(&mut self) {
         self.store.tidy(i128::from(self.now));
-        for message in self.messages.iter_mut().filter(|message| message.owner.is_none()) {
+        for message in self
+            .messages
+            .iter_mut()
+            .filter(|message| message.owner.is_none())
+        {
             message.asked_at = 0;
         }
-        self.messages.retain(|message| message.owner.is_some() || matches!(message.way, Way::There { .. }));
+        self.messages
+            .retain(|message| message.owner.is_some() || matches!(message.way, Way::There { .. }));
         self.messages.sort_unstable();
     }
 }

@@ -1,4 +1,5 @@
-//! A bucket of tokens, for the token bucket and both leaky buckets: a level at a moment, as an exact fraction.
+//! A bucket of tokens, for the token bucket and both leaky buckets: a level at a moment, as an
+//! exact fraction.
 
 use tollgate::LeaseId;
 
@@ -45,7 +46,9 @@ impl Level {
     /// Below nothing before the moment of the level: those tokens are still to come.
     fn tokens(&self, at: i128) -> Fraction {
         let come = Fraction::new((at - self.at) * self.numbers.per, self.numbers.period);
-        self.tokens.plus(&come).min(Fraction::whole(self.numbers.capacity))
+        self.tokens
+            .plus(&come)
+            .min(Fraction::whole(self.numbers.capacity))
     }
 
     /// How long until it is full.
@@ -58,35 +61,55 @@ impl Level {
     fn by(numbers: Numbers, time_to_full: &Fraction, at: i128) -> Self {
         let missing = time_to_full.times(numbers.per, numbers.period);
         let tokens = Fraction::whole(numbers.capacity).minus(&missing).reduced();
-        Self { tokens, at, numbers }
+        Self {
+            tokens,
+            at,
+            numbers,
+        }
     }
 }
 
 impl Bucket {
     pub(super) fn new(numbers: Numbers) -> Self {
-        Self { numbers, level: None }
+        Self {
+            numbers,
+            level: None,
+        }
     }
 
     fn tokens(&self, at: i128) -> Fraction {
         match &self.level {
             Some(level) if level.numbers == self.numbers => level.tokens(at),
-            // A level by other numbers was full when it was last seen, else it would have been converted.
+            // A level by other numbers was full when it was last seen, else it would have been
+            // converted.
             _ => Fraction::whole(self.numbers.capacity),
         }
     }
 
     fn time_to_full(&self, at: i128) -> Fraction {
-        self.numbers.time_for(&Fraction::whole(self.numbers.capacity).minus(&self.tokens(at)))
+        self.numbers
+            .time_for(&Fraction::whole(self.numbers.capacity).minus(&self.tokens(at)))
     }
 
-    /// Other numbers for the same bucket: half empty stays half empty, so that the time until it is full grows or shrinks
-    /// as that of the whole bucket does, in whole microseconds and rounded up.
+    /// Other numbers for the same bucket: half empty stays half empty, so that the time until it is
+    /// full grows or shrinks as that of the whole bucket does, in whole microseconds and rounded
+    /// up.
     fn convert(&mut self, now: i128) {
-        let Some(level) = self.level.as_ref().filter(|level| level.numbers != self.numbers) else { return };
+        let Some(level) = self
+            .level
+            .as_ref()
+            .filter(|level| level.numbers != self.numbers)
+        else {
+            return;
+        };
         let (was, is) = (level.numbers.span(), self.numbers.span());
         let time_to_full = level.time_to_full(now);
         if was == is {
-            self.level = Some(Level::by(self.numbers, &level.time_to_full(level.at), level.at));
+            self.level = Some(Level::by(
+                self.numbers,
+                &level.time_to_full(level.at),
+                level.at,
+            ));
         } else if time_to_full.ceil() > 0 {
             let scaled = Fraction::new(time_to_full.ceil() * is, was).ceil();
             self.level = Some(Level::by(self.numbers, &Fraction::whole(scaled), now));
@@ -99,7 +122,11 @@ impl Counter for Bucket {
         self.convert(now);
         // Moments are compared in whole microseconds.
         if self.time_to_full(now).floor() > self.numbers.span() + SLACK {
-            self.level = Some(Level { tokens: Fraction::whole(0), at: now, numbers: self.numbers });
+            self.level = Some(Level {
+                tokens: Fraction::whole(0),
+                at: now,
+                numbers: self.numbers,
+            });
         }
     }
 
@@ -116,19 +143,31 @@ impl Counter for Bucket {
     }
 
     fn wait(&self, at: i128) -> i128 {
-        if self.numbers.is_queue { self.time_to_full(at).ceil() } else { 0 }
+        if self.numbers.is_queue {
+            self.time_to_full(at).ceil()
+        } else {
+            0
+        }
     }
 
     fn add(&mut self, cost: i128, now: i128, _: LeaseId) {
         let tokens = self.tokens(now).minus(&Fraction::whole(cost));
-        self.level = Some(Level { tokens, at: now, numbers: self.numbers });
+        self.level = Some(Level {
+            tokens,
+            at: now,
+            numbers: self.numbers,
+        });
     }
 
     fn refund(&mut self, cost: i128, now: i128) {
         if self.level.is_some() {
             let full = Fraction::whole(self.numbers.capacity);
             let tokens = self.tokens(now).plus(&Fraction::whole(cost)).min(full);
-            self.level = Some(Level { tokens, at: now, numbers: self.numbers });
+            self.level = Some(Level {
+                tokens,
+                at: now,
+                numbers: self.numbers,
+            });
         }
     }
 }

@@ -63,7 +63,8 @@ fn is_leap(year: i128) -> bool {
 mod tests {
     use super::*;
 
-    /// Moments taken from a printed calendar: 2024-02-29, 2024-03-01, 2027-01-01, 2027-02-01 and 2100-03-01, in seconds.
+    /// Moments taken from a printed calendar: 2024-02-29, 2024-03-01, 2027-01-01, 2027-02-01 and
+    /// 2100-03-01, in seconds.
     #[test]
     fn months_end_where_a_printed_calendar_says() {
         let end = |secs: i128| end_of(Calendar::Month, secs * SECOND) / SECOND;

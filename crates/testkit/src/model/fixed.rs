@@ -21,22 +21,31 @@ struct Window {
 
 impl Fixed {
     pub(crate) fn new(limit: i128, start: WindowStart) -> Self {
-        Self { limit, start, window: None }
+        Self {
+            limit,
+            start,
+            window: None,
+        }
     }
 
     /// True when the clock was set back since.
     pub(crate) fn is_set_back(&self, now: i128) -> bool {
-        self.window.as_ref().is_some_and(|window| window.end - now > self.longest() + SLACK)
+        self.window
+            .as_ref()
+            .is_some_and(|window| window.end - now > self.longest() + SLACK)
     }
 
-    /// Where the window under way ends, or the one that would begin now: what a lease of it is called by.
+    /// Where the window under way ends, or the one that would begin now: what a lease of it is
+    /// called by.
     pub(crate) fn name(&self, now: i128) -> i128 {
-        self.open(now).map_or_else(|| self.end_if_begun(now), |window| window.end)
+        self.open(now)
+            .map_or_else(|| self.end_if_begun(now), |window| window.end)
     }
 
     /// What is used and until when; nothing of both when there is no window under way.
     pub(crate) fn seen(&self, now: i128) -> (i128, i128) {
-        self.open(now).map_or((0, 0), |window| (window.count, window.end))
+        self.open(now)
+            .map_or((0, 0), |window| (window.count, window.end))
     }
 
     fn open(&self, at: i128) -> Option<&Window> {

@@ -14,7 +14,10 @@ pub(super) struct Fraction {
 impl Fraction {
     /// `numerator / denominator`; the denominator must be above zero.
     pub(super) fn new(numerator: impl Into<BigInt>, denominator: impl Into<BigInt>) -> Self {
-        Self { numerator: numerator.into(), denominator: denominator.into() }
+        Self {
+            numerator: numerator.into(),
+            denominator: denominator.into(),
+        }
     }
 
     /// A whole number.
@@ -29,11 +32,20 @@ impl Fraction {
         if ours == theirs {
             Self::new(&self.numerator + &other.numerator, ours.clone())
         } else if is_multiple(ours, theirs) {
-            Self::new(&self.numerator + &other.numerator * (ours / theirs), ours.clone())
+            Self::new(
+                &self.numerator + &other.numerator * (ours / theirs),
+                ours.clone(),
+            )
         } else if is_multiple(theirs, ours) {
-            Self::new(&self.numerator * (theirs / ours) + &other.numerator, theirs.clone())
+            Self::new(
+                &self.numerator * (theirs / ours) + &other.numerator,
+                theirs.clone(),
+            )
         } else {
-            Self::new(&self.numerator * theirs + &other.numerator * ours, ours * theirs)
+            Self::new(
+                &self.numerator * theirs + &other.numerator * ours,
+                ours * theirs,
+            )
         }
     }
 
@@ -45,8 +57,15 @@ impl Fraction {
 
     /// `self * numerator / denominator`; the denominator must be above zero.
     #[must_use]
-    pub(super) fn times(&self, numerator: impl Into<BigInt>, denominator: impl Into<BigInt>) -> Self {
-        Self::new(&self.numerator * numerator.into(), &self.denominator * denominator.into())
+    pub(super) fn times(
+        &self,
+        numerator: impl Into<BigInt>,
+        denominator: impl Into<BigInt>,
+    ) -> Self {
+        Self::new(
+            &self.numerator * numerator.into(),
+            &self.denominator * denominator.into(),
+        )
     }
 
     /// The same fraction in lowest terms.
@@ -64,7 +83,11 @@ impl Fraction {
     pub(super) fn floor(&self) -> i128 {
         let quotient = &self.numerator / &self.denominator;
         let rest = &self.numerator % &self.denominator;
-        let floor = if rest < BigInt::ZERO { quotient - 1 } else { quotient };
+        let floor = if rest < BigInt::ZERO {
+            quotient - 1
+        } else {
+            quotient
+        };
         i128::try_from(floor).expect("no amount and no moment in a trace comes near 2^127")
     }
 
@@ -116,9 +139,18 @@ mod tests {
 
     #[test]
     fn rounding_goes_down_and_up_below_zero_too() {
-        assert_eq!((Fraction::new(7, 2).floor(), Fraction::new(7, 2).ceil()), (3, 4));
-        assert_eq!((Fraction::new(-7, 2).floor(), Fraction::new(-7, 2).ceil()), (-4, -3));
-        assert_eq!((Fraction::whole(5).floor(), Fraction::whole(5).ceil()), (5, 5));
+        assert_eq!(
+            (Fraction::new(7, 2).floor(), Fraction::new(7, 2).ceil()),
+            (3, 4)
+        );
+        assert_eq!(
+            (Fraction::new(-7, 2).floor(), Fraction::new(-7, 2).ceil()),
+            (-4, -3)
+        );
+        assert_eq!(
+            (Fraction::whole(5).floor(), Fraction::whole(5).ceil()),
+            (5, 5)
+        );
     }
 
     #[test]

@@ -22,7 +22,11 @@ struct Held {
 
 impl Leases {
     pub(super) fn new(limit: i128, lease: i128) -> Self {
-        Self { limit, lease, held: Vec::new() }
+        Self {
+            limit,
+            lease,
+            held: Vec::new(),
+        }
     }
 
     /// Ends a lease; false when it has already ended.
@@ -37,17 +41,27 @@ impl Leases {
     pub(super) fn renew(&mut self, id: LeaseId, now: i128) -> bool {
         self.see(now);
         let found = self.held.iter_mut().find(|held| held.id == id);
-        found.map(|held| (held.length, held.expires) = (self.lease, now + self.lease)).is_some()
+        found
+            .map(|held| (held.length, held.expires) = (self.lease, now + self.lease))
+            .is_some()
     }
 
     fn sum(&self, at: i128) -> i128 {
-        self.held.iter().filter(|held| held.expires > at).map(|held| held.cost).sum()
+        self.held
+            .iter()
+            .filter(|held| held.expires > at)
+            .map(|held| held.cost)
+            .sum()
     }
 }
 
 impl Counter for Leases {
     fn see(&mut self, now: i128) {
-        for held in self.held.iter_mut().filter(|held| held.expires - (now + held.length) > SLACK) {
+        for held in self
+            .held
+            .iter_mut()
+            .filter(|held| held.expires - (now + held.length) > SLACK)
+        {
             held.expires = now + held.length;
         }
         self.held.retain(|held| held.expires > now);
@@ -66,7 +80,12 @@ impl Counter for Leases {
     }
 
     fn add(&mut self, cost: i128, now: i128, lease: LeaseId) {
-        self.held.push(Held { id: lease, cost, length: self.lease, expires: now + self.lease });
+        self.held.push(Held {
+            id: lease,
+            cost,
+            length: self.lease,
+            expires: now + self.lease,
+        });
     }
 
     fn refund(&mut self, _: i128, _: i128) {}

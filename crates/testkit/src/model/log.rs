@@ -20,11 +20,19 @@ struct Hit {
 
 impl Log {
     pub(super) fn new(limit: i128, length: i128) -> Self {
-        Self { limit, length, hits: Vec::new() }
+        Self {
+            limit,
+            length,
+            hits: Vec::new(),
+        }
     }
 
     fn sum(&self, at: i128) -> i128 {
-        self.hits.iter().filter(|hit| hit.at + self.length > at).map(|hit| hit.cost).sum()
+        self.hits
+            .iter()
+            .filter(|hit| hit.at + self.length > at)
+            .map(|hit| hit.cost)
+            .sum()
     }
 }
 

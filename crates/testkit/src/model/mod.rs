@@ -1,9 +1,11 @@
-//! The slow obvious model: every algorithm as its definition reads, on exact fractions, with its history kept.
+//! The slow obvious model: every algorithm as its definition reads, on exact fractions, with its
+//! history kept.
 //!
-//! It is evidence because it shares nothing with the code under test but the quota's numbers. It has no formula for a
-//! retry time or a reset time: those are *defined* here, as the first microsecond at which the same check would pass and
-//! the first at which the counter is as good as new, and a claimed time is checked by looking at that microsecond and at
-//! the one before it. Both questions turn from no to yes only once as time goes on, so that is enough.
+//! It is evidence because it shares nothing with the code under test but the quota's numbers. It
+//! has no formula for a retry time or a reset time: those are *defined* here, as the first
+//! microsecond at which the same check would pass and the first at which the counter is as good as
+//! new, and a claimed time is checked by looking at that microsecond and at the one before it. Both
+//! questions turn from no to yes only once as time goes on, so that is enough.
 
 mod bucket;
 mod calendar;
@@ -31,10 +33,11 @@ pub(crate) use sliding::Sliding;
 /// How far the clock may go back before it counts as set back.
 const SLACK: i128 = CLOCK_SLACK.get() as i128;
 
-/// What each algorithm must say about itself. Moments and costs are whole numbers wide enough for every sum.
+/// What each algorithm must say about itself. Moments and costs are whole numbers wide enough for
+/// every sum.
 pub(crate) trait Counter {
-    /// Notices the moment: forgets what is over for good and corrects what a clock that was set back left behind. Every
-    /// check and refund does this, the denied ones too.
+    /// Notices the moment: forgets what is over for good and corrects what a clock that was set
+    /// back left behind. Every check and refund does this, the denied ones too.
     fn see(&mut self, now: i128);
     /// Whether this cost would pass at this moment, now or later.
     fn fits(&self, cost: i128, at: i128) -> bool;
@@ -74,20 +77,27 @@ impl Model {
         let limit = i128::from(quota.limit());
         let state = match &quota {
             Quota::FixedWindow(quota) => State::Fixed(Fixed::new(limit, quota.start())),
-            Quota::SlidingWindow(quota) => State::Sliding(Sliding::new(limit, micros(quota.window()))),
+            Quota::SlidingWindow(quota) => {
+                State::Sliding(Sliding::new(limit, micros(quota.window())))
+            }
             Quota::SlidingLog(quota) => State::Log(Log::new(limit, micros(quota.window()))),
             Quota::Concurrency(quota) => State::Leases(Leases::new(limit, micros(quota.lease()))),
-            Quota::TokenBucket(bucket) => {
-                State::Bucket(Bucket::new(Numbers::new(limit, bucket.refill(), LeakyMode::Meter)))
-            }
-            Quota::LeakyBucket(bucket) => {
-                State::Bucket(Bucket::new(Numbers::new(limit, bucket.leak(), bucket.mode())))
-            }
+            Quota::TokenBucket(bucket) => State::Bucket(Bucket::new(Numbers::new(
+                limit,
+                bucket.refill(),
+                LeakyMode::Meter,
+            ))),
+            Quota::LeakyBucket(bucket) => State::Bucket(Bucket::new(Numbers::new(
+                limit,
+                bucket.leak(),
+                bucket.mode(),
+            ))),
         };
         Self { quota, state }
     }
 
-    /// Other numbers for the same counter: what is used stays used. A quota of another shape means another counter.
+    /// Other numbers for the same counter: what is used stays used. A quota of another shape means
+    /// another counter.
     pub fn set_quota(&mut self, quota: Quota) {
         if quota == self.quota {
             return;
@@ -124,9 +134,13 @@ impl Model {
         let verdict = if seen.is_never(cost) {
             Verdict::Never
         } else if seen.passes(cost, now) {
-            Verdict::Allow { wait: to_micros(seen.counter().wait(at)) }
+            Verdict::Allow {
+                wait: to_micros(seen.counter().wait(at)),
+            }
         } else {
-            Verdict::Deny { retry_after: to_micros(first(|wait| seen.counter().fits(units, at + wait))) }
+            Verdict::Deny {
+                retry_after: to_micros(first(|wait| seen.counter().fits(units, at + wait))),
+            }
         };
         let after = seen.after(cost, now, intent, LeaseId::NONE);
         Outcome {
@@ -138,12 +152,22 @@ impl Model {
     }
 
     /// Compares an answer with what it must be, or says how they differ.
-    pub fn confirm(&self, outcome: &Outcome, cost: u64, now: Micros, intent: Intent) -> Result<(), String> {
+    pub fn confirm(
+        &self,
+        outcome: &Outcome,
+        cost: u64,
+        now: Micros,
+        intent: Intent,
+    ) -> Result<(), String> {
         let mut seen = self.clone();
         seen.see(now);
-        seen.compare(outcome, cost, now, intent).map_err(|difference| {
-            format!("{difference}\n  expected {:?}\n  got      {outcome:?}", self.ask(cost, now, intent))
-        })
+        seen.compare(outcome, cost, now, intent)
+            .map_err(|difference| {
+                format!(
+                    "{difference}\n  expected {:?}\n  got      {outcome:?}",
+                    self.ask(cost, now, intent)
+                )
+            })
     }
 
     /// A check that is spent when it passes.
@@ -154,7 +178,8 @@ impl Model {
         expected
     }
 
-    /// Gives back at most what was spent. What is held comes back through release instead, and no refund touches it.
+    /// Gives back at most what was spent. What is held comes back through release instead, and no
+    /// refund touches it.
     pub fn refund(&mut self, cost: u64, now: Micros) {
         if matches!(self.state, State::Leases(_)) {
             return;
@@ -170,36 +195,64 @@ impl Model {
 
     /// Ends a lease; false when it has already ended.
     pub fn release(&mut self, lease: LeaseId, now: Micros) -> bool {
-        let State::Leases(leases) = &mut self.state else { return false };
+        let State::Leases(leases) = &mut self.state else {
+            return false;
+        };
         leases.release(lease, micros(now))
     }
 
     /// Starts a lease's time again; false when it has already ended.
     pub fn renew(&mut self, lease: LeaseId, now: Micros) -> bool {
-        let State::Leases(leases) = &mut self.state else { return false };
+        let State::Leases(leases) = &mut self.state else {
+            return false;
+        };
         leases.renew(lease, micros(now))
     }
 
-    fn compare(&self, outcome: &Outcome, cost: u64, now: Micros, intent: Intent) -> Result<(), &'static str> {
+    fn compare(
+        &self,
+        outcome: &Outcome,
+        cost: u64,
+        now: Micros,
+        intent: Intent,
+    ) -> Result<(), &'static str> {
         let at = micros(now);
         self.compare_verdict(outcome.verdict, cost, now)?;
         let after = self.after(cost, now, intent, LeaseId::NONE);
-        let is_first_fresh = is_first(outcome.reset_after, |wait| after.counter().is_fresh(at + wait));
+        let is_first_fresh = is_first(outcome.reset_after, |wait| {
+            after.counter().is_fresh(at + wait)
+        });
         require(outcome.limit == self.quota.limit(), "another limit")?;
-        require(outcome.remaining == after.remaining(now), "another remaining")?;
+        require(
+            outcome.remaining == after.remaining(now),
+            "another remaining",
+        )?;
         require(is_first_fresh, "another reset_after")
     }
 
-    fn compare_verdict(&self, verdict: Verdict, cost: u64, now: Micros) -> Result<(), &'static str> {
+    fn compare_verdict(
+        &self,
+        verdict: Verdict,
+        cost: u64,
+        now: Micros,
+    ) -> Result<(), &'static str> {
         let (units, at) = (i128::from(cost), micros(now));
         match verdict {
-            Verdict::Never => require(self.is_never(cost), "never, although it fits into the limit"),
+            Verdict::Never => require(
+                self.is_never(cost),
+                "never, although it fits into the limit",
+            ),
             _ if self.is_never(cost) => Err("not never, although it does not fit into the limit"),
-            Verdict::Allow { .. } if !self.passes(cost, now) => Err("allowed, although it does not fit"),
+            Verdict::Allow { .. } if !self.passes(cost, now) => {
+                Err("allowed, although it does not fit")
+            }
             Verdict::Deny { .. } if self.passes(cost, now) => Err("denied, although it fits"),
-            Verdict::Allow { wait } => require(micros(wait) == self.counter().wait(at), "another wait"),
+            Verdict::Allow { wait } => {
+                require(micros(wait) == self.counter().wait(at), "another wait")
+            }
             Verdict::Deny { retry_after } => {
-                let is_first_pass = is_first(retry_after, |wait| self.counter().fits(units, at + wait));
+                let is_first_pass =
+                    is_first(retry_after, |wait| self.counter().fits(units, at + wait));
                 require(is_first_pass, "another retry_after")
             }
         }
@@ -218,14 +271,17 @@ impl Model {
     }
 
     fn remaining(&self, now: Micros) -> u64 {
-        u64::try_from(self.counter().remaining(micros(now)).max(0)).expect("a limit is at most 2^53")
+        u64::try_from(self.counter().remaining(micros(now)).max(0))
+            .expect("a limit is at most 2^53")
     }
 
     /// The counter after a check.
     fn after(&self, cost: u64, now: Micros, intent: Intent, lease: LeaseId) -> Self {
         let mut after = self.clone();
         if intent == Intent::Spend && cost > 0 && self.passes(cost, now) {
-            after.counter_mut().add(i128::from(cost), micros(now), lease);
+            after
+                .counter_mut()
+                .add(i128::from(cost), micros(now), lease);
         }
         after
     }
@@ -254,7 +310,12 @@ impl Model {
 impl Numbers {
     fn new(capacity: i128, (per, period): (u64, u64), mode: LeakyMode) -> Self {
         let is_queue = mode == LeakyMode::Queue;
-        Self { capacity, per: i128::from(per), period: i128::from(period), is_queue }
+        Self {
+            capacity,
+            per: i128::from(per),
+            period: i128::from(period),
+            is_queue,
+        }
     }
 }
 
@@ -268,7 +329,8 @@ fn micros(moment: Micros) -> i128 {
 
 fn to_micros(length: i128) -> Micros {
     Micros::new(
-        u64::try_from(length).expect("lengths of time are not negative and at most some hundred years"),
+        u64::try_from(length)
+            .expect("lengths of time are not negative and at most some hundred years"),
     )
 }
 
@@ -288,7 +350,11 @@ fn first(holds: impl Fn(i128) -> bool) -> i128 {
     let mut no = -1;
     while yes - no > 1 {
         let middle = no.midpoint(yes);
-        if holds(middle) { yes = middle } else { no = middle }
+        if holds(middle) {
+            yes = middle
+        } else {
+            no = middle
+        }
     }
     yes
 }

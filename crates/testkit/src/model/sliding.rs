@@ -1,4 +1,5 @@
-//! Sliding window counter: how much was spent in each window, the previous one weighted by what is left of this one.
+//! Sliding window counter: how much was spent in each window, the previous one weighted by what is
+//! left of this one.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,12 @@ pub(crate) struct Sliding {
 
 impl Sliding {
     pub(crate) fn new(limit: i128, length: i128) -> Self {
-        Self { limit, length, spent: BTreeMap::new(), counted: 0 }
+        Self {
+            limit,
+            length,
+            spent: BTreeMap::new(),
+            counted: 0,
+        }
     }
 
     /// True when the clock was set back since.
@@ -35,7 +41,9 @@ impl Sliding {
     /// Gives back what this window took, and nothing of the one before.
     pub(crate) fn give_back(&mut self, units: i128, now: i128) {
         self.counted = self.at_least_counted(now) / self.length;
-        self.spent.entry(self.counted).and_modify(|spent| *spent = (*spent - units).max(0));
+        self.spent
+            .entry(self.counted)
+            .and_modify(|spent| *spent = (*spent - units).max(0));
     }
 
     /// A moment before the counted window is taken to be its start.
@@ -65,7 +73,8 @@ impl Counter for Sliding {
     fn see(&mut self, now: i128) {
         if self.is_set_back(now) {
             // No count is ever kept beyond the largest limit there is.
-            let everything = (self.spent_in(self.counted) + self.spent_in(self.counted - 1)).min(1 << 53);
+            let everything =
+                (self.spent_in(self.counted) + self.spent_in(self.counted - 1)).min(1 << 53);
             self.counted = now / self.length;
             self.spent = BTreeMap::from([(self.counted, everything)]);
         }

@@ -7,7 +7,8 @@ use tollgate::{Check, Key, LeaseId, Micros, Outcome};
 
 use super::Model;
 
-/// What a store must do, one obvious counter per key. A key that was never spent from has no counter.
+/// What a store must do, one obvious counter per key. A key that was never spent from has no
+/// counter.
 #[derive(Clone, Debug, Default)]
 pub struct ModelStore {
     /// By the key's canonical bytes.
@@ -24,7 +25,10 @@ impl ModelStore {
         now: Micros,
     ) -> Vec<Outcome> {
         let intent = self.see(checks, intent, now);
-        let outcomes = self.seen(checks).map(|(check, model)| model.ask(check.cost, now, intent)).collect();
+        let outcomes = self
+            .seen(checks)
+            .map(|(check, model)| model.ask(check.cost, now, intent))
+            .collect();
         self.settle(checks, intent, lease, now);
         outcomes
     }
@@ -38,10 +42,15 @@ impl ModelStore {
         spent: &Spent,
     ) -> Result<(), String> {
         if spent.outcomes.len() != checks.len() {
-            return Err(format!("{} outcomes for {} checks", spent.outcomes.len(), checks.len()));
+            return Err(format!(
+                "{} outcomes for {} checks",
+                spent.outcomes.len(),
+                checks.len()
+            ));
         }
         let intent = self.see(checks, intent, spent.at);
-        for (index, ((check, model), outcome)) in self.seen(checks).zip(&spent.outcomes).enumerate() {
+        for (index, ((check, model), outcome)) in self.seen(checks).zip(&spent.outcomes).enumerate()
+        {
             let compared = model.confirm(outcome, check.cost, spent.at, intent);
             compared.map_err(|difference| format!("check {index}: {difference}"))?;
         }
@@ -66,40 +75,58 @@ impl ModelStore {
 
     /// Ends a lease; false when it has already ended.
     pub fn release(&mut self, check: &Check<'_>, lease: LeaseId, now: Micros) -> bool {
-        self.counters.get_mut(&check.key.to_bytes()).is_some_and(|model| {
-            model.set_quota(*check.quota);
-            model.release(lease, now)
-        })
+        self.counters
+            .get_mut(&check.key.to_bytes())
+            .is_some_and(|model| {
+                model.set_quota(*check.quota);
+                model.release(lease, now)
+            })
     }
 
     /// Starts a lease's time again; false when it has already ended.
     pub fn renew(&mut self, check: &Check<'_>, lease: LeaseId, now: Micros) -> bool {
-        self.counters.get_mut(&check.key.to_bytes()).is_some_and(|model| {
-            model.set_quota(*check.quota);
-            model.renew(lease, now)
-        })
+        self.counters
+            .get_mut(&check.key.to_bytes())
+            .is_some_and(|model| {
+                model.set_quota(*check.quota);
+                model.renew(lease, now)
+            })
     }
 
-    /// Makes every counter notice the moment, and says what the request amounts to: one that does not pass only looks.
+    /// Makes every counter notice the moment, and says what the request amounts to: one that does
+    /// not pass only looks.
     fn see(&mut self, checks: &[Check<'_>], intent: Intent, now: Micros) -> Intent {
         for check in checks {
-            let model = self.counters.entry(check.key.to_bytes()).or_insert_with(|| Model::new(*check.quota));
+            let model = self
+                .counters
+                .entry(check.key.to_bytes())
+                .or_insert_with(|| Model::new(*check.quota));
             model.set_quota(*check.quota);
             model.see(now);
         }
-        let passes = self.seen(checks).all(|(check, model)| check.shadow || model.passes(check.cost, now));
+        let passes = self
+            .seen(checks)
+            .all(|(check, model)| check.shadow || model.passes(check.cost, now));
         if passes { intent } else { Intent::Peek }
     }
 
     /// The counters of checks that have been seen.
-    fn seen<'a>(&'a self, checks: &'a [Check<'a>]) -> impl Iterator<Item = (&'a Check<'a>, &'a Model)> {
-        checks.iter().map(|check| (check, &self.counters[&check.key.to_bytes()]))
+    fn seen<'a>(
+        &'a self,
+        checks: &'a [Check<'a>],
+    ) -> impl Iterator<Item = (&'a Check<'a>, &'a Model)> {
+        checks
+            .iter()
+            .map(|check| (check, &self.counters[&check.key.to_bytes()]))
     }
 
     /// Spends every check that fits, unless the request only looks.
     fn settle(&mut self, checks: &[Check<'_>], intent: Intent, lease: LeaseId, now: Micros) {
         for check in checks {
-            let model = self.counters.get_mut(&check.key.to_bytes()).expect("every check's counter was seen");
+            let model = self
+                .counters
+                .get_mut(&check.key.to_bytes())
+                .expect("every check's counter was seen");
             *model = model.after(check.cost, now, intent, lease);
         }
     }

@@ -1,4 +1,5 @@
-//! The model against numbers worked out by hand from the table of formulas, so that it is checked by something else too.
+//! The model against numbers worked out by hand from the table of formulas, so that it is checked
+//! by something else too.
 
 use std::time::Duration;
 
@@ -28,16 +29,30 @@ impl Used {
     }
 
     fn spend_at(&mut self, cost: u64, micros: u64) -> Outcome {
-        self.0.spend(cost, Micros::new(START + micros), LeaseId::new(u128::from(micros)))
+        self.0.spend(
+            cost,
+            Micros::new(START + micros),
+            LeaseId::new(u128::from(micros)),
+        )
     }
 }
 
 fn allow(limit: u64, remaining: u64, reset_secs: u64) -> Outcome {
-    Outcome { verdict: Verdict::ALLOW, limit, remaining, reset_after: Micros::from_secs(reset_secs) }
+    Outcome {
+        verdict: Verdict::ALLOW,
+        limit,
+        remaining,
+        reset_after: Micros::from_secs(reset_secs),
+    }
 }
 
 fn deny(retry_secs: u64, of: Outcome) -> Outcome {
-    Outcome { verdict: Verdict::Deny { retry_after: Micros::from_secs(retry_secs) }, ..of }
+    Outcome {
+        verdict: Verdict::Deny {
+            retry_after: Micros::from_secs(retry_secs),
+        },
+        ..of
+    }
 }
 
 #[test]
@@ -54,11 +69,15 @@ fn a_fixed_window_ends_a_length_after_its_first_hit() {
 fn an_aligned_window_ends_with_its_unit() {
     let mut used = Used::new(FixedWindow::aligned(2, Calendar::Month).unwrap());
     assert_eq!(used.spend(2, 86_400), allow(2, 0, 30 * 86_400));
-    assert_eq!(used.spend(1, 30 * 86_400), deny(86_400, allow(2, 0, 86_400)));
+    assert_eq!(
+        used.spend(1, 30 * 86_400),
+        deny(86_400, allow(2, 0, 86_400))
+    );
     assert_eq!(used.spend(1, 31 * 86_400), allow(2, 1, 28 * 86_400));
 }
 
-/// 80 of 100 a minute in the previous window; a quarter of the present one gone, so that 60 of them still count.
+/// 80 of 100 a minute in the previous window; a quarter of the present one gone, so that 60 of them
+/// still count.
 #[test]
 fn a_sliding_window_weighs_what_is_left_of_the_previous_one() {
     let mut used = Used::new(SlidingWindow::new(100, MINUTE).unwrap());
@@ -86,7 +105,8 @@ fn a_log_forgets_each_hit_a_window_later() {
     assert_eq!(used.spend(3, 0), allow(10, 7, 60));
     assert_eq!(used.spend(4, 20), allow(10, 3, 60));
     assert_eq!(used.spend(3, 30), allow(10, 0, 60));
-    // Two are missing: the three of the first hit make room at 60 s. Five are missing: the second hit must go as well.
+    // Two are missing: the three of the first hit make room at 60 s. Five are missing: the second
+    // hit must go as well.
     assert_eq!(used.spend(2, 40), deny(20, allow(10, 0, 50)));
     assert_eq!(used.spend(5, 40), deny(40, allow(10, 0, 50)));
     assert_eq!(used.spend(3, 60), allow(10, 0, 60));
@@ -108,10 +128,20 @@ fn a_token_bucket_rounds_times_up() {
     let mut used = Used::new(TokenBucket::new(3, Rate::new(7, Duration::from_micros(13))).unwrap());
     // 3 * 13/7 = 5.57 us until full, 13/7 = 1.86 us until one.
     assert_eq!(used.spend_at(3, 0).reset_after, Micros::new(6));
-    assert_eq!(used.spend_at(1, 0).verdict, Verdict::Deny { retry_after: Micros::new(2) });
+    assert_eq!(
+        used.spend_at(1, 0).verdict,
+        Verdict::Deny {
+            retry_after: Micros::new(2)
+        }
+    );
     // After 2 us there are 14/13, after one is taken 1/13: the next one is 12/7 = 1.71 us away.
     assert_eq!(used.spend_at(1, 2).remaining, 0);
-    assert_eq!(used.spend_at(1, 2).verdict, Verdict::Deny { retry_after: Micros::new(2) });
+    assert_eq!(
+        used.spend_at(1, 2).verdict,
+        Verdict::Deny {
+            retry_after: Micros::new(2)
+        }
+    );
 }
 
 #[test]
@@ -123,13 +153,25 @@ fn a_leaky_meter_is_a_token_bucket_and_a_queue_says_how_long_to_wait() {
         [(1, 0, 3, 500), (2, 500, 1, 1_500), (1, 1_500, 0, 2_000)]
     {
         let reset_after = Micros::from_millis(reset_millis);
-        let passed = Outcome { verdict: Verdict::ALLOW, limit: 4, remaining, reset_after };
+        let passed = Outcome {
+            verdict: Verdict::ALLOW,
+            limit: 4,
+            remaining,
+            reset_after,
+        };
         assert_eq!(meter.spend(cost, 0), passed);
-        let verdict = Verdict::Allow { wait: Micros::from_millis(wait_millis) };
+        let verdict = Verdict::Allow {
+            wait: Micros::from_millis(wait_millis),
+        };
         assert_eq!(queue.spend(cost, 0), Outcome { verdict, ..passed });
     }
-    let full = Verdict::Deny { retry_after: Micros::from_millis(500) };
-    assert_eq!((meter.spend(1, 0).verdict, queue.spend(1, 0).verdict), (full, full));
+    let full = Verdict::Deny {
+        retry_after: Micros::from_millis(500),
+    };
+    assert_eq!(
+        (meter.spend(1, 0).verdict, queue.spend(1, 0).verdict),
+        (full, full)
+    );
 }
 
 #[test]
@@ -153,9 +195,18 @@ fn more_than_the_limit_never_passes_and_nothing_always_does() {
         let quota = quota_of(kind);
         let model = Model::new(quota);
         let now = Micros::new(START);
-        assert_eq!(model.ask(quota.limit() + 1, now, Intent::Spend).verdict, Verdict::Never);
-        assert_eq!(model.ask(u64::MAX, now, Intent::Spend).verdict, Verdict::Never);
-        assert_eq!(model.ask(0, now, Intent::Peek), allow(quota.limit(), quota.limit(), 0));
+        assert_eq!(
+            model.ask(quota.limit() + 1, now, Intent::Spend).verdict,
+            Verdict::Never
+        );
+        assert_eq!(
+            model.ask(u64::MAX, now, Intent::Spend).verdict,
+            Verdict::Never
+        );
+        assert_eq!(
+            model.ask(0, now, Intent::Peek),
+            allow(quota.limit(), quota.limit(), 0)
+        );
     }
 }
 
@@ -167,15 +218,26 @@ fn a_look_leaves_everything_as_it_is() {
         model.spend(4, now, LeaseId::NONE);
         let look = model.ask(6, now, Intent::Peek);
         assert!(look.verdict.is_allowed(), "{kind:?}");
-        assert_eq!((look.remaining, model.ask(6, now, Intent::Spend).remaining), (6, 0), "{kind:?}");
-        assert_eq!(look.reset_after, model.ask(0, now, Intent::Spend).reset_after, "{kind:?}");
+        assert_eq!(
+            (look.remaining, model.ask(6, now, Intent::Spend).remaining),
+            (6, 0),
+            "{kind:?}"
+        );
+        assert_eq!(
+            look.reset_after,
+            model.ask(0, now, Intent::Spend).reset_after,
+            "{kind:?}"
+        );
     }
 }
 
 #[test]
 fn a_refund_gives_back_at_most_what_was_spent() {
     let now = Micros::new(START);
-    for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Concurrency) {
+    for kind in Kind::ALL
+        .into_iter()
+        .filter(|kind| *kind != Kind::Concurrency)
+    {
         let mut model = Model::new(quota_of(kind));
         model.refund(5, now);
         model.spend(4, now, LeaseId::NONE);
@@ -195,8 +257,13 @@ fn a_clock_set_back_neither_refills_nor_locks_out() {
         model.spend(10, now, LeaseId::new(1));
         let outcome = model.ask(10, back, Intent::Peek);
         assert_eq!(outcome.remaining, 0, "{kind:?}");
-        let Verdict::Deny { retry_after } = outcome.verdict else { panic!("{kind:?}: {outcome:?}") };
-        assert!(retry_after <= Micros::from_secs(2 * 60), "{kind:?}: {retry_after:?}");
+        let Verdict::Deny { retry_after } = outcome.verdict else {
+            panic!("{kind:?}: {outcome:?}")
+        };
+        assert!(
+            retry_after <= Micros::from_secs(2 * 60),
+            "{kind:?}: {retry_after:?}"
+        );
     }
 }
 
@@ -208,8 +275,12 @@ fn quota_of(kind: Kind) -> Quota {
         Kind::SlidingWindow => SlidingWindow::new(10, MINUTE).unwrap().into(),
         Kind::SlidingLog => SlidingLog::new(10, MINUTE).unwrap().into(),
         Kind::TokenBucket => TokenBucket::new(10, Rate::per_minute(10)).unwrap().into(),
-        Kind::LeakyMeter => LeakyBucket::new(LeakyMode::Meter, 10, Rate::per_minute(10)).unwrap().into(),
-        Kind::LeakyQueue => LeakyBucket::new(LeakyMode::Queue, 10, Rate::per_minute(10)).unwrap().into(),
+        Kind::LeakyMeter => LeakyBucket::new(LeakyMode::Meter, 10, Rate::per_minute(10))
+            .unwrap()
+            .into(),
+        Kind::LeakyQueue => LeakyBucket::new(LeakyMode::Queue, 10, Rate::per_minute(10))
+            .unwrap()
+            .into(),
         Kind::Concurrency => Concurrency::new(10, MINUTE).unwrap().into(),
     }
 }
@@ -217,7 +288,8 @@ fn quota_of(kind: Kind) -> Quota {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The two ways to say what is right are one, and an answer that is off by one anywhere is refused.
+    /// The two ways to say what is right are one, and an answer that is off by one anywhere is
+    /// refused.
     #[test]
     fn the_model_confirms_what_it_would_answer_and_nothing_else(
         quota in prop::sample::select(Kind::ALL.to_vec()).prop_flat_map(quota_strategy),
@@ -243,14 +315,31 @@ fn off_by_one(answer: Outcome) -> Vec<Outcome> {
     let later = |length: Micros| length.after(Micros::new(1));
     let other_verdict = match answer.verdict {
         Verdict::Allow { wait } => Verdict::Allow { wait: later(wait) },
-        Verdict::Deny { retry_after } => Verdict::Deny { retry_after: later(retry_after) },
+        Verdict::Deny { retry_after } => Verdict::Deny {
+            retry_after: later(retry_after),
+        },
         Verdict::Never => Verdict::ALLOW,
     };
     vec![
-        Outcome { verdict: other_verdict, ..answer },
-        Outcome { verdict: Verdict::Never, ..answer },
-        Outcome { limit: answer.limit + 1, ..answer },
-        Outcome { remaining: answer.remaining + 1, ..answer },
-        Outcome { reset_after: later(answer.reset_after), ..answer },
+        Outcome {
+            verdict: other_verdict,
+            ..answer
+        },
+        Outcome {
+            verdict: Verdict::Never,
+            ..answer
+        },
+        Outcome {
+            limit: answer.limit + 1,
+            ..answer
+        },
+        Outcome {
+            remaining: answer.remaining + 1,
+            ..answer
+        },
+        Outcome {
+            reset_after: later(answer.reset_after),
+            ..answer
+        },
     ]
 }

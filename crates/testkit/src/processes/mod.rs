@@ -1,4 +1,5 @@
-//! Processes that tests start: where their programs are, a directory for each, and an end that no test outlives.
+//! Processes that tests start: where their programs are, a directory for each, and an end that no
+//! test outlives.
 
 mod directory;
 mod process;

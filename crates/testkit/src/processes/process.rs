@@ -1,7 +1,8 @@
 //! A server's process: started, stopped, continued and killed by its own id, and never left behind.
 //!
-//! Dropping the value ends the process. When the test dies without dropping anything, because it was killed or its
-//! server lives in a `static`, a guard ends it: a shell that waits for the end of a pipe which only the test holds open.
+//! Dropping the value ends the process. When the test dies without dropping anything, because it
+//! was killed or its server lives in a `static`, a guard ends it: a shell that waits for the end of
+//! a pipe which only the test holds open.
 
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -27,7 +28,10 @@ impl Process {
     /// Starts the command and a guard for it.
     pub(crate) fn spawn(command: &mut Command, directory: &Path) -> Self {
         let child = command.stdin(Stdio::null()).spawn();
-        Self::guarded(child.expect("the server's program was found and can be started"), directory)
+        Self::guarded(
+            child.expect("the server's program was found and can be started"),
+            directory,
+        )
     }
 
     /// The same for one that is talked to.
@@ -44,10 +48,21 @@ impl Process {
 
     fn guarded(child: Child, directory: &Path) -> Self {
         let mut guard = Command::new("sh");
-        guard.args(["-c", GUARD, &child.id().to_string()]).arg(directory);
-        guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let guard = guard.spawn().expect("there is a shell on every system that tests run on");
-        Self { child, guard, frozen: false }
+        guard
+            .args(["-c", GUARD, &child.id().to_string()])
+            .arg(directory);
+        guard
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let guard = guard
+            .spawn()
+            .expect("there is a shell on every system that tests run on");
+        Self {
+            child,
+            guard,
+            frozen: false,
+        }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -56,7 +71,9 @@ impl Process {
 
     /// How it ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().expect("the child is ours to wait for")
+        self.child
+            .try_wait()
+            .expect("the child is ours to wait for")
     }
 
     pub(crate) fn is_frozen(&self) -> bool {
@@ -67,7 +84,8 @@ impl Process {
     pub(crate) fn freeze(&mut self) {
         self.signal(Signal::STOP);
         let pid = Pid::from_child(&self.child);
-        // The state is only looked at: taking it would take the end of the process from `Child` as well.
+        // The state is only looked at: taking it would take the end of the process from `Child` as
+        // well.
         let look = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         wait::until_true(
             STOP_LIMIT,
@@ -82,7 +100,8 @@ impl Process {
         self.frozen = false;
     }
 
-    /// Kills it and waits for its end. The guard goes first: afterwards the id could be someone else's.
+    /// Kills it and waits for its end. The guard goes first: afterwards the id could be someone
+    /// else's.
     pub(crate) fn kill(&mut self) {
         for child in [&mut self.guard, &mut self.child] {
             // What has ended by itself needs no more.
@@ -93,7 +112,10 @@ impl Process {
     }
 
     fn signal(&mut self, signal: Signal) {
-        assert!(self.ended().is_none(), "a signal was meant for a server that has ended");
+        assert!(
+            self.ended().is_none(),
+            "a signal was meant for a server that has ended"
+        );
         kill_process(Pid::from_child(&self.child), signal).expect("a running child takes signals");
     }
 }

@@ -1,7 +1,8 @@
-//! One HTTP/1.1 request, one response, and the connection's end: all that a test of a proxy asks for.
+//! One HTTP/1.1 request, one response, and the connection's end: all that a test of a proxy asks
+//! for.
 //!
-//! It shares nothing with what Tollgate speaks HTTP with, so that no mistake is on both sides. Time and size are
-//! bounded: a test that hangs says less than one that fails.
+//! It shares nothing with what Tollgate speaks HTTP with, so that no mistake is on both sides. Time
+//! and size are bounded: a test that hangs says less than one that fails.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write as _};
@@ -44,13 +45,20 @@ pub fn get(addr: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Response {
     send(addr, "GET", path, headers, b"")
 }
 
-/// Sends a request. `Host` is the address unless the headers have one; `Connection` and the body's length are added.
+/// Sends a request. `Host` is the address unless the headers have one; `Connection` and the body's
+/// length are added.
 ///
 /// # Panics
 ///
 /// When there is no response within ten seconds, or none that can be read.
 #[expect(clippy::panic, reason = "a test cannot go on without its answer")]
-pub fn send(addr: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
+pub fn send(
+    addr: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> Response {
     exchange(addr, method, path, headers, body)
         .unwrap_or_else(|error| panic!("no response from {addr} to {method} {path}: {error}"))
 }
@@ -71,9 +79,18 @@ fn exchange(
     read_response(&mut BufReader::new(stream.take(BYTES_MAX)), method)
 }
 
-fn head(addr: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], length: usize) -> String {
+fn head(
+    addr: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    length: usize,
+) -> String {
     let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
-    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+    if !headers
+        .iter()
+        .any(|(name, _)| name.eq_ignore_ascii_case("host"))
+    {
         let _infallible = write!(head, "Host: {addr}\r\n");
     }
     if length > 0 || !matches!(method, "GET" | "HEAD") {
@@ -87,12 +104,23 @@ fn head(addr: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], le
 
 fn read_response(reader: &mut impl BufRead, method: &str) -> io::Result<Response> {
     let line = read_line(reader)?;
-    let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let status = line
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok());
     let status = status.ok_or_else(|| unreadable(&line))?;
     let headers = read_headers(reader)?;
     let has_body = method != "HEAD" && !matches!(status, 204 | 304);
-    let body = if has_body { read_body(reader, &headers)? } else { Vec::new() };
-    Ok(Response { status, headers, body })
+    let body = if has_body {
+        read_body(reader, &headers)?
+    } else {
+        Vec::new()
+    };
+    Ok(Response {
+        status,
+        headers,
+        body,
+    })
 }
 
 /// Headers up to the empty line, names in lower case.
@@ -108,9 +136,12 @@ pub(super) fn read_headers(reader: &mut impl BufRead) -> io::Result<Vec<(String,
     }
 }
 
-/// A body as its headers say it is packed: in pieces, of a known length, or up to the connection's end.
+/// A body as its headers say it is packed: in pieces, of a known length, or up to the connection's
+/// end.
 fn read_body(reader: &mut impl BufRead, headers: &[(String, String)]) -> io::Result<Vec<u8>> {
-    if value(headers, "transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {
+    if value(headers, "transfer-encoding")
+        .is_some_and(|coding| coding.eq_ignore_ascii_case("chunked"))
+    {
         return read_chunks(reader);
     }
     if let Some(length) = content_length(headers) {
@@ -146,7 +177,9 @@ pub(super) fn read_exactly(reader: &mut impl BufRead, length: u64) -> io::Result
     let mut body = Vec::new();
     reader.take(length).read_to_end(&mut body)?;
     let is_whole = u64::try_from(body.len()).is_ok_and(|read| read == length);
-    is_whole.then_some(body).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    is_whole
+        .then_some(body)
+        .ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
 /// A line without its end, which must be there.
@@ -160,11 +193,17 @@ pub(super) fn read_line(reader: &mut impl BufRead) -> io::Result<String> {
 }
 
 fn value<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
-    headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+    headers
+        .iter()
+        .find(|(found, _)| found == name)
+        .map(|(_, value)| value.as_str())
 }
 
 fn unreadable(line: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("{line:?} is no line of HTTP"))
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("{line:?} is no line of HTTP"),
+    )
 }
 
 #[cfg(test)]
@@ -178,12 +217,15 @@ mod tests {
     #[test]
     fn a_body_is_read_as_it_was_packed() {
         let known = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-A: 1\r\n\r\nhellomore";
-        let pieces =
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";
+        let pieces = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";
         let to_the_end = "HTTP/1.0 200 OK\r\n\r\nhello";
         for text in [known, pieces, to_the_end] {
             let response = read(text, "GET").unwrap();
-            assert_eq!((response.status, response.text().as_str()), (200, "hello"), "{text}");
+            assert_eq!(
+                (response.status, response.text().as_str()),
+                (200, "hello"),
+                "{text}"
+            );
         }
         assert_eq!(read(known, "GET").unwrap().header("x-a"), Some("1"));
         assert!(read(known, "HEAD").unwrap().body.is_empty());
@@ -207,6 +249,9 @@ mod tests {
         let addr = SocketAddr::from(([127, 0, 0, 1], 80));
         assert!(head(addr, "GET", "/", &[], 0).contains("\r\nHost: 127.0.0.1:80\r\n"));
         let named = head(addr, "POST", "/a", &[("host", "b")], 0);
-        assert_eq!(named, "POST /a HTTP/1.1\r\nConnection: close\r\nContent-Length: 0\r\nhost: b\r\n\r\n");
+        assert_eq!(
+            named,
+            "POST /a HTTP/1.1\r\nConnection: close\r\nContent-Length: 0\r\nhost: b\r\n\r\n"
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! What is particular to each proxy: its program, what a configuration needs around it, and how it is started.
+//! What is particular to each proxy: its program, what a configuration needs around it, and how it
+//! is started.
 //!
-//! Each runs as one process in the foreground, so that ending that process ends all of it, and keeps every file inside
-//! its own directory.
+//! Each runs as one process in the foreground, so that ending that process ends all of it, and
+//! keeps every file inside its own directory.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,8 +18,8 @@ pub(super) enum Kind {
     Envoy,
 }
 
-/// Without these nginx keeps what it cannot hold in memory in directories of the system. A path without a beginning is
-/// one inside the directory it was started for.
+/// Without these nginx keeps what it cannot hold in memory in directories of the system. A path
+/// without a beginning is one inside the directory it was started for.
 const NGINX_PATHS: &str = "access_log off;
 client_body_temp_path body;
 proxy_temp_path proxy;
@@ -29,8 +30,8 @@ scgi_temp_path scgi;
 /// One process, and none that goes to the background.
 const NGINX_PROCESS: &str = "daemon off; master_process off; pid nginx.pid;";
 
-/// Two instances cannot share the port for administration, no test wants certificates from the internet, and nobody
-/// else is to reach it.
+/// Two instances cannot share the port for administration, no test wants certificates from the
+/// internet, and nobody else is to reach it.
 const CADDY_OPTIONS: &str = "{
 \tadmin off
 \tauto_https off
@@ -71,12 +72,21 @@ impl Kind {
                 command.args(["-db", "-f"]).arg(config);
             }
             Self::Caddy => {
-                command.args(["run", "--adapter", "caddyfile", "--config"]).arg(config);
+                command
+                    .args(["run", "--adapter", "caddyfile", "--config"])
+                    .arg(config);
                 let homes = ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"];
                 command.envs(homes.map(|variable| (variable, directory)));
             }
             Self::Envoy => {
-                command.args(["--concurrency", "1", "--disable-hot-restart", "--config-path"]).arg(config);
+                command
+                    .args([
+                        "--concurrency",
+                        "1",
+                        "--disable-hot-restart",
+                        "--config-path",
+                    ])
+                    .arg(config);
             }
         }
         command

@@ -1,4 +1,5 @@
-//! Real proxies for tests: nginx, Caddy, Envoy and `HAProxy`, started from a configuration for one test.
+//! Real proxies for tests: nginx, Caddy, Envoy and `HAProxy`, started from a configuration for one
+//! test.
 //!
 //! - `kind`: what is particular to each.
 //! - `template`: the configuration, with free ports and the test's own words put in.

@@ -20,7 +20,10 @@ impl Process {
         let output = File::create(&log).expect("the proxy's directory can be written");
         let errors = output.try_clone().expect("a file can be opened twice");
         command.current_dir(directory).stdout(output).stderr(errors);
-        Self { process: crate::processes::Process::spawn(&mut command, directory), log }
+        Self {
+            process: crate::processes::Process::spawn(&mut command, directory),
+            log,
+        }
     }
 
     pub(super) fn pid(&self) -> u32 {

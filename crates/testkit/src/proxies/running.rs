@@ -36,8 +36,8 @@ pub struct Proxy {
 impl Proxy {
     /// nginx, from what stands inside `http { }`.
     ///
-    /// In this as in every configuration `@port@` is a free port, `@port:name@` is another one for each name, and any
-    /// other `@word@` is what [`Builder::set`] says.
+    /// In this as in every configuration `@port@` is a free port, `@port:name@` is another one for
+    /// each name, and any other `@word@` is what [`Builder::set`] says.
     pub fn nginx(http: impl Into<String>) -> Builder {
         Builder::new(Kind::Nginx, http.into())
     }
@@ -47,8 +47,8 @@ impl Proxy {
         Builder::new(Kind::Haproxy, config.into())
     }
 
-    /// Caddy, from a Caddyfile without global options. A site for every host is `http://:@port@`; there is no TLS
-    /// and no administration.
+    /// Caddy, from a Caddyfile without global options. A site for every host is `http://:@port@`;
+    /// there is no TLS and no administration.
     pub fn caddy(caddyfile: impl Into<String>) -> Builder {
         Builder::new(Kind::Caddy, caddyfile.into())
     }
@@ -73,7 +73,10 @@ impl Proxy {
     ///
     /// When that is not in the configuration.
     pub fn addr_of(&self, name: &str) -> SocketAddr {
-        self.ports.get(name).expect("the configuration has a port of this name").addr()
+        self.ports
+            .get(name)
+            .expect("the configuration has a port of this name")
+            .addr()
     }
 
     /// What it has written to its output so far.
@@ -91,9 +94,14 @@ impl Proxy {
         self.process.pid()
     }
 
-    /// Ends it and returns what it had written to its output, for a test that has more to say than a drop does.
+    /// Ends it and returns what it had written to its output, for a test that has more to say than
+    /// a drop does.
     pub fn stop(self) -> String {
-        let Self { process, directory, ports: _still_reserved } = self;
+        let Self {
+            process,
+            directory,
+            ports: _still_reserved,
+        } = self;
         let log = process.log();
         drop(process);
         drop(directory);
@@ -103,7 +111,11 @@ impl Proxy {
 
 impl Builder {
     fn new(kind: Kind, text: String) -> Self {
-        Self { kind, text, words: BTreeMap::new() }
+        Self {
+            kind,
+            text,
+            words: BTreeMap::new(),
+        }
     }
 
     /// Puts a value where the configuration says `@word@`.
@@ -117,8 +129,8 @@ impl Builder {
     ///
     /// # Panics
     ///
-    /// When it does not, with what it wrote to its output; when its program is missing; or when the configuration has no
-    /// port, or a word that was not set.
+    /// When it does not, with what it wrote to its output; when its program is missing; or when the
+    /// configuration has no port, or a word that was not set.
     pub fn start(self) -> Proxy {
         let filled = template::fill(&self.text, &self.words);
         assert!(
@@ -127,8 +139,15 @@ impl Builder {
         );
         let directory = Directory::create();
         let config = directory.write(self.kind.file_name(), &self.kind.complete(&filled.text));
-        let process = Process::spawn(self.kind.command(&config, directory.path()), directory.path());
-        let mut proxy = Proxy { process, directory, ports: filled.ports };
+        let process = Process::spawn(
+            self.kind.command(&config, directory.path()),
+            directory.path(),
+        );
+        let mut proxy = Proxy {
+            process,
+            directory,
+            ports: filled.ports,
+        };
         if let Err(reason) = proxy.wait_until_it_listens() {
             give_up(self.kind, &reason, &proxy.log());
         }
@@ -143,7 +162,9 @@ impl Proxy {
                 return Some(Err(status.to_string()));
             }
             let mut ports = self.ports.values();
-            ports.all(|port| TcpStream::connect(port.addr()).is_ok()).then_some(Ok(()))
+            ports
+                .all(|port| TcpStream::connect(port.addr()).is_ok())
+                .then_some(Ok(()))
         });
         listens.unwrap_or_else(|| Err(format!("not listening after {START_LIMIT:?}")))
     }

@@ -1,4 +1,5 @@
-//! A configuration with gaps: `@port@` and `@port:name@` for free ports, any other `@word@` for what the test sets.
+//! A configuration with gaps: `@port@` and `@port:name@` for free ports, any other `@word@` for
+//! what the test sets.
 //!
 //! No proxy writes that itself: where they use the sign it stands before a name, never around one.
 
@@ -22,16 +23,24 @@ pub(super) struct Filled {
 ///
 /// When a word is in the text and not in `words`.
 pub(super) fn fill(text: &str, words: &BTreeMap<String, String>) -> Filled {
-    let mut filled = Filled { text: String::new(), ports: BTreeMap::new() };
+    let mut filled = Filled {
+        text: String::new(),
+        ports: BTreeMap::new(),
+    };
     let mut rest = text;
     while let Some((before, word, after)) = next_gap(rest) {
         filled.text.push_str(before);
         match port_name(word) {
             Some(name) => {
-                let port = filled.ports.entry(name.to_owned()).or_insert_with(Port::reserve);
+                let port = filled
+                    .ports
+                    .entry(name.to_owned())
+                    .or_insert_with(Port::reserve);
                 filled.text.push_str(&port.number().to_string());
             }
-            None => filled.text.push_str(words.get(word).unwrap_or_else(|| unknown(word))),
+            None => filled
+                .text
+                .push_str(words.get(word).unwrap_or_else(|| unknown(word))),
         }
         rest = after;
     }
@@ -59,7 +68,10 @@ fn port_name(word: &str) -> Option<&str> {
     }
 }
 
-#[expect(clippy::panic, reason = "a test with half a configuration cannot go on")]
+#[expect(
+    clippy::panic,
+    reason = "a test with half a configuration cannot go on"
+)]
 fn unknown(word: &str) -> ! {
     panic!("the configuration has a gap @{word}@ that was not set")
 }

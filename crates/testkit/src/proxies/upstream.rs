@@ -14,8 +14,8 @@ const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// Of a whole request.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// A server whose every answer is 200, with the request's first line and its headers, names in lower case, as the body.
-/// It ends when it is dropped.
+/// A server whose every answer is 200, with the request's first line and its headers, names in
+/// lower case, as the body. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Upstream {
     addr: SocketAddr,
@@ -43,7 +43,11 @@ impl Upstream {
             let shared = Arc::clone(&shared);
             move || listen(&listener, &shared)
         });
-        Self { addr, shared, listening: Some(listening) }
+        Self {
+            addr,
+            shared,
+            listening: Some(listening),
+        }
     }
 
     /// Where it listens.

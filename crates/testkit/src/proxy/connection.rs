@@ -16,7 +16,8 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 /// How long a write may block before it is asked whether the connection still exists.
 const WRITE_LIMIT: Duration = Duration::from_millis(50);
 
-/// The two sockets. They are shared and never duplicated, so that each is closed when the last part lets go of it.
+/// The two sockets. They are shared and never duplicated, so that each is closed when the last part
+/// lets go of it.
 #[derive(Debug)]
 pub(super) struct Connection {
     client: TcpStream,
@@ -34,11 +35,18 @@ pub(super) fn run(state: &State, connection: &Connection) {
         return;
     }
     let Ok(server) = connection.open(state.target()) else {
-        // Nobody is there. A connection that was accepted cannot be refused any more; a reset comes closest.
+        // Nobody is there. A connection that was accepted cannot be refused any more; a reset comes
+        // closest.
         state.reset(connection);
         return;
     };
-    let lane = |direction, from, to| Lane { state, connection, direction, from, to };
+    let lane = |direction, from, to| Lane {
+        state,
+        connection,
+        direction,
+        from,
+        to,
+    };
     let requests = lane(Direction::Requests, &connection.client, server);
     let replies = lane(Direction::Replies, server, &connection.client);
     std::thread::scope(|scope| {
@@ -68,8 +76,8 @@ impl Connection {
         Ok(server)
     }
 
-    /// Makes both sides end in a reset, which the system sends once the sockets are closed. Ending only the reading
-    /// wakes who reads and tells the other side nothing yet.
+    /// Makes both sides end in a reset, which the system sends once the sockets are closed. Ending
+    /// only the reading wakes who reads and tells the other side nothing yet.
     pub(super) fn reset(&self) {
         self.is_reset.store(true, Ordering::SeqCst);
         for socket in std::iter::once(&self.client).chain(self.server.get()) {
@@ -104,6 +112,8 @@ impl Connection {
     }
 
     fn cut(&self) -> MutexGuard<'_, Option<usize>> {
-        self.cut_after.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cut_after
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -17,7 +17,8 @@ pub enum Fault {
     DelayReplies(Duration),
     /// Every request arrives this much later. Requests do not wait for each other.
     DelayRequests(Duration),
-    /// The next reply on any connection is cut: this many bytes arrive, then a reset. After that the fault is over.
+    /// The next reply on any connection is cut: this many bytes arrive, then a reset. After that
+    /// the fault is over.
     CutNextReply {
         /// How many bytes arrive.
         after_bytes: usize,
@@ -44,17 +45,22 @@ pub enum Fault {
         /// How fast; zero counts as one.
         bytes_per_second: u32,
     },
-    /// Nothing moves in either direction, not even the end of a connection; new connections are accepted.
+    /// Nothing moves in either direction, not even the end of a connection; new connections are
+    /// accepted.
     BlackHole,
-    /// New connections are accepted and never answered, as when a TLS handshake stalls. The others go on.
+    /// New connections are accepted and never answered, as when a TLS handshake stalls. The others
+    /// go on.
     StallNew,
-    /// Nobody listens: new connections are refused. The others go on until [`cut`](super::FaultProxy::cut).
+    /// Nobody listens: new connections are refused. The others go on until
+    /// [`cut`](super::FaultProxy::cut).
     Refuse,
-    /// New connections get no answer at all, not even a refusal; the others go on. The port listens with the shortest
-    /// queue there is, which is full and never emptied, so that Linux drops what comes. It is the best that can be done
-    /// without rights over the network; other systems may refuse instead.
+    /// New connections get no answer at all, not even a refusal; the others go on. The port listens
+    /// with the shortest queue there is, which is full and never emptied, so that Linux drops what
+    /// comes. It is the best that can be done without rights over the network; other systems may
+    /// refuse instead.
     DropSyn,
-    /// By turns, for this long each: everything is cut and refused, then everything is well. It begins with the cut.
+    /// By turns, for this long each: everything is cut and refused, then everything is well. It
+    /// begins with the cut.
     Flap {
         /// How long each turn is.
         every: Duration,
@@ -114,10 +120,13 @@ pub(super) enum Entry {
 
 impl Effects {
     pub(super) fn of(faults: &[Fault]) -> Self {
-        faults.iter().fold(Self::default(), |effects, fault| effects.with(*fault))
+        faults
+            .iter()
+            .fold(Self::default(), |effects, fault| effects.with(*fault))
     }
 
-    /// After how many bytes a connection is to be cut, if one is to be. What happens only once has happened then.
+    /// After how many bytes a connection is to be cut, if one is to be. What happens only once has
+    /// happened then.
     pub(super) fn claim_cut(&mut self) -> Option<usize> {
         let cut = self.cut?;
         if cut.once {
@@ -130,15 +139,27 @@ impl Effects {
         match fault {
             Fault::DelayReplies(delay) => self.delay_replies = delay,
             Fault::DelayRequests(delay) => self.delay_requests = delay,
-            Fault::CutNextReply { after_bytes } => self.cut = Some(Cut { after_bytes, once: true }),
-            Fault::CutReplies { after_bytes } => self.cut = Some(Cut { after_bytes, once: false }),
+            Fault::CutNextReply { after_bytes } => {
+                self.cut = Some(Cut {
+                    after_bytes,
+                    once: true,
+                })
+            }
+            Fault::CutReplies { after_bytes } => {
+                self.cut = Some(Cut {
+                    after_bytes,
+                    once: false,
+                })
+            }
             Fault::DropReplies => self.replies = Replies::Drop,
             Fault::ReplaceReplies(bytes) => self.replies = Replies::Replace(bytes),
             Fault::Garbage => self.replies = Replies::Replace(GARBAGE),
             Fault::GiantBulk => self.replies = Replies::Replace(GIANT_BULK),
             Fault::GiantArray => self.replies = Replies::Replace(GIANT_ARRAY),
             Fault::Slice => self.pace = Pace::Slices,
-            Fault::Throttle { bytes_per_second } => self.pace = Pace::PerSecond(bytes_per_second.max(1)),
+            Fault::Throttle { bytes_per_second } => {
+                self.pace = Pace::PerSecond(bytes_per_second.max(1))
+            }
             Fault::BlackHole => self.black_hole = true,
             Fault::StallNew => self.stall_new = true,
             Fault::Refuse => self.entry = Entry::Refused,
@@ -156,8 +177,12 @@ mod tests {
     #[test]
     fn faults_of_different_kinds_add_up_and_of_one_kind_the_later_holds() {
         let second = Duration::from_secs(1);
-        let effects =
-            Effects::of(&[Fault::DelayReplies(second), Fault::Garbage, Fault::Slice, Fault::DropReplies]);
+        let effects = Effects::of(&[
+            Fault::DelayReplies(second),
+            Fault::Garbage,
+            Fault::Slice,
+            Fault::DropReplies,
+        ]);
         let expected = Effects {
             delay_replies: second,
             replies: Replies::Drop,

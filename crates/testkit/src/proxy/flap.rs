@@ -33,7 +33,10 @@ impl Flapping {
                 go_away(&gate, &state);
             }
         });
-        Self { going_on: Some(sender), thread: Some(thread.expect("there is room for a thread")) }
+        Self {
+            going_on: Some(sender),
+            thread: Some(thread.expect("there is room for a thread")),
+        }
     }
 }
 

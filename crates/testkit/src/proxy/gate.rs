@@ -29,9 +29,14 @@ pub(super) struct Gate {
 /// Each position is left by dropping it.
 #[derive(Debug)]
 enum Position {
-    Open { _acceptor: Acceptor },
+    Open {
+        _acceptor: Acceptor,
+    },
     Closed,
-    Full { _listener: TcpListener, _queue: Vec<TcpStream> },
+    Full {
+        _listener: TcpListener,
+        _queue: Vec<TcpStream>,
+    },
 }
 
 /// The thread that lets clients in.
@@ -44,8 +49,14 @@ struct Acceptor {
 
 impl Gate {
     pub(super) fn open(addr: SocketAddr, state: &Arc<State>) -> Self {
-        let open = Position::Open { _acceptor: Acceptor::start(addr, state) };
-        Self { addr, state: Arc::clone(state), now: Mutex::new(open) }
+        let open = Position::Open {
+            _acceptor: Acceptor::start(addr, state),
+        };
+        Self {
+            addr,
+            state: Arc::clone(state),
+            now: Mutex::new(open),
+        }
     }
 
     /// Moves the gate. The new position holds when this returns.
@@ -56,7 +67,9 @@ impl Gate {
         }
         *now = Position::Closed;
         *now = match entry {
-            Entry::Open => Position::Open { _acceptor: Acceptor::start(self.addr, &self.state) },
+            Entry::Open => Position::Open {
+                _acceptor: Acceptor::start(self.addr, &self.state),
+            },
             Entry::Refused => Position::Closed,
             Entry::Full => full(self.addr),
         };
@@ -88,14 +101,19 @@ impl Acceptor {
                 // A client that has gone again while it waited is no loss.
                 let Ok(client) = client else { continue };
                 if over.load(Ordering::SeqCst) {
-                    // It may be one who came just before the end. Those behind it in the queue get a reset as well.
+                    // It may be one who came just before the end. Those behind it in the queue get
+                    // a reset as well.
                     let _gone = set_socket_linger(&client, Some(Duration::ZERO));
                     return;
                 }
                 state.admit(client);
             }
         });
-        Self { addr, is_over, thread: Some(thread.expect("there is room for a thread")) }
+        Self {
+            addr,
+            is_over,
+            thread: Some(thread.expect("there is room for a thread")),
+        }
     }
 }
 
@@ -108,15 +126,21 @@ impl Drop for Acceptor {
     }
 }
 
-/// Listens with the shortest queue there is and fills it. Linux then drops every attempt to connect.
+/// Listens with the shortest queue there is and fills it. Linux then drops every attempt to
+/// connect.
 fn full(addr: SocketAddr) -> Position {
     let listener = bind(addr);
     rustix::net::listen(&listener, 0).expect("a socket that listens can listen with another queue");
     let attempts = (0..QUEUE_MAX).map_while(|_| TcpStream::connect_timeout(&addr, FULL_AFTER).ok());
     let queue = attempts.collect();
-    Position::Full { _listener: listener, _queue: queue }
+    Position::Full {
+        _listener: listener,
+        _queue: queue,
+    }
 }
 
 fn bind(addr: SocketAddr) -> TcpListener {
-    wait::until(BIND_LIMIT, "the proxy's own port", || TcpListener::bind(addr).ok())
+    wait::until(BIND_LIMIT, "the proxy's own port", || {
+        TcpListener::bind(addr).ok()
+    })
 }

@@ -1,6 +1,8 @@
-//! One direction of a connection: a thread that reads, a thread that writes, and a queue of what is on its way.
+//! One direction of a connection: a thread that reads, a thread that writes, and a queue of what is
+//! on its way.
 //!
-//! Two threads, because a delay is a property of the way: bytes that arrive while others wait are not to wait longer.
+//! Two threads, because a delay is a property of the way: bytes that arrive while others wait are
+//! not to wait longer.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -58,9 +60,15 @@ impl<'a> Lane<'a> {
         'a: 'scope,
     {
         let (sender, parcels) = sync_channel(PARCELS_MAX);
-        let reads = self.state.thread().spawn_scoped(scope, move || self.read(&sender));
+        let reads = self
+            .state
+            .thread()
+            .spawn_scoped(scope, move || self.read(&sender));
         reads.expect("there is room for a thread");
-        let writes = self.state.thread().spawn_scoped(scope, move || self.write(&parcels));
+        let writes = self
+            .state
+            .thread()
+            .spawn_scoped(scope, move || self.write(&parcels));
         writes.expect("there is room for a thread");
     }
 
@@ -76,7 +84,10 @@ impl<'a> Lane<'a> {
                 Err(_) => Load::Reset,
             };
             let is_last = !matches!(load, Load::Bytes(_));
-            let sent = parcels.send(Parcel { due: wait::now() + self.delay(), load });
+            let sent = parcels.send(Parcel {
+                due: wait::now() + self.delay(),
+                load,
+            });
             if is_last || sent.is_err() {
                 return;
             }
@@ -179,9 +190,18 @@ mod tests {
 
     #[test]
     fn what_trickles_keeps_its_pace_in_pieces_of_any_size() {
-        assert_eq!(piece(Pace::PerSecond(1_000), 500), (20, Duration::from_millis(20)));
-        assert_eq!(piece(Pace::PerSecond(1_000), 5), (5, Duration::from_millis(5)));
-        assert_eq!(piece(Pace::PerSecond(4), 500), (1, Duration::from_millis(250)));
+        assert_eq!(
+            piece(Pace::PerSecond(1_000), 500),
+            (20, Duration::from_millis(20))
+        );
+        assert_eq!(
+            piece(Pace::PerSecond(1_000), 5),
+            (5, Duration::from_millis(5))
+        );
+        assert_eq!(
+            piece(Pace::PerSecond(4), 500),
+            (1, Duration::from_millis(250))
+        );
         assert_eq!(piece(Pace::Slices, 500), (1, Duration::ZERO));
         assert_eq!(piece(Pace::Free, 500), (500, Duration::ZERO));
     }

@@ -19,8 +19,8 @@
 //! proxy.clear();
 //! ```
 //!
-//! The proxy moves bytes and must not know the protocol they are in. A "reply" is what the server sent and the proxy
-//! read at once.
+//! The proxy moves bytes and must not know the protocol they are in. A "reply" is what the server
+//! sent and the proxy read at once.
 
 mod connection;
 mod fault;
@@ -41,9 +41,10 @@ use crate::ports::Port;
 
 /// A proxy in front of one server. Its threads and connections end when it is dropped.
 ///
-/// A fault concerns the connections there are and those to come. Nothing is lost on a connection that goes on: what
-/// was held back arrives when the fault is over, as after lost packets. Where bytes were swallowed or replaced the
-/// connection can only end, so it is reset when the fault is over.
+/// A fault concerns the connections there are and those to come. Nothing is lost on a connection
+/// that goes on: what was held back arrives when the fault is over, as after lost packets. Where
+/// bytes were swallowed or replaced the connection can only end, so it is reset when the fault is
+/// over.
 #[derive(Debug)]
 pub struct FaultProxy {
     port: Port,
@@ -69,7 +70,15 @@ impl FaultProxy {
         let port = Port::reserve();
         let state = Arc::new(State::new(port.addr(), target));
         let gate = Arc::new(Gate::open(port.addr(), &state));
-        Self { port, state, door: Mutex::new(Door { gate, flapping: None, faults: Vec::new() }) }
+        Self {
+            port,
+            state,
+            door: Mutex::new(Door {
+                gate,
+                flapping: None,
+                faults: Vec::new(),
+            }),
+        }
     }
 
     /// Where clients connect.
@@ -130,13 +139,16 @@ impl FaultProxy {
         door.flapping = None;
         // The cut that happens once is not to come back with the next fault once it has happened.
         if self.state.effects().cut.is_none() {
-            door.faults.retain(|fault| !matches!(fault, Fault::CutNextReply { .. }));
+            door.faults
+                .retain(|fault| !matches!(fault, Fault::CutNextReply { .. }));
         }
         change(&mut door.faults);
         let effects = Effects::of(&door.faults);
         self.state.set(effects);
         door.gate.set(effects.entry);
-        door.flapping = effects.flap.map(|every| Flapping::start(every, &door.gate, &self.state));
+        door.flapping = effects
+            .flap
+            .map(|every| Flapping::start(every, &door.gate, &self.state));
     }
 
     fn door(&self) -> MutexGuard<'_, Door> {

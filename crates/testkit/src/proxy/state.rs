@@ -39,9 +39,18 @@ pub(super) enum Fate {
 
 impl State {
     pub(super) fn new(own: SocketAddr, target: SocketAddr) -> Self {
-        let inner = Inner { target, effects: Effects::default(), accepted: 0, open: BTreeMap::new() };
+        let inner = Inner {
+            target,
+            effects: Effects::default(),
+            accepted: 0,
+            open: BTreeMap::new(),
+        };
         let thread_name = format!("proxy-{}", own.port());
-        Self { thread_name, inner: Mutex::new(inner), changed: Condvar::new() }
+        Self {
+            thread_name,
+            inner: Mutex::new(inner),
+            changed: Condvar::new(),
+        }
     }
 
     /// A thread of this proxy, to be spawned.
@@ -69,7 +78,8 @@ impl State {
         self.lock().accepted
     }
 
-    /// Puts faults in force. A connection on which bytes were swallowed or replaced cannot go back to telling the truth.
+    /// Puts faults in force. A connection on which bytes were swallowed or replaced cannot go back
+    /// to telling the truth.
     pub(super) fn set(&self, effects: Effects) {
         let mut inner = self.lock();
         inner.effects = effects;
@@ -90,7 +100,8 @@ impl State {
         let id = inner.accepted;
         let connection = Arc::new(Connection::new(client));
         let (state, own) = (Arc::clone(self), Arc::clone(&connection));
-        // The thread takes itself off the list at its end, for which it needs the lock that is held until it is on it.
+        // The thread takes itself off the list at its end, for which it needs the lock that is held
+        // until it is on it.
         let thread = self.thread().spawn(move || {
             connection::run(&state, &own);
             state.lock().open.remove(&id);
@@ -99,7 +110,8 @@ impl State {
         inner.open.insert(id, (connection, thread));
     }
 
-    /// Resets every connection and waits for the ends of their threads, with which the sockets are closed.
+    /// Resets every connection and waits for the ends of their threads, with which the sockets are
+    /// closed.
     pub(super) fn cut(&self) {
         let open = std::mem::take(&mut self.lock().open);
         open.values().for_each(|(connection, _)| connection.reset());
@@ -119,12 +131,14 @@ impl State {
         self.changed.notify_all();
     }
 
-    /// Waits until the moment has come and nothing holds bytes back; false if the connection was reset before.
+    /// Waits until the moment has come and nothing holds bytes back; false if the connection was
+    /// reset before.
     pub(super) fn hold(&self, connection: &Connection, due: Instant) -> bool {
         self.wait(connection, |effects| (!effects.black_hole).then_some(due))
     }
 
-    /// [`hold`](Self::hold) for a piece whose moment follows from the pace, and has come when the pace is another.
+    /// [`hold`](Self::hold) for a piece whose moment follows from the pace, and has come when the
+    /// pace is another.
     pub(super) fn hold_at_pace(&self, connection: &Connection, due: Instant, pace: Pace) -> bool {
         let now = wait::now();
         self.wait(connection, |effects| {
@@ -136,7 +150,9 @@ impl State {
     /// Waits until new connections go on; false if this one was reset before.
     pub(super) fn hold_new(&self, connection: &Connection) -> bool {
         let now = wait::now();
-        self.wait(connection, |effects| (!effects.black_hole && !effects.stall_new).then_some(now))
+        self.wait(connection, |effects| {
+            (!effects.black_hole && !effects.stall_new).then_some(now)
+        })
     }
 
     /// Waits for the moment that follows from the faults in force, which may be none at all.
@@ -148,15 +164,21 @@ impl State {
                 if left.is_zero() {
                     return true;
                 }
-                self.changed.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0
+                self.changed
+                    .wait_timeout(inner, left)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0
             } else {
-                self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner)
+                self.changed
+                    .wait(inner)
+                    .unwrap_or_else(PoisonError::into_inner)
             };
         }
         false
     }
 
-    /// Decides about a reply of this length. Of those that could be the only one to be cut, the first to ask is.
+    /// Decides about a reply of this length. Of those that could be the only one to be cut, the
+    /// first to ask is.
     pub(super) fn fate(&self, connection: &Connection, length: usize) -> Fate {
         let mut inner = self.lock();
         match inner.effects.replies {

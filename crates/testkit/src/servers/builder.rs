@@ -6,15 +6,16 @@ use super::tls::{self, Certificates};
 use super::{Flavor, Server, control};
 use crate::processes::Directory;
 
-/// What every server for tests has: nothing on the disk, reachable from this machine only, quiet, and open to the
-/// commands with which a test breaks it.
+/// What every server for tests has: nothing on the disk, reachable from this machine only, quiet,
+/// and open to the commands with which a test breaks it.
 const DEFAULTS: &[(&str, &str)] = &[
     ("bind", "127.0.0.1"),
     ("daemonize", "no"),
     ("loglevel", "warning"),
     ("save", "\"\""),
     ("appendonly", "no"),
-    // A replica is served at once instead of waiting five seconds for others to share the transfer with.
+    // A replica is served at once instead of waiting five seconds for others to share the transfer
+    // with.
     ("repl-diskless-sync-delay", "0"),
     ("enable-debug-command", "yes"),
     ("enable-protected-configs", "yes"),
@@ -61,11 +62,14 @@ impl Builder {
     }
 
     pub(super) fn sentinel(flavor: Flavor) -> Self {
-        Self { role: Role::Sentinel, ..Self::new(flavor) }
+        Self {
+            role: Role::Sentinel,
+            ..Self::new(flavor)
+        }
     }
 
-    /// A line of the configuration file, after those that every server has, as it would be written there:
-    /// `.config("maxmemory", "2mb")`, `.config("save", "60 1")`.
+    /// A line of the configuration file, after those that every server has, as it would be written
+    /// there: `.config("maxmemory", "2mb")`, `.config("save", "60 1")`.
     #[must_use]
     pub fn config(mut self, name: &str, value: &str) -> Self {
         self.config.push((name.to_owned(), value.to_owned()));
@@ -83,15 +87,20 @@ impl Builder {
         self
     }
 
-    /// A user with these rules, written as in `ACL SETUSER`: `"~* +@all"`. The first one is who [`Server::url`] logs in
-    /// as.
+    /// A user with these rules, written as in `ACL SETUSER`: `"~* +@all"`. The first one is who
+    /// [`Server::url`] logs in as.
     ///
     /// # Panics
     ///
-    /// When the name or password is empty or has a character that the configuration file reads differently.
+    /// When the name or password is empty or has a character that the configuration file reads
+    /// differently.
     #[must_use]
     pub fn user(mut self, name: &str, password: &str, rules: &str) -> Self {
-        self.users.push(User { name: word(name), password: word(password), rules: rules.to_owned() });
+        self.users.push(User {
+            name: word(name),
+            password: word(password),
+            rules: rules.to_owned(),
+        });
         self
     }
 
@@ -141,7 +150,12 @@ impl Builder {
         };
         DEFAULTS.iter().for_each(|(name, value)| line(name, value));
         line("unixsocket", control::SOCKET);
-        if let Some(Certificates { ca, certificate, key }) = certificates {
+        if let Some(Certificates {
+            ca,
+            certificate,
+            key,
+        }) = certificates
+        {
             line("port", "0");
             line("tls-port", &port.to_string());
             line("tls-auth-clients", "no");
@@ -157,17 +171,28 @@ impl Builder {
         if let Some(password) = &self.password {
             line("requirepass", password);
         }
-        for User { name, password, rules } in &self.users {
+        for User {
+            name,
+            password,
+            rules,
+        } in &self.users
+        {
             line("user", &format!("{name} on >{password} {rules}"));
         }
-        self.config.iter().for_each(|(name, value)| line(name, value));
+        self.config
+            .iter()
+            .for_each(|(name, value)| line(name, value));
         text
     }
 }
 
 fn word(text: &str) -> String {
-    let plain = |character: char| character.is_ascii_graphic() && !matches!(character, '"' | '\'' | '\\');
-    assert!(!text.is_empty() && text.chars().all(plain), "not a single plain word: {text:?}");
+    let plain =
+        |character: char| character.is_ascii_graphic() && !matches!(character, '"' | '\'' | '\\');
+    assert!(
+        !text.is_empty() && text.chars().all(plain),
+        "not a single plain word: {text:?}"
+    );
     text.to_owned()
 }
 
@@ -177,14 +202,22 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_comes_after_what_every_server_has() {
-        let file = Builder::new(Flavor::Redis).config("save", "60 1").file(7, None);
-        assert!(file.find("save \"\"\n") < file.find("save 60 1\n"), "{file}");
+        let file = Builder::new(Flavor::Redis)
+            .config("save", "60 1")
+            .file(7, None);
+        assert!(
+            file.find("save \"\"\n") < file.find("save 60 1\n"),
+            "{file}"
+        );
         assert!(file.contains("\nport 7\n"), "{file}");
     }
 
     #[test]
     fn users_have_their_passwords_and_rules() {
-        let file = Builder::new(Flavor::Redis).password("x#1").user("ann", "s", "~a:* +get").file(7, None);
+        let file = Builder::new(Flavor::Redis)
+            .password("x#1")
+            .user("ann", "s", "~a:* +get")
+            .file(7, None);
         assert!(file.contains("\nrequirepass x#1\n"), "{file}");
         assert!(file.contains("\nuser ann on >s ~a:* +get\n"), "{file}");
     }

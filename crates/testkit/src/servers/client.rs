@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use super::Reply;
 
-/// How long a reply may take before it is an error: long enough for anything but a server that does not answer.
+/// How long a reply may take before it is an error: long enough for anything but a server that does
+/// not answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One connection in version 2 of the protocol.
@@ -36,21 +37,29 @@ impl Client {
 
     /// Connects to a socket file.
     pub(super) fn connect_unix(path: &Path) -> io::Result<Self> {
-        UnixStream::connect(path).map(Stream::Unix).and_then(Self::new)
+        UnixStream::connect(path)
+            .map(Stream::Unix)
+            .and_then(Self::new)
     }
 
     fn new(stream: Stream) -> io::Result<Self> {
-        let mut client = Self { stream: BufReader::new(stream) };
+        let mut client = Self {
+            stream: BufReader::new(stream),
+        };
         client.stream.get_mut().set_timeouts(TIMEOUT)?;
         Ok(client)
     }
 
     /// How long from now on a reply may take before it is an error.
     pub fn set_timeout(&mut self, timeout: Duration) -> Result<(), String> {
-        self.stream.get_mut().set_timeouts(timeout).map_err(|error| error.to_string())
+        self.stream
+            .get_mut()
+            .set_timeouts(timeout)
+            .map_err(|error| error.to_string())
     }
 
-    /// Sends a command and reads its reply. What the server refuses is a [`Reply::Error`]; an `Err` is the connection's.
+    /// Sends a command and reads its reply. What the server refuses is a [`Reply::Error`]; an `Err`
+    /// is the connection's.
     pub fn call(&mut self, words: &[&str]) -> Result<Reply, String> {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         self.call_bytes(&words)
@@ -91,12 +100,12 @@ impl Stream {
     fn set_timeouts(&mut self, timeout: Duration) -> io::Result<()> {
         let timeout = Some(timeout);
         match self {
-            Self::Tcp(stream) => {
-                stream.set_read_timeout(timeout).and_then(|()| stream.set_write_timeout(timeout))
-            }
-            Self::Unix(stream) => {
-                stream.set_read_timeout(timeout).and_then(|()| stream.set_write_timeout(timeout))
-            }
+            Self::Tcp(stream) => stream
+                .set_read_timeout(timeout)
+                .and_then(|()| stream.set_write_timeout(timeout)),
+            Self::Unix(stream) => stream
+                .set_read_timeout(timeout)
+                .and_then(|()| stream.set_write_timeout(timeout)),
         }
     }
 }

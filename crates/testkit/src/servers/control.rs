@@ -1,7 +1,8 @@
 //! How tests arrange a server: through a socket file and under a user name that are theirs alone.
 //!
-//! The file is there beside TLS, and no other server can answer on it. The user keeps its rights whatever a test does to
-//! the others, so that a test which rotates the password can still look at what it did.
+//! The file is there beside TLS, and no other server can answer on it. The user keeps its rights
+//! whatever a test does to the others, so that a test which rotates the password can still look at
+//! what it did.
 
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -24,7 +25,10 @@ pub(super) struct Control {
 
 impl Control {
     pub(super) fn new(directory: &Directory, builder: &Builder) -> Self {
-        Self { socket: directory.path().join(SOCKET), logs_in: !builder.is_sentinel() }
+        Self {
+            socket: directory.path().join(SOCKET),
+            logs_in: !builder.is_sentinel(),
+        }
     }
 
     /// A connection on which everything is allowed.
@@ -36,12 +40,14 @@ impl Control {
         })
     }
 
-    /// Runs a command on a connection of its own, twice if the server closes the first one instead of answering.
+    /// Runs a command on a connection of its own, twice if the server closes the first one instead
+    /// of answering.
     pub(super) fn call(&self, words: &[&str]) -> io::Result<Reply> {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         once_more(|| {
             let mut client = self.open()?;
-            // Sent together with the login, there is hardly a moment at which one is taken and the other lost.
+            // Sent together with the login, there is hardly a moment at which one is taken and the
+            // other lost.
             client.write(&words)?;
             self.check_login(&mut client)?;
             client.read()
@@ -65,7 +71,9 @@ impl Control {
         if reply.is_ok() {
             Ok(())
         } else {
-            Err(io::Error::other(format!("no login for the test: {reply:?}")))
+            Err(io::Error::other(format!(
+                "no login for the test: {reply:?}"
+            )))
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Real servers for tests: one alone, a pair under Sentinel, a cluster.
 //!
-//! Each server has a port and a directory of its own, so any number of tests can run side by side; it is gone, with its
-//! directory, when its value is dropped. Both flavors are held to version 7 or later.
+//! Each server has a port and a directory of its own, so any number of tests can run side by side;
+//! it is gone, with its directory, when its value is dropped. Both flavors are held to version 7 or
+//! later.
 //!
 //! ```no_run
 //! use testkit::servers::{Flavor, Server};
@@ -11,7 +12,8 @@
 //! assert_eq!(server.keys(), [b"a"]);
 //! ```
 //!
-//! This module owns processes and the commands that arrange them. It must not know what Tollgate keeps in a server.
+//! This module owns processes and the commands that arrange them. It must not know what Tollgate
+//! keeps in a server.
 
 mod binary;
 mod builder;
@@ -35,8 +37,8 @@ pub use self::server::Server;
 pub enum Flavor {
     /// `redis-server`, from the PATH or from `TOLLGATE_REDIS_SERVER`.
     Redis,
-    /// `valkey-server`, from `TOLLGATE_VALKEY_SERVER`, the PATH or what `cargo xtask test` installed. That build speaks
-    /// no TLS.
+    /// `valkey-server`, from `TOLLGATE_VALKEY_SERVER`, the PATH or what `cargo xtask test`
+    /// installed. That build speaks no TLS.
     Valkey,
 }
 

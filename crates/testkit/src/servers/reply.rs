@@ -40,17 +40,29 @@ impl Reply {
 
     /// The bytes, if there are any.
     pub fn as_bytes(&self) -> Option<&[u8]> {
-        if let Self::Bulk(Some(bytes)) = self { Some(bytes) } else { None }
+        if let Self::Bulk(Some(bytes)) = self {
+            Some(bytes)
+        } else {
+            None
+        }
     }
 
     /// The items of a list; none for anything else.
     pub fn items(&self) -> &[Reply] {
-        if let Self::Array(items) = self { items } else { &[] }
+        if let Self::Array(items) = self {
+            items
+        } else {
+            &[]
+        }
     }
 
     /// What went wrong, if anything did.
     pub fn error(&self) -> Option<&str> {
-        if let Self::Error(text) = self { Some(text) } else { None }
+        if let Self::Error(text) = self {
+            Some(text)
+        } else {
+            None
+        }
     }
 
     /// Whether it is the status `OK`.
@@ -61,27 +73,42 @@ impl Reply {
     /// In a flat list of names and values, as Sentinel answers: the value of a name.
     pub(super) fn field(&self, name: &str) -> Option<&str> {
         let mut pairs = self.items().chunks_exact(2);
-        pairs.find(|pair| pair[0].as_str() == Some(name)).and_then(|pair| pair[1].as_str())
+        pairs
+            .find(|pair| pair[0].as_str() == Some(name))
+            .and_then(|pair| pair[1].as_str())
     }
 
     /// In a text of lines `name:value`, as `INFO` answers: the value of a name.
     pub(super) fn line(&self, name: &str) -> Option<&str> {
         let lines = self.as_str()?.lines();
-        lines.filter_map(|line| line.split_once(':')).find(|(key, _)| *key == name).map(|(_, value)| value)
+        lines
+            .filter_map(|line| line.split_once(':'))
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value)
     }
 
     /// Reads one reply.
     pub(super) fn read(from: &mut impl BufRead) -> io::Result<Self> {
         let line = read_line(from)?;
-        let (kind, rest) = line.split_at_checked(1).ok_or_else(|| invalid("an empty line"))?;
+        let (kind, rest) = line
+            .split_at_checked(1)
+            .ok_or_else(|| invalid("an empty line"))?;
         match kind {
             "+" => Ok(Self::Status(rest.to_owned())),
             "-" => Ok(Self::Error(rest.to_owned())),
             ":" => rest.parse().map(Self::Int).map_err(|_| invalid(&line)),
-            "$" => length(rest)?.map(|length| read_bytes(from, length)).transpose().map(Self::Bulk),
+            "$" => length(rest)?
+                .map(|length| read_bytes(from, length))
+                .transpose()
+                .map(Self::Bulk),
             "*" => {
-                let Some(length) = length(rest)? else { return Ok(Self::Bulk(None)) };
-                (0..length).map(|_| Self::read(from)).collect::<io::Result<_>>().map(Self::Array)
+                let Some(length) = length(rest)? else {
+                    return Ok(Self::Bulk(None));
+                };
+                (0..length)
+                    .map(|_| Self::read(from))
+                    .collect::<io::Result<_>>()
+                    .map(Self::Array)
             }
             _ => Err(invalid(&line)),
         }
@@ -101,7 +128,10 @@ fn read_line(from: &mut impl BufRead) -> io::Result<String> {
     let mut line = Vec::new();
     from.read_until(b'\n', &mut line)?;
     let Some(text) = line.strip_suffix(b"\r\n") else {
-        return Err(io::Error::new(ErrorKind::UnexpectedEof, "the connection ended inside a reply"));
+        return Err(io::Error::new(
+            ErrorKind::UnexpectedEof,
+            "the connection ended inside a reply",
+        ));
     };
     Ok(String::from_utf8_lossy(text).into_owned())
 }
@@ -130,7 +160,10 @@ mod tests {
         assert_eq!(read(b"+OK\r\n").unwrap(), Reply::Status("OK".into()));
         assert_eq!(read(b"-ERR no\r\n").unwrap(), Reply::Error("ERR no".into()));
         assert_eq!(read(b":-7\r\n").unwrap(), Reply::Int(-7));
-        assert_eq!(read(b"$3\r\na\r\n\r\n").unwrap(), Reply::Bulk(Some(b"a\r\n".to_vec())));
+        assert_eq!(
+            read(b"$3\r\na\r\n\r\n").unwrap(),
+            Reply::Bulk(Some(b"a\r\n".to_vec()))
+        );
         assert_eq!(read(b"$-1\r\n").unwrap(), Reply::Bulk(None));
         assert_eq!(read(b"*-1\r\n").unwrap(), Reply::Bulk(None));
         let nested = Reply::Array(vec![Reply::Int(1), Reply::Array(vec![])]);
@@ -139,7 +172,15 @@ mod tests {
 
     #[test]
     fn what_is_no_reply_is_an_error() {
-        let bad: [&[u8]; 7] = [b"", b"\r\n", b"+OK", b"!?\r\n", b":x\r\n", b"$999999999999\r\n", b"$5\r\nab"];
+        let bad: [&[u8]; 7] = [
+            b"",
+            b"\r\n",
+            b"+OK",
+            b"!?\r\n",
+            b":x\r\n",
+            b"$999999999999\r\n",
+            b"$5\r\nab",
+        ];
         for bytes in bad {
             assert!(read(bytes).is_err(), "{bytes:?}");
         }

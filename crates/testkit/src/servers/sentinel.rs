@@ -15,15 +15,17 @@ const MEET_LIMIT: Duration = Duration::from_secs(30);
 
 /// How long a primary is silent before a Sentinel thinks it down, in milliseconds.
 ///
-/// After each change of the primary a Sentinel waits [`PING_PERIOD_MS`] before it first speaks to the new one, and counts
-/// that as silence. If this were not much longer, every change would cause the next.
+/// After each change of the primary a Sentinel waits [`PING_PERIOD_MS`] before it first speaks to
+/// the new one, and counts that as silence. If this were not much longer, every change would cause
+/// the next.
 const DOWN_AFTER_MS: &str = "700";
-/// How often a Sentinel speaks to a server. A replica is fit to take over if it was heard of within five times this long,
-/// and during a fail-over it is asked only once a second.
+/// How often a Sentinel speaks to a server. A replica is fit to take over if it was heard of within
+/// five times this long, and during a fail-over it is asked only once a second.
 const PING_PERIOD_MS: &str = "250";
 
-/// What shortens the waits that are no part of a fail-over: how often Sentinels tell of themselves, look at the servers
-/// and ask each other; and how long one rests that found itself starved of processor time.
+/// What shortens the waits that are no part of a fail-over: how often Sentinels tell of themselves,
+/// look at the servers and ask each other; and how long one rests that found itself starved of
+/// processor time.
 const HASTE: [&str; 12] = [
     "SENTINEL",
     "DEBUG",
@@ -59,13 +61,21 @@ impl Sentinels {
     pub fn start(flavor: Flavor) -> Self {
         let primary = Server::start(flavor);
         let replica = Server::start(flavor);
-        // A Sentinel learns of replicas from the primary and asks it seldom, so the replica comes first.
+        // A Sentinel learns of replicas from the primary and asks it seldom, so the replica comes
+        // first.
         replica.must(&["REPLICAOF", "127.0.0.1", &primary.addr().port().to_string()]);
         wait_for_link(&replica);
-        // As after a fail-over, where Sentinel has this written down, it is a replica again after a restart.
+        // As after a fail-over, where Sentinel has this written down, it is a replica again after a
+        // restart.
         replica.must(&["CONFIG", "REWRITE"]);
-        let watchers = (0..SENTINELS).map(|_| start_sentinel(flavor, &primary)).collect();
-        let all = Self { watchers, primary, replica };
+        let watchers = (0..SENTINELS)
+            .map(|_| start_sentinel(flavor, &primary))
+            .collect();
+        let all = Self {
+            watchers,
+            primary,
+            replica,
+        };
         wait::until_true(MEET_LIMIT, "the Sentinels to find each other", || {
             all.watchers.iter().all(knows_everyone)
         });
@@ -107,22 +117,33 @@ impl Sentinels {
             }
         }
         let (port, _) = votes.into_iter().max_by_key(|(_, count)| *count)?;
-        [&self.primary, &self.replica].into_iter().find(|server| i64::from(server.addr().port()) == port)
+        [&self.primary, &self.replica]
+            .into_iter()
+            .find(|server| i64::from(server.addr().port()) == port)
     }
 }
 
 /// Waits until a replica has its primary's data and follows it.
 pub(super) fn wait_for_link(replica: &Server) {
     wait::until_true(MEET_LIMIT, "a replica to follow its primary", || {
-        replica.must(&["INFO", "replication"]).line("master_link_status") == Some("up")
+        replica
+            .must(&["INFO", "replication"])
+            .line("master_link_status")
+            == Some("up")
     });
 }
 
 fn start_sentinel(flavor: Flavor, primary: &Server) -> Server {
-    let monitor = format!("monitor {MASTER_NAME} 127.0.0.1 {} {QUORUM}", primary.addr().port());
+    let monitor = format!(
+        "monitor {MASTER_NAME} 127.0.0.1 {} {QUORUM}",
+        primary.addr().port()
+    );
     let sentinel = Builder::sentinel(flavor)
         .config("sentinel", &monitor)
-        .config("sentinel", &format!("down-after-milliseconds {MASTER_NAME} {DOWN_AFTER_MS}"))
+        .config(
+            "sentinel",
+            &format!("down-after-milliseconds {MASTER_NAME} {DOWN_AFTER_MS}"),
+        )
         .config("sentinel", &format!("failover-timeout {MASTER_NAME} 1000"))
         .start();
     sentinel.must(&HASTE);
@@ -136,6 +157,7 @@ fn knows_everyone(sentinel: &Server) -> bool {
     master.field("flags") == Some("master")
         && master.field("num-other-sentinels") == Some(&others)
         && replicas.items().iter().any(|replica| {
-            replica.field("flags") == Some("slave") && replica.field("master-link-status") == Some("ok")
+            replica.field("flags") == Some("slave")
+                && replica.field("master-link-status") == Some("ok")
         })
 }

@@ -21,7 +21,8 @@ const CONFIG_FILE: &str = "server.conf";
 const LOG_FILE: &str = "server.log";
 /// What a server may have written of its data. A restart begins without it.
 const DATA: [&str; 2] = ["dump.rdb", "appendonlydir"];
-/// How long a server may take to answer: it takes milliseconds, on a machine with nothing else to do.
+/// How long a server may take to answer: it takes milliseconds, on a machine with nothing else to
+/// do.
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// How many ports are tried when others take them first.
 const PORTS_MAX: usize = 20;
@@ -30,11 +31,12 @@ const BATCH: usize = 1_000;
 
 /// A running server, killed when dropped.
 ///
-/// What arranges it goes through a socket file and a user of its own, so that it works whatever the test did to
-/// passwords and ports. It is one of the clients that `maxclients` counts.
+/// What arranges it goes through a socket file and a user of its own, so that it works whatever the
+/// test did to passwords and ports. It is one of the clients that `maxclients` counts.
 #[derive(Debug)]
 pub struct Server {
-    // Fields are dropped in this order: the process before its directory, the port's reservation last.
+    // Fields are dropped in this order: the process before its directory, the port's reservation
+    // last.
     process: Mutex<Process>,
     directory: Directory,
     control: Control,
@@ -64,12 +66,22 @@ impl Server {
         let control = Control::new(&directory, &builder);
         for _ in 0..PORTS_MAX {
             let port = builder.port.map_or_else(Port::reserve, Port::chosen);
-            directory.write(CONFIG_FILE, &builder.file(port.number(), certificates.as_ref()));
+            directory.write(
+                CONFIG_FILE,
+                &builder.file(port.number(), certificates.as_ref()),
+            );
             let mut process = spawn(&builder, &directory);
             match wait_for_answer(&control, &directory, &mut process) {
                 Ok(()) => {
                     let process = Mutex::new(process);
-                    return Self { process, directory, control, certificates, builder, port };
+                    return Self {
+                        process,
+                        directory,
+                        control,
+                        certificates,
+                        builder,
+                        port,
+                    };
                 }
                 // Someone who does not ask for reservations was faster.
                 Err(log) if builder.port.is_none() && log.contains("Address already in use") => {}
@@ -89,8 +101,8 @@ impl Server {
         self.port.addr()
     }
 
-    /// How a client is told to reach it: `redis://` or `rediss://`, with the first user or the password it was built
-    /// with.
+    /// How a client is told to reach it: `redis://` or `rediss://`, with the first user or the
+    /// password it was built with.
     pub fn url(&self) -> String {
         let scheme = if self.builder.tls { "rediss" } else { "redis" };
         let login = match (self.builder.users.first(), &self.builder.password) {
@@ -107,7 +119,10 @@ impl Server {
     ///
     /// When the server was built without TLS.
     pub fn ca_pem(&self) -> String {
-        let certificates = self.certificates.as_ref().expect("the server was built with `.tls()`");
+        let certificates = self
+            .certificates
+            .as_ref()
+            .expect("the server was built with `.tls()`");
         fs::read_to_string(&certificates.ca).expect("the file lives as long as the server")
     }
 
@@ -141,8 +156,8 @@ impl Server {
         self.is_running() && !self.is_frozen()
     }
 
-    /// Stops the process (SIGSTOP) and returns when it stands still. Its connections stay open, and the system goes on
-    /// accepting new ones in its name.
+    /// Stops the process (SIGSTOP) and returns when it stands still. Its connections stay open, and
+    /// the system goes on accepting new ones in its name.
     ///
     /// # Panics
     ///
@@ -160,13 +175,15 @@ impl Server {
         self.process().thaw();
     }
 
-    /// Kills the process (SIGKILL) and waits for its end. The port stays reserved, with nobody listening.
+    /// Kills the process (SIGKILL) and waits for its end. The port stays reserved, with nobody
+    /// listening.
     pub fn kill(&self) {
         self.process().kill();
     }
 
-    /// Kills it if it runs and starts it anew, on the same port, with the same configuration and without any data. A
-    /// cluster node remembers who it is and whom it knows, and a server under Sentinel what Sentinel last made of it.
+    /// Kills it if it runs and starts it anew, on the same port, with the same configuration and
+    /// without any data. A cluster node remembers who it is and whom it knows, and a server under
+    /// Sentinel what Sentinel last made of it.
     ///
     /// # Panics
     ///
@@ -193,8 +210,8 @@ impl Server {
         self.reach(self.control.connect())
     }
 
-    /// Runs a command on a connection of its own. Should the server close it instead of answering, as Sentinel has it
-    /// do with all connections, it runs once more.
+    /// Runs a command on a connection of its own. Should the server close it instead of answering,
+    /// as Sentinel has it do with all connections, it runs once more.
     ///
     /// # Panics
     ///
@@ -222,8 +239,16 @@ impl Server {
         loop {
             let words = ["SCAN", &cursor, "COUNT", &BATCH.to_string()];
             let reply = self.reach(client.call(&words));
-            let [next, found] = reply.items() else { self.unexpected(&reply) };
-            keys.extend(found.items().iter().filter_map(Reply::as_bytes).map(<[u8]>::to_vec));
+            let [next, found] = reply.items() else {
+                self.unexpected(&reply)
+            };
+            keys.extend(
+                found
+                    .items()
+                    .iter()
+                    .filter_map(Reply::as_bytes)
+                    .map(<[u8]>::to_vec),
+            );
             next.as_str().unwrap_or("0").clone_into(&mut cursor);
             if cursor == "0" {
                 // A scan may return a key twice while the table grows.
@@ -243,7 +268,9 @@ impl Server {
         let mut client = self.client();
         let mut immortal = Vec::new();
         for batch in self.keys().chunks(BATCH) {
-            batch.iter().for_each(|key| self.reach(client.send(&[b"PTTL", key])));
+            batch
+                .iter()
+                .for_each(|key| self.reach(client.send(&[b"PTTL", key])));
             for key in batch {
                 if self.reach(client.receive()) == Reply::Int(-1) {
                     immortal.push(key.clone());
@@ -258,36 +285,63 @@ impl Server {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    #[expect(clippy::panic, reason = "a test cannot go on without its server's answer")]
+    #[expect(
+        clippy::panic,
+        reason = "a test cannot go on without its server's answer"
+    )]
     fn reach<T, E: Display>(&self, answer: Result<T, E>) -> T {
-        answer.unwrap_or_else(|error| panic!("no answer from the server at {}: {error}", self.addr()))
+        answer
+            .unwrap_or_else(|error| panic!("no answer from the server at {}: {error}", self.addr()))
     }
 
-    #[expect(clippy::panic, reason = "a test cannot go on without its server's answer")]
+    #[expect(
+        clippy::panic,
+        reason = "a test cannot go on without its server's answer"
+    )]
     fn unexpected(&self, reply: &Reply) -> ! {
         panic!("the server at {} answered {reply:?}", self.addr())
     }
 }
 
 fn spawn(builder: &Builder, directory: &Directory) -> Process {
-    let log = File::options().create(true).append(true).open(directory.path().join(LOG_FILE));
+    let log = File::options()
+        .create(true)
+        .append(true)
+        .open(directory.path().join(LOG_FILE));
     let log = log.expect("the server's directory can be written");
     let errors = log.try_clone().expect("a file can be opened twice");
     let mut command = Command::new(binary::find(builder.flavor));
-    command.arg(CONFIG_FILE).args(builder.is_sentinel().then_some("--sentinel"));
-    command.current_dir(directory.path()).stdout(log).stderr(errors);
-    command.envs(builder.environment.iter().map(|(name, value)| (name, value)));
+    command
+        .arg(CONFIG_FILE)
+        .args(builder.is_sentinel().then_some("--sentinel"));
+    command
+        .current_dir(directory.path())
+        .stdout(log)
+        .stderr(errors);
+    command.envs(
+        builder
+            .environment
+            .iter()
+            .map(|(name, value)| (name, value)),
+    );
     Process::spawn(&mut command, directory.path())
 }
 
-/// Waits for the first answer on the socket file; the error is the log of a server that ended instead. Every port is
-/// bound before the first answer, and nobody but this server can give it.
-fn wait_for_answer(control: &Control, directory: &Directory, process: &mut Process) -> Result<(), String> {
+/// Waits for the first answer on the socket file; the error is the log of a server that ended
+/// instead. Every port is bound before the first answer, and nobody but this server can give it.
+fn wait_for_answer(
+    control: &Control,
+    directory: &Directory,
+    process: &mut Process,
+) -> Result<(), String> {
     wait::until(START_LIMIT, "a server to answer", || {
         if let Some(status) = process.ended() {
             return Some(Err(format!("{status}: {}", read_log(directory))));
         }
-        control.call(&["PING"]).is_ok_and(|reply| reply == Reply::Status("PONG".into())).then_some(Ok(()))
+        control
+            .call(&["PING"])
+            .is_ok_and(|reply| reply == Reply::Status("PONG".into()))
+            .then_some(Ok(()))
     })
 }
 

@@ -5,7 +5,8 @@ use std::process::Command;
 
 use crate::processes::Directory;
 
-/// What the server's certificate is good for. Clients reach it by address and may check the name as well.
+/// What the server's certificate is good for. Clients reach it by address and may check the name as
+/// well.
 const EXTENSIONS: &str = "\
 basicConstraints=critical,CA:FALSE
 keyUsage=critical,digitalSignature
@@ -21,8 +22,8 @@ pub(super) struct Certificates {
     pub(super) key: PathBuf,
 }
 
-/// Makes an authority and a certificate in the directory, with the `openssl` program, which is there wherever a server
-/// with TLS is.
+/// Makes an authority and a certificate in the directory, with the `openssl` program, which is
+/// there wherever a server with TLS is.
 pub(super) fn create(directory: &Directory) -> Certificates {
     let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
     directory.write("server.ext", EXTENSIONS);
@@ -35,11 +36,20 @@ pub(super) fn create(directory: &Directory) -> Certificates {
     ];
     for step in steps {
         let mut command = Command::new("openssl");
-        command.args(step.split_whitespace()).current_dir(directory.path());
+        command
+            .args(step.split_whitespace())
+            .current_dir(directory.path());
         let output = command.output().expect("`openssl` is on the PATH");
         let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "`openssl {step}` failed: {complaint}");
+        assert!(
+            output.status.success(),
+            "`openssl {step}` failed: {complaint}"
+        );
     }
     let file = |name: &str| directory.path().join(name);
-    Certificates { ca: file("ca.pem"), certificate: file("server.pem"), key: file("server.key") }
+    Certificates {
+        ca: file("ca.pem"),
+        certificate: file("server.pem"),
+        key: file("server.key"),
+    }
 }

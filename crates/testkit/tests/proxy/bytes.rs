@@ -8,7 +8,9 @@ use testkit::proxy::Fault;
 use testkit::servers::Reply;
 use testkit::wait;
 
-use crate::{DELAY, LIMIT, SILENCE, connect, connect_raw, is_silent, ping, pong, read_to_end, start};
+use crate::{
+    DELAY, LIMIT, SILENCE, connect, connect_raw, is_silent, ping, pong, read_to_end, start,
+};
 
 #[test]
 fn delays_hold_up_replies_or_requests_but_not_each_other() {
@@ -22,19 +24,26 @@ fn delays_hold_up_replies_or_requests_but_not_each_other() {
         assert!(start.elapsed() >= DELAY, "{fault:?}: {:?}", start.elapsed());
     }
 
-    // Ten replies that set out one after another arrive one after another, not each a whole delay after the last.
+    // Ten replies that set out one after another arrive one after another, not each a whole delay
+    // after the last.
     let long = 4 * DELAY;
     proxy.set(Fault::DelayReplies(long));
     let start = wait::now();
     for number in 1..=10 {
         client.send(&[b"INCR", b"n"]).unwrap();
-        wait::until_true(LIMIT, "the request", || server.command(&["GET", "n"]).as_int() == Some(number));
+        wait::until_true(LIMIT, "the request", || {
+            server.command(&["GET", "n"]).as_int() == Some(number)
+        });
     }
     for number in 1..=10 {
         assert_eq!(client.receive(), Ok(Reply::Int(number)));
     }
     assert!(start.elapsed() >= long);
-    assert!(start.elapsed() < 10 * long, "replies waited for each other: {:?}", start.elapsed());
+    assert!(
+        start.elapsed() < 10 * long,
+        "replies waited for each other: {:?}",
+        start.elapsed()
+    );
 }
 
 #[test]
@@ -60,7 +69,10 @@ fn the_next_reply_is_cut_and_no_other() {
     second.write_all(b"PING\r\n").unwrap();
     second.read_exact(&mut [0; 7]).unwrap();
     first.write_all(b"ECHO hello\r\n").unwrap();
-    assert_eq!(read_to_end(&mut first), (b"$5\r".to_vec(), Some(ErrorKind::ConnectionReset)));
+    assert_eq!(
+        read_to_end(&mut first),
+        (b"$5\r".to_vec(), Some(ErrorKind::ConnectionReset))
+    );
     ping(&mut connect(&proxy));
     // It has happened, and no fault added to it brings it back.
     proxy.add(Fault::Slice);
@@ -82,7 +94,10 @@ fn every_connection_is_cut_in_its_next_reply() {
     proxy.set(Fault::CutReplies { after_bytes: 0 });
     let mut new = TcpStream::connect(proxy.addr()).unwrap();
     new.write_all(b"PING\r\n").unwrap();
-    assert_eq!(read_to_end(&mut new), (vec![], Some(ErrorKind::ConnectionReset)));
+    assert_eq!(
+        read_to_end(&mut new),
+        (vec![], Some(ErrorKind::ConnectionReset))
+    );
     proxy.clear();
     ping(&mut connect(&proxy));
 }
@@ -95,9 +110,12 @@ fn dropped_replies_are_lost_after_the_server_has_acted() {
     proxy.set(Fault::DropReplies);
     assert!(is_silent(&mut old, &["INCR", "n"]));
     assert!(is_silent(&mut connect(&proxy), &["INCR", "n"]));
-    wait::until_true(LIMIT, "both requests", || server.command(&["GET", "n"]).as_int() == Some(2));
+    wait::until_true(LIMIT, "both requests", || {
+        server.command(&["GET", "n"]).as_int() == Some(2)
+    });
     proxy.clear();
-    // A connection that lost a reply would answer the next request with what belongs to the one after.
+    // A connection that lost a reply would answer the next request with what belongs to the one
+    // after.
     assert!(old.call(&["PING"]).is_err());
     ping(&mut idle);
 }
@@ -109,7 +127,10 @@ fn replies_are_replaced_by_what_no_server_says() {
         (Fault::Garbage, b"\x00\xff".as_slice()),
         (Fault::GiantBulk, b"$999999999999\r\n"),
         (Fault::GiantArray, b"*1000000000\r\n"),
-        (Fault::ReplaceReplies(b"-LOADING soon\r\n"), b"-LOADING soon\r\n"),
+        (
+            Fault::ReplaceReplies(b"-LOADING soon\r\n"),
+            b"-LOADING soon\r\n",
+        ),
     ];
     for (fault, expected) in cases {
         let mut old = connect_raw(&proxy);
@@ -122,7 +143,11 @@ fn replies_are_replaced_by_what_no_server_says() {
             assert_eq!(found, expected, "{fault:?}");
         }
         proxy.clear();
-        assert_eq!(read_to_end(&mut old).1, Some(ErrorKind::ConnectionReset), "{fault:?}");
+        assert_eq!(
+            read_to_end(&mut old).1,
+            Some(ErrorKind::ConnectionReset),
+            "{fault:?}"
+        );
     }
     assert_eq!(server.command(&["GET", "n"]).as_int(), Some(8));
 }
@@ -146,7 +171,10 @@ fn slices_arrive_in_many_pieces_and_complete() {
     assert_eq!(found, format!("$10000\r\n{text}\r\n").into_bytes());
     // Untouched it would arrive in one or two.
     assert!(reads > 10, "{reads} reads");
-    assert_eq!(client.call(&["GET", "text"]).unwrap().as_str(), Some(text.as_str()));
+    assert_eq!(
+        client.call(&["GET", "text"]).unwrap().as_str(),
+        Some(text.as_str())
+    );
 }
 
 #[test]
@@ -154,14 +182,22 @@ fn a_throttled_connection_trickles_both_ways() {
     let (_server, proxy) = start();
     let mut client = connect(&proxy);
     let text = "x".repeat(200);
-    proxy.set(Fault::Throttle { bytes_per_second: 1_000 });
+    proxy.set(Fault::Throttle {
+        bytes_per_second: 1_000,
+    });
     for words in [["SET", "text", &text].as_slice(), &["GET", "text"]] {
         let start = wait::now();
         assert!(client.call(words).unwrap().error().is_none());
-        assert!(start.elapsed() >= Duration::from_millis(200), "{:?}", start.elapsed());
+        assert!(
+            start.elapsed() >= Duration::from_millis(200),
+            "{:?}",
+            start.elapsed()
+        );
     }
     // What is on its way when the fault is cleared arrives without it.
-    proxy.set(Fault::Throttle { bytes_per_second: 1 });
+    proxy.set(Fault::Throttle {
+        bytes_per_second: 1,
+    });
     assert!(is_silent(&mut client, &["PING"]));
     proxy.clear();
     assert_eq!(client.receive().unwrap(), pong());
@@ -179,7 +215,12 @@ fn a_black_hole_holds_everything_until_it_is_gone() {
     assert!(is_silent(&mut new, &["INCR", "n"]));
     assert!(server.keys().is_empty(), "a request came through");
     // Not even the end of the server comes through.
-    assert!(server.command(&["CLIENT", "KILL", "TYPE", "normal"]).as_int() >= Some(2));
+    assert!(
+        server
+            .command(&["CLIENT", "KILL", "TYPE", "normal"])
+            .as_int()
+            >= Some(2)
+    );
     assert!(is_silent(&mut cut_off, &["PING"]));
 
     proxy.clear();

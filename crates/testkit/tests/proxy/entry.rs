@@ -7,7 +7,9 @@ use std::time::Duration;
 use testkit::proxy::Fault;
 use testkit::wait;
 
-use crate::{LIMIT, connect, connect_error, connect_raw, is_silent, ping, pong, read_to_end, start};
+use crate::{
+    LIMIT, connect, connect_error, connect_raw, is_silent, ping, pong, read_to_end, start,
+};
 
 #[test]
 fn new_connections_stall_and_others_do_not() {
@@ -29,7 +31,10 @@ fn new_connections_are_refused_and_others_are_not() {
     let mut old = connect(&proxy);
     ping(&mut old);
     proxy.set(Fault::Refuse);
-    assert_eq!(connect_error(proxy.addr()), Some(ErrorKind::ConnectionRefused));
+    assert_eq!(
+        connect_error(proxy.addr()),
+        Some(ErrorKind::ConnectionRefused)
+    );
     ping(&mut old);
     proxy.clear();
     ping(&mut connect(&proxy));
@@ -55,10 +60,17 @@ fn attempts_to_connect_vanish() {
 fn a_flapping_proxy_comes_and_goes() {
     let (_server, proxy) = start();
     let mut old = connect_raw(&proxy);
-    proxy.set(Fault::Flap { every: Duration::from_millis(40) });
-    assert_eq!(read_to_end(&mut old), (vec![], Some(ErrorKind::ConnectionReset)));
+    proxy.set(Fault::Flap {
+        every: Duration::from_millis(40),
+    });
+    assert_eq!(
+        read_to_end(&mut old),
+        (vec![], Some(ErrorKind::ConnectionReset))
+    );
     for _ in 0..3 {
-        let mut stream = wait::until(LIMIT, "the proxy to come", || TcpStream::connect(proxy.addr()).ok());
+        let mut stream = wait::until(LIMIT, "the proxy to come", || {
+            TcpStream::connect(proxy.addr()).ok()
+        });
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         assert_eq!(read_to_end(&mut stream).1, Some(ErrorKind::ConnectionReset));
         wait::until_true(LIMIT, "the proxy to go", || {

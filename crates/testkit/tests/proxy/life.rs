@@ -15,8 +15,16 @@ fn without_faults_everything_passes_in_both_directions() {
     let (server, proxy) = start();
     let mut client = connect(&proxy);
     let large = vec![b'x'; 3 * 1024 * 1024];
-    assert!(client.call_bytes(&[b"SET", b"large", &large]).unwrap().is_ok());
-    assert_eq!(client.call(&["GET", "large"]).unwrap().as_bytes(), Some(large.as_slice()));
+    assert!(
+        client
+            .call_bytes(&[b"SET", b"large", &large])
+            .unwrap()
+            .is_ok()
+    );
+    assert_eq!(
+        client.call(&["GET", "large"]).unwrap().as_bytes(),
+        Some(large.as_slice())
+    );
     assert_eq!(server.keys(), [b"large"]);
     let _second = connect_raw(&proxy);
     assert_eq!((proxy.connections(), proxy.accepted()), (2, 2));
@@ -53,7 +61,10 @@ fn a_cut_resets_every_connection_at_once() {
     proxy.cut();
     assert_eq!(proxy.connections(), 0);
     for stream in &mut streams {
-        assert_eq!(read_to_end(stream), (vec![], Some(ErrorKind::ConnectionReset)));
+        assert_eq!(
+            read_to_end(stream),
+            (vec![], Some(ErrorKind::ConnectionReset))
+        );
     }
     ping(&mut connect(&proxy));
 }
@@ -72,8 +83,14 @@ fn a_cut_reaches_those_that_are_held_or_blocked() {
     proxy.set(Fault::BlackHole);
     proxy.cut();
     assert_eq!(proxy.connections(), 0);
-    assert_eq!(read_to_end(&mut stalled), (vec![], Some(ErrorKind::ConnectionReset)));
-    assert_eq!(read_to_end(&mut blocked).1, Some(ErrorKind::ConnectionReset));
+    assert_eq!(
+        read_to_end(&mut stalled),
+        (vec![], Some(ErrorKind::ConnectionReset))
+    );
+    assert_eq!(
+        read_to_end(&mut blocked).1,
+        Some(ErrorKind::ConnectionReset)
+    );
 }
 
 #[test]
@@ -86,7 +103,10 @@ fn another_target_is_for_new_connections() {
     assert_eq!(old.call(&["GET", "who"]).unwrap().as_str(), Some("first"));
     proxy.retarget(second.addr());
     assert_eq!(old.call(&["GET", "who"]).unwrap().as_str(), Some("first"));
-    assert_eq!(connect(&proxy).call(&["GET", "who"]).unwrap().as_str(), Some("second"));
+    assert_eq!(
+        connect(&proxy).call(&["GET", "who"]).unwrap().as_str(),
+        Some("second")
+    );
 }
 
 #[test]
@@ -99,13 +119,18 @@ fn faults_add_up() {
     let start = wait::now();
     ping(&mut old);
     assert!(start.elapsed() >= DELAY);
-    assert_eq!(connect_error(proxy.addr()), Some(ErrorKind::ConnectionRefused));
+    assert_eq!(
+        connect_error(proxy.addr()),
+        Some(ErrorKind::ConnectionRefused)
+    );
 }
 
 /// The threads of one proxy bear its port in their name.
 #[cfg(target_os = "linux")]
 fn threads_named(name: &str) -> usize {
-    let tasks = fs::read_dir("/proc/self/task").unwrap().filter_map(Result::ok);
+    let tasks = fs::read_dir("/proc/self/task")
+        .unwrap()
+        .filter_map(Result::ok);
     let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
     names.filter(|found| found.trim_end() == name).count()
 }
@@ -113,7 +138,12 @@ fn threads_named(name: &str) -> usize {
 #[test]
 #[cfg(target_os = "linux")]
 fn dropping_a_proxy_ends_its_threads_and_connections() {
-    for fault in [Fault::Slice, Fault::BlackHole, Fault::DropSyn, Fault::Flap { every: LIMIT }] {
+    for fault in [
+        Fault::Slice,
+        Fault::BlackHole,
+        Fault::DropSyn,
+        Fault::Flap { every: LIMIT },
+    ] {
         let (_server, proxy) = start();
         let name = format!("proxy-{}", proxy.addr().port());
         let mut open = connect_raw(&proxy);
@@ -126,7 +156,10 @@ fn dropping_a_proxy_ends_its_threads_and_connections() {
         drop(proxy);
         assert_eq!(connect_error(addr), Some(ErrorKind::ConnectionRefused));
         assert_eq!(read_to_end(&mut open).1, Some(ErrorKind::ConnectionReset));
-        assert_eq!(read_to_end(&mut stalled).1, Some(ErrorKind::ConnectionReset));
+        assert_eq!(
+            read_to_end(&mut stalled).1,
+            Some(ErrorKind::ConnectionReset)
+        );
         wait::until_true(LIMIT, "the threads to end", || threads_named(&name) == 0);
     }
 }

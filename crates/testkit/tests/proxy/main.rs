@@ -1,10 +1,14 @@
-//! The fault proxy: every fault does what it says, to connections there are and to new ones, and is over when cleared.
+//! The fault proxy: every fault does what it says, to connections there are and to new ones, and is
+//! over when cleared.
 //!
 //! - `bytes`: what happens to requests and replies.
 //! - `entry`: what happens to new connections.
 //! - `life`: what the proxy does without faults, and how it ends.
 
-#![expect(clippy::unwrap_used, reason = "all of this is tests, also what is not marked as one")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "all of this is tests, also what is not marked as one"
+)]
 
 mod bytes;
 mod entry;
@@ -57,7 +61,10 @@ fn connect_raw(proxy: &FaultProxy) -> TcpStream {
 /// What arrives until the end, and how it ends.
 fn read_to_end(stream: &mut TcpStream) -> (Vec<u8>, Option<ErrorKind>) {
     let mut bytes = Vec::new();
-    let end = stream.read_to_end(&mut bytes).err().map(|error| error.kind());
+    let end = stream
+        .read_to_end(&mut bytes)
+        .err()
+        .map(|error| error.kind());
     (bytes, end)
 }
 
@@ -67,9 +74,13 @@ fn is_silent(client: &mut Client, words: &[&str]) -> bool {
     let reply = client.call(words);
     client.set_timeout(LIMIT).unwrap();
     // What the system says when a read took too long.
-    reply.is_err_and(|error| error.contains("temporarily unavailable") || error.contains("timed out"))
+    reply.is_err_and(|error| {
+        error.contains("temporarily unavailable") || error.contains("timed out")
+    })
 }
 
 fn connect_error(addr: SocketAddr) -> Option<ErrorKind> {
-    TcpStream::connect_timeout(&addr, SILENCE).err().map(|error| error.kind())
+    TcpStream::connect_timeout(&addr, SILENCE)
+        .err()
+        .map(|error| error.kind())
 }

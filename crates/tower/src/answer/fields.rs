@@ -17,8 +17,9 @@ const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining")
 const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 const X_FALLBACK: HeaderName = HeaderName::from_static("x-ratelimit-fallback");
 
-/// Adds the fields of a decision to those of a response. Where another layer has told of its limits already, the lists of
-/// both stand there, and of the fields that have room for one limit those of the tighter.
+/// Adds the fields of a decision to those of a response. Where another layer has told of its limits
+/// already, the lists of both stand there, and of the fields that have room for one limit those of
+/// the tighter.
 ///
 /// ```
 /// use std::time::Duration;
@@ -69,14 +70,21 @@ fn put_limit(headers: &mut HeaderMap, value: HeaderValue, decision: &Decision) -
 
 /// True when there is anything to add for a decision.
 pub(crate) fn tells(decision: &Decision, chosen: Fields) -> bool {
-    let Fields { ietf, legacy, retry_after } = chosen;
+    let Fields {
+        ietf,
+        legacy,
+        retry_after,
+    } = chosen;
     ietf || legacy || decision.is_degraded() || (retry_after && !decision.is_allowed())
 }
 
 /// True when the response tells of a limit already that has less left than any of this decision.
 fn tells_tighter(headers: &HeaderMap, decision: &Decision) -> bool {
-    let told = headers.get(X_REMAINING).and_then(|value| value.to_str().ok());
-    told.and_then(|told| told.parse().ok()).is_some_and(|told: u64| told <= decision.remaining())
+    let told = headers
+        .get(X_REMAINING)
+        .and_then(|value| value.to_str().ok());
+    told.and_then(|told| told.parse().ok())
+        .is_some_and(|told: u64| told <= decision.remaining())
 }
 
 const fn name(field: Field) -> HeaderName {

@@ -18,15 +18,19 @@ pub(super) fn response(refusal: &Refusal<'_>) -> Response<Bytes> {
     let headers = response.headers_mut();
     // The kind that was asked for, so that gRPC over the web is answered in kind.
     let asked = refusal.head().headers().get(CONTENT_TYPE).cloned();
-    headers.insert(CONTENT_TYPE, asked.unwrap_or(HeaderValue::from_static("application/grpc")));
+    headers.insert(
+        CONTENT_TYPE,
+        asked.unwrap_or(HeaderValue::from_static("application/grpc")),
+    );
     headers.insert("grpc-status", HeaderValue::from(code));
     if let Ok(escaped) = HeaderValue::try_from(utf8_percent_encode(&message, ESCAPED).to_string()) {
         headers.insert("grpc-message", escaped);
     }
     let retry_after = refusal.decision().and_then(tollgate::Decision::retry_after);
     // Clients that retry by themselves wait so long, and not at all where there is no use.
-    let pushback =
-        retry_after.map_or(-1, |length| i64::try_from(length.as_micros().div_ceil(1_000)).unwrap_or(-1));
+    let pushback = retry_after.map_or(-1, |length| {
+        i64::try_from(length.as_micros().div_ceil(1_000)).unwrap_or(-1)
+    });
     headers.insert("grpc-retry-pushback-ms", HeaderValue::from(pushback));
     #[cfg(feature = "grpc")]
     if let Some(length) = retry_after
@@ -81,12 +85,18 @@ mod details {
     }
 
     pub(super) fn encode(code: u32, message: &str, retry_after: Duration) -> String {
-        let info = RetryInfo { retry_delay: prost_types::Duration::try_from(retry_after).ok() };
+        let info = RetryInfo {
+            retry_delay: prost_types::Duration::try_from(retry_after).ok(),
+        };
         let info = prost_types::Any {
             type_url: "type.googleapis.com/google.rpc.RetryInfo".to_owned(),
             value: info.encode_to_vec(),
         };
-        let status = Status { code, message: message.to_owned(), details: vec![info] };
+        let status = Status {
+            code,
+            message: message.to_owned(),
+            details: vec![info],
+        };
         STANDARD_NO_PAD.encode(status.encode_to_vec())
     }
 }

@@ -1,4 +1,5 @@
-//! Refusals as responses: one way from a cause to a status, a body and fields, for HTTP and for gRPC.
+//! Refusals as responses: one way from a cause to a status, a body and fields, for HTTP and for
+//! gRPC.
 
 pub(crate) mod fields;
 mod grpc;
@@ -108,10 +109,14 @@ impl<'r> Refusal<'r> {
         self.cause.status()
     }
 
-    /// The usual response: `application/problem+json`, or for gRPC a status with when to come back. The fields that tell
-    /// where the client stands are added to whatever is answered.
+    /// The usual response: `application/problem+json`, or for gRPC a status with when to come back.
+    /// The fields that tell where the client stands are added to whatever is answered.
     pub fn to_response(&self) -> Response<Bytes> {
-        if self.head.is_grpc() { grpc::response(self) } else { problem(self.cause) }
+        if self.head.is_grpc() {
+            grpc::response(self)
+        } else {
+            problem(self.cause)
+        }
     }
 }
 
@@ -136,7 +141,11 @@ impl fmt::Display for Cause {
         match self {
             Self::Limited(decision) => {
                 let problem = Problem::denied(decision);
-                f.write_str(problem.as_ref().map_or("The request is limited.", |problem| &problem.detail))
+                f.write_str(
+                    problem
+                        .as_ref()
+                        .map_or("The request is limited.", |problem| &problem.detail),
+                )
             }
             Self::Listed => f.write_str("Requests like this one are not let in."),
             Self::Missing { what, .. } => write!(f, "The request lacks {what}."),
@@ -175,7 +184,9 @@ impl Plan {
         };
         let headers = response.headers_mut();
         // It is true for a moment only, so nobody may keep it.
-        headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+        headers
+            .entry(CACHE_CONTROL)
+            .or_insert(HeaderValue::from_static("no-store"));
         if let Some(decision) = refusal.decision() {
             fields::add(headers, decision, self.fields, self.limiter.clock().now());
         }

@@ -12,17 +12,23 @@ use super::{Missing, Subject};
 use crate::head::Head;
 use crate::observe::Warning;
 
-/// How proxies say for whom they speak: made when this is compiled, because every request is looked at for them.
-const SPEAKING: [HeaderName; 3] =
-    [HeaderName::from_static("x-forwarded-for"), HeaderName::from_static("x-real-ip"), FORWARDED];
+/// How proxies say for whom they speak: made when this is compiled, because every request is looked
+/// at for them.
+const SPEAKING: [HeaderName; 3] = [
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-real-ip"),
+    FORWARDED,
+];
 
 /// How many requests are looked at for a proxy that is not trusted: usually the first shows it.
 const LOOKED_AT: u32 = 1_024;
-/// After those, connections from one port of so many are, so that a proxy that comes later is noticed too.
+/// After those, connections from one port of so many are, so that a proxy that comes later is
+/// noticed too.
 const PORTS_APART: u16 = 64;
 
-/// The client's address, IPv6 by the network that one customer is given. Without [`behind`](ClientAddress::behind) that is
-/// the other end of the connection, whatever the request's headers say.
+/// The client's address, IPv6 by the network that one customer is given. Without
+/// [`behind`](ClientAddress::behind) that is the other end of the connection, whatever the
+/// request's headers say.
 ///
 /// ```
 /// use tollgate::{Limit, Limiter};
@@ -67,7 +73,8 @@ impl ClientAddress {
         peer.port().is_multiple_of(PORTS_APART)
     }
 
-    /// Says once when many clients are likely to count as one: a proxy stands in between and is not trusted.
+    /// Says once when many clients are likely to count as one: a proxy stands in between and is not
+    /// trusted.
     #[cold]
     fn tell(&self, peer: IpAddr, warning: Warning) {
         if !self.told.swap(true, Relaxed) {
@@ -78,13 +85,18 @@ impl ClientAddress {
 
 impl Subject for ClientAddress {
     fn write(&self, head: &Head<'_>, parts: &mut KeyParts) -> Result<(), Missing> {
-        let Some(peer) = head.other_end() else { return Err(no_peer()) };
+        let Some(peer) = head.other_end() else {
+            return Err(no_peer());
+        };
         if self.looks(peer)
             && let Some(warning) = suspicion(peer.ip(), head.headers())
         {
             self.tell(peer.ip(), warning);
         }
-        parts.address(self.clients.group(self.clients.address(peer.ip(), head.headers())));
+        parts.address(
+            self.clients
+                .group(self.clients.address(peer.ip(), head.headers())),
+        );
         Ok(())
     }
 }
@@ -97,8 +109,8 @@ fn suspicion(peer: IpAddr, headers: &HeaderMap) -> Option<Warning> {
     is_private(peer).then_some(Warning::PrivatePeer)
 }
 
-/// True for addresses of one's own network, where load balancers live. Not for this machine itself, which is where
-/// applications are tried out.
+/// True for addresses of one's own network, where load balancers live. Not for this machine itself,
+/// which is where applications are tried out.
 fn is_private(peer: IpAddr) -> bool {
     match peer.to_canonical() {
         IpAddr::V4(v4) => v4.is_private() || v4.is_link_local(),
@@ -111,7 +123,9 @@ fn no_peer() -> Missing {
     let what = "a limit counts by the client's address, and the request has none; with axum, enable the feature `axum` and \
                 serve `into_make_service_with_connect_info::<SocketAddr>()`; with tonic, the feature `tonic`; with anything \
                 else, put a `tollgate_tower::Peer` into the request's extensions";
-    Missing::Broken { what: what.to_owned() }
+    Missing::Broken {
+        what: what.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -120,10 +134,26 @@ mod tests {
 
     #[test]
     fn addresses_of_ones_own_network_are_private_and_this_machine_is_not() {
-        for private in ["10.1.2.3", "172.16.0.1", "192.168.1.1", "::ffff:10.0.0.1", "fd00::1", "fe80::1"] {
-            assert!(is_private(private.parse().expect("an address")), "{private}");
+        for private in [
+            "10.1.2.3",
+            "172.16.0.1",
+            "192.168.1.1",
+            "::ffff:10.0.0.1",
+            "fd00::1",
+            "fe80::1",
+        ] {
+            assert!(
+                is_private(private.parse().expect("an address")),
+                "{private}"
+            );
         }
-        for other in ["127.0.0.1", "::1", "203.0.113.7", "172.32.0.1", "2001:db8::1"] {
+        for other in [
+            "127.0.0.1",
+            "::1",
+            "203.0.113.7",
+            "172.32.0.1",
+            "2001:db8::1",
+        ] {
             assert!(!is_private(other.parse().expect("an address")), "{other}");
         }
     }

@@ -8,8 +8,8 @@ use tollgate::{KeyParts, ToKey};
 use super::{Find, Found, Wanted};
 use crate::head::Head;
 
-/// A key that stands in the body. A [`ReadBodyLayer`](crate::ReadBodyLayer) outside of this layer must have read it: bodies
-/// are read only where somebody says so, and only so much of them.
+/// A key that stands in the body. A [`ReadBodyLayer`](crate::ReadBodyLayer) outside of this layer
+/// must have read it: bodies are read only where somebody says so, and only so much of them.
 ///
 /// ```
 /// use http::StatusCode;

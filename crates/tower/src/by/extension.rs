@@ -29,7 +29,10 @@ where
     K: ToKey,
     F: Fn(&T) -> K + Send + Sync + 'static,
 {
-    Wanted(ExtensionKey { key, extension: PhantomData })
+    Wanted(ExtensionKey {
+        key,
+        extension: PhantomData,
+    })
 }
 
 /// See [`extension`].
@@ -47,11 +50,19 @@ where
 {
     fn find(&self, head: &Head<'_>, parts: &mut KeyParts) -> Found {
         let found = head.extensions().get::<T>();
-        Found::is(found.inspect(|extension| (self.key)(extension).write(parts)).is_some())
+        Found::is(
+            found
+                .inspect(|extension| (self.key)(extension).write(parts))
+                .is_some(),
+        )
     }
 
     fn what(&self) -> Cow<'_, str> {
         let name = std::any::type_name::<T>();
-        format!("who is asking ({})", name.rsplit("::").next().unwrap_or(name)).into()
+        format!(
+            "who is asking ({})",
+            name.rsplit("::").next().unwrap_or(name)
+        )
+        .into()
     }
 }

@@ -25,7 +25,10 @@ use crate::head::Head;
 ///
 /// When the name is no name of a header in lower case.
 pub const fn header(name: &'static str) -> Wanted<HeaderKey> {
-    Wanted(HeaderKey { name: HeaderName::from_static(name), hasher: None })
+    Wanted(HeaderKey {
+        name: HeaderName::from_static(name),
+        hasher: None,
+    })
 }
 
 /// See [`header`].

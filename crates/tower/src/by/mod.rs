@@ -1,7 +1,8 @@
 //! Who a request counts for: ready-made keys, keys by function, and combinations of them.
 //!
-//! A [`Subject`] writes the key of a request. What a request may lack, such as a header, is [`Wanted`]: it becomes a subject
-//! by saying what happens without it, so that no limit ever counts strangers together by accident.
+//! A [`Subject`] writes the key of a request. What a request may lack, such as a header, is
+//! [`Wanted`]: it becomes a subject by saying what happens without it, so that no limit ever counts
+//! strangers together by accident.
 //!
 //! ```
 //! use http::StatusCode;
@@ -56,7 +57,8 @@ pub enum Missing {
         /// What is missing, as a noun: `the header x-api-key`.
         what: String,
     },
-    /// The application is put together wrongly. The request is answered with status 500, and the log says what to do.
+    /// The application is put together wrongly. The request is answered with status 500, and the
+    /// log says what to do.
     Broken {
         /// What is wrong and what would be right.
         what: String,

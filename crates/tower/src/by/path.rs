@@ -8,8 +8,8 @@ use tollgate_subject::{Case, Glob, GlobError, normalise};
 use super::{Find, Found, Wanted};
 use crate::head::Head;
 
-/// The name of the first class that the path belongs to. Paths are compared in one spelling, so that `/auth/./login` and
-/// `/auth/%6Cogin` are in the same class as `/auth/login`.
+/// The name of the first class that the path belongs to. Paths are compared in one spelling, so
+/// that `/auth/./login` and `/auth/%6Cogin` are in the same class as `/auth/login`.
 ///
 /// ```
 /// use tollgate_tower::by;
@@ -22,8 +22,13 @@ use crate::head::Head;
 pub fn path_class<'c>(
     classes: impl IntoIterator<Item = (&'c str, &'c str)>,
 ) -> Result<Wanted<PathClass>, GlobError> {
-    let class = |(paths, name): (&str, &str)| Ok((Glob::for_path(paths, Case::Sensitive)?, name.to_owned()));
-    let classes = classes.into_iter().map(class).collect::<Result<_, GlobError>>()?;
+    let class = |(paths, name): (&str, &str)| {
+        Ok((Glob::for_path(paths, Case::Sensitive)?, name.to_owned()))
+    };
+    let classes = classes
+        .into_iter()
+        .map(class)
+        .collect::<Result<_, GlobError>>()?;
     Ok(Wanted(PathClass { classes }))
 }
 

@@ -10,7 +10,8 @@ use crate::head::Head;
 
 /// Looks for a key that may not be there. Wrap it in [`Wanted`] to choose what happens without it.
 pub trait Find: Send + Sync + 'static {
-    /// Writes the key if it is there. Who answers anything but [`Found::Written`] has written nothing.
+    /// Writes the key if it is there. Who answers anything but [`Found::Written`] has written
+    /// nothing.
     fn find(&self, head: &Head<'_>, parts: &mut KeyParts) -> Found;
 
     /// What is looked for, as a noun, for those who lack it: `the header x-api-key`.
@@ -31,7 +32,11 @@ pub enum Found {
 impl Found {
     /// Written if there was something to write.
     pub(super) const fn is(was_there: bool) -> Self {
-        if was_there { Self::Written } else { Self::Absent }
+        if was_there {
+            Self::Written
+        } else {
+            Self::Absent
+        }
     }
 
     /// The end of the search, or what else happens without the key.
@@ -44,8 +49,8 @@ impl Found {
     }
 }
 
-/// A key that a request may lack. It is no subject until it says what happens then: [`or`](Self::or),
-/// [`or_skip`](Self::or_skip), [`or_refuse`](Self::or_refuse).
+/// A key that a request may lack. It is no subject until it says what happens then:
+/// [`or`](Self::or), [`or_skip`](Self::or_skip), [`or_refuse`](Self::or_refuse).
 #[derive(Clone, Copy, Debug)]
 #[must_use = "say what happens without the key: `or`, `or_skip` or `or_refuse`"]
 pub struct Wanted<F>(pub F);
@@ -53,7 +58,10 @@ pub struct Wanted<F>(pub F);
 impl<F: Find> Wanted<F> {
     /// Counts for something else instead.
     pub fn or<S: Subject>(self, other: S) -> Or<F, S> {
-        Or { wanted: self.0, other }
+        Or {
+            wanted: self.0,
+            other,
+        }
     }
 
     /// Is not limited. Choose this only where another limit holds those without the key.
@@ -63,7 +71,10 @@ impl<F: Find> Wanted<F> {
 
     /// Is answered with a status, such as 401, and told what it lacks.
     pub fn or_refuse(self, status: StatusCode) -> OrRefuse<F> {
-        OrRefuse { wanted: self.0, status }
+        OrRefuse {
+            wanted: self.0,
+            status,
+        }
     }
 }
 
@@ -76,7 +87,9 @@ pub struct Or<F, S> {
 
 impl<F: Find, S: Subject> Subject for Or<F, S> {
     fn write(&self, head: &Head<'_>, parts: &mut KeyParts) -> Result<(), Missing> {
-        self.wanted.find(head, parts).or_else(|| self.other.write(head, parts))
+        self.wanted
+            .find(head, parts)
+            .or_else(|| self.other.write(head, parts))
     }
 }
 
@@ -99,7 +112,10 @@ pub struct OrRefuse<F> {
 
 impl<F: Find> Subject for OrRefuse<F> {
     fn write(&self, head: &Head<'_>, parts: &mut KeyParts) -> Result<(), Missing> {
-        let refuse = || Missing::Refuse { status: self.status, what: self.wanted.what().into_owned() };
+        let refuse = || Missing::Refuse {
+            status: self.status,
+            what: self.wanted.what().into_owned(),
+        };
         self.wanted.find(head, parts).or_else(|| Err(refuse()))
     }
 }

@@ -34,8 +34,16 @@ impl Plan {
 
     /// Tells everyone of a decision.
     pub(crate) fn tell(&self, head: &Head<'_>, decision: &Decision, began: Option<Micros>) {
-        let Hooks { allowed, denied, degraded } = &self.hooks;
-        let hooks = if decision.is_allowed() { allowed } else { denied };
+        let Hooks {
+            allowed,
+            denied,
+            degraded,
+        } = &self.hooks;
+        let hooks = if decision.is_allowed() {
+            allowed
+        } else {
+            denied
+        };
         hooks.iter().for_each(|hook| hook(head, decision));
         if decision.is_degraded() {
             degraded.iter().for_each(|hook| hook(head, decision));
@@ -52,7 +60,10 @@ impl Plan {
     }
 
     #[cfg(not(feature = "metrics"))]
-    #[expect(clippy::unused_self, reason = "it counts something where metrics are wanted")]
+    #[expect(
+        clippy::unused_self,
+        reason = "it counts something where metrics are wanted"
+    )]
     const fn count(&self, _: &Decision, _: Option<Micros>) {}
 }
 
@@ -60,7 +71,11 @@ impl Plan {
 fn event(decision: &Decision) {
     let source = decision.source().as_str();
     match decision.denied_by() {
-        None => tracing::trace!(source, remaining = decision.remaining(), "a request passes its limits"),
+        None => tracing::trace!(
+            source,
+            remaining = decision.remaining(),
+            "a request passes its limits"
+        ),
         Some(limit) => tracing::debug!(
             limit = limit.name(),
             source,
@@ -68,8 +83,16 @@ fn event(decision: &Decision) {
             "a request is limited"
         ),
     }
-    for limit in decision.limits().iter().filter(|limit| is_shadow_denial(limit)) {
-        tracing::debug!(limit = limit.name(), source, "a shadow limit would have refused a request");
+    for limit in decision
+        .limits()
+        .iter()
+        .filter(|limit| is_shadow_denial(limit))
+    {
+        tracing::debug!(
+            limit = limit.name(),
+            source,
+            "a shadow limit would have refused a request"
+        );
     }
 }
 
@@ -79,7 +102,11 @@ fn is_shadow_denial(limit: &LimitStatus) -> bool {
 
 impl fmt::Debug for Hooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { allowed, denied, degraded } = self;
+        let Self {
+            allowed,
+            denied,
+            degraded,
+        } = self;
         write!(
             f,
             "Hooks({} on allowed, {} on denied, {} on degraded)",

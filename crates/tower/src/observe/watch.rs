@@ -10,7 +10,8 @@ use super::Warning;
 use crate::answer::Cause;
 use crate::plan::Plan;
 
-/// How many requests are looked at for mistakes. A layer that is put together wrongly shows it at once.
+/// How many requests are looked at for mistakes. A layer that is put together wrongly shows it at
+/// once.
 const LOOKED_AT: u32 = 256;
 /// How many layers may serve a single request each before that is a habit.
 const SINGLE_USES: u32 = 32;
@@ -40,13 +41,17 @@ impl Watch {
         }
     }
 
-    /// A request goes on to what is inside. Notices when another layer has charged it for the same limit.
+    /// A request goes on to what is inside. Notices when another layer has charged it for the same
+    /// limit.
     pub(crate) fn passes(&self, plan: &Arc<Plan>, extensions: &mut Extensions) {
         if self.seen.load(Relaxed) >= LOOKED_AT {
             return;
         }
         let mut passed = extensions.remove::<Passed>().unwrap_or(Passed(Vec::new()));
-        let twice = passed.0.iter().find_map(|outer| outer.shares_limit_with(plan));
+        let twice = passed
+            .0
+            .iter()
+            .find_map(|outer| outer.shares_limit_with(plan));
         if let Some(limit) = twice
             && !self.told_twice.swap(true, Relaxed)
         {
@@ -56,7 +61,8 @@ impl Watch {
         extensions.insert(passed);
     }
 
-    /// A request is refused. Says once what a developer has to change, if that is why; clients are not told.
+    /// A request is refused. Says once what a developer has to change, if that is why; clients are
+    /// not told.
     pub(crate) fn refuses(&self, cause: &Cause) {
         if let Cause::Broken { what } = cause
             && !self.told_broken.swap(true, Relaxed)
@@ -87,7 +93,9 @@ impl Plan {
     fn shares_limit_with(&self, other: &Self) -> Option<&str> {
         let mut limits = self.recipes.iter().map(|recipe| &*recipe.limit);
         let is_theirs = |limit: &&str| other.recipes.iter().any(|recipe| &*recipe.limit == *limit);
-        limits.find(is_theirs).filter(|_| self.limiter.is_clone_of(&other.limiter))
+        limits
+            .find(is_theirs)
+            .filter(|_| self.limiter.is_clone_of(&other.limiter))
     }
 }
 

@@ -15,8 +15,8 @@ use crate::visit::{Later, Visit};
 
 /// What becomes of a request.
 pub(crate) enum Admission {
-    /// It passes, and this is to be remembered until its response is there; nothing where no limit applies, or where the
-    /// limits have nothing to say then.
+    /// It passes, and this is to be remembered until its response is there; nothing where no limit
+    /// applies, or where the limits have nothing to say then.
     Passes(Option<Box<Visit>>),
     Refused(Box<Cause>),
 }
@@ -43,7 +43,10 @@ impl Plan {
             Err(cause) => return AtOnce::Known(Admission::Refused(cause)),
         };
         let began = self.began();
-        let mut ask = self.limiter.check(&self.recipes[charge.recipe].limit, &charge.key).cost(charge.cost);
+        let mut ask = self
+            .limiter
+            .check(&self.recipes[charge.recipe].limit, &charge.key)
+            .cost(charge.cost);
         if let Some(quota) = &charge.quota {
             ask = ask.quota(**quota);
         }
@@ -56,7 +59,8 @@ impl Plan {
         AtOnce::Known(self.conclude(request, || smallvec![charge], decision, None))
     }
 
-    /// What becomes of a request, of which it is known what its only limit asks of it, or nothing yet.
+    /// What becomes of a request, of which it is known what its only limit asks of it, or nothing
+    /// yet.
     pub(crate) async fn admit<B>(
         self: &Arc<Self>,
         request: &mut Request<B>,
@@ -85,7 +89,13 @@ impl Plan {
 
     /// True when requests are answered on the spot, if the store can.
     fn is_plain(&self) -> bool {
-        let is_units = matches!(self.recipes.as_slice(), [Recipe { kind: Kind::Units, .. }]);
+        let is_units = matches!(
+            self.recipes.as_slice(),
+            [Recipe {
+                kind: Kind::Units,
+                ..
+            }]
+        );
         is_units && self.patience.is_none() && self.look_up.is_empty()
     }
 
@@ -99,16 +109,25 @@ impl Plan {
 
     async fn decide(&self, charges: &Charges) -> Result<(Decision, Option<Permit>), Error> {
         let takes_place = |kind: Kind, cost| kind == Kind::Place && cost > 0;
-        let holds = charges.iter().any(|charge| takes_place(self.recipes[charge.recipe].kind, charge.cost));
+        let holds = charges
+            .iter()
+            .any(|charge| takes_place(self.recipes[charge.recipe].kind, charge.cost));
         if let [charge] = charges.as_slice()
             && charge.quota.is_none()
         {
             let limit = &self.recipes[charge.recipe].limit;
-            return self.answer(self.limiter.check(limit, &charge.key).cost(charge.cost), holds).await;
+            return self
+                .answer(
+                    self.limiter.check(limit, &charge.key).cost(charge.cost),
+                    holds,
+                )
+                .await;
         }
         let mut ask = self.limiter.request(Intent::Spend);
         for charge in charges {
-            ask = ask.and(&self.recipes[charge.recipe].limit, &charge.key).own_cost(charge.cost);
+            ask = ask
+                .and(&self.recipes[charge.recipe].limit, &charge.key)
+                .own_cost(charge.cost);
             if let Some(quota) = &charge.quota {
                 ask = ask.quota(**quota);
             }
@@ -154,12 +173,15 @@ impl Plan {
         if !looks_back && !fields::tells(&decision, self.fields) {
             return Admission::Passes(None);
         }
-        let later = looks_back.then(|| Box::new(Later::new(self, request, charges(), &decision, permit)));
+        let later =
+            looks_back.then(|| Box::new(Later::new(self, request, charges(), &decision, permit)));
         Admission::Passes(Some(Box::new(Visit::new(self, decision, later))))
     }
 }
 
 #[cold]
 fn broken(error: &Error) -> Box<Cause> {
-    Box::new(Cause::Broken { what: error.to_string() })
+    Box::new(Cause::Broken {
+        what: error.to_string(),
+    })
 }

@@ -49,7 +49,8 @@ pub(crate) struct Fault {
 }
 
 /// Finds something out about a request, and says how to attach it to the request.
-pub(crate) type LookUp = Arc<dyn Fn(&Head<'_>) -> Pin<Box<dyn Future<Output = Attach> + Send>> + Send + Sync>;
+pub(crate) type LookUp =
+    Arc<dyn Fn(&Head<'_>) -> Pin<Box<dyn Future<Output = Attach> + Send>> + Send + Sync>;
 /// Attaches what was found out.
 pub(crate) type Attach = Box<dyn FnOnce(&mut Extensions) + Send>;
 
@@ -83,14 +84,19 @@ impl Plan {
                 self.recipes.push(recipe);
             }
             Err(error) => {
-                self.fault.get_or_insert(Fault { limit: limit.into(), what: error.to_string().into() });
+                self.fault.get_or_insert(Fault {
+                    limit: limit.into(),
+                    what: error.to_string().into(),
+                });
             }
         }
     }
 
     /// What is wrong with the plan, if anything is.
     pub(crate) fn error(&self) -> Option<Error> {
-        self.fault.as_ref().and_then(|fault| self.limiter.rule(&fault.limit).err())
+        self.fault
+            .as_ref()
+            .and_then(|fault| self.limiter.rule(&fault.limit).err())
     }
 
     /// What the limits ask of a request; nothing when none applies.
@@ -108,14 +114,20 @@ impl Plan {
     /// The same for a plan of one limit.
     #[inline]
     fn select_only(&self, head: &Head<'_>) -> Result<Option<Charge>, Box<Cause>> {
-        if self.is_free(head)? { Ok(None) } else { self.charge(0, head) }
+        if self.is_free(head)? {
+            Ok(None)
+        } else {
+            self.charge(0, head)
+        }
     }
 
     /// Whether a request passes uncounted, if it is not refused uncounted.
     #[inline]
     fn is_free(&self, head: &Head<'_>) -> Result<bool, Box<Cause>> {
         if let Some(error) = &self.fault {
-            return Err(Box::new(Cause::Broken { what: error.what.to_string() }));
+            return Err(Box::new(Cause::Broken {
+                what: error.what.to_string(),
+            }));
         }
         if self.deny.iter().any(|is_listed| is_listed(head)) {
             return Err(Box::new(Cause::Listed));
@@ -141,20 +153,33 @@ impl From<Missing> for Cause {
             Missing::Refuse { status, what } => Self::Missing { status, what },
             Missing::Broken { what } => Self::Broken { what },
             // A limit that is skipped has no cause to refuse anything.
-            Missing::Skip => Self::Broken { what: "a limit was skipped and asked all the same".to_owned() },
+            Missing::Skip => Self::Broken {
+                what: "a limit was skipped and asked all the same".to_owned(),
+            },
         }
     }
 }
 
 #[cold]
 fn bad_key(recipe: &Recipe, error: KeyError) -> Cause {
-    Cause::BadKey { what: format!("the limit {:?} cannot count this request: {error}", recipe.limit) }
+    Cause::BadKey {
+        what: format!(
+            "the limit {:?} cannot count this request: {error}",
+            recipe.limit
+        ),
+    }
 }
 
 /// Without the functions, which have nothing to show.
 impl fmt::Debug for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { recipes, patience, fields, fault, .. } = self;
+        let Self {
+            recipes,
+            patience,
+            fields,
+            fault,
+            ..
+        } = self;
         let mut shown = f.debug_struct("Plan");
         shown
             .field("recipes", recipes)

@@ -1,4 +1,5 @@
-//! How one limit of a layer is applied: to which requests, under which key, at which cost, and what the response changes.
+//! How one limit of a layer is applied: to which requests, under which key, at which cost, and what
+//! the response changes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -75,7 +76,11 @@ pub(crate) enum Without {
 }
 
 impl Recipe {
-    pub(crate) fn new(limiter: &Limiter, limit: &str, subject: impl Subject) -> Result<Self, Error> {
+    pub(crate) fn new(
+        limiter: &Limiter,
+        limit: &str,
+        subject: impl Subject,
+    ) -> Result<Self, Error> {
         let kind = match limiter.rule(limit)?.quota() {
             Quota::Concurrency(_) => Kind::Place,
             Quota::LeakyBucket(bucket) if bucket.mode() == LeakyMode::Queue => Kind::Turn,
@@ -115,14 +120,26 @@ impl Recipe {
             Cost::Fixed(cost) => *cost,
             Cost::Of(cost) => cost(head),
         };
-        let quota = self.quota.as_ref().and_then(|quota| quota(head)).map(Box::new);
-        Ok(Charge { recipe, key, cost, quota })
+        let quota = self
+            .quota
+            .as_ref()
+            .and_then(|quota| quota(head))
+            .map(Box::new);
+        Ok(Charge {
+            recipe,
+            key,
+            cost,
+            quota,
+        })
     }
 }
 
 /// Without the functions, which have nothing to show.
 impl fmt::Debug for Recipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recipe").field("limit", &self.limit).field("kind", &self.kind).finish_non_exhaustive()
+        f.debug_struct("Recipe")
+            .field("limit", &self.limit)
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
     }
 }

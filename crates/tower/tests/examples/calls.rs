@@ -11,16 +11,30 @@ use crate::{Running, tonic_server};
 fn the_sixth_call_of_a_minute_is_exhausted_and_told_when_to_come_back() {
     let server = Running::start(tonic_server::serve);
     server.runtime.block_on(async {
-        let endpoint = Endpoint::from_shared(format!("http://{}", server.addr)).expect("an address");
+        let endpoint =
+            Endpoint::from_shared(format!("http://{}", server.addr)).expect("an address");
         let mut client = HealthClient::new(endpoint.connect().await.expect("a connection"));
         for _ in 0..5 {
-            client.check(HealthCheckRequest::default()).await.expect("one of five");
+            client
+                .check(HealthCheckRequest::default())
+                .await
+                .expect("one of five");
         }
-        let status = client.check(HealthCheckRequest::default()).await.expect_err("the sixth");
+        let status = client
+            .check(HealthCheckRequest::default())
+            .await
+            .expect_err("the sixth");
         assert_eq!(status.code(), Code::ResourceExhausted);
         assert!(!status.details().is_empty(), "the details hold a RetryInfo");
-        let pushback = status.metadata().get("grpc-retry-pushback-ms").expect("a time");
-        let pushback: u64 = pushback.to_str().expect("a text").parse().expect("milliseconds");
+        let pushback = status
+            .metadata()
+            .get("grpc-retry-pushback-ms")
+            .expect("a time");
+        let pushback: u64 = pushback
+            .to_str()
+            .expect("a text")
+            .parse()
+            .expect("milliseconds");
         assert!((1..=120_000).contains(&pushback), "{pushback}");
     });
 }
@@ -29,15 +43,21 @@ fn the_sixth_call_of_a_minute_is_exhausted_and_told_when_to_come_back() {
 fn a_call_is_judged_by_the_status_it_ends_with() {
     let server = Running::start(tonic_server::serve);
     server.runtime.block_on(async {
-        let endpoint = Endpoint::from_shared(format!("http://{}", server.addr)).expect("an address");
+        let endpoint =
+            Endpoint::from_shared(format!("http://{}", server.addr)).expect("an address");
         let mut client = HealthClient::new(endpoint.connect().await.expect("a connection"));
         // Nobody has heard of that service. That is the client's fault, and counts.
         for _ in 0..5 {
-            let unknown = HealthCheckRequest { service: "unheard.of".to_owned() };
+            let unknown = HealthCheckRequest {
+                service: "unheard.of".to_owned(),
+            };
             let status = client.check(unknown).await.expect_err("an unknown service");
             assert_eq!(status.code(), Code::NotFound);
         }
-        let status = client.check(HealthCheckRequest::default()).await.expect_err("the sixth");
+        let status = client
+            .check(HealthCheckRequest::default())
+            .await
+            .expect_err("the sixth");
         assert_eq!(status.code(), Code::ResourceExhausted);
     });
 }

@@ -38,9 +38,12 @@ impl Running {
         E: std::error::Error + Send + 'static,
     {
         let runtime = Runtime::new().expect("a runtime");
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
+        let listener = runtime
+            .block_on(TcpListener::bind("127.0.0.1:0"))
+            .expect("a free port");
         let addr = listener.local_addr().expect("an address");
-        // What it makes on the way, such as a store with tasks of its own, belongs to the same runtime.
+        // What it makes on the way, such as a store with tasks of its own, belongs to the same
+        // runtime.
         let context = runtime.enter();
         let serving = serve(listener);
         drop(context);

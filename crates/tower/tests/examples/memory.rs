@@ -15,8 +15,15 @@ fn the_sixth_request_of_a_minute_is_told_when_to_come_back() {
     // Nobody believes what a client says about itself.
     let refused = proxies::get(server.addr, "/", &[("x-forwarded-for", "203.0.113.7")]);
     assert_eq!(refused.status, 429);
-    assert_eq!(refused.header("content-type"), Some("application/problem+json"));
+    assert_eq!(
+        refused.header("content-type"),
+        Some("application/problem+json")
+    );
     // A sliding window remembers the one before it.
-    let seconds: u64 = refused.header("retry-after").expect("a time").parse().expect("seconds");
+    let seconds: u64 = refused
+        .header("retry-after")
+        .expect("a time")
+        .parse()
+        .expect("seconds");
     assert!((1..=120).contains(&seconds), "{seconds}");
 }

@@ -20,8 +20,14 @@ fn replica(redis: &Server) -> Running {
     let url = redis.url();
     let running = Running::start(|listener| {
         // A machine that does too much else makes it slow, and not wrong.
-        let store = RedisBuilder::standalone(&url).timeout(DEADLINE).build().expect("an address");
-        axum_redis::serve(listener, axum_redis::app(store).expect("limits that are right"))
+        let store = RedisBuilder::standalone(&url)
+            .timeout(DEADLINE)
+            .build()
+            .expect("an address");
+        axum_redis::serve(
+            listener,
+            axum_redis::app(store).expect("limits that are right"),
+        )
     });
     wait::until_true(PATIENCE, "a login that is counted", || {
         login(running.addr, "nobody@example.com", RIGHT).status == 200
@@ -31,7 +37,13 @@ fn replica(redis: &Server) -> Running {
 
 fn login(server: SocketAddr, email: &str, password: &str) -> Response {
     let body = format!(r#"{{"email": "{email}", "password": "{password}"}}"#);
-    proxies::send(server, "POST", "/login", &[("content-type", "application/json")], body.as_bytes())
+    proxies::send(
+        server,
+        "POST",
+        "/login",
+        &[("content-type", "application/json")],
+        body.as_bytes(),
+    )
 }
 
 #[test]
@@ -51,7 +63,10 @@ fn right_passwords_are_free_and_the_sixth_wrong_one_is_refused_by_every_replica(
     // It is the account that is locked, and not everybody behind the address.
     assert_eq!(login(one, "bob@example.com", "guess").status, 401);
     assert_eq!(proxies::send(one, "POST", "/login", &[], b"{}").status, 400);
-    assert_eq!(proxies::send(one, "POST", "/login", &[], &[b' '; 5_000]).status, 413);
+    assert_eq!(
+        proxies::send(one, "POST", "/login", &[], &[b' '; 5_000]).status,
+        413
+    );
 }
 
 #[test]
@@ -63,8 +78,14 @@ fn a_caller_who_pays_has_other_numbers() {
         let limit = response.header("x-ratelimit-limit").map(str::to_owned);
         (response.status, limit)
     };
-    assert_eq!(limit(&[("x-api-key", "pro-1")]), (200, Some("1000".to_owned())));
-    assert_eq!(limit(&[("x-api-key", "free-1")]), (200, Some("10".to_owned())));
+    assert_eq!(
+        limit(&[("x-api-key", "pro-1")]),
+        (200, Some("1000".to_owned()))
+    );
+    assert_eq!(
+        limit(&[("x-api-key", "free-1")]),
+        (200, Some("10".to_owned()))
+    );
     assert_eq!(limit(&[]), (200, Some("10".to_owned())));
 }
 
@@ -77,9 +98,15 @@ fn without_redis_what_is_public_answers_and_the_login_does_not() {
     let refused = wait::until(PATIENCE, "a login that is closed", || {
         Some(login(server.addr, "ann@example.com", RIGHT)).filter(|response| response.status == 503)
     });
-    assert_eq!(refused.header("content-type"), Some("application/problem+json"));
+    assert_eq!(
+        refused.header("content-type"),
+        Some("application/problem+json")
+    );
     // A caller that no lease is held for.
     let public = proxies::get(server.addr, "/", &[("x-api-key", "free-1")]);
-    assert_eq!((public.status, public.header("x-ratelimit-fallback")), (200, Some("true")));
+    assert_eq!(
+        (public.status, public.header("x-ratelimit-fallback")),
+        (200, Some("true"))
+    );
     assert_eq!(login(server.addr, "ann@example.com", RIGHT).status, 503);
 }

@@ -40,7 +40,9 @@ fn a_pass_and_a_refusal_say_where_the_client_stands() {
     assert_eq!(head(&refused), fields);
     let body = std::str::from_utf8(refused.body()).unwrap();
     assert!(
-        body.starts_with(r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","#),
+        body.starts_with(
+            r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","#
+        ),
         "{body}"
     );
     assert!(body.contains(r#""violated-policies":["api"]"#), "{body}");
@@ -49,8 +51,14 @@ fn a_pass_and_a_refusal_say_where_the_client_stands() {
 #[test]
 fn fields_can_be_left_out() {
     let limits = limiter([per_minute("api", 1)]);
-    let fields = Fields { ietf: false, legacy: false, retry_after: true };
-    let service = RateLimitLayer::new(&limits, "api", by::everyone()).fields(fields).layer(service_fn(hello));
+    let fields = Fields {
+        ietf: false,
+        legacy: false,
+        retry_after: true,
+    };
+    let service = RateLimitLayer::new(&limits, "api", by::everyone())
+        .fields(fields)
+        .layer(service_fn(hello));
     assert_eq!(head(&ask(&service, get("/"))), "200\n");
     let refused = head(&ask(&service, get("/")));
     assert_eq!(
@@ -62,16 +70,21 @@ fn fields_can_be_left_out() {
 #[test]
 fn a_response_of_ones_own_keeps_the_fields() {
     let limits = limiter([per_minute("api", 1)]);
-    let layer = RateLimitLayer::new(&limits, "api", by::everyone()).respond_with(|refusal: &Refusal<'_>| {
-        let text = format!("{} must wait", refusal.head().path());
-        let mut response = Response::new(Bytes::from(text));
-        *response.status_mut() = StatusCode::IM_A_TEAPOT;
-        response
-    });
+    let layer = RateLimitLayer::new(&limits, "api", by::everyone()).respond_with(
+        |refusal: &Refusal<'_>| {
+            let text = format!("{} must wait", refusal.head().path());
+            let mut response = Response::new(Bytes::from(text));
+            *response.status_mut() = StatusCode::IM_A_TEAPOT;
+            response
+        },
+    );
     let service = layer.layer(service_fn(hello));
     ask(&service, get("/"));
     let refused = ask(&service, get("/kettle"));
-    assert_eq!((refused.status().as_u16(), refused.body().as_ref()), (418, &b"/kettle must wait"[..]));
+    assert_eq!(
+        (refused.status().as_u16(), refused.body().as_ref()),
+        (418, &b"/kettle must wait"[..])
+    );
     assert_eq!(header(&refused, "retry-after"), Some("60"));
 }
 
@@ -79,12 +92,20 @@ fn a_response_of_ones_own_keeps_the_fields() {
 fn a_grpc_call_is_refused_in_its_own_words() {
     let limits = limiter([per_minute("api", 1)]);
     let service = RateLimitLayer::new(&limits, "api", by::everyone()).layer(service_fn(hello));
-    let call = || with("/pkg.Service/Method", &[("content-type", "application/grpc+proto")]);
+    let call = || {
+        with(
+            "/pkg.Service/Method",
+            &[("content-type", "application/grpc+proto")],
+        )
+    };
     ask(&service, call());
     let refused = ask(&service, call());
     assert_eq!(refused.status(), 200, "gRPC says it in the headers");
     assert!(refused.body().is_empty());
-    assert_eq!(header(&refused, "content-type"), Some("application/grpc+proto"));
+    assert_eq!(
+        header(&refused, "content-type"),
+        Some("application/grpc+proto")
+    );
     assert_eq!(header(&refused, "grpc-status"), Some("8"));
     assert_eq!(
         header(&refused, "grpc-message"),
@@ -99,27 +120,43 @@ fn a_grpc_call_is_refused_in_its_own_words() {
 #[test]
 fn the_other_refusals_have_statuses_of_grpc_too() {
     let limits = limiter([per_minute("api", 1)]);
-    for (wanted, code) in
-        [(StatusCode::UNAUTHORIZED, "16"), (StatusCode::BAD_REQUEST, "3"), (StatusCode::FORBIDDEN, "7")]
-    {
+    for (wanted, code) in [
+        (StatusCode::UNAUTHORIZED, "16"),
+        (StatusCode::BAD_REQUEST, "3"),
+        (StatusCode::FORBIDDEN, "7"),
+    ] {
         let key = by::header("x-api-key").or_refuse(wanted);
         let service = RateLimitLayer::new(&limits, "api", key).layer(service_fn(hello));
-        let refused = ask(&service, with("/a/b", &[("content-type", "application/grpc")]));
+        let refused = ask(
+            &service,
+            with("/a/b", &[("content-type", "application/grpc")]),
+        );
         assert_eq!(header(&refused, "grpc-status"), Some(code));
-        assert_eq!(header(&refused, "grpc-retry-pushback-ms"), Some("-1"), "no use in trying again");
+        assert_eq!(
+            header(&refused, "grpc-retry-pushback-ms"),
+            Some("-1"),
+            "no use in trying again"
+        );
         assert_eq!(header(&refused, "grpc-status-details-bin"), None);
     }
     let broken = RateLimitLayer::new(&limits, "unknown", by::everyone()).layer(service_fn(hello));
-    let refused = ask(&broken, with("/a/b", &[("content-type", "application/grpc")]));
+    let refused = ask(
+        &broken,
+        with("/a/b", &[("content-type", "application/grpc")]),
+    );
     assert_eq!(header(&refused, "grpc-status"), Some("13"));
-    assert_eq!(header(&refused, "grpc-message"), Some("The server cannot decide about this request."));
+    assert_eq!(
+        header(&refused, "grpc-message"),
+        Some("The server cannot decide about this request.")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_store_each_limit_does_what_it_says() {
     let asked = |policy, headers: &'static [(&str, &str)]| {
         let limit = Limit::fixed_window("login", 5, MINUTE).on_store_failure(policy);
-        let service = RateLimitLayer::new(&away(limit), "login", by::everyone()).layer(service_fn(hello));
+        let service =
+            RateLimitLayer::new(&away(limit), "login", by::everyone()).layer(service_fn(hello));
         tokio::task::spawn_blocking(move || ask(&service, with("/", headers)))
     };
     let denied = asked(OnStoreFailure::Deny, &[]).await.unwrap();
@@ -129,12 +166,33 @@ async fn without_the_store_each_limit_does_what_it_says() {
     let body = std::str::from_utf8(denied.body()).unwrap();
     assert!(body.contains("#temporary-reduced-capacity"), "{body}");
 
-    let grpc = asked(OnStoreFailure::Deny, &[("content-type", "application/grpc")]).await.unwrap();
-    assert_eq!(header(&grpc, "grpc-status"), Some("14"), "unavailable, which is not the client's fault");
+    let grpc = asked(
+        OnStoreFailure::Deny,
+        &[("content-type", "application/grpc")],
+    )
+    .await
+    .unwrap();
+    assert_eq!(
+        header(&grpc, "grpc-status"),
+        Some("14"),
+        "unavailable, which is not the client's fault"
+    );
 
     let allowed = asked(OnStoreFailure::Allow, &[]).await.unwrap();
-    assert_eq!((allowed.status().as_u16(), header(&allowed, "x-ratelimit-fallback")), (200, Some("true")));
+    assert_eq!(
+        (
+            allowed.status().as_u16(),
+            header(&allowed, "x-ratelimit-fallback")
+        ),
+        (200, Some("true"))
+    );
     // What is counted here has nothing when the outage begins, so that nobody gains by it.
     let counted = asked(OnStoreFailure::Local, &[]).await.unwrap();
-    assert_eq!((counted.status().as_u16(), header(&counted, "x-ratelimit-fallback")), (429, Some("true")));
+    assert_eq!(
+        (
+            counted.status().as_u16(),
+            header(&counted, "x-ratelimit-fallback")
+        ),
+        (429, Some("true"))
+    );
 }

@@ -1,5 +1,5 @@
-//! The middleware as applications meet it: every function of the layer over real `http` types, and stories over sockets
-//! with a real Redis.
+//! The middleware as applications meet it: every function of the layer over real `http` types, and
+//! stories over sockets with a real Redis.
 
 mod answers;
 mod bodies;

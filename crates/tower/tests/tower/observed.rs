@@ -53,11 +53,16 @@ async fn functions_are_asked_once_for_a_request_whether_it_must_wait_or_not() {
             1
         })
     };
-    let services = [limiter([per_minute("api", 9)]), away(Limit::fixed_window("api", 9, MINUTE))]
-        .map(|limits| layer(&limits).layer(service_fn(hello)));
+    let services = [
+        limiter([per_minute("api", 9)]),
+        away(Limit::fixed_window("api", 9, MINUTE)),
+    ]
+    .map(|limits| layer(&limits).layer(service_fn(hello)));
     for service in services {
         asked.store(0, std::sync::atomic::Ordering::Relaxed);
-        tokio::task::spawn_blocking(move || status(&service, get("/a"))).await.unwrap();
+        tokio::task::spawn_blocking(move || status(&service, get("/a")))
+            .await
+            .unwrap();
         assert_eq!(asked.load(std::sync::atomic::Ordering::Relaxed), 1);
     }
 }
@@ -67,9 +72,14 @@ async fn hooks_are_told_when_policies_decide() {
     let limit = Limit::fixed_window("api", 1, MINUTE).on_store_failure(OnStoreFailure::Deny);
     let told = Told::default();
     let service = hooked(&away(limit), &told).layer(service_fn(hello));
-    let response = tokio::task::spawn_blocking(move || status(&service, get("/a"))).await.unwrap();
+    let response = tokio::task::spawn_blocking(move || status(&service, get("/a")))
+        .await
+        .unwrap();
     assert_eq!(response, 503);
-    assert_eq!(told.take(), ["denied /a by fallback", "degraded /a by fallback"]);
+    assert_eq!(
+        told.take(),
+        ["denied /a by fallback", "degraded /a by fallback"]
+    );
 }
 
 /// A recorder that remembers what was counted, as text.
@@ -80,7 +90,11 @@ struct Counter(&'static Counted, String);
 
 impl metrics::CounterFn for Counter {
     fn increment(&self, by: u64) {
-        self.0.0.lock().expect("no panic").push(format!("{} + {by}", self.1));
+        self.0
+            .0
+            .lock()
+            .expect("no panic")
+            .push(format!("{} + {by}", self.1));
     }
 
     fn absolute(&self, _: u64) {}
@@ -91,28 +105,56 @@ impl metrics::GaugeFn for Counter {
     fn decrement(&self, _: f64) {}
 
     fn set(&self, value: f64) {
-        self.0.0.lock().expect("no panic").push(format!("{} = {value}", self.1));
+        self.0
+            .0
+            .lock()
+            .expect("no panic")
+            .push(format!("{} = {value}", self.1));
     }
 }
 
 impl metrics::HistogramFn for Counter {
     fn record(&self, _: f64) {
-        self.0.0.lock().expect("no panic").push(format!("{} recorded", self.1));
+        self.0
+            .0
+            .lock()
+            .expect("no panic")
+            .push(format!("{} recorded", self.1));
     }
 }
 
 struct Recorder(&'static Counted);
 
 fn named(key: &metrics::Key) -> String {
-    let labels: Vec<String> =
-        key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+    let labels: Vec<String> = key
+        .labels()
+        .map(|label| format!("{}={}", label.key(), label.value()))
+        .collect();
     format!("{}{{{}}}", key.name(), labels.join(","))
 }
 
 impl metrics::Recorder for Recorder {
-    fn describe_counter(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
-    fn describe_gauge(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
-    fn describe_histogram(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+    fn describe_counter(
+        &self,
+        _: metrics::KeyName,
+        _: Option<metrics::Unit>,
+        _: metrics::SharedString,
+    ) {
+    }
+    fn describe_gauge(
+        &self,
+        _: metrics::KeyName,
+        _: Option<metrics::Unit>,
+        _: metrics::SharedString,
+    ) {
+    }
+    fn describe_histogram(
+        &self,
+        _: metrics::KeyName,
+        _: Option<metrics::Unit>,
+        _: metrics::SharedString,
+    ) {
+    }
 
     fn register_counter(&self, key: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Counter {
         metrics::Counter::from_arc(Arc::new(Counter(self.0, named(key))))
@@ -122,7 +164,11 @@ impl metrics::Recorder for Recorder {
         metrics::Gauge::from_arc(Arc::new(Counter(self.0, named(key))))
     }
 
-    fn register_histogram(&self, key: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Histogram {
+    fn register_histogram(
+        &self,
+        key: &metrics::Key,
+        _: &metrics::Metadata<'_>,
+    ) -> metrics::Histogram {
         metrics::Histogram::from_arc(Arc::new(Counter(self.0, named(key))))
     }
 }
@@ -155,6 +201,9 @@ fn decisions_are_counted_under_the_names_of_the_service() {
         ]
     );
     let rest = counted.0.lock().expect("no panic");
-    assert!(rest.iter().any(|line| line == "tollgate_decision_duration_seconds{} recorded"));
+    assert!(
+        rest.iter()
+            .any(|line| line == "tollgate_decision_duration_seconds{} recorded")
+    );
     assert!(rest.iter().any(|line| line == "tollgate_degraded{} = 0"));
 }

@@ -1,4 +1,5 @@
-//! Concurrency limits: places are held until the response has been sent, and whoever goes away gives them back.
+//! Concurrency limits: places are held until the response has been sent, and whoever goes away
+//! gives them back.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -20,8 +21,10 @@ const CANCELLED: usize = 10_000;
 
 /// An application that never answers.
 fn silent()
--> impl Service<Asked, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send> + Clone + Send + 'static
-{
+-> impl Service<Asked, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send>
++ Clone
++ Send
++ 'static {
     service_fn(|_: Asked| std::future::pending())
 }
 
@@ -36,7 +39,8 @@ fn begin<T>(future: impl Future<Output = T>) -> std::pin::Pin<Box<impl Future<Ou
 #[test]
 fn a_place_is_held_until_the_body_has_ended() {
     let limits = limiter([Limit::concurrency("in-flight", 1, LEASE)]);
-    let service = RateLimitLayer::new(&limits, "in-flight", by::everyone()).layer(service_fn(hello));
+    let service =
+        RateLimitLayer::new(&limits, "in-flight", by::everyone()).layer(service_fn(hello));
     let first = pollster::block_on(service.clone().oneshot(get("/"))).expect("a response");
     let refused = ask(&service, get("/"));
     assert_eq!(
@@ -44,12 +48,18 @@ fn a_place_is_held_until_the_body_has_ended() {
         (429, Some("30")),
         "at the latest then"
     );
-    let body = pollster::block_on(first.into_body().collect()).expect("a body").to_bytes();
+    let body = pollster::block_on(first.into_body().collect())
+        .expect("a body")
+        .to_bytes();
     assert_eq!(body, "hello");
     let third = pollster::block_on(service.clone().oneshot(get("/"))).expect("a response");
     assert_eq!(third.status(), 200);
     drop(third);
-    assert_eq!(status(&service, get("/")), 200, "an answer that nobody reads gives its place back");
+    assert_eq!(
+        status(&service, get("/")),
+        200,
+        "an answer that nobody reads gives its place back"
+    );
 }
 
 #[test]
@@ -69,22 +79,32 @@ fn a_long_answer_keeps_its_place_beyond_the_lease() {
 
 #[test]
 fn ten_thousand_cancelled_requests_leave_nothing_behind() {
-    let limits =
-        limiter([Limit::concurrency("in-flight", 5, LEASE), Limit::queue("queue", 3, Rate::per_second(1))]);
+    let limits = limiter([
+        Limit::concurrency("in-flight", 5, LEASE),
+        Limit::queue("queue", 3, Rate::per_second(1)),
+    ]);
     let places = RateLimitLayer::new(&limits, "in-flight", by::everyone()).layer(silent());
     let turns = RateLimitLayer::new(&limits, "queue", by::everyone())
         .and("in-flight", by::everyone())
         .layer(silent());
     for round in 0..CANCELLED {
         drop(begin(places.clone().oneshot(get("/"))));
-        // The first of a queue goes at once and is spent; the second waits, and gives its turn back.
+        // The first of a queue goes at once and is spent; the second waits, and gives its turn
+        // back.
         let before = left(&limits, "queue", ());
         let waiting = begin(turns.clone().oneshot(get("/")));
         drop(waiting);
-        assert!(round == 0 || left(&limits, "queue", ()) == before, "round {round}");
+        assert!(
+            round == 0 || left(&limits, "queue", ()) == before,
+            "round {round}"
+        );
     }
     assert_eq!(left(&limits, "in-flight", ()), 5);
-    assert_eq!(left(&limits, "queue", ()), 2, "only the one that had its turn is gone");
+    assert_eq!(
+        left(&limits, "queue", ()),
+        2,
+        "only the one that had its turn is gone"
+    );
 }
 
 #[test]
@@ -103,9 +123,15 @@ fn cancelled_requests_leave_nothing_behind_on_redis_either() {
             .expect("right settings")
     };
     assert!(runtime.block_on(store.ready(Duration::from_secs(10))));
-    let limits =
-        Limiter::new(store, [Limit::concurrency("in-flight", 65_536, LEASE), per_minute("calls", 1_000_000)]);
-    let layer = RateLimitLayer::new(&limits, "in-flight", by::everyone()).and("calls", by::everyone());
+    let limits = Limiter::new(
+        store,
+        [
+            Limit::concurrency("in-flight", 65_536, LEASE),
+            per_minute("calls", 1_000_000),
+        ],
+    );
+    let layer =
+        RateLimitLayer::new(&limits, "in-flight", by::everyone()).and("calls", by::everyone());
     let service = layer.layer(silent());
     runtime.block_on(async {
         let mut under_way = tokio::task::JoinSet::new();
@@ -124,8 +150,12 @@ fn cancelled_requests_leave_nothing_behind_on_redis_either() {
         }
         under_way.join_all().await;
     });
-    wait::until_true(Duration::from_secs(20), "every place to be given back", || {
-        let look = runtime.block_on(async { limits.peek("in-flight", ()).cost(0).await });
-        look.is_ok_and(|decision| decision.remaining() == 65_536)
-    });
+    wait::until_true(
+        Duration::from_secs(20),
+        "every place to be given back",
+        || {
+            let look = runtime.block_on(async { limits.peek("in-flight", ()).cost(0).await });
+            look.is_ok_and(|decision| decision.remaining() == 65_536)
+        },
+    );
 }

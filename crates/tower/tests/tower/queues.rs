@@ -10,17 +10,22 @@ use tower::{Layer, ServiceExt as _, service_fn};
 use crate::support::{get, hello, left, per_minute, status, timed};
 
 fn poll<T>(future: &mut std::pin::Pin<Box<impl Future<Output = T>>>) -> std::task::Poll<T> {
-    future.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+    future
+        .as_mut()
+        .poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
 }
 
 #[test]
 fn a_queue_lets_one_after_the_other_through_in_its_own_time() {
     let (limits, clock) = timed([Limit::queue("queue", 3, Rate::per_second(1))]);
     let service = RateLimitLayer::new(&limits, "queue", by::everyone()).layer(service_fn(hello));
-    let mut asked: Vec<_> = (0..4).map(|_| Box::pin(service.clone().oneshot(get("/")))).collect();
+    let mut asked: Vec<_> = (0..4)
+        .map(|_| Box::pin(service.clone().oneshot(get("/"))))
+        .collect();
     let mut done = || -> Vec<Option<StatusCode>> {
         let status = |answer: Result<http::Response<_>, _>| {
-            answer.map(|response: http::Response<tollgate_tower::ResponseBody<_>>| response.status())
+            answer
+                .map(|response: http::Response<tollgate_tower::ResponseBody<_>>| response.status())
         };
         asked
             .iter_mut()
@@ -32,7 +37,11 @@ fn a_queue_lets_one_after_the_other_through_in_its_own_time() {
     };
     let first = done();
     assert_eq!(first[0], Some(StatusCode::OK));
-    assert_eq!(first[3], Some(StatusCode::TOO_MANY_REQUESTS), "the queue is full: that is told at once");
+    assert_eq!(
+        first[3],
+        Some(StatusCode::TOO_MANY_REQUESTS),
+        "the queue is full: that is told at once"
+    );
     assert_eq!(first[1..3], [None, None]);
     asked.remove(3);
     asked.remove(0);
@@ -59,12 +68,21 @@ fn whoever_goes_away_makes_room_in_the_queue() {
 fn any_limit_can_be_waited_for_up_to_a_time() {
     let (limits, clock) = timed([per_minute("calls", 1)]);
     let layer = RateLimitLayer::new(&limits, "calls", by::everyone());
-    let patient = layer.clone().wait_up_to(Duration::from_secs(90)).layer(service_fn(hello));
+    let patient = layer
+        .clone()
+        .wait_up_to(Duration::from_secs(90))
+        .layer(service_fn(hello));
     assert_eq!(status(&patient, get("/")), 200);
     let mut second = Box::pin(patient.clone().oneshot(get("/")));
     assert!(poll(&mut second).is_pending());
-    let hasty = layer.wait_up_to(Duration::from_secs(30)).layer(service_fn(hello));
-    assert_eq!(status(&hasty, get("/")), 429, "it would take longer than it may wait, so it is told at once");
+    let hasty = layer
+        .wait_up_to(Duration::from_secs(30))
+        .layer(service_fn(hello));
+    assert_eq!(
+        status(&hasty, get("/")),
+        429,
+        "it would take longer than it may wait, so it is told at once"
+    );
     clock.advance(Duration::from_secs(60));
     assert!(poll(&mut second).is_ready());
 }

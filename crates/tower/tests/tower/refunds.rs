@@ -17,12 +17,19 @@ use crate::support::{Asked, ask, get, left, limiter, per_minute, status};
 /// An application that answers with whatever status it is told.
 fn answering(
     status: &Arc<AtomicU16>,
-) -> impl Service<Asked, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send> + Clone + Send + 'static
-{
+) -> impl Service<Asked, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send>
++ Clone
++ Send
++ 'static {
     let status = status.clone();
     service_fn(move |_: Asked| {
         let status = status.load(Relaxed);
-        async move { Ok(Response::builder().status(status).body(Full::default()).expect("a status")) }
+        async move {
+            Ok(Response::builder()
+                .status(status)
+                .body(Full::default())
+                .expect("a status"))
+        }
     })
 }
 
@@ -38,7 +45,11 @@ fn right_passwords_are_free_and_wrong_ones_count() {
         assert_eq!(left(&limits, "login", ()), left_then, "after {told}");
     }
     code.store(200, Relaxed);
-    assert_eq!(status(&service, get("/")), 429, "even with the right password");
+    assert_eq!(
+        status(&service, get("/")),
+        429,
+        "even with the right password"
+    );
 }
 
 #[test]
@@ -68,10 +79,16 @@ fn a_service_that_fails_without_an_answer_is_a_failure() {
     let failing = || service_fn(|_: Asked| async { Err::<Response<Full<Bytes>>, _>("it broke") });
     let layer = RateLimitLayer::new(&limits, "api", by::everyone());
     let refunded = layer.clone().refund_when(reply::failed).layer(failing());
-    assert_eq!(pollster::block_on(refunded.oneshot(get("/"))).expect_err("it fails"), "it broke");
+    assert_eq!(
+        pollster::block_on(refunded.oneshot(get("/"))).expect_err("it fails"),
+        "it broke"
+    );
     assert_eq!(left(&limits, "api", ()), 2);
     let counted = layer.refund_when(reply::succeeded).layer(failing());
-    assert_eq!(pollster::block_on(counted.oneshot(get("/"))).expect_err("it fails"), "it broke");
+    assert_eq!(
+        pollster::block_on(counted.oneshot(get("/"))).expect_err("it fails"),
+        "it broke"
+    );
     assert_eq!(left(&limits, "api", ()), 1);
 }
 
@@ -79,11 +96,16 @@ fn a_service_that_fails_without_an_answer_is_a_failure() {
 fn a_shadow_limit_that_would_have_refused_gives_nothing_back() {
     let limits = limiter([per_minute("shadow", 1).shadow()]);
     let code = Arc::new(AtomicU16::new(404));
-    let layer = RateLimitLayer::new(&limits, "shadow", by::everyone()).refund_when(reply::succeeded);
+    let layer =
+        RateLimitLayer::new(&limits, "shadow", by::everyone()).refund_when(reply::succeeded);
     let service = layer.layer(answering(&code));
     assert_eq!(status(&service, get("/")), 404);
     code.store(200, Relaxed);
-    assert_eq!(status(&service, get("/")), 200, "a shadow limit lets everyone pass");
+    assert_eq!(
+        status(&service, get("/")),
+        200,
+        "a shadow limit lets everyone pass"
+    );
     assert_eq!(
         left(&limits, "shadow", ()),
         0,
@@ -94,10 +116,15 @@ fn a_shadow_limit_that_would_have_refused_gives_nothing_back() {
 /// An application whose response tells what it cost.
 fn costing(
     cost: &'static str,
-) -> impl Service<Asked, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send> + Clone + Send + 'static
-{
+) -> impl Service<Asked, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send>
++ Clone
++ Send
++ 'static {
     service_fn(move |_: Asked| async move {
-        Ok(Response::builder().header("x-cost", cost).body(Full::default()).expect("a header"))
+        Ok(Response::builder()
+            .header("x-cost", cost)
+            .body(Full::default())
+            .expect("a header"))
     })
 }
 
@@ -107,9 +134,18 @@ fn told(reply: &Reply<'_>) -> Option<u64> {
 
 #[test]
 fn an_estimate_becomes_what_the_response_says() {
-    for (cost, left_then) in [("3", 97), ("10", 90), ("25", 75), ("0", 100), ("no number", 90), ("1000", 0)] {
+    for (cost, left_then) in [
+        ("3", 97),
+        ("10", 90),
+        ("25", 75),
+        ("0", 100),
+        ("no number", 90),
+        ("1000", 0),
+    ] {
         let limits = limiter([per_minute("units", 100)]);
-        let layer = RateLimitLayer::new(&limits, "units", by::everyone()).cost(|_| 10).settle(told);
+        let layer = RateLimitLayer::new(&limits, "units", by::everyone())
+            .cost(|_| 10)
+            .settle(told);
         assert_eq!(status(&layer.layer(costing(cost)), get("/")), 200);
         assert_eq!(left(&limits, "units", ()), left_then, "{cost}");
     }
@@ -153,7 +189,9 @@ fn talking(
         let body = body.lock().expect("no panic").take().expect("one request");
         async move { Ok::<_, Infallible>(Response::new(body)) }
     });
-    let layer = RateLimitLayer::new(limits, "tokens", by::everyone()).cost(|_| 100).settle_by_bill();
+    let layer = RateLimitLayer::new(limits, "tokens", by::everyone())
+        .cost(|_| 100)
+        .settle_by_bill();
     let response = pollster::block_on(layer.layer(service).oneshot(get("/"))).expect("a response");
     (parts, response)
 }
@@ -162,11 +200,20 @@ fn talking(
 fn a_bill_is_settled_when_the_body_ends() {
     let limits = limiter([per_minute("tokens", 1_000)]);
     let (parts, response) = talking(&limits, Some(40));
-    parts.send(Frame::data(Bytes::from_static(b"one"))).expect("a reader");
-    assert_eq!(left(&limits, "tokens", ()), 900, "the estimate, for as long as the answer lasts");
+    parts
+        .send(Frame::data(Bytes::from_static(b"one")))
+        .expect("a reader");
+    assert_eq!(
+        left(&limits, "tokens", ()),
+        900,
+        "the estimate, for as long as the answer lasts"
+    );
     drop(parts);
     let whole = pollster::block_on(response.into_body().collect()).expect("a body");
-    assert_eq!((whole.to_bytes().as_ref(), left(&limits, "tokens", ())), (&b"one"[..], 960));
+    assert_eq!(
+        (whole.to_bytes().as_ref(), left(&limits, "tokens", ())),
+        (&b"one"[..], 960)
+    );
 }
 
 #[test]
@@ -198,7 +245,10 @@ fn ending(
     service_fn(move |_: Asked| async move {
         let mut trailers = HeaderMap::new();
         trailers.insert("grpc-status", code.parse().expect("a value"));
-        let frames = [Frame::data(Bytes::from_static(b"message")), Frame::trailers(trailers)];
+        let frames = [
+            Frame::data(Bytes::from_static(b"message")),
+            Frame::trailers(trailers),
+        ];
         let body = StreamBody::new(Frames(frames.into_iter().collect()));
         Ok(Response::builder()
             .header("content-type", "application/grpc")
@@ -223,9 +273,10 @@ impl futures_core::Stream for Frames {
 #[test]
 fn a_grpc_call_is_judged_by_how_it_ends() {
     for (code, succeeded, failed) in [("0", 9, 8), ("16", 8, 8), ("13", 8, 9), ("14", 8, 9)] {
-        for (is_free, left_then) in
-            [(reply::succeeded as fn(&Reply<'_>) -> bool, succeeded), (reply::failed, failed)]
-        {
+        for (is_free, left_then) in [
+            (reply::succeeded as fn(&Reply<'_>) -> bool, succeeded),
+            (reply::failed, failed),
+        ] {
             let limits = limiter([Limit::sliding_log("calls", 9, crate::support::MINUTE)]);
             let layer = RateLimitLayer::new(&limits, "calls", by::everyone()).refund_when(is_free);
             ask(&layer.layer(ending(code)), get("/"));

@@ -22,7 +22,9 @@ fn serve<F: Future<Output = ()> + Send + 'static>(
         .enable_all()
         .build()
         .expect("a runtime");
-    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
+    let listener = runtime
+        .block_on(TcpListener::bind("127.0.0.1:0"))
+        .expect("a free port");
     let address = listener.local_addr().expect("an address");
     runtime.spawn(server(listener));
     (runtime, address)
@@ -51,10 +53,11 @@ fn a_plain_hyper_server_is_limited_too() {
     let (_runtime, address) = serve(|listener| async move {
         while let Ok((stream, peer)) = listener.accept().await {
             let limited = layer.layer(service_fn(hello));
-            let service = limited.map_request(move |mut request: http::Request<hyper::body::Incoming>| {
-                request.extensions_mut().insert(Peer(peer));
-                request
-            });
+            let service =
+                limited.map_request(move |mut request: http::Request<hyper::body::Incoming>| {
+                    request.extensions_mut().insert(Peer(peer));
+                    request
+                });
             let connection = hyper::server::conn::http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
             tokio::spawn(connection);

@@ -14,32 +14,64 @@ fn a_request_that_one_limit_refuses_costs_the_others_nothing() {
         .and("tenant", by::header("x-tenant").or_skip())
         .cost(|_| 1);
     let service = layer.layer(service_fn(hello));
-    let of = |user| status(&service, with("/", &[("x-user", user), ("x-tenant", "acme")])).as_u16();
+    let of = |user| {
+        status(
+            &service,
+            with("/", &[("x-user", user), ("x-tenant", "acme")]),
+        )
+        .as_u16()
+    };
     assert_eq!(
-        [of("ann"), of("ann"), of("ann"), of("ann"), of("bob"), of("bob")],
+        [
+            of("ann"),
+            of("ann"),
+            of("ann"),
+            of("ann"),
+            of("bob"),
+            of("bob")
+        ],
         [200, 200, 429, 429, 200, 429]
     );
     assert_eq!(left(&limits, "tenant", "acme"), 0);
-    assert_eq!(left(&limits, "user", "bob"), 1, "what the tenant refused was not charged to the user");
+    assert_eq!(
+        left(&limits, "user", "bob"),
+        1,
+        "what the tenant refused was not charged to the user"
+    );
 }
 
 #[test]
 fn routes_groups_and_the_whole_application_have_limits_of_their_own() {
-    let limits = limiter([per_minute("all", 5), per_minute("group", 3), per_minute("route", 1)]);
+    let limits = limiter([
+        per_minute("all", 5),
+        per_minute("group", 3),
+        per_minute("route", 1),
+    ]);
     let layer = |limit| RateLimitLayer::new(&limits, limit, by::everyone());
     let group = Router::new()
         .route("/a", on_get(|| async { "a" }).layer(layer("route")))
         .route("/b", on_get(|| async { "b" }))
         .layer(layer("group"));
-    let app = Router::new().nest("/group", group).route("/c", on_get(|| async { "c" })).layer(layer("all"));
+    let app = Router::new()
+        .nest("/group", group)
+        .route("/c", on_get(|| async { "c" }))
+        .layer(layer("all"));
     let of = |path| status(&app, get(path)).as_u16();
-    assert_eq!([of("/group/a"), of("/group/a")], [200, 429], "the route's own limit");
+    assert_eq!(
+        [of("/group/a"), of("/group/a")],
+        [200, 429],
+        "the route's own limit"
+    );
     assert_eq!(
         [of("/group/b"), of("/group/b")],
         [200, 429],
         "with both of the other route, the group's limit"
     );
-    assert_eq!([of("/c"), of("/c")], [200, 429], "with all of them, everyone's limit");
+    assert_eq!(
+        [of("/c"), of("/c")],
+        [200, 429],
+        "with all of them, everyone's limit"
+    );
 }
 
 #[test]
@@ -58,7 +90,10 @@ fn two_layers_tell_of_both_and_the_tighter_one_has_the_old_fields() {
         assert_eq!(header(&response, "x-ratelimit-remaining"), Some("0"));
 
         let refused = ask(&service, get("/"));
-        assert_eq!((refused.status().as_u16(), header(&refused, "retry-after")), (429, Some("60")));
+        assert_eq!(
+            (refused.status().as_u16(), header(&refused, "retry-after")),
+            (429, Some("60"))
+        );
         assert_eq!(
             header(&refused, "x-ratelimit-limit"),
             Some("1"),

@@ -1,4 +1,5 @@
-//! What the tests have in common: a limiter whose time stands still, an application, and a way to ask it.
+//! What the tests have in common: a limiter whose time stands still, an application, and a way to
+//! ask it.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -19,7 +20,11 @@ pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) fn timed(limits: impl IntoIterator<Item = Limit>) -> (Limiter, ManualClock) {
     let clock = ManualClock::default();
     let store = MemoryStore::builder().clock(clock.clone()).build();
-    let limiter = Limiter::builder().store(store).clock(clock.clone()).limits(limits).build();
+    let limiter = Limiter::builder()
+        .store(store)
+        .clock(clock.clone())
+        .limits(limits)
+        .build();
     (limiter.expect("right limits"), clock)
 }
 
@@ -30,7 +35,8 @@ pub(crate) fn limiter(limits: impl IntoIterator<Item = Limit>) -> Limiter {
 
 /// A limiter whose store is not there.
 pub(crate) fn away(limit: Limit) -> Limiter {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let store = RedisStore::connect(format!("redis://{}", port.expect("a free port")).as_str());
     Limiter::new(store.expect("a right address"), [limit])
 }
@@ -42,14 +48,22 @@ pub(crate) fn per_minute(name: &str, limit: u64) -> Limit {
 
 /// What is left of a limit for a key.
 pub(crate) fn left(limiter: &Limiter, limit: &str, key: impl tollgate::ToKey) -> u64 {
-    limiter.peek(limit, key).cost(0).immediately().expect("a known limit").remaining()
+    limiter
+        .peek(limit, key)
+        .cost(0)
+        .immediately()
+        .expect("a known limit")
+        .remaining()
 }
 
 pub(crate) type Asked = Request<Full<Bytes>>;
 
 /// A request of one client.
 pub(crate) fn get(path: &str) -> Asked {
-    from("203.0.113.7:4711", Request::get(path).body(Full::default()).expect("a request"))
+    from(
+        "203.0.113.7:4711",
+        Request::get(path).body(Full::default()).expect("a request"),
+    )
 }
 
 /// The same with headers.
@@ -57,7 +71,9 @@ pub(crate) fn with(path: &str, headers: &[(&str, &str)]) -> Asked {
     let mut request = get(path);
     for (name, value) in headers {
         let name: http::HeaderName = name.parse().expect("a name");
-        request.headers_mut().append(name, value.parse().expect("a value"));
+        request
+            .headers_mut()
+            .append(name, value.parse().expect("a value"));
     }
     request
 }
@@ -81,9 +97,16 @@ where
     B: Body<Data = Bytes, Error: std::fmt::Debug>,
 {
     let answered = async {
-        let response = service.clone().oneshot(request).await.expect("an infallible service");
+        let response = service
+            .clone()
+            .oneshot(request)
+            .await
+            .expect("an infallible service");
         let (parts, body) = response.into_parts();
-        Response::from_parts(parts, body.collect().await.expect("a whole body").to_bytes())
+        Response::from_parts(
+            parts,
+            body.collect().await.expect("a whole body").to_bytes(),
+        )
     };
     pollster::block_on(answered)
 }
@@ -99,5 +122,8 @@ where
 
 /// The value of a response's header as text.
 pub(crate) fn header<'r, B>(response: &'r Response<B>, name: &str) -> Option<&'r str> {
-    response.headers().get(name).map(|value| value.to_str().expect("a text"))
+    response
+        .headers()
+        .get(name)
+        .map(|value| value.to_str().expect("a text"))
 }

@@ -35,12 +35,16 @@ impl<'a> MakeWriter<'a> for Log {
 /// The warnings and errors that are logged meanwhile.
 fn logged(work: impl FnOnce()) -> Vec<String> {
     let log = Log::default();
-    let subscriber =
-        tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).without_time().finish();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(log.clone())
+        .with_ansi(false)
+        .without_time()
+        .finish();
     tracing::subscriber::with_default(subscriber, work);
     let text = String::from_utf8(log.0.lock().expect("no panic").clone()).expect("a text");
     // Tests in one process make many layers for one request each, which is a mistake of its own.
-    let is_other = |line: &&str| (line.contains("WARN") || line.contains("ERROR")) && !line.contains("TG001");
+    let is_other =
+        |line: &&str| (line.contains("WARN") || line.contains("ERROR")) && !line.contains("TG001");
     text.lines().filter(is_other).map(str::to_owned).collect()
 }
 
@@ -53,8 +57,14 @@ fn assert_told_once(lines: &[String], code: &str) {
     assert_eq!(lines.len(), 1, "{lines:#?}");
     assert!(lines[0].contains(&format!("code=\"{code}\"")), "{lines:?}");
     let page = include_str!("../../../../docs/warnings.md");
-    assert!(page.contains(&format!("## {code}")), "the page explains {code}");
-    assert!(lines[0].contains(&format!("docs/warnings.md#{}", code.to_lowercase())), "{lines:?}");
+    assert!(
+        page.contains(&format!("## {code}")),
+        "the page explains {code}"
+    );
+    assert!(
+        lines[0].contains(&format!("docs/warnings.md#{}", code.to_lowercase())),
+        "{lines:?}"
+    );
 }
 
 #[test]
@@ -77,11 +87,20 @@ fn a_proxy_that_nobody_trusts_is_noticed() {
         "without such headers there is nothing to say"
     );
 
-    let clients =
-        Clients::new(vec!["203.0.113.0/24".parse().unwrap()], 64, ForwardedBy::XForwardedFor).unwrap();
+    let clients = Clients::new(
+        vec!["203.0.113.0/24".parse().unwrap()],
+        64,
+        ForwardedBy::XForwardedFor,
+    )
+    .unwrap();
     let trusting = RateLimitLayer::new(&many(), "api", by::client_address().behind(clients));
     let service = trusting.layer(service_fn(hello));
-    let lines = logged(|| drop(ask(&service, with("/", &[("x-forwarded-for", "198.51.100.1")]))));
+    let lines = logged(|| {
+        drop(ask(
+            &service,
+            with("/", &[("x-forwarded-for", "198.51.100.1")]),
+        ))
+    });
     assert!(lines.is_empty(), "{lines:?}");
 }
 
@@ -131,5 +150,8 @@ fn a_mistake_that_lets_nothing_pass_is_an_error_told_once() {
         }
     });
     assert_eq!(lines.len(), 1, "{lines:#?}");
-    assert!(lines[0].contains("into_make_service_with_connect_info"), "{lines:?}");
+    assert!(
+        lines[0].contains("into_make_service_with_connect_info"),
+        "{lines:?}"
+    );
 }

@@ -1,4 +1,5 @@
-//! What is measured. Everybody has a runtime of its own, so that nobody's tasks are in another's way.
+//! What is measured. Everybody has a runtime of its own, so that nobody's tasks are in another's
+//! way.
 
 mod tollgate;
 mod trypema;
@@ -39,30 +40,57 @@ pub(super) fn entrants(
 ) -> io::Result<Vec<Box<dyn Entrant>>> {
     let mut entrants = Vec::new();
     for threads in THREADS {
-        for name in [MEMORY, LEASED, EVENTUAL, TRYPEMA].into_iter().filter(|name| settings.has(name)) {
+        for name in [MEMORY, LEASED, EVENTUAL, TRYPEMA]
+            .into_iter()
+            .filter(|name| settings.has(name))
+        {
             let (url, prefix) = (server.url(), format!("{name}-{case}-{threads}"));
             entrants.push(match name {
                 MEMORY => by_threads(tollgate::Memory::new(case.limit()), case, threads)?,
-                LEASED => by_threads(Leased::connect(&url, &prefix, case.limit(), 1), case, threads)?,
-                EVENTUAL => by_threads(Eventual::connect(&url, &prefix, case.limit(), 1), case, threads)?,
-                _ => by_threads(Hybrid::connect(server, &prefix, case.budget()), case, threads)?,
+                LEASED => by_threads(
+                    Leased::connect(&url, &prefix, case.limit(), 1),
+                    case,
+                    threads,
+                )?,
+                EVENTUAL => by_threads(
+                    Eventual::connect(&url, &prefix, case.limit(), 1),
+                    case,
+                    threads,
+                )?,
+                _ => by_threads(
+                    Hybrid::connect(server, &prefix, case.budget()),
+                    case,
+                    threads,
+                )?,
             });
         }
     }
     for callers in CALLERS.into_iter().filter(|_| settings.has(STRICT)) {
         let prefix = format!("{STRICT}-{case}-{callers}");
-        entrants.push(Box::new(Crowd::connect(&server.url(), &prefix, case, callers)?));
+        entrants.push(Box::new(Crowd::connect(
+            &server.url(),
+            &prefix,
+            case,
+            callers,
+        )?));
     }
     Ok(entrants)
 }
 
-fn by_threads<S: Subject>(subject: io::Result<S>, case: Case, threads: u32) -> io::Result<Box<dyn Entrant>> {
+fn by_threads<S: Subject>(
+    subject: io::Result<S>,
+    case: Case,
+    threads: u32,
+) -> io::Result<Box<dyn Entrant>> {
     Ok(Box::new(ByThreads::new(subject?, case, threads)?))
 }
 
 /// What the tasks of a subject run on.
 fn runtime() -> io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
 }
 
 /// What a reader has to know to judge the numbers.

@@ -1,4 +1,5 @@
-//! Tollgate through the limiter, as a program would: on memory, and on a server in each consistency.
+//! Tollgate through the limiter, as a program would: on memory, and on a server in each
+//! consistency.
 
 use std::io;
 use std::time::Duration;
@@ -34,16 +35,26 @@ impl Shared {
     ) -> io::Result<Self> {
         let runtime = super::runtime()?;
         let (limiter, store) = runtime.block_on(async {
-            let store = RedisBuilder::standalone(url).prefix(prefix).timeout(TIMEOUT).build();
+            let store = RedisBuilder::standalone(url)
+                .prefix(prefix)
+                .timeout(TIMEOUT)
+                .build();
             let store = store.map_err(io::Error::other)?;
             if !store.ready(PATIENCE).await {
                 return Err(io::Error::other("the store does not connect"));
             }
-            let limiter =
-                Limiter::builder().store(store.clone()).limit(limit).expected_replicas(replicas).build();
+            let limiter = Limiter::builder()
+                .store(store.clone())
+                .limit(limit)
+                .expected_replicas(replicas)
+                .build();
             Ok((limiter.map_err(io::Error::other)?, store))
         })?;
-        Ok(Self { limiter, store, runtime })
+        Ok(Self {
+            limiter,
+            store,
+            runtime,
+        })
     }
 }
 
@@ -51,7 +62,10 @@ impl Shared {
 #[inline]
 fn ask(limiter: &Limiter, runtime: &Handle, key: &str) -> io::Result<Told> {
     match limiter.check(LIMIT, key).immediately() {
-        Ok(decision) => Ok(Told { is_allowed: decision.is_allowed(), is_local: true }),
+        Ok(decision) => Ok(Told {
+            is_allowed: decision.is_allowed(),
+            is_local: true,
+        }),
         Err(Error::NotImmediate) => wait(limiter, runtime, key),
         Err(error) => Err(io::Error::other(error)),
     }
@@ -59,8 +73,13 @@ fn ask(limiter: &Limiter, runtime: &Handle, key: &str) -> io::Result<Told> {
 
 #[cold]
 fn wait(limiter: &Limiter, runtime: &Handle, key: &str) -> io::Result<Told> {
-    let decision = runtime.block_on(async { limiter.check(LIMIT, key).await }).map_err(io::Error::other)?;
-    Ok(Told { is_allowed: decision.is_allowed(), is_local: false })
+    let decision = runtime
+        .block_on(async { limiter.check(LIMIT, key).await })
+        .map_err(io::Error::other)?;
+    Ok(Told {
+        is_allowed: decision.is_allowed(),
+        is_local: false,
+    })
 }
 
 /// The embedded store.
@@ -72,7 +91,10 @@ pub(in super::super) struct Memory {
 
 impl Memory {
     pub(in super::super) fn new(limit: Limit) -> io::Result<Self> {
-        Ok(Self { limiter: Limiter::new(MemoryStore::new(), [limit]), runtime: super::runtime()? })
+        Ok(Self {
+            limiter: Limiter::new(MemoryStore::new(), [limit]),
+            runtime: super::runtime()?,
+        })
     }
 }
 
@@ -107,7 +129,11 @@ impl<const IS_EVENTUAL: bool> Held<IS_EVENTUAL> {
         limit: Limit,
         replicas: u32,
     ) -> io::Result<Self> {
-        let consistency = if IS_EVENTUAL { Consistency::Eventual } else { Consistency::Leased };
+        let consistency = if IS_EVENTUAL {
+            Consistency::Eventual
+        } else {
+            Consistency::Leased
+        };
         Shared::connect(url, prefix, limit.consistency(consistency), replicas).map(Self)
     }
 }
@@ -119,8 +145,8 @@ impl Shared {
     }
 }
 
-/// By itself, in whatever consistency its limit has, it always waits: a strict limit that is only asked for what is there
-/// at once has been charged all the same.
+/// By itself, in whatever consistency its limit has, it always waits: a strict limit that is only
+/// asked for what is there at once has been charged all the same.
 impl Subject for Shared {
     const NAME: &'static str = STRICT;
 
@@ -133,7 +159,9 @@ impl Subject for Shared {
     }
 
     fn rest(&self) -> io::Result<()> {
-        self.runtime.block_on(self.limiter.hand_back()).map_err(io::Error::other)
+        self.runtime
+            .block_on(self.limiter.hand_back())
+            .map_err(io::Error::other)
     }
 }
 

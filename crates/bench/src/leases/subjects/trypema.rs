@@ -26,27 +26,46 @@ pub(in super::super) struct Hybrid {
 
 impl Hybrid {
     /// So many in an hour.
-    pub(in super::super) fn connect(server: &Arc<Server>, prefix: &str, limit: u32) -> io::Result<Self> {
+    pub(in super::super) fn connect(
+        server: &Arc<Server>,
+        prefix: &str,
+        limit: u32,
+    ) -> io::Result<Self> {
         let rate = RateLimit::per_hour(limit.into()).map_err(io::Error::other)?;
         let window = WindowSize::hours(WINDOW_HOURS).map_err(io::Error::other)?;
         let prefix = RedisKey::try_from(prefix.to_owned()).map_err(io::Error::other)?;
         let runtime = super::runtime()?;
         let provider = runtime.block_on(async {
             let client = redis_rs::Client::open(server.url()).map_err(io::Error::other)?;
-            let connection = client.get_connection_manager().await.map_err(io::Error::other)?;
-            let builder = HybridRateLimiterProvider::builder(connection).prefix(prefix).window_size(window);
+            let connection = client
+                .get_connection_manager()
+                .await
+                .map_err(io::Error::other)?;
+            let builder = HybridRateLimiterProvider::builder(connection)
+                .prefix(prefix)
+                .window_size(window);
             builder.build().map_err(io::Error::other)
         })?;
-        Ok(Self { provider, rate, server: server.clone(), runtime })
+        Ok(Self {
+            provider,
+            rate,
+            server: server.clone(),
+            runtime,
+        })
     }
 
     /// What its documentation says to do when the answer is not known here.
     #[cold]
     fn wait(&self, key: &str) -> io::Result<Told> {
         let key = RedisKey::try_from(key.to_owned()).map_err(io::Error::other)?;
-        let decision = self.runtime.block_on(self.provider.absolute().inc(&key, &self.rate, 1));
+        let decision = self
+            .runtime
+            .block_on(self.provider.absolute().inc(&key, &self.rate, 1));
         let decision = decision.map_err(io::Error::other)?;
-        Ok(Told { is_allowed: matches!(decision, RateLimitDecision::Allowed), is_local: false })
+        Ok(Told {
+            is_allowed: matches!(decision, RateLimitDecision::Allowed),
+            is_local: false,
+        })
     }
 }
 
@@ -55,11 +74,13 @@ impl Subject for Hybrid {
 
     #[inline]
     fn ask(&self, key: &str) -> io::Result<Told> {
-        let known = RedisKeyRef::try_from(key).and_then(|key| self.provider.absolute().try_inc(key, 1));
+        let known =
+            RedisKeyRef::try_from(key).and_then(|key| self.provider.absolute().try_inc(key, 1));
         match known.map_err(io::Error::other)? {
-            Some(decision) => {
-                Ok(Told { is_allowed: matches!(decision, RateLimitDecision::Allowed), is_local: true })
-            }
+            Some(decision) => Ok(Told {
+                is_allowed: matches!(decision, RateLimitDecision::Allowed),
+                is_local: true,
+            }),
             None => self.wait(key),
         }
     }

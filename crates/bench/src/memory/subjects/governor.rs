@@ -54,7 +54,9 @@ impl<M: Map> Subject for Governor<M> {
         let ration = setup.ration;
         let one_per = Duration::from_secs(ration.period_secs.into()) / ration.count;
         let burst = NonZeroU32::new(ration.burst).expect("rations have a burst");
-        let quota = Quota::with_period(one_per).expect("rations have a period").allow_burst(burst);
+        let quota = Quota::with_period(one_per)
+            .expect("rations have a period")
+            .allow_burst(burst);
         Self {
             limiter: RateLimiter::new(quota, M::Store::default(), DefaultClock::default()),
             map: PhantomData,

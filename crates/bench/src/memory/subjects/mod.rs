@@ -1,5 +1,5 @@
-//! What is measured. Each subject is set up the way its own documentation would for speed, and asked through the call
-//! that a program would make.
+//! What is measured. Each subject is set up the way its own documentation would for speed, and
+//! asked through the call that a program would make.
 
 mod governor;
 mod one_word;
@@ -19,10 +19,19 @@ pub(super) struct Ration {
 }
 
 impl Ration {
-    /// Nothing is ever refused, and no key is ever full again, so that no subject may forget one while it is measured.
-    pub(super) const AMPLE: Self = Self { burst: 1_000_000_000, count: 3, period_secs: 7 };
+    /// Nothing is ever refused, and no key is ever full again, so that no subject may forget one
+    /// while it is measured.
+    pub(super) const AMPLE: Self = Self {
+        burst: 1_000_000_000,
+        count: 3,
+        period_secs: 7,
+    };
     /// Used up after ten, and for the rest of the run.
-    pub(super) const SCARCE: Self = Self { burst: 10, count: 1, period_secs: 86_400 };
+    pub(super) const SCARCE: Self = Self {
+        burst: 10,
+        count: 1,
+        period_secs: 86_400,
+    };
 }
 
 /// How to set a subject up.
@@ -33,14 +42,18 @@ pub(super) struct Setup {
     pub(super) keys_max: u32,
 }
 
-/// A rate limiter. Everything here is resolved at compile time, so that a subject pays for nothing but itself.
+/// A rate limiter. Everything here is resolved at compile time, so that a subject pays for nothing
+/// but itself.
 pub(super) trait Subject: Sync + Sized + 'static {
     const NAME: &'static str;
 
     fn new(setup: &Setup) -> Self;
 
     /// Asks for one request of this key, from any thread.
-    #[expect(clippy::ptr_arg, reason = "governor's map is asked with a reference to its own key type")]
+    #[expect(
+        clippy::ptr_arg,
+        reason = "governor's map is asked with a reference to its own key type"
+    )]
     fn allow(&self, key: &String) -> bool;
 
     /// The same for a program of one thread, where that is cheaper.

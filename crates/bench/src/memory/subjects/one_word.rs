@@ -1,4 +1,5 @@
-//! The least that any limiter has to do: find a place by the key's hash, read the time, change a word.
+//! The least that any limiter has to do: find a place by the key's hash, read the time, change a
+//! word.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

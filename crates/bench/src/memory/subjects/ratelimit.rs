@@ -47,7 +47,10 @@ impl Subject for Keyed {
     const NAME: &'static str = "ratelimit";
 
     fn new(setup: &Setup) -> Self {
-        Self { limiters: DashMap::default(), ration: setup.ration }
+        Self {
+            limiters: DashMap::default(),
+            ration: setup.ration,
+        }
     }
 
     #[inline]
@@ -55,7 +58,10 @@ impl Subject for Keyed {
         if let Some(limiter) = self.limiters.get(key) {
             return limiter.try_wait().is_ok();
         }
-        let limiter = self.limiters.entry(key.clone()).or_insert_with(|| limiter(self.ration));
+        let limiter = self
+            .limiters
+            .entry(key.clone())
+            .or_insert_with(|| limiter(self.ration));
         limiter.try_wait().is_ok()
     }
 

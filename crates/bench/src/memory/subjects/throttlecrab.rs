@@ -1,7 +1,8 @@
 //! throttlecrab on the store of its three that is fastest with many keys.
 //!
-//! Its adaptive store scans all keys every 100,000 operations, and on every operation while its map is more than three
-//! quarters full; its probabilistic store scans them once in a thousand. The periodic store scans once a minute.
+//! Its adaptive store scans all keys every 100,000 operations, and on every operation while its map
+//! is more than three quarters full; its probabilistic store scans them once in a thousand. The
+//! periodic store scans once a minute.
 
 use parking_lot::Mutex;
 use throttlecrab::{PeriodicStore, RateLimiter};
@@ -16,7 +17,11 @@ pub(in super::super) struct Periodic {
 
 #[inline]
 fn allow(limiter: &mut RateLimiter<PeriodicStore>, ration: Ration, key: &str) -> bool {
-    let (burst, count, period) = (ration.burst.into(), ration.count.into(), ration.period_secs.into());
+    let (burst, count, period) = (
+        ration.burst.into(),
+        ration.count.into(),
+        ration.period_secs.into(),
+    );
     let answer = limiter.rate_limit(key, burst, count, period, 1, wall_clock());
     answer.expect("rations are valid").0
 }
@@ -25,7 +30,10 @@ impl Subject for Periodic {
     const NAME: &'static str = "throttlecrab";
 
     fn new(setup: &Setup) -> Self {
-        Self { limiter: Mutex::new(RateLimiter::new(PeriodicStore::new())), ration: setup.ration }
+        Self {
+            limiter: Mutex::new(RateLimiter::new(PeriodicStore::new())),
+            ration: setup.ration,
+        }
     }
 
     #[inline]

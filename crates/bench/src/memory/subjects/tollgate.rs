@@ -13,7 +13,8 @@ const WINDOW: Duration = Duration::from_hours(24);
 /// The token bucket, which the peers have too.
 pub(in super::super) struct Bucket(Tollgate);
 
-/// The token bucket of a limit looked up once, asked for no more than yes or no: the question that the peers answer.
+/// The token bucket of a limit looked up once, asked for no more than yes or no: the question that
+/// the peers answer.
 pub(in super::super) struct YesOrNo {
     api: OneLimit<'static>,
     store: MemoryStore,
@@ -29,20 +30,30 @@ struct Tollgate {
 
 impl Tollgate {
     fn new(setup: &Setup, limit: Limit) -> Self {
-        let store = MemoryStore::builder().keys_max(setup.keys_max as usize).build();
-        Self { limiter: Limiter::new(store.clone(), [limit]), store }
+        let store = MemoryStore::builder()
+            .keys_max(setup.keys_max as usize)
+            .build();
+        Self {
+            limiter: Limiter::new(store.clone(), [limit]),
+            store,
+        }
     }
 
     #[inline]
     fn allow(&self, key: &str) -> bool {
         let decision = self.limiter.check("api", key).immediately();
-        decision.expect("the limit exists and the key is short").is_allowed()
+        decision
+            .expect("the limit exists and the key is short")
+            .is_allowed()
     }
 }
 
 fn bucket(setup: &Setup) -> Limit {
     let ration = setup.ration;
-    let rate = Rate::new(ration.count.into(), Duration::from_secs(ration.period_secs.into()));
+    let rate = Rate::new(
+        ration.count.into(),
+        Duration::from_secs(ration.period_secs.into()),
+    );
     Limit::token_bucket("api", ration.burst.into(), rate)
 }
 
@@ -51,9 +62,13 @@ impl Subject for YesOrNo {
 
     fn new(setup: &Setup) -> Self {
         let Tollgate { limiter, store } = Tollgate::new(setup, bucket(setup));
-        // A program would keep the limiter for as long as it runs; a few are made here and never given back.
+        // A program would keep the limiter for as long as it runs; a few are made here and never
+        // given back.
         let limiter: &'static Limiter = Box::leak(Box::new(limiter));
-        Self { api: limiter.limit("api").expect("the limit exists"), store }
+        Self {
+            api: limiter.limit("api").expect("the limit exists"),
+            store,
+        }
     }
 
     #[inline]
@@ -87,7 +102,10 @@ impl Subject for Sliding {
     const NAME: &'static str = "tollgate-sliding";
 
     fn new(setup: &Setup) -> Self {
-        Self(Tollgate::new(setup, Limit::sliding_window("api", setup.ration.burst.into(), WINDOW)))
+        Self(Tollgate::new(
+            setup,
+            Limit::sliding_window("api", setup.ration.burst.into(), WINDOW),
+        ))
     }
 
     #[inline]

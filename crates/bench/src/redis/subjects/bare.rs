@@ -1,4 +1,5 @@
-//! The least that asking can cost: a connection for each caller, a command that is ready but for its key, no parsing.
+//! The least that asking can cost: a connection for each caller, a command that is ready but for
+//! its key, no parsing.
 
 use std::io::{self, Write as _};
 use std::ops::Range;
@@ -24,11 +25,18 @@ pub(super) struct Asking {
 /// Callers with a connection each.
 pub(super) async fn connect(target: &Target, callers: usize) -> io::Result<Connected<Asking>> {
     let (command, digits) = command(&target.script);
-    let mut connected = Connected { callers: Vec::with_capacity(callers), calls: None };
+    let mut connected = Connected {
+        callers: Vec::with_capacity(callers),
+        calls: None,
+    };
     for _ in 0..callers {
         let stream = TcpStream::connect(target.server.addr()).await?;
         stream.set_nodelay(true)?;
-        connected.callers.push(Asking { stream, command: command.clone(), digits: digits.clone() });
+        connected.callers.push(Asking {
+            stream,
+            command: command.clone(),
+            digits: digits.clone(),
+        });
     }
     Ok(connected)
 }
@@ -42,7 +50,10 @@ impl Caller for Asking {
         self.stream.read_exact(&mut reply).await?;
         match reply.strip_prefix(HEAD) {
             Some(rest) if question::is_yes(&rest[..ANSWER_LEN]) => Ok(()),
-            _ => Err(io::Error::other(format!("the server said {:?}", String::from_utf8_lossy(&reply)))),
+            _ => Err(io::Error::other(format!(
+                "the server said {:?}",
+                String::from_utf8_lossy(&reply)
+            ))),
         }
     }
 }
@@ -79,8 +90,18 @@ mod tests {
         let (mut bytes, digits) = command("0123");
         write!(&mut bytes[digits], "{:012}", 42).unwrap();
         let [which, asked] = question::arguments();
-        let words: [&[u8]; 6] = [b"EVALSHA", b"0123", b"1", &question::key(42), &which, &asked];
+        let words: [&[u8]; 6] = [
+            b"EVALSHA",
+            b"0123",
+            b"1",
+            &question::key(42),
+            &which,
+            &asked,
+        ];
         assert_eq!(bytes, encoded(&words, 6));
-        assert_eq!(encoded(&[b"GET", b"a"], 2), b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n");
+        assert_eq!(
+            encoded(&[b"GET", b"a"], 2),
+            b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What is measured. Each asks the same server the same question, with the keys and the arithmetic of the store.
+//! What is measured. Each asks the same server the same question, with the keys and the arithmetic
+//! of the store.
 
 mod bare;
 mod redis_benchmark;
@@ -22,8 +23,8 @@ pub(super) const UNPIPELINED: &str = "redis-benchmark";
 /// What can be chosen by name.
 pub(super) const SUBJECTS: [&str; 4] = [TOLLGATE, BARE, REDIS_RS, UNPIPELINED];
 
-/// Everybody who is measured with so many callers over so many keys. redis-benchmark brings a crowd of its own and is
-/// measured once, in turn with the largest crowd here.
+/// Everybody who is measured with so many callers over so many keys. redis-benchmark brings a crowd
+/// of its own and is measured once, in turn with the largest crowd here.
 pub(super) fn entrants(
     settings: &Settings,
     target: &Target,
@@ -31,18 +32,38 @@ pub(super) fn entrants(
     callers: usize,
 ) -> io::Result<Vec<Box<dyn Entrant>>> {
     let mut entrants: Vec<Box<dyn Entrant>> = Vec::new();
-    for name in [TOLLGATE, BARE, REDIS_RS].into_iter().filter(|name| settings.has(name)) {
+    for name in [TOLLGATE, BARE, REDIS_RS]
+        .into_iter()
+        .filter(|name| settings.has(name))
+    {
         for runtime in Runtime::ALL {
             entrants.push(match name {
-                TOLLGATE => in_process(name, keys, runtime, tollgate::connect(target, keys, callers))?,
+                TOLLGATE => in_process(
+                    name,
+                    keys,
+                    runtime,
+                    tollgate::connect(target, keys, callers),
+                )?,
                 BARE => in_process(name, keys, runtime, bare::connect(target, callers))?,
-                _ => in_process(name, keys, runtime, redis_rs::connect(target, keys, callers))?,
+                _ => in_process(
+                    name,
+                    keys,
+                    runtime,
+                    redis_rs::connect(target, keys, callers),
+                )?,
             });
         }
     }
     if settings.has(UNPIPELINED) && callers == CROWD {
-        entrants.push(Box::new(redis_benchmark::RedisBenchmark::new(PIPELINED, 16, target, keys)));
-        entrants.push(Box::new(redis_benchmark::RedisBenchmark::new(UNPIPELINED, 1, target, keys)));
+        entrants.push(Box::new(redis_benchmark::RedisBenchmark::new(
+            PIPELINED, 16, target, keys,
+        )));
+        entrants.push(Box::new(redis_benchmark::RedisBenchmark::new(
+            UNPIPELINED,
+            1,
+            target,
+            keys,
+        )));
     }
     Ok(entrants)
 }
@@ -53,7 +74,10 @@ fn in_process<C: Caller>(
     runtime: Runtime,
     connect: impl Future<Output = io::Result<Connected<C>>>,
 ) -> io::Result<Box<dyn Entrant>> {
-    let subject = Subject { name, runtime: Some(runtime) };
+    let subject = Subject {
+        name,
+        runtime: Some(runtime),
+    };
     let runtime = runtime.build()?;
     let connected = runtime.block_on(connect)?;
     Ok(Box::new(InProcess::new(subject, keys, runtime, connected)))

@@ -29,14 +29,31 @@ pub(in super::super) struct RedisBenchmark {
 impl RedisBenchmark {
     pub(super) fn new(name: &'static str, pipeline: usize, target: &Target, keys: u32) -> Self {
         let (addr, script) = (target.server.addr(), target.script_with_arguments.clone());
-        Self { name, pipeline, addr, script, keys, decisions_per_s: None }
+        Self {
+            name,
+            pipeline,
+            addr,
+            script,
+            keys,
+            decisions_per_s: None,
+        }
     }
 
     fn command(&self, decisions: u64) -> io::Result<Command> {
-        let key = if self.keys == 1 { question::key(0) } else { question::key_to_draw() };
+        let key = if self.keys == 1 {
+            question::key(0)
+        } else {
+            question::key_to_draw()
+        };
         let key = String::from_utf8(key).map_err(io::Error::other)?;
         let mut command = Command::new(PROGRAM);
-        command.args(["-h", &self.addr.ip().to_string(), "-p", &self.addr.port().to_string(), "--csv"]);
+        command.args([
+            "-h",
+            &self.addr.ip().to_string(),
+            "-p",
+            &self.addr.port().to_string(),
+            "--csv",
+        ]);
         command.args(["-c", &CLIENTS.to_string(), "-P", &self.pipeline.to_string()]);
         command.args(["-n", &decisions.to_string()]);
         if self.keys > 1 {
@@ -49,16 +66,27 @@ impl RedisBenchmark {
 
 impl Entrant for RedisBenchmark {
     fn subject(&self) -> Subject {
-        Subject { name: self.name, runtime: None }
+        Subject {
+            name: self.name,
+            runtime: None,
+        }
     }
 
     fn crowd(&self) -> Crowd {
-        Crowd { callers: CLIENTS, pipeline: self.pipeline }
+        Crowd {
+            callers: CLIENTS,
+            pipeline: self.pipeline,
+        }
     }
 
     fn round(&mut self, length: Duration) -> io::Result<Round> {
-        let decisions = self.decisions_per_s.map_or(FIRST, |per_s| per_s * length.as_secs_f64());
-        let output = self.command(whole(decisions))?.output().map_err(|error| missing(&error))?;
+        let decisions = self
+            .decisions_per_s
+            .map_or(FIRST, |per_s| per_s * length.as_secs_f64());
+        let output = self
+            .command(whole(decisions))?
+            .output()
+            .map_err(|error| missing(&error))?;
         let round = parsed(&output)?;
         self.decisions_per_s = Some(round.decisions_per_s);
         Ok(round)
@@ -67,28 +95,47 @@ impl Entrant for RedisBenchmark {
 
 /// What the program calls itself.
 pub(in super::super) fn version() -> io::Result<String> {
-    let output = Command::new(PROGRAM).arg("--version").output().map_err(|error| missing(&error))?;
+    let output = Command::new(PROGRAM)
+        .arg("--version")
+        .output()
+        .map_err(|error| missing(&error))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 fn missing(error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{PROGRAM} cannot be run (it comes with Redis): {error}"))
+    io::Error::new(
+        error.kind(),
+        format!("{PROGRAM} cannot be run (it comes with Redis): {error}"),
+    )
 }
 
 fn parsed(output: &Output) -> io::Result<Round> {
     let text = String::from_utf8_lossy(&output.stdout);
-    let round = if output.status.success() { parse(&text) } else { None };
+    let round = if output.status.success() {
+        parse(&text)
+    } else {
+        None
+    };
     round.ok_or_else(|| {
         let errors = String::from_utf8_lossy(&output.stderr);
-        io::Error::other(format!("{PROGRAM} gave no numbers: {} {}", text.trim(), errors.trim()))
+        io::Error::other(format!(
+            "{PROGRAM} gave no numbers: {} {}",
+            text.trim(),
+            errors.trim()
+        ))
     })
 }
 
-/// The second line, in the words of the first. The name of the test is the command and may hold anything, so fields are
-/// counted from the end.
+/// The second line, in the words of the first. The name of the test is the command and may hold
+/// anything, so fields are counted from the end.
 fn parse(csv: &str) -> Option<Round> {
     let mut lines = csv.lines();
-    let heads: Vec<&str> = lines.next()?.trim().split(',').map(|field| field.trim_matches('"')).collect();
+    let heads: Vec<&str> = lines
+        .next()?
+        .trim()
+        .split(',')
+        .map(|field| field.trim_matches('"'))
+        .collect();
     let fields: Vec<&str> = lines.next()?.trim().rsplit("\",\"").collect();
     let field = |name| {
         let from_end = heads.iter().rev().position(|head| *head == name)?;
@@ -102,7 +149,11 @@ fn parse(csv: &str) -> Option<Round> {
     })
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to what fits")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to what fits"
+)]
 fn whole(decisions: f64) -> u64 {
     decisions.clamp(1_000.0, 1e9) as u64
 }
@@ -126,18 +177,33 @@ mod tests {
     #[test]
     fn a_command_may_hold_what_separates_fields() {
         let line = r#""SET a","b","9.5","0","0","1.0","0","2.0","0""#;
-        assert!((parse(&format!("{HEADS}\r\n{line}\r\n")).unwrap().decisions_per_s - 9.5).abs() < 1e-9);
+        assert!(
+            (parse(&format!("{HEADS}\r\n{line}\r\n"))
+                .unwrap()
+                .decisions_per_s
+                - 9.5)
+                .abs()
+                < 1e-9
+        );
     }
 
     #[test]
     fn what_is_missing_is_no_number() {
         assert_eq!(parse(""), None);
         assert_eq!(parse(HEADS), None);
-        assert_eq!(parse(&format!("{HEADS}\n\"SET\",\"x\",\"1\",\"1\",\"1\",\"1\",\"1\",\"1\"\n")), None);
+        assert_eq!(
+            parse(&format!(
+                "{HEADS}\n\"SET\",\"x\",\"1\",\"1\",\"1\",\"1\",\"1\",\"1\"\n"
+            )),
+            None
+        );
     }
 
     #[test]
     fn a_round_asks_for_something_and_not_for_everything() {
-        assert_eq!([0.0, 5_000.7, 1e12].map(whole), [1_000, 5_000, 1_000_000_000]);
+        assert_eq!(
+            [0.0, 5_000.7, 1e12].map(whole),
+            [1_000, 5_000, 1_000_000_000]
+        );
     }
 }

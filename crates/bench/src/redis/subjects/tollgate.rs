@@ -22,26 +22,46 @@ pub(super) struct Asking {
 }
 
 /// Callers of one store.
-pub(super) async fn connect(target: &Target, keys: u32, callers: usize) -> io::Result<Connected<Asking>> {
-    let store = RedisBuilder::standalone(target.server.url()).timeout(TIMEOUT).build();
+pub(super) async fn connect(
+    target: &Target,
+    keys: u32,
+    callers: usize,
+) -> io::Result<Connected<Asking>> {
+    let store = RedisBuilder::standalone(target.server.url())
+        .timeout(TIMEOUT)
+        .build();
     let store = store.map_err(io::Error::other)?;
     if !store.ready(PATIENCE).await {
         return Err(io::Error::other("the store does not connect"));
     }
     let limiter = Limiter::new(store.clone(), [question::limit()]);
     let names: Arc<[String]> = (0..keys).map(question::name).collect();
-    let callers = (0..callers).map(|_| Asking { limiter: limiter.clone(), names: names.clone() }).collect();
-    Ok(Connected { callers, calls: Some(Box::new(move || store.stats().calls)) })
+    let callers = (0..callers)
+        .map(|_| Asking {
+            limiter: limiter.clone(),
+            names: names.clone(),
+        })
+        .collect();
+    Ok(Connected {
+        callers,
+        calls: Some(Box::new(move || store.stats().calls)),
+    })
 }
 
 impl Caller for Asking {
     async fn ask(&mut self, key: u32) -> io::Result<()> {
         let key = self.names[key as usize].as_str();
-        let decision = self.limiter.check(LIMIT, key).await.map_err(io::Error::other)?;
+        let decision = self
+            .limiter
+            .check(LIMIT, key)
+            .await
+            .map_err(io::Error::other)?;
         if decision.is_allowed() && decision.source() == Source::Store {
             Ok(())
         } else {
-            Err(io::Error::other(format!("not what the store should say: {decision:?}")))
+            Err(io::Error::other(format!(
+                "not what the store should say: {decision:?}"
+            )))
         }
     }
 }

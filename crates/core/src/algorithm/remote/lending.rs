@@ -7,7 +7,8 @@ use crate::time::Micros;
 /// The numbers by which a script lends units and takes them back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lending {
-    /// What comes back, in the measure of the counter: what a bucket takes to work it off, or units.
+    /// What comes back, in the measure of the counter: what a bucket takes to work it off, or
+    /// units.
     pub back: Weight,
     /// So many microseconds for ...
     pub period: u64,
@@ -21,13 +22,27 @@ impl Quota {
         let gcra = match self {
             Self::TokenBucket(bucket) => &bucket.gcra,
             Self::LeakyBucket(bucket) => &bucket.gcra,
-            _ => return Lending { back: Weight { micros: back, part: 0 }, period: 1, per: 1 },
+            _ => {
+                return Lending {
+                    back: Weight {
+                        micros: back,
+                        part: 0,
+                    },
+                    period: 1,
+                    per: 1,
+                };
+            }
         };
         let (per, period) = gcra.rate();
-        Lending { back: gcra.weight(back), period, per }
+        Lending {
+            back: gcra.weight(back),
+            period,
+            per,
+        }
     }
 
-    /// The state after spending `units`, with what the limit says to it; `None` when the state is that of another algorithm.
+    /// The state after spending `units`, with what the limit says to it; `None` when the state is
+    /// that of another algorithm.
     pub fn step(&self, seen: Seen, units: u64, now: Micros) -> Option<(Seen, Outcome)> {
         let bucket = |(Rest { at, part }, outcome)| (Seen::Bucket { at, part }, outcome);
         match (self, seen) {
@@ -41,10 +56,36 @@ impl Quota {
                 let (Used { count, ends }, outcome) = quota.spend(Used { count, ends }, units, now);
                 Some((Seen::Fixed { count, ends }, outcome))
             }
-            (Self::SlidingWindow(quota), Seen::Sliding { current, previous, start }) => {
-                let (counts, outcome) = quota.spend(Counts { current, previous, start }, units, now);
-                let Counts { current, previous, start } = counts;
-                Some((Seen::Sliding { current, previous, start }, outcome))
+            (
+                Self::SlidingWindow(quota),
+                Seen::Sliding {
+                    current,
+                    previous,
+                    start,
+                },
+            ) => {
+                let (counts, outcome) = quota.spend(
+                    Counts {
+                        current,
+                        previous,
+                        start,
+                    },
+                    units,
+                    now,
+                );
+                let Counts {
+                    current,
+                    previous,
+                    start,
+                } = counts;
+                Some((
+                    Seen::Sliding {
+                        current,
+                        previous,
+                        start,
+                    },
+                    outcome,
+                ))
             }
             (Self::SlidingLog(quota), Seen::Held(held)) => {
                 Some(held.step(quota.limit, quota.length, units, now))
@@ -56,7 +97,8 @@ impl Quota {
         }
     }
 
-    /// When units that were lent under this name end with their window; never before their time in a bucket.
+    /// When units that were lent under this name end with their window; never before their time in
+    /// a bucket.
     pub(crate) fn edge(&self, generation: u64) -> Option<Micros> {
         match self {
             Self::FixedWindow(_) => Some(Micros::new(generation)),
@@ -65,7 +107,8 @@ impl Quota {
         }
     }
 
-    /// How long a bucket takes to make up so many units more, rounded up; `None` for what is no bucket.
+    /// How long a bucket takes to make up so many units more, rounded up; `None` for what is no
+    /// bucket.
     pub(crate) fn time_for(&self, units: u64) -> Option<Micros> {
         let gcra = match self {
             Self::TokenBucket(bucket) => &bucket.gcra,
@@ -81,9 +124,16 @@ impl Holdings {
     /// What a log or leases hold once these units are among them.
     fn step(self, limit: u64, length: Micros, units: u64, now: Micros) -> (Seen, Outcome) {
         let outcome = self.outcome(limit, length, units, now);
-        let taken = if outcome.verdict.is_allowed() { units } else { 0 };
-        let held =
-            Self { sum: self.sum.saturating_add(taken), until: now.after(outcome.reset_after), ..self };
+        let taken = if outcome.verdict.is_allowed() {
+            units
+        } else {
+            0
+        };
+        let held = Self {
+            sum: self.sum.saturating_add(taken),
+            until: now.after(outcome.reset_after),
+            ..self
+        };
         (Seen::Held(held), outcome)
     }
 }

@@ -1,4 +1,5 @@
-//! Golden texts for answers given while the store is away: fields and bodies, by each failure policy.
+//! Golden texts for answers given while the store is away: fields and bodies, by each failure
+//! policy.
 
 use super::bodies::one_line;
 use super::*;
@@ -34,7 +35,13 @@ impl Store for Away {
 /// A limiter whose store is away, one of two replicas, at 2027-01-01 00:00:00 UTC.
 pub(super) fn limiter(limits: impl IntoIterator<Item = Limit>) -> Limiter {
     let clock = ManualClock::default();
-    Limiter::builder().store(Away).clock(clock).limits(limits).expected_replicas(2).build().unwrap()
+    Limiter::builder()
+        .store(Away)
+        .clock(clock)
+        .limits(limits)
+        .expected_replicas(2)
+        .build()
+        .unwrap()
 }
 
 fn window(name: &str, limit: u64, policy: OnStoreFailure) -> Limit {
@@ -44,7 +51,11 @@ fn window(name: &str, limit: u64, policy: OnStoreFailure) -> Limit {
 #[test]
 fn a_pass_that_nobody_counted_says_that_nothing_is_missing() {
     let limiter = limiter([window("burst", 100, OnStoreFailure::Allow)]);
-    let decision = limiter.check("burst", "ann").cost(50).immediately().unwrap();
+    let decision = limiter
+        .check("burst", "ann")
+        .cost(50)
+        .immediately()
+        .unwrap();
     let expected = r#"RateLimit-Policy: "burst";q=100;w=60
 RateLimit: "burst";r=100;t=0
 X-RateLimit-Limit: 100
@@ -79,7 +90,10 @@ X-RateLimit-Fallback: true
         "violated-policies":["login"],
         "allowed":false,"source":"fallback","degraded":true,"wait_ms":0,"limits":[
         {"name":"login","limit":5,"remaining":0,"reset_after_ms":1000,"retry_after_ms":1000,"fallback":"deny"}]}"#;
-    assert_eq!(Problem::denied(&decision).unwrap().to_json(), one_line(expected));
+    assert_eq!(
+        Problem::denied(&decision).unwrap().to_json(),
+        one_line(expected)
+    );
     assert_eq!(Problem::unavailable(&decision), Problem::denied(&decision));
 }
 
@@ -103,7 +117,10 @@ X-RateLimit-Fallback: true
         "violated-policies":["api"],
         "allowed":false,"source":"fallback","degraded":true,"wait_ms":0,"limits":[
         {"name":"api","limit":2,"remaining":0,"reset_after_ms":60000,"retry_after_ms":30000,"fallback":"local"}]}"#;
-    assert_eq!(Problem::denied(&decision).unwrap().to_json(), one_line(expected));
+    assert_eq!(
+        Problem::denied(&decision).unwrap().to_json(),
+        one_line(expected)
+    );
     assert_eq!(Problem::unavailable(&decision), None);
 }
 

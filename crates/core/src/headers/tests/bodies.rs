@@ -1,4 +1,5 @@
-//! Golden texts for the bodies. They are sent in one line; here each is broken where a reader would break it.
+//! Golden texts for the bodies. They are sent in one line; here each is broken where a reader would
+//! break it.
 
 use super::*;
 
@@ -21,7 +22,13 @@ fn a_pass_has_the_members_of_the_interface() {
 #[test]
 fn a_queue_says_how_long_to_hold_the_request() {
     let (limiter, _) = limiter([Limit::queue("partner", 5, Rate::per_second(3))]);
-    assert!(limiter.check("partner", "ann").immediately().unwrap().is_allowed());
+    assert!(
+        limiter
+            .check("partner", "ann")
+            .immediately()
+            .unwrap()
+            .is_allowed()
+    );
     let decision = limiter.check("partner", "ann").immediately().unwrap();
     assert_eq!(decision.wait(), Duration::from_micros(333_334));
     assert_eq!(Answer::of(&decision).wait_ms, 334);
@@ -33,7 +40,10 @@ fn a_pass_that_holds_a_place_says_what_to_release() {
     let held = limiter.check("in-flight", "ann").immediately().unwrap();
     let word = Answer::of(&held).lease.unwrap();
     assert_eq!(word.len(), 32);
-    assert_eq!(u128::from_str_radix(&word, 16).ok(), held.lease().map(crate::LeaseId::get));
+    assert_eq!(
+        u128::from_str_radix(&word, 16).ok(),
+        held.lease().map(crate::LeaseId::get)
+    );
 
     let denied = limiter.check("in-flight", "ann").immediately().unwrap();
     assert_eq!(Answer::of(&denied).lease, None);
@@ -48,7 +58,14 @@ fn a_denial_by_two_limits_names_both_and_explains_the_longer() {
         Limit::fixed_window("trial", 1, MINUTE).shadow(),
     ];
     let (limiter, _) = limiter(limits);
-    let ask = || limiter.check("burst", "ann").and("daily", "ann").and("trial", "ann").immediately().unwrap();
+    let ask = || {
+        limiter
+            .check("burst", "ann")
+            .and("daily", "ann")
+            .and("trial", "ann")
+            .immediately()
+            .unwrap()
+    };
     assert!(ask().is_allowed());
     let expected = r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",
         "title":"Request cannot be satisfied as assigned quota has been exceeded",
@@ -59,7 +76,10 @@ fn a_denial_by_two_limits_names_both_and_explains_the_longer() {
         {"name":"burst","limit":1,"remaining":0,"reset_after_ms":1501,"retry_after_ms":1501},
         {"name":"daily","limit":1,"remaining":0,"reset_after_ms":86400000,"retry_after_ms":86400000},
         {"name":"trial","limit":1,"remaining":0,"reset_after_ms":60000,"retry_after_ms":60000,"shadow":true}]}"#;
-    assert_eq!(Problem::denied(&ask()).unwrap().to_json(), one_line(expected));
+    assert_eq!(
+        Problem::denied(&ask()).unwrap().to_json(),
+        one_line(expected)
+    );
 }
 
 #[test]
@@ -73,15 +93,27 @@ fn a_request_that_never_fits_is_told_so() {
         "violated-policies":["api"],
         "allowed":false,"source":"store","degraded":false,"wait_ms":0,"limits":[
         {"name":"api","limit":100,"remaining":100,"reset_after_ms":0,"retry_after_ms":null,"never":true}]}"#;
-    assert_eq!(Problem::denied(&decision).unwrap().to_json(), one_line(expected));
+    assert_eq!(
+        Problem::denied(&decision).unwrap().to_json(),
+        one_line(expected)
+    );
 }
 
 #[test]
 fn a_limit_that_refuses_under_two_keys_is_violated_once() {
     let (limiter, _) = limiter([Limit::fixed_window("login", 1, MINUTE)]);
-    let ask = || limiter.check("login", "ip").and("login", "email").immediately().unwrap();
+    let ask = || {
+        limiter
+            .check("login", "ip")
+            .and("login", "email")
+            .immediately()
+            .unwrap()
+    };
     assert!(ask().is_allowed());
-    assert_eq!(Problem::denied(&ask()).unwrap().violated_policies, ["login"]);
+    assert_eq!(
+        Problem::denied(&ask()).unwrap().violated_policies,
+        ["login"]
+    );
 }
 
 #[test]
@@ -92,15 +124,32 @@ fn bodies_are_what_serde_makes_of_them_whatever_they_hold() {
         Limit::concurrency("in-flight", 1, MINUTE),
     ];
     let (limiter, _) = limiter(limits);
-    let ask = |cost| limiter.check("burst", "ann").own_cost(cost).and("trial", "ann").and("in-flight", "ann");
-    let (passed, denied, never) =
-        (ask(1).immediately().unwrap(), ask(1).immediately().unwrap(), ask(2).immediately().unwrap());
+    let ask = |cost| {
+        limiter
+            .check("burst", "ann")
+            .own_cost(cost)
+            .and("trial", "ann")
+            .and("in-flight", "ann")
+    };
+    let (passed, denied, never) = (
+        ask(1).immediately().unwrap(),
+        ask(1).immediately().unwrap(),
+        ask(2).immediately().unwrap(),
+    );
     for decision in [&passed, &denied, &never] {
-        for text in ["plain", "", "quoted \" and \\", "lines\n\u{1f}\u{0}", "\u{7f}\u{fc}\u{1f980}"] {
+        for text in [
+            "plain",
+            "",
+            "quoted \" and \\",
+            "lines\n\u{1f}\u{0}",
+            "\u{7f}\u{fc}\u{1f980}",
+        ] {
             let mut answer = Answer::of(decision);
             answer.lease = Some(text.to_owned());
             assert_eq!(answer.to_json(), serde_json::to_string(&answer).unwrap());
-            let Some(mut problem) = Problem::denied(decision) else { continue };
+            let Some(mut problem) = Problem::denied(decision) else {
+                continue;
+            };
             problem.detail = text.to_owned();
             problem.violated_policies.push(text);
             assert_eq!(problem.to_json(), serde_json::to_string(&problem).unwrap());

@@ -11,7 +11,8 @@ impl Entry {
         if self.flight.is_some() {
             None
         } else if self.is_eventual {
-            (self.held > 0 && now.since(self.heard) >= MERGE && now >= self.until).then_some(Errand::Merge)
+            (self.held > 0 && now.since(self.heard) >= MERGE && now >= self.until)
+                .then_some(Errand::Merge)
         } else {
             let is_idle = now.since(self.used) >= IDLE || now >= self.ends;
             (is_idle && self.owes()).then_some(Errand::Return)
@@ -20,14 +21,26 @@ impl Entry {
 
     /// What there is to give back or to tell before the process ends.
     pub(in crate::lease) fn leaves(&self) -> Option<Errand> {
-        let errand = if self.is_eventual { Errand::Merge } else { Errand::Return };
-        let has_something = if self.is_eventual { self.held > 0 } else { self.owes() };
+        let errand = if self.is_eventual {
+            Errand::Merge
+        } else {
+            Errand::Return
+        };
+        let has_something = if self.is_eventual {
+            self.held > 0
+        } else {
+            self.owes()
+        };
         (self.flight.is_none() && has_something).then_some(errand)
     }
 
     /// True when forgetting it changes nothing.
     pub(in crate::lease) fn is_worthless(&self, now: Micros) -> bool {
-        let holds = if self.is_eventual { self.held > 0 } else { self.owes() };
+        let holds = if self.is_eventual {
+            self.held > 0
+        } else {
+            self.owes()
+        };
         self.flight.is_none() && !holds && now >= self.until && now.since(self.used) >= FORGET
     }
 

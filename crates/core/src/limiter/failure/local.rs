@@ -12,11 +12,12 @@ use crate::memory::MemoryStore;
 use crate::store::{Check, Intent, Store};
 use crate::time::Micros;
 
-/// The most keys counted while the store is away, at most 6 MB. At the cap those nearest to a full budget are forgotten.
+/// The most keys counted while the store is away, at most 6 MB. At the cap those nearest to a full
+/// budget are forgotten.
 const KEYS_MAX: usize = 100_000;
 
-/// The counters of one outage. Buckets had nothing when it began, so that nothing can be gained by making the store fall
-/// over, again and again if need be. Clones share the counters.
+/// The counters of one outage. Buckets had nothing when it began, so that nothing can be gained by
+/// making the store fall over, again and again if need be. Clones share the counters.
 #[derive(Clone, Debug)]
 pub(in crate::limiter) struct Local {
     store: MemoryStore,
@@ -25,11 +26,16 @@ pub(in crate::limiter) struct Local {
 
 impl Local {
     pub(super) fn new(replicas: NonZeroU32, clock: Arc<dyn Clock>, since: Micros) -> Self {
-        let store = MemoryStore::builder().keys_max(KEYS_MAX).shared_clock(clock).empty_since(since).build();
+        let store = MemoryStore::builder()
+            .keys_max(KEYS_MAX)
+            .shared_clock(clock)
+            .empty_since(since)
+            .build();
         Self { store, replicas }
     }
 
-    /// Spends the checks together or not at all, and says of each what its share is and what it answers.
+    /// Spends the checks together or not at all, and says of each what its share is and what it
+    /// answers.
     pub(super) fn spend(
         &self,
         checks: &[Check<'_>],
@@ -42,7 +48,9 @@ impl Local {
         self.with_shares(checks, |shares| {
             let spent = self.store.spend_together(shares, intent, lease);
             let answers = checks.iter().zip(shares).zip(spent.outcomes);
-            answers.map(|((whole, share), outcome)| (*share.quota, until_recovery(whole, outcome))).collect()
+            answers
+                .map(|((whole, share), outcome)| (*share.quota, until_recovery(whole, outcome)))
+                .collect()
         })
     }
 
@@ -64,17 +72,28 @@ impl Local {
 
     /// The same checks against this process's share of their limits.
     fn with_shares<T>(&self, checks: &[Check<'_>], then: impl FnOnce(&[Check<'_>]) -> T) -> T {
-        let quotas: SmallVec<[Quota; 4]> =
-            checks.iter().map(|check| check.quota.share(self.replicas)).collect();
-        let shares = checks.iter().zip(&quotas).map(|(check, quota)| Check { quota, ..*check });
+        let quotas: SmallVec<[Quota; 4]> = checks
+            .iter()
+            .map(|check| check.quota.share(self.replicas))
+            .collect();
+        let shares = checks
+            .iter()
+            .zip(&quotas)
+            .map(|(check, quota)| Check { quota, ..*check });
         then(&shares.collect::<SmallVec<[Check<'_>; 4]>>())
     }
 }
 
-/// What never fits into the share may fit into the whole, which can be asked again when the store is back.
+/// What never fits into the share may fit into the whole, which can be asked again when the store
+/// is back.
 fn until_recovery(whole: &Check<'_>, outcome: Outcome) -> Outcome {
     if outcome.verdict == Verdict::Never && whole.cost <= whole.quota.limit() {
-        return Outcome { verdict: Verdict::Deny { retry_after: RECOVERY }, ..outcome };
+        return Outcome {
+            verdict: Verdict::Deny {
+                retry_after: RECOVERY,
+            },
+            ..outcome
+        };
     }
     outcome
 }

@@ -12,16 +12,17 @@ use crate::decision::Decision;
 use crate::store::StoreError;
 use crate::time::Micros;
 
-/// An outage is over when the store answers and has not failed for longer than this. In a cluster that lost some of its
-/// slots, answers and failures alternate; they are one outage, with one line in the log and one set of local counters.
+/// An outage is over when the store answers and has not failed for longer than this. In a cluster
+/// that lost some of its slots, answers and failures alternate; they are one outage, with one line
+/// in the log and one set of local counters.
 const QUIET: Micros = Micros::from_secs(1);
 
 /// How a limiter gets on with its store: see [`Limiter::health`](crate::Limiter::health).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
-    /// True while limits answer by their failure policies, and until the store has answered without a failure for a
-    /// second.
+    /// True while limits answer by their failure policies, and until the store has answered without
+    /// a failure for a second.
     pub degraded: bool,
     /// When that began, on the limiter's clock.
     pub degraded_since: Option<Micros>,
@@ -103,7 +104,9 @@ impl Watch {
     fn answered_again(&self, now: Micros) {
         let over = {
             // Whoever holds the lock is at the same, or counts a failure.
-            let Some(mut outage) = self.outage.try_lock() else { return };
+            let Some(mut outage) = self.outage.try_lock() else {
+                return;
+            };
             let Some(open) = outage.as_mut() else { return };
             // A clock that was set back must not make the outage last until it catches up.
             open.last_failure = open.last_failure.min(now);
@@ -112,26 +115,44 @@ impl Watch {
             }
             self.is_degraded.store(false, Relaxed);
             // Before the lock is given up, so that nobody sees the outage in neither place.
-            self.past_micros.fetch_add(now.since(open.since).get(), Relaxed);
+            self.past_micros
+                .fetch_add(now.since(open.since).get(), Relaxed);
             outage.take()
         };
         // Nothing is locked while it is logged: a subscriber may do as it likes.
-        if let Some(Outage { since, decisions, .. }) = over {
+        if let Some(Outage {
+            since, decisions, ..
+        }) = over
+        {
             let degraded_ms = now.since(since).get() / 1_000;
-            tracing::info!(degraded_ms, decisions, "the store answers again, and limits are counted there");
+            tracing::info!(
+                degraded_ms,
+                decisions,
+                "the store answers again, and limits are counted there"
+            );
         }
     }
 
-    /// The store gave no answer to a question that the limits now answer by their policies. Gives the counters of the
-    /// outage, fresh ones if this is where it begins.
-    pub(super) fn failed(&self, error: &StoreError, now: Micros, fresh: impl FnOnce() -> Local) -> Local {
+    /// The store gave no answer to a question that the limits now answer by their policies. Gives
+    /// the counters of the outage, fresh ones if this is where it begins.
+    pub(super) fn failed(
+        &self,
+        error: &StoreError,
+        now: Micros,
+        fresh: impl FnOnce() -> Local,
+    ) -> Local {
         self.count(error);
         let (begins, local) = {
             let mut outage = self.outage.lock();
             let begins = outage.is_none();
             let open = outage.get_or_insert_with(|| {
                 self.is_degraded.store(true, Relaxed);
-                Outage { since: now, last_failure: now, decisions: 0, local: fresh() }
+                Outage {
+                    since: now,
+                    last_failure: now,
+                    decisions: 0,
+                    local: fresh(),
+                }
             });
             open.last_failure = now;
             open.decisions += 1;
@@ -150,7 +171,11 @@ impl Watch {
 
     /// A decision was made by policy.
     pub(super) fn decided(&self, decision: &Decision) {
-        let counter = if decision.is_allowed() { &self.allowed } else { &self.denied };
+        let counter = if decision.is_allowed() {
+            &self.allowed
+        } else {
+            &self.denied
+        };
         counter.fetch_add(1, Relaxed);
     }
 
@@ -170,13 +195,19 @@ impl Watch {
         if !self.is_degraded.load(Relaxed) {
             return None;
         }
-        self.outage.lock().as_ref().map(|outage| outage.local.clone())
+        self.outage
+            .lock()
+            .as_ref()
+            .map(|outage| outage.local.clone())
     }
 
     pub(in crate::limiter) fn health(&self, now: Micros) -> Health {
         let (degraded_since, past) = {
             let outage = self.outage.lock();
-            (outage.as_ref().map(|outage| outage.since), self.past_micros.load(Relaxed))
+            (
+                outage.as_ref().map(|outage| outage.since),
+                self.past_micros.load(Relaxed),
+            )
         };
         let current = degraded_since.map_or(Micros::ZERO, |since| now.since(since));
         Health {

@@ -1,4 +1,5 @@
-//! What the store, and the policy `local`, let through: more than the limits allow, or less than they must?
+//! What the store, and the policy `local`, let through: more than the limits allow, or less than
+//! they must?
 
 use std::fmt;
 
@@ -31,18 +32,26 @@ pub(crate) struct Over {
 pub(crate) fn excesses(record: &Record) -> Excesses {
     let by_store = |told: &Told| told.decided_at();
     // The answer of a policy is made in this process, just before it is told.
-    let by_policy =
-        |told: &Told| told.is_degraded.then(|| Micros::from_duration_ceil(told.answered)).flatten();
+    let by_policy = |told: &Told| {
+        told.is_degraded
+            .then(|| Micros::from_duration_ceil(told.answered))
+            .flatten()
+    };
     let all = limited();
-    let local = all.iter().filter(|(_, rule)| rule.on_store_failure() == OnStoreFailure::Local);
+    let local = all
+        .iter()
+        .filter(|(_, rule)| rule.on_store_failure() == OnStoreFailure::Local);
     Excesses {
-        store: worst(all.iter().filter_map(|(limit, rule)| over(record, limit, rule, by_store))),
+        store: worst(
+            all.iter()
+                .filter_map(|(limit, rule)| over(record, limit, rule, by_store)),
+        ),
         local: worst(local.filter_map(|(limit, rule)| over(record, limit, rule, by_policy))),
     }
 }
 
-/// How many more the limits would have let through if only what was answered had been charged: for each limit and key, the
-/// most by which the model was ever ahead of the store.
+/// How many more the limits would have let through if only what was answered had been charged: for
+/// each limit and key, the most by which the model was ever ahead of the store.
 pub(crate) fn false_denials(record: &Record) -> u64 {
     let mut sum = 0;
     for (limit, rule) in limited() {
@@ -57,12 +66,16 @@ pub(crate) fn false_denials(record: &Record) -> u64 {
     sum
 }
 
-/// How many more of the requests than the store a model lets through, at the moment at which that is most.
+/// How many more of the requests than the store a model lets through, at the moment at which that
+/// is most.
 fn ahead(quota: Quota, events: &[Event<usize>]) -> u64 {
     let mut model = Model::new(quota);
     let (mut ahead, mut most) = (0_i64, 0);
     for event in events {
-        let passes = model.spend(event.cost, event.at, LeaseId::NONE).verdict.is_allowed();
+        let passes = model
+            .spend(event.cost, event.at, LeaseId::NONE)
+            .verdict
+            .is_allowed();
         ahead += i64::from(passes) - i64::from(event.allowed);
         most = ahead.max(most);
     }
@@ -76,11 +89,17 @@ fn over(
     moment: impl Fn(&Told) -> Option<Micros>,
 ) -> Option<Over> {
     let bound = bound(rule.quota())?;
-    let Worst { key, excess, .. } = OverAdmission::of(bound, events(record, limit, moment)).worst()?;
+    let Worst { key, excess, .. } =
+        OverAdmission::of(bound, events(record, limit, moment)).worst()?;
     let (numerator, denominator) = excess.parts();
     #[expect(clippy::cast_precision_loss, reason = "it is only shown")]
     let units = numerator as f64 / denominator as f64;
-    Some(Over { limit, key_number: key, units, bursts: bursts(excess, rule.quota().limit()) })
+    Some(Over {
+        limit,
+        key_number: key,
+        units,
+        bursts: bursts(excess, rule.quota().limit()),
+    })
 }
 
 /// How many bursts an excess comes to, rounded up; none below zero.
@@ -90,10 +109,14 @@ fn bursts(excess: Excess, burst: u64) -> u64 {
     u64::try_from((numerator.max(0) + burst - 1) / burst).expect("no load admits so much")
 }
 
-/// What a limit allows in an interval. Places that nobody gives back are free again when their leases run out.
+/// What a limit allows in an interval. Places that nobody gives back are free again when their
+/// leases run out.
 fn bound(quota: &Quota) -> Option<Bound> {
     match quota {
-        Quota::Concurrency(places) => Some(Bound::PerWindow { limit: quota.limit(), window: places.lease() }),
+        Quota::Concurrency(places) => Some(Bound::PerWindow {
+            limit: quota.limit(),
+            window: places.lease(),
+        }),
         _ => Bound::for_quota(quota),
     }
 }
@@ -104,14 +127,22 @@ fn worst(all: impl Iterator<Item = Over>) -> Option<Over> {
 
 /// Every limit that can refuse.
 fn limited() -> Vec<(&'static str, Rule)> {
-    let rules = limits().into_iter().map(|limit| limit.rule().expect("the limits are right"));
+    let rules = limits()
+        .into_iter()
+        .map(|limit| limit.rule().expect("the limits are right"));
     let named = super::subjects::LIMITS.into_iter().zip(rules);
-    named.inspect(|(name, rule)| assert!(*name == &*rule.name() && *name != LEDGER)).collect()
+    named
+        .inspect(|(name, rule)| assert!(*name == &*rule.name() && *name != LEDGER))
+        .collect()
 }
 
-/// What was asked of a limit, in the order of time. Of what happened at one moment, what passed came first: a key always
-/// pays the same, so after a refusal nothing passes at that moment.
-fn events(record: &Record, limit: &str, moment: impl Fn(&Told) -> Option<Micros>) -> Vec<Event<usize>> {
+/// What was asked of a limit, in the order of time. Of what happened at one moment, what passed
+/// came first: a key always pays the same, so after a refusal nothing passes at that moment.
+fn events(
+    record: &Record,
+    limit: &str,
+    moment: impl Fn(&Told) -> Option<Micros>,
+) -> Vec<Event<usize>> {
     let mut events: Vec<Event<usize>> = record
         .told
         .iter()
@@ -119,7 +150,12 @@ fn events(record: &Record, limit: &str, moment: impl Fn(&Told) -> Option<Micros>
         .filter_map(|told| {
             let subject = &record.subjects[told.subject];
             let (key, cost, allowed) = (subject.key_number, subject.cost, told.is_allowed);
-            moment(told).map(|at| Event { at, key, cost, allowed })
+            moment(told).map(|at| Event {
+                at,
+                key,
+                cost,
+                allowed,
+            })
         })
         .collect();
     events.sort_by_key(|event| (event.at, !event.allowed));
@@ -128,7 +164,11 @@ fn events(record: &Record, limit: &str, moment: impl Fn(&Told) -> Option<Micros>
 
 /// How often the store had forgotten everything before this moment.
 fn epoch(record: &Record, at: Micros) -> usize {
-    record.forgotten.iter().filter(|forgotten| **forgotten < at).count()
+    record
+        .forgotten
+        .iter()
+        .filter(|forgotten| **forgotten < at)
+        .count()
 }
 
 impl fmt::Display for Excesses {
@@ -137,30 +177,49 @@ impl fmt::Display for Excesses {
             Some(store) => write!(f, "{store} by the store")?,
             None => f.write_str("nothing admitted by the store")?,
         }
-        self.local.map_or(Ok(()), |local| write!(f, "; {local} by the policy local"))
+        self.local
+            .map_or(Ok(()), |local| write!(f, "; {local} by the policy local"))
     }
 }
 
 impl fmt::Display for Over {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { limit, key_number, units, bursts } = self;
-        write!(f, "{units:.2} ({limit} of key {key_number}, {bursts} bursts)")
+        let Self {
+            limit,
+            key_number,
+            units,
+            bursts,
+        } = self;
+        write!(
+            f,
+            "{units:.2} ({limit} of key {key_number}, {bursts} bursts)"
+        )
     }
 }
 
 /// Five a second, three at once, asked six times within a microsecond.
 #[test]
 fn what_is_wrong_shows() {
-    let quota = Quota::from(TokenBucket::new(3, Rate::per_second(5)).expect("the numbers are right"));
+    let quota =
+        Quota::from(TokenBucket::new(3, Rate::per_second(5)).expect("the numbers are right"));
     let answers = |allowed: usize| -> Vec<Event<usize>> {
-        let events =
-            (0..6).map(|place| Event { at: Micros::new(7), key: 0, cost: 1, allowed: place < allowed });
+        let events = (0..6).map(|place| Event {
+            at: Micros::new(7),
+            key: 0,
+            cost: 1,
+            allowed: place < allowed,
+        });
         events.collect()
     };
     let worst = |allowed| {
         let bound = bound(&quota).expect("a bucket has one");
-        OverAdmission::of(bound, answers(allowed)).worst().map(|worst| bursts(worst.excess, quota.limit()))
+        OverAdmission::of(bound, answers(allowed))
+            .worst()
+            .map(|worst| bursts(worst.excess, quota.limit()))
     };
     assert_eq!((worst(3), worst(4), worst(6)), (Some(0), Some(1), Some(1)));
-    assert_eq!((ahead(quota, &answers(3)), ahead(quota, &answers(1))), (0, 2));
+    assert_eq!(
+        (ahead(quota, &answers(3)), ahead(quota, &answers(1))),
+        (0, 2)
+    );
 }

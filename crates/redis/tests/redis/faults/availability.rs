@@ -25,21 +25,35 @@ fn load_by_name(row: Row, group: &Sentinels) -> Load {
 /// Waits until a server is in a role, in its own eyes: `master` or `slave`.
 fn wait_for_role(server: &Server, role: &str) {
     wait::until_true(CHANGE_LIMIT, &format!("a server to be a {role}"), || {
-        must(server, &["ROLE"]).items().first().and_then(|word| word.as_str()) == Some(role)
+        must(server, &["ROLE"])
+            .items()
+            .first()
+            .and_then(|word| word.as_str())
+            == Some(role)
     });
 }
 
 fn follow(replica: &Server, primary: &Server) {
-    must(replica, &["REPLICAOF", "127.0.0.1", &primary.addr().port().to_string()]);
+    must(
+        replica,
+        &["REPLICAOF", "127.0.0.1", &primary.addr().port().to_string()],
+    );
 }
 
-/// Waits until a replica has everything that its primary has. That the link is up does not say so: for up to a second, a
-/// primary keeps what is new to itself. What is written from then on must be seen to arrive.
+/// Waits until a replica has everything that its primary has. That the link is up does not say so:
+/// for up to a second, a primary keeps what is new to itself. What is written from then on must be
+/// seen to arrive.
 pub(super) fn wait_for_replica(replica: &Server, primary: &Server) {
-    wait::until_true(CHANGE_LIMIT, "a replica to have a link to its primary", || {
-        let reply = must(replica, &["INFO", "replication"]);
-        reply.as_str().is_some_and(|text| text.contains("master_link_status:up"))
-    });
+    wait::until_true(
+        CHANGE_LIMIT,
+        "a replica to have a link to its primary",
+        || {
+            let reply = must(replica, &["INFO", "replication"]);
+            reply
+                .as_str()
+                .is_some_and(|text| text.contains("master_link_status:up"))
+        },
+    );
     // In a cluster, it is the primary of the first key.
     let marker = format!("{{=key-0}}from-{}-to-{}", primary.addr(), replica.addr());
     must(primary, &["SET", &marker, "1", "PX", "60000"]);
@@ -59,11 +73,19 @@ fn sentinel_failover() {
     group.primary().kill();
     load.degrades();
     wait_for_role(group.replica(), "master");
-    wait::until_true(CHANGE_LIMIT, "the Sentinels to name another primary", || {
-        group.current_primary().is_some_and(|primary| primary.addr() == group.replica().addr())
-    });
+    wait::until_true(
+        CHANGE_LIMIT,
+        "the Sentinels to name another primary",
+        || {
+            group
+                .current_primary()
+                .is_some_and(|primary| primary.addr() == group.replica().addr())
+        },
+    );
     load.recovers();
-    load.stop().figures(Memory::FailedOver, [group.replica()]).hold();
+    load.stop()
+        .figures(Memory::FailedOver, [group.replica()])
+        .hold();
 }
 
 /// The old primary is well and goes on answering until it is told that it is one no more.
@@ -75,11 +97,16 @@ fn sentinel_failover_on_demand() {
     wait_for_replica(group.replica(), group.primary());
     let mut load = load_by_name(row, &group);
     load.fails_over(0..KEYS);
-    must(&group.sentinels()[0], &["SENTINEL", "FAILOVER", group.master_name()]);
+    must(
+        &group.sentinels()[0],
+        &["SENTINEL", "FAILOVER", group.master_name()],
+    );
     wait_for_role(group.replica(), "master");
     wait_for_role(group.primary(), "slave");
     load.recovers();
-    load.stop().figures(Memory::FailedOver, [group.replica()]).hold();
+    load.stop()
+        .figures(Memory::FailedOver, [group.replica()])
+        .hold();
 }
 
 /// A server that has become a replica keeps its connections and refuses to write.
@@ -112,11 +139,17 @@ fn without_sentinels(name: &'static str, take_away: fn(&Server)) {
     let from = load.now();
     load.decides(1_000);
     let told = load.told(from, load.now());
-    assert!(told.iter().all(|(told, _)| !told.is_degraded), "the primary is still there");
+    assert!(
+        told.iter().all(|(told, _)| !told.is_degraded),
+        "the primary is still there"
+    );
     let before = load.store().stats();
     must(group.primary(), &["CLIENT", "KILL", "TYPE", "normal"]);
     load.recovers();
-    assert!(load.store().stats().connections > before.connections, "it was reached anew");
+    assert!(
+        load.store().stats().connections > before.connections,
+        "it was reached anew"
+    );
     load.stop().figures(Memory::Kept, [group.primary()]).hold();
 }
 

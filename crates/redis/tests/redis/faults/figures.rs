@@ -91,14 +91,25 @@ impl Record {
     }
 
     fn charge(&self, key_number: usize) -> Charge {
-        let own = || self.told.iter().filter(|told| self.subjects[told.subject].key_number == key_number);
+        let own = || {
+            self.told
+                .iter()
+                .filter(|told| self.subjects[told.subject].key_number == key_number)
+        };
         let units = |told: &Told| i128::from(self.subjects[told.subject].cost);
         let since = self.forgotten.iter().max();
         let allowed = || own().filter(|told| told.is_allowed && told.decided_at().as_ref() > since);
-        let failover = self.failover.as_ref().filter(|failover| failover.keys.contains(&key_number));
-        let at_risk =
-            allowed().filter(|told| failover.is_some_and(|both| both.during.contains(&told.answered)));
-        let base = if self.is_told_apart && since.is_none() { subjects::base(key_number) } else { 0 };
+        let failover = self
+            .failover
+            .as_ref()
+            .filter(|failover| failover.keys.contains(&key_number));
+        let at_risk = allowed()
+            .filter(|told| failover.is_some_and(|both| both.during.contains(&told.answered)));
+        let base = if self.is_told_apart && since.is_none() {
+            subjects::base(key_number)
+        } else {
+            0
+        };
         Charge {
             charged: i128::from(self.charged[key_number]) - i128::from(base),
             allowed: allowed().map(units).sum(),
@@ -110,7 +121,8 @@ impl Record {
     /// Answers about a ledger that is somebody else's. One that was forgotten is nobody's.
     fn strays(&self) -> usize {
         let strays = self.told.iter().filter(|told| {
-            told.ledger_of.is_some_and(|owner| owner != self.subjects[told.subject].key_number)
+            told.ledger_of
+                .is_some_and(|owner| owner != self.subjects[told.subject].key_number)
         });
         strays.count()
     }
@@ -148,22 +160,45 @@ impl Figures<'_> {
     pub(crate) fn hold(&self) {
         println!("{self}");
         let Self { record, ledger, .. } = self;
-        assert_eq!(record.sent, ledger.answered(), "every question was answered");
+        assert_eq!(
+            record.sent,
+            ledger.answered(),
+            "every question was answered"
+        );
         assert_eq!(ledger.errors, 0, "no question failed for good");
-        let by_policy = (record.health.degraded_allowed, record.health.degraded_denied);
+        let by_policy = (
+            record.health.degraded_allowed,
+            record.health.degraded_denied,
+        );
         assert_eq!(
             by_policy,
-            (ledger.degraded_allowed as u64, ledger.degraded_denied as u64),
+            (
+                ledger.degraded_allowed as u64,
+                ledger.degraded_denied as u64
+            ),
             "all are counted"
         );
-        assert_eq!(record.health.store_errors.total(), self.degraded() as u64, "and all that caused them");
+        assert_eq!(
+            record.health.store_errors.total(),
+            self.degraded() as u64,
+            "and all that caused them"
+        );
         assert_eq!(self.strays, 0, "no answer reached another asker");
         self.charge_holds();
         self.admission_holds();
-        assert!(self.false_denials <= record.lost() as u64, "nobody is denied for what nobody asked");
-        assert!(self.latest() <= GRACE, "no decision takes longer than its deadline");
+        assert!(
+            self.false_denials <= record.lost() as u64,
+            "nobody is denied for what nobody asked"
+        );
+        assert!(
+            self.latest() <= GRACE,
+            "no decision takes longer than its deadline"
+        );
         assert_eq!(self.immortal, 0, "every key has an expiry");
-        assert!(record.recovery.is_none_or(|took| took <= RECOVERY_MAX), "the store is soon asked again");
+        assert!(
+            record.recovery.is_none_or(|took| took <= RECOVERY_MAX),
+            "the store is soon asked again"
+        );
     }
 
     /// The row did what it is named after: some decisions were not the store's.
@@ -188,13 +223,19 @@ impl Figures<'_> {
                 Memory::FailedOver => charge.at_risk,
                 Memory::Evicted { .. } => i128::MAX,
             };
-            assert!(-gap <= forgotten_max, "key {key_number} was allowed what was never charged: {charge:?}");
+            assert!(
+                -gap <= forgotten_max,
+                "key {key_number} was allowed what was never charged: {charge:?}"
+            );
         }
     }
 
     fn admission_holds(&self) {
         let Excesses { store, local } = &self.excesses;
-        assert!(local.is_none_or(|local| local.bursts == 0), "the policy `local` keeps to its share");
+        assert!(
+            local.is_none_or(|local| local.bursts == 0),
+            "the policy `local` keeps to its share"
+        );
         let bursts_max = match self.memory {
             Memory::Kept => 0,
             Memory::Emptied => self.record.forgotten.len() as u64,
@@ -208,11 +249,19 @@ impl Figures<'_> {
         );
     }
 
-    /// The most by which a decision exceeded its deadline, less the noise that there was while it was made.
+    /// The most by which a decision exceeded its deadline, less the noise that there was while it
+    /// was made.
     fn latest(&self) -> Duration {
-        let Record { told, noise, deadline, .. } = self.record;
+        let Record {
+            told,
+            noise,
+            deadline,
+            ..
+        } = self.record;
         let late = told.iter().map(|told| {
-            told.took().saturating_sub(*deadline).saturating_sub(noise.during(told.asked, told.answered))
+            told.took()
+                .saturating_sub(*deadline)
+                .saturating_sub(noise.during(told.asked, told.answered))
         });
         late.max().unwrap_or_default()
     }
@@ -221,12 +270,23 @@ impl Figures<'_> {
 /// One line for each figure.
 impl fmt::Display for Figures<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { record, excesses, false_denials, strays, immortal, .. } = self;
+        let Self {
+            record,
+            excesses,
+            false_denials,
+            strays,
+            immortal,
+            ..
+        } = self;
         writeln!(f, "\n{}", record.row.name)?;
         self.fmt_ledger(f)?;
         self.fmt_charge(f)?;
         writeln!(f, "  over-admission  {excesses}")?;
-        writeln!(f, "  false denials   {false_denials} of at most {}; strays {strays}", record.lost())?;
+        writeln!(
+            f,
+            "  false denials   {false_denials} of at most {}; strays {strays}",
+            record.lost()
+        )?;
         self.fmt_latency(f)?;
         writeln!(f, "  immortal keys   {immortal}")?;
         match record.recovery {
@@ -234,13 +294,23 @@ impl fmt::Display for Figures<'_> {
             None => writeln!(f, "  recovery        none was needed")?,
         }
         let complaint = record.complaint.as_deref().unwrap_or("nothing");
-        write!(f, "  no answer       {}; the store says: {complaint}", Fates(&record.told))
+        write!(
+            f,
+            "  no answer       {}; the store says: {complaint}",
+            Fates(&record.told)
+        )
     }
 }
 
 impl Figures<'_> {
     fn fmt_ledger(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Ledger { allowed, denied, degraded_allowed, degraded_denied, errors } = &self.ledger;
+        let Ledger {
+            allowed,
+            denied,
+            degraded_allowed,
+            degraded_denied,
+            errors,
+        } = &self.ledger;
         let (sent, unanswered) = (self.record.sent, self.record.sent - self.ledger.answered());
         writeln!(
             f,
@@ -254,10 +324,23 @@ impl Figures<'_> {
         let (charged, allowed) = (sum(|charge| charge.charged), sum(|charge| charge.allowed));
         let (gap, lost) = (self.gap(), sum(|charge| charge.lost));
         if matches!(self.memory, Memory::Evicted { .. }) {
-            return writeln!(f, "  charge          {allowed} allowed; the server has forgotten ledgers");
+            return writeln!(
+                f,
+                "  charge          {allowed} allowed; the server has forgotten ledgers"
+            );
         }
-        let least = self.charges.iter().map(Charge::gap).min().unwrap_or_default();
-        let most = self.charges.iter().map(Charge::gap).max().unwrap_or_default();
+        let least = self
+            .charges
+            .iter()
+            .map(Charge::gap)
+            .min()
+            .unwrap_or_default();
+        let most = self
+            .charges
+            .iter()
+            .map(Charge::gap)
+            .max()
+            .unwrap_or_default();
         writeln!(
             f,
             "  charge          {charged} charged - {allowed} allowed = {gap} of at most {lost} (by key {least} to {most})"
@@ -265,10 +348,17 @@ impl Figures<'_> {
     }
 
     fn fmt_latency(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Record { told, noise, deadline, .. } = self.record;
+        let Record {
+            told,
+            noise,
+            deadline,
+            ..
+        } = self.record;
         let slowest = told.iter().max_by_key(|told| told.took());
         let took = slowest.map(Told::took).unwrap_or_default();
-        let own = slowest.map(|told| noise.during(told.asked, told.answered)).unwrap_or_default();
+        let own = slowest
+            .map(|told| noise.during(told.asked, told.answered))
+            .unwrap_or_default();
         let (worst, late, p99) = (noise.worst(), self.latest(), p99(told));
         writeln!(
             f,
@@ -280,14 +370,21 @@ impl Figures<'_> {
 
 /// How many keys of the store have no expiry. Tests write some of their own.
 fn immortal(server: &Server) -> usize {
-    server.immortal_keys().iter().filter(|key| key.starts_with(b"tollgate:")).count()
+    server
+        .immortal_keys()
+        .iter()
+        .filter(|key| key.starts_with(b"tollgate:"))
+        .count()
 }
 
 /// What 99 of 100 answers took at most.
 pub(crate) fn p99<'t>(told: impl IntoIterator<Item = &'t Told>) -> Duration {
     let mut times: Vec<Duration> = told.into_iter().map(Told::took).collect();
     times.sort_unstable();
-    times.get(times.len() * 99 / 100).copied().unwrap_or_default()
+    times
+        .get(times.len() * 99 / 100)
+        .copied()
+        .unwrap_or_default()
 }
 
 /// How often what went wrong.
@@ -295,10 +392,13 @@ struct Fates<'t>(&'t [Told]);
 
 impl fmt::Display for Fates<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = |wanted: &dyn Fn(Fate) -> bool| self.0.iter().filter(|told| wanted(told.fate)).count();
+        let count =
+            |wanted: &dyn Fn(Fate) -> bool| self.0.iter().filter(|told| wanted(told.fate)).count();
         for kind in ["timeout", "away", "overloaded"] {
-            let (lost, not_sent) =
-                (count(&|fate| fate == Fate::Lost(kind)), count(&|fate| fate == Fate::NotSent(kind)));
+            let (lost, not_sent) = (
+                count(&|fate| fate == Fate::Lost(kind)),
+                count(&|fate| fate == Fate::NotSent(kind)),
+            );
             if lost + not_sent > 0 {
                 write!(f, "{kind} {lost} sent + {not_sent} not sent, ")?;
             }

@@ -1,7 +1,8 @@
-//! Callers that ask a limiter all the time, and remember every answer, while a test breaks what is behind it.
+//! Callers that ask a limiter all the time, and remember every answer, while a test breaks what is
+//! behind it.
 //!
-//! One thread runs all of it, so that whatever holds one caller up holds up the noise meter too. The rate is modest: what
-//! is measured is the store, not the machine.
+//! One thread runs all of it, so that whatever holds one caller up holds up the noise meter too.
+//! The rate is modest: what is measured is the store, not the machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -31,9 +32,11 @@ const CALLERS: usize = KEYS;
 const PAUSE: Duration = Duration::from_millis(5);
 /// The most that one caller asks: what it comes to in three minutes.
 const STEPS_MAX: usize = 36_000;
-/// How long a test may wait for something that a load shows: it takes far less unless something is broken.
+/// How long a test may wait for something that a load shows: it takes far less unless something is
+/// broken.
 const SHOWN_LIMIT: Duration = Duration::from_secs(20);
-/// How long the store may take to say what is wrong: the longest pause between two attempts, many times over.
+/// How long the store may take to say what is wrong: the longest pause between two attempts, many
+/// times over.
 const COMPLAINT_LIMIT: Duration = Duration::from_secs(2);
 /// How far a replica may be behind. On one machine it is far less.
 const REPLICATION_MAX: Duration = Duration::from_secs(1);
@@ -81,7 +84,13 @@ struct Shared {
 impl Plan {
     /// A load on a store, and a way to its servers past whatever the test does to the network.
     pub(crate) fn new(row: Row, store: RedisBuilder, observer: RedisBuilder) -> Self {
-        Self { row, store, observer, deadline: DEADLINE, waits_for_store: true }
+        Self {
+            row,
+            store,
+            observer,
+            deadline: DEADLINE,
+            waits_for_store: true,
+        }
     }
 
     pub(crate) fn deadline(self, deadline: Duration) -> Self {
@@ -90,29 +99,44 @@ impl Plan {
 
     /// Starts although no server is there yet.
     pub(crate) fn without_store(self) -> Self {
-        Self { waits_for_store: false, ..self }
+        Self {
+            waits_for_store: false,
+            ..self
+        }
     }
 
     /// Starts the callers and waits until the store has decided for a while.
     pub(crate) fn start(self) -> Load {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build();
         let runtime = runtime.expect("a runtime starts");
         let inside = runtime.enter();
         let observer = Observer::new(&runtime, self.observer);
-        let store = self.store.timeout(self.deadline).build().expect("the settings are right");
+        let store = self
+            .store
+            .timeout(self.deadline)
+            .build()
+            .expect("the settings are right");
         drop(inside);
         if self.waits_for_store {
             observer.set_apart();
             assert!(runtime.block_on(store.ready(PATIENT)), "the store is there");
         }
-        let limiter = Limiter::builder().store(Watched(store.clone())).limits(limits()).build();
+        let limiter = Limiter::builder()
+            .store(Watched(store.clone()))
+            .limits(limits())
+            .build();
         let limiter = limiter.expect("the limits are right");
         let shared = Arc::new(Shared::new(limiter.clone()));
         let load = Load {
             row: self.row,
             store,
             limiter,
-            callers: (0..CALLERS).map(|caller| runtime.spawn(shared.clone().call(caller))).collect(),
+            callers: (0..CALLERS)
+                .map(|caller| runtime.spawn(shared.clone().call(caller)))
+                .collect(),
             noise: runtime.spawn(shared.noise.clone().run()),
             runtime,
             shared,
@@ -133,7 +157,9 @@ impl Load {
     /// Waits until so many more decisions have been made, by whom does not matter.
     pub(crate) fn decides(&self, count: usize) {
         let first = self.shared.told.lock().len();
-        wait::until_true(SHOWN_LIMIT * 3, "decisions", || self.shared.told.lock().len() >= first + count);
+        wait::until_true(SHOWN_LIMIT * 3, "decisions", || {
+            self.shared.told.lock().len() >= first + count
+        });
     }
 
     /// Waits for an answer, to a question that is asked from now on, of which this holds.
@@ -155,13 +181,20 @@ impl Load {
     pub(crate) fn complains_of(&mut self, what: &str) {
         let said = wait::within(COMPLAINT_LIMIT, || {
             self.complaint = self.runtime.block_on(complaint_of(&self.store));
-            self.complaint.as_ref().filter(|complaint| complaint.contains(what)).map(drop)
+            self.complaint
+                .as_ref()
+                .filter(|complaint| complaint.contains(what))
+                .map(drop)
         });
-        assert!(said.is_some(), "the store does not complain of {what}; it says {:?}", self.complaint);
+        assert!(
+            said.is_some(),
+            "the store does not complain of {what}; it says {:?}",
+            self.complaint
+        );
     }
 
-    /// Call it when the fault has been cleared: waits until the store lets something pass again, for which it must be able
-    /// to write, and notes how long it took.
+    /// Call it when the fault has been cleared: waits until the store lets something pass again,
+    /// for which it must be able to write, and notes how long it took.
     pub(crate) fn recovers(&mut self) {
         self.recovers_for(|_| true);
     }
@@ -179,22 +212,33 @@ impl Load {
         }
     }
 
-    /// Call it before the primary of these keys is replaced. What it decided in the last second may not have reached its
-    /// replica, and what it decides until the store has recovered goes with it.
+    /// Call it before the primary of these keys is replaced. What it decided in the last second may
+    /// not have reached its replica, and what it decides until the store has recovered goes with
+    /// it.
     pub(crate) fn fails_over(&mut self, keys: impl IntoIterator<Item = usize>) {
         let now = self.now();
         let during = now.saturating_sub(REPLICATION_MAX)..now;
-        self.failover = Some(Failover { keys: keys.into_iter().collect(), during });
+        self.failover = Some(Failover {
+            keys: keys.into_iter().collect(),
+            during,
+        });
     }
 
-    /// Notes that the store has forgotten everything that it decided up to this moment of its own time.
+    /// Notes that the store has forgotten everything that it decided up to this moment of its own
+    /// time.
     pub(crate) fn forgot(&mut self, at: Micros) {
         self.forgotten.push(at);
     }
 
     /// The latest moment at which the store is known to have decided.
     pub(crate) fn last_decided(&self) -> Micros {
-        self.shared.told.lock().iter().filter_map(Told::decided_at).max().unwrap_or_default()
+        self.shared
+            .told
+            .lock()
+            .iter()
+            .filter_map(Told::decided_at)
+            .max()
+            .unwrap_or_default()
     }
 
     /// How long the load has run.
@@ -219,17 +263,24 @@ impl Load {
     /// What has been told from one moment to another.
     pub(crate) fn told(&self, from: Duration, to: Duration) -> Vec<(Told, Subject)> {
         let told = self.shared.told.lock();
-        let during = told.iter().filter(|told| told.asked >= from && told.asked < to);
-        during.map(|told| (*told, self.shared.subjects[told.subject].clone())).collect()
+        let during = told
+            .iter()
+            .filter(|told| told.asked >= from && told.asked < to);
+        during
+            .map(|told| (*told, self.shared.subjects[told.subject].clone()))
+            .collect()
     }
 
-    /// Ends the load and returns what it has to show. A caller that waits far beyond its deadline stays unanswered.
+    /// Ends the load and returns what it has to show. A caller that waits far beyond its deadline
+    /// stays unanswered.
     pub(crate) fn stop(self) -> Record {
         self.decides(AROUND);
         self.shared.is_over.store(true, SeqCst);
         let patience = self.deadline + PATIENT;
         for caller in self.callers {
-            let _unanswered = self.runtime.block_on(async { timeout(patience, caller).await });
+            let _unanswered = self
+                .runtime
+                .block_on(async { timeout(patience, caller).await });
         }
         self.noise.abort();
         let told = std::mem::take(&mut *self.shared.told.lock());
@@ -250,14 +301,21 @@ impl Load {
         }
     }
 
-    fn shows_since(&self, since: Duration, what: &str, holds: impl Fn(&Told, &Subject) -> bool) -> Told {
+    fn shows_since(
+        &self,
+        since: Duration,
+        what: &str,
+        holds: impl Fn(&Told, &Subject) -> bool,
+    ) -> Told {
         let mut seen = 0;
         wait::until(SHOWN_LIMIT, what, || {
             let told = self.shared.told.lock();
             let news = &told[seen..];
             seen = told.len();
             let asked_since = news.iter().filter(|told| told.asked >= since);
-            asked_since.copied().find(|told| holds(told, &self.shared.subjects[told.subject]))
+            asked_since
+                .copied()
+                .find(|told| holds(told, &self.shared.subjects[told.subject]))
         })
     }
 }
@@ -292,11 +350,19 @@ impl Shared {
         let asked = self.start.elapsed();
         let (decision, fate) = with_fate(self.decide(subject)).await;
         let answered = self.start.elapsed();
-        self.told.lock().push(Told::new(place, asked, answered, fate, decision.as_ref().ok()));
+        self.told.lock().push(Told::new(
+            place,
+            asked,
+            answered,
+            fate,
+            decision.as_ref().ok(),
+        ));
     }
 
     async fn decide(&self, subject: &Subject) -> Result<Decision, Error> {
-        let Subject { limit, key, cost, .. } = subject;
+        let Subject {
+            limit, key, cost, ..
+        } = subject;
         let ledger = self.limiter.check(LEDGER, key.as_str());
         match limit {
             Some(limit) => ledger.and(limit, key.as_str()).cost(*cost).await,

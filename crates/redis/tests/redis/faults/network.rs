@@ -58,12 +58,22 @@ fn cut_off(name: &'static str, existing: Existing, faults: &[Fault], complaint: 
 
 #[test]
 fn refused() {
-    cut_off("refused", Existing::Reset, &[Fault::Refuse], "Connection refused");
+    cut_off(
+        "refused",
+        Existing::Reset,
+        &[Fault::Refuse],
+        "Connection refused",
+    );
 }
 
 #[test]
 fn black_hole() {
-    cut_off("black hole mid-stream", Existing::Stay, &[Fault::BlackHole], SILENT);
+    cut_off(
+        "black hole mid-stream",
+        Existing::Stay,
+        &[Fault::BlackHole],
+        SILENT,
+    );
 }
 
 #[test]
@@ -93,12 +103,24 @@ fn reply_lost() {
 
 #[test]
 fn a_kilobyte_a_second() {
-    cut_off("1 kB/s", Existing::Stay, &[Fault::Throttle { bytes_per_second: 1_000 }], SILENT);
+    cut_off(
+        "1 kB/s",
+        Existing::Stay,
+        &[Fault::Throttle {
+            bytes_per_second: 1_000,
+        }],
+        SILENT,
+    );
 }
 
 #[test]
 fn garbage() {
-    cut_off("garbage RESP", Existing::Stay, &[Fault::Garbage], "not a reply");
+    cut_off(
+        "garbage RESP",
+        Existing::Stay,
+        &[Fault::Garbage],
+        "not a reply",
+    );
 }
 
 #[test]
@@ -121,7 +143,9 @@ fn reset_mid_reply() {
     for after_bytes in [0, 1, 3, 10, 40, 100] {
         let connections = load.store().stats().connections;
         proxy.set(Fault::CutNextReply { after_bytes });
-        wait::until_true(PATIENT, "another connection", || load.store().stats().connections > connections);
+        wait::until_true(PATIENT, "another connection", || {
+            load.store().stats().connections > connections
+        });
         load.recovers();
         load.decides(60);
     }
@@ -133,15 +157,17 @@ fn reset_mid_reply() {
     load.stop().figures(Memory::Kept, [&server]).hold();
 }
 
-/// Of half a deadline nobody notices much; of one nothing is in time; after two the store is left alone. The deadline is one
-/// beside which the noise of a busy machine is small.
+/// Of half a deadline nobody notices much; of one nothing is in time; after two the store is left
+/// alone. The deadline is one beside which the noise of a busy machine is small.
 #[test]
 fn delay() {
     let row = Row::begin("delay of half, one and two deadlines");
     let deadline = DEADLINE * 10;
     let server = Server::start(Flavor::Redis);
     let proxy = FaultProxy::start(server.addr());
-    let mut load = plan_through(row, &proxy, &server).deadline(deadline).start();
+    let mut load = plan_through(row, &proxy, &server)
+        .deadline(deadline)
+        .start();
     let from = load.now();
     proxy.set(Fault::DelayReplies(deadline / 2));
     load.decides(300);
@@ -156,12 +182,19 @@ fn delay() {
         load.decides(100);
     }
     load.stop().figures(Memory::Kept, [&server]).hold();
-    println!("  half a deadline {by_store} of {} by the store", told.len());
-    assert!(by_store * 2 > told.len(), "a delay of half a deadline is survived");
+    println!(
+        "  half a deadline {by_store} of {} by the store",
+        told.len()
+    );
+    assert!(
+        by_store * 2 > told.len(),
+        "a delay of half a deadline is survived"
+    );
 }
 
-/// The proxy needs its time for so many small writes, so the deadline is long. Where even that is not enough, the first that
-/// gets no answer is late: what is read wrong would break the connection before.
+/// The proxy needs its time for so many small writes, so the deadline is long. Where even that is
+/// not enough, the first that gets no answer is late: what is read wrong would break the connection
+/// before.
 #[test]
 fn slices() {
     let row = Row::begin("1-byte slices");
@@ -175,19 +208,28 @@ fn slices() {
     proxy.clear();
     let record = load.stop();
     record.figures(Memory::Kept, [&server]).hold();
-    assert!(told.iter().any(|(told, _)| !told.is_degraded), "answers in pieces are answers");
+    assert!(
+        told.iter().any(|(told, _)| !told.is_degraded),
+        "answers in pieces are answers"
+    );
     let first = record.told.iter().find(|told| told.is_degraded);
-    assert!(first.is_none_or(|told| told.fate == Fate::Lost("timeout")), "none was read wrong: {first:?}");
+    assert!(
+        first.is_none_or(|told| told.fate == Fate::Lost("timeout")),
+        "none was read wrong: {first:?}"
+    );
 }
 
-/// Late answers arrive on a connection that goes on, so the next in line must not take them for theirs.
+/// Late answers arrive on a connection that goes on, so the next in line must not take them for
+/// theirs.
 #[test]
 fn late_reply() {
     let row = Row::begin("late reply after timeout");
     let deadline = DEADLINE * 5;
     let server = Server::start(Flavor::Redis);
     let proxy = FaultProxy::start(server.addr());
-    let mut load = plan_through(row, &proxy, &server).deadline(deadline).start();
+    let mut load = plan_through(row, &proxy, &server)
+        .deadline(deadline)
+        .start();
     let before = load.store().stats();
     for _ in 0..LATE {
         // What passes now arrives late, and what follows right behind it.
@@ -200,7 +242,11 @@ fn late_reply() {
     let connections = load.store().stats().connections - before.connections;
     let record = load.stop();
     record.figures(Memory::Kept, [&server]).hold();
-    let late = record.told.iter().filter(|told| told.fate == Fate::Lost("timeout")).count();
+    let late = record
+        .told
+        .iter()
+        .filter(|told| told.fate == Fate::Lost("timeout"))
+        .count();
     println!("  late            {late} answers, {connections} connections more");
     assert!(late as u64 >= LATE, "answers came late");
     assert!(connections < LATE, "they came on connections that went on");
@@ -215,7 +261,9 @@ fn flapping() {
     let server = Server::start(Flavor::Redis);
     let proxy = FaultProxy::start(server.addr());
     let mut load = load_through(row, &proxy, &server);
-    proxy.set(Fault::Flap { every: Duration::from_millis(100) });
+    proxy.set(Fault::Flap {
+        every: Duration::from_millis(100),
+    });
     load.degrades();
     load.decides(4_000);
     proxy.clear();

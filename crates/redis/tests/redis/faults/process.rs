@@ -22,10 +22,13 @@ pub(super) fn plan_on(row: Row, server: &Server) -> Plan {
     Plan::new(row, builder(), builder())
 }
 
-/// A server that writes everything down before it answers, under a name that a restart does not clear away.
+/// A server that writes everything down before it answers, under a name that a restart does not
+/// clear away.
 fn remembering(flavor: Flavor) -> Builder {
     let server = Server::builder(flavor).config("appendonly", "yes");
-    server.config("appendfsync", "no").config("appenddirname", "kept")
+    server
+        .config("appendfsync", "no")
+        .config("appenddirname", "kept")
 }
 
 #[test]
@@ -81,7 +84,8 @@ fn freeze_30_s() {
     frozen("freeze 30 s", Duration::from_secs(30));
 }
 
-/// Half a deadline, one, one and a half, and two and a half: just before and just after each thing that happens then.
+/// Half a deadline, one, one and a half, and two and a half: just before and just after each thing
+/// that happens then.
 #[test]
 fn freeze_and_thaw_around_the_deadline() {
     let row = Row::begin("freeze and thaw around the deadline");
@@ -104,7 +108,11 @@ fn down_at_start() {
     server.kill();
     let mut load = plan_on(row, &server).without_store().start();
     let told = load.told(Duration::ZERO, load.now());
-    assert!(told.iter().all(|(told, _)| told.fate == Fate::NotSent("away")), "nobody was waited for");
+    assert!(
+        told.iter()
+            .all(|(told, _)| told.fate == Fate::NotSent("away")),
+        "nobody was waited for"
+    );
     server.restart();
     load.recovers();
     load.stop().figures(Memory::Kept, [&server]).hold();
@@ -123,8 +131,13 @@ fn loading() {
     let mut load = load_on(row, &server);
     server.command(&["DEBUG", "POPULATE", "2000"]);
     // It has no time to answer.
-    server.client().send(&[b"SHUTDOWN", b"SAVE"]).expect("the server is there");
-    wait::until_true(Duration::from_secs(10), "the end of the server", || !server.is_running());
+    server
+        .client()
+        .send(&[b"SHUTDOWN", b"SAVE"])
+        .expect("the server is there");
+    wait::until_true(Duration::from_secs(10), "the end of the server", || {
+        !server.is_running()
+    });
     thread::scope(|scope| {
         // It returns when the server has loaded everything.
         let restart = scope.spawn(|| server.restart());

@@ -66,8 +66,12 @@ impl Told {
         decision: Option<&Decision>,
     ) -> Self {
         let by_store = decision.filter(|decision| !decision.is_degraded());
-        let ledger =
-            by_store.and_then(|decision| decision.limits().iter().find(|status| status.name() == LEDGER));
+        let ledger = by_store.and_then(|decision| {
+            decision
+                .limits()
+                .iter()
+                .find(|status| status.name() == LEDGER)
+        });
         Self {
             subject,
             asked,

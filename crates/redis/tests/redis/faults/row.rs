@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::path::Path;
 
-/// A row under test. Rows would disturb each other's figures, so there is one at a time, also where a test runner gives
-/// each its own process.
+/// A row under test. Rows would disturb each other's figures, so there is one at a time, also where
+/// a test runner gives each its own process.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,

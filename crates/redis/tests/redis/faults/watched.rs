@@ -1,4 +1,5 @@
-//! A store that notes what became of every question: what a decision does not tell, and the figures need.
+//! A store that notes what became of every question: what a decision does not tell, and the figures
+//! need.
 
 use std::cell::Cell;
 
@@ -28,7 +29,11 @@ tokio::task_local! {
 pub(crate) async fn with_fate<T>(asking: impl Future<Output = T>) -> (T, Fate) {
     let both = async {
         let answer = asking.await;
-        (answer, FATE.with(Cell::get).expect("every question reaches the store"))
+        (
+            answer,
+            FATE.with(Cell::get)
+                .expect("every question reaches the store"),
+        )
     };
     FATE.scope(Cell::new(None), both).await
 }
@@ -38,7 +43,12 @@ pub(crate) async fn with_fate<T>(asking: impl Future<Output = T>) -> (T, Fate) {
 pub(crate) struct Watched(pub(crate) RedisStore);
 
 impl Store for Watched {
-    fn spend<'a>(&'a self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Answer<'a, Spent> {
+    fn spend<'a>(
+        &'a self,
+        checks: &[Check<'_>],
+        intent: Intent,
+        lease: LeaseId,
+    ) -> Answer<'a, Spent> {
         match self.0.spend(checks, intent, lease) {
             Answer::Ready(answer) => {
                 if let Some(answer) = &answer {

@@ -21,17 +21,24 @@ pub(super) fn read(field: &Field<'_>) -> Option<Recipe> {
     }
     let items = field.list(RIGHT)?;
     if items.len() > PARTS_MAX {
-        field.fault(format_args!("found {} parts; a key has at most {PARTS_MAX}", items.len()));
+        field.fault(format_args!(
+            "found {} parts; a key has at most {PARTS_MAX}",
+            items.len()
+        ));
         return None;
     }
-    Some(Recipe { parts: every(items.iter().map(part))? })
+    Some(Recipe {
+        parts: every(items.iter().map(part))?,
+    })
 }
 
 /// `header:x-api-key | client_ip`: the first that a request has.
 fn part(field: &Field<'_>) -> Option<Vec<Attribute>> {
     let text = field.text(ATTRIBUTE)?;
     if text.split('|').count() > ALTERNATIVES_MAX {
-        field.fault(format_args!("found more than {ALTERNATIVES_MAX} alternatives; write fewer"));
+        field.fault(format_args!(
+            "found more than {ALTERNATIVES_MAX} alternatives; write fewer"
+        ));
         return None;
     }
     let attribute = |name: &str| field.checked(name.trim().parse(), ATTRIBUTE);

@@ -19,26 +19,44 @@ const TEXT_MAX: usize = 1_024;
 pub(super) fn read(field: &Field<'_>) -> Option<Match> {
     let table = field.open_table(MATCH)?;
     let conditions = every(table.entries().map(|(entry, value)| {
-        let attribute: Option<Attribute> =
-            entry.key.written.parse().map_err(|error| tell(&table, entry, &error)).ok();
+        let attribute: Option<Attribute> = entry
+            .key
+            .written
+            .parse()
+            .map_err(|error| tell(&table, entry, &error))
+            .ok();
         condition(&value, attribute?)
     }));
-    Some(Match { conditions: conditions? })
+    Some(Match {
+        conditions: conditions?,
+    })
 }
 
-fn tell(table: &crate::config::table::Table<'_>, entry: &Entry, error: &crate::attribute::AttributeError) {
+fn tell(
+    table: &crate::config::table::Table<'_>,
+    entry: &Entry,
+    error: &crate::attribute::AttributeError,
+) {
     if entry.key.is_private() {
-        table.fault_at_key(entry, "a URL is no attribute; write one such as path, host or header:x-api-key");
+        table.fault_at_key(
+            entry,
+            "a URL is no attribute; write one such as path, host or header:x-api-key",
+        );
     } else {
         table.fault_at_key(entry, error);
     }
 }
 
 fn condition(field: &Field<'_>, attribute: Attribute) -> Option<Condition> {
-    let items =
-        if matches!(field.node.value, Value::Text(_)) { vec![field.clone()] } else { field.list(VALUE)? };
+    let items = if matches!(field.node.value, Value::Text(_)) {
+        vec![field.clone()]
+    } else {
+        field.list(VALUE)?
+    };
     if items.is_empty() {
-        field.fault("found an empty list, which nothing fits; name a value, or leave the condition out");
+        field.fault(
+            "found an empty list, which nothing fits; name a value, or leave the condition out",
+        );
         return None;
     }
     let any_of = every(items.iter().map(|item| pattern(item, attribute.kind())))?;
@@ -49,14 +67,17 @@ fn condition(field: &Field<'_>, attribute: Attribute) -> Option<Condition> {
 fn pattern(field: &Field<'_>, kind: AttributeKind) -> Option<Pattern> {
     let text = field.text(VALUE)?;
     if text.len() > TEXT_MAX {
-        field.fault(format_args!("found {} bytes; a value has at most {TEXT_MAX}", text.len()));
+        field.fault(format_args!(
+            "found {} bytes; a value has at most {TEXT_MAX}",
+            text.len()
+        ));
         return None;
     }
     let has_stars = text.contains('*');
     match kind {
-        AttributeKind::Path => {
-            field.checked(Glob::for_path(text, Case::Sensitive), PATTERN).map(Pattern::Glob)
-        }
+        AttributeKind::Path => field
+            .checked(Glob::for_path(text, Case::Sensitive), PATTERN)
+            .map(Pattern::Glob),
         AttributeKind::Method => method(field, text),
         AttributeKind::Host if has_stars => glob(field, &text.to_lowercase(), Case::Insensitive),
         AttributeKind::Host => Some(Pattern::Exact(text.to_lowercase().into())),
@@ -67,7 +88,9 @@ fn pattern(field: &Field<'_>, kind: AttributeKind) -> Option<Pattern> {
 }
 
 fn glob(field: &Field<'_>, text: &str, case: Case) -> Option<Pattern> {
-    field.checked(Glob::new(text, case), PATTERN).map(Pattern::Glob)
+    field
+        .checked(Glob::new(text, case), PATTERN)
+        .map(Pattern::Glob)
 }
 
 fn method(field: &Field<'_>, text: &str) -> Option<Pattern> {

@@ -33,20 +33,29 @@ pub(super) struct Defaults {
 
 /// What `limits` says. Limits that are wrong are left out, and told.
 pub(super) fn read(root: &Table<'_>, defaults: Defaults, tiers: &[Tier<'_>]) -> Vec<Rule> {
-    let Some(field) = root.require("limits", LIMITS) else { return Vec::new() };
+    let Some(field) = root.require("limits", LIMITS) else {
+        return Vec::new();
+    };
     let Value::List(nodes) = &field.node.value else {
         field.wrong(LIMITS);
         return Vec::new();
     };
     if nodes.is_empty() || nodes.len() > LIMITS_MAX {
-        field.fault(format_args!("found {} limits; write from 1 to {LIMITS_MAX}", nodes.len()));
+        field.fault(format_args!(
+            "found {} limits; write from 1 to {LIMITS_MAX}",
+            nodes.len()
+        ));
         return Vec::new();
     }
     let mut lines = HashMap::new();
     let mut rules = Vec::new();
     for item in field.items(nodes) {
-        let Some(table) = item.table(LIMIT) else { continue };
-        let name = table.require("name", NAME).and_then(|field| name(&field, &mut lines));
+        let Some(table) = item.table(LIMIT) else {
+            continue;
+        };
+        let name = table
+            .require("name", NAME)
+            .and_then(|field| name(&field, &mut lines));
         rules.extend(rule(&table, name, defaults, tiers));
     }
     // Whatever is wrong has been told. Should that ever fail, a limit must not be lost in silence.
@@ -61,7 +70,9 @@ fn name<'a>(field: &Field<'a>, lines: &mut HashMap<&'a str, usize>) -> Option<&'
     let name = field.text(NAME)?;
     field.checked(LimitName::new(name), NAME)?;
     if name.starts_with(RESERVED) {
-        field.wrong(format_args!("names that begin with {RESERVED} are taken; choose another"));
+        field.wrong(format_args!(
+            "names that begin with {RESERVED} are taken; choose another"
+        ));
         return None;
     }
     if let Some(line) = lines.insert(name, field.at().line) {
@@ -73,18 +84,34 @@ fn name<'a>(field: &Field<'a>, lines: &mut HashMap<&'a str, usize>) -> Option<&'
     Some(name)
 }
 
-fn rule(table: &Table<'_>, name: Option<&str>, defaults: Defaults, tiers: &[Tier<'_>]) -> Option<Rule> {
+fn rule(
+    table: &Table<'_>,
+    name: Option<&str>,
+    defaults: Defaults,
+    tiers: &[Tier<'_>],
+) -> Option<Rule> {
     let algorithm = algorithm(table);
     let numbers = algorithm.and_then(|algorithm| tiered::read(table, algorithm, tiers));
-    let applies = table.get("match").map_or_else(|| Some(Match::default()), |field| matching::read(&field));
-    let key = table.require("key", key::RIGHT).and_then(|field| key::read(&field));
+    let applies = table
+        .get("match")
+        .map_or_else(|| Some(Match::default()), |field| matching::read(&field));
+    let key = table
+        .require("key", key::RIGHT)
+        .and_then(|field| key::read(&field));
     let optional = table.read("optional", Field::flag).unwrap_or_default();
     let quota = numbers.as_ref().map(|numbers| numbers.quota);
     let cost = table.read("cost", |field| cost(field, quota));
     let policy = policy(table, algorithm, defaults);
     let (numbers, key) = (numbers?, key?);
     let limit = policy(Limit::new(name?, numbers.quota));
-    Some(Rule { limit, applies: applies?, key, optional, tiers: numbers.tiers, cost })
+    Some(Rule {
+        limit,
+        applies: applies?,
+        key,
+        optional,
+        tiers: numbers.tiers,
+        cost,
+    })
 }
 
 /// The algorithm; fields that only others have are told.
@@ -98,9 +125,19 @@ fn algorithm(table: &Table<'_>) -> Option<Algorithm> {
         .filter(|name| !algorithm.fields().contains(name));
     for name in others {
         let having = |(_, other): &&(&'static str, Algorithm)| other.fields().contains(name);
-        let owners: Vec<&str> = ALGORITHMS.iter().filter(having).map(|(name, _)| *name).collect();
-        let (owners, own) = (super::field::all(&owners), super::field::all(algorithm.fields()));
-        table.refuse(name, format_args!("is for {owners}; {} has {own}", algorithm.name()));
+        let owners: Vec<&str> = ALGORITHMS
+            .iter()
+            .filter(having)
+            .map(|(name, _)| *name)
+            .collect();
+        let (owners, own) = (
+            super::field::all(&owners),
+            super::field::all(algorithm.fields()),
+        );
+        table.refuse(
+            name,
+            format_args!("is for {owners}; {} has {own}", algorithm.name()),
+        );
     }
     Some(algorithm)
 }
@@ -114,7 +151,9 @@ fn policy(
     let shadow = table.read("shadow", Field::flag).unwrap_or_default();
     let failure = table.read("on_store_failure", |field| field.choice(ON_STORE_FAILURE));
     let failure = failure.or(defaults.on_store_failure).unwrap_or_default();
-    let own = table.read("consistency", |field| own_consistency(field, table, algorithm));
+    let own = table.read("consistency", |field| {
+        own_consistency(field, table, algorithm)
+    });
     let consistency = own.or(defaults.consistency).unwrap_or_default();
     move |limit| {
         let limit = limit.on_store_failure(failure).consistency(consistency);
@@ -152,18 +191,25 @@ fn cost(field: &Field<'_>, quota: Option<Quota>) -> Option<Cost> {
         return Some(Cost { by: None, default });
     }
     let table = field.table(COST)?;
-    let by = table.require("by", ATTRIBUTE).and_then(|field| field.parsed(ATTRIBUTE));
+    let by = table
+        .require("by", ATTRIBUTE)
+        .and_then(|field| field.parsed(ATTRIBUTE));
     let default = match table.get("default") {
         Some(field) => fitting(&field, field.whole_in(0..=COST_MAX)?, quota)?,
         None => 1,
     };
-    Some(Cost { by: Some(by?), default })
+    Some(Cost {
+        by: Some(by?),
+        default,
+    })
 }
 
 /// A cost that the limit can ever allow.
 fn fitting(field: &Field<'_>, cost: u64, quota: Option<Quota>) -> Option<u64> {
     if quota.is_some_and(|quota| cost > quota.limit()) {
-        field.wrong("that is more than the limit ever allows at once; raise the limit or lower the cost");
+        field.wrong(
+            "that is more than the limit ever allows at once; raise the limit or lower the cost",
+        );
         return None;
     }
     Some(cost)

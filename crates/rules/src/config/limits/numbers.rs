@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tollgate::{
-    Calendar, Concurrency, FixedWindow, LeakyBucket, LeakyMode, LimitError, Quota, Rate, SlidingLog,
-    SlidingWindow, TokenBucket,
+    Calendar, Concurrency, FixedWindow, LeakyBucket, LeakyMode, LimitError, Quota, Rate,
+    SlidingLog, SlidingWindow, TokenBucket,
 };
 
 use super::culprit;
@@ -22,7 +22,8 @@ const FINE_LENGTH: Duration = Duration::from_secs(1);
 /// The rate that fills the largest bucket in time.
 const FINE_RATE: Rate = Rate::per_second(10_000_000);
 
-/// Where numbers come from: amounts and rates from the tier, if there is one, and everything else from the limit.
+/// Where numbers come from: amounts and rates from the tier, if there is one, and everything else
+/// from the limit.
 pub(super) struct Source<'t, 'a> {
     pub(super) limit: &'t Table<'a>,
     pub(super) tier: Option<&'t Tier<'a>>,
@@ -38,7 +39,9 @@ impl<'a> Source<'_, 'a> {
             Algorithm::TokenBucket => self.bucket("refill_rate", TokenBucket::new),
             Algorithm::LeakyBucket => {
                 let mode = mode(self.limit);
-                self.bucket("leak_rate", |capacity, rate| LeakyBucket::new(mode, capacity, rate))
+                self.bucket("leak_rate", |capacity, rate| {
+                    LeakyBucket::new(mode, capacity, rate)
+                })
             }
             Algorithm::Concurrency => {
                 let (limit, lease) = (self.amount("limit"), self.length("lease"));
@@ -55,7 +58,10 @@ impl<'a> Source<'_, 'a> {
         if align == Align::FirstHit {
             return self.windowed(FixedWindow::new);
         }
-        let (limit, unit) = (self.amount("limit"), self.need("window").and_then(|field| unit(&field)));
+        let (limit, unit) = (
+            self.amount("limit"),
+            self.need("window").and_then(|field| unit(&field)),
+        );
         self.made(limit, unit, Calendar::Day, FixedWindow::aligned)
     }
 
@@ -73,11 +79,14 @@ impl<'a> Source<'_, 'a> {
         make: impl Fn(u64, Rate) -> Result<Q, LimitError>,
     ) -> Option<Quota> {
         let capacity = self.amount("capacity");
-        let rate = self.need(rate).and_then(|field| field.value(values::rate, RATE));
+        let rate = self
+            .need(rate)
+            .and_then(|field| field.value(values::rate, RATE));
         self.made(capacity, rate, FINE_RATE, make)
     }
 
-    /// A quota of two numbers. Each is tried with a `fine` other one first, so that both are told if both are wrong.
+    /// A quota of two numbers. Each is tried with a `fine` other one first, so that both are told
+    /// if both are wrong.
     fn made<T: Copy, Q: Into<Quota>>(
         &self,
         amount: Option<u64>,
@@ -104,7 +113,10 @@ impl<'a> Source<'_, 'a> {
         match (&field, self.tier_field(name)) {
             (None, Some((tier, in_tier))) => self.missing_in(tier, in_tier),
             (None, None) => {
-                self.limit.missing(name, format_args!("{} needs it; {}", self.algorithm.name(), right(name)));
+                self.limit.missing(
+                    name,
+                    format_args!("{} needs it; {}", self.algorithm.name(), right(name)),
+                );
             }
             _ => {}
         }
@@ -118,7 +130,8 @@ impl<'a> Source<'_, 'a> {
         }
     }
 
-    /// The tier and the name in it of what comes from tiers. A tier has one rate, whichever way it is used.
+    /// The tier and the name in it of what comes from tiers. A tier has one rate, whichever way it
+    /// is used.
     fn tier_field(&self, name: &'static str) -> Option<(&Tier<'a>, &'static str)> {
         let in_tier = in_tier(name)?;
         self.tier.map(|tier| (tier, in_tier))
@@ -143,10 +156,13 @@ impl<'a> Source<'_, 'a> {
         };
         let field = self.field(culprit(&error, self.algorithm))?;
         let message = error.to_string();
-        // These messages are «what was found; what would be right». What was found stands in the file, unless it is two
-        // numbers that do not go together: those are worth repeating, if they may be.
+        // These messages are «what was found; what would be right». What was found stands in the
+        // file, unless it is two numbers that do not go together: those are worth repeating, if
+        // they may be.
         match message.rsplit_once("; ") {
-            Some((_, right)) if self.has_private() || !matches!(error, LimitError::SlowRefill { .. }) => {
+            Some((_, right))
+                if self.has_private() || !matches!(error, LimitError::SlowRefill { .. }) =>
+            {
                 field.wrong(right);
             }
             _ => field.fault(message),
@@ -155,7 +171,11 @@ impl<'a> Source<'_, 'a> {
     }
 
     fn has_private(&self) -> bool {
-        self.algorithm.fields().iter().filter_map(|name| self.field(name)).any(|field| field.is_private())
+        self.algorithm
+            .fields()
+            .iter()
+            .filter_map(|name| self.field(name))
+            .any(|field| field.is_private())
     }
 }
 
@@ -175,7 +195,9 @@ pub(super) fn is_queue(limit: &Table<'_>) -> bool {
 }
 
 fn mode(limit: &Table<'_>) -> LeakyMode {
-    limit.read("mode", |field| field.choice(MODES)).unwrap_or(LeakyMode::Meter)
+    limit
+        .read("mode", |field| field.choice(MODES))
+        .unwrap_or(LeakyMode::Meter)
 }
 
 fn right(name: &str) -> &'static str {

@@ -37,7 +37,8 @@ pub(in crate::config) enum Length {
     Month,
 }
 
-/// A length of time with its unit. The unit must be there: nobody remembers whether a bare 5 is seconds or minutes.
+/// A length of time with its unit. The unit must be there: nobody remembers whether a bare 5 is
+/// seconds or minutes.
 pub(in crate::config) fn duration(text: &str) -> Result<Duration, Wrong> {
     match window(text)? {
         Length::Fixed(length) => Ok(length),
@@ -56,9 +57,10 @@ pub(in crate::config) fn window(text: &str) -> Result<Length, Wrong> {
             .checked_mul(unit)
             .map(|micros| Length::Fixed(Duration::from_micros(micros)))
             .ok_or(Wrong::new(LONG)),
-        (Some(amount), None) if unit.is_empty() => {
-            Err(Wrong::meant(LENGTH, format!("a unit, as in {amount}s or {amount}ms")))
-        }
+        (Some(amount), None) if unit.is_empty() => Err(Wrong::meant(
+            LENGTH,
+            format!("a unit, as in {amount}s or {amount}ms"),
+        )),
         _ if is_month(unit) => Err(Wrong::new(MONTH)),
         _ if is_fraction(text) => Err(Wrong::new(FRACTION)),
         _ => Err(Wrong::new(LENGTH)),
@@ -67,7 +69,10 @@ pub(in crate::config) fn window(text: &str) -> Result<Length, Wrong> {
 
 /// How many microseconds a unit has.
 pub(super) fn unit_micros(unit: &str) -> Option<u64> {
-    UNITS.iter().find(|(names, _)| names.contains(&unit)).map(|(_, micros)| *micros)
+    UNITS
+        .iter()
+        .find(|(names, _)| names.contains(&unit))
+        .map(|(_, micros)| *micros)
 }
 
 fn is_month(unit: &str) -> bool {
@@ -75,6 +80,8 @@ fn is_month(unit: &str) -> bool {
 }
 
 fn is_fraction(text: &str) -> bool {
-    let at = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let at = text
+        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+        .unwrap_or(text.len());
     text[..at].contains('.') && text[..at].parse::<f64>().is_ok()
 }

@@ -1,4 +1,5 @@
-//! Numbers, times, rates and sizes as people write them. Knows no files and no fields: text in, value or what is wrong out.
+//! Numbers, times, rates and sizes as people write them. Knows no files and no fields: text in,
+//! value or what is wrong out.
 
 mod length;
 mod rate;
@@ -28,7 +29,10 @@ impl Wrong {
     }
 
     const fn meant(right: &'static str, meant: String) -> Self {
-        Self { right, meant: Some(meant) }
+        Self {
+            right,
+            meant: Some(meant),
+        }
     }
 }
 
@@ -67,22 +71,34 @@ pub(super) fn bytes(text: &str) -> Result<u64, Wrong> {
     ];
     let (number, unit) = split_unit(text);
     let unit = unit.to_ascii_lowercase();
-    let factor = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
-    factor.and_then(|factor| digits(number)?.checked_mul(factor)).ok_or_else(|| Wrong::new(SIZE))
+    let factor = UNITS
+        .iter()
+        .find(|(name, _)| *name == unit)
+        .map(|(_, factor)| *factor);
+    factor
+        .and_then(|factor| digits(number)?.checked_mul(factor))
+        .ok_or_else(|| Wrong::new(SIZE))
 }
 
 /// Digits, and `_` between them.
 fn digits(text: &str) -> Option<u64> {
-    if are_digits(text) { text.replace('_', "").parse().ok() } else { None }
+    if are_digits(text) {
+        text.replace('_', "").parse().ok()
+    } else {
+        None
+    }
 }
 
 fn are_digits(text: &str) -> bool {
-    text.split('_').all(|group| !group.is_empty() && group.bytes().all(|byte| byte.is_ascii_digit()))
+    text.split('_')
+        .all(|group| !group.is_empty() && group.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// `90 seconds` as `90` and `seconds`.
 fn split_unit(text: &str) -> (&str, &str) {
-    let at = text.find(|c: char| !(c.is_ascii_digit() || c == '_')).unwrap_or(text.len());
+    let at = text
+        .find(|c: char| !(c.is_ascii_digit() || c == '_'))
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(at);
     (number, unit.trim_start())
 }
@@ -97,5 +113,7 @@ fn spelt_out(text: &str) -> Option<String> {
 /// `80 %` as `0.8`.
 fn percent(text: &str) -> Option<String> {
     let number = text.trim_end().parse::<f64>().ok()?;
-    (0.0..=100.0).contains(&number).then(|| (number / 100.0).to_string())
+    (0.0..=100.0)
+        .contains(&number)
+        .then(|| (number / 100.0).to_string())
 }

@@ -14,7 +14,10 @@ const FRACTION: &str = "write a rate of whole numbers, such as 3/2s for 1.5/s";
 pub(in crate::config) fn rate(text: &str) -> Result<Rate, Wrong> {
     let Some((amount, period)) = text.split_once('/').or_else(|| text.split_once(" per ")) else {
         let bare = digits(text).map(|amount| format!("a time, as in {amount}/s or {amount}/m"));
-        return Err(Wrong { right: RATE, meant: bare });
+        return Err(Wrong {
+            right: RATE,
+            meant: bare,
+        });
     };
     let (amount, period) = (amount.trim_end(), period.trim_start());
     if amount.contains('.') && amount.parse::<f64>().is_ok() {

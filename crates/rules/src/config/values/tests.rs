@@ -8,7 +8,9 @@ use super::*;
 fn whole_numbers_have_digits_and_nothing_else() {
     assert_eq!(whole("0"), Ok(0));
     assert_eq!(whole("1_000_000"), Ok(1_000_000));
-    for wrong in ["", "_1", "1_", "1__0", "-1", "0x10", "1,000", "ten", "inf", "nan"] {
+    for wrong in [
+        "", "_1", "1_", "1__0", "-1", "0x10", "1,000", "ten", "inf", "nan",
+    ] {
         assert_eq!(whole(wrong), Err(Wrong::new(WHOLE)), "{wrong}");
     }
     assert_eq!(whole("18446744073709551616"), Err(Wrong::new(LARGE)));
@@ -34,9 +36,19 @@ fn lengths_of_time_have_a_unit() {
     ] {
         assert_eq!(duration(text), Ok(Duration::from_micros(micros)), "{text}");
     }
-    for wrong in
-        ["", "s", "1", "1.5s", "-1s", "1h30m", "1 fortnight", "1M", "99999999999999999w", "1month", "2months"]
-    {
+    for wrong in [
+        "",
+        "s",
+        "1",
+        "1.5s",
+        "-1s",
+        "1h30m",
+        "1 fortnight",
+        "1M",
+        "99999999999999999w",
+        "1month",
+        "2months",
+    ] {
         assert!(duration(wrong).is_err(), "{wrong}");
     }
 }
@@ -62,12 +74,25 @@ fn rates_are_numbers_per_time() {
     ] {
         assert_eq!(rate(text), Ok(rate_meant), "{text}");
     }
-    for wrong in
-        ["", "10", "/s", "10/", "1.5/s", "-1/s", "10/fortnight", "10/month", "10/s/s", "ten/s", "10 per"]
-    {
+    for wrong in [
+        "",
+        "10",
+        "/s",
+        "10/",
+        "1.5/s",
+        "-1/s",
+        "10/fortnight",
+        "10/month",
+        "10/s/s",
+        "ten/s",
+        "10 per",
+    ] {
         assert!(rate(wrong).is_err(), "{wrong}");
     }
-    assert_eq!(rate("10").unwrap_err().meant.as_deref(), Some("a time, as in 10/s or 10/m"));
+    assert_eq!(
+        rate("10").unwrap_err().meant.as_deref(),
+        Some("a time, as in 10/s or 10/m")
+    );
 }
 
 #[test]
@@ -82,6 +107,9 @@ fn sizes_and_ratios_read_as_people_write_them() {
     assert_eq!(ratio("1"), Ok(1.0));
     assert_eq!(ratio("80%").unwrap_err().meant.as_deref(), Some("0.8"));
     assert!(
-        ratio("1.1").is_err() && ratio("-0.1").is_err() && ratio("nan").is_err() && ratio("inf").is_err()
+        ratio("1.1").is_err()
+            && ratio("-0.1").is_err()
+            && ratio("nan").is_err()
+            && ratio("inf").is_err()
     );
 }

@@ -1,4 +1,5 @@
-//! The files of the page, built into the binary. Nothing here is secret, and nothing is fetched from elsewhere.
+//! The files of the page, built into the binary. Nothing here is secret, and nothing is fetched
+//! from elsewhere.
 
 use hyper::Response;
 use hyper::body::Bytes;
@@ -6,7 +7,8 @@ use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
 
 use crate::http::{Body, json};
 
-/// The page runs its own scripts and styles, talks to where it came from, and is shown in no other page.
+/// The page runs its own scripts and styles, talks to where it came from, and is shown in no other
+/// page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                                  form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
 
@@ -19,14 +21,34 @@ const PICTURE: &str = "image/svg+xml";
 const FILES: [(&str, &str, &str); 13] = [
     ("/", HTML, include_str!("page/index.html")),
     ("/dashboard/style.css", CSS, include_str!("page/style.css")),
-    ("/dashboard/icon.svg", PICTURE, include_str!("page/icon.svg")),
+    (
+        "/dashboard/icon.svg",
+        PICTURE,
+        include_str!("page/icon.svg"),
+    ),
     ("/dashboard/app.js", SCRIPT, include_str!("page/app.js")),
-    ("/dashboard/server.js", SCRIPT, include_str!("page/server.js")),
+    (
+        "/dashboard/server.js",
+        SCRIPT,
+        include_str!("page/server.js"),
+    ),
     ("/dashboard/model.js", SCRIPT, include_str!("page/model.js")),
     ("/dashboard/plot.js", SCRIPT, include_str!("page/plot.js")),
-    ("/dashboard/summary.js", SCRIPT, include_str!("page/summary.js")),
-    ("/dashboard/limits.js", SCRIPT, include_str!("page/limits.js")),
-    ("/dashboard/refused.js", SCRIPT, include_str!("page/refused.js")),
+    (
+        "/dashboard/summary.js",
+        SCRIPT,
+        include_str!("page/summary.js"),
+    ),
+    (
+        "/dashboard/limits.js",
+        SCRIPT,
+        include_str!("page/limits.js"),
+    ),
+    (
+        "/dashboard/refused.js",
+        SCRIPT,
+        include_str!("page/refused.js"),
+    ),
     ("/dashboard/key.js", SCRIPT, include_str!("page/key.js")),
     ("/dashboard/dom.js", SCRIPT, include_str!("page/dom.js")),
     ("/dashboard/words.js", SCRIPT, include_str!("page/words.js")),
@@ -49,7 +71,9 @@ mod tests {
     #[test]
     fn every_file_that_is_named_is_there() {
         for (_, _, text) in FILES {
-            let quoted = text.split(['"', '\'']).filter(|word| word.starts_with("/dashboard/"));
+            let quoted = text
+                .split(['"', '\''])
+                .filter(|word| word.starts_with("/dashboard/"));
             let imported = text
                 .lines()
                 .filter_map(|line| line.split_once(" from './")?.1.split_once('\''))
@@ -66,12 +90,24 @@ mod tests {
         for (path, kind, text) in FILES {
             let elsewhere = text.replace("http://www.w3.org/2000/svg", "");
             assert!(!elsewhere.contains("://"), "{path} names another place");
-            for inline in ["innerHTML", "outerHTML", "insertAdjacentHTML", "eval(", "document.write"] {
+            for inline in [
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacentHTML",
+                "eval(",
+                "document.write",
+            ] {
                 assert!(!text.contains(inline), "{path} uses {inline}");
             }
             if kind == HTML {
-                assert!(!text.contains("style=") && !text.contains("<style"), "{path}");
-                assert!(!text.contains("onclick") && !text.contains("<script>"), "{path}");
+                assert!(
+                    !text.contains("style=") && !text.contains("<style"),
+                    "{path}"
+                );
+                assert!(
+                    !text.contains("onclick") && !text.contains("<script>"),
+                    "{path}"
+                );
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Those who have the page open, and what they missed.
 //!
-//! Owns the last minutes as texts that are ready to be sent, and a bounded queue for each viewer. Whoever does not read fast
-//! enough is sent away and comes back to the whole story; nobody is waited for.
+//! Owns the last minutes as texts that are ready to be sent, and a bounded queue for each viewer.
+//! Whoever does not read fast enough is sent away and comes back to the whole story; nobody is
+//! waited for.
 
 use std::collections::VecDeque;
 
@@ -46,7 +47,8 @@ impl Hub {
         !self.0.lock().viewers.is_empty()
     }
 
-    /// A viewer more, who is told the past, `now`, and then whatever happens. `joined` is called before anything can happen.
+    /// A viewer more, who is told the past, `now`, and then whatever happens. `joined` is called
+    /// before anything can happen.
     pub(super) fn join(&self, now: Bytes, joined: impl FnOnce()) -> Result<Events, Fault> {
         let mut state = self.0.lock();
         if state.is_closed {
@@ -71,11 +73,21 @@ impl Hub {
         Ok(Events::new(first, receiver))
     }
 
-    /// Keeps what the counters say, and tells everyone; of the limits too, if they are others than before. `told` hears
-    /// whether anyone is left, before another can come.
-    pub(super) fn tell(&self, reading: Option<&Reading>, now: Option<&Bytes>, told: impl FnOnce(bool)) {
+    /// Keeps what the counters say, and tells everyone; of the limits too, if they are others than
+    /// before. `told` hears whether anyone is left, before another can come.
+    pub(super) fn tell(
+        &self,
+        reading: Option<&Reading>,
+        now: Option<&Bytes>,
+        told: impl FnOnce(bool),
+    ) {
         let mut state = self.0.lock();
-        let State { sampler, past, viewers, .. } = &mut *state;
+        let State {
+            sampler,
+            past,
+            viewers,
+            ..
+        } = &mut *state;
         let (limits, sample) = reading.map(|reading| sampler.sample(reading)).unzip();
         // First the limits, with what they had said, and then what they say since.
         for text in limits.flatten().iter().chain(&sample).chain(now) {
@@ -101,7 +113,9 @@ impl Past {
         self.bytes += sample.len();
         self.samples.push_back(sample);
         while self.samples.len() > SAMPLES_MAX || self.bytes > BYTES_MAX {
-            let Some(oldest) = self.samples.pop_front() else { return };
+            let Some(oldest) = self.samples.pop_front() else {
+                return;
+            };
             self.bytes -= oldest.len();
         }
     }
@@ -115,7 +129,10 @@ mod tests {
     fn the_past_has_a_bound_in_samples_and_in_bytes() {
         let mut past = Past::default();
         (0..2 * SAMPLES_MAX).for_each(|_| past.keep(Bytes::from_static(b"short")));
-        assert_eq!((past.samples.len(), past.bytes), (SAMPLES_MAX, 5 * SAMPLES_MAX));
+        assert_eq!(
+            (past.samples.len(), past.bytes),
+            (SAMPLES_MAX, 5 * SAMPLES_MAX)
+        );
         let long = Bytes::from(vec![b' '; BYTES_MAX / 4]);
         (0..20).for_each(|_| past.keep(long.clone()));
         assert_eq!((past.samples.len(), past.bytes), (4, BYTES_MAX));
@@ -137,11 +154,19 @@ mod tests {
     #[test]
     fn there_is_room_for_so_many_and_for_nobody_at_the_end() {
         let hub = Hub::default();
-        let open: Vec<_> = (0..VIEWERS_MAX).map(|_| hub.join(Bytes::new(), || ()).expect("room")).collect();
-        let code = |hub: &Hub| hub.join(Bytes::new(), || ()).map_err(|fault| fault.code).err();
+        let open: Vec<_> = (0..VIEWERS_MAX)
+            .map(|_| hub.join(Bytes::new(), || ()).expect("room"))
+            .collect();
+        let code = |hub: &Hub| {
+            hub.join(Bytes::new(), || ())
+                .map_err(|fault| fault.code)
+                .err()
+        };
         assert_eq!(code(&hub), Some("too-many-viewers"));
         drop(open);
-        hub.tell(None, Some(&Bytes::new()), |has_viewers| assert!(!has_viewers));
+        hub.tell(None, Some(&Bytes::new()), |has_viewers| {
+            assert!(!has_viewers)
+        });
         assert!(!hub.has_viewers());
         hub.close();
         assert_eq!(code(&hub), Some("leaving"));

@@ -1,9 +1,10 @@
 //! The dashboard: a page that shows what the counters say, as it happens.
 //!
-//! Once a second the counters become a *sample* (`sample`), which is kept for a while and sent to whoever has the page open
-//! (`hub`, `stream`), together with how the service is at that moment (`now`). The page itself (`files`) knows nothing of the
-//! service; it gets everything from here and from the rest of the admin port. Decisions never wait for any of this: they
-//! count as they always do, and only here the counts are looked at.
+//! Once a second the counters become a *sample* (`sample`), which is kept for a while and sent to
+//! whoever has the page open (`hub`, `stream`), together with how the service is at that moment
+//! (`now`). The page itself (`files`) knows nothing of the service; it gets everything from here
+//! and from the rest of the admin port. Decisions never wait for any of this: they count as they
+//! always do, and only here the counts are looked at.
 
 mod files;
 mod hub;
@@ -29,8 +30,8 @@ use crate::serve::Service;
 
 /// How often the counters are looked at.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
-/// How often the state of the service is looked at while the page is open, so that whoever has it open hears of an outage
-/// at once.
+/// How often the state of the service is looked at while the page is open, so that whoever has it
+/// open hears of an outage at once.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// The look that comes nearest to a second after the last sample makes the next.
 const DUE_AFTER: Micros = Micros::from_millis(900);
@@ -55,11 +56,16 @@ struct Seen {
     state: Option<State>,
 }
 
-/// Looks at the service until it stops, then sends everyone away, so that nobody keeps it from ending.
+/// Looks at the service until it stops, then sends everyone away, so that nobody keeps it from
+/// ending.
 pub(crate) async fn watch(service: Arc<Service>, mut stop: Stop) {
     loop {
         service.dashboard.look(&service);
-        let pause = if service.dashboard.hub.has_viewers() { LOOK_EVERY } else { SAMPLE_EVERY };
+        let pause = if service.dashboard.hub.has_viewers() {
+            LOOK_EVERY
+        } else {
+            SAMPLE_EVERY
+        };
         tokio::select! {
             () = stop.reached(Phase::Leaving) => break,
             () = tokio::time::sleep(pause) => {}
@@ -72,7 +78,10 @@ pub(crate) async fn watch(service: Arc<Service>, mut stop: Stop) {
 /// Everything that happened of late, and then everything as it happens.
 pub(super) fn events(service: &Service) -> Result<Response<AdminBody>, Fault> {
     let now = now::event(service);
-    let joined = service.dashboard.hub.join(now, || service.gate.meters().refused().watch(true));
+    let joined = service
+        .dashboard
+        .hub
+        .join(now, || service.gate.meters().refused().watch(true));
     let mut response = Response::new(AdminBody::Events(joined?));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -86,7 +95,10 @@ impl Dashboard {
         let mut seen = self.seen.lock();
         let state = State::of(service);
         let has_changed = seen.state.as_ref() != Some(&state);
-        let is_reloaded = seen.state.as_ref().is_none_or(|before| before.reloads != state.reloads);
+        let is_reloaded = seen
+            .state
+            .as_ref()
+            .is_none_or(|before| before.reloads != state.reloads);
         // A clock that was set back does not stop the samples.
         let is_due = now < seen.sampled_at || now.since(seen.sampled_at) >= DUE_AFTER;
         let begins_span = is_due && seen.samples.is_multiple_of(SAMPLES_PER_SPAN);
@@ -107,6 +119,9 @@ impl Dashboard {
         let reading = (is_due || is_reloaded).then(|| sample::Reading::of(service));
         // Nobody pays for words that nobody reads.
         let now = ((is_due || has_changed) && self.hub.has_viewers()).then(|| now::event(service));
-        self.hub.tell(reading.as_ref(), now.as_ref(), |has_viewers| refused.watch(has_viewers));
+        self.hub
+            .tell(reading.as_ref(), now.as_ref(), |has_viewers| {
+                refused.watch(has_viewers)
+            });
     }
 }

@@ -1,4 +1,5 @@
-//! How the service is at this moment: its status, the bounds of its alerts, and who is refused most.
+//! How the service is at this moment: its status, the bounds of its alerts, and who is refused
+//! most.
 
 use hyper::body::Bytes;
 use serde::Serialize;
@@ -74,7 +75,10 @@ pub(super) fn event(service: &Service) -> Bytes {
                 deny_ratio: monitoring.deny_ratio,
                 latency_p99_us: monitoring.latency_p99.map(|bound| bound.as_micros()),
             },
-            refused: refused.iter().filter_map(|refused| RefusedShown::of(&running, refused)).collect(),
+            refused: refused
+                .iter()
+                .filter_map(|refused| RefusedShown::of(&running, refused))
+                .collect(),
         },
     )
 }
@@ -82,7 +86,10 @@ pub(super) fn event(service: &Service) -> Bytes {
 impl<'a> RefusedShown<'a> {
     /// Nothing for a key that the limits in force do not make.
     fn of(running: &'a Running, refused: &RefusedKey) -> Option<Self> {
-        let index = running.meters().iter().position(|meter| meter.id() == refused.limit)?;
+        let index = running
+            .meters()
+            .iter()
+            .position(|meter| meter.id() == refused.limit)?;
         let parts = running.selector.shown_key(index, &refused.key)?;
         Some(Self {
             limit: refused.limit,

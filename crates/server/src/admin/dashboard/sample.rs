@@ -14,7 +14,8 @@ use crate::serve::Service;
 
 use super::stream::event;
 
-/// The most limits of one sample. What the others said waits for the next one, so that nothing is lost.
+/// The most limits of one sample. What the others said waits for the next one, so that nothing is
+/// lost.
 const ROWS_MAX: usize = 256;
 
 /// What the counters say at a moment.
@@ -55,7 +56,8 @@ struct Sample {
     up: bool,
     /// For how many milliseconds limits answered by their failure policies.
     degraded: u64,
-    /// What each limit said that was asked: id, allowed, denied, shadow denied, and how often by each source.
+    /// What each limit said that was asked: id, allowed, denied, shadow denied, and how often by
+    /// each source.
     rows: Vec<[u64; 4 + SOURCES.len()]>,
 }
 
@@ -98,7 +100,9 @@ impl Sampler {
         let limits = self.know(reading).then(|| self.limits());
         let mut rows = Vec::new();
         for (meter, tally) in &reading.limits {
-            let Some(told) = self.told.get_mut(&meter.id()) else { continue };
+            let Some(told) = self.told.get_mut(&meter.id()) else {
+                continue;
+            };
             if *tally != told.tally && rows.len() < ROWS_MAX {
                 rows.push(row(meter.id(), &tally.since(&told.tally)));
                 told.tally = *tally;
@@ -128,10 +132,17 @@ impl Sampler {
             name: told.meter.name(),
             said: counts(&told.tally),
         });
-        event("limits", &Limits { sources: SOURCES.map(tollgate::Source::as_str), limits: shown.collect() })
+        event(
+            "limits",
+            &Limits {
+                sources: SOURCES.map(tollgate::Source::as_str),
+                limits: shown.collect(),
+            },
+        )
     }
 
-    /// Begins with the limits that are new, and forgets those that are gone; true when there were any.
+    /// Begins with the limits that are new, and forgets those that are gone; true when there were
+    /// any.
     fn know(&mut self, reading: &Reading) -> bool {
         let is_known = |(meter, _): &(Arc<LimitMeter>, Tally)| self.told.contains_key(&meter.id());
         if reading.limits.len() == self.told.len() && reading.limits.iter().all(is_known) {
@@ -142,7 +153,10 @@ impl Sampler {
             .limits
             .iter()
             .map(|(meter, _)| {
-                let new = || Told { meter: meter.clone(), tally: Tally::default() };
+                let new = || Told {
+                    meter: meter.clone(),
+                    tally: Tally::default(),
+                };
                 (meter.id(), before.remove(&meter.id()).unwrap_or_else(new))
             })
             .collect();
@@ -153,7 +167,16 @@ impl Sampler {
 fn counts(tally: &Tally) -> [u64; 3 + SOURCES.len()] {
     let [store, lease, deny_cache, fallback, local] = tally.by_source;
     let said = tally.said;
-    [said.allowed, said.denied, said.shadow_denied, store, lease, deny_cache, fallback, local]
+    [
+        said.allowed,
+        said.denied,
+        said.shadow_denied,
+        store,
+        lease,
+        deny_cache,
+        fallback,
+        local,
+    ]
 }
 
 fn row(id: u32, tally: &Tally) -> [u64; 4 + SOURCES.len()] {

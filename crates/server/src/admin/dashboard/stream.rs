@@ -30,13 +30,17 @@ pub(crate) struct Events {
 
 impl Events {
     pub(super) fn new(first: Vec<Bytes>, then: mpsc::Receiver<Bytes>) -> Self {
-        Self { first: first.into_iter(), then }
+        Self {
+            first: first.into_iter(),
+            then,
+        }
     }
 }
 
 /// An event of a name, as it is sent.
 pub(super) fn event(name: &str, data: &impl Serialize) -> Bytes {
-    // Structs of text, numbers and lists never fail to serialise, and JSON on one line has no line ends.
+    // Structs of text, numbers and lists never fail to serialise, and JSON on one line has no line
+    // ends.
     let data = serde_json::to_string(data).unwrap_or_default();
     format!("event: {name}\ndata: {data}\n\n").into()
 }
@@ -59,7 +63,10 @@ impl HttpBody for AdminBody {
             Self::Whole(body) => Pin::new(body).poll_frame(context),
             Self::Events(events) => match events.first.next() {
                 Some(text) => Poll::Ready(Some(Ok(Frame::data(text)))),
-                None => events.then.poll_recv(context).map(|text| text.map(|text| Ok(Frame::data(text)))),
+                None => events
+                    .then
+                    .poll_recv(context)
+                    .map(|text| text.map(|text| Ok(Frame::data(text)))),
             },
         }
     }

@@ -15,7 +15,13 @@ struct Scene {
 impl Scene {
     fn with(deny_ratio: Option<f64>, latency_p99: Option<u64>) -> Self {
         let latency_p99 = latency_p99.map(Duration::from_millis);
-        let mut scene = Self { bounds: Bounds { deny_ratio, latency_p99 }, ..Self::default() };
+        let mut scene = Self {
+            bounds: Bounds {
+                deny_ratio,
+                latency_p99,
+            },
+            ..Self::default()
+        };
         scene.said("api", 0, 0, 0);
         assert_eq!(scene.look_after(0), [""; 0]);
         scene
@@ -28,7 +34,8 @@ impl Scene {
         said.shadow_denied += shadow_denied;
     }
 
-    /// What changes when someone looks so many seconds later: `+` and `-` before the alert and its limit.
+    /// What changes when someone looks so many seconds later: `+` and `-` before the alert and its
+    /// limit.
     fn look_after(&mut self, seconds: u64) -> Vec<String> {
         self.now += seconds;
         let sample = Sample {
@@ -37,8 +44,9 @@ impl Scene {
             durations: Durations::of(&self.took),
         };
         let changes = self.judge.look(sample, self.bounds);
-        let shown =
-            |sign, standing: &Standing| format!("{sign}{} {}", standing.alert.as_str(), standing.limit);
+        let shown = |sign, standing: &Standing| {
+            format!("{sign}{} {}", standing.alert.as_str(), standing.limit)
+        };
         changes
             .iter()
             .map(|change| match change {
@@ -49,7 +57,10 @@ impl Scene {
     }
 
     fn firing(&self) -> Vec<&Standing> {
-        self.judge.standing().filter(|standing| standing.since.is_some()).collect()
+        self.judge
+            .standing()
+            .filter(|standing| standing.since.is_some())
+            .collect()
     }
 }
 
@@ -62,14 +73,25 @@ fn an_alert_fires_once_and_is_over_once() {
     scene.said("api", 0, 50, 0);
     assert_eq!(scene.look_after(2), [""; 0], "it is known");
     let firing = scene.firing();
-    assert_eq!((firing.len(), firing[0].since), (1, Some(Micros::from_secs(2))));
-    assert!(firing[0].value.is_some_and(|value| (value - 145.0 / 150.0).abs() < 1e-9));
+    assert_eq!(
+        (firing.len(), firing[0].since),
+        (1, Some(Micros::from_secs(2)))
+    );
+    assert!(
+        firing[0]
+            .value
+            .is_some_and(|value| (value - 145.0 / 150.0).abs() < 1e-9)
+    );
 
     scene.said("api", 100, 0, 0);
     assert_eq!(scene.look_after(2), ["-deny_ratio api"]);
     assert_eq!(scene.look_after(2), [""; 0]);
     assert!(scene.firing().is_empty());
-    assert_eq!(scene.judge.standing().count(), 2, "those that do not fire are watched all the same");
+    assert_eq!(
+        scene.judge.standing().count(),
+        2,
+        "those that do not fire are watched all the same"
+    );
 }
 
 #[test]
@@ -91,7 +113,12 @@ fn a_few_requests_say_nothing() {
     scene.said("api", 0, 19, 0);
     scene.took.push((99, Duration::from_secs(1)));
     assert_eq!(scene.look_after(2), [""; 0]);
-    assert!(scene.judge.standing().all(|standing| standing.value.is_none()));
+    assert!(
+        scene
+            .judge
+            .standing()
+            .all(|standing| standing.value.is_none())
+    );
     scene.said("api", 0, 1, 0);
     scene.took.push((1, Duration::from_secs(1)));
     assert_eq!(scene.look_after(2), ["+deny_ratio api", "+latency_p99 "]);
@@ -118,9 +145,15 @@ fn slow_decisions_fire_when_they_are_more_than_one_in_a_hundred() {
     let mut scene = Scene::with(None, Some(10));
     scene.took.push((10_000, Duration::from_secs(1)));
     // What was before the first look is not news, even if all of it was slow.
-    let mut scene = Scene { judge: Judge::default(), ..scene };
+    let mut scene = Scene {
+        judge: Judge::default(),
+        ..scene
+    };
     assert_eq!(scene.look_after(2), [""; 0]);
-    scene.took.extend([(990, Duration::from_millis(1)), (10, Duration::from_millis(50))]);
+    scene.took.extend([
+        (990, Duration::from_millis(1)),
+        (10, Duration::from_millis(50)),
+    ]);
     assert_eq!(scene.look_after(2), [""; 0]);
     scene.took.push((5, Duration::from_millis(50)));
     assert_eq!(scene.look_after(2), ["+latency_p99 "]);
@@ -138,9 +171,17 @@ fn what_is_no_longer_watched_is_over() {
     assert_eq!(scene.judge.standing().count(), 0);
 
     scene.bounds.deny_ratio = Some(0.5);
-    assert_eq!(scene.look_after(2), ["+deny_ratio api"], "the counts were still being kept");
+    assert_eq!(
+        scene.look_after(2),
+        ["+deny_ratio api"],
+        "the counts were still being kept"
+    );
     scene.said.clear();
-    assert_eq!(scene.look_after(2), ["-deny_ratio api"], "the limit is gone");
+    assert_eq!(
+        scene.look_after(2),
+        ["-deny_ratio api"],
+        "the limit is gone"
+    );
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! A decision for people: what it is, by which limit, what is left, and when to come back. Members that are not there are
-//! not told, so that services of other versions can be asked too.
+//! A decision for people: what it is, by which limit, what is left, and when to come back. Members
+//! that are not there are not told, so that services of other versions can be asked too.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,11 @@ use super::super::terminal::{Paint, Tone, plain};
 pub(super) fn told(decision: &Value, status: StatusCode, peek: bool, paint: Paint) -> String {
     let limits: Vec<Limit<'_>> = list(decision, "limits").iter().map(Limit).collect();
     let mut text = verdict(decision, &limits, status, peek, paint) + "\n";
-    let width = limits.iter().map(|limit| limit.name().len()).max().unwrap_or_default();
+    let width = limits
+        .iter()
+        .map(|limit| limit.name().len())
+        .max()
+        .unwrap_or_default();
     for limit in &limits {
         let name = paint.tone(Tone::Name, &format!("{:width$}", limit.name()));
         let _infallible = writeln!(text, "  {name}  {}", limit.state());
@@ -24,16 +28,34 @@ pub(super) fn told(decision: &Value, status: StatusCode, peek: bool, paint: Pain
 }
 
 /// `denied by login: try again in 14m 59s`
-fn verdict(decision: &Value, limits: &[Limit<'_>], status: StatusCode, peek: bool, paint: Paint) -> String {
+fn verdict(
+    decision: &Value,
+    limits: &[Limit<'_>],
+    status: StatusCode,
+    peek: bool,
+    paint: Paint,
+) -> String {
     let would = if peek { "would be " } else { "" };
     if decision["allowed"] == true {
-        let none = if limits.is_empty() { ": no limit applies to this request" } else { "" };
+        let none = if limits.is_empty() {
+            ": no limit applies to this request"
+        } else {
+            ""
+        };
         return format!("{would}{}{none}", paint.tone(Tone::Good, "allowed"));
     }
     let denied = paint.tone(Tone::Bad, "denied");
-    let violated: Vec<&str> = list(decision, "violated-policies").iter().filter_map(Value::as_str).collect();
-    let by = if violated.is_empty() { String::new() } else { format!(" by {}", plain(&violated.join(", "))) };
-    let deciding = |limit: &&Limit<'_>| violated.contains(&limit.0["name"].as_str().unwrap_or_default());
+    let violated: Vec<&str> = list(decision, "violated-policies")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let by = if violated.is_empty() {
+        String::new()
+    } else {
+        format!(" by {}", plain(&violated.join(", ")))
+    };
+    let deciding =
+        |limit: &&Limit<'_>| violated.contains(&limit.0["name"].as_str().unwrap_or_default());
     let when = when(limits.iter().filter(deciding));
     let why = if status == StatusCode::SERVICE_UNAVAILABLE {
         "the store is away and the policy is to refuse; "
@@ -48,8 +70,12 @@ fn when<'a, 'v: 'a>(refusing: impl Iterator<Item = &'a Limit<'v>> + Clone) -> St
     if let Some(limit) = refusing.clone().find(|limit| limit.0["never"] == true) {
         return format!("it asks for more than {} ever allows", limit.name());
     }
-    let longest = refusing.filter_map(|limit| limit.0["retry_after_ms"].as_u64()).max();
-    longest.map_or("try again later".to_owned(), |millis| format!("try again in {}", numbers::length(millis)))
+    let longest = refusing
+        .filter_map(|limit| limit.0["retry_after_ms"].as_u64())
+        .max();
+    longest.map_or("try again later".to_owned(), |millis| {
+        format!("try again in {}", numbers::length(millis))
+    })
 }
 
 /// What concerns the decision as a whole.
@@ -59,11 +85,16 @@ fn asides(decision: &Value) -> Vec<String> {
         lines.push("the store is away: limits answered by their failure policies".to_owned());
     }
     if let Some(wait) = decision["wait_ms"].as_u64().filter(|wait| *wait > 0) {
-        lines.push(format!("hold the request for {} before letting it through", numbers::length(wait)));
+        lines.push(format!(
+            "hold the request for {} before letting it through",
+            numbers::length(wait)
+        ));
     }
     if let Some(lease) = decision["lease"].as_str() {
-        lines
-            .push(format!("a place is held until POST /v1/release with {{\"lease\": \"{}\"}}", plain(lease)));
+        lines.push(format!(
+            "a place is held until POST /v1/release with {{\"lease\": \"{}\"}}",
+            plain(lease)
+        ));
     }
     lines
 }
@@ -87,7 +118,14 @@ impl Limit<'_> {
         }
         if self.0["shadow"] == true {
             let refuses = number("retry_after_ms").is_some() || self.0["never"] == true;
-            parts.push(if refuses { "shadow: would refuse" } else { "shadow: never refuses" }.to_owned());
+            parts.push(
+                if refuses {
+                    "shadow: would refuse"
+                } else {
+                    "shadow: never refuses"
+                }
+                .to_owned(),
+            );
         }
         if let Some(policy) = self.0["fallback"].as_str() {
             parts.push(format!("by its failure policy: {}", plain(policy)));
@@ -107,7 +145,12 @@ mod tests {
     use super::*;
 
     fn plainly(decision: &Value, status: u16, peek: bool) -> String {
-        told(decision, StatusCode::from_u16(status).unwrap(), peek, Paint::off())
+        told(
+            decision,
+            StatusCode::from_u16(status).unwrap(),
+            peek,
+            Paint::off(),
+        )
     }
 
     #[test]
@@ -134,7 +177,9 @@ mod tests {
         });
         let told = plainly(&decision, 429, true);
         assert!(
-            told.starts_with("would be denied by upload: it asks for more than upload ever allows\n"),
+            told.starts_with(
+                "would be denied by upload: it asks for more than upload ever allows\n"
+            ),
             "{told}"
         );
     }
@@ -154,9 +199,10 @@ mod tests {
 
     #[test]
     fn anything_can_be_told_about_anything() {
-        for decision in
-            [json!({"allowed": true}), json!({"allowed": false, "limits": [7, {}], "wait_ms": "x"})]
-        {
+        for decision in [
+            json!({"allowed": true}),
+            json!({"allowed": false, "limits": [7, {}], "wait_ms": "x"}),
+        ] {
             assert!(!plainly(&decision, 200, false).is_empty());
         }
         assert_eq!(

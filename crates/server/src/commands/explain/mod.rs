@@ -1,5 +1,5 @@
-//! `tollgate explain`: which limits a request meets, with which key and numbers, and why not the others. Nothing is
-//! counted and nobody is asked: the configuration says it all.
+//! `tollgate explain`: which limits a request meets, with which key and numbers, and why not the
+//! others. Nothing is counted and nobody is asked: the configuration says it all.
 
 mod shown;
 mod spelling;
@@ -61,12 +61,19 @@ fn explained(config: &Config, given: &Given, names: &[String]) -> Result<Explain
             return Err(Failure::wrong(unknown_limit(&selector, name)));
         }
     }
-    let hashed = config.hashing.as_ref().map_or(&[][..], |hashing| &hashing.attributes);
+    let hashed = config
+        .hashing
+        .as_ref()
+        .map_or(&[][..], |hashing| &hashing.attributes);
     let meetings = selector.explain(given);
     let is_wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
-    let limits = meetings.iter().filter(|(rule, _)| is_wanted(rule.limit.name()));
+    let limits = meetings
+        .iter()
+        .filter(|(rule, _)| is_wanted(rule.limit.name()));
     Ok(Explained {
-        limits: limits.map(|(rule, meeting)| Shown::new(rule, meeting, hashed)).collect(),
+        limits: limits
+            .map(|(rule, meeting)| Shown::new(rule, meeting, hashed))
+            .collect(),
         unused: spelling::unused(config, given),
     })
 }
@@ -74,5 +81,8 @@ fn explained(config: &Config, given: &Given, names: &[String]) -> Result<Explain
 /// The selector's own words: they list the names there are.
 pub(super) fn unknown_limit(selector: &Selector, name: &str) -> String {
     let found = selector.select_named(&[name], &Given::default(), None);
-    found.err().map_or_else(|| format!("there is no limit named {name:?}"), |error| error.to_string())
+    found.err().map_or_else(
+        || format!("there is no limit named {name:?}"),
+        |error| error.to_string(),
+    )
 }

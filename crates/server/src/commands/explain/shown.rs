@@ -1,4 +1,5 @@
-//! What is known of a request and a limit, ready to be printed: for people as a table, for programs as it stands here.
+//! What is known of a request and a limit, ready to be printed: for people as a table, for programs
+//! as it stands here.
 
 use serde::Serialize;
 use tollgate::Quota;
@@ -81,7 +82,11 @@ impl Shown {
     /// `hashed` are the attributes whose values are not to be shown.
     pub(super) fn new(rule: &Rule, meeting: &Meeting<'_>, hashed: &[Attribute]) -> Self {
         let (outcome, reason, check) = match meeting {
-            Meeting::Met { chosen, parts, tier } => {
+            Meeting::Met {
+                chosen,
+                parts,
+                tier,
+            } => {
                 let own = rule.limit.rule().ok().map(|checked| *checked.quota());
                 let check = chosen
                     .quota
@@ -91,13 +96,22 @@ impl Shown {
                 (Outcome::Applies, None, check)
             }
             Meeting::No { condition, found } => {
-                let found = found.as_deref().map(|found| (found, hashed.contains(&condition.attribute)));
+                let found = found
+                    .as_deref()
+                    .map(|found| (found, hashed.contains(&condition.attribute)));
                 (Outcome::DoesNotApply, Some(unmet(condition, found)), None)
             }
             Meeting::PassedOver => {
-                let key: Vec<String> = rule.key.parts.iter().map(|part| alternatives(part)).collect();
-                let reason =
-                    format!("it is optional, and the request does not have its key: {}", key.join(", "));
+                let key: Vec<String> = rule
+                    .key
+                    .parts
+                    .iter()
+                    .map(|part| alternatives(part))
+                    .collect();
+                let reason = format!(
+                    "it is optional, and the request does not have its key: {}",
+                    key.join(", ")
+                );
                 (Outcome::PassedOver, Some(reason), None)
             }
             Meeting::Wrong(error) => (Outcome::Error, Some(error.to_string()), None),
@@ -109,8 +123,14 @@ impl Shown {
             reason,
             check,
             shadow: checked.is_some_and(|rule| rule.is_shadow()),
-            consistency: checked.map(|rule| rule.consistency()).unwrap_or_default().as_str(),
-            on_store_failure: checked.map(|rule| rule.on_store_failure()).unwrap_or_default().as_str(),
+            consistency: checked
+                .map(|rule| rule.consistency())
+                .unwrap_or_default()
+                .as_str(),
+            on_store_failure: checked
+                .map(|rule| rule.on_store_failure())
+                .unwrap_or_default()
+                .as_str(),
         }
     }
 }
@@ -139,7 +159,8 @@ fn alternatives(part: &[Attribute]) -> String {
     names.join(" | ")
 }
 
-/// What an attribute is, and what it would have to be. A value that is known by its hash alone is not shown.
+/// What an attribute is, and what it would have to be. A value that is known by its hash alone is
+/// not shown.
 fn unmet(condition: &Condition, found: Option<(&str, bool)>) -> String {
     let attribute = &condition.attribute;
     let patterns = condition.any_of.iter().map(|pattern| match pattern {

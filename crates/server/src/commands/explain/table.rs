@@ -9,17 +9,31 @@ use super::shown::{Check, Explained, Outcome, Part, Shown};
 const ANSWER_WIDTH: usize = "applies".len();
 
 pub(super) fn table(explained: &Explained, paint: Paint) -> String {
-    let width = explained.limits.iter().map(|limit| limit.name.len()).max().unwrap_or_default();
+    let width = explained
+        .limits
+        .iter()
+        .map(|limit| limit.name.len())
+        .max()
+        .unwrap_or_default();
     let mut text = String::new();
     for limit in &explained.limits {
         let (word, tone) = answer(limit.outcome);
         let name = paint.tone(Tone::Name, &format!("{:width$}", limit.name));
         let answer = paint.tone(tone, &format!("{word:ANSWER_WIDTH$}"));
         let mut lines = about(limit).into_iter();
-        let _infallible = writeln!(text, "{name}  {answer}  {}", lines.next().unwrap_or_default());
+        let _infallible = writeln!(
+            text,
+            "{name}  {answer}  {}",
+            lines.next().unwrap_or_default()
+        );
         for line in lines {
-            let _infallible =
-                writeln!(text, "{:width$}  {:ANSWER_WIDTH$}  {}", "", "", paint.tone(Tone::Aside, &line));
+            let _infallible = writeln!(
+                text,
+                "{:width$}  {:ANSWER_WIDTH$}  {}",
+                "",
+                "",
+                paint.tone(Tone::Aside, &line)
+            );
         }
     }
     text + &ending(explained, paint)
@@ -36,7 +50,9 @@ const fn answer(outcome: Outcome) -> (&'static str, Tone) {
 
 fn about(limit: &Shown) -> Vec<String> {
     let reason = limit.reason.as_deref().map(plain);
-    let Some(check) = &limit.check else { return reason.into_iter().collect() };
+    let Some(check) = &limit.check else {
+        return reason.into_iter().collect();
+    };
     let mut lines = vec![numbers(limit, check), key(&check.key)];
     if check.cost != 1 {
         lines.push(format!("cost {}", check.cost));
@@ -45,9 +61,21 @@ fn about(limit: &Shown) -> Vec<String> {
 }
 
 fn numbers(limit: &Shown, check: &Check) -> String {
-    let tier = check.tier.as_ref().map(|tier| format!("tier {}: ", plain(tier))).unwrap_or_default();
-    let shadow = if limit.shadow { ", shadow: counts and never refuses" } else { "" };
-    let local = if limit.consistency == "local" { ", in each process by itself" } else { "" };
+    let tier = check
+        .tier
+        .as_ref()
+        .map(|tier| format!("tier {}: ", plain(tier)))
+        .unwrap_or_default();
+    let shadow = if limit.shadow {
+        ", shadow: counts and never refuses"
+    } else {
+        ""
+    };
+    let local = if limit.consistency == "local" {
+        ", in each process by itself"
+    } else {
+        ""
+    };
     format!("{tier}{}{local}{shadow}", check.numbers)
 }
 
@@ -59,12 +87,21 @@ fn key(parts: &[Part]) -> String {
         let hash = if part.hashed { " (hash)" } else { "" };
         format!("{} = {}{hash}", part.attribute, plain(&part.value))
     };
-    format!("key: {}", parts.iter().map(part).collect::<Vec<_>>().join(", "))
+    format!(
+        "key: {}",
+        parts.iter().map(part).collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// How many apply, and what the request would better be.
 fn ending(explained: &Explained, paint: Paint) -> String {
-    let count = |outcome| explained.limits.iter().filter(|limit| limit.outcome == outcome).count();
+    let count = |outcome| {
+        explained
+            .limits
+            .iter()
+            .filter(|limit| limit.outcome == outcome)
+            .count()
+    };
     let mut text = match (count(Outcome::Applies), explained.limits.len()) {
         (1, 1) => "\nthe limit applies\n".to_owned(),
         (_, 1) if count(Outcome::Error) > 0 => "\n".to_owned(),
@@ -76,8 +113,11 @@ fn ending(explained: &Explained, paint: Paint) -> String {
         let _infallible = writeln!(text, "{}", paint.tone(Tone::Bad, told));
     }
     for unused in &explained.unused {
-        let meant =
-            unused.meant.as_ref().map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+        let meant = unused
+            .meant
+            .as_ref()
+            .map(|meant| format!("; did you mean `{meant}`?"))
+            .unwrap_or_default();
         let told = format!("no limit looks at `{}`{meant}", plain(&unused.attribute));
         let _infallible = writeln!(text, "{}", paint.tone(Tone::Careful, &told));
     }

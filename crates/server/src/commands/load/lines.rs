@@ -16,8 +16,11 @@ pub(super) fn number(number: u64) -> String {
 /// Microseconds to three digits, in the unit that is easiest to read.
 #[expect(clippy::cast_precision_loss, reason = "it is only shown")]
 pub(super) fn millis(micros: u64) -> String {
-    let (value, unit) =
-        if micros < 1_000_000 { (micros as f64 / 1e3, "ms") } else { (micros as f64 / 1e6, "s") };
+    let (value, unit) = if micros < 1_000_000 {
+        (micros as f64 / 1e3, "ms")
+    } else {
+        (micros as f64 / 1e6, "s")
+    };
     match value {
         value if value < 10.0 => format!("{value:.2}{unit}"),
         value if value < 100.0 => format!("{value:.1}{unit}"),
@@ -35,8 +38,12 @@ pub(super) fn units(units: f64) -> String {
 pub(super) fn sparkline(values: &[u64]) -> String {
     const HEIGHTS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let largest = u128::from(values.iter().copied().max().unwrap_or_default().max(1));
-    let height = |value: &u64| usize::try_from((u128::from(*value) * 8).div_ceil(largest)).unwrap_or(8);
-    values.iter().map(|value| HEIGHTS[height(value).min(8)]).collect()
+    let height =
+        |value: &u64| usize::try_from((u128::from(*value) * 8).div_ceil(largest)).unwrap_or(8);
+    values
+        .iter()
+        .map(|value| HEIGHTS[height(value).min(8)])
+        .collect()
 }
 
 #[cfg(test)]
@@ -46,14 +53,29 @@ mod tests {
     #[test]
     fn numbers_are_grouped() {
         let said = [0, 999, 1_000, 1_234_567, u64::MAX].map(number);
-        assert_eq!(said, ["0", "999", "1,000", "1,234,567", "18,446,744,073,709,551,615"]);
+        assert_eq!(
+            said,
+            [
+                "0",
+                "999",
+                "1,000",
+                "1,234,567",
+                "18,446,744,073,709,551,615"
+            ]
+        );
     }
 
     #[test]
     fn times_have_three_digits() {
         let said = [0, 7, 1_234, 12_345, 123_456, 1_234_567].map(millis);
-        assert_eq!(said, ["0.00ms", "0.01ms", "1.23ms", "12.3ms", "123ms", "1.23s"]);
-        assert_eq!([0.0, 99.5, -3.333, 100.0].map(units), ["0", "99.5", "-3.33", "100"]);
+        assert_eq!(
+            said,
+            ["0.00ms", "0.01ms", "1.23ms", "12.3ms", "123ms", "1.23s"]
+        );
+        assert_eq!(
+            [0.0, 99.5, -3.333, 100.0].map(units),
+            ["0", "99.5", "-3.33", "100"]
+        );
     }
 
     #[test]

@@ -24,14 +24,20 @@ use progress::Line;
 #[derive(Clone, Debug, clap::Args)]
 pub struct LoadArgs {
     /// The HTTP port of a replica; may be given several times, and they are asked in turn
-    #[arg(long = "url", value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    #[arg(
+        long = "url",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:8080"
+    )]
     urls: Vec<String>,
-    /// Ask this limit, whatever its conditions say, instead of all whose conditions hold; may be given several times
+    /// Ask this limit, whatever its conditions say, instead of all whose conditions hold; may be
+    /// given several times
     #[arg(long = "limit", short, value_name = "NAME")]
     limits: Vec<String>,
     #[command(flatten)]
     request: AttributeArgs,
-    /// Load any application instead of the service: 429 is a refusal, and `-a header:NAME=VALUE` are its headers
+    /// Load any application instead of the service: 429 is a refusal, and `-a header:NAME=VALUE`
+    /// are its headers
     #[arg(long, value_name = "PATH", conflicts_with_all = ["limits", "cost", "config"])]
     get: Option<String>,
     /// Requests a second
@@ -43,13 +49,15 @@ pub struct LoadArgs {
     /// How long it takes from nothing to the full rate
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = words::length)]
     ramp: Duration,
-    /// How requests are spread: at equal distances, or as clients come who know nothing of each other
+    /// How requests are spread: at equal distances, or as clients come who know nothing of each
+    /// other
     #[arg(long, value_enum, default_value_t)]
     arrivals: ArrivalWord,
     /// Which clients ask: `one`, `uniform:N`, `zipf:N[:S]` or `file:PATH`
     #[arg(long, value_name = "KEYS", default_value = "one", value_parser = words::keys)]
     keys: words::KeysWord,
-    /// What a request costs, or from what to what, as in 1-5; the limit's own cost if nothing is said
+    /// What a request costs, or from what to what, as in 1-5; the limit's own cost if nothing is
+    /// said
     #[arg(long, value_name = "N[-M]", value_parser = words::costs)]
     cost: Option<Costs>,
     /// What comes together
@@ -70,7 +78,8 @@ pub struct LoadArgs {
     /// Judge by this configuration, which must be the replicas' own
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// What a limit allows: 120/1m in any minute, or 100+10/s at once and a second; may be given several times
+    /// What a limit allows: 120/1m in any minute, or 100+10/s at once and a second; may be given
+    /// several times
     #[arg(long = "allow", value_name = "[NAME=]LIMIT", value_parser = words::allowance)]
     allowances: Vec<Allowance>,
     /// How long to try afterwards whether retry times are true; 0s for not at all
@@ -119,7 +128,9 @@ pub(crate) fn run(args: &LoadArgs) -> ExitCode {
 
 fn load(args: &LoadArgs) -> Printed {
     let plan = planned::plan(args)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
     let runtime = runtime.map_err(|error| Failure::no_answer(format!("cannot start: {error}")))?;
     let mut line = Line::new(args.quiet, plan.pace.duration);
     let report = runtime.block_on(async {
@@ -135,7 +146,11 @@ fn load(args: &LoadArgs) -> Printed {
     // A name that is still being looked up must not hold up the end.
     runtime.shutdown_background();
     let report = report.map_err(|error| failure(&error))?;
-    let exit = if report.is_exceeded() { Exit::Denied } else { Exit::Done };
+    let exit = if report.is_exceeded() {
+        Exit::Denied
+    } else {
+        Exit::Done
+    };
     let text = if args.json {
         // A struct of texts, numbers and lists never fails to serialise.
         serde_json::to_string(&report).unwrap_or_default() + "\n"

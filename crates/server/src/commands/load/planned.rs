@@ -19,8 +19,11 @@ const FILE_MAX: u64 = 64 << 20;
 const REPLICAS_MAX: usize = 1_000;
 
 pub(super) fn plan(args: &LoadArgs) -> Result<Plan, Failure> {
-    let replicas: Result<Vec<_>, Failure> =
-        args.urls.iter().map(|url| Target::parse(url).map(Into::into)).collect();
+    let replicas: Result<Vec<_>, Failure> = args
+        .urls
+        .iter()
+        .map(|url| Target::parse(url).map(Into::into))
+        .collect();
     let replicas = replicas?;
     if replicas.len() > REPLICAS_MAX || replicas.len() > usize::from(args.connections) {
         let (found, most) = (replicas.len(), REPLICAS_MAX.min(args.connections.into()));
@@ -66,11 +69,21 @@ fn pace(args: &LoadArgs) -> Result<Pace, Failure> {
             ));
         }
         (Shape::EdgeBurst, window) => window,
-        (_, Some(_)) => return Err(Failure::wrong("--window is for --shape edge-burst alone; leave it out")),
+        (_, Some(_)) => {
+            return Err(Failure::wrong(
+                "--window is for --shape edge-burst alone; leave it out",
+            ));
+        }
         (_, None) => None,
     };
     let (rate_per_s, duration, ramp) = (args.rate, args.duration, args.ramp);
-    Ok(Pace { rate_per_s, duration, ramp, arrivals: args.arrivals.into(), edges_of })
+    Ok(Pace {
+        rate_per_s,
+        duration,
+        ramp,
+        arrivals: args.arrivals.into(),
+        edges_of,
+    })
 }
 
 fn keys(word: &KeysWord) -> Result<Keys, Failure> {
@@ -84,10 +97,13 @@ fn keys(word: &KeysWord) -> Result<Keys, Failure> {
 }
 
 fn text(path: &Path) -> Result<String, Failure> {
-    let unreadable = |error| Failure::wrong(format!("--keys: cannot read {}: {error}", path.display()));
+    let unreadable =
+        |error| Failure::wrong(format!("--keys: cannot read {}: {error}", path.display()));
     let file = std::fs::File::open(path).map_err(unreadable)?;
     let mut text = String::new();
-    file.take(FILE_MAX + 1).read_to_string(&mut text).map_err(unreadable)?;
+    file.take(FILE_MAX + 1)
+        .read_to_string(&mut text)
+        .map_err(unreadable)?;
     if text.len() as u64 > FILE_MAX {
         return Err(Failure::wrong(format!(
             "--keys: {} is larger than 64 MiB, which is the most",
@@ -100,13 +116,19 @@ fn text(path: &Path) -> Result<String, Failure> {
 fn asking(args: &LoadArgs) -> Result<Asking, Failure> {
     let given = args.request.read()?;
     let template = |name: &str, text: &str| {
-        Template::parse(text).map_err(|error| Failure::wrong(format!("the value of `{name}`: {error}")))
+        Template::parse(text)
+            .map_err(|error| Failure::wrong(format!("the value of `{name}`: {error}")))
     };
     if let Some(path) = &args.get {
         if !path.starts_with('/') {
-            return Err(Failure::wrong("--get: a path begins with `/`, as in --get /search"));
+            return Err(Failure::wrong(
+                "--get: a path begins with `/`, as in --get /search",
+            ));
         }
-        return Ok(Asking::Get { path: template("--get", path)?, headers: headers(&given, template)? });
+        return Ok(Asking::Get {
+            path: template("--get", path)?,
+            headers: headers(&given, template)?,
+        });
     }
     let mut attributes = Vec::new();
     for (attribute, value) in given.iter() {
@@ -114,11 +136,15 @@ fn asking(args: &LoadArgs) -> Result<Asking, Failure> {
     }
     if attributes.is_empty() {
         // What the limit that is built in counts by.
-        let client_ip: Attribute =
-            "client_ip".parse().map_err(|error| Failure::wrong(format!("-a: {error}")))?;
+        let client_ip: Attribute = "client_ip"
+            .parse()
+            .map_err(|error| Failure::wrong(format!("-a: {error}")))?;
         attributes.push((client_ip, template("client_ip", "{ip}")?));
     }
-    Ok(Asking::Check { attributes, limits: args.limits.clone() })
+    Ok(Asking::Check {
+        attributes,
+        limits: args.limits.clone(),
+    })
 }
 
 fn headers(
@@ -136,19 +162,27 @@ fn headers(
             return Err(Failure::wrong(text));
         }
         if value.has_controls() {
-            return Err(Failure::wrong("-a: a header cannot hold control characters"));
+            return Err(Failure::wrong(
+                "-a: a header cannot hold control characters",
+            ));
         }
         headers.push((attribute.field().to_owned(), value));
     }
     Ok(headers)
 }
 
-/// By what limits are judged. A name that no limit has is a slip that is better told before the load than after it.
+/// By what limits are judged. A name that no limit has is a slip that is better told before the
+/// load than after it.
 fn standard(args: &LoadArgs) -> Result<Standard, Failure> {
-    let Some(file) = &args.config else { return Ok(Standard::Answers) };
+    let Some(file) = &args.config else {
+        return Ok(Standard::Answers);
+    };
     let config = configuration::read(file)
         .map_err(|wrong| Failure::wrong(format!("the configuration is wrong:\n{wrong}")))?;
-    let named = args.allowances.iter().filter_map(|allowance| allowance.limit.as_ref());
+    let named = args
+        .allowances
+        .iter()
+        .filter_map(|allowance| allowance.limit.as_ref());
     let selector = Selector::new(&config);
     for name in args.limits.iter().chain(named) {
         if !selector.rules().any(|rule| rule.limit.name() == name) {

@@ -1,4 +1,5 @@
-//! How a load goes, on standard error: one line that is redrawn, or where that cannot be, a line every few seconds.
+//! How a load goes, on standard error: one line that is redrawn, or where that cannot be, a line
+//! every few seconds.
 
 use std::io::{IsTerminal as _, Write as _, stderr};
 use std::time::Duration;
@@ -23,7 +24,12 @@ impl Line {
     pub(super) fn new(is_quiet: bool, duration: Duration) -> Self {
         let is_terminal =
             stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
-        Self { is_quiet, is_terminal, duration, next: EVERY }
+        Self {
+            is_quiet,
+            is_terminal,
+            duration,
+            next: EVERY,
+        }
     }
 
     pub(super) fn show(&mut self, progress: &Progress) {
@@ -49,10 +55,15 @@ impl Line {
 /// Progress that cannot be shown is no reason to stop.
 fn draw(text: &str) {
     let mut output = stderr().lock();
-    drop(output.write_all(text.as_bytes()).and_then(|()| output.flush()));
+    drop(
+        output
+            .write_all(text.as_bytes())
+            .and_then(|()| output.flush()),
+    );
 }
 
-/// `3.2s of 10.0s  allowed 100  denied 3,100  p99 0.21ms`, as short as possible: a line that wraps cannot be redrawn.
+/// `3.2s of 10.0s  allowed 100  denied 3,100  p99 0.21ms`, as short as possible: a line that wraps
+/// cannot be redrawn.
 fn said(progress: &Progress, duration: Duration) -> String {
     let requests = progress.requests;
     let of = duration.as_secs_f64();
@@ -84,17 +95,35 @@ mod tests {
 
     #[test]
     fn a_line_says_what_matters_and_fits() {
-        let requests =
-            Requests { allowed: 12_345_678, denied: 100, errors: 3, unsent: 7, ..Requests::default() };
+        let requests = Requests {
+            allowed: 12_345_678,
+            denied: 100,
+            errors: 3,
+            unsent: 7,
+            ..Requests::default()
+        };
         let exceeded = vec!["a\x1b".to_owned()];
         let elapsed = Duration::from_millis(3_240);
-        let progress = Progress { elapsed, requests, p99_us: Some(1_234), exceeded };
+        let progress = Progress {
+            elapsed,
+            requests,
+            p99_us: Some(1_234),
+            exceeded,
+        };
         let line = said(&progress, Duration::from_secs(10));
         assert_eq!(
             line,
             "3.2s of 10.0s  allowed 12,345,678  denied 100  errors 3  unsent 7  p99 1.23ms  EXCEEDED: a\\u{1b}"
         );
-        let quiet = Progress { elapsed, requests: Requests::default(), p99_us: None, exceeded: Vec::new() };
-        assert_eq!(said(&quiet, Duration::from_secs(1)), "last answers  allowed 0  denied 0");
+        let quiet = Progress {
+            elapsed,
+            requests: Requests::default(),
+            p99_us: None,
+            exceeded: Vec::new(),
+        };
+        assert_eq!(
+            said(&quiet, Duration::from_secs(1)),
+            "last answers  allowed 0  denied 0"
+        );
     }
 }

@@ -10,22 +10,39 @@ use super::lines::{millis, number, sparkline, units};
 pub(super) fn table(report: &Report, paint: Paint) -> String {
     let mut text = String::new();
     let mut row = |name: &str, value: &str| {
-        let _infallible = writeln!(text, "{}  {value}", paint.tone(Tone::Name, &format!("{name:11}")));
+        let _infallible = writeln!(
+            text,
+            "{}  {value}",
+            paint.tone(Tone::Name, &format!("{name:11}"))
+        );
     };
     row("sent", &sent(report));
     row("answered", &answered(report));
     if let Some(latency) = &report.latency_us {
-        let [p50, p90, p99, p999, max] =
-            [latency.p50, latency.p90, latency.p99, latency.p999, latency.max].map(millis);
-        row("latency", &format!("p50 {p50}  p90 {p90}  p99 {p99}  p99.9 {p999}  max {max}"));
+        let [p50, p90, p99, p999, max] = [
+            latency.p50,
+            latency.p90,
+            latency.p99,
+            latency.p999,
+            latency.max,
+        ]
+        .map(millis);
+        row(
+            "latency",
+            &format!("p50 {p50}  p90 {p90}  p99 {p99}  p99.9 {p999}  max {max}"),
+        );
     }
     curves(&report.timeline, &mut row);
     if report.replicas.len() > 1 {
         for replica in &report.replicas {
-            let [answered, allowed, errors] = [replica.answered, replica.allowed, replica.errors].map(number);
+            let [answered, allowed, errors] =
+                [replica.answered, replica.allowed, replica.errors].map(number);
             row(
                 "replica",
-                &format!("{}: {answered} answered, {allowed} allowed, {errors} errors", replica.url),
+                &format!(
+                    "{}: {answered} answered, {allowed} allowed, {errors} errors",
+                    replica.url
+                ),
             );
         }
     }
@@ -42,17 +59,31 @@ pub(super) fn table(report: &Report, paint: Paint) -> String {
 
 fn sent(report: &Report) -> String {
     let requests = report.requests;
-    let unsent =
-        if requests.unsent > 0 { format!(", {} unsent", number(requests.unsent)) } else { String::new() };
-    let early = if report.ended_early { ", ended early" } else { "" };
+    let unsent = if requests.unsent > 0 {
+        format!(", {} unsent", number(requests.unsent))
+    } else {
+        String::new()
+    };
+    let early = if report.ended_early {
+        ", ended early"
+    } else {
+        ""
+    };
     let (sent, due) = (number(requests.sent), number(requests.due));
-    format!("{sent} of {due} due in {:.1}s{unsent}{early}", report.duration_s)
+    format!(
+        "{sent} of {due} due in {:.1}s{unsent}{early}",
+        report.duration_s
+    )
 }
 
 fn answered(report: &Report) -> String {
     let requests = report.requests;
-    let [answered, allowed, denied] = [requests.answered, requests.allowed, requests.denied].map(number);
-    let mut text = format!("{answered}, {:.0}/s: {allowed} allowed, {denied} denied", report.answered_per_s);
+    let [answered, allowed, denied] =
+        [requests.answered, requests.allowed, requests.denied].map(number);
+    let mut text = format!(
+        "{answered}, {:.0}/s: {allowed} allowed, {denied} denied",
+        report.answered_per_s
+    );
     for (name, count) in [("degraded", requests.degraded), ("errors", requests.errors)] {
         let _infallible = write!(text, ", {} {name}", number(count));
     }
@@ -62,8 +93,21 @@ fn answered(report: &Report) -> String {
 fn curves(timeline: &Timeline, row: &mut impl FnMut(&str, &str)) {
     let step = millis(micros(timeline.step_s));
     let largest = |values: &[u64]| values.iter().copied().max().unwrap_or_default();
-    let of = |values: &[u64]| format!("|{}| up to {} in {step}", sparkline(values), number(largest(values)));
-    row("  p99", &format!("|{}| up to {}", sparkline(&timeline.p99_us), millis(largest(&timeline.p99_us))));
+    let of = |values: &[u64]| {
+        format!(
+            "|{}| up to {} in {step}",
+            sparkline(values),
+            number(largest(values))
+        )
+    };
+    row(
+        "  p99",
+        &format!(
+            "|{}| up to {}",
+            sparkline(&timeline.p99_us),
+            millis(largest(&timeline.p99_us))
+        ),
+    );
     row("  allowed", &of(&timeline.allowed));
     row("  denied", &of(&timeline.denied));
     if largest(&timeline.errors) > 0 {
@@ -71,29 +115,52 @@ fn curves(timeline: &Timeline, row: &mut impl FnMut(&str, &str)) {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a step is a part of a load")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a step is a part of a load"
+)]
 fn micros(seconds: f64) -> u64 {
     (seconds * 1e6) as u64
 }
 
 fn retries(retries: RetryReport) -> String {
-    let RetryReport { tried, kept, early, long, skipped } = retries;
-    let skipped =
-        if skipped > 0 { format!("; {skipped} told longer than --retry-for") } else { String::new() };
+    let RetryReport {
+        tried,
+        kept,
+        early,
+        long,
+        skipped,
+    } = retries;
+    let skipped = if skipped > 0 {
+        format!("; {skipped} told longer than --retry-for")
+    } else {
+        String::new()
+    };
     if tried == 0 {
         return format!("none tried{skipped}");
     }
-    let early =
-        if early > 0 { format!(", {early} refused once more (told too early)") } else { String::new() };
-    let long = if long > 0 { format!(", {long} told longer than needed") } else { String::new() };
+    let early = if early > 0 {
+        format!(", {early} refused once more (told too early)")
+    } else {
+        String::new()
+    };
+    let long = if long > 0 {
+        format!(", {long} told longer than needed")
+    } else {
+        String::new()
+    };
     format!("{kept} of {tried} passed at the time told{early}{long}{skipped}")
 }
 
 /// `api  EXCEEDED by 99.5: 200 admitted ..`, with what it was judged by below.
 fn verdict(limit: &LimitReport, paint: Paint, text: &mut String) {
     let name = paint.tone(Tone::Name, &plain(&limit.name));
-    let keys =
-        if limit.keys == 1 { "1 key".to_owned() } else { format!("{} keys", number(limit.keys as u64)) };
+    let keys = if limit.keys == 1 {
+        "1 key".to_owned()
+    } else {
+        format!("{} keys", number(limit.keys as u64))
+    };
     let admitted = number(limit.admitted);
     let said = match &limit.worst {
         Some(worst) if limit.exceeded => {
@@ -101,10 +168,20 @@ fn verdict(limit: &LimitReport, paint: Paint, text: &mut String) {
             format!("{}: {}", paint.tone(Tone::Bad, &over), interval(worst))
         }
         Some(worst) => {
-            let closest = format!("closest with {} to spare: {}", units(-worst.over), interval(worst));
-            format!("{}, {admitted} admitted, {keys}; {closest}", paint.tone(Tone::Good, "held"))
+            let closest = format!(
+                "closest with {} to spare: {}",
+                units(-worst.over),
+                interval(worst)
+            );
+            format!(
+                "{}, {admitted} admitted, {keys}; {closest}",
+                paint.tone(Tone::Good, "held")
+            )
         }
-        None => format!("{}, {admitted} admitted", paint.tone(Tone::Careful, "not judged")),
+        None => format!(
+            "{}, {admitted} admitted",
+            paint.tone(Tone::Careful, "not judged")
+        ),
     };
     let _infallible = writeln!(text, "{name}  {said}");
     let mut aside = |line: String| {
@@ -118,7 +195,9 @@ fn verdict(limit: &LimitReport, paint: Paint, text: &mut String) {
     }
     if limit.admitted_by_policy > 0 {
         let count = number(limit.admitted_by_policy);
-        aside(format!("{count} were admitted by its failure policy, which is not held against it"));
+        aside(format!(
+            "{count} were admitted by its failure policy, which is not held against it"
+        ));
     }
     if let Some(reason) = &limit.not_judged {
         aside(format!("not judged: {}", plain(reason)));
@@ -126,8 +205,18 @@ fn verdict(limit: &LimitReport, paint: Paint, text: &mut String) {
 }
 
 fn interval(worst: &Worst) -> String {
-    let Worst { key, from_s, to_s, admitted, .. } = worst;
-    format!("{} from {from_s:.3}s to {to_s:.3}s for {}", number(*admitted), plain(key))
+    let Worst {
+        key,
+        from_s,
+        to_s,
+        admitted,
+        ..
+    } = worst;
+    format!(
+        "{} from {from_s:.3}s to {to_s:.3}s for {}",
+        number(*admitted),
+        plain(key)
+    )
 }
 
 /// What concerns the whole.
@@ -145,7 +234,8 @@ fn notes(report: &Report) -> Vec<String> {
     }
     if let Some(first) = &report.errors.first {
         let errors = &report.errors;
-        let [timeout, connection, answer] = [errors.timeout, errors.connection, errors.answer].map(number);
+        let [timeout, connection, answer] =
+            [errors.timeout, errors.connection, errors.answer].map(number);
         let first = plain(first);
         notes.push(format!("errors: {timeout} too late, {connection} of connections, {answer} without a decision; the first: {first}"));
     }
@@ -158,9 +248,14 @@ fn notes(report: &Report) -> Vec<String> {
     if report.limits.is_empty() && report.requests.allowed > 0 {
         notes.push("no limit took part in what was allowed".to_owned());
     }
-    if report.limits.iter().any(|limit| limit.judged_by == Some("answers")) {
+    if report
+        .limits
+        .iter()
+        .any(|limit| limit.judged_by == Some("answers"))
+    {
         notes.push(
-            "judged loosely, by what answers say of limits; --config FILE judges by what they are".to_owned(),
+            "judged loosely, by what answers say of limits; --config FILE judges by what they are"
+                .to_owned(),
         );
     }
     notes
@@ -182,7 +277,13 @@ mod tests {
             allowed: Some("600 at once and 600 every 1m".to_owned()),
             judged_by: Some("configuration"),
             exceeded: over > 0.0,
-            worst: Some(Worst { key, from_s: 0.0, to_s: 1.1987, admitted: 1_200, over }),
+            worst: Some(Worst {
+                key,
+                from_s: 0.0,
+                to_s: 1.1987,
+                admitted: 1_200,
+                over,
+            }),
             not_judged: None,
         }
     }
@@ -203,9 +304,19 @@ mod tests {
             ended_early: false,
             requests,
             answered_per_s: 1_000.4,
-            latency_us: Some(Latency { p50: 120, p90: 200, p99: 3_770, p999: 7_090, max: 11_900, mean: 1.0 }),
+            latency_us: Some(Latency {
+                p50: 120,
+                p90: 200,
+                p99: 3_770,
+                p999: 7_090,
+                max: 11_900,
+                mean: 1.0,
+            }),
             errors: Errors::default(),
-            generator: Generator { kept_up: true, ..Generator::default() },
+            generator: Generator {
+                kept_up: true,
+                ..Generator::default()
+            },
             replicas: vec![ReplicaReport {
                 url: "http://h:1".to_owned(),
                 answered: 2_000,
@@ -215,7 +326,13 @@ mod tests {
             limits,
             not_followed: 0,
             retry_after: RetryReport::default(),
-            timeline: Timeline { step_s: 1.0, allowed, denied, errors: steps(0, 0), p99_us: steps(100, 800) },
+            timeline: Timeline {
+                step_s: 1.0,
+                allowed,
+                denied,
+                errors: steps(0, 0),
+                p99_us: steps(100, 800),
+            },
         }
     }
 
@@ -242,7 +359,9 @@ api  EXCEEDED by 588.01: 1,200 from 0.000s to 1.199s for tenant=key-0\\u{1b}
     fn what_held_says_how_near_it_came() {
         let text = table(&report(vec![limit("api", -0.25)]), Paint::off());
         assert!(
-            text.contains("api  held, 1,200 admitted, 1 key; closest with 0.25 to spare: 1,200 from 0.000s"),
+            text.contains(
+                "api  held, 1,200 admitted, 1 key; closest with 0.25 to spare: 1,200 from 0.000s"
+            ),
             "{text}"
         );
     }
@@ -255,12 +374,35 @@ api  EXCEEDED by 588.01: 1,200 from 0.000s to 1.199s for tenant=key-0\\u{1b}
             admitted_by_policy: 7,
             ..limit("api", 0.0)
         };
-        let answers = LimitReport { judged_by: Some("answers"), ..limit("other", -1.0) };
+        let answers = LimitReport {
+            judged_by: Some("answers"),
+            ..limit("other", -1.0)
+        };
         let mut report = report(vec![unjudged, answers]);
-        (report.not_followed, report.ended_early, report.requests.unsent) = (3, true, 9);
-        report.generator = Generator { behind: 5, behind_max_us: 20_000, waited: 6, kept_up: false };
-        report.errors = Errors { timeout: 1, connection: 2, answer: 3, first: Some("broken".to_owned()) };
-        report.retry_after = RetryReport { tried: 9, kept: 7, early: 2, long: 1, skipped: 4 };
+        (
+            report.not_followed,
+            report.ended_early,
+            report.requests.unsent,
+        ) = (3, true, 9);
+        report.generator = Generator {
+            behind: 5,
+            behind_max_us: 20_000,
+            waited: 6,
+            kept_up: false,
+        };
+        report.errors = Errors {
+            timeout: 1,
+            connection: 2,
+            answer: 3,
+            first: Some("broken".to_owned()),
+        };
+        report.retry_after = RetryReport {
+            tried: 9,
+            kept: 7,
+            early: 2,
+            long: 1,
+            skipped: 4,
+        };
         report.replicas.push(report.replicas[0].clone());
         let text = table(&report, Paint::off());
         for told in [

@@ -26,18 +26,28 @@ pub(super) enum KeysWord {
 pub(super) fn rate(text: &str) -> Result<f64, String> {
     let rate = text.replace('_', "").parse::<f64>().ok();
     let right = rate.filter(|rate| *rate > 0.0 && *rate <= RATE_MAX);
-    right.ok_or_else(|| "write requests a second, above 0 and at most 1000000, such as 500 or 0.5".to_owned())
+    right.ok_or_else(|| {
+        "write requests a second, above 0 and at most 1000000, such as 500 or 0.5".to_owned()
+    })
 }
 
 /// A length of time, which may be none.
 pub(super) fn length(text: &str) -> Result<Duration, String> {
     let length = tollgate_rules::config::length(text)?;
-    if length > DURATION_MAX { Err("it must be at most 30d".to_owned()) } else { Ok(length) }
+    if length > DURATION_MAX {
+        Err("it must be at most 30d".to_owned())
+    } else {
+        Ok(length)
+    }
 }
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     length(text).and_then(|length| {
-        if length.is_zero() { Err("it must be more than 0, as in 10s".to_owned()) } else { Ok(length) }
+        if length.is_zero() {
+            Err("it must be more than 0, as in 10s".to_owned())
+        } else {
+            Ok(length)
+        }
     })
 }
 
@@ -52,8 +62,9 @@ pub(super) fn keys(text: &str) -> Result<KeysWord, String> {
         Some(("uniform", number)) => count(number).map(KeysWord::Uniform),
         Some(("zipf", numbers)) => {
             let (number, exponent) = numbers.split_once(':').unwrap_or((numbers, "1"));
-            let exponent =
-                exponent.parse().map_err(|_| "the exponent of zipf is a number, such as 1.1".to_owned())?;
+            let exponent = exponent
+                .parse()
+                .map_err(|_| "the exponent of zipf is a number, such as 1.1".to_owned())?;
             Ok(KeysWord::Zipf(count(number)?, exponent))
         }
         Some(("file", path)) if !path.is_empty() => Ok(KeysWord::File(path.into())),
@@ -62,12 +73,17 @@ pub(super) fn keys(text: &str) -> Result<KeysWord, String> {
 }
 
 pub(super) fn costs(text: &str) -> Result<Costs, String> {
-    const RIGHT: &str =
-        "write a whole number up to 9007199254740992 (2^53), such as 3, or two of them, such as 1-5";
+    const RIGHT: &str = "write a whole number up to 9007199254740992 (2^53), such as 3, or two of them, such as 1-5";
     let (least, most) = text.split_once('-').unwrap_or((text, text));
-    let number = |text: &str| text.parse::<u64>().ok().filter(|cost| *cost <= UNITS_MAX).ok_or(RIGHT);
-    Costs::between(number(least)?, number(most)?)
-        .ok_or_else(|| "the first cost is larger than the second; write the smaller one first".to_owned())
+    let number = |text: &str| {
+        text.parse::<u64>()
+            .ok()
+            .filter(|cost| *cost <= UNITS_MAX)
+            .ok_or(RIGHT)
+    };
+    Costs::between(number(least)?, number(most)?).ok_or_else(|| {
+        "the first cost is larger than the second; write the smaller one first".to_owned()
+    })
 }
 
 /// `[NAME=]120/1m` or `[NAME=]100+10/s`.
@@ -81,15 +97,27 @@ pub(super) fn allowance(text: &str) -> Result<Allowance, String> {
     // `10/s` is short for `10/1s`.
     let period = tollgate_rules::config::length(period)
         .or_else(|_| tollgate_rules::config::length(&format!("1{period}")));
-    let period =
-        period.ok().and_then(Micros::from_duration_ceil).filter(|period| period.get() > 0).ok_or(RIGHT)?;
-    let units =
-        |text: &str| text.parse::<u64>().ok().filter(|units| (1..=UNITS_MAX).contains(units)).ok_or(RIGHT);
+    let period = period
+        .ok()
+        .and_then(Micros::from_duration_ceil)
+        .filter(|period| period.get() > 0)
+        .ok_or(RIGHT)?;
+    let units = |text: &str| {
+        text.parse::<u64>()
+            .ok()
+            .filter(|units| (1..=UNITS_MAX).contains(units))
+            .ok_or(RIGHT)
+    };
     let bound = match amount.split_once('+') {
-        None => Bound::PerWindow { limit: units(amount)?, window: period },
-        Some((burst, per)) => {
-            Bound::Rate { burst: units(burst)?, per: units(per)?, period_micros: period.get() }
-        }
+        None => Bound::PerWindow {
+            limit: units(amount)?,
+            window: period,
+        },
+        Some((burst, per)) => Bound::Rate {
+            burst: units(burst)?,
+            per: units(per)?,
+            period_micros: period.get(),
+        },
     };
     Ok(Allowance { limit: name, bound })
 }
@@ -115,8 +143,17 @@ mod tests {
         assert_eq!(keys("zipf:9"), Ok(KeysWord::Zipf(count(9), 1.0)));
         assert_eq!(keys("zipf:9:1.5"), Ok(KeysWord::Zipf(count(9), 1.5)));
         assert_eq!(keys("file:a:b"), Ok(KeysWord::File("a:b".into())));
-        for wrong in ["", "two", "one:1", "uniform", "uniform:0", "uniform:-1", "zipf:", "zipf:9:x", "file:"]
-        {
+        for wrong in [
+            "",
+            "two",
+            "one:1",
+            "uniform",
+            "uniform:0",
+            "uniform:-1",
+            "zipf:",
+            "zipf:9:x",
+            "file:",
+        ] {
             assert!(keys(wrong).is_err(), "{wrong}");
         }
     }
@@ -132,10 +169,29 @@ mod tests {
 
     #[test]
     fn allowances_are_windows_or_buckets() {
-        let minute = Bound::PerWindow { limit: 120, window: Micros::from_secs(60) };
-        assert_eq!(allowance("120/1m"), Ok(Allowance { limit: None, bound: minute }));
-        let bucket = Bound::Rate { burst: 100, per: 10, period_micros: 1_000_000 };
-        assert_eq!(allowance("api=100+10/s"), Ok(Allowance { limit: Some("api".to_owned()), bound: bucket }));
+        let minute = Bound::PerWindow {
+            limit: 120,
+            window: Micros::from_secs(60),
+        };
+        assert_eq!(
+            allowance("120/1m"),
+            Ok(Allowance {
+                limit: None,
+                bound: minute
+            })
+        );
+        let bucket = Bound::Rate {
+            burst: 100,
+            per: 10,
+            period_micros: 1_000_000,
+        };
+        assert_eq!(
+            allowance("api=100+10/s"),
+            Ok(Allowance {
+                limit: Some("api".to_owned()),
+                bound: bucket
+            })
+        );
         for wrong in ["", "120", "0/1m", "120/0s", "120/x", "+1/s", "1+/s", "api="] {
             assert!(allowance(wrong).is_err(), "{wrong}");
         }

@@ -1,5 +1,6 @@
-//! The simulator beside the service itself: the same requests at the same times, over HTTP to the service's own port, and as
-//! lines of a log to the simulator. What they say is compared request by request, number by number.
+//! The simulator beside the service itself: the same requests at the same times, over HTTP to the
+//! service's own port, and as lines of a log to the simulator. What they say is compared request by
+//! request, number by number.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,8 @@ use crate::gate::Gate;
 use crate::http::HttpFront;
 use crate::listen::{self, Limits, Load, Protocol, Stopper};
 
-/// Every algorithm that a log can be replayed through, tiers, costs, shadow limits, an optional key, and a limit for all.
+/// Every algorithm that a log can be replayed through, tiers, costs, shadow limits, an optional
+/// key, and a limit for all.
 const CONFIG: &str = r#"
 tiers:
   free: { capacity: 4, refill_rate: 1/s }
@@ -33,10 +35,22 @@ limits:
 "#;
 
 const METHODS: [&str; 4] = ["GET", "get", "POST", "PUT"];
-const PATHS: [&str; 7] =
-    ["/v1/users", "//v1/./items/", "/v1/reports", "/auth/login", "/auth/%6Cogin?x=1", "/export", "/"];
-const CLIENTS: [&str; 5] =
-    ["203.0.113.7", "198.51.100.2", "2001:db8::1", "2001:db8::2", "::ffff:203.0.113.7"];
+const PATHS: [&str; 7] = [
+    "/v1/users",
+    "//v1/./items/",
+    "/v1/reports",
+    "/auth/login",
+    "/auth/%6Cogin?x=1",
+    "/export",
+    "/",
+];
+const CLIENTS: [&str; 5] = [
+    "203.0.113.7",
+    "198.51.100.2",
+    "2001:db8::1",
+    "2001:db8::2",
+    "::ffff:203.0.113.7",
+];
 const HOSTS: [&str; 3] = ["api.example.com", "API.example.com:443", "other.org"];
 
 /// A request: when, and what is known of it.
@@ -61,9 +75,13 @@ fn one(dice: &mut Dice, some: &[&'static str]) -> &'static str {
 impl Asked {
     fn random(dice: &mut Dice, before: Micros) -> Self {
         // Most come in bursts; now and then it is quiet for longer than most windows.
-        let quiet =
-            if dice.chance(6) { 25_000_000 } else { *dice.one_of(&[0, 900, 40_000, 200_000, 600_000]) };
-        let maybe = |dice: &mut Dice, some: &[&'static str]| dice.chance(700).then(|| one(dice, some));
+        let quiet = if dice.chance(6) {
+            25_000_000
+        } else {
+            *dice.one_of(&[0, 900, 40_000, 200_000, 600_000])
+        };
+        let maybe =
+            |dice: &mut Dice, some: &[&'static str]| dice.chance(700).then(|| one(dice, some));
         Self {
             at: before.after(Micros::new(dice.below(quiet + 1))),
             method: one(dice, &METHODS),
@@ -80,7 +98,8 @@ impl Asked {
 
     /// As the service is asked.
     fn body(&self) -> Value {
-        let mut attributes = json!({ "client_ip": self.client, "method": self.method, "path": self.path });
+        let mut attributes =
+            json!({ "client_ip": self.client, "method": self.method, "path": self.path });
         for (name, value) in [
             ("host", self.host.map(Value::from)),
             ("user", self.user.map(Value::from)),
@@ -97,7 +116,9 @@ impl Asked {
     }
 
     fn target(&self) -> String {
-        let Some(email) = self.email else { return self.path.to_owned() };
+        let Some(email) = self.email else {
+            return self.path.to_owned();
+        };
         let email = email.replace('%', "%25").replace('+', "%2B");
         let sign = if self.path.contains('?') { '&' } else { '?' };
         format!("{}{sign}email={email}", self.path)
@@ -122,7 +143,10 @@ impl Asked {
         let [year, month, day] = [&date[..4], &date[5..7], &date[8..]];
         let month = ["Jan", "Feb"][usize::from(month == "02")];
         let escaped = |text: &str| text.replace('\\', "\\x5C").replace('"', "\\x22");
-        let (user, agent) = (escaped(self.user.unwrap_or("-")), escaped(self.agent.unwrap_or("-")));
+        let (user, agent) = (
+            escaped(self.user.unwrap_or("-")),
+            escaped(self.agent.unwrap_or("-")),
+        );
         let (client, method, target) = (self.client, self.method, self.target());
         format!(
             r#"{client} - {user} [{day}/{month}/{year}:{clock} +0000] "{method} {target} HTTP/1.1" 200 0 "-" "{agent}""#
@@ -132,7 +156,13 @@ impl Asked {
     /// The same without what the combined format has no room for.
     fn in_combined(self) -> Self {
         let whole_second = Micros::from_secs(self.at.get() / 1_000_000);
-        Self { at: whole_second, host: None, tier: None, pages: None, ..self }
+        Self {
+            at: whole_second,
+            host: None,
+            tier: None,
+            pages: None,
+            ..self
+        }
     }
 }
 
@@ -150,7 +180,9 @@ impl Service {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         let inside = runtime.enter();
         let gate = Arc::new(Gate::at(&clock, config));
-        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).expect("a free port");
+        let listener = runtime
+            .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
+            .expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let front = Arc::new(HttpFront::new(gate, Arc::default()));
         let (stopper, stop) = Stopper::new();
@@ -164,37 +196,54 @@ impl Service {
         runtime.spawn(listen::run(listener, Protocol::Http1, front, load, stop));
         let target = Target::parse(&address.to_string()).expect("an address is a target");
         drop(inside);
-        Self { clock, target, _stopper: stopper, _runtime: runtime }
+        Self {
+            clock,
+            target,
+            _stopper: stopper,
+            _runtime: runtime,
+        }
     }
 
     /// What it says to a request at its time.
     fn answer(&self, asked: &Asked) -> Value {
         self.clock.set(asked.at);
         let body = asked.body().to_string().into_bytes();
-        let ask = Ask { method: hyper::Method::POST, path: "/v1/check", token: None, body };
-        let answer = self.target.ask(ask, Duration::from_secs(20)).expect("the service answers");
+        let ask = Ask {
+            method: hyper::Method::POST,
+            path: "/v1/check",
+            token: None,
+            body,
+        };
+        let answer = self
+            .target
+            .ask(ask, Duration::from_secs(20))
+            .expect("the service answers");
         answer.json().expect("the answer is JSON")
     }
 }
 
 /// What the simulator says, as the service would put it.
 fn said(answered: &Answered<'_>) -> Value {
-    let limits = answered.checks.iter().zip(answered.outcomes).map(|(chosen, outcome)| {
-        let mut said = json!({
-            "name": chosen.rule.limit.name(),
-            "limit": outcome.limit,
-            "remaining": outcome.remaining,
-            "reset_after_ms": outcome.reset_after.get().div_ceil(1_000),
-            "retry_after_ms": retry_ms(outcome),
+    let limits = answered
+        .checks
+        .iter()
+        .zip(answered.outcomes)
+        .map(|(chosen, outcome)| {
+            let mut said = json!({
+                "name": chosen.rule.limit.name(),
+                "limit": outcome.limit,
+                "remaining": outcome.remaining,
+                "reset_after_ms": outcome.reset_after.get().div_ceil(1_000),
+                "retry_after_ms": retry_ms(outcome),
+            });
+            if outcome.verdict == Verdict::Never {
+                said["never"] = true.into();
+            }
+            if chosen.rule.limit.rule().is_ok_and(|rule| rule.is_shadow()) {
+                said["shadow"] = true.into();
+            }
+            said
         });
-        if outcome.verdict == Verdict::Never {
-            said["never"] = true.into();
-        }
-        if chosen.rule.limit.rule().is_ok_and(|rule| rule.is_shadow()) {
-            said["shadow"] = true.into();
-        }
-        said
-    });
     json!({ "allowed": answered.is_allowed, "limits": limits.collect::<Vec<_>>() })
 }
 
@@ -207,14 +256,25 @@ fn retry_ms(outcome: &Outcome) -> Option<u64> {
 
 fn config() -> Config {
     let parsed = Config::parse(CONFIG, "equal.yaml", &|_| None);
-    parsed.map_err(|faults| faults.to_string()).expect("a right configuration")
+    parsed
+        .map_err(|faults| faults.to_string())
+        .expect("a right configuration")
 }
 
-/// Replays random requests through both, and gives back how often something was refused, and by how many limits.
-fn compare(seed: u64, requests: u64, change: fn(Asked) -> Asked, line: fn(&Asked) -> String) -> [u64; 2] {
+/// Replays random requests through both, and gives back how often something was refused, and by how
+/// many limits.
+fn compare(
+    seed: u64,
+    requests: u64,
+    change: fn(Asked) -> Asked,
+    line: fn(&Asked) -> String,
+) -> [u64; 2] {
     let (mut dice, config) = (Dice::new(seed), config());
     let names = ["user", "tier", "pages", "query:email", "header:user-agent"];
-    let attributes: Vec<Attribute> = names.iter().map(|name| name.parse().expect("a name")).collect();
+    let attributes: Vec<Attribute> = names
+        .iter()
+        .map(|name| name.parse().expect("a name"))
+        .collect();
     let reader = LogReader::new(Format::Auto, Fields::new(&attributes, &[]).expect("fields"));
     let mut replay = Replay::new(&config);
     let service = Service::start(config);
@@ -226,16 +286,32 @@ fn compare(seed: u64, requests: u64, change: fn(Asked) -> Asked, line: fn(&Asked
         let asked = change(asked);
         let line = line(&asked);
         let answer = service.answer(&asked);
-        let record = reader.read(line.as_bytes()).expect("a line of ours can be read");
+        let record = reader
+            .read(line.as_bytes())
+            .expect("a line of ours can be read");
         assert_eq!(record.time(), asked.at, "{line}");
         let expected = json!({ "allowed": answer["allowed"], "limits": answer["limits"] });
-        replay.decide(&[Request { at: record.time(), attributes: record, line: number }], |_, answer| {
-            let answered = answer.expect("a request of ours fits");
-            assert_eq!(said(&answered), expected, "seed {seed}, request {number}: {line}");
-            let by = answered.outcomes.iter().filter(|outcome| !outcome.verdict.is_allowed());
-            refused[0] += u64::from(!answered.is_allowed);
-            refused[1] += by.count() as u64;
-        });
+        replay.decide(
+            &[Request {
+                at: record.time(),
+                attributes: record,
+                line: number,
+            }],
+            |_, answer| {
+                let answered = answer.expect("a request of ours fits");
+                assert_eq!(
+                    said(&answered),
+                    expected,
+                    "seed {seed}, request {number}: {line}"
+                );
+                let by = answered
+                    .outcomes
+                    .iter()
+                    .filter(|outcome| !outcome.verdict.is_allowed());
+                refused[0] += u64::from(!answered.is_allowed);
+                refused[1] += by.count() as u64;
+            },
+        );
     }
     refused
 }
@@ -252,5 +328,8 @@ fn a_log_of_json_is_decided_as_the_service_decides() {
 #[test]
 fn a_combined_log_is_decided_as_the_service_decides() {
     let [requests, _] = compare(2, 800, Asked::in_combined, Asked::combined_line);
-    assert!(requests > 50 && requests < 750, "{requests}: nothing to compare");
+    assert!(
+        requests > 50 && requests < 750,
+        "{requests}: nothing to compare"
+    );
 }

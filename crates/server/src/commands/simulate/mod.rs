@@ -1,5 +1,6 @@
-//! `tollgate simulate`: what a configuration would have refused of the requests in an access log. The work is done by
-//! `tollgate-simulate`; this reads the arguments, opens the files and prints what came of it.
+//! `tollgate simulate`: what a configuration would have refused of the requests in an access log.
+//! The work is done by `tollgate-simulate`; this reads the arguments, opens the files and prints
+//! what came of it.
 
 #[cfg(test)]
 mod equal;
@@ -28,7 +29,8 @@ pub struct SimulateArgs {
     /// Another configuration: what does one refuse that the other does not?
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
-    /// Measure real use, and say what limits of a few sizes would have refused; reads the log a second time
+    /// Measure real use, and say what limits of a few sizes would have refused; reads the log a
+    /// second time
     #[arg(long)]
     suggest: bool,
     /// Write a page with plots
@@ -37,7 +39,8 @@ pub struct SimulateArgs {
     /// How lines are laid out
     #[arg(long, value_name = "FORMAT", default_value = "auto")]
     format: LogLayout,
-    /// Where JSON holds an attribute, as in `time=ts` or `client_ip=request.remote_ip`; may be given several times
+    /// Where JSON holds an attribute, as in `time=ts` or `client_ip=request.remote_ip`; may be
+    /// given several times
     #[arg(long = "field", value_name = "NAME=FIELD", value_parser = field)]
     fields: Vec<(String, String)>,
     /// How many keys to show for each limit
@@ -73,7 +76,9 @@ impl From<LogLayout> for Format {
 }
 
 fn field(text: &str) -> Result<(String, String), String> {
-    let pair = text.split_once('=').filter(|(name, field)| !name.is_empty() && !field.is_empty());
+    let pair = text
+        .split_once('=')
+        .filter(|(name, field)| !name.is_empty() && !field.is_empty());
     let (name, field) = pair.ok_or("write NAME=FIELD, as in time=ts")?;
     Ok((name.to_owned(), field.to_owned()))
 }
@@ -87,7 +92,9 @@ fn simulate(args: &SimulateArgs) -> Printed {
     let config = match &args.config {
         None => Config::built_in(),
         Some(file) if has_stdin && configuration::is_stdin(file) => {
-            return Err(Failure::wrong("standard input cannot be both the configuration and the log"));
+            return Err(Failure::wrong(
+                "standard input cannot be both the configuration and the log",
+            ));
         }
         Some(file) => read(file)?,
     };
@@ -101,8 +108,14 @@ fn simulate(args: &SimulateArgs) -> Printed {
     };
     let mut simulation =
         Simulation::new(&plan).map_err(|error| Failure::wrong(format!("--field: {error}")))?;
-    replay(&args.logs, "replaying", |input, tell| simulation.replay(input, tell))?;
-    let trials = if has_stdin || simulation.is_unread() { None } else { tried(&simulation, &args.logs)? };
+    replay(&args.logs, "replaying", |input, tell| {
+        simulation.replay(input, tell)
+    })?;
+    let trials = if has_stdin || simulation.is_unread() {
+        None
+    } else {
+        tried(&simulation, &args.logs)?
+    };
     let report = simulation.report(&labels(args), trials.as_ref());
     if simulation.is_unread() {
         return Err(Failure::wrong(table::unread(&report)));
@@ -113,7 +126,8 @@ fn simulate(args: &SimulateArgs) -> Printed {
 fn shown(args: &SimulateArgs, report: &Report) -> Printed {
     if let Some(file) = &args.html {
         let written = std::fs::write(file, report.html());
-        written.map_err(|error| Failure::wrong(format!("cannot write {}: {error}", file.display())))?;
+        written
+            .map_err(|error| Failure::wrong(format!("cannot write {}: {error}", file.display())))?;
     }
     let text = if args.json {
         // A struct of texts, numbers and lists never fails to serialise.
@@ -125,17 +139,23 @@ fn shown(args: &SimulateArgs, report: &Report) -> Printed {
 }
 
 fn read(file: &Path) -> Result<Config, Failure> {
-    configuration::read(file).map_err(|wrong| Failure::wrong(format!("the configuration is wrong:\n{wrong}")))
+    configuration::read(file)
+        .map_err(|wrong| Failure::wrong(format!("the configuration is wrong:\n{wrong}")))
 }
 
 fn labels(args: &SimulateArgs) -> Labels {
     let named = |file: &Option<PathBuf>, none: &str| {
-        file.as_deref().map_or_else(|| none.to_owned(), configuration::name)
+        file.as_deref()
+            .map_or_else(|| none.to_owned(), configuration::name)
     };
     Labels {
         config: named(&args.config, "the built-in limit"),
         against: named(&args.against, ""),
-        logs: args.logs.iter().map(|log| configuration::name(log)).collect(),
+        logs: args
+            .logs
+            .iter()
+            .map(|log| configuration::name(log))
+            .collect(),
         top: usize::from(args.top),
         words: numbers::quota,
     }
@@ -143,8 +163,12 @@ fn labels(args: &SimulateArgs) -> Labels {
 
 /// The second time through the log, if it was asked for.
 fn tried(simulation: &Simulation, logs: &[PathBuf]) -> Result<Option<Trials>, Failure> {
-    let Some(mut trials) = simulation.trials() else { return Ok(None) };
-    replay(logs, "trying limits", |input, tell| trials.replay(input, tell))?;
+    let Some(mut trials) = simulation.trials() else {
+        return Ok(None);
+    };
+    replay(logs, "trying limits", |input, tell| {
+        trials.replay(input, tell)
+    })?;
     Ok(Some(trials))
 }
 
@@ -157,7 +181,11 @@ fn replay(
     for log in logs {
         let name = configuration::name(log);
         let failed = |error: std::io::Error| Failure::wrong(format!("cannot read {name}: {error}"));
-        let opened = if configuration::is_stdin(log) { Input::stdin() } else { Input::open(log) };
+        let opened = if configuration::is_stdin(log) {
+            Input::stdin()
+        } else {
+            Input::open(log)
+        };
         let mut input = opened.map_err(failed)?;
         let mut bar = Bar::for_stderr(what, input.bytes_size());
         each(&mut input, &mut |progress| bar.show(progress)).map_err(failed)?;

@@ -45,32 +45,60 @@ impl<'r> Described<'r> {
                 header("x-forwarded-host")?.or(one(headers, &HOST)?),
             ),
             Proxy::Envoy => {
-                let whole = request.uri().path_and_query().map_or("", |whole| whole.as_str());
-                let asked = whole.strip_prefix(FORWARD_AUTH).filter(|asked| asked.starts_with('/'));
+                let whole = request
+                    .uri()
+                    .path_and_query()
+                    .map_or("", |whole| whole.as_str());
+                let asked = whole
+                    .strip_prefix(FORWARD_AUTH)
+                    .filter(|asked| asked.starts_with('/'));
                 (own_method, asked.ok_or_else(no_path)?, one(headers, &HOST)?)
             }
         };
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
         // A path that is not there would meet no rule about paths.
         let path = if path.is_empty() { "/" } else { path };
-        Ok(Self { client, method, path, query, host, headers })
+        Ok(Self {
+            client,
+            method,
+            path,
+            query,
+            host,
+            headers,
+        })
     }
 
     fn query(&self, field: &str) -> Option<Cow<'_, str>> {
-        let mut pairs = self.query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-        pairs.find(|(name, _)| decoded(name) == field).map(|(_, value)| decoded(value))
+        let mut pairs = self
+            .query
+            .split('&')
+            .map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        pairs
+            .find(|(name, _)| decoded(name) == field)
+            .map(|(_, value)| decoded(value))
     }
 
     fn cookie(&self, field: &str) -> Option<Cow<'_, str>> {
-        let lines = self.headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
-        let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        pairs.find(|(name, _)| *name == field).map(|(_, value)| Cow::Borrowed(value))
+        let lines = self
+            .headers
+            .get_all(COOKIE)
+            .iter()
+            .filter_map(|line| line.to_str().ok());
+        let mut pairs = lines
+            .flat_map(|line| line.split(';'))
+            .filter_map(|pair| pair.trim().split_once('='));
+        pairs
+            .find(|(name, _)| *name == field)
+            .map(|(_, value)| Cow::Borrowed(value))
     }
 
     /// The header; several lines of it are one list.
     fn header(&self, field: &str) -> Option<Cow<'_, str>> {
-        let mut lines =
-            self.headers.get_all(field).iter().map(|line| String::from_utf8_lossy(line.as_bytes()));
+        let mut lines = self
+            .headers
+            .get_all(field)
+            .iter()
+            .map(|line| String::from_utf8_lossy(line.as_bytes()));
         let first = lines.next()?;
         Some(lines.fold(first, |joined, line| joined + ", " + line))
     }
@@ -95,10 +123,17 @@ impl Attributes for Described<'_> {
 /// A header that a proxy sets, which must be there once at most: of two, one may be the client's.
 fn one<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Result<Option<&'r str>, Fault> {
     let mut lines = headers.get_all(name).iter();
-    let wrong = |what: &str| Err(Fault::malformed("bad-description", format!("the header {name} {what}")));
+    let wrong = |what: &str| {
+        Err(Fault::malformed(
+            "bad-description",
+            format!("the header {name} {what}"),
+        ))
+    };
     match (lines.next().map(HeaderValue::to_str), lines.next()) {
         (None, _) => Ok(None),
-        (Some(_), Some(_)) => wrong("is there more than once; have the proxy set it instead of adding to it"),
+        (Some(_), Some(_)) => {
+            wrong("is there more than once; have the proxy set it instead of adding to it")
+        }
         (Some(Err(_)), None) => wrong("is not text"),
         (Some(Ok(text)), None) => Ok(Some(text)),
     }
@@ -114,8 +149,7 @@ fn told<'r>(value: Option<&'r str>, name: &str) -> Result<&'r str, Fault> {
 }
 
 fn no_path() -> Fault {
-    let detail =
-        "the path asked about is missing; it follows /v1/forward-auth, as in /v1/forward-auth/index.html";
+    let detail = "the path asked about is missing; it follows /v1/forward-auth, as in /v1/forward-auth/index.html";
     Fault::malformed("no-description", detail)
 }
 

@@ -47,13 +47,26 @@ impl Parameters {
 
     /// The proxy whose headers are there, if those of no other are.
     fn without_doubt<B>(request: &Request<B>, deny_status: Option<u16>) -> Result<Self, Fault> {
-        let has = |names: &[&str]| names.iter().any(|name| request.headers().contains_key(*name));
+        let has = |names: &[&str]| {
+            names
+                .iter()
+                .any(|name| request.headers().contains_key(*name))
+        };
         let signs = [
             (Proxy::Nginx, has(&["x-original-uri", "x-original-method"])),
-            (Proxy::Traefik, has(&["x-forwarded-uri", "x-forwarded-method"])),
-            (Proxy::Envoy, request.uri().path().len() > FORWARD_AUTH.len()),
+            (
+                Proxy::Traefik,
+                has(&["x-forwarded-uri", "x-forwarded-method"]),
+            ),
+            (
+                Proxy::Envoy,
+                request.uri().path().len() > FORWARD_AUTH.len(),
+            ),
         ];
-        let mut found = signs.iter().filter(|(_, is_there)| *is_there).map(|(proxy, _)| *proxy);
+        let mut found = signs
+            .iter()
+            .filter(|(_, is_there)| *is_there)
+            .map(|(proxy, _)| *proxy);
         match (found.next(), found.next()) {
             (Some(proxy), None) => Ok(Self { proxy, deny_status }),
             (None, _) => Err(Fault::malformed(
@@ -88,10 +101,13 @@ fn named(value: &str) -> Result<Proxy, Fault> {
 }
 
 fn status(value: &str) -> Result<u16, Fault> {
-    // Not 500 and above: to a proxy that would be a fault of this service, to be tried again elsewhere. The sign that
-    // numbers may begin with is none of a status.
+    // Not 500 and above: to a proxy that would be a fault of this service, to be tried again
+    // elsewhere. The sign that numbers may begin with is none of a status.
     let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
-    let found = value.parse().ok().filter(|status| is_number && (400..=499).contains(status));
+    let found = value
+        .parse()
+        .ok()
+        .filter(|status| is_number && (400..=499).contains(status));
     found.ok_or_else(|| {
         let value: String = value.chars().take(40).collect();
         let detail = format!("deny_status is {value:?}; it must be a number from 400 to 499");

@@ -18,9 +18,17 @@ fn a_key_shows_where_it_stands_and_looking_costs_nothing() {
             (&shown["name"], &shown["limit"], &shown["remaining"]),
             (&"login".into(), &3.into(), &2.into())
         );
-        assert_eq!((&shown["source"], &shown["degraded"]), (&"store".into(), &false.into()));
+        assert_eq!(
+            (&shown["source"], &shown["degraded"]),
+            (&"store".into(), &false.into())
+        );
         assert!(shown["retry_after_ms"].is_null(), "{shown}");
-        assert!(shown["reset_after_ms"].as_u64().is_some_and(|ms| (1..=900_000).contains(&ms)), "{shown}");
+        assert!(
+            shown["reset_after_ms"]
+                .as_u64()
+                .is_some_and(|ms| (1..=900_000).contains(&ms)),
+            "{shown}"
+        );
         let key = serde_json::json!([
             {"attribute": "client_ip", "value": "203.0.113.7", "hashed": false},
             {"attribute": "email", "value": "ann+x@example.com", "hashed": false},
@@ -30,7 +38,10 @@ fn a_key_shows_where_it_stands_and_looking_costs_nothing() {
     (0..2).for_each(|_| assert_eq!(check(&service, "login", ANN).status, 200));
     let empty = json(&get(&service, ANN_KEY));
     assert_eq!(empty["remaining"], 0);
-    assert!(empty["retry_after_ms"].as_u64().is_some_and(|ms| ms > 0), "{empty}");
+    assert!(
+        empty["retry_after_ms"].as_u64().is_some_and(|ms| ms > 0),
+        "{empty}"
+    );
 }
 
 #[test]
@@ -59,7 +70,10 @@ fn places_in_flight_of_this_process_are_reset_too() {
     assert_eq!(check(&service, "jobs", tenant).status, 429);
     let key = "/admin/keys?limit=jobs&tenant=acme";
     assert_eq!(
-        (&json(&get(&service, key))["source"], &json(&get(&service, key))["remaining"]),
+        (
+            &json(&get(&service, key))["source"],
+            &json(&get(&service, key))["remaining"]
+        ),
         (&"local".into(), &0.into())
     );
     assert_eq!(ask(&service, "DELETE", key).status, 200);
@@ -73,19 +87,32 @@ fn what_is_hashed_stays_hashed_and_is_the_same_key() {
     let attributes =
         format!(r#"{{"header:x-api-key": "{secret}", "tier": "pro", "client_ip": "203.0.113.7"}}"#);
     assert_eq!(check(&service, "plan", &attributes).status, 200);
-    let found = get(&service, &format!("/admin/keys?limit=plan&header:X-Api-Key={secret}&tier=pro"));
+    let found = get(
+        &service,
+        &format!("/admin/keys?limit=plan&header:X-Api-Key={secret}&tier=pro"),
+    );
     let shown = json(&found);
-    assert_eq!((&shown["tier"], &shown["limit"]), (&"pro".into(), &100.into()));
+    assert_eq!(
+        (&shown["tier"], &shown["limit"]),
+        (&"pro".into(), &100.into())
+    );
     assert_eq!(shown["remaining"], 99, "it is the key that was charged");
     assert_eq!(
         (&shown["key"][0]["attribute"], &shown["key"][0]["hashed"]),
         (&"header:x-api-key".into(), &true.into())
     );
-    let reset = ask(&service, "DELETE", &format!("/admin/keys?limit=plan&header:x-api-key={secret}"));
+    let reset = ask(
+        &service,
+        "DELETE",
+        &format!("/admin/keys?limit=plan&header:x-api-key={secret}"),
+    );
     for text in [found.text(), reset.text(), service.log()] {
         assert!(!text.contains(secret), "{text}");
     }
-    let by_address = json(&get(&service, "/admin/keys?limit=plan&client_ip=203.0.113.7"));
+    let by_address = json(&get(
+        &service,
+        "/admin/keys?limit=plan&client_ip=203.0.113.7",
+    ));
     assert_eq!(
         by_address["key"][0]["value"], "203.0.113.7",
         "the next alternative, when the first is not there"
@@ -103,7 +130,11 @@ fn a_wrong_question_says_what_is_wrong() {
         ("?limit=login&email=a&email=b", 400, "parameter-twice"),
         ("?limit=nope&client_ip=203.0.113.7", 422, "unknown-limit"),
         ("?limit=override:second", 422, "unknown-limit"),
-        ("?limit=login&client_ip=203.0.113.7", 422, "missing-attribute"),
+        (
+            "?limit=login&client_ip=203.0.113.7",
+            422,
+            "missing-attribute",
+        ),
         ("?limit=login&client_ip=here&email=a", 422, "bad-address"),
         ("?limit=quota", 422, "missing-attribute"),
     ] {
@@ -114,7 +145,10 @@ fn a_wrong_question_says_what_is_wrong() {
                 (status, Some(code)),
                 "{method} {query}"
             );
-            assert_eq!(refused.header("content-type"), Some("application/problem+json"));
+            assert_eq!(
+                refused.header("content-type"),
+                Some("application/problem+json")
+            );
         }
     }
 }
@@ -130,9 +164,18 @@ fn while_the_store_is_away_looking_says_so_and_a_reset_is_refused() {
     );
     let service = Tollgate::with_config(&config);
     let shown = json(&get(&service, ANN_KEY));
-    assert_eq!((&shown["source"], &shown["degraded"]), (&"fallback".into(), &true.into()));
-    assert_eq!((&shown["fallback"], &shown["remaining"]), (&"deny".into(), &0.into()));
+    assert_eq!(
+        (&shown["source"], &shown["degraded"]),
+        (&"fallback".into(), &true.into())
+    );
+    assert_eq!(
+        (&shown["fallback"], &shown["remaining"]),
+        (&"deny".into(), &0.into())
+    );
     let refused = ask(&service, "DELETE", ANN_KEY);
-    assert_eq!((refused.status, json(&refused)["code"].as_str()), (503, Some("store-away")));
+    assert_eq!(
+        (refused.status, json(&refused)["code"].as_str()),
+        (503, Some("store-away"))
+    );
     assert_eq!(refused.header("retry-after"), Some("1"));
 }

@@ -1,4 +1,5 @@
-//! The page for Prometheus: right by Prometheus' own tool, bounded, and without anything about clients.
+//! The page for Prometheus: right by Prometheus' own tool, bounded, and without anything about
+//! clients.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -19,17 +20,24 @@ fn lint(page: &str) -> String {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
-    tool.stdin.take().expect("it is piped").write_all(page.as_bytes()).expect("it reads");
+    tool.stdin
+        .take()
+        .expect("it is piped")
+        .write_all(page.as_bytes())
+        .expect("it reads");
     let output = tool.wait_with_output().expect("it ends");
-    let said =
-        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    let said = [output.stdout, output.stderr]
+        .map(|text| String::from_utf8_lossy(&text).into_owned())
+        .concat();
     assert!(output.status.success(), "{said}\n{page}");
     said
 }
 
 /// The value of a series, named as on the page.
 fn value(page: &str, series: &str) -> Option<f64> {
-    let line = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
+    let line = page
+        .lines()
+        .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
     line.parse().ok()
 }
 
@@ -47,11 +55,18 @@ limits:
   - { name: b, key: [tenant], algorithm: sliding_log, limit: 1, window: 1h, shadow: true }
   - { name: c, key: [tenant], algorithm: sliding_log, limit: 5, window: 1h, consistency: local }
 ";
-    let config = format!("store: {{ type: redis, endpoints: [\"{}\"], timeout: 2s }}{limits}", server.url());
+    let config = format!(
+        "store: {{ type: redis, endpoints: [\"{}\"], timeout: 2s }}{limits}",
+        server.url()
+    );
     let service = Tollgate::with_config(&config);
     let page = || get(&service, "/metrics").text();
-    wait::until_true(PATIENCE, "the store to be up", || value(&page(), "tollgate_store_up") == Some(1.0));
-    wait::until_true(PATIENCE, "normal service", || value(&page(), "tollgate_degraded") == Some(0.0));
+    wait::until_true(PATIENCE, "the store to be up", || {
+        value(&page(), "tollgate_store_up") == Some(1.0)
+    });
+    wait::until_true(PATIENCE, "normal service", || {
+        value(&page(), "tollgate_degraded") == Some(0.0)
+    });
     let everything = r#"{"attributes": {"tenant": "a"}}"#;
     (0..3).for_each(|_| drop(service.check(everything)));
 
@@ -64,7 +79,9 @@ limits:
     assert!(value(&page(), r#"tollgate_store_errors_total{kind="away"}"#) > Some(0.0));
     assert_eq!(lint(&page()), "");
     server.restart();
-    wait::until_true(PATIENCE, "the outage to be over", || value(&page(), "tollgate_degraded") == Some(0.0));
+    wait::until_true(PATIENCE, "the outage to be over", || {
+        value(&page(), "tollgate_degraded") == Some(0.0)
+    });
 
     service.rewrite_config("limits: wrong");
     assert_eq!(ask(&service, "POST", "/admin/reload").status, 422);
@@ -72,7 +89,10 @@ limits:
     assert_eq!(ask(&service, "POST", "/admin/reload").status, 200);
 
     let answer = get(&service, "/metrics");
-    assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4"));
+    assert_eq!(
+        answer.header("content-type"),
+        Some("text/plain; version=0.0.4")
+    );
     let page = answer.text();
     assert_eq!(lint(&page), "");
     let at_least = |name: &str, least: f64| {
@@ -81,12 +101,27 @@ limits:
             "{name} is not {least} or more in\n{page}"
         );
     };
-    at_least(r#"tollgate_decisions_total{limit="a",outcome="allowed",source="store"}"#, 1.0);
-    at_least(r#"tollgate_decisions_total{limit="a",outcome="denied",source="store"}"#, 2.0);
-    at_least(r#"tollgate_decisions_total{limit="a",outcome="allowed",source="fallback"}"#, 1.0);
-    at_least(r#"tollgate_decisions_total{limit="c",outcome="allowed",source="local"}"#, 1.0);
+    at_least(
+        r#"tollgate_decisions_total{limit="a",outcome="allowed",source="store"}"#,
+        1.0,
+    );
+    at_least(
+        r#"tollgate_decisions_total{limit="a",outcome="denied",source="store"}"#,
+        2.0,
+    );
+    at_least(
+        r#"tollgate_decisions_total{limit="a",outcome="allowed",source="fallback"}"#,
+        1.0,
+    );
+    at_least(
+        r#"tollgate_decisions_total{limit="c",outcome="allowed",source="local"}"#,
+        1.0,
+    );
     at_least("tollgate_decision_duration_seconds_count", 4.0);
-    at_least(r#"tollgate_decision_duration_seconds_bucket{le="+Inf"}"#, 4.0);
+    at_least(
+        r#"tollgate_decision_duration_seconds_bucket{le="+Inf"}"#,
+        4.0,
+    );
     at_least("tollgate_degraded_seconds_total", 1.0);
     at_least("tollgate_keys", 1.0);
     at_least(r#"tollgate_config_reloads_total{result="applied"}"#, 1.0);
@@ -95,8 +130,17 @@ limits:
     at_least("tollgate_connections", 0.0);
     at_least("tollgate_in_flight_requests", 0.0);
     at_least("tollgate_shed_total", 0.0);
-    at_least(r#"tollgate_alert_firing{alert="latency_p99",limit=""}"#, 0.0);
-    at_least(&format!(r#"tollgate_build_info{{version="{}"}}"#, env!("CARGO_PKG_VERSION")), 1.0);
+    at_least(
+        r#"tollgate_alert_firing{alert="latency_p99",limit=""}"#,
+        0.0,
+    );
+    at_least(
+        &format!(
+            r#"tollgate_build_info{{version="{}"}}"#,
+            env!("CARGO_PKG_VERSION")
+        ),
+        1.0,
+    );
     assert_eq!(value(&page, "tollgate_config_reload_failed"), Some(0.0));
 }
 
@@ -118,8 +162,14 @@ limits:
     };
     let service = Tollgate::with_config(&config("first"));
     let spend = |service: &Tollgate, client: usize| {
-        let attributes = format!(r#"{{"header:x-api-key": "sk-{client}-x", "tenant": "tenant-{client}-x"}}"#);
-        assert_eq!(service.check(&format!(r#"{{"attributes": {attributes}}}"#)).status, 200);
+        let attributes =
+            format!(r#"{{"header:x-api-key": "sk-{client}-x", "tenant": "tenant-{client}-x"}}"#);
+        assert_eq!(
+            service
+                .check(&format!(r#"{{"attributes": {attributes}}}"#))
+                .status,
+            200
+        );
     };
     spend(&service, 0);
     let firing = r#"tollgate_alert_firing{alert="deny_ratio",limit="first"}"#;
@@ -146,7 +196,10 @@ limits:
         value(&page, last).map(|_| page)
     });
     assert_eq!(series(&page), before, "{page}");
-    assert!(!page.contains("first") && !page.contains("name-1\""), "{page}");
+    assert!(
+        !page.contains("first") && !page.contains("name-1\""),
+        "{page}"
+    );
 }
 
 #[test]
@@ -156,12 +209,17 @@ fn places_and_overrides_show_only_when_they_are_used() {
     let page = get(&service, "/metrics").text();
     assert!(!page.contains("override:"), "{page}");
     assert_eq!(
-        value(&page, r#"tollgate_decisions_total{limit="jobs",outcome="allowed",source="store"}"#),
+        value(
+            &page,
+            r#"tollgate_decisions_total{limit="jobs",outcome="allowed",source="store"}"#
+        ),
         Some(0.0)
     );
     let limits = json(&get(&service, "/admin/limits"));
     assert_eq!(
         value(&page, "tollgate_limits"),
-        limits["limits"].as_array().map(|limits| f64::from(u32::try_from(limits.len()).unwrap()))
+        limits["limits"]
+            .as_array()
+            .map(|limits| f64::from(u32::try_from(limits.len()).unwrap()))
     );
 }

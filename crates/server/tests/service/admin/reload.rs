@@ -16,12 +16,18 @@ fn a_new_file_is_applied_and_counts_stay() {
     service.rewrite_config(&config("api", "5"));
     let reloaded = ask(&service, "POST", "/admin/reload");
     assert_eq!(reloaded.status, 200, "{}", reloaded.text());
-    assert_eq!((&json(&reloaded)["reloaded"], &json(&reloaded)["limits"]), (&true.into(), &1.into()));
+    assert_eq!(
+        (&json(&reloaded)["reloaded"], &json(&reloaded)["limits"]),
+        (&true.into(), &1.into())
+    );
     let key = json(&get(&service, "/admin/keys?limit=api&tenant=a"));
     assert_eq!((&key["limit"], &key["remaining"]), (&5.into(), &1.into()));
     let limits = json(&get(&service, "/admin/limits"));
     assert_eq!(
-        (&limits["limits"][0]["limit"], &limits["limits"][0]["said"]["allowed"]),
+        (
+            &limits["limits"][0]["limit"],
+            &limits["limits"][0]["said"]["allowed"]
+        ),
         (&5.into(), &4.into())
     );
     assert!(json(&get(&service, "/admin/status"))["config"]["reloads"].as_u64() >= Some(1));
@@ -32,35 +38,62 @@ fn a_bad_file_is_refused_with_its_line_and_the_old_one_stays() {
     let service = Tollgate::with_config(&config("api", "10"));
     service.rewrite_config(&config("api", "many"));
     let refused = ask(&service, "POST", "/admin/reload");
-    assert_eq!((refused.status, refused.header("content-type")), (422, Some("application/problem+json")));
+    assert_eq!(
+        (refused.status, refused.header("content-type")),
+        (422, Some("application/problem+json"))
+    );
     let body = json(&refused);
-    assert_eq!((&body["code"], &body["status"]), (&"bad-config".into(), &422.into()));
+    assert_eq!(
+        (&body["code"], &body["status"]),
+        (&"bad-config".into(), &422.into())
+    );
     let fault = &body["faults"][0];
-    assert_eq!((&fault["line"], &fault["field"]), (&2.into(), &"limits[api].limit".into()));
+    assert_eq!(
+        (&fault["line"], &fault["field"]),
+        (&2.into(), &"limits[api].limit".into())
+    );
     assert!(
         fault["column"].as_u64() > Some(0)
-            && fault["message"].as_str().is_some_and(|text| text.contains("many")),
+            && fault["message"]
+                .as_str()
+                .is_some_and(|text| text.contains("many")),
         "{body}"
     );
     assert_eq!(fault["file"].as_str(), service.config_path().to_str());
 
-    assert_eq!(json(&get(&service, "/admin/limits"))["limits"][0]["limit"], 10);
+    assert_eq!(
+        json(&get(&service, "/admin/limits"))["limits"][0]["limit"],
+        10
+    );
     assert_eq!(check(&service, "api", r#"{"tenant": "a"}"#).status, 200);
     let status = json(&get(&service, "/admin/status"));
-    let told = status["config"]["error"]["message"].as_str().unwrap_or_default();
+    let told = status["config"]["error"]["message"]
+        .as_str()
+        .unwrap_or_default();
     assert!(told.contains("limits[api].limit"), "{status}");
-    assert!(get(&service, "/metrics").text().contains("\ntollgate_config_reload_failed 1\n"));
+    assert!(
+        get(&service, "/metrics")
+            .text()
+            .contains("\ntollgate_config_reload_failed 1\n")
+    );
 
     service.rewrite_config(&config("api", "7"));
     assert_eq!(ask(&service, "POST", "/admin/reload").status, 200);
     assert!(json(&get(&service, "/admin/status"))["config"]["error"].is_null());
-    assert!(get(&service, "/metrics").text().contains("\ntollgate_config_reload_failed 0\n"));
+    assert!(
+        get(&service, "/metrics")
+            .text()
+            .contains("\ntollgate_config_reload_failed 0\n")
+    );
 }
 
 #[test]
 fn without_a_file_there_is_nothing_to_read_again() {
     let service = Tollgate::start();
     let refused = ask(&service, "POST", "/admin/reload");
-    assert_eq!((refused.status, json(&refused)["code"].as_str()), (409, Some("no-file")));
+    assert_eq!(
+        (refused.status, json(&refused)["code"].as_str()),
+        (409, Some("no-file"))
+    );
     assert!(json(&get(&service, "/admin/status"))["config"]["file"].is_null());
 }

@@ -12,17 +12,30 @@ const HOUR_MS: u64 = 3_600_000;
 fn the_first_page_says_what_there_is() {
     let service = Tollgate::start();
     let page = get(&service, "/");
-    assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
-    assert!(
-        page.header("content-security-policy").is_some_and(|policy| policy.contains("default-src 'none'"))
+    assert_eq!(
+        (page.status, page.header("content-type")),
+        (200, Some("text/html; charset=utf-8"))
     );
-    for path in
-        ["/admin/status", "/admin/limits", "/admin/keys", "/admin/reload", "/metrics", "/healthz", "/readyz"]
-    {
+    assert!(
+        page.header("content-security-policy")
+            .is_some_and(|policy| policy.contains("default-src 'none'"))
+    );
+    for path in [
+        "/admin/status",
+        "/admin/limits",
+        "/admin/keys",
+        "/admin/reload",
+        "/metrics",
+        "/healthz",
+        "/readyz",
+    ] {
         assert!(page.text().contains(path), "{path}");
     }
     assert_eq!(get(&service, "/healthz").text(), r#"{"alive":true}"#);
-    assert_eq!(get(&service, "/readyz").text(), r#"{"ready":true,"degraded":false}"#);
+    assert_eq!(
+        get(&service, "/readyz").text(),
+        r#"{"ready":true,"degraded":false}"#
+    );
 }
 
 #[test]
@@ -33,7 +46,10 @@ fn limits_are_shown_as_an_operator_would_write_them_down() {
     (0..7).for_each(|_| assert_eq!(check(&service, "quota", r#"{"tenant": "a"}"#).status, 200));
     let answer = get(&service, "/admin/limits");
     assert_eq!(
-        (answer.header("content-type"), answer.header("cache-control")),
+        (
+            answer.header("content-type"),
+            answer.header("cache-control")
+        ),
         (Some("application/json"), Some("no-store"))
     );
     let bucket = |name: &str, limit: u64| {
@@ -68,14 +84,24 @@ fn the_status_says_how_the_service_is() {
     assert_eq!(check(&service, "jobs", r#"{"tenant": "a"}"#).status, 200);
     let status = json(&get(&service, "/admin/status"));
     assert_eq!(status["version"], env!("CARGO_PKG_VERSION"));
-    assert!(status["uptime_ms"].is_u64() && status["connections"].is_u64() && status["in_flight"].is_u64());
-    assert_eq!((&status["ready"], &status["shed"], &status["keys"]), (&true.into(), &0.into(), &2.into()));
+    assert!(
+        status["uptime_ms"].is_u64()
+            && status["connections"].is_u64()
+            && status["in_flight"].is_u64()
+    );
+    assert_eq!(
+        (&status["ready"], &status["shed"], &status["keys"]),
+        (&true.into(), &0.into(), &2.into())
+    );
     let store = &status["store"];
     assert_eq!(
         (&store["kind"], &store["up"], &store["degraded"]),
         (&"memory".into(), &true.into(), &false.into())
     );
-    assert_eq!(store["errors"], serde_json::json!({"timeout": 0, "away": 0, "overloaded": 0, "refused": 0}));
+    assert_eq!(
+        store["errors"],
+        serde_json::json!({"timeout": 0, "away": 0, "overloaded": 0, "refused": 0})
+    );
     let config = &status["config"];
     assert_eq!(config["file"].as_str(), service.config_path().to_str());
     assert_eq!(
@@ -103,9 +129,18 @@ fn the_status_says_that_the_store_is_away() {
         Some(json(&status)).filter(|status| status["store"]["degraded"] == true)
     });
     let store = &status["store"];
-    assert_eq!((&store["kind"], &store["up"]), (&"redis".into(), &false.into()));
-    assert!(store["degraded_since_ms"].is_u64() && store["errors"]["away"].as_u64() > Some(0), "{store}");
-    assert_eq!(get(&service, "/readyz").text(), r#"{"ready":true,"degraded":true}"#);
+    assert_eq!(
+        (&store["kind"], &store["up"]),
+        (&"redis".into(), &false.into())
+    );
+    assert!(
+        store["degraded_since_ms"].is_u64() && store["errors"]["away"].as_u64() > Some(0),
+        "{store}"
+    );
+    assert_eq!(
+        get(&service, "/readyz").text(),
+        r#"{"ready":true,"degraded":true}"#
+    );
 }
 
 #[test]
@@ -121,18 +156,39 @@ limits:
     (0..30).for_each(|_| assert_eq!(check(&service, "wide", r#"{"tenant": "a"}"#).status, 200));
     let alerts = wait::until(PATIENCE, "the alert to fire", || {
         let alerts = json(&get(&service, "/admin/status"))["alerts"].clone();
-        alerts.as_array().is_some_and(|alerts| !alerts.is_empty()).then_some(alerts)
+        alerts
+            .as_array()
+            .is_some_and(|alerts| !alerts.is_empty())
+            .then_some(alerts)
     });
     assert_eq!(alerts.as_array().map(Vec::len), Some(1), "{alerts}");
-    assert_eq!((&alerts[0]["alert"], &alerts[0]["limit"]), (&"deny_ratio".into(), &"narrow".into()));
+    assert_eq!(
+        (&alerts[0]["alert"], &alerts[0]["limit"]),
+        (&"deny_ratio".into(), &"narrow".into())
+    );
     assert_eq!(alerts[0]["bound"], 0.5);
-    assert!(alerts[0]["value"].as_f64() >= Some(0.5) && alerts[0]["since_ms"].is_u64(), "{alerts}");
-    let line = |text: &str| get(&service, "/metrics").text().lines().any(|line| line == text);
-    assert!(line(r#"mine_alert_firing{alert="deny_ratio",limit="narrow"} 1"#));
+    assert!(
+        alerts[0]["value"].as_f64() >= Some(0.5) && alerts[0]["since_ms"].is_u64(),
+        "{alerts}"
+    );
+    let line = |text: &str| {
+        get(&service, "/metrics")
+            .text()
+            .lines()
+            .any(|line| line == text)
+    };
+    assert!(line(
+        r#"mine_alert_firing{alert="deny_ratio",limit="narrow"} 1"#
+    ));
     let quiet = r#"mine_alert_firing{alert="deny_ratio",limit="wide"} 0"#;
     wait::until_true(PATIENCE, "the other limit to be watched", || line(quiet));
     assert!(line(r#"mine_alert_firing{alert="latency_p99",limit=""} 0"#));
     let log = service.log();
-    assert_eq!(log.matches("a limit refuses too many of its requests").count(), 1, "{log}");
+    assert_eq!(
+        log.matches("a limit refuses too many of its requests")
+            .count(),
+        1,
+        "{log}"
+    );
     assert!(log.contains(r#""limit":"narrow""#), "{log}");
 }

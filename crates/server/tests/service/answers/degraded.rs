@@ -7,8 +7,10 @@ use crate::harness::Tollgate;
 
 /// A store where nobody listens.
 pub(super) fn away(policy: &str) -> Tollgate {
-    let closed =
-        std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .expect("a port")
+        .local_addr()
+        .expect("an address");
     Tollgate::with_config(&format!(
         r#"
 version: 1
@@ -66,10 +68,20 @@ date: <now>
 "#,
     );
     let refund = service.post("/v1/refund", &about("/"));
-    assert_eq!((refund.status, refund.header("retry-after")), (503, Some("1")));
-    assert!(refund.text().contains(r#""code":"store-away""#), "{}", refund.text());
+    assert_eq!(
+        (refund.status, refund.header("retry-after")),
+        (503, Some("1"))
+    );
+    assert!(
+        refund.text().contains(r#""code":"store-away""#),
+        "{}",
+        refund.text()
+    );
     let ready = proxies::get(service.http, "/readyz", &[]);
-    assert_eq!((ready.status, &*ready.text()), (200, r#"{"ready":true,"degraded":true}"#));
+    assert_eq!(
+        (ready.status, &*ready.text()),
+        (200, r#"{"ready":true,"degraded":true}"#)
+    );
 }
 
 #[test]

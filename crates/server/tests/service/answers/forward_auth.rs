@@ -6,8 +6,11 @@ use super::{LIMITS, is};
 use crate::harness::Tollgate;
 
 pub(super) fn ask(service: &Tollgate, path: &str, original: &str) -> Response {
-    let headers =
-        [("X-Original-URI", original), ("X-Original-Method", "GET"), ("X-Forwarded-For", "203.0.113.7")];
+    let headers = [
+        ("X-Original-URI", original),
+        ("X-Original-Method", "GET"),
+        ("X-Forwarded-For", "203.0.113.7"),
+    ];
     proxies::get(service.http, path, &headers)
 }
 
@@ -31,7 +34,11 @@ date: <now>
 "#,
     );
     is(
-        &ask(&service, "/v1/forward-auth?proxy=nginx&deny_status=403", "/work/1"),
+        &ask(
+            &service,
+            "/v1/forward-auth?proxy=nginx&deny_status=403",
+            "/work/1",
+        ),
         r#"
 403
 content-type: application/problem+json

@@ -10,7 +10,8 @@ use super::forward_auth::ask;
 use super::{LIMITS, about, with_cost};
 use crate::harness::Tollgate;
 
-/// Reads lines of structured fields with a parser that shares nothing with ours, and says what is in them.
+/// Reads lines of structured fields with a parser that shares nothing with ours, and says what is
+/// in them.
 const PARSER: &str = r"
 import sys, http_sfv
 for line in sys.stdin.buffer:
@@ -25,8 +26,7 @@ for line in sys.stdin.buffer:
 #[test]
 fn the_fields_are_structured() {
     let (service, away) = (Tollgate::with_config(LIMITS), away("local"));
-    let many =
-        r#"{"attributes": {"client_ip": "203.0.113.7"}, "limits": ["api", "watched", "queue", "work"]}"#;
+    let many = r#"{"attributes": {"client_ip": "203.0.113.7"}, "limits": ["api", "watched", "queue", "work"]}"#;
     let answers = [
         service.check(&about("/api/1")),
         service.check(&with_cost("/api/1", 9)),
@@ -42,16 +42,29 @@ fn the_fields_are_structured() {
         .flat_map(|a| ["ratelimit-policy", "ratelimit"].map(|name| a.header(name).expect(name)))
         .collect();
     let mut python = Command::new(find_python_tools());
-    python.args(["-c", PARSER]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    python
+        .args(["-c", PARSER])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut python = python.spawn().expect("python runs");
     let mut input = python.stdin.take().expect("it is piped");
-    input.write_all((values.join("\n") + "\n").as_bytes()).expect("it reads");
+    input
+        .write_all((values.join("\n") + "\n").as_bytes())
+        .expect("it reads");
     drop(input);
     let output = python.wait_with_output().expect("it ends");
     let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{values:?}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{values:?}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let lines: Vec<&str> = told.lines().collect();
     assert_eq!(lines[..3], ["api q w", "api r t", "api q w"], "{told}");
-    assert!(lines.contains(&"api r") && lines.contains(&"work q") && lines.contains(&"queue r t"), "{told}");
+    assert!(
+        lines.contains(&"api r") && lines.contains(&"work q") && lines.contains(&"queue r t"),
+        "{told}"
+    );
     assert!(!told.contains("watched"), "a shadow limit is not told of");
 }

@@ -5,8 +5,20 @@ use super::{Request, Row};
 const CHECK: &str = "/v1/check";
 const AUTH: &str = "/v1/forward-auth";
 
-fn row(what: &'static str, request: Request, status: u16, code: &'static str, detail: &'static str) -> Row {
-    Row { what, request, status, code, detail }
+fn row(
+    what: &'static str,
+    request: Request,
+    status: u16,
+    code: &'static str,
+    detail: &'static str,
+) -> Row {
+    Row {
+        what,
+        request,
+        status,
+        code,
+        detail,
+    }
 }
 
 /// A body for `/v1/check`.
@@ -32,8 +44,17 @@ fn cut_off(bytes: &str) -> Request {
 }
 
 pub(super) fn all() -> Vec<Row> {
-    let parts =
-        [no_json(), other_json(), unfit(), costs(), bodies(), places(), leases(), proxies(), no_http()];
+    let parts = [
+        no_json(),
+        other_json(),
+        unfit(),
+        costs(),
+        bodies(),
+        places(),
+        leases(),
+        proxies(),
+        no_http(),
+    ];
     parts.into_iter().flatten().collect()
 }
 

@@ -21,8 +21,7 @@ limits:
   - { name: quota, match: { path: "/v1/**" }, key: [tenant], algorithm: fixed_window, limit: 5, window: 1h, shadow: true }
 "#;
 
-const LOGIN: &str =
-    r#"{"attributes": {"path": "/auth/login", "client_ip": "203.0.113.7", "email": "ann+x@example.com"}}"#;
+const LOGIN: &str = r#"{"attributes": {"path": "/auth/login", "client_ip": "203.0.113.7", "email": "ann+x@example.com"}}"#;
 const ORDERS: &str = r#"{"attributes": {"path": "/v1/orders", "client_ip": "203.0.113.7", "tenant": "acme", "header:x-api-key": "sk-live-0123456789"}}"#;
 
 /// The dashboard of a service, once it shows something.
@@ -37,20 +36,30 @@ fn open<'b>(browser: &'b Browser, service: &Tollgate) -> Page<'b> {
 
 /// What the page shows that a limit has said, on its card.
 fn shown(page: &Page<'_>, limit: &str) -> Said {
-    numbers_of(page, &format!("[...document.querySelectorAll('li[data-limit=\"{limit}\"] .counts dd')]"))
+    numbers_of(
+        page,
+        &format!("[...document.querySelectorAll('li[data-limit=\"{limit}\"] .counts dd')]"),
+    )
 }
 
 /// The same in its row of the table.
 fn shown_in_table(page: &Page<'_>, limit: &str) -> Said {
-    numbers_of(page, &format!("[...document.querySelectorAll('tr[data-limit=\"{limit}\"] td')].slice(1, 4)"))
+    numbers_of(
+        page,
+        &format!("[...document.querySelectorAll('tr[data-limit=\"{limit}\"] td')].slice(1, 4)"),
+    )
 }
 
 fn numbers_of(page: &Page<'_>, elements: &str) -> Said {
-    let found = page.eval(&format!("{elements}.map((e) => Number(e.textContent.replaceAll(',', '')))"));
+    let found = page.eval(&format!(
+        "{elements}.map((e) => Number(e.textContent.replaceAll(',', '')))"
+    ));
     [0, 1, 2].map(|place| found[place].as_u64().expect("a number"))
 }
 
 /// How many samples the page has had.
 fn samples(page: &Page<'_>) -> u64 {
-    page.eval("Number(document.body.dataset.samples)").as_u64().expect("a number")
+    page.eval("Number(document.body.dataset.samples)")
+        .as_u64()
+        .expect("a number")
 }

@@ -75,30 +75,56 @@ fn those_who_are_limited_most_are_told_by_what_may_be_shown_while_someone_looks(
     ask(&service, "/narrow", 4);
     ask(&service, "/secret", 3);
     ask(&service, "/seen", 2);
-    let now = viewer.until_now("three keys", |now| now["refused"].as_array().map(Vec::len) == Some(3));
+    let now = viewer.until_now("three keys", |now| {
+        now["refused"].as_array().map(Vec::len) == Some(3)
+    });
     let plain = serde_json::json!([
         {"attribute": "client_ip", "value": "203.0.113.7", "hashed": false},
         {"attribute": "email", "value": "ann@example.com", "hashed": false},
     ]);
     let refused = &now["refused"];
-    assert_eq!((&refused[0]["key"], &refused[0]["count"]), (&plain, &4.into()));
+    assert_eq!(
+        (&refused[0]["key"], &refused[0]["count"]),
+        (&plain, &4.into())
+    );
     let hashed = &refused[1]["key"][0];
     assert_eq!(
-        (&hashed["attribute"], &hashed["hashed"], &refused[1]["count"]),
+        (
+            &hashed["attribute"],
+            &hashed["hashed"],
+            &refused[1]["count"]
+        ),
         (&"header:x-api-key".into(), &true.into(), &2.into())
     );
     let shown = serde_json::json!([{"attribute": "tenant", "value": "acme", "hashed": false}]);
-    assert_eq!((&refused[2]["key"], &refused[2]["count"]), (&shown, &1.into()), "it would have been");
-    let asked =
-        proxies::get(service.admin, "/admin/keys?limit=secret&header:x-api-key=sk-live-0123456789", &[]);
+    assert_eq!(
+        (&refused[2]["key"], &refused[2]["count"]),
+        (&shown, &1.into()),
+        "it would have been"
+    );
+    let asked = proxies::get(
+        service.admin,
+        "/admin/keys?limit=secret&header:x-api-key=sk-live-0123456789",
+        &[],
+    );
     let asked: serde_json::Value = serde_json::from_slice(&asked.body).expect("JSON");
-    assert_eq!(asked["key"][0], *hashed, "the same hash as whoever asks about the key is told");
+    assert_eq!(
+        asked["key"][0], *hashed,
+        "the same hash as whoever asks about the key is told"
+    );
     assert!(!now.to_string().contains("sk-live"), "{now}");
 
     // Another configuration hashes what was in the clear: it does not show any more.
-    service.rewrite_config(&CONFIG.replace(r#"["header:x-api-key"]"#, r#"["header:x-api-key", email]"#));
-    let reloaded = viewer.until_now("the new configuration", |now| now["status"]["config"]["reloads"] == 1);
-    assert!(!reloaded.to_string().contains("ann@example.com"), "{reloaded}");
+    service.rewrite_config(
+        &CONFIG.replace(r#"["header:x-api-key"]"#, r#"["header:x-api-key", email]"#),
+    );
+    let reloaded = viewer.until_now("the new configuration", |now| {
+        now["status"]["config"]["reloads"] == 1
+    });
+    assert!(
+        !reloaded.to_string().contains("ann@example.com"),
+        "{reloaded}"
+    );
 
     drop(viewer);
     let is_forgotten = || {
@@ -111,13 +137,16 @@ fn those_who_are_limited_most_are_told_by_what_may_be_shown_while_someone_looks(
 #[test]
 fn an_outage_and_its_end_are_told_at_once_and_kept_in_the_past() {
     let store = Server::start(Flavor::Redis);
-    let config =
-        format!("store: {{ type: redis, endpoints: [\"{}\"], timeout: 200ms }}{CONFIG}", store.url());
+    let config = format!(
+        "store: {{ type: redis, endpoints: [\"{}\"], timeout: 200ms }}{CONFIG}",
+        store.url()
+    );
     let service = Tollgate::with_config(&config);
     let mut viewer = Viewer::open(&service);
     let is = |degraded: bool| {
         move |now: &serde_json::Value| {
-            now["status"]["store"]["degraded"] == degraded && now["status"]["store"]["up"] == !degraded
+            now["status"]["store"]["degraded"] == degraded
+                && now["status"]["store"]["up"] == !degraded
         }
     };
     viewer.until_now("the store to be up", is(false));
@@ -132,8 +161,9 @@ fn an_outage_and_its_end_are_told_at_once_and_kept_in_the_past() {
     };
     store.kill();
     expect_soon(&mut viewer, "the outage", true);
-    viewer
-        .until("a sample of it", |event| event.name == "sample" && event.data["degraded"].as_u64() > Some(0));
+    viewer.until("a sample of it", |event| {
+        event.name == "sample" && event.data["degraded"].as_u64() > Some(0)
+    });
     store.restart();
     // Whoever comes now has not been told what came while the store began.
     let mut fresh = Viewer::open(&service);
@@ -155,33 +185,56 @@ fn a_refused_file_is_told_with_its_error_and_a_new_one_with_its_limits() {
     let mut viewer = Viewer::open(&service);
     viewer.until_now("the end of the past", |_| true);
     service.rewrite_config("limits: wrong");
-    let refused = viewer.until_now("the refusal", |now| !now["status"]["config"]["error"].is_null());
-    let message = refused["status"]["config"]["error"]["message"].as_str().expect("a text");
+    let refused = viewer.until_now("the refusal", |now| {
+        !now["status"]["config"]["error"].is_null()
+    });
+    let message = refused["status"]["config"]["error"]["message"]
+        .as_str()
+        .expect("a text");
     assert!(message.contains("tollgate.yaml:1:9"), "{message}");
     service.rewrite_config(&CONFIG.replace("name: narrow", "name: other"));
-    let limits = viewer.until("the new limits", |event| event.name == "limits").data;
+    let limits = viewer
+        .until("the new limits", |event| event.name == "limits")
+        .data;
     assert_eq!(told(&limits, "other").1, [0; 3]);
-    let now = viewer.until_now("the end of the error", |now| now["status"]["config"]["error"].is_null());
+    let now = viewer.until_now("the end of the error", |now| {
+        now["status"]["config"]["error"].is_null()
+    });
     assert_eq!(now["status"]["config"]["reloads"], 1);
 }
 
 #[test]
 fn events_are_for_those_who_may_ask() {
     let open = Tollgate::with_config(CONFIG);
-    assert_eq!(Viewer::with(&open, "Sec-Fetch-Site: cross-site\r\n").status, 403);
-    assert_eq!(Viewer::with(&open, "Sec-Fetch-Site: same-origin\r\n").status, 200);
+    assert_eq!(
+        Viewer::with(&open, "Sec-Fetch-Site: cross-site\r\n").status,
+        403
+    );
+    assert_eq!(
+        Viewer::with(&open, "Sec-Fetch-Site: same-origin\r\n").status,
+        200
+    );
     let rebound = proxies::get(open.admin, "/admin/events", &[("host", "rebind.example")]);
     assert_eq!(rebound.status, 403);
     for path in ["/", "/dashboard/app.js"] {
-        assert_eq!(proxies::get(open.admin, path, &[("host", "rebind.example")]).status, 403);
+        assert_eq!(
+            proxies::get(open.admin, path, &[("host", "rebind.example")]).status,
+            403
+        );
     }
     let posted = proxies::send(open.admin, "POST", "/admin/events", &[], b"");
     assert_eq!((posted.status, posted.header("allow")), (405, Some("GET")));
 
     let closed = Tollgate::with(CONFIG, &[], &[("TOLLGATE_ADMIN_TOKEN", TOKEN)]);
     assert_eq!(Viewer::open(&closed).status, 401);
-    assert_eq!(Viewer::with(&closed, "Authorization: Bearer wrong-wrong-wrong-wrong\r\n").status, 401);
-    assert_eq!(Viewer::with(&closed, &format!("Authorization: Bearer {TOKEN}\r\n")).status, 200);
+    assert_eq!(
+        Viewer::with(&closed, "Authorization: Bearer wrong-wrong-wrong-wrong\r\n").status,
+        401
+    );
+    assert_eq!(
+        Viewer::with(&closed, &format!("Authorization: Bearer {TOKEN}\r\n")).status,
+        200
+    );
 }
 
 #[test]
@@ -190,7 +243,11 @@ fn there_is_room_for_so_many_viewers_and_a_place_comes_back() {
     let open: Vec<Viewer> = (0..VIEWERS_MAX).map(|_| Viewer::open(&service)).collect();
     assert!(open.iter().all(|viewer| viewer.status == 200));
     assert_eq!(Viewer::open(&service).status, 503);
-    assert_eq!(proxies::get(service.admin, "/admin/status", &[]).status, 200, "only the page is full");
+    assert_eq!(
+        proxies::get(service.admin, "/admin/status", &[]).status,
+        200,
+        "only the page is full"
+    );
     drop(open);
     wait::until_true(PATIENCE, "a place", || Viewer::open(&service).status == 200);
 }
@@ -203,5 +260,8 @@ fn nobody_who_looks_keeps_the_service_from_ending() {
     viewer.until_now("the end of the past", |_| true);
     service.signal("TERM");
     while viewer.next().is_some() {}
-    assert!(service.wait_for_exit().success(), "well within the time that a connection would be given");
+    assert!(
+        service.wait_for_exit().success(),
+        "well within the time that a connection would be given"
+    );
 }

@@ -1,5 +1,6 @@
-//! The picture of the dashboard in the README, made anew by `cargo xtask picture dashboard`: a service on a throwaway Redis, a
-//! few minutes of traffic with an attack and an outage in it, and a browser that looks.
+//! The picture of the dashboard in the README, made anew by `cargo xtask picture dashboard`: a
+//! service on a throwaway Redis, a few minutes of traffic with an attack and an outage in it, and a
+//! browser that looks.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -52,13 +53,34 @@ struct Client {
 const CLIENTS: [Client; 6] = [
     Client {
         body: browse,
-        rate: |x| if (0.25..0.4).contains(&x) { 6.5 } else { 2.6 + 0.6 * (x * 7.0).sin() },
+        rate: |x| {
+            if (0.25..0.4).contains(&x) {
+                6.5
+            } else {
+                2.6 + 0.6 * (x * 7.0).sin()
+            }
+        },
     },
-    Client { body: search, rate: |x| 1.6 + 0.7 * (x * 9.0).sin() },
-    Client { body: list, rate: |x| 1.9 + 0.5 * (x * 5.0 + 1.0).cos() },
-    Client { body: report, rate: |x| if (0.3..0.5).contains(&x) { 0.4 } else { 0.06 } },
-    Client { body: login, rate: |_| 0.12 },
-    Client { body: stuffing, rate: |x| if x > 0.6 { 3.0 } else { 0.0 } },
+    Client {
+        body: search,
+        rate: |x| 1.6 + 0.7 * (x * 9.0).sin(),
+    },
+    Client {
+        body: list,
+        rate: |x| 1.9 + 0.5 * (x * 5.0 + 1.0).cos(),
+    },
+    Client {
+        body: report,
+        rate: |x| if (0.3..0.5).contains(&x) { 0.4 } else { 0.06 },
+    },
+    Client {
+        body: login,
+        rate: |_| 0.12,
+    },
+    Client {
+        body: stuffing,
+        rate: |x| if x > 0.6 { 3.0 } else { 0.0 },
+    },
 ];
 
 fn tenant(dice: &mut Dice) -> &'static str {
@@ -80,7 +102,11 @@ fn search(dice: &mut Dice) -> String {
 
 /// Most of it from one office, behind one address.
 fn browse(dice: &mut Dice) -> String {
-    let address = if dice.chance(900) { 40 } else { 41 + dice.below(4) };
+    let address = if dice.chance(900) {
+        40
+    } else {
+        41 + dice.below(4)
+    };
     check(address, "/", tenant(dice), "")
 }
 
@@ -111,7 +137,9 @@ fn ask(service: &Tollgate, client: &Client, seed: u64, length: Duration, is_over
         due += (client.rate)(began.elapsed().as_secs_f64() / length.as_secs_f64());
         while due >= 1.0 {
             due -= 1.0;
-            connection.check(&(client.body)(&mut dice)).expect("the service answers");
+            connection
+                .check(&(client.body)(&mut dice))
+                .expect("the service answers");
         }
     }
 }
@@ -123,11 +151,18 @@ fn pause(length: Duration) {
 #[test]
 #[ignore = "takes minutes and makes a picture; `cargo xtask picture dashboard` runs it"]
 fn picture() {
-    let place = PathBuf::from(std::env::var_os(PLACE).expect("the variable says where pictures go"));
-    let seconds = std::env::var(LENGTH).ok().and_then(|text| text.parse().ok()).unwrap_or(LENGTH_USUAL);
+    let place =
+        PathBuf::from(std::env::var_os(PLACE).expect("the variable says where pictures go"));
+    let seconds = std::env::var(LENGTH)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(LENGTH_USUAL);
     let length = Duration::from_secs(seconds);
     let store = Server::start(Flavor::Redis);
-    let config = format!("store: {{ type: redis, endpoints: [\"{}\"], timeout: 1s }}{LIMITS}", store.url());
+    let config = format!(
+        "store: {{ type: redis, endpoints: [\"{}\"], timeout: 1s }}{LIMITS}",
+        store.url()
+    );
     let service = Tollgate::with_config(&config);
     let browser = Browser::start();
     let page = browser.open(&format!("http://{}/", service.admin));
@@ -146,11 +181,17 @@ fn picture() {
         pause(length.mul_f64(0.54));
         for (scheme, name) in [(Scheme::Light, "light"), (Scheme::Dark, "dark")] {
             page.prefer(scheme);
-            page.until("document.body.dataset.live === 'true'", "the page to be live");
+            page.until(
+                "document.body.dataset.live === 'true'",
+                "the page to be live",
+            );
             // The colours are drawn with the next sample at the latest.
             pause(Duration::from_millis(1_500));
-            std::fs::write(place.join(format!("dashboard-{name}.png")), page.screenshot())
-                .expect("a writable directory");
+            std::fs::write(
+                place.join(format!("dashboard-{name}.png")),
+                page.screenshot(),
+            )
+            .expect("a writable directory");
         }
     });
     assert_eq!(page.complaints(), Vec::<String>::new());

@@ -29,12 +29,24 @@ impl Viewer {
     /// One who sends more lines in the head, each with its end.
     pub(super) fn with(service: &Tollgate, lines: &str) -> Self {
         let mut stream = TcpStream::connect(service.admin).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a time that can be set");
-        let head = format!("GET /admin/events HTTP/1.0\r\nHost: {}\r\n{lines}\r\n", service.admin);
+        stream
+            .set_read_timeout(Some(PATIENCE))
+            .expect("a time that can be set");
+        let head = format!(
+            "GET /admin/events HTTP/1.0\r\nHost: {}\r\n{lines}\r\n",
+            service.admin
+        );
         stream.write_all(head.as_bytes()).expect("it reads");
-        let mut viewer = Self { stream: BufReader::new(stream), status: 0 };
+        let mut viewer = Self {
+            stream: BufReader::new(stream),
+            status: 0,
+        };
         let status = viewer.line().expect("an answer");
-        viewer.status = status.split(' ').nth(1).and_then(|word| word.parse().ok()).expect("a status");
+        viewer.status = status
+            .split(' ')
+            .nth(1)
+            .and_then(|word| word.parse().ok())
+            .expect("a status");
         while viewer.line().is_ok_and(|line| !line.is_empty()) {}
         viewer
     }
@@ -42,7 +54,11 @@ impl Viewer {
     /// The next event; nothing at the end.
     pub(super) fn next(&mut self) -> Option<Event> {
         let name = self.line().ok()?.strip_prefix("event: ")?.to_owned();
-        let data = self.line().ok()?.strip_prefix("data: ").map(serde_json::from_str);
+        let data = self
+            .line()
+            .ok()?
+            .strip_prefix("data: ")
+            .map(serde_json::from_str);
         let data = data.expect("data").expect("JSON on one line");
         assert_eq!(self.line().ok()?, "");
         Some(Event { name, data })
@@ -51,7 +67,10 @@ impl Viewer {
     /// The first of the coming events that is wanted.
     pub(super) fn until(&mut self, what: &str, mut is_wanted: impl FnMut(&Event) -> bool) -> Event {
         loop {
-            let event = self.next().ok_or_else(|| format!("the end came before {what}")).expect("an event");
+            let event = self
+                .next()
+                .ok_or_else(|| format!("the end came before {what}"))
+                .expect("an event");
             if is_wanted(&event) {
                 return event;
             }
@@ -60,7 +79,8 @@ impl Viewer {
 
     /// The next word about how the service is for which something holds.
     pub(super) fn until_now(&mut self, what: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
-        self.until(what, |event| event.name == "now" && is_wanted(&event.data)).data
+        self.until(what, |event| event.name == "now" && is_wanted(&event.data))
+            .data
     }
 
     fn line(&mut self) -> io::Result<String> {
@@ -75,19 +95,31 @@ impl Viewer {
 /// What a limit had said when the limits were told, and its id.
 pub(super) fn told(limits: &Value, name: &str) -> (u64, Said) {
     let all = limits["limits"].as_array().expect("a list");
-    let limit = all.iter().find(|limit| limit["name"] == name).expect("a limit of that name");
+    let limit = all
+        .iter()
+        .find(|limit| limit["name"] == name)
+        .expect("a limit of that name");
     let said = [0, 1, 2].map(|place| limit["said"][place].as_u64().expect("a count"));
     (limit["id"].as_u64().expect("an id"), said)
 }
 
 /// Adds what a sample says of a limit.
 pub(super) fn add(said: &mut Said, sample: &Value, id: u64) {
-    for row in sample["rows"].as_array().expect("rows").iter().filter(|row| row[0] == id) {
+    for row in sample["rows"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .filter(|row| row[0] == id)
+    {
         for (place, count) in said.iter_mut().enumerate() {
             *count += row[place + 1].as_u64().expect("a count");
         }
-        let by_source: u64 = (4..9).map(|place| row[place].as_u64().expect("a count")).sum();
-        let by_outcome: u64 = (1..4).map(|place| row[place].as_u64().expect("a count")).sum();
+        let by_source: u64 = (4..9)
+            .map(|place| row[place].as_u64().expect("a count"))
+            .sum();
+        let by_outcome: u64 = (1..4)
+            .map(|place| row[place].as_u64().expect("a count"))
+            .sum();
         assert_eq!(by_source, by_outcome, "{row}");
     }
 }

@@ -1,4 +1,5 @@
-//! A gRPC client of a few frames: what it sends is what a proxy sends, and it shares no code with the server.
+//! A gRPC client of a few frames: what it sends is what a proxy sends, and it shares no code with
+//! the server.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -17,7 +18,8 @@ use tollgate_envoy::{RateLimitRequest, RateLimitResponse};
 
 use crate::harness::PATIENCE;
 
-pub(crate) const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+pub(crate) const SHOULD_RATE_LIMIT: &str =
+    "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 /// Whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
 
@@ -53,7 +55,9 @@ impl Body for Sent {
         _context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match self.get_mut() {
-            Self::Message(message) => Poll::Ready(message.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Message(message) => {
+                Poll::Ready(message.take().map(|bytes| Ok(Frame::data(bytes))))
+            }
             Self::Never => Poll::Pending,
         }
     }
@@ -61,11 +65,16 @@ impl Body for Sent {
 
 impl Client {
     pub(crate) fn connect(addr: SocketAddr) -> Self {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
         let requests = runtime.block_on(async {
             let stream = TokioIo::new(TcpStream::connect(addr).await.expect("the server listens"));
-            let (requests, connection) =
-                handshake(TokioExecutor::new(), stream).await.expect("the server speaks HTTP/2");
+            let (requests, connection) = handshake(TokioExecutor::new(), stream)
+                .await
+                .expect("the server speaks HTTP/2");
             tokio::spawn(connection);
             requests
         });
@@ -79,7 +88,11 @@ impl Client {
 
     /// Asks for a decision, which there must not be, and returns the status' number and text.
     pub(crate) fn fault(&mut self, request: &RateLimitRequest) -> (String, String) {
-        let Reply { messages, status, text } = self.call(SHOULD_RATE_LIMIT, request);
+        let Reply {
+            messages,
+            status,
+            text,
+        } = self.call(SHOULD_RATE_LIMIT, request);
         assert!(messages.is_empty() && status != "0", "{messages:?}");
         (status, text)
     }
@@ -106,10 +119,16 @@ impl Client {
         self.send(path, Sent::Message(Some(framed(message))))
     }
 
-    /// Asks for a decision; nothing when the request was not sent, because the server takes no more.
-    pub(crate) fn ask_unless_asked_to_leave(&mut self, request: &RateLimitRequest) -> Option<Reply> {
+    /// Asks for a decision; nothing when the request was not sent, because the server takes no
+    /// more.
+    pub(crate) fn ask_unless_asked_to_leave(
+        &mut self,
+        request: &RateLimitRequest,
+    ) -> Option<Reply> {
         let request = post(SHOULD_RATE_LIMIT, Sent::Message(Some(framed(request))));
-        let sent = self.runtime.block_on(in_time(self.requests.send_request(request)));
+        let sent = self
+            .runtime
+            .block_on(in_time(self.requests.send_request(request)));
         if let Err(error) = &sent
             && error.is_canceled()
         {
@@ -120,10 +139,15 @@ impl Client {
 
     fn send(&mut self, path: &str, body: Sent) -> Begun {
         let request = post(path, body);
-        let response =
-            self.runtime.block_on(in_time(self.requests.send_request(request))).expect("a response");
+        let response = self
+            .runtime
+            .block_on(in_time(self.requests.send_request(request)))
+            .expect("a response");
         assert_eq!(
-            (response.status().as_u16(), &response.headers()["content-type"]),
+            (
+                response.status().as_u16(),
+                &response.headers()["content-type"]
+            ),
             (200, &"application/grpc".parse().expect("a value"))
         );
         Begun(response)
@@ -131,10 +155,15 @@ impl Client {
 
     pub(crate) fn finish(&self, Begun(response): Begun) -> Reply {
         let (head, body) = response.into_parts();
-        let body = self.runtime.block_on(in_time(body.collect())).expect("a whole body");
+        let body = self
+            .runtime
+            .block_on(in_time(body.collect()))
+            .expect("a whole body");
         let trailers = body.trailers().unwrap_or(&head.headers).clone();
         let field = |headers: &HeaderMap, name: &str| {
-            headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+            headers
+                .get(name)
+                .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
         };
         Reply {
             messages: messages(body.to_bytes()),
@@ -148,13 +177,19 @@ impl Reply {
     /// The messages of a call that went well.
     pub(crate) fn all<M: Message + Default>(&self) -> Vec<M> {
         assert_eq!(self.status, "0", "{}", self.text);
-        self.messages.iter().map(|bytes| M::decode(bytes.clone()).expect("the message")).collect()
+        self.messages
+            .iter()
+            .map(|bytes| M::decode(bytes.clone()).expect("the message"))
+            .collect()
     }
 
     /// What can be read of the messages without knowing what they are.
     pub(crate) fn text_of_messages(&self) -> String {
         assert_eq!(self.status, "0", "{}", self.text);
-        self.messages.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect()
+        self.messages
+            .iter()
+            .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+            .collect()
     }
 
     /// The one message of a call that went well.
@@ -175,7 +210,9 @@ fn post(path: &str, body: Sent) -> Request<Sent> {
 
 /// A test that hangs says less than one that fails.
 async fn in_time<F: Future>(coming: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, coming).await.expect("an answer in time")
+    tokio::time::timeout(PATIENCE, coming)
+        .await
+        .expect("an answer in time")
 }
 
 fn framed(message: &impl Message) -> Bytes {
@@ -189,7 +226,11 @@ fn framed(message: &impl Message) -> Bytes {
 fn messages(mut body: Bytes) -> Vec<Bytes> {
     let mut messages = Vec::new();
     while body.len() >= PREFIX_BYTES {
-        assert_eq!(body.get_u8(), 0, "a message is compressed that nobody asked to be");
+        assert_eq!(
+            body.get_u8(),
+            0,
+            "a message is compressed that nobody asked to be"
+        );
         let length = usize::try_from(body.get_u32()).expect("it fits");
         messages.push(body.split_to(length));
     }

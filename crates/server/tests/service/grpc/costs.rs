@@ -14,11 +14,18 @@ limits:
 ";
 
 fn costing(cost: u64, entries: &[(&str, &str)]) -> RateLimitDescriptor {
-    RateLimitDescriptor { hits_addend: Some(cost), ..described(entries) }
+    RateLimitDescriptor {
+        hits_addend: Some(cost),
+        ..described(entries)
+    }
 }
 
 fn returning(cost: Option<u64>, entries: &[(&str, &str)]) -> RateLimitDescriptor {
-    RateLimitDescriptor { hits_addend: cost, is_negative_hits: true, ..described(entries) }
+    RateLimitDescriptor {
+        hits_addend: cost,
+        is_negative_hits: true,
+        ..described(entries)
+    }
 }
 
 fn left(client: &mut Client, asked: &RateLimitRequest) -> u32 {
@@ -31,16 +38,33 @@ fn a_descriptors_own_cost_goes_before_the_requests() {
     let mut client = Client::connect(service.grpc);
     let ann = [("user", "ann")];
     assert_eq!(left(&mut client, &about(&ann)), 99);
-    assert_eq!(left(&mut client, &RateLimitRequest { hits_addend: 9, ..about(&ann) }), 90);
-    let own = RateLimitRequest { hits_addend: 9, ..request([costing(20, &ann)]) };
+    assert_eq!(
+        left(
+            &mut client,
+            &RateLimitRequest {
+                hits_addend: 9,
+                ..about(&ann)
+            }
+        ),
+        90
+    );
+    let own = RateLimitRequest {
+        hits_addend: 9,
+        ..request([costing(20, &ann)])
+    };
     assert_eq!(left(&mut client, &own), 70);
     // Only one of the two says what it costs.
     let both = request([costing(20, &ann), described(&ann)]);
     assert_eq!(left(&mut client, &both), 49);
     let too_much = request([costing(50, &ann)]);
-    assert_eq!(told(&client.ask(&too_much).statuses[0]), (Code::OverLimit, "tokens", 49));
     assert_eq!(
-        client.ask(&request([costing(u64::MAX, &ann), costing(u64::MAX, &ann)])).overall_code(),
+        told(&client.ask(&too_much).statuses[0]),
+        (Code::OverLimit, "tokens", 49)
+    );
+    assert_eq!(
+        client
+            .ask(&request([costing(u64::MAX, &ann), costing(u64::MAX, &ann)]))
+            .overall_code(),
         Code::OverLimit
     );
 }
@@ -50,8 +74,20 @@ fn a_limit_knows_the_cost_of_a_request_that_states_none() {
     let service = Tollgate::with_config(LIMITS);
     let mut client = Client::connect(service.grpc);
     assert_eq!(left(&mut client, &about(&[("reader", "ann")])), 93);
-    assert_eq!(left(&mut client, &about(&[("reader", "ann"), ("pages", "13")])), 80);
-    assert_eq!(left(&mut client, &RateLimitRequest { hits_addend: 10, ..about(&[("reader", "ann")]) }), 70);
+    assert_eq!(
+        left(&mut client, &about(&[("reader", "ann"), ("pages", "13")])),
+        80
+    );
+    assert_eq!(
+        left(
+            &mut client,
+            &RateLimitRequest {
+                hits_addend: 10,
+                ..about(&[("reader", "ann")])
+            }
+        ),
+        70
+    );
 }
 
 #[test]
@@ -61,19 +97,36 @@ fn a_cost_of_zero_asks_whether_anything_is_left() {
     let ann = [("user", "ann")];
     let look = request([costing(0, &ann)]);
     for _ in 0..3 {
-        assert_eq!(told(&client.ask(&look).statuses[0]), (Code::Ok, "tokens", 100));
+        assert_eq!(
+            told(&client.ask(&look).statuses[0]),
+            (Code::Ok, "tokens", 100)
+        );
     }
     client.ask(&request([costing(100, &ann)]));
-    assert_eq!(told(&client.ask(&look).statuses[0]), (Code::OverLimit, "tokens", 0));
+    assert_eq!(
+        told(&client.ask(&look).statuses[0]),
+        (Code::OverLimit, "tokens", 0)
+    );
 
     // What is charged beside a look that finds nothing is not charged.
     let beside = request([costing(0, &ann), costing(10, &[("user", "bob")])]);
     assert_eq!(codes(&client.ask(&beside)), [Code::OverLimit, Code::Ok]);
-    assert_eq!(left(&mut client, &request([costing(0, &[("user", "bob")])])), 100);
-    // And beside one that finds something, it is.
-    let beside = request([costing(0, &[("user", "cy")]), costing(10, &[("user", "bob")])]);
     assert_eq!(
-        client.ask(&beside).statuses.iter().map(told).collect::<Vec<_>>(),
+        left(&mut client, &request([costing(0, &[("user", "bob")])])),
+        100
+    );
+    // And beside one that finds something, it is.
+    let beside = request([
+        costing(0, &[("user", "cy")]),
+        costing(10, &[("user", "bob")]),
+    ]);
+    assert_eq!(
+        client
+            .ask(&beside)
+            .statuses
+            .iter()
+            .map(told)
+            .collect::<Vec<_>>(),
         [(Code::Ok, "tokens", 100), (Code::Ok, "tokens", 90)]
     );
 }
@@ -87,8 +140,20 @@ fn negative_hits_are_given_back() {
     assert_eq!(left(&mut client, &request([returning(Some(20), &ann)])), 70);
     assert_eq!(left(&mut client, &request([returning(None, &ann)])), 71);
     // Never more than was taken.
-    assert_eq!(left(&mut client, &request([returning(Some(500), &ann), returning(Some(500), &ann)])), 100);
+    assert_eq!(
+        left(
+            &mut client,
+            &request([returning(Some(500), &ann), returning(Some(500), &ann)])
+        ),
+        100
+    );
     // What is given back makes room for what is taken.
     client.ask(&request([costing(100, &ann)]));
-    assert_eq!(left(&mut client, &request([returning(Some(30), &ann), costing(20, &ann)])), 10);
+    assert_eq!(
+        left(
+            &mut client,
+            &request([returning(Some(30), &ann), costing(20, &ann)])
+        ),
+        10
+    );
 }

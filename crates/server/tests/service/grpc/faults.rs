@@ -15,10 +15,25 @@ fn a_proxy_that_is_set_up_wrong_is_told_what_is_wrong() {
     let mut client = Client::connect(service.grpc);
     let many = vec![("a", "b"); 65];
     let wrong = [
-        (RateLimitRequest { domain: String::new(), ..about(&[("a", "b")]) }, "domain is empty"),
-        (RateLimitRequest { domain: "x".repeat(257), ..about(&[("a", "b")]) }, "257 bytes"),
+        (
+            RateLimitRequest {
+                domain: String::new(),
+                ..about(&[("a", "b")])
+            },
+            "domain is empty",
+        ),
+        (
+            RateLimitRequest {
+                domain: "x".repeat(257),
+                ..about(&[("a", "b")])
+            },
+            "257 bytes",
+        ),
         (request([]), "no descriptor"),
-        (request(vec![RateLimitDescriptor::default(); 17]), "17 descriptors"),
+        (
+            request(vec![RateLimitDescriptor::default(); 17]),
+            "17 descriptors",
+        ),
         (about(&many), "65 entries"),
     ];
     for (asked, what) in wrong {
@@ -30,8 +45,9 @@ fn a_proxy_that_is_set_up_wrong_is_told_what_is_wrong() {
 
 #[test]
 fn more_limits_than_a_request_may_meet_are_told() {
-    let limit =
-        |n: usize| format!("  - {{ name: l{n}, key: [a], algorithm: fixed_window, limit: 5, window: 1h }}\n");
+    let limit = |n: usize| {
+        format!("  - {{ name: l{n}, key: [a], algorithm: fixed_window, limit: 5, window: 1h }}\n")
+    };
     let limits: String = (0..17).map(limit).collect();
     let service = Tollgate::with_config(&format!("version: 1\nlimits:\n{limits}"));
     let (status, text) = Client::connect(service.grpc).fault(&about(&[("a", "b")]));
@@ -39,7 +55,8 @@ fn more_limits_than_a_request_may_meet_are_told() {
     assert!(text.contains("16"), "{text}");
 }
 
-/// To Envoy an error is a reason to let a request pass, so no value that a client chooses may lead to one.
+/// To Envoy an error is a reason to let a request pass, so no value that a client chooses may lead
+/// to one.
 #[test]
 fn a_value_that_cannot_be_counted_by_is_refused() {
     let service = Tollgate::with_config(&format!(
@@ -47,7 +64,11 @@ fn a_value_that_cannot_be_counted_by_is_refused() {
     ));
     let mut client = Client::connect(service.grpc);
     let long = "x".repeat(5_000);
-    let login = [("path", "/auth/login"), ("remote_address", "nowhere"), ("email", "a")];
+    let login = [
+        ("path", "/auth/login"),
+        ("remote_address", "nowhere"),
+        ("email", "a"),
+    ];
     for (entries, what) in [
         (&[("tenant", long.as_str())][..], "hash long parts"),
         (&login[..], "no address"),
@@ -55,11 +76,20 @@ fn a_value_that_cannot_be_counted_by_is_refused() {
     ] {
         let response = client.ask(&about(entries));
         assert_eq!(response.overall_code(), Code::OverLimit);
-        assert_eq!(header(&response, "content-type"), Some("application/problem+json"));
+        assert_eq!(
+            header(&response, "content-type"),
+            Some("application/problem+json")
+        );
         assert!(body(&response).contains(what), "{}", body(&response));
     }
-    let bytes = Entry { key: "tenant".into(), value: b"\xff\xfe"[..].into() };
-    let bytes = request([RateLimitDescriptor { entries: vec![bytes], ..Default::default() }]);
+    let bytes = Entry {
+        key: "tenant".into(),
+        value: b"\xff\xfe"[..].into(),
+    };
+    let bytes = request([RateLimitDescriptor {
+        entries: vec![bytes],
+        ..Default::default()
+    }]);
     let answers: Vec<Code> = (0..4).map(|_| client.ask(&bytes).overall_code()).collect();
     assert_eq!(answers, [Code::Ok, Code::Ok, Code::Ok, Code::OverLimit]);
 }
@@ -79,7 +109,13 @@ fn a_store_that_is_away_is_answered_for_by_the_limits_policy() {
     let mut client = Client::connect(service.grpc);
 
     let allowed = client.ask(&about(&[("lenient", "a")]));
-    assert_eq!((allowed.overall_code(), header(&allowed, "x-ratelimit-fallback")), (Code::Ok, Some("true")));
+    assert_eq!(
+        (
+            allowed.overall_code(),
+            header(&allowed, "x-ratelimit-fallback")
+        ),
+        (Code::Ok, Some("true"))
+    );
 
     // An error would have Envoy decide, which by default lets pass what must not pass uncounted.
     let refused = client.ask(&about(&[("strict", "a")]));
@@ -87,9 +123,15 @@ fn a_store_that_is_away_is_answered_for_by_the_limits_policy() {
     assert_eq!(header(&refused, "x-ratelimit-fallback"), Some("true"));
     assert_eq!(header(&refused, "retry-after"), Some("1"));
     let told = body(&refused);
-    assert!(told.contains("#temporary-reduced-capacity") && told.contains(r#""status":429"#), "{told}");
+    assert!(
+        told.contains("#temporary-reduced-capacity") && told.contains(r#""status":429"#),
+        "{told}"
+    );
 
     // Nothing stands in for the store when something is to be given back.
-    let returned = RateLimitDescriptor { is_negative_hits: true, ..described(&[("lenient", "a")]) };
+    let returned = RateLimitDescriptor {
+        is_negative_hits: true,
+        ..described(&[("lenient", "a")])
+    };
     assert_eq!(client.fault(&request([returned])).0, UNAVAILABLE);
 }

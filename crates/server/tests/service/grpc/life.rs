@@ -49,11 +49,23 @@ server: { drain_timeout: 1h }
     );
     let mut client = Client::connect(service.grpc);
     for name in ["", SERVICE] {
-        let health: Health = client.call(CHECK, &HealthRequest { service: name.into() }).only();
+        let health: Health = client
+            .call(
+                CHECK,
+                &HealthRequest {
+                    service: name.into(),
+                },
+            )
+            .only();
         assert_eq!(health.status, SERVING, "{name:?}");
     }
     let mut watcher = Client::connect(service.grpc);
-    let states = watcher.begin(WATCH, &HealthRequest { service: SERVICE.into() });
+    let states = watcher.begin(
+        WATCH,
+        &HealthRequest {
+            service: SERVICE.into(),
+        },
+    );
     service.signal("TERM");
     let seen: Vec<Health> = watcher.finish(states).all();
     let seen: Vec<i32> = seen.iter().map(|health| health.status).collect();
@@ -88,8 +100,13 @@ fn no_call_breaks_off_when_the_service_is_told_to_stop_under_load() {
 fn reflection_lists_the_services() {
     let service = Tollgate::start();
     let mut client = Client::connect(service.grpc);
-    let asked = ListServices { list_services: Some(String::new()) };
-    let reply = client.call("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", &asked);
+    let asked = ListServices {
+        list_services: Some(String::new()),
+    };
+    let reply = client.call(
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+        &asked,
+    );
     let text = reply.text_of_messages();
     for name in [SERVICE, "grpc.health.v1.Health"] {
         assert!(text.contains(name), "{text}");

@@ -1,6 +1,8 @@
 //! Limits that descriptors bring with them.
 
-use tollgate_envoy::{Code, RateLimitDescriptor, RateLimitOverride, RateLimitRequest, RateLimitUnit, Unit};
+use tollgate_envoy::{
+    Code, RateLimitDescriptor, RateLimitOverride, RateLimitRequest, RateLimitUnit, Unit,
+};
 
 use super::client::Client;
 use super::{body, codes, described, header, request, told};
@@ -20,8 +22,15 @@ fn limited(
     multiplier: Option<u32>,
     entries: &[(&str, &str)],
 ) -> RateLimitDescriptor {
-    let limit = RateLimitOverride { requests_per_unit, unit: unit.into(), unit_multiplier: multiplier };
-    RateLimitDescriptor { limit: Some(limit), ..described(entries) }
+    let limit = RateLimitOverride {
+        requests_per_unit,
+        unit: unit.into(),
+        unit_multiplier: multiplier,
+    };
+    RateLimitDescriptor {
+        limit: Some(limit),
+        ..described(entries)
+    }
 }
 
 fn yearly(requests: u32, entries: &[(&str, &str)]) -> RateLimitDescriptor {
@@ -34,15 +43,32 @@ fn it_stands_in_for_the_configurations_limits() {
     let mut client = Client::connect(service.grpc);
     let asked = request([yearly(3, &[("tenant", "acme")])]);
     for left in [2, 1, 0] {
-        assert_eq!(told(&client.ask(&asked).statuses[0]), (Code::Ok, "override:year", left));
+        assert_eq!(
+            told(&client.ask(&asked).statuses[0]),
+            (Code::Ok, "override:year", left)
+        );
     }
     let refused = client.ask(&asked);
-    assert_eq!((codes(&refused), header(&refused, "retry-after").is_some()), (vec![Code::OverLimit], true));
+    assert_eq!(
+        (codes(&refused), header(&refused, "retry-after").is_some()),
+        (vec![Code::OverLimit], true)
+    );
     // The limit of the configuration was not asked.
     let plain = request([described(&[("tenant", "acme")])]);
-    assert_eq!(told(&client.ask(&plain).statuses[0]), (Code::Ok, "tenant", 0));
+    assert_eq!(
+        told(&client.ask(&plain).statuses[0]),
+        (Code::Ok, "tenant", 0)
+    );
     // More for the same key: what was used stays used.
-    assert_eq!(told(&client.ask(&request([yearly(10, &[("tenant", "acme")])])).statuses[0]).2, 6);
+    assert_eq!(
+        told(
+            &client
+                .ask(&request([yearly(10, &[("tenant", "acme")])]))
+                .statuses[0]
+        )
+        .2,
+        6
+    );
 }
 
 #[test]
@@ -60,9 +86,20 @@ fn it_counts_by_the_domain_and_every_entry_in_order() {
     ];
     for domain in ["shop", "blog"] {
         for entries in asked {
-            let request = RateLimitRequest { domain: domain.into(), ..request([yearly(1, entries)]) };
-            assert_eq!(codes(&client.ask(&request)), [Code::Ok], "{domain} {entries:?}");
-            assert_eq!(codes(&client.ask(&request)), [Code::OverLimit], "{domain} {entries:?}");
+            let request = RateLimitRequest {
+                domain: domain.into(),
+                ..request([yearly(1, entries)])
+            };
+            assert_eq!(
+                codes(&client.ask(&request)),
+                [Code::Ok],
+                "{domain} {entries:?}"
+            );
+            assert_eq!(
+                codes(&client.ask(&request)),
+                [Code::OverLimit],
+                "{domain} {entries:?}"
+            );
         }
     }
 }
@@ -81,14 +118,27 @@ fn every_unit_is_counted_in_its_own_window_and_told_as_it_is() {
         (Day, Some(7), ("override:week", Unit::Week, None), days(7)),
         (Month, None, ("override:month", Unit::Month, None), days(31)),
         (Year, None, ("override:year", Unit::Year, None), days(366)),
-        (Minute, Some(15), ("override:multiple", Unit::Minute, Some(15)), 9),
-        (Month, Some(3), ("override:multiple", Unit::Day, Some(93)), days(1)),
+        (
+            Minute,
+            Some(15),
+            ("override:multiple", Unit::Minute, Some(15)),
+            9,
+        ),
+        (
+            Month,
+            Some(3),
+            ("override:multiple", Unit::Day, Some(93)),
+            days(1),
+        ),
     ];
     for (unit, multiplier, told, longest) in units {
         let asked = request([limited(100, unit, multiplier, &[("user", "ann")])]);
         let status = client.ask(&asked).statuses.remove(0);
         let limit = status.current_limit.clone().expect("a limit");
-        assert_eq!((limit.name.as_str(), limit.unit(), limit.unit_multiplier), told);
+        assert_eq!(
+            (limit.name.as_str(), limit.unit(), limit.unit_multiplier),
+            told
+        );
         assert_eq!((limit.requests_per_unit, status.limit_remaining), (100, 99));
         let seconds = status.duration_until_reset.expect("it ends").seconds;
         assert!((1..=longest).contains(&seconds), "{seconds} of {longest}");
@@ -100,9 +150,18 @@ fn a_multiple_of_a_unit_has_a_bucket_of_its_own() {
     let service = Tollgate::with_config(LIMITS);
     let mut client = Client::connect(service.grpc);
     for days in [2, 5] {
-        let asked = request([limited(2, RateLimitUnit::Day, Some(days), &[("user", "ann")])]);
+        let asked = request([limited(
+            2,
+            RateLimitUnit::Day,
+            Some(days),
+            &[("user", "ann")],
+        )]);
         let answers: Vec<Code> = (0..3).map(|_| client.ask(&asked).overall_code()).collect();
-        assert_eq!(answers, [Code::Ok, Code::Ok, Code::OverLimit], "{days} days");
+        assert_eq!(
+            answers,
+            [Code::Ok, Code::Ok, Code::OverLimit],
+            "{days} days"
+        );
     }
 }
 
@@ -111,7 +170,10 @@ fn a_limit_of_nothing_lets_nothing_pass_and_charges_nobody() {
     let service = Tollgate::with_config(LIMITS);
     let mut client = Client::connect(service.grpc);
     let acme = [("tenant", "acme")];
-    let asked = request([described(&acme), limited(0, RateLimitUnit::Hour, Some(2), &acme)]);
+    let asked = request([
+        described(&acme),
+        limited(0, RateLimitUnit::Hour, Some(2), &acme),
+    ]);
     for _ in 0..2 {
         let response = client.ask(&asked);
         assert_eq!(
@@ -119,9 +181,19 @@ fn a_limit_of_nothing_lets_nothing_pass_and_charges_nobody() {
             (Code::OverLimit, vec![Code::Ok, Code::OverLimit])
         );
         let limit = response.statuses[1].current_limit.clone().expect("a limit");
-        assert_eq!((limit.requests_per_unit, limit.unit(), limit.unit_multiplier), (0, Unit::Hour, Some(2)));
-        assert_eq!(header(&response, "content-type"), Some("application/problem+json"));
-        assert!(body(&response).contains("#quota-exceeded"), "{}", body(&response));
+        assert_eq!(
+            (limit.requests_per_unit, limit.unit(), limit.unit_multiplier),
+            (0, Unit::Hour, Some(2))
+        );
+        assert_eq!(
+            header(&response, "content-type"),
+            Some("application/problem+json")
+        );
+        assert!(
+            body(&response).contains("#quota-exceeded"),
+            "{}",
+            body(&response)
+        );
     }
     assert_eq!(codes(&client.ask(&request([described(&acme)]))), [Code::Ok]);
 }
@@ -136,6 +208,11 @@ fn what_cannot_be_kept_is_told() {
     let (status, text) = client.fault(&request([limited(1, RateLimitUnit::Year, Some(2), &[])]));
     assert_eq!(status, "3");
     assert!(text.contains("30d"), "{text}");
-    let (status, _) = client.fault(&request([limited(u32::MAX, RateLimitUnit::Year, Some(u32::MAX), &[])]));
+    let (status, _) = client.fault(&request([limited(
+        u32::MAX,
+        RateLimitUnit::Year,
+        Some(u32::MAX),
+        &[],
+    )]));
     assert_eq!(status, "3");
 }

@@ -8,34 +8,69 @@ use super::{A_SECOND, AN_HOUR, limits, load, report};
 use crate::harness::{PATIENCE, Tollgate};
 
 fn local(count: usize) -> Vec<Tollgate> {
-    (0..count).map(|_| Tollgate::with_config(&limits(&AN_HOUR, "local"))).collect()
+    (0..count)
+        .map(|_| Tollgate::with_config(&limits(&AN_HOUR, "local")))
+        .collect()
 }
 
 fn config(replica: &Tollgate) -> String {
     replica.config_path().display().to_string()
 }
 
-/// A limit of every replica's own is as many times the limit as there are replicas, whatever the algorithm.
+/// A limit of every replica's own is as many times the limit as there are replicas, whatever the
+/// algorithm.
 #[test]
 fn two_local_replicas_are_found_to_exceed_every_limit() {
     let replicas = local(2);
     let config = config(&replicas[0]);
     for (name, _) in AN_HOUR {
         let arguments = ["--limit", name, "-a", "user={key}", "--config", &config];
-        let (code, report) =
-            report(&replicas, &[&arguments[..], &["--rate", "300", "--duration", "500ms"]].concat());
+        let (code, report) = report(
+            &replicas,
+            &[&arguments[..], &["--rate", "300", "--duration", "500ms"]].concat(),
+        );
         let limit = &report["limits"][0];
-        assert_eq!((code, &report["requests"]["allowed"]), (1, &40.into()), "{name}: {report}");
-        assert_eq!((&limit["name"], &limit["judged_by"]), (&name.into(), &"configuration".into()));
-        assert_eq!((&limit["exceeded"], &limit["worst"]["admitted"]), (&true.into(), &40.into()), "{limit}");
+        assert_eq!(
+            (code, &report["requests"]["allowed"]),
+            (1, &40.into()),
+            "{name}: {report}"
+        );
+        assert_eq!(
+            (&limit["name"], &limit["judged_by"]),
+            (&name.into(), &"configuration".into())
+        );
+        assert_eq!(
+            (&limit["exceeded"], &limit["worst"]["admitted"]),
+            (&true.into(), &40.into()),
+            "{limit}"
+        );
         let over = limit["worst"]["over"].as_f64().unwrap();
         assert!((19.0..=20.0).contains(&over), "{limit}");
         assert_eq!(limit["worst"]["key"], "user=key-0");
-        assert!(limit["worst"]["from_s"].as_f64() < limit["worst"]["to_s"].as_f64(), "{limit}");
+        assert!(
+            limit["worst"]["from_s"].as_f64() < limit["worst"]["to_s"].as_f64(),
+            "{limit}"
+        );
     }
-    let (code, out, _) =
-        load(&replicas, &["--limit", "log", "-a", "user=other", "-r", "200", "-d", "500ms", "-c", &config]);
-    assert!(code == 1 && out.contains("log  EXCEEDED by 20: 40 from 0."), "{out}");
+    let (code, out, _) = load(
+        &replicas,
+        &[
+            "--limit",
+            "log",
+            "-a",
+            "user=other",
+            "-r",
+            "200",
+            "-d",
+            "500ms",
+            "-c",
+            &config,
+        ],
+    );
+    assert!(
+        code == 1 && out.contains("log  EXCEEDED by 20: 40 from 0."),
+        "{out}"
+    );
 }
 
 /// Without the configuration little is known of a limit, and yet enough to see three times as much.
@@ -51,7 +86,14 @@ fn answers_and_allowances_are_standards_too() {
         (1, &"answers".into(), &true.into()),
         "{report}"
     );
-    let (code, report) = ask(&["-a", "user=b", "--allow", "sliding=59/1h", "--allow", "1000/1h"]);
+    let (code, report) = ask(&[
+        "-a",
+        "user=b",
+        "--allow",
+        "sliding=59/1h",
+        "--allow",
+        "1000/1h",
+    ]);
     let limit = &report["limits"][0];
     assert_eq!(
         (code, &limit["judged_by"], &limit["worst"]["over"]),
@@ -59,10 +101,15 @@ fn answers_and_allowances_are_standards_too() {
         "{report}"
     );
     let (code, report) = ask(&["-a", "user=c", "--allow", "other=1/1h", "--allow", "60+1/h"]);
-    assert_eq!((code, &report["limits"][0]["exceeded"]), (0, &false.into()), "{report}");
+    assert_eq!(
+        (code, &report["limits"][0]["exceeded"]),
+        (0, &false.into()),
+        "{report}"
+    );
 }
 
-/// Limits at their bound for the whole time, on a real store: the nearest that one can come to exceeding them.
+/// Limits at their bound for the whole time, on a real store: the nearest that one can come to
+/// exceeding them.
 #[test]
 fn strict_and_leased_replicas_are_never_accused() {
     let server = Server::start(Flavor::Redis);
@@ -75,14 +122,26 @@ fn strict_and_leased_replicas_are_never_accused() {
         let replicas = [0, 1].map(|_| Tollgate::with_config(&yaml));
         wait::until_true(PATIENCE, "the store", || {
             let look = r#"{"attributes": {"user": "nobody"}, "limits": ["log"], "cost": 0}"#;
-            replicas.iter().all(|replica| replica.post("/v1/peek", look).status == 200)
+            replicas
+                .iter()
+                .all(|replica| replica.post("/v1/peek", look).status == 200)
         });
         let config = config(&replicas[0]);
         for (name, _) in A_SECOND {
-            let arguments =
-                ["--limit", name, "-a", "user={key}", "--config", &config, "--retry-for", "300ms"];
-            let (code, report) =
-                report(&replicas, &[&arguments[..], &["--rate", "500", "--duration", "1s"]].concat());
+            let arguments = [
+                "--limit",
+                name,
+                "-a",
+                "user={key}",
+                "--config",
+                &config,
+                "--retry-for",
+                "300ms",
+            ];
+            let (code, report) = report(
+                &replicas,
+                &[&arguments[..], &["--rate", "500", "--duration", "1s"]].concat(),
+            );
             let (limit, requests) = (&report["limits"][0], &report["requests"]);
             assert_eq!(
                 (code, &limit["exceeded"], &limit["not_judged"]),
@@ -94,7 +153,11 @@ fn strict_and_leased_replicas_are_never_accused() {
                 requests["denied"].as_u64() > Some(0) && requests["allowed"].as_u64() >= Some(20),
                 "{report}"
             );
-            assert_eq!((&requests["errors"], &requests["degraded"]), (&0.into(), &0.into()), "{report}");
+            assert_eq!(
+                (&requests["errors"], &requests["degraded"]),
+                (&0.into(), &0.into()),
+                "{report}"
+            );
         }
         server.command(&["FLUSHALL"]);
     }
@@ -121,15 +184,28 @@ fn credential_stuffing_is_one_account_from_many_addresses() {
         "-d",
         "1s",
     ];
-    let attack = |limit| report(&service, &[&shape[..], &["--limit", limit, "--config", &config]].concat());
+    let attack = |limit| {
+        report(
+            &service,
+            &[&shape[..], &["--limit", limit, "--config", &config]].concat(),
+        )
+    };
     let (code, report) = attack("login");
     assert_eq!(
-        (code, &report["requests"]["allowed"], &report["limits"][0]["keys"]),
+        (
+            code,
+            &report["requests"]["allowed"],
+            &report["limits"][0]["keys"]
+        ),
         (0, &5.into(), &1.into()),
         "{report}"
     );
     let (code, report) = attack("address");
-    assert_eq!((code, &report["requests"]["denied"]), (0, &0.into()), "{report}");
+    assert_eq!(
+        (code, &report["requests"]["denied"]),
+        (0, &0.into()),
+        "{report}"
+    );
     assert!(report["limits"][0]["keys"].as_u64() > Some(250), "{report}");
 }
 
@@ -141,10 +217,20 @@ fn what_a_policy_lets_through_is_not_held_against_the_limit() {
          limits: [{ name: api, key: [], algorithm: sliding_log, limit: 5, window: 1h, on_store_failure: allow }]\n",
     )];
     let config = config(&service[0]);
-    let (code, report) = report(&service, &["--rate", "100", "--duration", "500ms", "--config", &config]);
+    let (code, report) = report(
+        &service,
+        &["--rate", "100", "--duration", "500ms", "--config", &config],
+    );
     let limit = &report["limits"][0];
-    assert_eq!((code, &report["requests"]["degraded"]), (0, &50.into()), "{report}");
-    assert_eq!((&limit["admitted_by_policy"], &limit["exceeded"]), (&50.into(), &false.into()));
+    assert_eq!(
+        (code, &report["requests"]["degraded"]),
+        (0, &50.into()),
+        "{report}"
+    );
+    assert_eq!(
+        (&limit["admitted_by_policy"], &limit["exceeded"]),
+        (&50.into(), &false.into())
+    );
 }
 
 /// A configuration that is not the replicas' own judges nothing.
@@ -153,13 +239,26 @@ fn another_configuration_is_noticed() {
     let service = [Tollgate::with_config(
         "limits: [{name: api, key: [], algorithm: sliding_log, limit: 9, window: 1h}]",
     )];
-    let other =
-        Tollgate::with_config("limits: [{name: api, key: [], algorithm: sliding_log, limit: 5, window: 1h}]");
-    let (code, report) =
-        report(&service, &["--rate", "100", "--duration", "200ms", "--config", &config(&other)]);
+    let other = Tollgate::with_config(
+        "limits: [{name: api, key: [], algorithm: sliding_log, limit: 5, window: 1h}]",
+    );
+    let (code, report) = report(
+        &service,
+        &[
+            "--rate",
+            "100",
+            "--duration",
+            "200ms",
+            "--config",
+            &config(&other),
+        ],
+    );
     let limit = &report["limits"][0];
     let told = limit["not_judged"].as_str().unwrap_or_default();
-    assert!(code == 0 && told.contains("says 9 where the configuration says 5"), "{report}");
+    assert!(
+        code == 0 && told.contains("says 9 where the configuration says 5"),
+        "{report}"
+    );
 }
 
 /// Whoever waits as long as was told, alone, passes; and not much sooner.
@@ -167,8 +266,20 @@ fn another_configuration_is_noticed() {
 fn retry_times_are_tried() {
     let yaml = "limits: [{name: api, key: [user], algorithm: token_bucket, capacity: 1, refill_rate: 10/s}]";
     let service = [Tollgate::with_config(yaml)];
-    let arguments = ["-a", "user={key}", "--keys", "uniform:3", "--rate", "100", "--duration", "500ms"];
-    let (_, report) = report(&service, &[&arguments[..], &["--retry-for", "20s"]].concat());
+    let arguments = [
+        "-a",
+        "user={key}",
+        "--keys",
+        "uniform:3",
+        "--rate",
+        "100",
+        "--duration",
+        "500ms",
+    ];
+    let (_, report) = report(
+        &service,
+        &[&arguments[..], &["--retry-for", "20s"]].concat(),
+    );
     let told = &report["retry_after"];
     assert!(told["tried"].as_u64() >= Some(2), "{report}");
     assert_eq!(
@@ -180,5 +291,8 @@ fn retry_times_are_tried() {
         "limits: [{name: api, key: [], algorithm: sliding_log, limit: 5, window: 1h}]",
     )];
     let (_, out, _) = load(&hourly, &["--rate", "50", "--duration", "200ms"]);
-    assert!(out.contains("retry-after  none tried; 1 told longer than --retry-for"), "{out}");
+    assert!(
+        out.contains("retry-after  none tried; 1 told longer than --retry-for"),
+        "{out}"
+    );
 }

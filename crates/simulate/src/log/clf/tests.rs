@@ -42,10 +42,10 @@ fn what_stands_around_the_common_fields_is_understood() {
     let host = r#"shop.example.com:443 203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/2.0" 200 5"#;
     assert_eq!(told(host, "host").as_deref(), Some("shop.example.com:443"));
     assert_eq!(told(host, "client_ip").as_deref(), Some("<203.0.113.7>"));
-    let user = r#"203.0.113.7 - ann [of] the hill [10/Oct/2026:13:55:36 +0000] "GET / HTTP/2.0" 200 5"#;
+    let user =
+        r#"203.0.113.7 - ann [of] the hill [10/Oct/2026:13:55:36 +0000] "GET / HTTP/2.0" 200 5"#;
     assert_eq!(told(user, "user").as_deref(), Some("ann [of] the hill"));
-    let absolute =
-        r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET http://h.example/p?q=1 HTTP/1.1" 200 -"#;
+    let absolute = r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET http://h.example/p?q=1 HTTP/1.1" 200 -"#;
     assert_eq!(told(absolute, "host").as_deref(), Some("h.example"));
     assert_eq!(told(absolute, "path").as_deref(), Some("/p"));
     assert_eq!(told(absolute, "bytes"), None);
@@ -60,20 +60,54 @@ fn a_line_that_says_nothing_says_why() {
     for (line, wrong) in [
         ("", BadLine::Layout),
         ("hello world", BadLine::Layout),
-        ("203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] GET / HTTP/1.1 200 5", BadLine::Layout),
-        (r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1"#, BadLine::Layout),
-        (r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1\"#, BadLine::Layout),
-        (r#"203.0.113.7 [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 5"#, BadLine::Layout),
-        (r#"203.0.113.7 - - [10/Oct/2026 13:55:36] "GET / HTTP/1.1" 200 5"#, BadLine::Time),
-        (r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "-" 408 0"#, BadLine::NoRequest),
-        (r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "" 400 0"#, BadLine::NoRequest),
-        (r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "\x16\x03\x01" 400 0"#, BadLine::Request),
-        (r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET" 400 0"#, BadLine::Request),
+        (
+            "203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] GET / HTTP/1.1 200 5",
+            BadLine::Layout,
+        ),
+        (
+            r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1"#,
+            BadLine::Layout,
+        ),
+        (
+            r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1\"#,
+            BadLine::Layout,
+        ),
+        (
+            r#"203.0.113.7 [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 5"#,
+            BadLine::Layout,
+        ),
+        (
+            r#"203.0.113.7 - - [10/Oct/2026 13:55:36] "GET / HTTP/1.1" 200 5"#,
+            BadLine::Time,
+        ),
+        (
+            r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "-" 408 0"#,
+            BadLine::NoRequest,
+        ),
+        (
+            r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "" 400 0"#,
+            BadLine::NoRequest,
+        ),
+        (
+            r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "\x16\x03\x01" 400 0"#,
+            BadLine::Request,
+        ),
+        (
+            r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET" 400 0"#,
+            BadLine::Request,
+        ),
     ] {
-        assert_eq!(read(line, Extent::Either).err(), Some(wrong.into()), "{line}");
+        assert_eq!(
+            read(line, Extent::Either).err(),
+            Some(wrong.into()),
+            "{line}"
+        );
     }
     let common = r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 5"#;
-    assert_eq!(read(common, Extent::Combined).err(), Some(BadLine::Layout.into()));
+    assert_eq!(
+        read(common, Extent::Combined).err(),
+        Some(BadLine::Layout.into())
+    );
     let line = read(COMBINED, Extent::Common).unwrap();
     assert!(line.get(&"header:user-agent".parse().unwrap()).is_none());
 }

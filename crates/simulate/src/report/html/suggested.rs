@@ -8,12 +8,17 @@ use crate::text::{grouped, share};
 
 /// What was found, a table for each limit that anything met.
 pub(super) fn suggestions(page: &mut String, suggestions: Option<&[Suggestion]>) -> fmt::Result {
-    let Some(suggestions) = suggestions else { return Ok(()) };
+    let Some(suggestions) = suggestions else {
+        return Ok(());
+    };
     page.push_str(
         "<h2>Limits from real use</h2>\n<p class=\"note\">How much each key used at most, and what a limit of that size \
          would have refused by itself.</p>\n",
     );
-    for suggestion in suggestions.iter().filter(|suggestion| !suggestion.candidates.is_empty()) {
+    for suggestion in suggestions
+        .iter()
+        .filter(|suggestion| !suggestion.candidates.is_empty())
+    {
         writeln!(
             page,
             "<table><caption>{}: {} now, {} requests of {} keys</caption><thead><tr><th>of the keys</th>\
@@ -24,18 +29,32 @@ pub(super) fn suggestions(page: &mut String, suggestions: Option<&[Suggestion]>)
             grouped(suggestion.requests),
             grouped(suggestion.keys)
         )?;
-        suggestion.candidates.iter().try_for_each(|candidate| candidate_row(page, candidate, suggestion))?;
+        suggestion
+            .candidates
+            .iter()
+            .try_for_each(|candidate| candidate_row(page, candidate, suggestion))?;
         page.push_str("</tbody></table>\n");
     }
     Ok(())
 }
 
 fn candidate_row(page: &mut String, candidate: &Candidate, suggestion: &Suggestion) -> fmt::Result {
-    let part = |part: u64, whole: u64| format!("{} <small>{}</small>", grouped(part), share(part, whole));
-    let class = if candidate.suggested { " class=\"pick\"" } else { "" };
-    let mark = if candidate.suggested { " ← suggested" } else { "" };
-    let refused =
-        candidate.refused.map_or_else(|| "–".to_owned(), |refused| part(refused, suggestion.requests));
+    let part =
+        |part: u64, whole: u64| format!("{} <small>{}</small>", grouped(part), share(part, whole));
+    let class = if candidate.suggested {
+        " class=\"pick\""
+    } else {
+        ""
+    };
+    let mark = if candidate.suggested {
+        " ← suggested"
+    } else {
+        ""
+    };
+    let refused = candidate.refused.map_or_else(
+        || "–".to_owned(),
+        |refused| part(refused, suggestion.requests),
+    );
     writeln!(
         page,
         "<tr{class}><th>{}</th><td class=\"n\">{}{mark}</td><td class=\"n\">{refused}</td><td class=\"n\">{}</td></tr>",

@@ -1,4 +1,5 @@
-//! How nodes become a cluster: slots are handed out, everybody is introduced, replicas choose their primary.
+//! How nodes become a cluster: slots are handed out, everybody is introduced, replicas choose their
+//! primary.
 
 use std::time::Duration;
 
@@ -23,7 +24,12 @@ pub struct ClusterBuilder {
 
 impl ClusterBuilder {
     pub(super) fn new(flavor: Flavor) -> Self {
-        Self { flavor, primaries: 3, replicas_per_primary: 0, config: Vec::new() }
+        Self {
+            flavor,
+            primaries: 3,
+            replicas_per_primary: 0,
+            config: Vec::new(),
+        }
     }
 
     /// How many primaries share the slots.
@@ -40,7 +46,8 @@ impl ClusterBuilder {
         self
     }
 
-    /// A line of every node's configuration file: `.config("cluster-require-full-coverage", "yes")`.
+    /// A line of every node's configuration file: `.config("cluster-require-full-coverage",
+    /// "yes")`.
     #[must_use]
     pub fn config(mut self, name: &str, value: &str) -> Self {
         self.config.push((name.to_owned(), value.to_owned()));
@@ -74,15 +81,19 @@ impl ClusterBuilder {
             .config("cluster-enabled", "yes")
             .config("cluster-node-timeout", NODE_TIMEOUT_MS)
             .config("cluster-require-full-coverage", "no")
-            // A replica takes over however long it has been without its primary, and never leaves it for another's.
+            // A replica takes over however long it has been without its primary, and never leaves
+            // it for another's.
             .config("cluster-replica-validity-factor", "0")
             .config("cluster-allow-replica-migration", "no");
         let lines = self.config.iter();
-        lines.fold(node, |node, (name, value)| node.config(name, value)).start()
+        lines
+            .fold(node, |node, (name, value)| node.config(name, value))
+            .start()
     }
 }
 
-/// Equal shares in order. Every primary also gets an epoch of its own, so that none has to be negotiated.
+/// Equal shares in order. Every primary also gets an epoch of its own, so that none has to be
+/// negotiated.
 fn hand_out_slots(primaries: &[Server]) {
     let count = primaries.len();
     let bound = |index: usize| usize::from(SLOTS) * index / count;
@@ -95,12 +106,22 @@ fn hand_out_slots(primaries: &[Server]) {
 
 /// The first node meets every other; they tell each other of the rest.
 fn introduce(nodes: &[Server]) {
-    let Some((first, others)) = nodes.split_first() else { return };
+    let Some((first, others)) = nodes.split_first() else {
+        return;
+    };
     for other in others {
-        first.must(&["CLUSTER", "MEET", "127.0.0.1", &other.addr().port().to_string()]);
+        first.must(&[
+            "CLUSTER",
+            "MEET",
+            "127.0.0.1",
+            &other.addr().port().to_string(),
+        ]);
     }
     wait::until_true(MEET_LIMIT, "the nodes to meet", || {
-        nodes.iter().map(view).all(|known| known.len() == nodes.len() && known.iter().all(Known::is_met))
+        nodes
+            .iter()
+            .map(view)
+            .all(|known| known.len() == nodes.len() && known.iter().all(Known::is_met))
     });
 }
 
@@ -113,8 +134,15 @@ fn follow(replica: &Server, primary: &Server) {
 /// Whether a node serves, knows whose every slot is and who follows whom.
 fn is_complete(node: &Server, replicas: usize) -> bool {
     let known = view(node);
-    let assigned: usize = known.iter().filter(|known| known.is_primary()).map(Known::slot_count).sum();
-    let followers = known.iter().filter(|known| known.is_replica() && known.primary.is_some()).count();
+    let assigned: usize = known
+        .iter()
+        .filter(|known| known.is_primary())
+        .map(Known::slot_count)
+        .sum();
+    let followers = known
+        .iter()
+        .filter(|known| known.is_replica() && known.primary.is_some())
+        .count();
     assigned == usize::from(SLOTS)
         && followers == replicas
         && node.must(&["CLUSTER", "INFO"]).line("cluster_state") == Some("ok")

@@ -24,8 +24,9 @@ impl Cluster {
         self.finish_move_slot(slot, to);
     }
 
-    /// Opens a slot for its move. Until [`finish_move_slot`](Self::finish_move_slot) its keys stay where they are, the
-    /// old primary answers `ASK` for those it does not have, and the new one serves only who says `ASKING`.
+    /// Opens a slot for its move. Until [`finish_move_slot`](Self::finish_move_slot) its keys stay
+    /// where they are, the old primary answers `ASK` for those it does not have, and the new one
+    /// serves only who says `ASKING`.
     ///
     /// # Panics
     ///
@@ -38,7 +39,8 @@ impl Cluster {
         from.must(&["CLUSTER", "SETSLOT", &number, "MIGRATING", &id(to)]);
     }
 
-    /// Moves the keys of an open slot, gives the slot away and waits until every node that answers knows.
+    /// Moves the keys of an open slot, gives the slot away and waits until every node that answers
+    /// knows.
     ///
     /// # Panics
     ///
@@ -47,15 +49,26 @@ impl Cluster {
         let from = self.primary_of_slot(slot);
         move_keys(slot, from, to);
         let (number, owner) = (slot.to_string(), id(to));
-        // The new owner learns it first: were it the old one, nobody would serve the slot in between.
-        let rest = self.primaries().filter(|node| ![from.addr(), to.addr()].contains(&node.addr()));
+        // The new owner learns it first: were it the old one, nobody would serve the slot in
+        // between.
+        let rest = self
+            .primaries()
+            .filter(|node| ![from.addr(), to.addr()].contains(&node.addr()));
         for node in [to, from].into_iter().chain(rest) {
             node.must(&["CLUSTER", "SETSLOT", &number, "NODE", &owner]);
         }
-        wait::until_true(NEWS_LIMIT, "every node to know the slot's new primary", || {
-            let awake = self.nodes.iter().filter(|node| node.is_awake());
-            awake.map(view).all(|known| known.iter().any(|known| known.id == owner && known.holds(slot)))
-        });
+        wait::until_true(
+            NEWS_LIMIT,
+            "every node to know the slot's new primary",
+            || {
+                let awake = self.nodes.iter().filter(|node| node.is_awake());
+                awake.map(view).all(|known| {
+                    known
+                        .iter()
+                        .any(|known| known.id == owner && known.holds(slot))
+                })
+            },
+        );
     }
 }
 
@@ -64,14 +77,33 @@ fn move_keys(slot: u16, from: &Server, to: &Server) {
     let mut client = from.client();
     loop {
         let found = from.must(&["CLUSTER", "GETKEYSINSLOT", &slot, BATCH]);
-        let keys: Vec<&[u8]> = found.items().iter().filter_map(|key| key.as_bytes()).collect();
+        let keys: Vec<&[u8]> = found
+            .items()
+            .iter()
+            .filter_map(|key| key.as_bytes())
+            .collect();
         if keys.is_empty() {
             return;
         }
-        let head = ["MIGRATE", "127.0.0.1", &port, "", "0", BATCH_LIMIT_MS, "KEYS"];
-        let words: Vec<&[u8]> = head.iter().map(|word| word.as_bytes()).chain(keys).collect();
+        let head = [
+            "MIGRATE",
+            "127.0.0.1",
+            &port,
+            "",
+            "0",
+            BATCH_LIMIT_MS,
+            "KEYS",
+        ];
+        let words: Vec<&[u8]> = head
+            .iter()
+            .map(|word| word.as_bytes())
+            .chain(keys)
+            .collect();
         let reply = client.call_bytes(&words).expect("the old primary answers");
-        assert!(reply.error().is_none(), "keys could not be moved: {reply:?}");
+        assert!(
+            reply.error().is_none(),
+            "keys could not be moved: {reply:?}"
+        );
     }
 }
 

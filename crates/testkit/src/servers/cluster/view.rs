@@ -21,7 +21,9 @@ pub(super) struct Known {
 pub(super) fn view(node: &Server) -> Vec<Known> {
     let reply = node.must(&["CLUSTER", "NODES"]);
     let text = reply.as_str().expect("the list of nodes is a text");
-    text.lines().map(|line| Known::parse(line).expect("a line of the list describes a node")).collect()
+    text.lines()
+        .map(|line| Known::parse(line).expect("a line of the list describes a node"))
+        .collect()
 }
 
 impl Known {
@@ -35,17 +37,34 @@ impl Known {
         let primary = words.next().filter(|id| *id != "-").map(str::to_owned);
         let epoch = words.nth(2)?.parse().ok()?;
         let is_connected = words.next()? == "connected";
-        // What begins with a bracket is a slot on its way; it belongs to its old primary until it has arrived.
-        let slots = words.filter(|word| !word.starts_with('[')).filter_map(range).collect();
-        Some(Self { id, port: port.parse().ok()?, primary, epoch, flags, is_connected, slots })
+        // What begins with a bracket is a slot on its way; it belongs to its old primary until it
+        // has arrived.
+        let slots = words
+            .filter(|word| !word.starts_with('['))
+            .filter_map(range)
+            .collect();
+        Some(Self {
+            id,
+            port: port.parse().ok()?,
+            primary,
+            epoch,
+            flags,
+            is_connected,
+            slots,
+        })
     }
 
     pub(super) fn holds(&self, slot: u16) -> bool {
-        self.slots.iter().any(|(first, last)| (*first..=*last).contains(&slot))
+        self.slots
+            .iter()
+            .any(|(first, last)| (*first..=*last).contains(&slot))
     }
 
     pub(super) fn slot_count(&self) -> usize {
-        self.slots.iter().map(|(first, last)| usize::from(last - first) + 1).sum()
+        self.slots
+            .iter()
+            .map(|(first, last)| usize::from(last - first) + 1)
+            .sum()
     }
 
     pub(super) fn is_primary(&self) -> bool {
@@ -81,10 +100,16 @@ mod tests {
 
     #[test]
     fn a_primary_in_the_middle_of_a_move_is_read() {
-        let line = "abc 127.0.0.1:7001@17001,host myself,master - 0 0 3 connected 0-10 12 [5->-def]";
+        let line =
+            "abc 127.0.0.1:7001@17001,host myself,master - 0 0 3 connected 0-10 12 [5->-def]";
         let known = Known::parse(line).unwrap();
         assert_eq!(
-            (known.id.as_str(), known.port, known.epoch, known.primary.as_deref()),
+            (
+                known.id.as_str(),
+                known.port,
+                known.epoch,
+                known.primary.as_deref()
+            ),
             ("abc", 7001, 3, None)
         );
         assert!(known.is_myself_primary() && known.is_met() && !known.is_replica());
@@ -94,7 +119,8 @@ mod tests {
 
     #[test]
     fn a_replica_names_whom_it_follows() {
-        let known = Known::parse("def 127.0.0.1:7002@17002 slave,fail abc 1 2 3 disconnected").unwrap();
+        let known =
+            Known::parse("def 127.0.0.1:7002@17002 slave,fail abc 1 2 3 disconnected").unwrap();
         assert!(known.is_replica() && !known.is_met() && !known.is_primary());
         assert_eq!(known.primary.as_deref(), Some("abc"));
     }

@@ -44,13 +44,17 @@ fn a_refusal_can_be_a_page_of_ones_own_and_hooks_hear_of_it() {
                 denied.fetch_add(u32::from(!decision.is_allowed()), Relaxed);
             }
         });
-    let app = Router::new().route("/", on_get(async || "Hello.")).layer(layer);
+    let app = Router::new()
+        .route("/", on_get(async || "Hello."))
+        .layer(layer);
     Runtime::new().expect("a runtime").block_on(async {
         assert_eq!(ask(&app, get("/", &[])).await.status(), StatusCode::OK);
         let refused = ask(&app, get("/", &[])).await;
         assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
         assert!(refused.headers().contains_key("retry-after"));
-        let body = axum::body::to_bytes(refused.into_body(), 100).await.expect("a short page");
+        let body = axum::body::to_bytes(refused.into_body(), 100)
+            .await
+            .expect("a short page");
         assert_eq!(body, "<h1>Slow down</h1>");
     });
     assert_eq!((allowed.load(Relaxed), denied.load(Relaxed)), (1, 1));
@@ -58,7 +62,8 @@ fn a_refusal_can_be_a_page_of_ones_own_and_hooks_hear_of_it() {
 
 #[test]
 fn calls_to_others_take_their_turn() {
-    let client = service_fn(async |_: Request<()>| Ok::<_, std::io::Error>(Response::new(String::new())));
+    let client =
+        service_fn(async |_: Request<()>| Ok::<_, std::io::Error>(Response::new(String::new())));
     let limiter = Limiter::in_memory([Limit::queue("partner", 300, Rate::per_second(10))]);
     let paced = RateLimitLayer::new(&limiter, "partner", by::everyone())
         .wait_up_to(Duration::from_secs(30))
@@ -66,7 +71,11 @@ fn calls_to_others_take_their_turn() {
     let client = paced.layer(client);
     Runtime::new().expect("a runtime").block_on(async {
         for _ in 0..2 {
-            let response = client.clone().oneshot(Request::new(())).await.expect("a turn that comes");
+            let response = client
+                .clone()
+                .oneshot(Request::new(()))
+                .await
+                .expect("a turn that comes");
             assert_eq!(response.status(), StatusCode::OK);
         }
     });

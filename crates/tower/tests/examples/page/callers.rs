@@ -23,7 +23,11 @@ enum Tier {
 
 /// In place of a look into a database.
 fn user_of(token: &str) -> Option<User> {
-    let tier = if token.starts_with("pro") { Tier::Pro } else { Tier::Free };
+    let tier = if token.starts_with("pro") {
+        Tier::Pro
+    } else {
+        Tier::Free
+    };
     token.ends_with('1').then_some(User { id: 1, tier })
 }
 
@@ -45,7 +49,9 @@ fn users_have_the_numbers_of_their_tier() {
         let token = head.header("authorization").map(str::to_owned);
         async move { user_of(&token?) }
     });
-    let app = Router::new().route("/", on_get(async || "Hello.")).layer(layer);
+    let app = Router::new()
+        .route("/", on_get(async || "Hello."))
+        .layer(layer);
     Runtime::new().expect("a runtime").block_on(async {
         for (token, limit) in [("free-1", "10"), ("pro-1", "1000")] {
             let response = ask(&app, get("/", &[("authorization", token)])).await;
@@ -62,23 +68,37 @@ fn several() -> RateLimitLayer {
         Limit::token_bucket("per-key", 10, Rate::per_day(1)),
         Limit::token_bucket("per-address", 3, Rate::per_day(1)),
     ]);
-    RateLimitLayer::new(&limiter, "per-key", by::header("x-api-key").or(by::client_address()))
-        .cost(|head| if head.path().starts_with("/search") { 5 } else { 1 })
-        .and("per-address", by::client_address())
-        .skip(|head| head.path() == "/healthz")
-        .deny(|head| head.header("user-agent").is_none())
+    RateLimitLayer::new(
+        &limiter,
+        "per-key",
+        by::header("x-api-key").or(by::client_address()),
+    )
+    .cost(|head| {
+        if head.path().starts_with("/search") {
+            5
+        } else {
+            1
+        }
+    })
+    .and("per-address", by::client_address())
+    .skip(|head| head.path() == "/healthz")
+    .deny(|head| head.header("user-agent").is_none())
 }
 
 #[test]
 fn several_limits_pass_together_or_not_at_all() {
     let hello = on_get(async || "Hello.");
-    let app =
-        Router::new().route("/", hello.clone()).route("/search", hello.clone()).route("/healthz", hello);
+    let app = Router::new()
+        .route("/", hello.clone())
+        .route("/search", hello.clone())
+        .route("/healthz", hello);
     let app = app.layer(several().checked().expect("known limits"));
     let status = async |path: &str, key: &str, agent: &[(&str, &str)]| {
         let headers = [&[("x-api-key", key)], agent].concat();
         let mut request = get(path, &headers);
-        request.extensions_mut().insert(Peer(([203, 0, 113, 7], 4711).into()));
+        request
+            .extensions_mut()
+            .insert(Peer(([203, 0, 113, 7], 4711).into()));
         ask(&app, request).await.status().as_u16()
     };
     let agent = [("user-agent", "test")];

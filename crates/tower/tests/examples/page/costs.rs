@@ -19,7 +19,11 @@ struct Attempt {
 }
 
 async fn login(Json(attempt): Json<Attempt>) -> StatusCode {
-    if attempt.password == "right" { StatusCode::OK } else { StatusCode::UNAUTHORIZED }
+    if attempt.password == "right" {
+        StatusCode::OK
+    } else {
+        StatusCode::UNAUTHORIZED
+    }
 }
 
 fn with_login() -> Router {
@@ -34,9 +38,15 @@ fn with_login() -> Router {
     let account = account.or_refuse(StatusCode::BAD_REQUEST);
     Router::new()
         .route("/login", post(login))
-        .layer(RateLimitLayer::new(&limiter, "login-account", account).refund_when(reply::succeeded))
+        .layer(
+            RateLimitLayer::new(&limiter, "login-account", account).refund_when(reply::succeeded),
+        )
         .layer(ReadBodyLayer::up_to(4 * 1024))
-        .layer(RateLimitLayer::new(&limiter, "login-address", by::client_address()))
+        .layer(RateLimitLayer::new(
+            &limiter,
+            "login-address",
+            by::client_address(),
+        ))
 }
 
 #[test]
@@ -46,7 +56,9 @@ fn right_passwords_are_free_and_wrong_ones_are_few() {
         let body = format!(r#"{{"email": "Ann@example.com", "password": "{password}"}}"#);
         let request = Request::post("/login").header("content-type", "application/json");
         let mut request = request.body(Body::from(body)).expect("a request");
-        request.extensions_mut().insert(Peer(([203, 0, 113, 7], 4711).into()));
+        request
+            .extensions_mut()
+            .insert(Peer(([203, 0, 113, 7], 4711).into()));
         ask(&app, request).await.status().as_u16()
     };
     Runtime::new().expect("a runtime").block_on(async {
@@ -77,13 +89,19 @@ async fn generate(Extension(bill): Extension<Bill>) -> String {
 #[test]
 fn the_application_says_what_a_request_has_cost() {
     let limiter = Limiter::in_memory([Limit::token_bucket("tokens", 100, Rate::per_day(1))]);
-    let layer = RateLimitLayer::new(&limiter, "tokens", by::everyone()).cost(|_| 50).settle_by_bill();
+    let layer = RateLimitLayer::new(&limiter, "tokens", by::everyone())
+        .cost(|_| 50)
+        .settle_by_bill();
     let app = Router::new().route("/", on_get(generate)).layer(layer);
     Runtime::new().expect("a runtime").block_on(async {
         let response = ask(&app, get("/", &[])).await;
         assert_eq!(response.headers()["x-ratelimit-remaining"], "50");
         drop(response);
-        let left = limiter.peek("tokens", ()).await.expect("a decision").remaining();
+        let left = limiter
+            .peek("tokens", ())
+            .await
+            .expect("a decision")
+            .remaining();
         assert_eq!(left, 70, "20 of the estimate are given back");
     });
 }
@@ -94,11 +112,19 @@ fn the_response_says_what_a_request_has_cost() {
     let layer = RateLimitLayer::new(&limiter, "rows", by::everyone())
         .cost(|_| 50)
         .settle(|reply| reply.header("x-cost")?.parse().ok());
-    let app = Router::new().route("/", on_get(async || ([("x-cost", "60")], "rows"))).layer(layer);
+    let app = Router::new()
+        .route("/", on_get(async || ([("x-cost", "60")], "rows")))
+        .layer(layer);
     Runtime::new().expect("a runtime").block_on(async {
         drop(ask(&app, get("/", &[])).await);
         // What goes beyond the estimate is charged beside the answer.
-        while limiter.peek("rows", ()).await.expect("a decision").remaining() != 40 {
+        while limiter
+            .peek("rows", ())
+            .await
+            .expect("a decision")
+            .remaining()
+            != 40
+        {
             tokio::task::yield_now().await;
         }
     });

@@ -1,4 +1,5 @@
-//! `docs/tower.md`: what it shows is code of these modules or of the examples, so that it compiles and does what the page says.
+//! `docs/tower.md`: what it shows is code of these modules or of the examples, so that it compiles
+//! and does what the page says.
 
 mod answers;
 mod callers;
@@ -28,26 +29,40 @@ async fn ask(app: &Router, request: Request<Body>) -> Response<Body> {
 
 /// A request with these headers.
 fn get(path: &str, headers: &[(&str, &str)]) -> Request<Body> {
-    let request =
-        headers.iter().fold(Request::get(path), |request, (name, value)| request.header(*name, *value));
+    let request = headers
+        .iter()
+        .fold(Request::get(path), |request, (name, value)| {
+            request.header(*name, *value)
+        });
     request.body(Body::empty()).expect("a request")
 }
 
 /// Code without its comments and without the shape that it was given.
 fn essence(code: &str) -> String {
-    let lines = code.lines().map(|line| line.split("//").next().unwrap_or(line));
-    let code: String = lines.flat_map(str::chars).filter(|letter| !letter.is_whitespace()).collect();
+    let lines = code
+        .lines()
+        .map(|line| line.split("//").next().unwrap_or(line));
+    let code: String = lines
+        .flat_map(str::chars)
+        .filter(|letter| !letter.is_whitespace())
+        .collect();
     code.replace(",)", ")")
 }
 
 #[test]
 fn every_block_of_the_page_is_code_that_is_tested() {
-    let blocks: Vec<&str> =
-        PAGE.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let blocks: Vec<&str> = PAGE
+        .split("```rust\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
     assert!(blocks.len() >= 8, "the page has {} blocks", blocks.len());
     let sources = SOURCES.map(essence);
     for block in blocks {
         let essence = essence(block);
-        assert!(sources.iter().any(|source| source.contains(&essence)), "nothing tests this block:\n{block}");
+        assert!(
+            sources.iter().any(|source| source.contains(&essence)),
+            "nothing tests this block:\n{block}"
+        );
     }
 }

@@ -19,12 +19,14 @@ async fn hello() -> &'static str {
 
 async fn serve(listener: TcpListener) -> std::io::Result<()> {
     let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))]);
-    let app = Router::new().route("/", get(hello)).layer(RateLimitLayer::new(
-        &limiter,
-        "api",
-        by::client_address(),
-    ));
-    axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
+    let app = Router::new()
+        .route("/", get(hello))
+        .layer(RateLimitLayer::new(&limiter, "api", by::client_address()));
+    axum::serve(
+        listener,
+        app.into_make_service_with_connect_info::<SocketAddr>(),
+    )
+    .await?;
     Ok(())
 }
 

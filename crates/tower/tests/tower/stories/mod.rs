@@ -24,24 +24,39 @@ struct Site {
 impl Site {
     fn new() -> Self {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
-        Self { runtime: runtime.worker_threads(2).enable_all().build().expect("a runtime") }
+        Self {
+            runtime: runtime
+                .worker_threads(2)
+                .enable_all()
+                .build()
+                .expect("a runtime"),
+        }
     }
 
     /// A limiter of one replica, which shares its limits through a server and nothing else.
     fn limiter(&self, server: &Server, limits: impl IntoIterator<Item = Limit>) -> Limiter {
         let _inside = self.runtime.enter();
-        let store = RedisBuilder::standalone(server.url()).timeout(Duration::from_secs(5)).build();
+        let store = RedisBuilder::standalone(server.url())
+            .timeout(Duration::from_secs(5))
+            .build();
         let store = store.expect("right settings");
-        assert!(self.runtime.block_on(store.ready(Duration::from_secs(10))), "the server is there");
+        assert!(
+            self.runtime.block_on(store.ready(Duration::from_secs(10))),
+            "the server is there"
+        );
         Limiter::new(store, limits)
     }
 
     /// Serves one replica on a free port.
     fn serve(&self, app: Router) -> SocketAddr {
-        let listener = self.runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
+        let listener = self
+            .runtime
+            .block_on(TcpListener::bind("127.0.0.1:0"))
+            .expect("a free port");
         let address = listener.local_addr().expect("an address");
         let app = app.into_make_service_with_connect_info::<SocketAddr>();
-        self.runtime.spawn(async move { axum::serve(listener, app).await });
+        self.runtime
+            .spawn(async move { axum::serve(listener, app).await });
         address
     }
 }
@@ -52,11 +67,12 @@ fn behind(balancer: &str) -> Clients {
     Clients::new(vec![balancer], 64, ForwardedBy::XForwardedFor).expect("right settings")
 }
 
-/// An nginx that hands requests to the replicas in turn, from an address of its own. It is the only one who knows the
-/// clients' addresses.
+/// An nginx that hands requests to the replicas in turn, from an address of its own. It is the only
+/// one who knows the clients' addresses.
 fn balancer(replicas: &[SocketAddr]) -> testkit::proxies::Proxy {
-    let servers =
-        replicas.iter().fold(String::new(), |servers, replica| format!("{servers}server {replica}; "));
+    let servers = replicas.iter().fold(String::new(), |servers, replica| {
+        format!("{servers}server {replica}; ")
+    });
     let config = format!(
         "upstream replicas {{ {servers} }}
          server {{

@@ -27,18 +27,36 @@ fn public_routes_fail_open_and_the_login_fails_closed() {
         .route("/news", get(|| async { "news" }).layer(layer("public")))
         .route("/login", post(|| async { "welcome" }).layer(layer("login")));
     let replica = site.serve(app);
-    let ask = || (proxies::get(replica, "/news", &[]), proxies::send(replica, "POST", "/login", &[], b""));
+    let ask = || {
+        (
+            proxies::get(replica, "/news", &[]),
+            proxies::send(replica, "POST", "/login", &[], b""),
+        )
+    };
 
     let (news, login) = ask();
     assert_eq!((news.status, login.status), (200, 200));
-    assert_eq!((news.header("x-ratelimit-fallback"), login.header("x-ratelimit-fallback")), (None, None));
+    assert_eq!(
+        (
+            news.header("x-ratelimit-fallback"),
+            login.header("x-ratelimit-fallback")
+        ),
+        (None, None)
+    );
 
     server.kill();
     let (news, login) = ask();
     assert_eq!((news.status, news.text().as_str()), (200, "news"));
-    assert_eq!(news.header("x-ratelimit-fallback"), Some("true"), "a degraded answer says so");
+    assert_eq!(
+        news.header("x-ratelimit-fallback"),
+        Some("true"),
+        "a degraded answer says so"
+    );
     assert_eq!(login.status, 503, "{login:?}");
-    assert_eq!(login.header("content-type"), Some("application/problem+json"));
+    assert_eq!(
+        login.header("content-type"),
+        Some("application/problem+json")
+    );
     assert_eq!(login.header("retry-after"), Some("1"));
 
     server.restart();

@@ -19,14 +19,29 @@ fn lies(number: usize) -> Vec<(&'static str, String)> {
     match number % 10 {
         0 => vec![("x-forwarded-for", address)],
         1 => vec![("x-forwarded-for", format!("{address}, {BALANCER}"))],
-        2 => vec![("x-forwarded-for", address), ("x-forwarded-for", format!("203.0.113.{number}"))],
+        2 => vec![
+            ("x-forwarded-for", address),
+            ("x-forwarded-for", format!("203.0.113.{number}")),
+        ],
         3 => vec![("forwarded", format!("for={address}"))],
         4 => vec![("x-real-ip", address)],
-        5 => vec![("x-forwarded-for", format!("{BALANCER}, {BALANCER}, {address}"))],
-        6 => vec![("x-forwarded-for", "not an address".to_owned()), ("client-ip", address)],
+        5 => vec![(
+            "x-forwarded-for",
+            format!("{BALANCER}, {BALANCER}, {address}"),
+        )],
+        6 => vec![
+            ("x-forwarded-for", "not an address".to_owned()),
+            ("client-ip", address),
+        ],
         7 => vec![("X-Forwarded-For", format!("[2001:db8:{number}::1]:80"))],
-        8 => vec![("true-client-ip", address.clone()), ("cf-connecting-ip", address)],
-        _ => vec![("x-forwarded-for", String::new()), ("x-forwarded-host", address)],
+        8 => vec![
+            ("true-client-ip", address.clone()),
+            ("cf-connecting-ip", address),
+        ],
+        _ => vec![
+            ("x-forwarded-for", String::new()),
+            ("x-forwarded-host", address),
+        ],
     }
 }
 
@@ -44,12 +59,21 @@ fn spoofed_forwarding_headers_gain_nothing() {
     let balancer = balancer(&replicas);
     let ask = |to, number| {
         let lies = lies(number);
-        let headers: Vec<_> = lies.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let headers: Vec<_> = lies
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
         proxies::get(to, "/", &headers).status
     };
     let through: Vec<u16> = (0..40).map(|number| ask(balancer.addr(), number)).collect();
-    assert_eq!(through.iter().filter(|status| **status == 200).count(), LIMIT, "{through:?}");
+    assert_eq!(
+        through.iter().filter(|status| **status == 200).count(),
+        LIMIT,
+        "{through:?}"
+    );
     // Past the balancer the client is the same, and so is what is left for it: nothing.
-    let past: Vec<u16> = (0..40).map(|number| ask(replicas[number % 2], number)).collect();
+    let past: Vec<u16> = (0..40)
+        .map(|number| ask(replicas[number % 2], number))
+        .collect();
     assert!(past.iter().all(|status| *status == 429), "{past:?}");
 }

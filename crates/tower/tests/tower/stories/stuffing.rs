@@ -1,4 +1,5 @@
-//! Stolen passwords are tried from thousands of addresses: the limit for the account stops what no limit by address can.
+//! Stolen passwords are tried from thousands of addresses: the limit for the account stops what no
+//! limit by address can.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,12 +23,19 @@ static COMPARED: AtomicU64 = AtomicU64::new(0);
 
 async fn login(body: String) -> StatusCode {
     COMPARED.fetch_add(1, Relaxed);
-    if body.ends_with("&password=right") { StatusCode::OK } else { StatusCode::UNAUTHORIZED }
+    if body.ends_with("&password=right") {
+        StatusCode::OK
+    } else {
+        StatusCode::UNAUTHORIZED
+    }
 }
 
 /// The account that somebody wants, whatever its spelling.
 fn account(body: &[u8]) -> Option<String> {
-    let (account, _) = std::str::from_utf8(body).ok()?.strip_prefix("email=")?.split_once('&')?;
+    let (account, _) = std::str::from_utf8(body)
+        .ok()?
+        .strip_prefix("email=")?
+        .split_once('&')?;
     Some(account.trim().to_lowercase())
 }
 
@@ -42,19 +50,33 @@ fn stolen_passwords_tried_from_thousands_of_addresses_are_stopped_at_the_account
                 Limit::sliding_log("account", TRIES, Duration::from_hours(24)),
             ],
         );
-        let account = by::body("an e-mail address", |body| account(body)).or_refuse(StatusCode::BAD_REQUEST);
-        let limits =
-            RateLimitLayer::new(&limiter, "address", by::client_address().behind(behind("127.0.0.1")))
-                .and("account", account)
-                .refund_when(reply::succeeded);
-        site.serve(Router::new().route("/login", post(login).layer((ReadBodyLayer::up_to(4_096), limits))))
+        let account =
+            by::body("an e-mail address", |body| account(body)).or_refuse(StatusCode::BAD_REQUEST);
+        let limits = RateLimitLayer::new(
+            &limiter,
+            "address",
+            by::client_address().behind(behind("127.0.0.1")),
+        )
+        .and("account", account)
+        .refund_when(reply::succeeded);
+        site.serve(Router::new().route(
+            "/login",
+            post(login).layer((ReadBodyLayer::up_to(4_096), limits)),
+        ))
     };
     let replicas = [replica(), replica(), replica()];
-    // The test stands where the balancer stands: it knows where requests come from, and takes replicas in turn.
+    // The test stands where the balancer stands: it knows where requests come from, and takes
+    // replicas in turn.
     let try_from = |address: u32, body: &str| {
         let client = Ipv4Addr::from(0xC633_0000 + address).to_string();
         let replica = replicas[address as usize % replicas.len()];
-        proxies::send(replica, "POST", "/login", &[("x-forwarded-for", &client)], body.as_bytes())
+        proxies::send(
+            replica,
+            "POST",
+            "/login",
+            &[("x-forwarded-for", &client)],
+            body.as_bytes(),
+        )
     };
 
     let refused = AtomicU64::new(0);
@@ -63,15 +85,26 @@ fn stolen_passwords_tried_from_thousands_of_addresses_are_stopped_at_the_account
             let (try_from, refused) = (&try_from, &refused);
             scope.spawn(move || {
                 for address in (part..ADDRESSES).step_by(4) {
-                    let spelling = if address % 2 == 0 { "ann@example.com" } else { "Ann@Example.COM" };
-                    let response = try_from(address, &format!("email={spelling}&password=guess-{address}"));
+                    let spelling = if address % 2 == 0 {
+                        "ann@example.com"
+                    } else {
+                        "Ann@Example.COM"
+                    };
+                    let response = try_from(
+                        address,
+                        &format!("email={spelling}&password=guess-{address}"),
+                    );
                     assert!(matches!(response.status, 401 | 429), "{response:?}");
                     refused.fetch_add(u64::from(response.status == 429), Relaxed);
                 }
             });
         }
     });
-    assert_eq!(COMPARED.load(Relaxed), TRIES, "of {ADDRESSES} guesses only so many were looked at");
+    assert_eq!(
+        COMPARED.load(Relaxed),
+        TRIES,
+        "of {ADDRESSES} guesses only so many were looked at"
+    );
     assert_eq!(refused.into_inner(), u64::from(ADDRESSES) - TRIES);
 
     // Others are not disturbed, and right passwords cost nothing.

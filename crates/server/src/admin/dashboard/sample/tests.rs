@@ -6,18 +6,33 @@ use super::*;
 use crate::metrics::{Meters, Said};
 
 fn tally(allowed: u64, denied: u64) -> Tally {
-    let said = Said { allowed, denied, shadow_denied: 0 };
-    Tally { said, by_source: [allowed + denied, 0, 0, 0, 0] }
+    let said = Said {
+        allowed,
+        denied,
+        shadow_denied: 0,
+    };
+    Tally {
+        said,
+        by_source: [allowed + denied, 0, 0, 0, 0],
+    }
 }
 
 fn reading(limits: &[(Arc<LimitMeter>, Tally)], durations: Durations) -> Reading {
     let (at, degraded_for) = (Micros::from_secs(7), Micros::ZERO);
-    Reading { at, limits: limits.to_vec(), durations, is_up: true, degraded_for }
+    Reading {
+        at,
+        limits: limits.to_vec(),
+        durations,
+        is_up: true,
+        degraded_for,
+    }
 }
 
 fn data(text: &Bytes, name: &str) -> Value {
     let text = std::str::from_utf8(text).expect("text");
-    let rest = text.strip_prefix(&format!("event: {name}\ndata: ")).expect(name);
+    let rest = text
+        .strip_prefix(&format!("event: {name}\ndata: "))
+        .expect(name);
     serde_json::from_str(rest.strip_suffix("\n\n").expect("an empty line")).expect("JSON")
 }
 
@@ -27,34 +42,66 @@ fn a_sample_has_what_was_said_since_the_one_before() {
     let [a, b] = [meters[0].clone(), meters[1].clone()];
     let millisecond = Duration::from_millis(1);
     let mut sampler = Sampler::default();
-    let first = reading(&[(a.clone(), tally(5, 1)), (b.clone(), tally(0, 0))], Durations::default());
+    let first = reading(
+        &[(a.clone(), tally(5, 1)), (b.clone(), tally(0, 0))],
+        Durations::default(),
+    );
     let sample = data(&sampler.sample(&first).1, "sample");
     assert_eq!(sample["rows"], json!([[a.id(), 5, 1, 0, 6, 0, 0, 0, 0]]));
     let later = Reading {
         is_up: false,
         degraded_for: Micros::from_millis(400),
-        ..reading(&[(a.clone(), tally(7, 1)), (b.clone(), tally(0, 3))], Durations::of(&[(4, millisecond)]))
+        ..reading(
+            &[(a.clone(), tally(7, 1)), (b.clone(), tally(0, 3))],
+            Durations::of(&[(4, millisecond)]),
+        )
     };
     let sample = data(&sampler.sample(&later).1, "sample");
-    let rows = json!([[a.id(), 2, 0, 0, 2, 0, 0, 0, 0], [b.id(), 0, 3, 0, 3, 0, 0, 0, 0]]);
-    assert_eq!((&sample["rows"], &sample["n"], &sample["t"]), (&rows, &json!(4), &json!(7_000)));
-    assert_eq!((&sample["up"], &sample["degraded"]), (&json!(false), &json!(400)));
-    assert!(sample["p50"].as_u64() <= Some(1_000) && sample["p99"].as_u64() <= Some(1_000), "{sample}");
+    let rows = json!([
+        [a.id(), 2, 0, 0, 2, 0, 0, 0, 0],
+        [b.id(), 0, 3, 0, 3, 0, 0, 0, 0]
+    ]);
+    assert_eq!(
+        (&sample["rows"], &sample["n"], &sample["t"]),
+        (&rows, &json!(4), &json!(7_000))
+    );
+    assert_eq!(
+        (&sample["up"], &sample["degraded"]),
+        (&json!(false), &json!(400))
+    );
+    assert!(
+        sample["p50"].as_u64() <= Some(1_000) && sample["p99"].as_u64() <= Some(1_000),
+        "{sample}"
+    );
     let quiet = data(&sampler.sample(&later).1, "sample");
-    assert_eq!((&quiet["rows"], &quiet["n"], &quiet["degraded"]), (&json!([]), &json!(0), &json!(0)));
+    assert_eq!(
+        (&quiet["rows"], &quiet["n"], &quiet["degraded"]),
+        (&json!([]), &json!(0), &json!(0))
+    );
 }
 
 #[test]
 fn what_does_not_fit_into_a_sample_is_in_the_next() {
-    let names: Vec<String> = (0..ROWS_MAX + 10).map(|number| format!("limit-{number}")).collect();
+    let names: Vec<String> = (0..ROWS_MAX + 10)
+        .map(|number| format!("limit-{number}"))
+        .collect();
     let meters = Meters::new().limits(names.iter().map(String::as_str), []);
-    let all: Vec<_> = meters.into_iter().map(|meter| (meter, tally(1, 0))).collect();
+    let all: Vec<_> = meters
+        .into_iter()
+        .map(|meter| (meter, tally(1, 0)))
+        .collect();
     let mut sampler = Sampler::default();
     let mut rows = || {
-        let sample = data(&sampler.sample(&reading(&all, Durations::default())).1, "sample");
+        let sample = data(
+            &sampler.sample(&reading(&all, Durations::default())).1,
+            "sample",
+        );
         sample["rows"].as_array().map(Vec::len)
     };
-    assert_eq!([rows(), rows(), rows()], [Some(ROWS_MAX), Some(10), Some(0)]);
+    assert_eq!(
+        [rows(), rows(), rows()],
+        [Some(ROWS_MAX), Some(10), Some(0)]
+    );
 }
 
 #[test]
@@ -65,12 +112,26 @@ fn the_limits_are_told_with_what_the_samples_so_far_add_up_to() {
     let one = reading(&[(meters[0].clone(), tally(5, 1))], Durations::default());
     let (first, _) = sampler.sample(&one);
     let said = &data(&first.expect("it is new"), "limits")["limits"][0]["said"];
-    assert_eq!(*said, json!([0, 0, 0, 0, 0, 0, 0, 0]), "what it has said is in the sample that follows");
+    assert_eq!(
+        *said,
+        json!([0, 0, 0, 0, 0, 0, 0, 0]),
+        "what it has said is in the sample that follows"
+    );
     assert_eq!(sampler.sample(&one).0, None, "nothing is new");
     let told = data(&sampler.limits(), "limits");
-    assert_eq!(told["sources"], json!(["store", "lease", "deny_cache", "fallback", "local"]));
+    assert_eq!(
+        told["sources"],
+        json!(["store", "lease", "deny_cache", "fallback", "local"])
+    );
     let expected = json!([{"id": meters[0].id(), "name": "a", "said": [5, 1, 0, 6, 0, 0, 0, 0]}]);
     assert_eq!(told["limits"], expected);
-    sampler.sample(&reading(&[(meters[1].clone(), tally(0, 0))], Durations::default()));
-    assert_eq!(data(&sampler.limits(), "limits")["limits"][0]["name"], "b", "what is gone is forgotten");
+    sampler.sample(&reading(
+        &[(meters[1].clone(), tally(0, 0))],
+        Durations::default(),
+    ));
+    assert_eq!(
+        data(&sampler.limits(), "limits")["limits"][0]["name"],
+        "b",
+        "what is gone is forgotten"
+    );
 }

@@ -32,7 +32,11 @@ const CONTRAST: &str = "(() => {
 
 fn keep(page: &Page<'_>, name: &str) {
     let picture = page.screenshot();
-    assert!(picture.starts_with(b"\x89PNG") && picture.len() > 20_000, "{name}: {} bytes", picture.len());
+    assert!(
+        picture.starts_with(b"\x89PNG") && picture.len() > 20_000,
+        "{name}: {} bytes",
+        picture.len()
+    );
     let place = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     std::fs::create_dir_all(&place).expect("a writable directory");
     std::fs::write(place.join(name), picture).expect("a writable directory");
@@ -45,10 +49,16 @@ fn both_themes_can_be_read_and_the_switch_has_the_last_word() {
     let page = open(&browser, &service);
     (0..40).for_each(|_| drop(service.check(LOGIN)));
     (0..40).for_each(|_| drop(service.check(ORDERS)));
-    page.until("document.querySelectorAll('#refused tbody tr').length > 1", "something to see");
+    page.until(
+        "document.querySelectorAll('#refused tbody tr').length > 1",
+        "something to see",
+    );
     let back = || page.eval("getComputedStyle(document.body).backgroundColor");
     let mut backs = Vec::new();
-    for (scheme, name) in [(Scheme::Light, "dashboard-light.png"), (Scheme::Dark, "dashboard-dark.png")] {
+    for (scheme, name) in [
+        (Scheme::Light, "dashboard-light.png"),
+        (Scheme::Dark, "dashboard-dark.png"),
+    ] {
         page.prefer(scheme);
         page.resize(1280, 900, 1.0);
         let least = page.eval(CONTRAST);
@@ -71,16 +81,25 @@ fn whoever_points_at_the_plot_is_told_what_was_said_then() {
     let browser = Browser::start();
     let page = open(&browser, &service);
     (0..9).for_each(|_| drop(service.check(LOGIN)));
-    page.until("document.querySelector('.denied-count').textContent === '6'", "something to see");
+    page.until(
+        "document.querySelector('.denied-count').textContent === '6'",
+        "something to see",
+    );
     page.point("#plot-all");
     page.until(
         "!document.querySelector('#readout').hidden && document.querySelector('#legend').hidden",
         "the words",
     );
     let words = page.text("#readout");
-    assert!(words.contains("/s allowed, ") && words.contains("p99"), "{words}");
+    assert!(
+        words.contains("/s allowed, ") && words.contains("p99"),
+        "{words}"
+    );
     page.point("h1");
-    page.until("document.querySelector('#readout').hidden", "the legend again");
+    page.until(
+        "document.querySelector('#readout').hidden",
+        "the legend again",
+    );
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
 
@@ -90,12 +109,16 @@ fn everything_is_reached_with_the_keyboard_and_has_a_name() {
     let browser = Browser::start();
     let page = open(&browser, &service);
     (0..5).for_each(|_| drop(service.check(LOGIN)));
-    page.until("document.querySelectorAll('#refused tbody tr').length === 1", "a limited key");
+    page.until(
+        "document.querySelectorAll('#refused tbody tr').length === 1",
+        "a limited key",
+    );
 
     let mut reached = Vec::new();
     for _ in 0..40 {
         page.press("Tab", 9);
-        let focus = page.eval("document.activeElement.id || document.activeElement.textContent.trim()");
+        let focus =
+            page.eval("document.activeElement.id || document.activeElement.textContent.trim()");
         let focus = focus.as_str().unwrap_or_default().to_owned();
         if page.eval("document.activeElement === document.body") == true {
             // Past the last one.
@@ -105,11 +128,25 @@ fn everything_is_reached_with_the_keyboard_and_has_a_name() {
         assert_ne!(outline, "none", "where the focus is shows: {focus}");
         reached.push(focus);
     }
-    assert_eq!(reached.first().map(String::as_str), Some("Skip to the limits"));
-    for wanted in
-        ["span", "theme", "filter", "sort", "as-plots", "as-table", "Look up", "key-limit", "reload"]
-    {
-        assert!(reached.iter().any(|found| found == wanted), "{wanted} is not among {reached:?}");
+    assert_eq!(
+        reached.first().map(String::as_str),
+        Some("Skip to the limits")
+    );
+    for wanted in [
+        "span",
+        "theme",
+        "filter",
+        "sort",
+        "as-plots",
+        "as-table",
+        "Look up",
+        "key-limit",
+        "reload",
+    ] {
+        assert!(
+            reached.iter().any(|found| found == wanted),
+            "{wanted} is not among {reached:?}"
+        );
     }
     page.eval("document.querySelector('#as-table').focus()");
     page.press("Enter", 13);
@@ -122,17 +159,36 @@ fn everything_is_reached_with_the_keyboard_and_has_a_name() {
     page.until("!document.querySelector('#cards').hidden", "the plots");
 
     let tree = page.accessible();
-    let named = ["button", "textbox", "searchbox", "combobox", "image", "img", "region", "table", "link"];
+    let named = [
+        "button",
+        "textbox",
+        "searchbox",
+        "combobox",
+        "image",
+        "img",
+        "region",
+        "table",
+        "link",
+    ];
     for (role, name) in &tree {
         // A table is named by the region around it.
         let needs_name = named.contains(&role.as_str()) && role != "table";
-        assert!(!needs_name || !name.trim().is_empty(), "a {role} without a name in {tree:#?}");
+        assert!(
+            !needs_name || !name.trim().is_empty(),
+            "a {role} without a name in {tree:#?}"
+        );
     }
     for landmark in ["banner", "main", "contentinfo", "status"] {
-        assert!(tree.iter().any(|(role, _)| role == landmark), "no {landmark}");
+        assert!(
+            tree.iter().any(|(role, _)| role == landmark),
+            "no {landmark}"
+        );
     }
     let level = page.eval("document.querySelector('#notices').ariaLive");
     assert_eq!(level, "polite");
     let plot = tree.iter().find(|(_, name)| name.starts_with("login: "));
-    assert!(plot.is_some_and(|(_, name)| name.contains("3 allowed and 2 denied")), "{plot:?}");
+    assert!(
+        plot.is_some_and(|(_, name)| name.contains("3 allowed and 2 denied")),
+        "{plot:?}"
+    );
 }

@@ -50,8 +50,9 @@ fn two_hundred_limits_are_found_sorted_and_drawn_only_where_they_are_seen() {
         "its numbers",
     );
     // A canvas that nobody has drawn on is as wide as all are made.
-    let drawn =
-        page.eval("[...document.querySelectorAll('li.limit canvas')].filter((c) => c.width !== 300).length");
+    let drawn = page.eval(
+        "[...document.querySelectorAll('li.limit canvas')].filter((c) => c.width !== 300).length",
+    );
     assert!(
         drawn.as_u64().is_some_and(|drawn| (1..60).contains(&drawn)),
         "{drawn} of {LIMITS} plots were drawn"
@@ -63,14 +64,20 @@ fn two_hundred_limits_are_found_sorted_and_drawn_only_where_they_are_seen() {
     page.until(&format!("{seen} === 10"), "ten limits");
     assert_eq!(page.text("#limits-count"), "10 of 200");
     page.write("zzz");
-    page.until(&format!("{seen} === 0 && !document.querySelector('#limits-none').hidden"), "none");
+    page.until(
+        &format!("{seen} === 0 && !document.querySelector('#limits-none').hidden"),
+        "none",
+    );
     page.eval("(() => { const f = document.querySelector('#filter'); f.value = ''; f.dispatchEvent(new Event('input')); })()");
     page.click("#as-table");
     page.until(
         &format!("document.querySelectorAll('#table tbody tr:not([hidden])').length === {LIMITS}"),
         "all rows",
     );
-    page.until("document.querySelector('#table tbody tr').innerText.includes('team-123')", "the order");
+    page.until(
+        "document.querySelector('#table tbody tr').innerText.includes('team-123')",
+        "the order",
+    );
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
 
@@ -81,14 +88,23 @@ fn on_a_telephone_nothing_scrolls_sideways() {
     let page = open(&browser, &service);
     page.resize(360, 740, 2.0);
     ask(&service, 5, 9);
-    page.until("document.querySelectorAll('#refused tbody tr').length === 1", "a limited key");
+    page.until(
+        "document.querySelectorAll('#refused tbody tr').length === 1",
+        "a limited key",
+    );
     expect_no_sideways_scrolling(&page, "plots");
     page.click("#refused tbody button");
-    page.until("document.querySelector('#key-answer dl')?.dataset.remaining === '0'", "where the key stands");
+    page.until(
+        "document.querySelector('#key-answer dl')?.dataset.remaining === '0'",
+        "where the key stands",
+    );
     expect_no_sideways_scrolling(&page, "with an answer");
     page.click("#as-table");
     expect_no_sideways_scrolling(&page, "table");
     service.rewrite_config(&config().replace("limit: 2,", "limit: two,"));
-    page.until("!document.querySelector('#config-error').hidden", "an error");
+    page.until(
+        "!document.querySelector('#config-error').hidden",
+        "an error",
+    );
     expect_no_sideways_scrolling(&page, "with a long error");
 }

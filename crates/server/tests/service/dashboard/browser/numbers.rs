@@ -36,31 +36,46 @@ fn numbers_equal_metrics_while_load_runs_and_after() {
                 }
             });
         }
-        wait::until_true(PATIENCE, "load", || counted(&service)["plan"][0] > REQUESTS_MIN);
+        wait::until_true(PATIENCE, "load", || {
+            counted(&service)["plan"][0] > REQUESTS_MIN
+        });
         // What was counted before shows soon, and what shows was counted.
         for _ in 0..3 {
             let before = counted(&service);
             wait::until_true(PATIENCE, "the page to catch up with the load", || {
-                NAMES.iter().all(|name| is_at_least(shown(&page, name), before[*name]))
+                NAMES
+                    .iter()
+                    .all(|name| is_at_least(shown(&page, name), before[*name]))
             });
             let on_page = NAMES.map(|name| shown(&page, name));
             let after = counted(&service);
             for (name, on_page) in NAMES.iter().zip(on_page) {
-                assert!(is_at_least(after[*name], on_page), "{name}: {on_page:?} but {:?}", after[*name]);
+                assert!(
+                    is_at_least(after[*name], on_page),
+                    "{name}: {on_page:?} but {:?}",
+                    after[*name]
+                );
             }
         }
     });
     let expected = counted(&service);
     wait::until_true(PATIENCE, "the last numbers", || {
-        NAMES.iter().all(|name| shown(&page, name) == expected[*name])
+        NAMES
+            .iter()
+            .all(|name| shown(&page, name) == expected[*name])
     });
     page.click("#as-table");
     wait::until_true(PATIENCE, "the same numbers in the table", || {
-        NAMES.iter().all(|name| shown_in_table(&page, name) == expected[*name])
+        NAMES
+            .iter()
+            .all(|name| shown_in_table(&page, name) == expected[*name])
     });
     assert_eq!(counted(&service), expected);
     let said = expected["login"];
-    assert!(said[0] == 3 && said[1] > 0 && expected["quota"][2] > 0, "{expected:?}");
+    assert!(
+        said[0] == 3 && said[1] > 0 && expected["quota"][2] > 0,
+        "{expected:?}"
+    );
 
     // Whoever opens it now is told the same.
     page.go("about:blank");
@@ -83,32 +98,60 @@ fn a_key_is_looked_up_and_reset_by_hand() {
     // Refused while the page is open, so that it is among those who are limited most.
     (0..5).for_each(|_| drop(service.check(LOGIN)));
     (0..6).for_each(|_| drop(service.check(ORDERS)));
-    page.until("document.querySelectorAll('#refused tbody tr').length === 2", "two limited keys");
-    assert!(page.text("#refused tbody tr:first-child").contains("ann+x@example.com"));
+    page.until(
+        "document.querySelectorAll('#refused tbody tr').length === 2",
+        "two limited keys",
+    );
+    assert!(
+        page.text("#refused tbody tr:first-child")
+            .contains("ann+x@example.com")
+    );
     let words = page.text("#refused tbody");
-    assert!(words.contains("203.0.113.7") && !words.contains("sk-live"), "{words}");
+    assert!(
+        words.contains("203.0.113.7") && !words.contains("sk-live"),
+        "{words}"
+    );
 
     page.click("#refused tbody tr:first-child button");
-    page.until("document.querySelector('#key-answer dl')?.dataset.remaining === '0'", "where the key stands");
+    page.until(
+        "document.querySelector('#key-answer dl')?.dataset.remaining === '0'",
+        "where the key stands",
+    );
     let answer = page.text("#key-answer");
-    assert!(answer.contains("0 of 3") && answer.contains("refused for"), "{answer}");
+    assert!(
+        answer.contains("0 of 3") && answer.contains("refused for"),
+        "{answer}"
+    );
     page.click("#key-reset");
     assert_eq!(page.text("#key-reset"), "Really reset?");
     assert_eq!(service.check(LOGIN).status, 429, "one press is not enough");
     page.click("#key-reset");
-    page.until("document.querySelector('#key-answer dl')?.dataset.remaining === '3'", "the fresh start");
+    page.until(
+        "document.querySelector('#key-answer dl')?.dataset.remaining === '3'",
+        "the fresh start",
+    );
     assert_eq!(service.check(LOGIN).status, 200);
     service.wait_for_log("an operator reset a key");
 
     // By hand, with a secret that is shown as its hash.
     page.eval("(() => { const s = document.querySelector('#key-limit'); s.value = 'plan'; s.dispatchEvent(new Event('change')); })()");
-    assert_eq!(page.text("#key-answer"), "", "what was found belongs to the other limit");
+    assert_eq!(
+        page.text("#key-answer"),
+        "",
+        "what was found belongs to the other limit"
+    );
     page.click("#key-parts input");
     page.write("sk-live-0123456789");
     page.press("Enter", 13);
-    page.until("document.querySelector('#key-answer dl')?.dataset.remaining === '99994'", "where it stands");
+    page.until(
+        "document.querySelector('#key-answer dl')?.dataset.remaining === '99994'",
+        "where it stands",
+    );
     let answer = page.text("#key-answer");
-    assert!(answer.contains('#') && !answer.contains("sk-live"), "{answer}");
+    assert!(
+        answer.contains('#') && !answer.contains("sk-live"),
+        "{answer}"
+    );
     page.click("#key-parts input");
     page.write("x");
     assert_eq!(

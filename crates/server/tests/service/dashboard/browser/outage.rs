@@ -1,5 +1,5 @@
-//! What goes wrong shows at once and goes away at once: an outage of the store, a refused configuration, an alert, and the end
-//! of the service itself.
+//! What goes wrong shows at once and goes away at once: an outage of the store, a refused
+//! configuration, an alert, and the end of the service itself.
 
 use testkit::browser::{Browser, Page};
 use testkit::servers::{Flavor, Server};
@@ -8,8 +8,9 @@ use testkit::wait;
 use super::{CONFIG, LOGIN, open, samples};
 use crate::harness::{PATIENCE, Tollgate};
 
-/// The page hears of a change at once, and gets a sample every second: within two seconds is within two of them. One more is
-/// for a browser that draws late; so that a slow machine does not matter, no time is judged here.
+/// The page hears of a change at once, and gets a sample every second: within two seconds is within
+/// two of them. One more is for a browser that draws late; so that a slow machine does not matter,
+/// no time is judged here.
 const SAMPLES_MAX: u64 = 3;
 
 /// Has the page write down when its notice about the store comes and goes.
@@ -24,9 +25,13 @@ const WATCH: &str = "(() => {
     }).observe(box, { childList: true });
 })()";
 
-/// Waits for a change of the notice; gives the samples that had come, and the milliseconds since `began`.
+/// Waits for a change of the notice; gives the samples that had come, and the milliseconds since
+/// `began`.
 fn change(page: &Page<'_>, number: usize, began_ms: u64) -> (u64, u64) {
-    page.until(&format!("window.changes.length >= {number}"), "the notice about the store to change");
+    page.until(
+        &format!("window.changes.length >= {number}"),
+        "the notice about the store to change",
+    );
     let change = page.eval(&format!("window.changes[{}]", number - 1));
     assert_eq!(change[0], number % 2 == 1, "it comes, then goes");
     let number = |place: usize| change[place].as_u64().expect("a number");
@@ -36,19 +41,27 @@ fn change(page: &Page<'_>, number: usize, began_ms: u64) -> (u64, u64) {
 #[test]
 fn an_outage_shows_within_two_seconds_and_clears_within_two_of_its_end() {
     let store = Server::start(Flavor::Redis);
-    let config =
-        format!("store: {{ type: redis, endpoints: [\"{}\"], timeout: 200ms }}{CONFIG}", store.url());
+    let config = format!(
+        "store: {{ type: redis, endpoints: [\"{}\"], timeout: 200ms }}{CONFIG}",
+        store.url()
+    );
     let service = Tollgate::with_config(&config);
     let browser = Browser::start();
     let page = open(&browser, &service);
-    page.until("document.querySelector('#pill-store').textContent === 'redis up'", "the store");
+    page.until(
+        "document.querySelector('#pill-store').textContent === 'redis up'",
+        "the store",
+    );
     page.eval(WATCH);
     let now_ms = || page.eval("Date.now()").as_u64().expect("a number");
 
     let (before, began) = (samples(&page), now_ms());
     store.kill();
     let (shown, took) = change(&page, 1, began);
-    println!("an outage showed after {took} ms and {} samples", shown - before);
+    println!(
+        "an outage showed after {took} ms and {} samples",
+        shown - before
+    );
     assert!(shown - before <= SAMPLES_MAX, "{} samples", shown - before);
     assert_eq!(page.text("#pill-store"), "redis away");
     assert!(page.text("#notices").contains("The store is away."));
@@ -60,13 +73,23 @@ fn an_outage_shows_within_two_seconds_and_clears_within_two_of_its_end() {
     let samples_since = cleared.saturating_sub(before);
     println!("its end showed after {took} ms and {samples_since} samples");
     assert!(samples_since <= SAMPLES_MAX, "{samples_since} samples");
-    page.until("document.querySelector('#pill-store').textContent === 'redis up'", "the store");
-    page.until("document.querySelector('#periods-summary').textContent === '1 degraded period'", "the past");
+    page.until(
+        "document.querySelector('#pill-store').textContent === 'redis up'",
+        "the store",
+    );
+    page.until(
+        "document.querySelector('#periods-summary').textContent === '1 degraded period'",
+        "the past",
+    );
     page.until(
         "document.querySelector('li[data-limit=\"login\"] .stack-words').textContent.includes('fallback')",
         "how it was decided meanwhile",
     );
-    assert!(page.text("#degraded-total").contains("away"), "{}", page.text("#degraded-total"));
+    assert!(
+        page.text("#degraded-total").contains("away"),
+        "{}",
+        page.text("#degraded-total")
+    );
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
 
@@ -78,19 +101,44 @@ fn a_refused_configuration_shows_its_error_until_a_right_one_comes() {
     assert_eq!(page.text("#pill-config"), "3 limits in force");
     service.rewrite_config(&CONFIG.replace("limit: 3", "limit: three"));
     page.click("#reload");
-    page.until("document.querySelector('#pill-config').dataset.state === 'bad'", "the refusal");
-    assert!(page.text("#notices").contains("The last configuration was refused."));
+    page.until(
+        "document.querySelector('#pill-config').dataset.state === 'bad'",
+        "the refusal",
+    );
+    assert!(
+        page.text("#notices")
+            .contains("The last configuration was refused.")
+    );
     let error = page.text("#config-error-text");
-    assert!(error.contains("tollgate.yaml:6:") && error.contains("three"), "{error}");
-    assert!(page.text("#config").contains("0 applied"), "{}", page.text("#config"));
+    assert!(
+        error.contains("tollgate.yaml:6:") && error.contains("three"),
+        "{error}"
+    );
+    assert!(
+        page.text("#config").contains("0 applied"),
+        "{}",
+        page.text("#config")
+    );
 
     service.rewrite_config(&CONFIG.replace("name: quota", "name: daily"));
-    page.until("document.querySelector('li[data-limit=\"daily\"]') !== null", "the new limit");
-    page.until("document.querySelector('li[data-limit=\"quota\"]') === null", "the old one to go");
-    page.until("document.querySelector('#config-error').hidden", "the error to go");
+    page.until(
+        "document.querySelector('li[data-limit=\"daily\"]') !== null",
+        "the new limit",
+    );
+    page.until(
+        "document.querySelector('li[data-limit=\"quota\"]') === null",
+        "the old one to go",
+    );
+    page.until(
+        "document.querySelector('#config-error').hidden",
+        "the error to go",
+    );
     assert!(page.eval("document.querySelector('#notices').children.length") == 0);
     // The service refused something; the browser may say so, and nothing else went wrong.
-    let others = page.complaints().into_iter().filter(|complaint| !complaint.contains("/admin/reload"));
+    let others = page
+        .complaints()
+        .into_iter()
+        .filter(|complaint| !complaint.contains("/admin/reload"));
     assert_eq!(others.collect::<Vec<_>>(), Vec::<String>::new());
 }
 
@@ -100,16 +148,24 @@ fn an_alert_shows_on_its_limit_and_the_end_of_the_service_on_the_page() {
     let browser = Browser::start();
     let page = open(&browser, &service);
     (0..40).for_each(|_| drop(service.check(LOGIN)));
-    page.until("document.querySelector('li[data-limit=\"login\"]').dataset.firing === 'true'", "the alert");
+    page.until(
+        "document.querySelector('li[data-limit=\"login\"]').dataset.firing === 'true'",
+        "the alert",
+    );
     assert!(page.text("#notices").contains("login refuses too much."));
     assert_eq!(page.text("#pill-alerts"), "1 alert");
-    assert!(page.text("li[data-limit='login'] .meter-row").contains("alert at 50 %"));
+    assert!(
+        page.text("li[data-limit='login'] .meter-row")
+            .contains("alert at 50 %")
+    );
     page.until(
         "document.querySelector('#cards').firstElementChild.dataset.limit === 'login'",
         "the most limited to be first",
     );
     service.signal("TERM");
-    wait::until_true(PATIENCE, "the page to say so", || page.text("#pill-live") == "not connected");
+    wait::until_true(PATIENCE, "the page to say so", || {
+        page.text("#pill-live") == "not connected"
+    });
     assert!(service.wait_for_exit().success());
     assert!(page.text("#notices").contains("Not connected."));
 }

@@ -12,12 +12,25 @@ fn the_page_asks_for_the_token_and_works_with_it() {
     let service = Tollgate::with(CONFIG, &[], &[("TOLLGATE_ADMIN_TOKEN", TOKEN)]);
     let browser = Browser::start();
     let page = browser.open(&format!("http://{}/", service.admin));
-    page.until("document.querySelector('#token-dialog').open", "the question");
-    assert_eq!(page.eval("document.activeElement.id"), "token", "one can write at once");
+    page.until(
+        "document.querySelector('#token-dialog').open",
+        "the question",
+    );
+    assert_eq!(
+        page.eval("document.activeElement.id"),
+        "token",
+        "one can write at once"
+    );
     page.write("not-the-right-token");
     page.press("Enter", 13);
-    page.until("document.querySelector('#token-wrong').textContent !== ''", "that it is wrong");
-    page.until("document.querySelector('#token-dialog').open", "the question again");
+    page.until(
+        "document.querySelector('#token-wrong').textContent !== ''",
+        "that it is wrong",
+    );
+    page.until(
+        "document.querySelector('#token-dialog').open",
+        "the question again",
+    );
     page.write(TOKEN);
     page.press("Enter", 13);
     page.until(
@@ -26,22 +39,35 @@ fn the_page_asks_for_the_token_and_works_with_it() {
     );
 
     (0..5).for_each(|_| drop(service.check(LOGIN)));
-    page.until("document.querySelectorAll('#refused tbody tr').length === 1", "a limited key");
+    page.until(
+        "document.querySelectorAll('#refused tbody tr').length === 1",
+        "a limited key",
+    );
     page.until(
         "document.querySelector('li[data-limit=\"login\"] .denied-count').textContent === '2'",
         "the denials",
     );
     assert_eq!(shown(&page, "login"), [3, 2, 0]);
     page.click("#refused tbody button");
-    page.until("document.querySelector('#key-answer dl')?.dataset.remaining === '0'", "where the key stands");
+    page.until(
+        "document.querySelector('#key-answer dl')?.dataset.remaining === '0'",
+        "where the key stands",
+    );
     page.click("#key-reset");
     page.click("#key-reset");
-    page.until("document.querySelector('#key-answer dl')?.dataset.remaining === '3'", "the fresh start");
+    page.until(
+        "document.querySelector('#key-answer dl')?.dataset.remaining === '3'",
+        "the fresh start",
+    );
 
     // It is in this tab alone.
-    let elsewhere = page.eval("JSON.stringify([location.href, { ...localStorage }, document.cookie])");
+    let elsewhere =
+        page.eval("JSON.stringify([location.href, { ...localStorage }, document.cookie])");
     assert!(!elsewhere.to_string().contains(TOKEN), "{elsewhere}");
     page.go(&format!("http://{}/", service.admin));
-    page.until("document.body.dataset.live === 'true'", "the page, without another question");
+    page.until(
+        "document.body.dataset.live === 'true'",
+        "the page, without another question",
+    );
     assert!(!service.log().contains(TOKEN));
 }
