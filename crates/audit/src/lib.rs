@@ -42,7 +42,7 @@ pub struct Event<K> {
 
 /// The interval in which a key came closest to its bound, or went furthest beyond it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Worst<K> {
+pub struct WorstInterval<K> {
     /// Whose.
     pub key: K,
     /// Its first event.
@@ -55,7 +55,7 @@ pub struct Worst<K> {
     pub excess: Excess,
 }
 
-impl<K: fmt::Debug> fmt::Display for Worst<K> {
+impl<K: fmt::Debug> fmt::Display for WorstInterval<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             key,
@@ -118,14 +118,14 @@ impl<K: Eq + Hash + Clone> OverAdmission<K> {
     }
 
     /// The worst interval of one key; `None` when nothing of it was admitted.
-    pub fn worst_of(&self, key: &K) -> Option<Worst<K>> {
+    pub fn worst_of(&self, key: &K) -> Option<WorstInterval<K>> {
         self.tracks
             .get(key)
             .and_then(|(_, track)| worst_on(key, track))
     }
 
     /// The worst interval of all; `None` when nothing was admitted.
-    pub fn worst(&self) -> Option<Worst<K>> {
+    pub fn worst(&self) -> Option<WorstInterval<K>> {
         let all = self
             .tracks
             .iter()
@@ -134,14 +134,14 @@ impl<K: Eq + Hash + Clone> OverAdmission<K> {
     }
 }
 
-fn worst_on<K: Clone>(key: &K, track: &Track) -> Option<Worst<K>> {
+fn worst_on<K: Clone>(key: &K, track: &Track) -> Option<WorstInterval<K>> {
     let Interval {
         start,
         end,
         admitted,
         excess,
     } = track.worst()?;
-    Some(Worst {
+    Some(WorstInterval {
         key: key.clone(),
         start,
         end,

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use serde::Serialize;
-use testkit::proxies::find_program;
+use testkit::reverse_proxy::find_program;
 
 use crate::others;
 use crate::percentiles::{Percentiles, Samples};

@@ -18,7 +18,7 @@ pub(crate) fn interleaved<E, R>(
         .map(|_| Vec::with_capacity(rounds))
         .collect();
     for number in 0..rounds {
-        for turn in in_turn(number, entrants.len()) {
+        for turn in wait_in_queue(number, entrants.len()) {
             progress.round(number, rounds, &name(&entrants[turn]));
             given[turn].push(round(&mut entrants[turn])?);
         }
@@ -27,17 +27,17 @@ pub(crate) fn interleaved<E, R>(
 }
 
 /// Each round begins with another subject, so that nobody always comes after the same one.
-pub(crate) fn in_turn(round: usize, subjects: usize) -> impl Iterator<Item = usize> {
+pub(crate) fn wait_in_queue(round: usize, subjects: usize) -> impl Iterator<Item = usize> {
     (0..subjects).map(move |turn| (turn + round) % subjects)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::in_turn;
+    use super::wait_in_queue;
 
     #[test]
     fn every_subject_has_its_turn_and_another_begins() {
-        assert_eq!(in_turn(0, 3).collect::<Vec<_>>(), [0, 1, 2]);
-        assert_eq!(in_turn(4, 3).collect::<Vec<_>>(), [1, 2, 0]);
+        assert_eq!(wait_in_queue(0, 3).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(wait_in_queue(4, 3).collect::<Vec<_>>(), [1, 2, 0]);
     }
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use crate::algorithm::{LeaseId, Outcome, Verdict};
-use crate::limit::OnStoreFailure;
+use crate::algorithm::{Outcome, PermitId, Verdict};
+use crate::limit::FailurePolicy;
 use crate::name::LimitName;
-use crate::store::Check;
+use crate::store::Demand;
 use crate::time::Micros;
 
 /// The answer to one request. A denial is a value like any other, not an error.
@@ -17,7 +17,7 @@ use crate::time::Micros;
 /// use tollgate::{Limit, Limiter};
 ///
 /// let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))]);
-/// let decision = limiter.check("api", "user:42").immediately()?;
+/// let decision = limiter.check("api", "user:42").now_or_never()?;
 /// if let Some(wait) = decision.retry_after() {
 ///     println!("try again in {wait:?}");
 /// } else {
@@ -28,11 +28,11 @@ use crate::time::Micros;
 #[derive(Clone, Debug)]
 #[must_use = "a decision that nobody reads limits nothing"]
 pub struct Decision {
-    limits: SmallVec<[LimitStatus; 1]>,
+    limits: SmallVec<[LimitOutcome; 1]>,
     decider: Option<u8>,
     source: Source,
-    /// [`LeaseId::NONE`] where there is nothing to release.
-    lease: LeaseId,
+    /// [`PermitId::NONE`] where there is nothing to release.
+    lease: PermitId,
 }
 
 /// How a decision was made.
@@ -66,13 +66,13 @@ impl Source {
 
 /// What one limit said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LimitStatus {
+pub struct LimitOutcome {
     name: LimitName,
     outcome: Outcome,
     window: Option<Micros>,
     shadow: bool,
     source: Source,
-    fallback: Option<OnStoreFailure>,
+    fallback: Option<FailurePolicy>,
 }
 
 /// When a denied request would pass.
@@ -87,9 +87,9 @@ pub enum Retry {
 impl Decision {
     #[inline(always)]
     pub(crate) fn new(
-        limits: SmallVec<[LimitStatus; 1]>,
+        limits: SmallVec<[LimitOutcome; 1]>,
         source: Source,
-        lease: Option<LeaseId>,
+        lease: Option<PermitId>,
     ) -> Self {
         let decider = Self::decider_of(&limits);
         Self::assemble(limits, decider, source, lease)
@@ -97,19 +97,21 @@ impl Decision {
 
     /// The decision of a single limit.
     #[inline(always)]
-    pub(crate) fn single(limit: LimitStatus, source: Source, lease: Option<LeaseId>) -> Self {
+    pub(crate) fn single(limit: LimitOutcome, source: Source, lease: Option<PermitId>) -> Self {
         let decider = limit.is_enforced_denial().then_some(0);
         Self::assemble(SmallVec::from_buf([limit]), decider, source, lease)
     }
 
     #[inline(always)]
     fn assemble(
-        limits: SmallVec<[LimitStatus; 1]>,
+        limits: SmallVec<[LimitOutcome; 1]>,
         decider: Option<u8>,
         source: Source,
-        lease: Option<LeaseId>,
+        lease: Option<PermitId>,
     ) -> Self {
-        let lease = lease.filter(|_| decider.is_none()).unwrap_or(LeaseId::NONE);
+        let lease = lease
+            .filter(|_| decider.is_none())
+            .unwrap_or(PermitId::NONE);
         Self {
             limits,
             decider,
@@ -119,7 +121,7 @@ impl Decision {
     }
 
     /// Of the limits that refuse, the one that refuses longest: waiting for it is waiting for all.
-    fn decider_of(limits: &[LimitStatus]) -> Option<u8> {
+    fn decider_of(limits: &[LimitOutcome]) -> Option<u8> {
         let refusing = limits
             .iter()
             .enumerate()
@@ -148,7 +150,7 @@ impl Decision {
                 retry_after: status.wait_micros(),
             };
         }
-        self.lease = LeaseId::NONE;
+        self.lease = PermitId::NONE;
         self
     }
 
@@ -158,7 +160,7 @@ impl Decision {
     }
 
     /// The limit that refused, and of several the one that refuses longest.
-    pub fn denied_by(&self) -> Option<&LimitStatus> {
+    pub fn denied_by(&self) -> Option<&LimitOutcome> {
         self.decider
             .and_then(|index| self.limits.get(usize::from(index)))
     }
@@ -174,7 +176,7 @@ impl Decision {
 
     /// When to try again; `None` when allowed.
     pub fn retry(&self) -> Option<Retry> {
-        self.denied_by().and_then(LimitStatus::retry)
+        self.denied_by().and_then(LimitOutcome::retry)
     }
 
     /// True when the request asks for more than a limit holds when full, so that no waiting helps.
@@ -191,29 +193,29 @@ impl Decision {
             .limits
             .iter()
             .filter(|status| !status.shadow)
-            .map(LimitStatus::wait);
+            .map(LimitOutcome::wait);
         waits.max().unwrap_or_default()
     }
 
     /// Units left in the limit that will stop this client first.
     pub fn remaining(&self) -> u64 {
-        self.tightest().map_or(0, LimitStatus::remaining)
+        self.tightest().map_or(0, LimitOutcome::remaining)
     }
 
     /// The most that passes at once in the limit that will stop this client first.
     pub fn limit(&self) -> u64 {
-        self.tightest().map_or(0, LimitStatus::limit)
+        self.tightest().map_or(0, LimitOutcome::limit)
     }
 
     /// How long until the budget is full again in the limit that will stop this client first.
     pub fn reset_after(&self) -> Duration {
         self.tightest()
-            .map_or(Duration::ZERO, LimitStatus::reset_after)
+            .map_or(Duration::ZERO, LimitOutcome::reset_after)
     }
 
     /// The limit to tell a client about when only one can be told: the one that refused, else the
     /// one with least left.
-    pub fn tightest(&self) -> Option<&LimitStatus> {
+    pub fn tightest(&self) -> Option<&LimitOutcome> {
         let enforced = || self.limits.iter().filter(|status| !status.shadow);
         self.denied_by()
             .or_else(|| {
@@ -228,7 +230,7 @@ impl Decision {
     }
 
     /// What every limit said, in the order asked.
-    pub fn limits(&self) -> &[LimitStatus] {
+    pub fn limits(&self) -> &[LimitOutcome] {
         &self.limits
     }
 
@@ -238,31 +240,31 @@ impl Decision {
     }
 
     /// True when the store gave no answer and the limits' failure policies did.
-    /// [`LimitStatus::fallback`] says which.
+    /// [`LimitOutcome::fallback`] says which.
     pub const fn is_degraded(&self) -> bool {
         matches!(self.source, Source::Fallback)
     }
 
     /// True when the request is refused only because the store is away and the policy of the limit
-    /// that refuses is [`OnStoreFailure::Deny`]: the client did nothing wrong, and HTTP says 503
+    /// that refuses is [`FailurePolicy::Deny`]: the client did nothing wrong, and HTTP says 503
     /// instead of 429.
     pub fn is_unavailable(&self) -> bool {
         self.denied_by()
-            .is_some_and(LimitStatus::is_refused_by_policy)
+            .is_some_and(LimitOutcome::is_refused_by_policy)
     }
 
     /// What to release when the work is done, if a concurrency limit took part and the request
     /// passed.
-    pub fn lease(&self) -> Option<LeaseId> {
-        Some(self.lease).filter(|lease| *lease != LeaseId::NONE)
+    pub fn permit_id(&self) -> Option<PermitId> {
+        Some(self.lease).filter(|lease| *lease != PermitId::NONE)
     }
 }
 
-impl LimitStatus {
+impl LimitOutcome {
     #[inline(always)]
     pub(crate) fn new(
         name: LimitName,
-        check: &Check<'_>,
+        check: &Demand<'_>,
         outcome: Outcome,
         source: Source,
     ) -> Self {
@@ -283,7 +285,7 @@ impl LimitStatus {
     }
 
     /// The same answer, given by a failure policy.
-    pub(crate) const fn by_policy(self, policy: OnStoreFailure) -> Self {
+    pub(crate) const fn by_policy(self, policy: FailurePolicy) -> Self {
         Self {
             fallback: Some(policy),
             source: Source::Fallback,
@@ -302,14 +304,14 @@ impl LimitStatus {
         &self.name
     }
 
-    /// The most that passes at once. By the policy [`Local`](OnStoreFailure::Local), this process's
+    /// The most that passes at once. By the policy [`Local`](FailurePolicy::Local), this process's
     /// share of it.
     pub const fn limit(&self) -> u64 {
         self.outcome.limit
     }
 
-    /// Whole units left. By the policy [`Allow`](OnStoreFailure::Allow) nothing is counted, so
-    /// nothing is missing; by [`Deny`](OnStoreFailure::Deny) nothing is to be had.
+    /// Whole units left. By the policy [`Allow`](FailurePolicy::Allow) nothing is counted, so
+    /// nothing is missing; by [`Deny`](FailurePolicy::Deny) nothing is to be had.
     pub const fn remaining(&self) -> u64 {
         self.outcome.remaining
     }
@@ -344,21 +346,21 @@ impl LimitStatus {
     }
 
     /// The policy that answered in place of the store; `None` when the store did.
-    pub const fn fallback(&self) -> Option<OnStoreFailure> {
+    pub const fn fallback(&self) -> Option<FailurePolicy> {
         self.fallback
     }
 
     /// True when the limit refuses, whether that stops the request or not, for no other reason than
     /// its policy.
     pub(crate) fn is_refused_by_policy(&self) -> bool {
-        self.fallback == Some(OnStoreFailure::Deny)
+        self.fallback == Some(FailurePolicy::Deny)
             && matches!(self.outcome.verdict, Verdict::Deny { .. })
     }
 
     /// True when the request, if it passed, was counted here: not what was refused, and not what a
     /// policy let through.
     pub(crate) fn counts(&self) -> bool {
-        self.fallback != Some(OnStoreFailure::Allow) && self.outcome.verdict.is_allowed()
+        self.fallback != Some(FailurePolicy::Allow) && self.outcome.verdict.is_allowed()
     }
 
     /// The raw answer.

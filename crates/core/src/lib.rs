@@ -15,7 +15,7 @@
 //!
 //! # The way of a request
 //!
-//! request -> [`Key`] (who) -> [`Check`]s (which limits, what cost) -> [`Store::spend`] (one atomic
+//! request -> [`Key`] (who) -> [`Demand`]s (which limits, what cost) -> [`Store::spend`] (one atomic
 //! step) -> [`Decision`].
 //!
 //! - **Choose an algorithm** for each [`Limit`]: the table in [`algorithm`] says what each
@@ -33,7 +33,7 @@
 //! - **Survive a restart** with [`MemoryStore::snapshot`] and [`MemoryStore::restore`].
 //!
 //! Works on any executor, and with none: the memory store answers
-//! [`immediately`](limiter::Ask::immediately).
+//! [`now_or_never`](limiter::Ask::now_or_never).
 
 pub mod algorithm;
 mod clock;
@@ -52,19 +52,19 @@ pub mod store;
 mod time;
 
 pub use algorithm::{
-    Calendar, Concurrency, FixedWindow, LeakyBucket, LeakyMode, LeaseId, Outcome, Quota, Rate,
+    Calendar, Concurrency, FixedWindow, LeakyBucket, LeakyMode, Outcome, PermitId, Quota, Rate,
     SlidingLog, SlidingWindow, TokenBucket, Verdict,
 };
 pub use clock::{Clock, ManualClock, Sleep, SystemClock};
 pub use consistency::Consistency;
-pub use decision::{Decision, LimitStatus, Retry, Source};
+pub use decision::{Decision, LimitOutcome, Retry, Source};
 pub use key::{
-    EncodedKey, Hashed, Hasher, KEY_MAX, Key, KeyError, KeyPart, KeyParts, NotAKey, ShortSecret,
-    ToKey,
+    EncodedKey, KEY_MAX, Key, KeyDecodeError, KeyError, KeyHash, KeyHasher, KeyPart, KeyParts,
+    SecretError, ToKey,
 };
-pub use limit::{Limit, LimitError, OnStoreFailure, Rule};
-pub use limiter::{Acquired, Error, Health, Limiter, Permit};
+pub use limit::{FailurePolicy, Limit, LimitError, Rule};
+pub use limiter::{Acquisition, Error, Health, Limiter, Permit};
 pub use memory::MemoryStore;
 pub use name::{LimitName, NAME_MAX};
-pub use store::{Check, CheckBuf, Store, StoreError};
+pub use store::{Demand, DemandBuf, Store, StoreError};
 pub use time::Micros;

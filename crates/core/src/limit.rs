@@ -10,7 +10,7 @@ use crate::algorithm::{
 use crate::consistency::Consistency;
 use crate::key::{Encoded, EncodedKey, Key, KeyError, KeyPrefix, Parts, ToKey};
 use crate::name::{LimitName, NAME_MAX};
-use crate::store::{Check, CheckBuf};
+use crate::store::{Demand, DemandBuf};
 
 /// A named rule: what it is called and what it allows.
 ///
@@ -34,7 +34,7 @@ pub struct Limit {
     name: String,
     rule: Result<Rule, LimitError>,
     shadow: bool,
-    on_store_failure: OnStoreFailure,
+    on_store_failure: FailurePolicy,
     consistency: Consistency,
 }
 
@@ -45,7 +45,7 @@ pub struct Rule {
     quota: Quota,
     prefix: KeyPrefix,
     shadow: bool,
-    on_store_failure: OnStoreFailure,
+    on_store_failure: FailurePolicy,
     consistency: Consistency,
 }
 
@@ -62,46 +62,46 @@ pub struct Rule {
 /// It starts with nothing, so that nothing can be gained by making the store fall over.
 ///
 /// ```
-/// # use tollgate::store::{Answer, Intent, Spent};
-/// # use tollgate::{Check, Key, LeaseId, Store, StoreError};
+/// # use tollgate::store::{StoreFuture, Intent, SpendReply};
+/// # use tollgate::{Demand, Key, PermitId, Store, StoreError};
 /// # #[derive(Debug)]
 /// # struct Away;
 /// # impl Store for Away {
-/// #     fn spend<'a>(&'a self, _: &[Check<'_>], _: Intent, _: LeaseId) -> Answer<'a, Spent> {
-/// #         Answer::ready(Err(StoreError::Timeout))
+/// #     fn spend<'a>(&'a self, _: &[Demand<'_>], _: Intent, _: PermitId) -> StoreFuture<'a, SpendReply> {
+/// #         StoreFuture::ready(Err(StoreError::Timeout))
 /// #     }
-/// #     fn refund<'a>(&'a self, _: &[Check<'_>]) -> Answer<'a, ()> {
-/// #         Answer::ready(Err(StoreError::Timeout))
+/// #     fn refund<'a>(&'a self, _: &[Demand<'_>]) -> StoreFuture<'a, ()> {
+/// #         StoreFuture::ready(Err(StoreError::Timeout))
 /// #     }
-/// #     fn reset<'a>(&'a self, _: &Key<'_>) -> Answer<'a, ()> {
-/// #         Answer::ready(Err(StoreError::Timeout))
+/// #     fn reset<'a>(&'a self, _: &Key<'_>) -> StoreFuture<'a, ()> {
+/// #         StoreFuture::ready(Err(StoreError::Timeout))
 /// #     }
-/// #     fn release<'a>(&'a self, _: &Check<'_>, _: LeaseId) -> Answer<'a, bool> {
-/// #         Answer::ready(Err(StoreError::Timeout))
+/// #     fn release<'a>(&'a self, _: &Demand<'_>, _: PermitId) -> StoreFuture<'a, bool> {
+/// #         StoreFuture::ready(Err(StoreError::Timeout))
 /// #     }
-/// #     fn renew<'a>(&'a self, _: &Check<'_>, _: LeaseId) -> Answer<'a, bool> {
-/// #         Answer::ready(Err(StoreError::Timeout))
+/// #     fn renew<'a>(&'a self, _: &Demand<'_>, _: PermitId) -> StoreFuture<'a, bool> {
+/// #         StoreFuture::ready(Err(StoreError::Timeout))
 /// #     }
 /// # }
 /// # let store = Away;
 /// use std::time::Duration;
-/// use tollgate::{Limit, Limiter, OnStoreFailure};
+/// use tollgate::{Limit, Limiter, FailurePolicy};
 ///
-/// let login = Limit::sliding_log("login", 5, Duration::from_secs(900)).on_store_failure(OnStoreFailure::Deny);
+/// let login = Limit::sliding_log("login", 5, Duration::from_secs(900)).on_store_failure(FailurePolicy::Deny);
 /// let search = Limit::sliding_window("search", 100, Duration::from_secs(60));
 /// let limiter = Limiter::new(store, [login, search]); // a store that is away
 ///
-/// let passed = limiter.check("search", "ann").immediately()?;
+/// let passed = limiter.check("search", "ann").now_or_never()?;
 /// assert!(passed.is_allowed() && passed.is_degraded());
-/// assert_eq!(passed.limits()[0].fallback(), Some(OnStoreFailure::Allow));
+/// assert_eq!(passed.limits()[0].fallback(), Some(FailurePolicy::Allow));
 ///
-/// let refused = limiter.check("login", "ann").immediately()?;
+/// let refused = limiter.check("login", "ann").now_or_never()?;
 /// assert!(refused.is_unavailable()); // 503, not 429
 /// assert_eq!(refused.retry_after(), Some(Duration::from_secs(1)));
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum OnStoreFailure {
+pub enum FailurePolicy {
     /// Let requests pass, uncounted.
     #[default]
     Allow,
@@ -111,7 +111,7 @@ pub enum OnStoreFailure {
     Local,
 }
 
-impl OnStoreFailure {
+impl FailurePolicy {
     /// The word used in answers and configurations.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -196,14 +196,14 @@ impl Limit {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::{Limit, OnStoreFailure};
+    /// use tollgate::{Limit, FailurePolicy};
     ///
-    /// let login = Limit::sliding_log("login", 5, Duration::from_secs(900)).on_store_failure(OnStoreFailure::Deny);
-    /// assert_eq!(login.rule()?.on_store_failure(), OnStoreFailure::Deny);
+    /// let login = Limit::sliding_log("login", 5, Duration::from_secs(900)).on_store_failure(FailurePolicy::Deny);
+    /// assert_eq!(login.rule()?.on_store_failure(), FailurePolicy::Deny);
     /// # Ok::<(), tollgate::LimitError>(())
     /// ```
     #[must_use]
-    pub fn on_store_failure(mut self, policy: OnStoreFailure) -> Self {
+    pub fn on_store_failure(mut self, policy: FailurePolicy) -> Self {
         self.on_store_failure = policy;
         self
     }
@@ -221,7 +221,7 @@ impl Limit {
     }
 
     /// The limit, or what is wrong with it.
-    pub fn checked(self) -> Result<Self, LimitError> {
+    pub fn validate(self) -> Result<Self, LimitError> {
         self.rule().map(|_| self)
     }
 
@@ -247,7 +247,7 @@ impl Limit {
             let quota = quota?;
             let prefix = KeyPrefix::new(checked, quota.shape());
             let (on_store_failure, consistency) =
-                (OnStoreFailure::default(), Consistency::default());
+                (FailurePolicy::default(), Consistency::default());
             Ok(Rule {
                 name: checked,
                 quota,
@@ -257,7 +257,7 @@ impl Limit {
                 consistency,
             })
         });
-        let (on_store_failure, consistency) = (OnStoreFailure::default(), Consistency::default());
+        let (on_store_failure, consistency) = (FailurePolicy::default(), Consistency::default());
         Self {
             name,
             rule,
@@ -285,7 +285,7 @@ impl Rule {
     }
 
     /// What it answers when the store gives no answer.
-    pub const fn on_store_failure(&self) -> OnStoreFailure {
+    pub const fn on_store_failure(&self) -> FailurePolicy {
         self.on_store_failure
     }
 
@@ -305,32 +305,32 @@ impl Rule {
 
     /// A check of this limit for a key, with the limit's own numbers, to put to a
     /// [`Store`](crate::Store) directly.
-    pub fn check(&self, key: impl ToKey, cost: u64) -> Result<CheckBuf, KeyError> {
+    pub fn demand(&self, key: impl ToKey, cost: u64) -> Result<DemandBuf, KeyError> {
         let mut buffer = Encoded::new();
         let parts = Parts::of(&key, &mut buffer)?;
-        Ok(self.check_with(parts, &self.quota, cost).to_buf())
+        Ok(self.demand_with(parts, &self.quota, cost).to_buf())
     }
 
     /// The same for a key that is written down, borrowing all there is. The numbers are the limit's
     /// own, or others of its algorithm and window.
     #[inline]
-    pub fn check_written<'a>(
+    pub fn demand_for<'a>(
         &'a self,
         key: &'a EncodedKey,
         quota: &'a Quota,
         cost: u64,
-    ) -> Check<'a> {
-        self.check_with(key.as_parts(), quota, cost)
+    ) -> Demand<'a> {
+        self.demand_with(key.as_parts(), quota, cost)
     }
 
     #[inline]
-    pub(crate) const fn check_with<'a>(
+    pub(crate) const fn demand_with<'a>(
         &'a self,
         parts: Parts<'a>,
         quota: &'a Quota,
         cost: u64,
-    ) -> Check<'a> {
-        Check {
+    ) -> Demand<'a> {
+        Demand {
             key: Key::new(&self.prefix, parts),
             quota,
             cost,

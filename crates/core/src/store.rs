@@ -11,18 +11,18 @@ use std::task::{Context, Poll};
 
 use smallvec::SmallVec;
 
-use crate::algorithm::{LeaseId, Outcome, Quota};
+use crate::algorithm::{Outcome, PermitId, Quota};
 use crate::consistency::Consistency;
 use crate::decision::Source;
 use crate::key::{Key, KeyPrefix, PartsBuf};
 use crate::time::Micros;
 
 /// The most checks one request may make.
-pub const CHECKS_MAX: usize = 16;
+pub const DEMANDS_MAX: usize = 16;
 
 /// One limit asked about one key.
 #[derive(Clone, Copy, Debug)]
-pub struct Check<'a> {
+pub struct Demand<'a> {
     /// Which counter. It holds the limit's name and shape, so it is all a store needs.
     pub key: Key<'a>,
     /// What that counter allows.
@@ -34,9 +34,9 @@ pub struct Check<'a> {
     pub shadow: bool,
 }
 
-/// A [`Check`] that owns what it is about.
+/// A [`Demand`] that owns what it is about.
 #[derive(Clone, Debug)]
-pub struct CheckBuf {
+pub struct DemandBuf {
     prefix: KeyPrefix,
     parts: PartsBuf,
     /// What the counter allows.
@@ -47,7 +47,7 @@ pub struct CheckBuf {
     pub shadow: bool,
 }
 
-impl CheckBuf {
+impl DemandBuf {
     /// Who shares the counter, and how.
     #[inline]
     pub const fn consistency(&self) -> Consistency {
@@ -66,9 +66,9 @@ impl CheckBuf {
     }
 
     /// The check, as stores take it.
-    pub fn as_check(&self) -> Check<'_> {
+    pub fn as_demand(&self) -> Demand<'_> {
         let key = Key::new(&self.prefix, self.parts.as_parts());
-        Check {
+        Demand {
             key,
             quota: &self.quota,
             cost: self.cost,
@@ -77,17 +77,17 @@ impl CheckBuf {
     }
 }
 
-impl Check<'_> {
+impl Demand<'_> {
     /// True when a pass takes a place that must be given back.
     #[inline]
-    pub(crate) const fn takes_place(&self) -> bool {
+    pub(crate) const fn needs_permit(&self) -> bool {
         matches!(self.quota, Quota::Concurrency(_)) && self.cost > 0
     }
 
     /// A copy that owns what it is about.
-    pub fn to_buf(&self) -> CheckBuf {
+    pub fn to_buf(&self) -> DemandBuf {
         let (prefix, parts) = (*self.key.prefix(), self.key.parts().to_buf());
-        CheckBuf {
+        DemandBuf {
             prefix,
             parts,
             quota: *self.quota,
@@ -108,24 +108,24 @@ pub enum Intent {
 
 /// The answer to a request, one outcome per check in the order asked.
 #[derive(Clone, Debug)]
-pub struct Spent {
+pub struct SpendReply {
     /// What each limit says. `remaining` and `reset_after` are what is left once the request has
     /// been dealt with: when it is only a peek, or refused by another limit, a limit that would let
     /// it pass says so and has kept its units.
     pub outcomes: SmallVec<[Outcome; 1]>,
     /// Where each of them came from.
-    pub sources: Sources,
+    pub sources: OutcomeSources,
     /// The moment of the decision on the store's timeline.
     pub at: Micros,
 }
 
-impl Spent {
+impl SpendReply {
     /// The store's own answer to all checks.
     #[inline]
     pub fn by_store(outcomes: SmallVec<[Outcome; 1]>, at: Micros) -> Self {
         Self {
             outcomes,
-            sources: Sources::default(),
+            sources: OutcomeSources::default(),
             at,
         }
     }
@@ -134,18 +134,18 @@ impl Spent {
 /// Where the answers to the checks of one request came from: all from the store itself, unless told
 /// otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sources {
+pub struct OutcomeSources {
     /// One bit per check.
     leases: u16,
     denials: u16,
 }
 
 const _: () = assert!(
-    CHECKS_MAX <= u16::BITS as usize,
+    DEMANDS_MAX <= u16::BITS as usize,
     "there is a bit for every check"
 );
 
-impl Sources {
+impl OutcomeSources {
     /// Says where the answer to the check at `index` came from.
     pub const fn set(&mut self, index: usize, source: Source) {
         match source {
@@ -192,30 +192,30 @@ impl Sources {
     }
 }
 
-/// Where counters live. Every method is one atomic step; dropping an [`Answer`] before it is ready
+/// Where counters live. Every method is one atomic step; dropping an [`StoreFuture`] before it is ready
 /// leaves the step done or not done, never half done.
 ///
 /// A store answers every question within a deadline of its own, with an error if need be: the
 /// limiter sets no timer, and waits as long as the store lets it. What a limit answers to an error
-/// is the limit's choice, see [`OnStoreFailure`](crate::OnStoreFailure).
+/// is the limit's choice, see [`FailurePolicy`](crate::FailurePolicy).
 pub trait Store: Send + Sync + fmt::Debug {
-    /// Spends 1 to [`CHECKS_MAX`] checks, no two on the same counter: every one, or none when any
+    /// Spends 1 to [`DEMANDS_MAX`] checks, no two on the same counter: every one, or none when any
     /// that is not a shadow does not fit. Concurrency checks are held under `lease`.
     fn spend<'a>(
         &'a self,
-        checks: &[Check<'_>],
+        checks: &[Demand<'_>],
         intent: Intent,
-        lease: LeaseId,
-    ) -> Answer<'a, Spent>;
+        lease: PermitId,
+    ) -> StoreFuture<'a, SpendReply>;
 
     /// The same for a single check, the usual case, by stores that can answer without waiting;
     /// `None` from those that cannot, which have then done nothing.
     #[inline]
-    fn spend_one(
+    fn try_spend(
         &self,
-        _check: &Check<'_>,
+        _check: &Demand<'_>,
         _intent: Intent,
-        _lease: LeaseId,
+        _lease: PermitId,
     ) -> Option<(Outcome, Source)> {
         None
     }
@@ -223,62 +223,62 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Only whether a single check that takes no place passes, charged if it does: the shortest way
     /// for those who want to know no more.
     #[inline]
-    fn passes_one(&self, check: &Check<'_>) -> Option<bool> {
-        self.spend_one(check, Intent::Spend, LeaseId::NONE)
+    fn try_is_allowed(&self, check: &Demand<'_>) -> Option<bool> {
+        self.try_spend(check, Intent::Spend, PermitId::NONE)
             .map(|(outcome, _)| outcome.verdict.is_allowed())
     }
 
     /// Gives back what checks took, at most what is spent. It takes effect even if the answer is
     /// dropped unread. Concurrency checks give back through [`release`](Self::release) and are
     /// passed over here.
-    fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()>;
+    fn refund<'a>(&'a self, checks: &[Demand<'_>]) -> StoreFuture<'a, ()>;
 
     /// Forgets a counter: its budget is full again.
-    fn reset<'a>(&'a self, key: &Key<'_>) -> Answer<'a, ()>;
+    fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()>;
 
     /// Ends a lease; false when it has already ended. It takes effect even if the answer is dropped
     /// unread. The check is the one that took the lease, or one with cost 0 when what it took is
     /// not known, which may take longer to find.
-    fn release<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool>;
+    fn release<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool>;
 
     /// Starts a lease's time again; false when it has already ended. The check is as for
     /// [`release`](Self::release).
-    fn renew<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool>;
+    fn renew<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool>;
 
     /// Gives back what was taken in advance and is not spent, as a process does before it ends. A
     /// store that takes nothing in advance has nothing to give.
-    fn hand_back(&self) -> Answer<'_, ()> {
-        Answer::ready(Ok(()))
+    fn return_leases(&self) -> StoreFuture<'_, ()> {
+        StoreFuture::ready(Ok(()))
     }
 }
 
 /// A store's answer: here at once, or coming. Stores that answer from memory need no allocation and
 /// no executor.
-pub enum Answer<'a, T> {
+pub enum StoreFuture<'a, T> {
     /// It is here. `None` once it has been taken.
     Ready(Option<Result<T, StoreError>>),
     /// It is on its way.
     Pending(Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>),
 }
 
-impl<T> Answer<'_, T> {
+impl<T> StoreFuture<'_, T> {
     /// An answer that is already here.
     pub fn ready(answer: Result<T, StoreError>) -> Self {
         Self::Ready(Some(answer))
     }
 }
 
-impl<T> fmt::Debug for Answer<'_, T> {
+impl<T> fmt::Debug for StoreFuture<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if matches!(self, Self::Ready(_)) {
-            "Answer::Ready(..)"
+            "StoreFuture::Ready(..)"
         } else {
-            "Answer::Pending(..)"
+            "StoreFuture::Pending(..)"
         })
     }
 }
 
-impl<T: Unpin> Future for Answer<'_, T> {
+impl<T: Unpin> Future for StoreFuture<'_, T> {
     type Output = Result<T, StoreError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -295,9 +295,9 @@ impl<T: Unpin> Future for Answer<'_, T> {
 /// ```
 /// use tollgate::StoreError;
 ///
-/// let away = StoreError::Away("connection refused".into());
+/// let away = StoreError::Unavailable("connection refused".into());
 /// assert_eq!(away.to_string(), "the store cannot be reached");
-/// assert_eq!((away.kind(), away.is_transient()), ("away", true));
+/// assert_eq!((away.kind(), away.is_transient()), ("unavailable", true));
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -307,7 +307,7 @@ pub enum StoreError {
     Timeout,
     /// The store could not be asked: there is no connection, or it broke.
     #[error("the store cannot be reached")]
-    Away(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The store was not asked, because as much is waiting for it as may.
     #[error("as many requests wait for the store as may; this one was not sent")]
     Overloaded,
@@ -327,7 +327,7 @@ impl StoreError {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
-            Self::Away(_) => "away",
+            Self::Unavailable(_) => "unavailable",
             Self::Overloaded => "overloaded",
             Self::Refused(_) => "refused",
         }

@@ -46,7 +46,7 @@ fn one_hot_key_admits_exactly_its_limit() {
             for _ in 0..1_000 {
                 let passed = limiter
                     .check("hot", "key")
-                    .immediately()
+                    .now_or_never()
                     .unwrap()
                     .is_allowed();
                 admitted.fetch_add(u64::from(passed), Relaxed);
@@ -92,13 +92,13 @@ fn overlapping_requests_consume_everything_or_nothing() {
                     named[index].1,
                 )
             });
-            let ask = limiter.check(first.0, first.1).own_cost(named[0].2);
+            let ask = limiter.check(first.0, first.1).limit_cost(named[0].2);
             let ask = ask
                 .and(second.0, second.1)
-                .own_cost(named[1].2)
+                .limit_cost(named[1].2)
                 .and(third.0, third.1)
-                .own_cost(named[2].2);
-            if ask.immediately().unwrap().is_allowed() {
+                .limit_cost(named[2].2);
+            if ask.now_or_never().unwrap().is_allowed() {
                 for (limit, key, cost) in named {
                     spent[usize::try_from(limit * 7 + key).unwrap()].fetch_add(cost, Relaxed);
                 }
@@ -108,7 +108,7 @@ fn overlapping_requests_consume_everything_or_nothing() {
     let mut exhausted = 0;
     for (limit, name) in ["a", "b", "c"].into_iter().enumerate() {
         for key in 0..7u64 {
-            let status = limiter.peek(name, key).cost(0).immediately().unwrap();
+            let status = limiter.peek(name, key).cost(0).now_or_never().unwrap();
             let charged = status.limit() - status.remaining();
             let admitted = spent[limit * 7 + usize::try_from(key).unwrap()].load(Relaxed);
             assert_eq!(
@@ -144,7 +144,7 @@ fn places_taken_and_given_back_by_many_threads_leave_none_behind() {
         limiter
             .peek("jobs", "tenant")
             .cost(0)
-            .immediately()
+            .now_or_never()
             .unwrap()
             .remaining(),
         3
@@ -172,7 +172,7 @@ fn a_flood_from_many_threads_stays_under_the_cap_without_deadlock() {
                 .check("a", key)
                 .and("b", key)
                 .and("c", key)
-                .immediately()
+                .now_or_never()
                 .unwrap();
             assert!(decision.is_allowed());
             if key.1.is_multiple_of(500) {

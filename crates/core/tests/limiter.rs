@@ -44,19 +44,19 @@ fn a_denial_names_the_limit_and_the_time() {
         assert!(
             limiter
                 .check("api", "ann")
-                .immediately()
+                .now_or_never()
                 .unwrap()
                 .is_allowed()
         );
     }
-    let denied = limiter.check("api", "ann").immediately().unwrap();
+    let denied = limiter.check("api", "ann").now_or_never().unwrap();
     assert_eq!(denied.denied_by().unwrap().name(), "api");
     assert_eq!(denied.retry(), Some(Retry::After(Duration::from_secs(1))));
     clock.advance(Duration::from_micros(999_999));
     assert!(
         !limiter
             .check("api", "ann")
-            .immediately()
+            .now_or_never()
             .unwrap()
             .is_allowed()
     );
@@ -64,7 +64,7 @@ fn a_denial_names_the_limit_and_the_time() {
     assert!(
         limiter
             .check("api", "ann")
-            .immediately()
+            .now_or_never()
             .unwrap()
             .is_allowed()
     );
@@ -73,10 +73,10 @@ fn a_denial_names_the_limit_and_the_time() {
 #[test]
 fn never_is_not_later() {
     let (limiter, _) = limiter([Limit::token_bucket("api", 5, Rate::per_second(1))]);
-    let never = limiter.check("api", "ann").cost(6).immediately().unwrap();
+    let never = limiter.check("api", "ann").cost(6).now_or_never().unwrap();
     assert!(never.is_never() && !never.is_allowed());
     assert_eq!(never.retry_after(), None);
-    let later = limiter.check("api", "ann").cost(5).immediately().unwrap();
+    let later = limiter.check("api", "ann").cost(5).now_or_never().unwrap();
     assert!(later.is_allowed(), "the refused request consumed something");
 }
 
@@ -92,7 +92,7 @@ fn several_limits_pass_together_or_none_is_charged() {
             .check("user", user)
             .and("tenant", "acme")
             .and("month", ())
-            .immediately()
+            .now_or_never()
             .unwrap()
     };
     assert!(ask("ann").is_allowed() && ask("ann").is_allowed());
@@ -110,7 +110,7 @@ fn several_limits_pass_together_or_none_is_charged() {
         limiter
             .peek(limit, key)
             .cost(0)
-            .immediately()
+            .now_or_never()
             .unwrap()
             .remaining()
     };
@@ -119,7 +119,7 @@ fn several_limits_pass_together_or_none_is_charged() {
         limiter
             .peek("month", ())
             .cost(0)
-            .immediately()
+            .now_or_never()
             .unwrap()
             .remaining(),
         97
@@ -136,7 +136,7 @@ fn of_several_refusals_the_longest_decides() {
         limiter
             .check("long", "ann")
             .and("short", "ann")
-            .immediately()
+            .now_or_never()
             .unwrap()
     };
     assert!(ask().is_allowed());
@@ -154,7 +154,7 @@ fn shadow_limits_count_and_never_refuse_or_change_the_enforced_ones() {
         let decision = limiter
             .check("new", "ann")
             .and("old", "ann")
-            .immediately()
+            .now_or_never()
             .unwrap();
         assert!(decision.is_allowed());
         assert_eq!(
@@ -166,7 +166,7 @@ fn shadow_limits_count_and_never_refuse_or_change_the_enforced_ones() {
     let refused = limiter
         .check("new", "ann")
         .and("old", "ann")
-        .immediately()
+        .now_or_never()
         .unwrap();
     assert_eq!(refused.denied_by().unwrap().name(), "old");
     assert!(refused.limits()[0].is_shadow() && refused.limits()[0].retry().is_some());
@@ -182,7 +182,7 @@ fn keys_and_secrets_do_not_show_in_debug_output() {
     let check = limiter
         .rule("jobs")
         .unwrap()
-        .check("ann@example.com", 1)
+        .demand("ann@example.com", 1)
         .unwrap();
     let shown = format!(
         "{limiter:?} {acquired:?} {:?} {check:?} {ask:?}",
@@ -203,20 +203,20 @@ fn costs_refunds_and_resets() {
             .check("api", "ann")
             .and("day", "ann")
             .cost(4)
-            .own_cost(1)
+            .limit_cost(1)
             .await
             .unwrap();
         let left: Vec<u64> = both
             .limits()
             .iter()
-            .map(tollgate::LimitStatus::remaining)
+            .map(tollgate::LimitOutcome::remaining)
             .collect();
         assert_eq!(left, [6, 9]);
         limiter
             .refund("api", "ann")
             .and("day", "ann")
             .cost(4)
-            .own_cost(1)
+            .limit_cost(1)
             .await
             .unwrap();
         assert_eq!(
@@ -255,7 +255,7 @@ fn numbers_of_the_callers_tier_share_the_counter() {
             .check("plan", "ann")
             .quota(pro)
             .cost(500)
-            .immediately()
+            .now_or_never()
             .unwrap()
             .remaining(),
         500
@@ -263,7 +263,7 @@ fn numbers_of_the_callers_tier_share_the_counter() {
     assert_eq!(
         limiter
             .check("plan", "ann")
-            .immediately()
+            .now_or_never()
             .unwrap()
             .remaining(),
         49,
@@ -273,7 +273,7 @@ fn numbers_of_the_callers_tier_share_the_counter() {
     let refused = limiter
         .check("plan", "ann")
         .quota(other)
-        .immediately()
+        .now_or_never()
         .unwrap_err();
     assert!(
         refused
@@ -294,7 +294,7 @@ fn looking_with_a_smaller_tier_refills_nothing() {
         limiter
             .check("plan", "ann")
             .cost(1_000)
-            .immediately()
+            .now_or_never()
             .unwrap()
             .is_allowed()
     );
@@ -302,19 +302,19 @@ fn looking_with_a_smaller_tier_refills_nothing() {
         !limiter
             .peek("plan", "ann")
             .quota(free)
-            .immediately()
+            .now_or_never()
             .unwrap()
             .is_allowed()
     );
     assert_eq!(
-        left(limiter.peek("plan", "ann").cost(0).immediately().unwrap()),
+        left(limiter.peek("plan", "ann").cost(0).now_or_never().unwrap()),
         0
     );
     assert!(
         limiter
             .check("plan", "bob")
             .cost(500)
-            .immediately()
+            .now_or_never()
             .unwrap()
             .is_allowed()
     );
@@ -324,7 +324,7 @@ fn looking_with_a_smaller_tier_refills_nothing() {
                 .peek("plan", "bob")
                 .quota(fast)
                 .cost(0)
-                .immediately()
+                .now_or_never()
                 .unwrap()
         ),
         500,
@@ -368,14 +368,14 @@ fn wrong_requests_are_refused_and_change_nothing() {
         assert!(in_flight.contains("use Limiter::release"), "{in_flight}");
         assert!(matches!(
             limiter.acquire("api", "ann").await,
-            Err(Error::NothingToHold)
+            Err(Error::NoConcurrencyLimit)
         ));
         let keys: Vec<String> = (0..17).map(|key| format!("key:{key}")).collect();
         let many = keys[1..].iter().fold(
             limiter.check("api", &keys[0]).and("api", "x"),
             |ask, key| ask.and("api", key),
         );
-        assert!(matches!(many.await, Err(Error::TooManyChecks)));
+        assert!(matches!(many.await, Err(Error::TooManyLimits)));
         assert_eq!(
             limiter
                 .peek("api", "ann")
@@ -400,13 +400,13 @@ fn wrong_limits_are_refused_at_the_start_or_at_the_first_check() {
     );
     let late = Limiter::in_memory([zero(), Limit::fixed_window("ok", 1, MINUTE)]);
     assert!(matches!(
-        late.check("api", "ann").immediately(),
+        late.check("api", "ann").now_or_never(),
         Err(Error::Limit { .. })
     ));
-    assert!(late.check("ok", "ann").immediately().unwrap().is_allowed());
+    assert!(late.check("ok", "ann").now_or_never().unwrap().is_allowed());
     assert_eq!(
         late.check("api", "ann")
-            .immediately()
+            .now_or_never()
             .unwrap_err()
             .to_string(),
         "the limit \"api\" is not usable: limit is 0; it must be from 1 to 9007199254740992 (2^53)"
@@ -423,7 +423,7 @@ fn wrong_limits_are_refused_at_the_start_or_at_the_first_check() {
     assert!(
         Limiter::in_memory(twice)
             .check("api", "ann")
-            .immediately()
+            .now_or_never()
             .is_err()
     );
 }
@@ -432,7 +432,7 @@ fn wrong_limits_are_refused_at_the_start_or_at_the_first_check() {
 fn bad_values_say_what_would_be_right() {
     let day = Duration::from_secs(86_400);
     let refused = |limit: Limit, says: &str| {
-        let text = limit.checked().expect_err(says).to_string();
+        let text = limit.validate().expect_err(says).to_string();
         assert!(text.contains(says), "{text:?} does not say {says:?}");
     };
     refused(
@@ -526,10 +526,10 @@ proptest::proptest! {
             its_clock.advance(Duration::from_micros(later));
             clock.advance(Duration::from_micros(later));
             let (name, who) = (every_limit()[limit].name().to_owned(), ["ann", "bob", "eve"][who]);
-            let passes = short.check(&name, who).cost(cost).passes().unwrap();
-            let decision = long.check(&name, who).cost(cost).immediately().unwrap();
+            let passes = short.check(&name, who).cost(cost).is_allowed().unwrap();
+            let decision = long.check(&name, who).cost(cost).now_or_never().unwrap();
             proptest::prop_assert_eq!(passes, decision.is_allowed(), "{} {}", name, cost);
-            let left = |limiter: &Limiter| limiter.peek(&name, who).immediately().unwrap().remaining();
+            let left = |limiter: &Limiter| limiter.peek(&name, who).now_or_never().unwrap().remaining();
             proptest::prop_assert_eq!(left(&short), left(&long), "{} {}", name, cost);
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pollster::block_on;
-use tollgate::{Acquired, Error, Limit, Limiter, ManualClock, MemoryStore, Rate};
+use tollgate::{Acquisition, Error, Limit, Limiter, ManualClock, MemoryStore, Rate};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -29,7 +29,7 @@ fn looking_with_a_shorter_lease_frees_no_place() {
         limiter
             .check("jobs", ())
             .cost(10)
-            .immediately()
+            .now_or_never()
             .unwrap()
             .is_allowed()
     );
@@ -38,12 +38,18 @@ fn looking_with_a_shorter_lease_frees_no_place() {
         !limiter
             .peek("jobs", ())
             .quota(short)
-            .immediately()
+            .now_or_never()
             .unwrap()
             .is_allowed()
     );
     clock.advance(Duration::from_secs(2));
-    assert!(!limiter.peek("jobs", ()).immediately().unwrap().is_allowed());
+    assert!(
+        !limiter
+            .peek("jobs", ())
+            .now_or_never()
+            .unwrap()
+            .is_allowed()
+    );
 }
 
 /// A shadow limit that would refuse does not make a held place look lost.
@@ -57,13 +63,13 @@ fn a_permit_is_about_the_places_it_holds() {
         let _first = limiter
             .check("real", ())
             .and("tried", ())
-            .hold()
+            .acquire()
             .await
             .unwrap();
         let second = limiter
             .check("real", ())
             .and("tried", ())
-            .hold()
+            .acquire()
             .await
             .unwrap()
             .permit()
@@ -71,8 +77,8 @@ fn a_permit_is_about_the_places_it_holds() {
         assert!(second.renew().await.unwrap());
         assert!(second.release().await.unwrap());
         assert!(matches!(
-            limiter.peek("real", ()).hold().await,
-            Err(Error::NothingToHold)
+            limiter.peek("real", ()).acquire().await,
+            Err(Error::NoConcurrencyLimit)
         ));
     });
 }
@@ -85,9 +91,12 @@ fn waiting_for_a_place_does_not_hide_a_longer_refusal() {
             Limit::fixed_window("api", 1, MINUTE),
         ]);
         let ask = || limiter.check("jobs", ()).and("api", ());
-        assert!(ask().immediately().unwrap().is_allowed());
+        assert!(ask().now_or_never().unwrap().is_allowed());
         // Time stands still, so this would never answer if it tried again.
-        let answer = ask().hold_up_to(Duration::from_millis(500)).await.unwrap();
+        let answer = ask()
+            .acquire_up_to(Duration::from_millis(500))
+            .await
+            .unwrap();
         assert_eq!(answer.decision().denied_by().unwrap().name(), "api");
     });
 }
@@ -108,7 +117,7 @@ fn a_place_is_given_back_when_its_permit_is_dropped() {
             .unwrap()
             .permit()
             .unwrap();
-        let Acquired::Denied(denied) = limiter.acquire("jobs", "ann").await.unwrap() else {
+        let Acquisition::Denied(denied) = limiter.acquire("jobs", "ann").await.unwrap() else {
             panic!("a third place")
         };
         assert_eq!(denied.retry_after(), Some(MINUTE));
@@ -146,13 +155,13 @@ fn a_lease_from_a_plain_check_is_released_by_hand() {
             .and("api", "ann")
             .await
             .unwrap();
-        let lease = decision.lease().unwrap();
+        let lease = decision.permit_id().unwrap();
         assert!(
             limiter
                 .check("jobs", "ann")
                 .await
                 .unwrap()
-                .lease()
+                .permit_id()
                 .is_none()
         );
         assert!(limiter.release("jobs", "ann", lease).await.unwrap());
@@ -245,13 +254,13 @@ fn waiting_answers_at_once_when_the_deadline_cannot_be_met_or_it_can_never_pass(
 fn a_queue_spaces_what_it_admits_and_gives_back_turns_that_come_too_late() {
     let (limiter, clock) = limiter([Limit::queue("export", 3, Rate::per_second(10))]);
     let waits: Vec<Duration> = (0..3)
-        .map(|_| limiter.check("export", ()).immediately().unwrap().wait())
+        .map(|_| limiter.check("export", ()).now_or_never().unwrap().wait())
         .collect();
     assert_eq!(waits, [0, 100, 200].map(Duration::from_millis));
     assert!(
         !limiter
             .check("export", ())
-            .immediately()
+            .now_or_never()
             .unwrap()
             .is_allowed(),
         "the queue is bounded"
@@ -305,15 +314,15 @@ fn a_wait_that_is_given_up_gives_back_what_it_held() {
         Limit::fixed_window("tried", 1, MINUTE).shadow(),
     ]);
     let ask = || limiter.check("export", ()).and("jobs", ()).and("tried", ());
-    assert!(ask().immediately().unwrap().is_allowed());
-    let mut waiting = Box::pin(ask().hold_up_to(MINUTE));
+    assert!(ask().now_or_never().unwrap().is_allowed());
+    let mut waiting = Box::pin(ask().acquire_up_to(MINUTE));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(waiting.as_mut().poll(&mut context).is_pending());
     let left = |limit: &str| {
         limiter
             .peek(limit, ())
             .cost(0)
-            .immediately()
+            .now_or_never()
             .unwrap()
             .remaining()
     };
@@ -346,12 +355,12 @@ fn waiting_for_a_place_notices_one_given_back_early() {
     let acquired = while_time_passes(&clock, Duration::from_millis(1), async {
         limiter
             .check("jobs", ())
-            .hold_up_to(MINUTE * 2)
+            .acquire_up_to(MINUTE * 2)
             .await
             .unwrap()
     });
     holder.join().unwrap();
-    assert!(matches!(acquired, Acquired::Held(_)));
+    assert!(matches!(acquired, Acquisition::Held(_)));
 }
 
 #[test]

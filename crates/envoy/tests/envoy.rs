@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
-use testkit::proxies::{self, Proxy, Upstream};
+use testkit::reverse_proxy::{self, Proxy, Upstream};
 use tokio::net::TcpListener;
 use tollgate_envoy::tonic::{Request, Response, Status, async_trait};
 use tollgate_envoy::{

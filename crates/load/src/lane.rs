@@ -150,7 +150,7 @@ impl Worker {
                 record
                     .borrow_mut()
                     .answered(shot, span(sent_us, received_us), &told);
-                if let Some(lease) = told.lease.map(std::borrow::Cow::into_owned) {
+                if let Some(lease) = told.permit.map(std::borrow::Cow::into_owned) {
                     self.release(&lease, request).await;
                 }
                 return;

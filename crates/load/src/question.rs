@@ -32,7 +32,7 @@ impl Question<'_> {
     /// Gives a place back.
     pub(crate) fn write_release(self, lease: &str, to: &mut Vec<u8>) {
         to.clear();
-        let mut body = b"{\"lease\":".to_vec();
+        let mut body = b"{\"permit\":".to_vec();
         quote(lease, &mut body);
         body.push(b'}');
         self.post(RELEASE, &body, to);

@@ -16,7 +16,7 @@ pub(crate) struct Told<'a> {
     /// The limits that can refuse, as far as they are named.
     pub(crate) limits: Vec<LimitTold<'a>>,
     /// A place to give back.
-    pub(crate) lease: Option<Cow<'a, str>>,
+    pub(crate) permit: Option<Cow<'a, str>>,
 }
 
 /// What one limit says of itself.
@@ -56,7 +56,7 @@ struct Decision<'a> {
     #[serde(borrow, default)]
     limits: Vec<Member<'a>>,
     #[serde(borrow, default)]
-    lease: Option<Cow<'a, str>>,
+    permit: Option<Cow<'a, str>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -108,7 +108,7 @@ pub(crate) fn decision<'a>(answer: &Answer<'a>) -> Option<Told<'a>> {
         is_degraded,
         retry_after_ms,
         limits,
-        lease: decision.lease,
+        permit: decision.permit,
     })
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn status(answer: &Answer<'_>) -> Option<Told<'static>> {
             .filter(|_| !is_allowed)
             .map(|secs| secs.saturating_mul(1_000)),
         limits: head.policy.as_deref().map(policies).unwrap_or_default(),
-        lease: None,
+        permit: None,
     })
 }
 

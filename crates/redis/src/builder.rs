@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::access::{Access, SharedAccess};
-use crate::endpoint::{ConfigError, Endpoint};
+use crate::endpoint::{Endpoint, RedisConfigError};
 use crate::lane::Lane;
 use crate::script::{Script, TimeSource};
 use crate::store::RedisStore;
@@ -21,7 +21,7 @@ const PREFIX_MAX: usize = 128;
 /// use std::time::Duration;
 /// use tollgate_redis::RedisBuilder;
 ///
-/// # async fn start() -> Result<(), tollgate_redis::ConfigError> {
+/// # async fn start() -> Result<(), tollgate_redis::RedisConfigError> {
 /// let store = RedisBuilder::cluster(["redis://limiter:secret@redis-1:6379", "redis://limiter:secret@redis-2:6379"])
 ///     .prefix("tollgate:prod:")
 ///     .timeout(Duration::from_millis(10))
@@ -32,7 +32,7 @@ const PREFIX_MAX: usize = 128;
 #[derive(Clone, Debug)]
 pub struct RedisBuilder {
     kind: Kind,
-    endpoints: Vec<Result<Endpoint, ConfigError>>,
+    endpoints: Vec<Result<Endpoint, RedisConfigError>>,
     prefix: String,
     timeout: Duration,
     connect_timeout: Duration,
@@ -129,12 +129,12 @@ impl RedisBuilder {
 
     /// The store. It connects in the background, so this succeeds although no server is there yet;
     /// see [`RedisStore::ready`]. It must be called inside a Tokio runtime.
-    pub fn build(self) -> Result<RedisStore, ConfigError> {
+    pub fn build(self) -> Result<RedisStore, RedisConfigError> {
         self.check()?;
         let first = self.first_endpoint()?.clone();
         let addresses = self.addresses(&first)?;
         if tokio::runtime::Handle::try_current().is_err() {
-            return Err(ConfigError::NoRuntime);
+            return Err(RedisConfigError::NoRuntime);
         }
         let access = self.access(&first)?;
         let leases = self.call_time.leases();
@@ -172,16 +172,16 @@ impl RedisBuilder {
     /// let wrong = RedisBuilder::standalone("redis://h:70000").check().unwrap_err();
     /// assert_eq!(wrong.to_string(), r#"the endpoint's port is "70000"; it must be a number from 1 to 65535"#);
     /// ```
-    pub fn check(&self) -> Result<(), ConfigError> {
+    pub fn check(&self) -> Result<(), RedisConfigError> {
         let first = self.first_endpoint()?;
         self.addresses(first)?;
         let database = first.database;
         if matches!(self.kind, Kind::Cluster) && database > 0 {
-            return Err(ConfigError::ClusterDatabase { found: database });
+            return Err(RedisConfigError::ClusterDatabase { found: database });
         }
         let is_printable = |c: char| c.is_ascii_graphic() && c != '{' && c != '}';
         if self.prefix.len() > PREFIX_MAX || !self.prefix.chars().all(is_printable) {
-            return Err(ConfigError::Prefix {
+            return Err(RedisConfigError::Prefix {
                 found: self.prefix.chars().take(PREFIX_MAX).collect(),
             });
         }
@@ -199,21 +199,24 @@ impl RedisBuilder {
         )
     }
 
-    fn first_endpoint(&self) -> Result<&Endpoint, ConfigError> {
+    fn first_endpoint(&self) -> Result<&Endpoint, RedisConfigError> {
         self.endpoints
             .first()
-            .ok_or(ConfigError::NoEndpoint)?
+            .ok_or(RedisConfigError::NoEndpoint)?
             .as_ref()
             .map_err(Clone::clone)
     }
 
     /// The addresses of all endpoints, which must differ in nothing else.
-    fn addresses(&self, first: &Endpoint) -> Result<Vec<crate::endpoint::Address>, ConfigError> {
+    fn addresses(
+        &self,
+        first: &Endpoint,
+    ) -> Result<Vec<crate::endpoint::Address>, RedisConfigError> {
         self.endpoints
             .iter()
             .map(|endpoint| {
                 let endpoint = endpoint.as_ref().map_err(Clone::clone)?;
-                let mixed = |what| Err(ConfigError::Mixed { what });
+                let mixed = |what| Err(RedisConfigError::Mixed { what });
                 if endpoint.is_tls != first.is_tls {
                     mixed("TLS")
                 } else if endpoint.credentials != first.credentials {
@@ -227,7 +230,7 @@ impl RedisBuilder {
             .collect()
     }
 
-    fn access(&self, first: &Endpoint) -> Result<SharedAccess, ConfigError> {
+    fn access(&self, first: &Endpoint) -> Result<SharedAccess, RedisConfigError> {
         let tls = if first.is_tls {
             Some(Tls::new(self.ca_pem.as_deref())?)
         } else {
@@ -254,11 +257,11 @@ fn within(
     found: Duration,
     least: Duration,
     most: Duration,
-) -> Result<(), ConfigError> {
+) -> Result<(), RedisConfigError> {
     if (least..=most).contains(&found) {
         Ok(())
     } else {
-        Err(ConfigError::Time {
+        Err(RedisConfigError::Time {
             field,
             found,
             least,

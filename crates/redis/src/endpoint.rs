@@ -12,7 +12,7 @@ use percent_encoding::percent_decode_str;
 ///
 /// let endpoint: Endpoint = "rediss://limiter:s%40crets@redis-1:6380/2".parse()?;
 /// assert_eq!(endpoint.to_string(), "rediss://limiter:***@redis-1:6380/2");
-/// # Ok::<(), tollgate_redis::ConfigError>(())
+/// # Ok::<(), tollgate_redis::RedisConfigError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
@@ -82,7 +82,7 @@ impl fmt::Debug for Endpoint {
 /// What is wrong with the settings of a store, and what would be right. Never shows a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ConfigError {
+pub enum RedisConfigError {
     /// Not a URL of ours.
     #[error(
         "the endpoint begins with {found:?}; it must be redis://host:port, or rediss:// for TLS, with user:password@ before the host if need be"
@@ -148,15 +148,15 @@ pub enum ConfigError {
 }
 
 impl FromStr for Endpoint {
-    type Err = ConfigError;
+    type Err = RedisConfigError;
 
-    fn from_str(url: &str) -> Result<Self, ConfigError> {
+    fn from_str(url: &str) -> Result<Self, RedisConfigError> {
         let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
         let is_tls = match scheme {
             "redis" => false,
             "rediss" if cfg!(feature = "tls") => true,
             "rediss" => {
-                return Err(ConfigError::Tls {
+                return Err(RedisConfigError::Tls {
                     reason: "this build is without the feature `tls`".into(),
                 });
             }
@@ -164,7 +164,7 @@ impl FromStr for Endpoint {
             _ => {
                 let is_word =
                     scheme.len() < 12 && scheme.chars().all(|c| c.is_ascii_alphanumeric());
-                return Err(ConfigError::Scheme {
+                return Err(RedisConfigError::Scheme {
                     found: if is_word {
                         scheme.into()
                     } else {
@@ -188,13 +188,13 @@ impl FromStr for Endpoint {
 }
 
 impl Credentials {
-    fn parse(text: &str) -> Result<Option<Self>, ConfigError> {
+    fn parse(text: &str) -> Result<Option<Self>, RedisConfigError> {
         let (user, password) = text.split_once(':').unwrap_or((text, ""));
         let decoded = |text: &str| {
             let decoded = percent_decode_str(text).decode_utf8();
             decoded
                 .map(std::borrow::Cow::into_owned)
-                .map_err(|_| ConfigError::Part {
+                .map_err(|_| RedisConfigError::Part {
                     part: "user or password",
                     found: "***".into(),
                     right: "UTF-8, with % written as %25, @ as %40 and / as %2F",
@@ -203,7 +203,7 @@ impl Credentials {
         let user = Some(decoded(user)?).filter(|user| !user.is_empty());
         let password = decoded(password)?;
         if password.is_empty() {
-            let user_alone = ConfigError::Part {
+            let user_alone = RedisConfigError::Part {
                 part: "password",
                 found: String::new(),
                 right: "there when a user is: user:password@",
@@ -239,7 +239,7 @@ impl Address {
     }
 
     /// `host`, `host:port` or `[v6]:port`.
-    pub(crate) fn parse(text: &str) -> Result<Self, ConfigError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, RedisConfigError> {
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, port)) => (host, port.strip_prefix(':').unwrap_or(port)),
             None => text.rsplit_once(':').unwrap_or((text, "")),
@@ -248,7 +248,7 @@ impl Address {
         if host.is_empty() || !host.chars().all(allowed) {
             // From the first character that cannot be in one, it may be something else.
             let found = host.chars().take(80).take_while(|c| allowed(*c)).collect();
-            return Err(ConfigError::Part {
+            return Err(RedisConfigError::Part {
                 part: "host",
                 found,
                 right: "a name or an address, [..] if IPv6",
@@ -259,7 +259,7 @@ impl Address {
         } else {
             port.parse().ok().filter(|port| *port > 0)
         };
-        let wrong = || ConfigError::Part {
+        let wrong = || RedisConfigError::Part {
             part: "port",
             found: digits(port),
             right: "a number from 1 to 65535",
@@ -268,7 +268,7 @@ impl Address {
     }
 }
 
-fn database_of(text: &str) -> Result<u32, ConfigError> {
+fn database_of(text: &str) -> Result<u32, RedisConfigError> {
     let text = text.strip_suffix('/').unwrap_or(text);
     if text.is_empty() {
         return Ok(0);
@@ -276,7 +276,7 @@ fn database_of(text: &str) -> Result<u32, ConfigError> {
     text.parse()
         .ok()
         .filter(|database| *database < DATABASE_MAX)
-        .ok_or_else(|| ConfigError::Part {
+        .ok_or_else(|| RedisConfigError::Part {
             part: "database",
             found: digits(text),
             right: "a number, as in redis://host:6379/2",

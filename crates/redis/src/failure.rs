@@ -16,7 +16,7 @@ pub(crate) enum Failure {
     /// Too many are waiting already. It has not run.
     Overloaded,
     /// The server cannot be reached, or is not able to decide. It may have run.
-    Away(Cause),
+    Unavailable(Cause),
     /// The server said no. It has not run.
     Refused(Cause),
     /// The slot is elsewhere, for good. It has not run.
@@ -66,9 +66,9 @@ impl From<Failure> for StoreError {
         match failure {
             Failure::Timeout => Self::Timeout,
             Failure::Overloaded => Self::Overloaded,
-            Failure::Away(cause) => Self::Away(Box::new(cause)),
+            Failure::Unavailable(cause) => Self::Unavailable(Box::new(cause)),
             Failure::Refused(cause) => Self::Refused(Box::new(cause)),
-            Failure::Moved(_) | Failure::Ask(_) | Failure::TryAgain => Self::Away(Box::new(
+            Failure::Moved(_) | Failure::Ask(_) | Failure::TryAgain => Self::Unavailable(Box::new(
                 Cause::new("the slot moves faster than it can be followed"),
             )),
         }
@@ -89,7 +89,7 @@ pub(crate) enum Meaning {
 impl Meaning {
     pub(crate) fn of(error: &str) -> Self {
         let (code, rest) = error.split_once(' ').unwrap_or((error, ""));
-        let away = || Failure::Away(cause(error));
+        let away = || Failure::Unavailable(cause(error));
         match code {
             "NOSCRIPT" => Self::NoScript,
             "MOVED" => Self::Fails(address(rest).map_or_else(away, Failure::Moved)),
@@ -130,11 +130,11 @@ mod tests {
         assert_eq!(ask, Meaning::Fails(Failure::Ask(Address::new("::1", 6381))));
         assert!(matches!(
             Meaning::of("MOVED 3999"),
-            Meaning::Fails(Failure::Away(_))
+            Meaning::Fails(Failure::Unavailable(_))
         ));
         assert!(matches!(
             Meaning::of("MOVED 3999 :6381"),
-            Meaning::Fails(Failure::Away(_))
+            Meaning::Fails(Failure::Unavailable(_))
         ));
     }
 

@@ -24,7 +24,7 @@
 //!   after the other, narrowest limit first, and given back when a later one refuses.
 //! - **Never hostage**: a request never waits for a connection and never beyond its deadline. A
 //!   store that is away or slow is not asked; the limits' failure policies answer, see
-//!   [`tollgate::OnStoreFailure`].
+//!   [`tollgate::FailurePolicy`].
 //! - **Nothing is sent twice** that may have run.
 
 mod access;
@@ -44,5 +44,5 @@ mod topology;
 mod wire;
 
 pub use builder::RedisBuilder;
-pub use endpoint::{ConfigError, Endpoint};
+pub use endpoint::{Endpoint, RedisConfigError};
 pub use store::{RedisStore, Stats};

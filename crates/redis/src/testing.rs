@@ -1,8 +1,8 @@
 //! What benchmarks and tests need to ask a server the same question by other means. Not part of the
 //! interface.
 
-use tollgate::lease::{Given, Take};
-use tollgate::{Check, LeaseId, StoreError};
+use tollgate::lease::{LeaseGrant, LeaseRequest};
+use tollgate::{Demand, PermitId, StoreError};
 
 use crate::RedisStore;
 use crate::script::{Script, TimeSource};
@@ -14,16 +14,20 @@ pub fn script() -> &'static str {
 }
 
 /// The key and the arguments with which the script spends one check, under the usual prefix.
-pub fn request(check: &Check<'_>) -> (Vec<u8>, [Vec<u8>; 2]) {
+pub fn request(check: &Demand<'_>) -> (Vec<u8>, [Vec<u8>; 2]) {
     let request = Keys::new("tollgate:", false).request(
         Verb::Spend,
         std::slice::from_ref(check),
-        LeaseId::NONE,
+        PermitId::NONE,
     );
     (request.keys[0].clone(), [vec![1], request.question])
 }
 
 /// Takes units of a counter in advance, whatever the process holds of it.
-pub async fn take(store: &RedisStore, check: &Check<'_>, take: &Take) -> Result<Given, StoreError> {
+pub async fn take(
+    store: &RedisStore,
+    check: &Demand<'_>,
+    take: &LeaseRequest,
+) -> Result<LeaseGrant, StoreError> {
     store.take(check, take).await
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 #[cfg(feature = "manual-time")]
 use tollgate::Clock;
-use tollgate::lease::Leases;
+use tollgate::lease::LeaseTable;
 
 /// The server's time, or that of a clock set by hand.
 #[derive(Clone, Debug, Default)]
@@ -18,11 +18,11 @@ pub(crate) enum CallTime {
 
 impl CallTime {
     /// What this process holds, by the same time.
-    pub(crate) fn leases(&self) -> Leases {
+    pub(crate) fn leases(&self) -> LeaseTable {
         match self {
-            Self::Server => Leases::default(),
+            Self::Server => LeaseTable::default(),
             #[cfg(feature = "manual-time")]
-            Self::Manual(clock) => Leases::new(clock.clone()),
+            Self::Manual(clock) => LeaseTable::new(clock.clone()),
         }
     }
 

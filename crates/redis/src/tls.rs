@@ -18,7 +18,7 @@ mod with {
     use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
     use crate::access::Duplex;
-    use crate::endpoint::ConfigError;
+    use crate::endpoint::RedisConfigError;
     use crate::failure::Cause;
 
     /// How connections are made secret.
@@ -34,8 +34,8 @@ mod with {
 
     impl Tls {
         /// Trusts these certificates, in PEM, or those that the system trusts.
-        pub(crate) fn new(ca_pem: Option<&[u8]>) -> Result<Self, ConfigError> {
-            let wrong = |reason: String| ConfigError::Tls { reason };
+        pub(crate) fn new(ca_pem: Option<&[u8]>) -> Result<Self, RedisConfigError> {
+            let wrong = |reason: String| RedisConfigError::Tls { reason };
             let mut roots = RootCertStore::empty();
             if let Some(pem) = ca_pem {
                 for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -82,7 +82,7 @@ mod without {
     use tokio::net::TcpStream;
 
     use crate::access::Duplex;
-    use crate::endpoint::ConfigError;
+    use crate::endpoint::RedisConfigError;
     use crate::failure::Cause;
 
     /// There is none in this build.
@@ -90,8 +90,8 @@ mod without {
     pub(crate) enum Tls {}
 
     impl Tls {
-        pub(crate) fn new(_: Option<&[u8]>) -> Result<Self, ConfigError> {
-            Err(ConfigError::Tls {
+        pub(crate) fn new(_: Option<&[u8]>) -> Result<Self, RedisConfigError> {
+            Err(RedisConfigError::Tls {
                 reason: "this build is without the feature `tls`".into(),
             })
         }

@@ -1,6 +1,6 @@
 //! The configuration file of Tollgate, and which of its limits a request meets.
 //!
-//! text -> [`Config`] (checked; nothing inside checks again) -> [`Rule`]s -> for the attributes of
+//! text -> [`Config`] (checked; nothing inside checks again) -> [`LimitConfig`]s -> for the attributes of
 //! a request, the checks to make.
 //!
 //! Owns the YAML, the words of a configuration and the choice of limits. Knows nothing of sockets,
@@ -13,8 +13,9 @@ mod rule;
 mod select;
 
 pub use attribute::{ATTRIBUTE_NAME_MAX, Attribute, AttributeError, AttributeKind};
-pub use config::{Config, Fault, Faults};
-pub use rule::{Condition, Cost, Match, Pattern, Recipe, Rule, Tiers};
+pub use config::{Config, ConfigError, Diagnostic};
+pub use rule::{Condition, Cost, LimitConfig, Match, Pattern, Recipe, Tiers};
 pub use select::{
-    Attributes, Chosen, Meeting, OnMissing, SelectError, Selection, Selector, ShownPart, Value,
+    Attributes, DisplayPart, Explanation, MissingKeyPolicy, SelectError, SelectedLimit, Selection,
+    Selector, Value,
 };

@@ -10,7 +10,7 @@ use crate::attribute::Attribute;
 
 /// A limit and everything that decides how a request meets it.
 #[derive(Clone, Debug)]
-pub struct Rule {
+pub struct LimitConfig {
     /// Its name, numbers, policy and consistency.
     pub limit: Limit,
     /// When it applies.

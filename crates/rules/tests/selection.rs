@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use tollgate::EncodedKey;
 use tollgate_rules::{
-    Attribute, Attributes, Config, Meeting, OnMissing, SelectError, Selection, Selector, Value,
+    Attribute, Attributes, Config, Explanation, MissingKeyPolicy, SelectError, Selection, Selector,
+    Value,
 };
 
 /// Attributes by name.
@@ -32,21 +33,21 @@ fn one(lines: &str) -> Selector {
 
 fn names<'r>(selector: &'r Selector, attributes: &[(&str, &str)]) -> Vec<&'r str> {
     let met = selector
-        .select(&Request(attributes), None, OnMissing::Refuse)
+        .select(&Request(attributes), None, MissingKeyPolicy::Refuse)
         .expect("a request that fits");
     met.iter().map(|chosen| chosen.rule.limit.name()).collect()
 }
 
 fn only(selector: &Selector, attributes: &[(&str, &str)]) -> (EncodedKey, u64) {
     let met = selector
-        .select(&Request(attributes), None, OnMissing::Refuse)
+        .select(&Request(attributes), None, MissingKeyPolicy::Refuse)
         .expect("a request that fits");
     assert_eq!(met.len(), 1, "{met:?}");
     (met[0].key.clone(), met[0].cost)
 }
 
 fn wrong(selector: &Selector, attributes: &[(&str, &str)]) -> SelectError {
-    let found = selector.select(&Request(attributes), None, OnMissing::Refuse);
+    let found = selector.select(&Request(attributes), None, MissingKeyPolicy::Refuse);
     found
         .map(|met| met.len())
         .expect_err("a request that does not fit")
@@ -153,7 +154,7 @@ fn a_missing_key_is_an_error_unless_the_limit_or_the_caller_says_otherwise() {
         "{error}"
     );
     let passed_over = strict
-        .select(&Request(&[]), None, OnMissing::PassOver)
+        .select(&Request(&[]), None, MissingKeyPolicy::PassOver)
         .expect("nothing to complain of");
     assert!(passed_over.is_empty());
     assert!(names(&one("key: [tenant], optional: true"), &[]).is_empty());
@@ -168,7 +169,7 @@ fn a_missing_key_is_an_error_unless_the_limit_or_the_caller_says_otherwise() {
 fn costs_come_from_the_attribute_then_the_request_then_the_limit() {
     let cost = |limit: &Selector, pages: &[(&str, &str)], stated| -> u64 {
         let met = limit
-            .select(&Request(pages), stated, OnMissing::Refuse)
+            .select(&Request(pages), stated, MissingKeyPolicy::Refuse)
             .expect("a request that fits");
         met[0].cost
     };
@@ -191,7 +192,7 @@ fn a_tier_brings_its_numbers_and_the_default_one_stands_in() {
     );
     let numbers = |tier: &[(&str, &str)]| {
         let met: Selection<'_> = plan
-            .select(&Request(tier), None, OnMissing::Refuse)
+            .select(&Request(tier), None, MissingKeyPolicy::Refuse)
             .expect("fits");
         met[0]
             .quota
@@ -231,7 +232,7 @@ fn hashed_attributes_show_and_count_by_their_hash_alone() {
     let (key, _) = only(&plan, &request);
     assert!(!String::from_utf8_lossy(key.as_bytes()).contains("sesame"));
     let explained = plan.explain(&Request(&request));
-    let Meeting::Met { parts, .. } = &explained[0].1 else {
+    let Explanation::Met { parts, .. } = &explained[0].1 else {
         panic!("{explained:?}")
     };
     assert!(parts[0].is_hashed && parts[0].value.len() == 32);
@@ -247,20 +248,23 @@ fn whoever_asks_why_is_told() {
          - {name: c, key: [tenant], optional: true, algorithm: sliding_window, limit: 1, window: 1s}",
     );
     let explained = limits.explain(&Request(&[("path", "/v1//x"), ("method", "get")]));
-    let meetings: Vec<&Meeting<'_>> = explained.iter().map(|(_, meeting)| meeting).collect();
+    let meetings: Vec<&Explanation<'_>> = explained.iter().map(|(_, meeting)| meeting).collect();
     assert!(
-        matches!(meetings[0], Meeting::No { condition, found: Some(found) }
+        matches!(meetings[0], Explanation::No { condition, found: Some(found) }
             if condition.attribute.name() == "method" && found == "GET"),
         "{meetings:?}"
     );
     assert!(
         matches!(
             meetings[1],
-            Meeting::Wrong(SelectError::MissingAttribute { .. })
+            Explanation::Wrong(SelectError::MissingAttribute { .. })
         ),
         "{meetings:?}"
     );
-    assert!(matches!(meetings[2], Meeting::PassedOver), "{meetings:?}");
+    assert!(
+        matches!(meetings[2], Explanation::PassedOver),
+        "{meetings:?}"
+    );
 }
 
 /// Whoever shows keys after the fact has the key alone; it is shown like the one that was just
@@ -291,7 +295,7 @@ fn a_key_alone_is_shown_as_it_is_to_whoever_asks_about_it() {
         let (_, met) = rules
             .explain_named("one", &Request(request))
             .expect("a limit of that name");
-        let Meeting::Met { chosen, parts, .. } = met else {
+        let Explanation::Met { chosen, parts, .. } = met else {
             panic!("{met:?}")
         };
         assert_eq!(rules.shown_key(0, &chosen.key), Some(parts));
@@ -304,9 +308,9 @@ fn a_key_alone_is_shown_as_it_is_to_whoever_asks_about_it() {
         "what is hashed now does not show as it was"
     );
     for strange in [
-        EncodedKey::of(&("header:x-api-key", "sk")).expect("a key"),
-        EncodedKey::of(&("query:x", "sk", "acme", "/a")).expect("a key"),
-        EncodedKey::of(&7_u64).expect("a key"),
+        EncodedKey::new(&("header:x-api-key", "sk")).expect("a key"),
+        EncodedKey::new(&("query:x", "sk", "acme", "/a")).expect("a key"),
+        EncodedKey::new(&7_u64).expect("a key"),
     ] {
         assert_eq!(rules.shown_key(0, &strange), None);
     }
@@ -321,12 +325,15 @@ fn limits_one_by_one_tell_where_a_key_is_missing() {
     );
     let mut met = Vec::new();
     let request = Request(&[("client_ip", "203.0.113.7"), ("method", "GET")]);
-    both.each(&request, None, OnMissing::PassOver, |place, chosen| {
-        met.push((place, chosen.is_some()))
-    })
+    both.each(
+        &request,
+        None,
+        MissingKeyPolicy::PassOver,
+        |place, chosen| met.push((place, chosen.is_some())),
+    )
     .expect("a request that fits");
     assert_eq!(met, [(0, false), (1, true)]);
-    let refused = both.each(&request, None, OnMissing::Refuse, |_, _| {});
+    let refused = both.each(&request, None, MissingKeyPolicy::Refuse, |_, _| {});
     assert!(
         matches!(refused, Err(SelectError::MissingAttribute { .. })),
         "{refused:?}"

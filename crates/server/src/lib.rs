@@ -8,7 +8,6 @@ use std::process::ExitCode;
 
 mod admin;
 mod alerts;
-mod at_once;
 mod cli;
 mod commands;
 mod gate;
@@ -17,6 +16,7 @@ mod http;
 mod listen;
 mod logs;
 mod metrics;
+mod now_or_never;
 mod reload;
 mod serve;
 mod traces;

@@ -6,10 +6,12 @@
 use std::ops::Range;
 
 use tollgate::memory::Ledger;
-use tollgate::store::CHECKS_MAX;
-use tollgate::{Check, EncodedKey, Outcome, Quota, Rule as Checked};
+use tollgate::store::DEMANDS_MAX;
+use tollgate::{Demand, EncodedKey, Outcome, Quota, Rule};
 use tollgate_rules::config::StoreConfig;
-use tollgate_rules::{Attributes, Chosen, Config, OnMissing, Rule, SelectError, Selector};
+use tollgate_rules::{
+    Attributes, Config, LimitConfig, MissingKeyPolicy, SelectError, SelectedLimit, Selector,
+};
 
 use crate::requests::Request;
 
@@ -24,7 +26,7 @@ const KEY_SHOWN: usize = 160;
 pub struct Replay {
     selector: Selector,
     /// The limits by their places, ready to be asked.
-    checked: Vec<Checked>,
+    checked: Vec<Rule>,
     ledger: Ledger,
     left_out: Vec<String>,
 }
@@ -33,7 +35,7 @@ pub struct Replay {
 #[derive(Clone, Copy, Debug)]
 pub struct Answered<'a> {
     /// The limits it had to pass, in the order of the file.
-    pub checks: &'a [Chosen<'a>],
+    pub checks: &'a [SelectedLimit<'a>],
     /// What they said, in the same order.
     pub outcomes: &'a [Outcome],
     /// The limits that apply and whose key the log does not have, by their places.
@@ -57,7 +59,7 @@ pub enum Undecided {
 /// The limits that some requests meet, one request after the other.
 #[derive(Default)]
 struct Selected<'r> {
-    chosen: Vec<Chosen<'r>>,
+    chosen: Vec<SelectedLimit<'r>>,
     unkeyed: Vec<usize>,
     /// For each request its own among those.
     met: Vec<Result<Met, Undecided>>,
@@ -78,7 +80,7 @@ impl Replay {
     }
 
     /// The same with limits that were changed; those for which `change` is false are left out.
-    pub(crate) fn with(config: &Config, mut change: impl FnMut(&mut Rule) -> bool) -> Self {
+    pub(crate) fn with(config: &Config, mut change: impl FnMut(&mut LimitConfig) -> bool) -> Self {
         let mut config = config.clone();
         let mut left_out = Vec::new();
         config.limits.retain_mut(|rule| {
@@ -125,7 +127,7 @@ impl Replay {
             unkeyed,
             met,
         } = &selected;
-        let checks: Vec<Check<'_>> = chosen.iter().map(|chosen| check(checked, chosen)).collect();
+        let checks: Vec<Demand<'_>> = chosen.iter().map(|chosen| check(checked, chosen)).collect();
         let places: Vec<_> = checks
             .iter()
             .map(|check| ledger.place(&check.key))
@@ -163,7 +165,7 @@ impl Replay {
     }
 
     /// The limits under replay, in the order of the file.
-    pub fn rules(&self) -> impl ExactSizeIterator<Item = &Rule> {
+    pub fn rules(&self) -> impl ExactSizeIterator<Item = &LimitConfig> {
         self.selector.rules()
     }
 
@@ -214,14 +216,14 @@ impl<'r> Selected<'r> {
         selector.each(
             request,
             None,
-            OnMissing::PassOver,
+            MissingKeyPolicy::PassOver,
             |index, found| match found {
                 Some(found) => chosen.push(found),
                 None => unkeyed.push(index),
             },
         )?;
-        if chosen.len() - limits > CHECKS_MAX {
-            return Err(Undecided::TooMany(tollgate::Error::TooManyChecks));
+        if chosen.len() - limits > DEMANDS_MAX {
+            return Err(Undecided::TooMany(tollgate::Error::TooManyLimits));
         }
         Ok(Met {
             limits: limits..chosen.len(),
@@ -231,16 +233,16 @@ impl<'r> Selected<'r> {
 }
 
 #[inline]
-fn check<'a>(checked: &'a [Checked], chosen: &'a Chosen<'_>) -> Check<'a> {
+fn check<'a>(checked: &'a [Rule], chosen: &'a SelectedLimit<'_>) -> Demand<'a> {
     let rule = &checked[chosen.index];
-    rule.check_written(
+    rule.demand_for(
         &chosen.key,
         chosen.quota.unwrap_or(rule.quota()),
         chosen.cost,
     )
 }
 
-fn is_concurrency(rule: &Rule) -> bool {
+fn is_concurrency(rule: &LimitConfig) -> bool {
     rule.limit
         .rule()
         .is_ok_and(|rule| matches!(rule.quota(), Quota::Concurrency(_)))

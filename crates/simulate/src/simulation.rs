@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tollgate_rules::{Attribute, Config, Rule};
+use tollgate_rules::{Attribute, Config, LimitConfig};
 
 use crate::compare::Comparison;
 use crate::input::Input;
@@ -140,7 +140,7 @@ impl Replayed {
 }
 
 /// Every attribute that a limit looks at.
-fn attributes(rule: &Rule) -> impl Iterator<Item = &Attribute> {
+fn attributes(rule: &LimitConfig) -> impl Iterator<Item = &Attribute> {
     let conditions = rule
         .applies
         .conditions

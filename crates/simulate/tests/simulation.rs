@@ -280,7 +280,7 @@ fn what_a_log_does_not_say_is_told() {
     let config = config(
         "limits: [{ name: tenant, key: [tenant], algorithm: sliding_window, limit: 5, window: 1m },
                   { name: costly, key: [client_ip], algorithm: token_bucket, capacity: 5, refill_rate: 1/s, cost: { by: status, default: 1 } },
-                  { name: places, key: [client_ip], algorithm: concurrency, limit: 5, lease: 1m }]",
+                  { name: places, key: [client_ip], algorithm: concurrency, limit: 5, permit_timeout: 1m }]",
     );
     let line = r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1""#;
     let log = format!("{line} 3 0\n{line} oops 0\n\n{line} 9 0\n");

@@ -19,9 +19,9 @@ const IPV6_BITS: u8 = 128;
 ///
 /// ```
 /// use http::HeaderMap;
-/// use tollgate_subject::{Clients, ForwardedBy};
+/// use tollgate_subject::{ClientResolver, ForwardedBy};
 ///
-/// let clients = Clients::new(vec!["10.0.0.0/8".parse()?], 64, ForwardedBy::Forwarded)?;
+/// let clients = ClientResolver::new(vec!["10.0.0.0/8".parse()?], 64, ForwardedBy::Forwarded)?;
 /// let mut headers = HeaderMap::new();
 /// headers.append("forwarded", r#"for=198.51.100.1, for="[2001:db8:1:2::7]:4711""#.parse()?);
 ///
@@ -31,7 +31,7 @@ const IPV6_BITS: u8 = 128;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Clients {
+pub struct ClientResolver {
     trusted: Vec<Network>,
     ipv6_prefix: u8,
     header: ForwardedBy,
@@ -40,7 +40,7 @@ pub struct Clients {
 /// Why clients cannot be found this way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ClientsError {
+pub enum ClientResolverError {
     /// IPv6 addresses have no such prefix. None at all would put everyone into one group.
     #[error(
         "IPv6 addresses cannot be grouped by {found} bits; use 1 to {IPV6_BITS}, such as {IPV6_PREFIX}"
@@ -58,7 +58,7 @@ pub enum ClientsError {
 }
 
 /// Trusts no proxy and groups IPv6 by /64, the smallest network that a customer is given.
-impl Default for Clients {
+impl Default for ClientResolver {
     fn default() -> Self {
         Self {
             trusted: Vec::new(),
@@ -68,19 +68,19 @@ impl Default for Clients {
     }
 }
 
-impl Clients {
+impl ClientResolver {
     /// Believes `header` where it comes from a trusted network, and groups IPv6 addresses by their
     /// first `ipv6_prefix` bits.
     pub fn new(
         trusted: Vec<Network>,
         ipv6_prefix: u8,
         header: ForwardedBy,
-    ) -> Result<Self, ClientsError> {
+    ) -> Result<Self, ClientResolverError> {
         if !(1..=IPV6_BITS).contains(&ipv6_prefix) {
-            return Err(ClientsError::Prefix { found: ipv6_prefix });
+            return Err(ClientResolverError::Prefix { found: ipv6_prefix });
         }
         if trusted.len() > TRUSTED_MAX {
-            return Err(ClientsError::TooManyNetworks {
+            return Err(ClientResolverError::TooManyNetworks {
                 found: trusted.len(),
             });
         }

@@ -37,7 +37,7 @@ pub enum ForwardedBy {
 /// The word names no header that this crate reads.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{found:?} is not a forwarding header; choose x-forwarded-for, forwarded or x-real-ip")]
-pub struct UnknownHeader {
+pub struct UnknownHeaderError {
     found: String,
 }
 
@@ -88,13 +88,13 @@ impl ForwardedBy {
 }
 
 impl FromStr for ForwardedBy {
-    type Err = UnknownHeader;
+    type Err = UnknownHeaderError;
 
-    fn from_str(word: &str) -> Result<Self, UnknownHeader> {
+    fn from_str(word: &str) -> Result<Self, UnknownHeaderError> {
         let known = Self::ALL
             .into_iter()
             .find(|header| word.eq_ignore_ascii_case(header.as_str()));
-        known.ok_or_else(|| UnknownHeader {
+        known.ok_or_else(|| UnknownHeaderError {
             found: word.chars().take(64).collect(),
         })
     }

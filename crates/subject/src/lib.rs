@@ -4,16 +4,16 @@
 //! limit, and whoever can take another's name can use it up. This crate decides both questions for
 //! everything that speaks HTTP:
 //!
-//! * [`Clients`] finds the address of the client when proxies stand in between, believing only what
+//! * [`ClientResolver`] finds the address of the client when proxies stand in between, believing only what
 //!   a proxy named in the configuration wrote, and groups IPv6 addresses by the network that one
 //!   customer is given.
 //! * [`normalise`] gives a path one spelling, and [`Glob`] says which paths a rule is about.
 //!
 //! ```
 //! use http::HeaderMap;
-//! use tollgate_subject::{Case, Clients, ForwardedBy, Glob, normalise};
+//! use tollgate_subject::{Case, ClientResolver, ForwardedBy, Glob, normalise};
 //!
-//! let clients = Clients::new(vec!["10.0.0.0/8".parse()?], 64, ForwardedBy::XForwardedFor)?;
+//! let clients = ClientResolver::new(vec!["10.0.0.0/8".parse()?], 64, ForwardedBy::XForwardedFor)?;
 //! let mut headers = HeaderMap::new();
 //! headers.append("x-forwarded-for", "198.51.100.1, 203.0.113.7".parse()?); // the client wrote the first itself
 //!
@@ -39,8 +39,8 @@ mod network;
 mod path;
 
 pub use address::{AddressError, parse_address};
-pub use clients::{Clients, ClientsError};
-pub use forwarded::{ForwardedBy, UnknownHeader};
+pub use clients::{ClientResolver, ClientResolverError};
+pub use forwarded::{ForwardedBy, UnknownHeaderError};
 pub use glob::{Case, Glob, GlobError};
 pub use network::{Network, NetworkError};
 pub use path::normalise;

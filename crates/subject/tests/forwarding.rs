@@ -4,13 +4,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use proptest::prelude::*;
-use tollgate_subject::{Clients, ForwardedBy, Network};
+use tollgate_subject::{ClientResolver, ForwardedBy, Network};
 
 const ROWS_MIN: usize = 140;
 
 struct Row<'a> {
     name: &'a str,
-    clients: Clients,
+    clients: ClientResolver,
     peer: IpAddr,
     headers: HeaderMap,
     expected: IpAddr,
@@ -37,7 +37,7 @@ impl<'a> Row<'a> {
             );
         }
         let clients =
-            Clients::new(trusted, 64, header).expect("networks and a prefix within bounds");
+            ClientResolver::new(trusted, 64, header).expect("networks and a prefix within bounds");
         Self {
             name,
             clients,
@@ -108,9 +108,9 @@ const PROXY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 9));
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7));
 
-fn behind_ten(header: ForwardedBy) -> Clients {
+fn behind_ten(header: ForwardedBy) -> ClientResolver {
     let private: Network = "10.0.0.0/8".parse().expect("a network");
-    Clients::new(vec![private], 64, header).expect("a prefix within bounds")
+    ClientResolver::new(vec![private], 64, header).expect("a prefix within bounds")
 }
 
 fn header_lines(header: ForwardedBy, lines: &[Vec<u8>]) -> HeaderMap {
@@ -252,7 +252,7 @@ proptest! {
         prop_assume!(!clients.trusts(peer));
         let headers = header_lines(header, &lines);
         prop_assert_eq!(clients.address(peer, &headers), clients.address(peer, &HeaderMap::new()));
-        prop_assert_eq!(Clients::default().address(peer, &headers), clients.address(peer, &HeaderMap::new()));
+        prop_assert_eq!(ClientResolver::default().address(peer, &headers), clients.address(peer, &HeaderMap::new()));
     }
 
     #[test]

@@ -11,8 +11,8 @@
 //! - [`overadmission`]: from a log of what was let through, by how much the limit was ever
 //!   exceeded.
 //! - [`servers`]: Redis and Valkey, alone, under Sentinel and as a cluster, started for one test.
-//! - [`proxy`]: a TCP proxy that does to a connection what networks do to connections.
-//! - [`proxies`]: nginx, Caddy, Envoy and `HAProxy`, something for them to stand in front of and a
+//! - [`fault_proxy`]: a TCP proxy that does to a connection what networks do to connections.
+//! - [`reverse_proxy`]: nginx, Caddy, Envoy and `HAProxy`, something for them to stand in front of and a
 //!   client to ask them.
 //! - [`browser`]: a real Chromium, for tests of pages.
 //! - `processes`: what servers, proxies and browsers are made of.
@@ -25,13 +25,13 @@ pub mod browser;
 pub mod conformance;
 pub mod dice;
 pub mod differential;
+pub mod fault_proxy;
 pub mod fleet;
 pub mod lending;
 pub mod model;
 mod ports;
 mod processes;
-pub mod proxies;
-pub mod proxy;
+pub mod reverse_proxy;
 pub mod servers;
 pub mod wait;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use testkit::lending::Lender;
-use tollgate::lease::{Leases, Turn};
-use tollgate::store::CheckBuf;
+use tollgate::lease::{LeaseStep, LeaseTable};
+use tollgate::store::DemandBuf;
 use tollgate::{Consistency, FixedWindow, Limit, ManualClock, Micros, Source, TokenBucket};
 
 /// A lease of a window ends before the window does, also where the clock runs a twentieth too slow.
@@ -17,23 +17,24 @@ fn a_slow_clock_does_not_carry_a_lease_into_the_next_window() {
         .rule()
         .unwrap();
     let (own, mut store) = (ManualClock::default(), Lender::new(window.into()).unwrap());
-    let leases = Leases::new(Arc::new(own.clone()));
+    let leases = LeaseTable::new(Arc::new(own.clone()));
     let start: u64 = 1_798_761_600_000_000;
     let mut ask = |cost, at| {
-        let Turn::Go(trip) = leases.spend(&rule.check("ann", cost).unwrap().as_check()) else {
+        let LeaseStep::Call(trip) = leases.spend(&rule.demand("ann", cost).unwrap().as_demand())
+        else {
             panic!("nothing is held yet")
         };
-        let given = store.take(cost, trip.take(), Micros::new(start + at));
-        trip.arrive(&given).unwrap();
+        let given = store.take(cost, trip.request(), Micros::new(start + at));
+        trip.complete(&given).unwrap();
         given.units
     };
     assert_eq!(ask(20, 0), 0);
     own.advance(Duration::from_micros(95_000));
     assert_eq!(ask(1, 100_000), 10, "as many as are asked for in 50 ms");
     own.advance(Duration::from_micros(900_000 / 100 * 95));
-    let turn = leases.spend(&rule.check("ann", 1).unwrap().as_check());
+    let turn = leases.spend(&rule.demand("ann", 1).unwrap().as_demand());
     assert!(
-        !matches!(&turn, Turn::Said(said, _) if said.source == Source::Lease),
+        !matches!(&turn, LeaseStep::Decided(said, _) if said.source == Source::Lease),
         "the window has ended, and it says {turn:?}"
     );
 }
@@ -41,20 +42,20 @@ fn a_slow_clock_does_not_carry_a_lease_into_the_next_window() {
 /// A call may bring numbers of its own. What was admitted by others and not told counts also then.
 #[test]
 fn other_numbers_do_not_hide_what_the_store_was_not_told() {
-    let leases = Leases::new(Arc::new(ManualClock::default()));
-    let check = |capacity: u64| -> CheckBuf {
+    let leases = LeaseTable::new(Arc::new(ManualClock::default()));
+    let check = |capacity: u64| -> DemandBuf {
         let bucket = TokenBucket::new(capacity, tollgate::Rate::per_second(1)).unwrap();
         Limit::new("limit", bucket)
             .consistency(Consistency::Eventual)
             .rule()
             .unwrap()
-            .check("ann", 1)
+            .demand("ann", 1)
             .unwrap()
     };
     let checks = [check(100), check(200)];
     let passes = |index: usize| {
-        let turn = leases.spend(&checks[index % 2].as_check());
-        matches!(turn, Turn::Said(said, _) if said.outcome.verdict.is_allowed())
+        let turn = leases.spend(&checks[index % 2].as_demand());
+        matches!(turn, LeaseStep::Decided(said, _) if said.outcome.verdict.is_allowed())
     };
     let admitted = (0..1_000).filter(|index| passes(*index)).count();
     assert!(

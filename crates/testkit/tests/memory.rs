@@ -10,7 +10,7 @@ use testkit::differential::{
     Kind, StepsBack, Trace, any_trace_strategy, run_trace, trace_strategy,
 };
 use tollgate::store::Intent;
-use tollgate::{LeaseId, Limit, ManualClock, MemoryStore, Micros, Rate, Store};
+use tollgate::{Limit, ManualClock, MemoryStore, Micros, PermitId, Rate, Store};
 
 /// Few enough keys for a single shard, so that a sweep always meets the counters of the trace.
 const KEYS_MAX: usize = 64;
@@ -51,8 +51,8 @@ fn unswept_store(clock: &ManualClock) -> MemoryStore {
     let rule = Limit::token_bucket("far-away", 1, Rate::per_second(1))
         .rule()
         .expect("right numbers");
-    let check = rule.check((), 0).expect("a right key");
-    pollster::block_on(store.spend(&[check.as_check()], Intent::Peek, LeaseId::NONE))
+    let check = rule.demand((), 0).expect("a right key");
+    pollster::block_on(store.spend(&[check.as_demand()], Intent::Peek, PermitId::NONE))
         .expect("memory is there");
     store
 }

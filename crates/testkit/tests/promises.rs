@@ -8,7 +8,7 @@ use testkit::differential::{Kind, quota_strategy};
 use testkit::overadmission::{Bound, Event, OverAdmission};
 use tollgate::store::Intent;
 use tollgate::{
-    Clock, LeakyBucket, LeakyMode, LeaseId, Limit, ManualClock, MemoryStore, Micros, Outcome,
+    Clock, LeakyBucket, LeakyMode, Limit, ManualClock, MemoryStore, Micros, Outcome, PermitId,
     Quota, Rate, Rule, SlidingLog, Store, TokenBucket, Verdict,
 };
 
@@ -24,8 +24,9 @@ fn store(clock: &ManualClock) -> MemoryStore {
 
 /// One check, with the store's own moment of decision.
 fn spend(store: &MemoryStore, rule: &Rule, key: u64, cost: u64) -> (Micros, Outcome) {
-    let check = rule.check(key, cost).expect("a number is a key");
-    let spent = pollster::block_on(store.spend(&[check.as_check()], Intent::Spend, LeaseId::NONE));
+    let check = rule.demand(key, cost).expect("a number is a key");
+    let spent =
+        pollster::block_on(store.spend(&[check.as_demand()], Intent::Spend, PermitId::NONE));
     let spent = spent.expect("the memory store always answers");
     (spent.at, spent.outcomes[0])
 }

@@ -6,7 +6,7 @@ use testkit::differential::{Act, Ask, Cost, Counter, Length, Move, Step, Trace, 
 use tollgate::algorithm::CLOCK_SLACK;
 use tollgate::store::Intent;
 use tollgate::{
-    Concurrency, FixedWindow, LeaseId, Limit, ManualClock, MemoryStore, Micros, Quota, Rate,
+    Concurrency, FixedWindow, Limit, ManualClock, MemoryStore, Micros, PermitId, Quota, Rate,
     SlidingLog, SlidingWindow, Store, TokenBucket,
 };
 
@@ -265,9 +265,9 @@ fn a_sweep_leaves_what_a_slower_thread_still_needs() {
         .build();
     let rule = Limit::fixed_window("api", 1, seconds(60)).rule().unwrap();
     let spend = || {
-        let check = rule.check("ann", 1).unwrap();
+        let check = rule.demand("ann", 1).unwrap();
         let spent =
-            pollster::block_on(store.spend(&[check.as_check()], Intent::Spend, LeaseId::NONE))
+            pollster::block_on(store.spend(&[check.as_demand()], Intent::Spend, PermitId::NONE))
                 .unwrap();
         spent.outcomes[0].verdict.is_allowed()
     };

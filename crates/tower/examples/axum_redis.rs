@@ -13,7 +13,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
 use tokio::net::TcpListener;
-use tollgate::{Consistency, Limit, Limiter, OnStoreFailure, Quota, Rate, TokenBucket};
+use tollgate::{Consistency, FailurePolicy, Limit, Limiter, Quota, Rate, TokenBucket};
 use tollgate_redis::RedisStore;
 use tollgate_tower::{Head, RateLimitLayer, ReadBodyLayer, by, reply};
 
@@ -60,10 +60,10 @@ fn limits() -> [Limit; 3] {
         // here.
         Limit::token_bucket("api", 10, Rate::per_second(1))
             .consistency(Consistency::Leased)
-            .on_store_failure(OnStoreFailure::Allow),
+            .on_store_failure(FailurePolicy::Allow),
         // Closed while Redis is away: a login that nobody counts is an invitation.
-        Limit::sliding_log("login-address", 50, quarter).on_store_failure(OnStoreFailure::Deny),
-        Limit::sliding_log("login-account", 5, quarter).on_store_failure(OnStoreFailure::Deny),
+        Limit::sliding_log("login-address", 50, quarter).on_store_failure(FailurePolicy::Deny),
+        Limit::sliding_log("login-account", 5, quarter).on_store_failure(FailurePolicy::Deny),
     ]
 }
 

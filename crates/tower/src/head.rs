@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use bytes::Bytes;
 use http::header::AsHeaderName;
 use http::{Extensions, HeaderMap, Method, Request, Uri};
-use tollgate_subject::Clients;
+use tollgate_subject::ClientResolver;
 
 use crate::read_body::BodyRead;
 
@@ -117,7 +117,7 @@ impl<'r> Head<'r> {
     }
 
     /// The client's address, behind the proxies that these `clients` trust.
-    pub fn client(&self, clients: &Clients) -> Option<IpAddr> {
+    pub fn client(&self, clients: &ClientResolver) -> Option<IpAddr> {
         self.peer().map(|peer| clients.address(peer, self.headers))
     }
 

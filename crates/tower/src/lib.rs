@@ -74,5 +74,6 @@ pub use read_body::{ReadBody, ReadBodyLayer};
 pub use reply::Reply;
 pub use service::RateLimit;
 pub use tollgate_subject::{
-    AddressError, Clients, ClientsError, ForwardedBy, GlobError, Network, NetworkError,
+    AddressError, ClientResolver, ClientResolverError, ForwardedBy, GlobError, Network,
+    NetworkError,
 };

@@ -183,7 +183,7 @@ fn lease_of(plan: &Plan, charges: &Charges) -> Micros {
             .or_else(|| rule.map(|rule| *rule.quota()))
     };
     let leases = charges.iter().filter_map(|charge| match quota(charge) {
-        Some(Quota::Concurrency(places)) => Some(places.lease()),
+        Some(Quota::Concurrency(places)) => Some(places.permit_timeout()),
         _ => None,
     });
     leases.min().unwrap_or(Micros::MAX)

@@ -7,7 +7,7 @@ use super::keys;
 use super::report::Row;
 use super::subjects::{self, Ration, Setup};
 use crate::progress::Progress;
-use crate::rounds::in_turn;
+use crate::rounds::wait_in_queue;
 use crate::text::counted;
 
 /// Measures the cases of a stage with every number of threads.
@@ -69,7 +69,7 @@ fn case_rows(
     load.operations = calibrate(first.as_mut(), load, settings.round_ns);
     let mut rounds = vec![Vec::with_capacity(settings.rounds); filled.len()];
     for round in 0..settings.rounds {
-        for turn in in_turn(round, filled.len()) {
+        for turn in wait_in_queue(round, filled.len()) {
             progress.round(round, settings.rounds, filled[turn].name());
             rounds[turn].push(filled[turn].round(&load));
         }
@@ -112,7 +112,7 @@ pub(super) fn insert(settings: &Settings, progress: &mut Progress) -> Vec<Row> {
     progress.step(Case::Insert.name());
     let mut rounds = vec![Vec::with_capacity(settings.rounds); entrants.len()];
     for round in 0..settings.rounds {
-        for turn in in_turn(round, entrants.len()) {
+        for turn in wait_in_queue(round, entrants.len()) {
             progress.round(round, settings.rounds, entrants[turn].name());
             rounds[turn].push(entrants[turn].insert(&setup, &names));
         }

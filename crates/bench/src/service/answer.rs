@@ -5,7 +5,7 @@ use std::path::Path;
 
 use prost::Message as _;
 use serde::{Deserialize, Serialize};
-use testkit::proxies::Response;
+use testkit::reverse_proxy::Response;
 use tollgate_envoy::{Code, DescriptorStatus, RateLimitResponse};
 
 /// What HTTP servers add by themselves.

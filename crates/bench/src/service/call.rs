@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use testkit::proxies;
+use testkit::reverse_proxy;
 use tollgate_envoy::{RateLimitRequest, RateLimitResponse};
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use testkit::proxies;
+use testkit::reverse_proxy;
 use testkit::servers::{Flavor, Server};
 
 use super::answer::Answer;

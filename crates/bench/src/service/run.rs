@@ -11,7 +11,7 @@ use crate::h2load::H2load;
 use crate::machine::Machine;
 use crate::others::Usage;
 use crate::progress::Progress;
-use crate::rounds::in_turn;
+use crate::rounds::wait_in_queue;
 
 /// A round that warms up is this much shorter than one that counts.
 const WARM_UP: u32 = 4;
@@ -70,7 +70,7 @@ fn group_rows(
     }
     let mut rounds = vec![Vec::with_capacity(settings.rounds); entrants.len()];
     for number in 0..settings.rounds {
-        for turn in in_turn(number, entrants.len()) {
+        for turn in wait_in_queue(number, entrants.len()) {
             progress.round(
                 number,
                 settings.rounds + 1,

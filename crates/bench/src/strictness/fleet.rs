@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use testkit::proxies;
+use testkit::reverse_proxy;
 
 use super::faketime;
 use super::limits::{self, PER_SECOND_1000};

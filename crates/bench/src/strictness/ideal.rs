@@ -71,7 +71,7 @@ fn replay_at(
         let ask = limiter
             .check(limit.name, u64::from(record.key))
             .cost(u64::from(record.cost));
-        let decision = ask.immediately().map_err(io::Error::other)?;
+        let decision = ask.now_or_never().map_err(io::Error::other)?;
         if decision.is_allowed() {
             ideal.units += u64::from(record.cost);
             ideal.units_full += if ideal.full_us.is_some() {

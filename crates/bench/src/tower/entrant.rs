@@ -5,7 +5,7 @@ use std::io;
 use std::process::Command;
 use std::time::Duration;
 
-use testkit::proxies;
+use testkit::reverse_proxy;
 use testkit::servers::{Flavor, Server};
 
 use super::hello::{self, HelloArguments};

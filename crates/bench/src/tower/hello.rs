@@ -88,7 +88,7 @@ fn app(subject: Subject, case: Case, redis: Option<&str>) -> io::Result<Router> 
 
 #[cfg(test)]
 mod tests {
-    use testkit::proxies;
+    use testkit::reverse_proxy;
 
     use super::*;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::body::Body;
 use governor::clock::QuantaInstant;
 use governor::middleware::{NoOpMiddleware, RateLimitingMiddleware, StateInformationMiddleware};
-use tollgate::{Consistency, Limit, Limiter, MemoryStore, OnStoreFailure, Rate};
+use tollgate::{Consistency, FailurePolicy, Limit, Limiter, MemoryStore, Rate};
 use tollgate_redis::RedisBuilder;
 use tollgate_tower::{RateLimitLayer, by};
 use tower_governor::GovernorLayer;
@@ -30,7 +30,7 @@ pub(super) fn tollgate(
 ) -> io::Result<RateLimitLayer> {
     let (burst, period) = case.bucket();
     let limit = Limit::token_bucket(LIMIT, burst.into(), Rate::new(1, period))
-        .on_store_failure(OnStoreFailure::Deny);
+        .on_store_failure(FailurePolicy::Deny);
     let limiter = match (subject, redis) {
         (Subject::Leased, Some(url)) => shared(url, limit.consistency(Consistency::Leased))?,
         (Subject::Strict, Some(url)) => shared(url, limit.consistency(Consistency::Strict))?,

@@ -17,14 +17,14 @@ pub const IN_FLIGHT_MAX: u64 = 65_536;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Concurrency {
     pub(crate) limit: u64,
-    pub(crate) lease: Micros,
+    pub(crate) permit_timeout: Micros,
 }
 
 /// Names one holder among all holders of all replicas.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct LeaseId(u128);
+pub struct PermitId(u128);
 
-impl LeaseId {
+impl PermitId {
     /// Stands where no lease is taken.
     pub const NONE: Self = Self(0);
 
@@ -39,16 +39,16 @@ impl LeaseId {
     }
 }
 
-impl fmt::Debug for LeaseId {
+impl fmt::Debug for PermitId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("LeaseId(..)")
+        f.write_str("PermitId(..)")
     }
 }
 
 /// One holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
-    pub(crate) id: LeaseId,
+    pub(crate) id: PermitId,
     pub(crate) cost: u64,
     /// How long the lease is, which may not be what the limit says by now.
     pub(crate) length: Micros,
@@ -57,7 +57,7 @@ pub(crate) struct Held {
 
 impl Held {
     /// A lease that begins now.
-    pub(crate) fn new(id: LeaseId, cost: u64, length: Micros, now: Micros) -> Self {
+    pub(crate) fn new(id: PermitId, cost: u64, length: Micros, now: Micros) -> Self {
         Self {
             id,
             cost,
@@ -69,20 +69,20 @@ impl Held {
 
 /// The holders of one key, soonest to expire first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Leases {
+pub(crate) struct Permits {
     held: Vec<Held>,
 }
 
 impl Concurrency {
     /// At most `limit` units in flight; a holder that does not come back frees its place after
     /// `lease`.
-    pub fn new(limit: u64, lease: Duration) -> Result<Self, LimitError> {
+    pub fn new(limit: u64, permit_timeout: Duration) -> Result<Self, LimitError> {
         if limit == 0 || limit > IN_FLIGHT_MAX {
             return Err(LimitError::InFlight { found: limit });
         }
         Ok(Self {
             limit,
-            lease: window(lease)?,
+            permit_timeout: window(permit_timeout)?,
         })
     }
 
@@ -92,13 +92,13 @@ impl Concurrency {
     }
 
     /// How long a holder keeps its place without a word.
-    pub const fn lease(&self) -> Micros {
-        self.lease
+    pub const fn permit_timeout(&self) -> Micros {
+        self.permit_timeout
     }
 
     /// What would happen to `cost` now. The leases must have been [settled](Self::settle) at the
     /// same moment.
-    pub(crate) fn look(&self, leases: &Leases, cost: u64, now: Micros) -> Outcome {
+    pub(crate) fn look(&self, leases: &Permits, cost: u64, now: Micros) -> Outcome {
         let sum = leases.sum();
         let verdict = if cost > self.limit {
             Verdict::Never
@@ -112,7 +112,7 @@ impl Concurrency {
         };
         let taken = if verdict.is_allowed() { cost } else { 0 };
         let last = if taken > 0 {
-            leases.full_at().max(now.after(self.lease))
+            leases.full_at().max(now.after(self.permit_timeout))
         } else {
             leases.full_at()
         };
@@ -125,7 +125,7 @@ impl Concurrency {
     }
 
     /// Forgets leases that have run out, and pulls in those stamped before the clock was set back.
-    pub(crate) fn settle(leases: &mut Leases, now: Micros) {
+    pub(crate) fn settle(leases: &mut Permits, now: Micros) {
         let mut pulled_in = false;
         leases.held.retain_mut(|held| {
             let latest = now.after(held.length);
@@ -141,7 +141,7 @@ impl Concurrency {
     }
 }
 
-impl Leases {
+impl Permits {
     /// Units in flight.
     pub(crate) fn sum(&self) -> u64 {
         self.held
@@ -163,7 +163,7 @@ impl Leases {
     }
 
     /// Takes a holder out; `None` when its lease has already run out or been released.
-    pub(crate) fn take(&mut self, id: LeaseId) -> Option<Held> {
+    pub(crate) fn take(&mut self, id: PermitId) -> Option<Held> {
         let at = self.held.iter().position(|held| held.id == id)?;
         Some(self.held.remove(at))
     }

@@ -30,8 +30,8 @@ mod token_bucket;
 use std::time::Duration;
 
 pub use calendar::Calendar;
-pub use concurrency::{Concurrency, IN_FLIGHT_MAX, LeaseId};
-pub(crate) use concurrency::{Held, Leases};
+pub use concurrency::{Concurrency, IN_FLIGHT_MAX, PermitId};
+pub(crate) use concurrency::{Held, Permits};
 pub(crate) use fixed_window::Used;
 pub use fixed_window::{FixedWindow, WindowStart};
 pub(crate) use gcra::{Gcra, Rest};

@@ -1,6 +1,6 @@
 //! What a store elsewhere needs to know of a quota.
 //!
-//! A script decides by a few [`Numbers`] and additions alone, and reports the state it [`Seen`];
+//! A script decides by a few [`Numbers`] and additions alone, and reports the state it [`CounterState`];
 //! the outcome is then made here, by the same arithmetic as for the embedded store. So both give
 //! the same answers, and a script stays small.
 
@@ -65,7 +65,7 @@ pub enum Numbers {
         length: Micros,
     },
     /// A concurrency limit.
-    Leases {
+    Permits {
         /// The most in flight.
         limit: u64,
         /// What the check costs.
@@ -79,7 +79,7 @@ pub enum Numbers {
 /// hold what has run out by the moment of the decision. A counter that nobody has used is all
 /// zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum CounterState {
     /// When the bucket is at rest again.
     Bucket {
         /// Whole microseconds since the epoch.
@@ -104,12 +104,12 @@ pub enum Seen {
         start: Micros,
     },
     /// The hits of a log, or the leases.
-    Held(Holdings),
+    Held(PermitCounts),
 }
 
 /// What a log or leases hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holdings {
+pub struct PermitCounts {
     /// Units.
     pub sum: u64,
     /// When the last of them runs out.
@@ -175,17 +175,17 @@ impl Quota {
                 cost,
                 length: quota.length,
             },
-            Self::Concurrency(quota) => Numbers::Leases {
+            Self::Concurrency(quota) => Numbers::Permits {
                 limit,
                 cost,
-                length: quota.lease,
+                length: quota.permit_timeout,
             },
         }
     }
 
     /// What the limit says to `cost`, by the state that was seen; `None` when that is the state of
     /// another algorithm.
-    pub fn outcome(&self, seen: Seen, cost: u64, now: Micros) -> Option<Outcome> {
+    pub fn outcome(&self, seen: CounterState, cost: u64, now: Micros) -> Option<Outcome> {
         self.step(seen, cost, now).map(|(_, outcome)| outcome)
     }
 }
@@ -202,7 +202,7 @@ impl Gcra {
     }
 }
 
-impl Holdings {
+impl PermitCounts {
     /// A log and leases answer alike: what is taken now runs out a length from now.
     fn outcome(self, limit: u64, length: Micros, cost: u64, now: Micros) -> Outcome {
         let verdict = if cost > limit {

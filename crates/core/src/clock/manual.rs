@@ -20,10 +20,10 @@ use crate::time::Micros;
 /// let store = MemoryStore::builder().clock(clock.clone()).build();
 /// let limiter = Limiter::new(store, [Limit::fixed_window("api", 1, Duration::from_secs(60))]);
 ///
-/// assert!(limiter.check("api", "ann").immediately()?.is_allowed());
-/// assert!(!limiter.check("api", "ann").immediately()?.is_allowed());
+/// assert!(limiter.check("api", "ann").now_or_never()?.is_allowed());
+/// assert!(!limiter.check("api", "ann").now_or_never()?.is_allowed());
 /// clock.advance(Duration::from_secs(60));
-/// assert!(limiter.check("api", "ann").immediately()?.is_allowed());
+/// assert!(limiter.check("api", "ann").now_or_never()?.is_allowed());
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Debug)]

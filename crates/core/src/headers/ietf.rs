@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::retry_after::wait_secs;
 use super::{enforced, secs_ceil, write};
-use crate::decision::{Decision, LimitStatus, Retry};
+use crate::decision::{Decision, LimitOutcome, Retry};
 
 /// A limit's name, what it holds, and over how many seconds.
 type Policy<'d> = (&'d [u8], u64, Option<u64>);
@@ -29,7 +29,7 @@ const INTEGER_MAX: u64 = 999_999_999_999_999;
 ///     Limit::token_bucket("burst", 100, Rate::per_second(10)),
 ///     Limit::concurrency("in-flight", 20, Duration::from_secs(30)),
 /// ]);
-/// let decision = limiter.check("burst", "ann").and("in-flight", "ann").immediately()?;
+/// let decision = limiter.check("burst", "ann").and("in-flight", "ann").now_or_never()?;
 /// let policy = headers::rate_limit_policy(&decision);
 /// assert_eq!(policy.as_deref(), Some(r#""burst";q=100;w=10, "in-flight";q=20"#));
 /// # Ok::<(), tollgate::Error>(())
@@ -63,7 +63,7 @@ pub(super) fn write_policy(decision: &Decision, to: &mut Vec<u8>) {
 /// use tollgate::{Limit, Limiter, headers};
 ///
 /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
-/// let decision = limiter.check("api", "ann").cost(30).immediately()?;
+/// let decision = limiter.check("api", "ann").cost(30).now_or_never()?;
 /// assert_eq!(headers::rate_limit(&decision).as_deref(), Some(r#""api";r=70;t=60"#));
 /// # Ok::<(), tollgate::Error>(())
 /// ```
@@ -86,7 +86,7 @@ fn told(decision: &Decision, write: fn(&Decision, &mut Vec<u8>)) -> Option<Strin
     String::from_utf8(text).ok().filter(|text| !text.is_empty())
 }
 
-fn until_more_secs(status: &LimitStatus) -> Option<u64> {
+fn until_more_secs(status: &LimitOutcome) -> Option<u64> {
     match status.retry() {
         None => Some(secs_ceil(status.reset_after())),
         Some(Retry::After(length)) => Some(wait_secs(length)),

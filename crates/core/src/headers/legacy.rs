@@ -11,18 +11,18 @@ use crate::decision::Decision;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::headers::Legacy;
+/// use tollgate::headers::LegacyFields;
 /// use tollgate::{Limit, Limiter};
 ///
 /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
-/// let decision = limiter.check("api", "ann").immediately()?;
+/// let decision = limiter.check("api", "ann").now_or_never()?;
 /// let now = Duration::from_millis(1_798_761_600_500);
-/// let expected = Legacy { limit: 100, remaining: 99, reset_epoch_secs: 1_798_761_661 };
-/// assert_eq!(Legacy::of(&decision, now), Some(expected));
+/// let expected = LegacyFields { limit: 100, remaining: 99, reset_epoch_secs: 1_798_761_661 };
+/// assert_eq!(LegacyFields::new(&decision, now), Some(expected));
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Legacy {
+pub struct LegacyFields {
     /// `X-RateLimit-Limit`: the most that passes at once.
     pub limit: u64,
     /// `X-RateLimit-Remaining`: whole units left.
@@ -32,10 +32,10 @@ pub struct Legacy {
     pub reset_epoch_secs: u64,
 }
 
-impl Legacy {
+impl LegacyFields {
     /// The values for a decision made `now`, a time since the UNIX epoch. `None` when no limit is
     /// enforced.
-    pub fn of(decision: &Decision, now: Duration) -> Option<Self> {
+    pub fn new(decision: &Decision, now: Duration) -> Option<Self> {
         let status = decision.tightest().filter(|status| !status.is_shadow())?;
         Some(Self {
             limit: status.limit(),

@@ -7,15 +7,15 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use tollgate::headers::{Answer, Fields, Problem, fields};
+//! use tollgate::headers::{DecisionBody, Fields, Problem, fields};
 //! use tollgate::{Clock, Limit, Limiter, ManualClock, MemoryStore};
 //!
 //! let clock = ManualClock::default(); // 2027-01-01 00:00:00 UTC
 //! let store = MemoryStore::builder().clock(clock.clone()).build();
 //! let limiter = Limiter::new(store, [Limit::fixed_window("login", 1, Duration::from_secs(900))]);
-//! assert!(limiter.check("login", "ann").immediately()?.is_allowed());
+//! assert!(limiter.check("login", "ann").now_or_never()?.is_allowed());
 //!
-//! let decision = limiter.check("login", "ann").immediately()?;
+//! let decision = limiter.check("login", "ann").now_or_never()?;
 //! let text = |(name, value): &(&str, String)| format!("{name}: {value}\n");
 //! let sent: String = fields(&decision, Fields::default(), clock.now().into()).iter().map(text).collect();
 //! assert_eq!(
@@ -30,7 +30,7 @@
 //! );
 //!
 //! let (status, body) = match Problem::denied(&decision) {
-//!     None => (200, Answer::of(&decision).to_json()),
+//!     None => (200, DecisionBody::new(&decision).to_json()),
 //!     Some(problem) => (problem.status, problem.to_json()),
 //! };
 //! assert_eq!(status, 429);
@@ -38,7 +38,7 @@
 //! # Ok::<(), tollgate::Error>(())
 //! ```
 
-mod answer;
+mod body;
 mod ietf;
 mod legacy;
 mod problem;
@@ -49,24 +49,24 @@ mod write;
 
 use std::time::Duration;
 
-pub use answer::{Answer, LimitAnswer};
+pub use body::{DecisionBody, LimitBody};
 pub use ietf::{rate_limit, rate_limit_policy};
-pub use legacy::Legacy;
+pub use legacy::LegacyFields;
 pub use problem::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED, TEMPORARY_REDUCED_CAPACITY};
 pub use retry_after::retry_after_secs;
 use smallvec::SmallVec;
 
-use crate::decision::{Decision, LimitStatus};
+use crate::decision::{Decision, LimitOutcome};
 
 /// The name of the field that [`rate_limit_policy`] fills.
 pub const RATE_LIMIT_POLICY: &str = "RateLimit-Policy";
 /// The name of the field that [`rate_limit`] fills.
 pub const RATE_LIMIT: &str = "RateLimit";
-/// The name of the field that [`Legacy::limit`] fills.
+/// The name of the field that [`LegacyFields::limit`] fills.
 pub const X_RATE_LIMIT_LIMIT: &str = "X-RateLimit-Limit";
-/// The name of the field that [`Legacy::remaining`] fills.
+/// The name of the field that [`LegacyFields::remaining`] fills.
 pub const X_RATE_LIMIT_REMAINING: &str = "X-RateLimit-Remaining";
-/// The name of the field that [`Legacy::reset_epoch_secs`] fills.
+/// The name of the field that [`LegacyFields::reset_epoch_secs`] fills.
 pub const X_RATE_LIMIT_RESET: &str = "X-RateLimit-Reset";
 /// The name of the field that [`retry_after_secs`] fills.
 pub const RETRY_AFTER: &str = "Retry-After";
@@ -105,7 +105,7 @@ impl Default for Fields {
 /// use tollgate::{Limit, Limiter};
 ///
 /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
-/// let decision = limiter.check("api", "ann").immediately()?;
+/// let decision = limiter.check("api", "ann").now_or_never()?;
 ///
 /// let ietf = Fields { legacy: false, ..Fields::default() };
 /// let sent = fields(&decision, ietf, Duration::ZERO);
@@ -189,7 +189,7 @@ impl Field {
 /// use tollgate::{Limit, Limiter};
 ///
 /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
-/// let decision = limiter.check("api", "ann").immediately()?;
+/// let decision = limiter.check("api", "ann").now_or_never()?;
 /// let ietf = Fields { legacy: false, ..Fields::default() };
 /// let mut values = Vec::new();
 /// let mut fields = write_fields(&decision, ietf, Duration::ZERO, &mut values);
@@ -218,7 +218,7 @@ pub fn write_fields(
         field(Field::RateLimit, &|to| ietf::write_state(decision, to));
     }
     if chosen.legacy
-        && let Some(legacy) = Legacy::of(decision, now)
+        && let Some(legacy) = LegacyFields::new(decision, now)
     {
         field(Field::XLimit, &|to| write::digits(to, legacy.limit));
         field(Field::XRemaining, &|to| write::digits(to, legacy.remaining));
@@ -238,7 +238,7 @@ pub fn write_fields(
 }
 
 /// The limits that can refuse: the only ones a client needs to pace itself.
-fn enforced(decision: &Decision) -> impl Iterator<Item = &LimitStatus> {
+fn enforced(decision: &Decision) -> impl Iterator<Item = &LimitOutcome> {
     decision
         .limits()
         .iter()

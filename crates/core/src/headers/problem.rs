@@ -4,11 +4,11 @@
 
 use serde::Serialize;
 
-use super::answer::Answer;
+use super::body::DecisionBody;
 use super::enforced;
 use super::retry_after::wait_secs;
 use super::write::{self, Object};
-use crate::decision::{Decision, LimitStatus, Retry};
+use crate::decision::{Decision, LimitOutcome, Retry};
 
 /// The media type of a [`Problem`].
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -23,17 +23,17 @@ pub const TEMPORARY_REDUCED_CAPACITY: &str =
 const PROBLEM_USUAL: usize = 384;
 const SENTENCE_USUAL: usize = 128;
 
-/// The body of a refusal: the members of RFC 9457, then those of [`Answer`].
+/// The body of a refusal: the members of RFC 9457, then those of [`DecisionBody`].
 ///
 /// ```
 /// use tollgate::headers::Problem;
 /// use tollgate::{Limit, Limiter, Rate};
 ///
 /// let limiter = Limiter::in_memory([Limit::token_bucket("upload", 10, Rate::per_hour(1))]);
-/// let passed = limiter.check("upload", "ann").cost(10).immediately()?;
+/// let passed = limiter.check("upload", "ann").cost(10).now_or_never()?;
 /// assert_eq!(Problem::denied(&passed), None);
 ///
-/// let denied = limiter.check("upload", "ann").immediately()?;
+/// let denied = limiter.check("upload", "ann").now_or_never()?;
 /// let problem = Problem::denied(&denied).unwrap();
 /// assert_eq!(problem.status, 429);
 /// assert_eq!(problem.detail, r#"The limit "upload" has no room for this request now; try again in 3600 seconds."#);
@@ -57,7 +57,7 @@ pub struct Problem<'a> {
     pub violated_policies: Vec<&'a str>,
     /// The decision in numbers; its members stand beside the others.
     #[serde(flatten)]
-    pub answer: Answer<'a>,
+    pub answer: DecisionBody<'a>,
 }
 
 impl<'a> Problem<'a> {
@@ -105,7 +105,7 @@ impl<'a> Problem<'a> {
     ) -> Self {
         let mut violated_policies = Vec::with_capacity(1);
         let refusing = enforced(decision).filter(|status| status.is_enforced_denial());
-        for name in refusing.map(LimitStatus::name) {
+        for name in refusing.map(LimitOutcome::name) {
             if !violated_policies.contains(&name) {
                 violated_policies.push(name);
             }
@@ -116,7 +116,7 @@ impl<'a> Problem<'a> {
             status,
             detail,
             violated_policies,
-            answer: Answer::of(decision),
+            answer: DecisionBody::new(decision),
         }
     }
 
@@ -138,7 +138,7 @@ impl<'a> Problem<'a> {
 }
 
 /// The names of limits hold nothing that would need escaping between quotes.
-fn no_room(decider: &LimitStatus) -> String {
+fn no_room(decider: &LimitOutcome) -> String {
     let name = decider.name();
     if decider.retry() == Some(Retry::Never) {
         let holds = decider.limit();
@@ -152,7 +152,7 @@ fn no_room(decider: &LimitStatus) -> String {
     )
 }
 
-fn cannot_count(decider: &LimitStatus) -> String {
+fn cannot_count(decider: &LimitOutcome) -> String {
     try_again(
         [
             "The limit \"",

@@ -15,10 +15,10 @@ use crate::decision::Decision;
 ///
 /// let store = MemoryStore::builder().clock(ManualClock::default()).build();
 /// let limiter = Limiter::new(store, [Limit::sliding_log("api", 1, Duration::from_millis(1_500))]);
-/// let passed = limiter.check("api", "ann").immediately()?;
+/// let passed = limiter.check("api", "ann").now_or_never()?;
 /// assert_eq!(headers::retry_after_secs(&passed), None);
 ///
-/// let denied = limiter.check("api", "ann").immediately()?;
+/// let denied = limiter.check("api", "ann").now_or_never()?;
 /// assert_eq!(headers::retry_after_secs(&denied), Some(2));
 /// # Ok::<(), tollgate::Error>(())
 /// ```

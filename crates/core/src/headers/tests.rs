@@ -77,7 +77,7 @@ fn a_pass_tells_how_to_pace_and_has_no_retry_after() {
     let decision = limiter
         .check("burst", "ann")
         .cost(50)
-        .immediately()
+        .now_or_never()
         .unwrap();
     let expected = r#"RateLimit-Policy: "burst";q=100;w=60
 RateLimit: "burst";r=50;t=60
@@ -94,12 +94,12 @@ fn a_denial_tells_when_to_come_back() {
     assert!(
         limiter
             .check("burst", "ann")
-            .immediately()
+            .now_or_never()
             .unwrap()
             .is_allowed()
     );
     clock.advance(Duration::from_millis(30_001));
-    let decision = limiter.check("burst", "ann").immediately().unwrap();
+    let decision = limiter.check("burst", "ann").now_or_never().unwrap();
     let expected = r#"RateLimit-Policy: "burst";q=1;w=60
 RateLimit: "burst";r=0;t=30
 X-RateLimit-Limit: 1
@@ -117,11 +117,15 @@ fn a_refusing_bucket_tells_when_the_request_passes_and_not_when_it_is_full() {
         limiter
             .check("burst", "ann")
             .cost(9)
-            .immediately()
+            .now_or_never()
             .unwrap()
             .is_allowed()
     );
-    let decision = limiter.check("burst", "ann").cost(3).immediately().unwrap();
+    let decision = limiter
+        .check("burst", "ann")
+        .cost(3)
+        .now_or_never()
+        .unwrap();
     let expected = r#"RateLimit-Policy: "burst";q=10;w=10
 RateLimit: "burst";r=1;t=2
 X-RateLimit-Limit: 10
@@ -142,7 +146,7 @@ fn retry_after_is_when_the_last_of_the_refusing_limits_would_let_it_pass() {
         limiter
             .check("daily", "ann")
             .and("burst", "ann")
-            .immediately()
+            .now_or_never()
             .unwrap()
     };
     assert!(ask().is_allowed());
@@ -165,15 +169,15 @@ fn a_request_that_never_fits_is_given_no_time_to_wait_for() {
     assert!(
         limiter
             .check("burst", "ann")
-            .immediately()
+            .now_or_never()
             .unwrap()
             .is_allowed()
     );
     let decision = limiter
         .check("api", "ann")
-        .own_cost(101)
+        .limit_cost(101)
         .and("burst", "ann")
-        .immediately()
+        .now_or_never()
         .unwrap();
     let expected = r#"RateLimit-Policy: "api";q=100;w=60, "burst";q=1;w=60
 RateLimit: "api";r=100, "burst";r=0;t=60
@@ -190,11 +194,11 @@ fn a_concurrency_limit_has_no_window() {
     assert!(
         limiter
             .check("in-flight", "ann")
-            .immediately()
+            .now_or_never()
             .unwrap()
             .is_allowed()
     );
-    let decision = limiter.check("in-flight", "ann").immediately().unwrap();
+    let decision = limiter.check("in-flight", "ann").now_or_never().unwrap();
     let expected = r#"RateLimit-Policy: "in-flight";q=1
 RateLimit: "in-flight";r=0;t=30
 X-RateLimit-Limit: 1
@@ -213,11 +217,11 @@ fn a_month_is_as_long_as_the_calendar_says() {
     assert!(
         limiter
             .check("monthly", "ann")
-            .immediately()
+            .now_or_never()
             .unwrap()
             .is_allowed()
     );
-    let decision = limiter.check("monthly", "ann").immediately().unwrap();
+    let decision = limiter.check("monthly", "ann").now_or_never().unwrap();
     let expected = r#"RateLimit-Policy: "monthly";q=1;w=2678400
 RateLimit: "monthly";r=0;t=2419200
 X-RateLimit-Limit: 1
@@ -239,7 +243,7 @@ fn shadow_limits_are_not_told() {
         limiter
             .check("trial", "ann")
             .and("burst", "ann")
-            .immediately()
+            .now_or_never()
             .unwrap()
     };
     assert!(ask().is_allowed());
@@ -251,7 +255,7 @@ X-RateLimit-Reset: 1798761660
 "#;
     assert_eq!(sent(&ask()), expected);
     assert_eq!(
-        sent(&limiter.check("trial", "ann").immediately().unwrap()),
+        sent(&limiter.check("trial", "ann").now_or_never().unwrap()),
         ""
     );
 }
@@ -259,7 +263,7 @@ X-RateLimit-Reset: 1798761660
 #[test]
 fn numbers_that_structured_fields_cannot_hold_are_sent_as_the_largest_they_can() {
     let (limiter, _) = limiter([Limit::fixed_window("huge", 1 << 53, MINUTE)]);
-    let decision = limiter.check("huge", "ann").immediately().unwrap();
+    let decision = limiter.check("huge", "ann").now_or_never().unwrap();
     let expected = r#"RateLimit-Policy: "huge";q=999999999999999;w=60
 RateLimit: "huge";r=999999999999999;t=60
 X-RateLimit-Limit: 9007199254740992
@@ -273,7 +277,7 @@ X-RateLimit-Reset: 1798761660
 fn every_character_of_a_name_survives_the_way_to_the_client() {
     let name = "aZ09-_.:/";
     let (limiter, _) = limiter([Limit::fixed_window(name, 5, MINUTE)]);
-    let decision = limiter.check(name, "ann").immediately().unwrap();
+    let decision = limiter.check(name, "ann").now_or_never().unwrap();
     let members = |key: [&str; 2], value: [i64; 2]| {
         vec![(
             name.to_owned(),
@@ -297,9 +301,9 @@ fn a_limit_asked_about_twice_is_one_policy_unless_its_numbers_differ() {
         limiter
             .check("plan", "user")
             .and("plan", "team")
-            .own_cost(4)
+            .limit_cost(4)
     };
-    let decision = ask().immediately().unwrap();
+    let decision = ask().now_or_never().unwrap();
     assert_eq!(rate_limit_policy(&decision).unwrap(), r#""plan";q=10;w=10"#);
     assert_eq!(
         rate_limit(&decision).unwrap(),
@@ -307,7 +311,7 @@ fn a_limit_asked_about_twice_is_one_policy_unless_its_numbers_differ() {
     );
 
     let large = TokenBucket::new(100, Rate::per_second(1)).unwrap();
-    let decision = ask().quota(large).immediately().unwrap();
+    let decision = ask().quota(large).now_or_never().unwrap();
     assert_eq!(
         rate_limit_policy(&decision).unwrap(),
         r#""plan";q=10;w=10, "plan";q=100;w=100"#
@@ -320,11 +324,11 @@ fn less_than_a_second_is_told_as_one() {
     assert!(
         limiter
             .check("fast", "ann")
-            .immediately()
+            .now_or_never()
             .unwrap()
             .is_allowed()
     );
-    let decision = limiter.check("fast", "ann").immediately().unwrap();
+    let decision = limiter.check("fast", "ann").now_or_never().unwrap();
     assert_eq!(rate_limit_policy(&decision).unwrap(), r#""fast";q=1;w=1"#);
     assert_eq!(rate_limit(&decision).unwrap(), r#""fast";r=0;t=1"#);
     assert_eq!(retry_after_secs(&decision), Some(1));
@@ -333,9 +337,9 @@ fn less_than_a_second_is_told_as_one() {
 #[test]
 fn reset_rounds_up_the_moment_and_not_its_parts() {
     let (limiter, _) = limiter([Limit::sliding_log("api", 5, Duration::from_millis(1_500))]);
-    let decision = limiter.check("api", "ann").immediately().unwrap();
+    let decision = limiter.check("api", "ann").now_or_never().unwrap();
     let reset = |now_ms| {
-        Legacy::of(&decision, Duration::from_millis(now_ms))
+        LegacyFields::new(&decision, Duration::from_millis(now_ms))
             .unwrap()
             .reset_epoch_secs
     };
@@ -349,11 +353,11 @@ fn switches_leave_fields_out() {
     assert!(
         limiter
             .check("burst", "ann")
-            .immediately()
+            .now_or_never()
             .unwrap()
             .is_allowed()
     );
-    let decision = limiter.check("burst", "ann").immediately().unwrap();
+    let decision = limiter.check("burst", "ann").now_or_never().unwrap();
     let names = |decision: &Decision, chosen| -> Vec<&str> {
         fields(decision, chosen, Duration::ZERO)
             .into_iter()
@@ -397,7 +401,7 @@ fn switches_leave_fields_out() {
     );
     let away = away::limiter([Limit::fixed_window("burst", 1, MINUTE)]);
     assert_eq!(
-        names(&away.check("burst", "ann").immediately().unwrap(), none),
+        names(&away.check("burst", "ann").now_or_never().unwrap(), none),
         [X_RATE_LIMIT_FALLBACK]
     );
 }

@@ -13,11 +13,11 @@ use super::{Encoded, KEY_MAX, KeyError, Parts};
 /// use tollgate::{EncodedKey, Limit, Limiter};
 ///
 /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
-/// let key = EncodedKey::of(&("acme", 7_u64))?;
-/// assert_eq!(limiter.check("api", &key).immediately()?.remaining(), 99);
+/// let key = EncodedKey::new(&("acme", 7_u64))?;
+/// assert_eq!(limiter.check("api", &key).now_or_never()?.remaining(), 99);
 ///
 /// let back = EncodedKey::from_bytes(key.as_bytes())?;
-/// assert_eq!(limiter.check("api", back).immediately()?.remaining(), 98);
+/// assert_eq!(limiter.check("api", back).now_or_never()?.remaining(), 98);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -27,25 +27,25 @@ pub struct EncodedKey {
 
 impl EncodedKey {
     /// The bytes of a key, or why it cannot name a counter.
-    pub fn of(key: &(impl ToKey + ?Sized)) -> Result<Self, KeyError> {
+    pub fn new(key: &(impl ToKey + ?Sized)) -> Result<Self, KeyError> {
         KeyParts::encode(key).map(|bytes| Self { bytes })
     }
 
     /// The bytes of the key that a function writes, for callers whose parts are known only at run
     /// time.
-    pub fn written(write: impl FnOnce(&mut KeyParts)) -> Result<Self, KeyError> {
+    pub fn from_writer(write: impl FnOnce(&mut KeyParts)) -> Result<Self, KeyError> {
         KeyParts::written(write).map(|bytes| Self { bytes })
     }
 
     /// The key that has these bytes.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, NotAKey> {
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyDecodeError> {
         let is_key = bytes.len() <= KEY_MAX && parts::are_parts(bytes);
         if is_key {
             Ok(Self {
                 bytes: bytes.into(),
             })
         } else {
-            Err(NotAKey)
+            Err(KeyDecodeError)
         }
     }
 
@@ -65,7 +65,7 @@ impl EncodedKey {
     /// ```
     /// use tollgate::{EncodedKey, KeyPart};
     ///
-    /// let key = EncodedKey::of(&("acme", 7_u64))?;
+    /// let key = EncodedKey::new(&("acme", 7_u64))?;
     /// assert_eq!(key.parts().collect::<Vec<_>>(), [KeyPart::Text("acme"), KeyPart::Number(7)]);
     /// # Ok::<(), tollgate::KeyError>(())
     /// ```
@@ -105,4 +105,4 @@ impl fmt::Debug for EncodedKey {
 /// Bytes that no key has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("these bytes are no key's; they must be what `EncodedKey::as_bytes` gave")]
-pub struct NotAKey;
+pub struct KeyDecodeError;

@@ -6,7 +6,7 @@
 //! `::ffff:10.0.0.1` is `10.0.0.1` because it is the same host.
 
 mod encoded;
-mod hashed;
+mod hash;
 mod parts;
 mod prefix;
 
@@ -18,8 +18,8 @@ use smallvec::SmallVec;
 use crate::algorithm::Shape;
 use crate::consistency::Consistency;
 
-pub use encoded::{EncodedKey, NotAKey};
-pub use hashed::{Hashed, Hasher, ShortSecret};
+pub use encoded::{EncodedKey, KeyDecodeError};
+pub use hash::{KeyHash, KeyHasher, SecretError};
 pub use parts::{KeyPart, KeyParts, ToKey};
 pub(crate) use prefix::KeyPrefix;
 
@@ -198,7 +198,7 @@ pub enum KeyError {
     Empty,
     /// The key is too long.
     #[error(
-        "the key has {found} bytes; at most {KEY_MAX} are kept, with 1 to 3 more for each part: hash long parts with a Hasher"
+        "the key has {found} bytes; at most {KEY_MAX} are kept, with 1 to 3 more for each part: hash long parts with a KeyHasher"
     )]
     TooLong {
         /// Its length.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{Encoded, EncodedKey, Hashed, KEY_MAX, KeyError, SHORT_MAX};
+use super::{Encoded, EncodedKey, KEY_MAX, KeyError, KeyHash, SHORT_MAX};
 
 const TEXT: u8 = 1;
 const BYTES: u8 = 2;
@@ -19,7 +19,7 @@ const HASHED: u8 = 6;
 /// use tollgate::{Limit, Limiter};
 ///
 /// let login = Limiter::in_memory([Limit::sliding_log("login", 5, Duration::from_secs(900))]);
-/// let decision = login.check("login", (Ipv4Addr::new(203, 0, 113, 7), "ann@example.com")).immediately()?;
+/// let decision = login.check("login", (Ipv4Addr::new(203, 0, 113, 7), "ann@example.com")).now_or_never()?;
 /// assert_eq!(decision.remaining(), 4);
 /// # Ok::<(), tollgate::Error>(())
 /// ```
@@ -95,7 +95,7 @@ pub enum KeyPart<'k> {
     /// An address.
     Address(IpAddr),
     /// A value that is known only by its keyed hash.
-    Hashed(Hashed),
+    Hash(KeyHash),
 }
 
 /// True when bytes are whole parts, none of them empty.
@@ -131,7 +131,7 @@ pub(super) fn next_part(bytes: &[u8]) -> Option<(KeyPart<'_>, &[u8])> {
         NUMBER => KeyPart::Number(u64::from_le_bytes(part.try_into().ok()?)),
         IPV4 => KeyPart::Address(<[u8; 4]>::try_from(part).ok()?.into()),
         IPV6 => KeyPart::Address(<[u8; 16]>::try_from(part).ok()?.into()),
-        _ => KeyPart::Hashed(Hashed::from_bytes(part.try_into().ok()?)),
+        _ => KeyPart::Hash(KeyHash::from_bytes(part.try_into().ok()?)),
     };
     Some((part, after))
 }
@@ -200,7 +200,7 @@ impl KeyParts {
     }
 
     /// Adds a value that is known only by its keyed hash.
-    pub fn hashed(&mut self, hashed: Hashed) {
+    pub fn hashed(&mut self, hashed: KeyHash) {
         self.push(HASHED, hashed.as_bytes());
     }
 
@@ -270,7 +270,7 @@ to_key! {
     IpAddr => |address, parts| parts.address(*address);
     std::net::Ipv4Addr => |address, parts| parts.address(IpAddr::V4(*address));
     std::net::Ipv6Addr => |address, parts| parts.address(IpAddr::V6(*address));
-    Hashed => |hashed, parts| parts.hashed(*hashed);
+    KeyHash => |hashed, parts| parts.hashed(*hashed);
 }
 
 impl ToKey for str {

@@ -36,7 +36,7 @@ enum Part {
     Bytes(Vec<u8>),
     Number(u64),
     Address(IpAddr),
-    Hashed([u8; 2]),
+    Hash([u8; 2]),
 }
 
 struct Sequence<'a>(&'a [Part]);
@@ -49,7 +49,7 @@ impl ToKey for Sequence<'_> {
                 Part::Bytes(bytes) => parts.bytes(bytes),
                 Part::Number(number) => parts.number(*number),
                 Part::Address(address) => parts.address(*address),
-                Part::Hashed(value) => parts.hashed(Hasher::new(&[7; 32]).unwrap().hash(value)),
+                Part::Hash(value) => parts.hashed(KeyHasher::new(&[7; 32]).unwrap().hash(value)),
             }
         }
     }
@@ -70,7 +70,7 @@ fn part() -> impl Strategy<Value = Part> {
         (0..4u64).prop_map(Part::Number),
         (0..3u32).prop_map(|bits| Part::Address(Ipv4Addr::from(bits).into())),
         (0..3u128).prop_map(|bits| Part::Address(Ipv6Addr::from(bits + (1 << 100)).into())),
-        any::<bool>().prop_map(|one| Part::Hashed([u8::from(one); 2])),
+        any::<bool>().prop_map(|one| Part::Hash([u8::from(one); 2])),
     ]
 }
 
@@ -193,20 +193,20 @@ fn long_keys_are_refused_with_their_length() {
 #[test]
 fn hashed_parts_need_the_secret_and_do_not_show_it() {
     let (one, other) = (
-        Hasher::new(&[1; 16]).unwrap(),
-        Hasher::new(&[2; 16]).unwrap(),
+        KeyHasher::new(&[1; 16]).unwrap(),
+        KeyHasher::new(&[2; 16]).unwrap(),
     );
     assert_ne!(one.hash(b"api-key"), other.hash(b"api-key"));
     assert_ne!(one.hash(b"api-key"), one.hash(b"api-kez"));
-    assert_eq!(format!("{one:?}"), "Hasher(..)");
-    let short = Hasher::new(b"short").unwrap_err().to_string();
+    assert_eq!(format!("{one:?}"), "KeyHasher(..)");
+    let short = KeyHasher::new(b"short").unwrap_err().to_string();
     assert!(short.contains("5 bytes; use at least 16"), "{short}");
 }
 
 /// RFC 4231, test case 6: a key longer than the hash's block.
 #[test]
 fn the_keyed_hash_is_hmac_sha_256() {
-    let hashed = Hasher::new(&[0xaa; 131])
+    let hashed = KeyHasher::new(&[0xaa; 131])
         .unwrap()
         .hash(b"Test Using Larger Than Block-Size Key - Hash Key First");
     assert_eq!(hashed.to_string(), "60e431591ee0b67f0d8a26aacbf5b77f");
@@ -215,29 +215,29 @@ fn the_keyed_hash_is_hmac_sha_256() {
 #[test]
 fn a_key_written_down_names_the_same_counter() {
     for key in [
-        EncodedKey::of("ann"),
-        EncodedKey::of(&("ann", 7_u64)),
-        EncodedKey::of(&()),
+        EncodedKey::new("ann"),
+        EncodedKey::new(&("ann", 7_u64)),
+        EncodedKey::new(&()),
     ] {
         let key = key.unwrap();
         let back = EncodedKey::from_bytes(key.as_bytes()).unwrap();
         assert_eq!((bytes(&key), &back), (bytes(&back), &key));
     }
-    assert_eq!(bytes(&EncodedKey::of("ann").unwrap()), bytes("ann"));
+    assert_eq!(bytes(&EncodedKey::new("ann").unwrap()), bytes("ann"));
     assert_eq!(
-        bytes(&EncodedKey::of(&("ann", 7_u64)).unwrap()),
+        bytes(&EncodedKey::new(&("ann", 7_u64)).unwrap()),
         bytes(&("ann", 7_u64))
     );
 }
 
 #[test]
 fn a_key_tells_what_it_was_made_of() {
-    let hasher = Hasher::new(b"0123456789abcdef").unwrap();
+    let hasher = KeyHasher::new(b"0123456789abcdef").unwrap();
     let (v4, v6) = (
         std::net::Ipv4Addr::new(10, 0, 0, 1),
         std::net::Ipv6Addr::LOCALHOST,
     );
-    let key = EncodedKey::of(&("ann", 7_u64, v4, v6)).unwrap();
+    let key = EncodedKey::new(&("ann", 7_u64, v4, v6)).unwrap();
     let expected = [
         KeyPart::Text("ann"),
         KeyPart::Number(7),
@@ -245,20 +245,20 @@ fn a_key_tells_what_it_was_made_of() {
         KeyPart::Address(v6.into()),
     ];
     assert_eq!(key.parts().collect::<Vec<_>>(), expected);
-    let key = EncodedKey::of(&(&b"raw"[..], hasher.hash(b"secret"))).unwrap();
+    let key = EncodedKey::new(&(&b"raw"[..], hasher.hash(b"secret"))).unwrap();
     let expected = [
         KeyPart::Bytes(b"raw"),
-        KeyPart::Hashed(hasher.hash(b"secret")),
+        KeyPart::Hash(hasher.hash(b"secret")),
     ];
     assert_eq!(key.parts().collect::<Vec<_>>(), expected);
-    assert_eq!(EncodedKey::of(&()).unwrap().parts().count(), 0);
+    assert_eq!(EncodedKey::new(&()).unwrap().parts().count(), 0);
 }
 
 #[test]
 fn bytes_that_are_no_key_are_refused() {
-    let good = EncodedKey::of(&("ann", 7_u64)).unwrap();
+    let good = EncodedKey::new(&("ann", 7_u64)).unwrap();
     for end in 1..good.as_bytes().len() {
-        let is_whole = end == EncodedKey::of("ann").unwrap().as_bytes().len();
+        let is_whole = end == EncodedKey::new("ann").unwrap().as_bytes().len();
         assert_eq!(
             EncodedKey::from_bytes(&good.as_bytes()[..end]).is_ok(),
             is_whole,
@@ -272,6 +272,6 @@ fn bytes_that_are_no_key_are_refused() {
         &[1, 1],
         &[7; 2_000],
     ] {
-        assert_eq!(EncodedKey::from_bytes(wrong), Err(NotAKey));
+        assert_eq!(EncodedKey::from_bytes(wrong), Err(KeyDecodeError));
     }
 }

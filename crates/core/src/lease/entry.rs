@@ -6,26 +6,26 @@
 
 mod upkeep;
 
-use super::flight::Flight;
+use super::call::{CallFailure, CallPurpose, CallRequest, LeaseGrant, LeaseRequest};
 use super::pace::{self, LIFE, Pace};
-use super::trip::{Asked, Errand, Given, Lost, Take};
+use super::pending::PendingCall;
 use crate::algorithm::{Outcome, Quota, Verdict};
 use crate::consistency::Consistency;
 use crate::decision::Source;
-use crate::store::{Check, CheckBuf};
+use crate::store::{Demand, DemandBuf};
 use crate::time::Micros;
 
 /// What an entry says to a request.
 #[derive(Debug)]
 pub(super) enum Step {
     /// The answer. `renews` when it is time to take the next batch.
-    Said {
+    Decided {
         outcome: Outcome,
         source: Source,
         renews: bool,
     },
     /// Somebody's trip is under way and will tell.
-    Wait(Flight),
+    Wait(PendingCall),
     /// The store must be asked.
     Go,
 }
@@ -66,9 +66,9 @@ pub(super) struct Entry {
     told_at: Micros,
     heard: Micros,
     /// The trip under way.
-    flight: Option<Flight>,
+    flight: Option<PendingCall>,
     /// Whose counter it is; its cost means nothing.
-    check: Box<CheckBuf>,
+    check: Box<DemandBuf>,
     /// It is in the queue of those that hold something, ...
     pub(super) is_watched: bool,
     /// ... in that of those that may be forgotten.
@@ -76,7 +76,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(check: &Check<'_>, now: Micros) -> Self {
+    pub(super) fn new(check: &Demand<'_>, now: Micros) -> Self {
         let mut entry = Self {
             left: 0,
             ends: Micros::ZERO,
@@ -127,11 +127,11 @@ impl Entry {
         self.flight.is_some()
     }
 
-    pub(super) const fn flight(&self) -> Option<&Flight> {
+    pub(super) const fn flight(&self) -> Option<&PendingCall> {
         self.flight.as_ref()
     }
 
-    pub(super) fn flies(&self, flight: &Flight) -> bool {
+    pub(super) fn flies(&self, flight: &PendingCall) -> bool {
         self.flight.as_ref().is_some_and(|own| own.is(flight))
     }
 
@@ -145,7 +145,7 @@ impl Entry {
                 self.held += cost;
             }
             let renews = self.left <= self.low && self.flight.is_none() && now >= self.until;
-            return Step::Said {
+            return Step::Decided {
                 outcome: self.allowed(now),
                 source: Source::Lease,
                 renews,
@@ -154,7 +154,7 @@ impl Entry {
         if let Some(outcome) = self.denied(cost, now) {
             self.pace.count(cost, now);
             self.used = now;
-            return Step::Said {
+            return Step::Decided {
                 outcome,
                 source: Source::DenyCache,
                 renews: false,
@@ -164,7 +164,7 @@ impl Entry {
     }
 
     /// What is left, for a request that is not charged: here and, as the store said, there.
-    pub(super) fn add_left(&self, cost: u64, outcome: Outcome, now: Micros) -> Outcome {
+    pub(super) fn add_held(&self, cost: u64, outcome: Outcome, now: Micros) -> Outcome {
         let left = self.live(now);
         let remaining = if self.is_eventual {
             outcome.remaining.saturating_sub(self.held)
@@ -193,7 +193,7 @@ impl Entry {
     /// The same for a request that was answered here and then refused, when `generation` was the
     /// name of the lease, and without a reason to think that more is to be had than before. What
     /// was taken of a window that is over is gone with it.
-    pub(super) fn unspend(&mut self, cost: u64, generation: u64, now: Micros) -> bool {
+    pub(super) fn undo_spend(&mut self, cost: u64, generation: u64, now: Micros) -> bool {
         let is_window = self.quota.edge(generation).is_some();
         if is_window && !self.is_eventual && self.generation != generation && self.generation != 0 {
             return true;
@@ -237,26 +237,31 @@ impl Entry {
     }
 
     /// What to ask the store, and the trip that others may wait for from now on.
-    pub(super) fn depart(&mut self, errand: Errand, cost: u64, now: Micros) -> (Take, Flight) {
+    pub(super) fn depart(
+        &mut self,
+        errand: CallPurpose,
+        cost: u64,
+        now: Micros,
+    ) -> (LeaseRequest, PendingCall) {
         self.pace.count(cost, now);
-        let flight = Flight::default();
+        let flight = PendingCall::default();
         self.flight = Some(flight.clone());
         if self.is_eventual {
             self.spoken_for = self.held;
             return (
-                Take {
+                LeaseRequest {
                     most: self.held,
-                    ..Take::default()
+                    ..LeaseRequest::default()
                 },
                 flight,
             );
         }
-        let most = if errand == Errand::Return {
+        let most = if errand == CallPurpose::Return {
             0
         } else {
             self.batch(cost, now)
         };
-        let keep = if errand == Errand::Renew {
+        let keep = if errand == CallPurpose::Renew {
             self.left
         } else {
             0
@@ -272,17 +277,17 @@ impl Entry {
             // next lease.
             self.left = 0;
             return (
-                Take {
+                LeaseRequest {
                     most,
                     is_lent: true,
-                    ..Take::default()
+                    ..LeaseRequest::default()
                 },
                 flight,
             );
         }
         self.left = keep;
         (
-            Take {
+            LeaseRequest {
                 most,
                 is_lent: true,
                 generation,
@@ -295,7 +300,12 @@ impl Entry {
     }
 
     /// The store has answered. Says what to answer to the request that asked.
-    pub(super) fn arrive(&mut self, asked: &Asked, given: &Given, now: Micros) -> Option<Outcome> {
+    pub(super) fn arrive(
+        &mut self,
+        asked: &CallRequest,
+        given: &LeaseGrant,
+        now: Micros,
+    ) -> Option<Outcome> {
         self.flight = None;
         let (after, outcome) = self.quota.step(given.seen, asked.cost, given.at)?;
         let passed = outcome.verdict.is_allowed();
@@ -341,20 +351,20 @@ impl Entry {
     }
 
     /// No answer came.
-    pub(super) fn lose(&mut self, take: &Take, lost: Lost) {
+    pub(super) fn lose(&mut self, take: &LeaseRequest, lost: CallFailure) {
         self.flight = None;
         if self.is_eventual {
             // It may have been told, and is told again: that counts too much, never too little.
             return;
         }
         match lost {
-            Lost::Unsent if take.generation != 0 => {
+            CallFailure::NotSent if take.generation != 0 => {
                 self.left = self.left.saturating_add(take.back);
                 self.generation = take.generation;
             }
             // The store may count what is left here under its old name or a new one. It is spent
             // until it ends.
-            Lost::Unsent | Lost::Unknown => (self.generation, self.held) = (0, 0),
+            CallFailure::NotSent | CallFailure::Unknown => (self.generation, self.held) = (0, 0),
         }
         self.low = 0;
     }
@@ -363,7 +373,7 @@ impl Entry {
         self.generation
     }
 
-    pub(super) fn check(&self) -> &CheckBuf {
+    pub(super) fn check(&self) -> &DemandBuf {
         &self.check
     }
 
@@ -394,7 +404,7 @@ impl Entry {
     }
 
     /// What was kept and what was given, as one lease.
-    fn keep(&mut self, asked: &Asked, given: &Given) {
+    fn keep(&mut self, asked: &CallRequest, given: &LeaseGrant) {
         let kept = if given.is_kept { asked.take.keep } else { 0 };
         self.left = if given.is_kept { self.left } else { 0 }.saturating_add(given.units);
         self.held = kept.saturating_add(given.units);

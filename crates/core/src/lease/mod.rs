@@ -23,20 +23,20 @@
 //! with the window.
 //!
 //! This module owns what a process knows and holds, and the rules by which it takes, keeps and
-//! returns. It makes no trips and has no tasks: a store asks it first ([`Leases::spend`]), makes
-//! the [`Trip`]s it is handed, and looks for idle units every [`SWEEP_EVERY`].
+//! returns. It makes no trips and has no tasks: a store asks it first ([`LeaseTable::spend`]), makes
+//! the [`LeaseCall`]s it is handed, and looks for idle units every [`SWEEP_EVERY`].
 
+mod call;
 mod entry;
-mod flight;
 mod pace;
+mod pending;
 mod shard;
 mod table;
-mod trip;
 
-pub use flight::{Flight, Landed};
+pub use call::{CallFailure, CallPurpose, LeaseCall, LeaseGrant, LeaseRequest};
 pub use pace::{HOLD_MOST, SWEEP_EVERY, quantum};
-pub use table::{Leases, Said, Turn};
-pub use trip::{Errand, Given, Lost, Take, Trip};
+pub use pending::{CallCompletion, PendingCall};
+pub use table::{LeaseOutcome, LeaseStep, LeaseTable};
 
 #[cfg(doc)]
 use crate::consistency::Consistency;

@@ -7,7 +7,7 @@ use super::entry::Entry;
 use super::pace::{FORGET, KEYS_MAX, SWEEP_EVERY};
 use super::table::SHARDS;
 use crate::memory::fingerprint::Fingerprint;
-use crate::store::Check;
+use crate::store::Demand;
 use crate::time::Micros;
 
 #[derive(Default)]
@@ -48,7 +48,7 @@ impl Shard {
     pub(super) fn entry(
         &mut self,
         print: Fingerprint,
-        check: &Check<'_>,
+        check: &Demand<'_>,
         now: Micros,
     ) -> Option<&mut Entry> {
         let mut entry = match self.entries.get(&print) {

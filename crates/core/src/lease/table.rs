@@ -3,17 +3,17 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::call::{CallPurpose, CallRequest, LeaseCall};
 use super::entry::{Entry, Step};
-use super::flight::Flight;
+use super::pending::PendingCall;
 use super::shard::Shard;
-use super::trip::{Asked, Errand, Trip};
 use crate::algorithm::Outcome;
 use crate::clock::{Clock, SystemClock, Time};
 use crate::decision::Source;
 use crate::key::Key;
 use crate::lock::{Guard, Padded};
 use crate::memory::fingerprint::{Fingerprint, Fingerprinter};
-use crate::store::{Check, Sources, Spent};
+use crate::store::{Demand, OutcomeSources, SpendReply};
 use crate::time::Micros;
 
 pub(super) const SHARDS: usize = 64;
@@ -21,7 +21,7 @@ pub(super) const SHARDS: usize = 64;
 /// What a process holds of leased and eventual limits, and the denials it believes. Clones share
 /// everything.
 #[derive(Clone)]
-pub struct Leases {
+pub struct LeaseTable {
     inner: Arc<Inner>,
 }
 
@@ -33,20 +33,20 @@ struct Inner {
 
 /// What a request is told before any trip is made.
 #[derive(Debug)]
-pub enum Turn {
+pub enum LeaseStep {
     /// The answer, and a trip to make in the background if it is time for one.
-    Said(Said, Option<Trip>),
+    Decided(LeaseOutcome, Option<LeaseCall>),
     /// Somebody's trip is under way; ask again when it has landed.
-    Wait(Flight),
+    Wait(PendingCall),
     /// Make this trip; it brings the answer.
-    Go(Trip),
+    Call(LeaseCall),
     /// Ask the store as for a strict limit, and make this trip in the background if there is one.
-    Strict(Option<Trip>),
+    Strict(Option<LeaseCall>),
 }
 
 /// An answer that needed no trip.
 #[derive(Clone, Copy, Debug)]
-pub struct Said {
+pub struct LeaseOutcome {
     /// What the limit says.
     pub outcome: Outcome,
     /// From what.
@@ -57,30 +57,30 @@ pub struct Said {
     pub(super) generation: u64,
 }
 
-impl From<Said> for Spent {
+impl From<LeaseOutcome> for SpendReply {
     fn from(
-        Said {
+        LeaseOutcome {
             outcome,
             source,
             at,
             ..
-        }: Said,
+        }: LeaseOutcome,
     ) -> Self {
         Self {
             outcomes: std::iter::once(outcome).collect(),
-            sources: Sources::all(source),
+            sources: OutcomeSources::all(source),
             at,
         }
     }
 }
 
-impl Default for Leases {
+impl Default for LeaseTable {
     fn default() -> Self {
         Self::with_time(Time::System(Arc::new(SystemClock::new())))
     }
 }
 
-impl Leases {
+impl LeaseTable {
     /// Nothing held, on this process's own time: only lengths are measured by it, so it need not
     /// agree with anyone's.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
@@ -102,7 +102,10 @@ impl Leases {
     /// nothing has happened. A trip to make in the background comes with it when it is time for
     /// one.
     #[inline]
-    pub fn spend_at_once(&self, check: &Check<'_>) -> Option<(Outcome, Source, Option<Box<Trip>>)> {
+    pub fn try_spend(
+        &self,
+        check: &Demand<'_>,
+    ) -> Option<(Outcome, Source, Option<Box<LeaseCall>>)> {
         let print = self.inner.prints.of(&check.key);
         let now = self.inner.clock.now();
         let mut shard = self.shard(print);
@@ -110,7 +113,7 @@ impl Leases {
             .entries
             .get_mut(&print)
             .filter(|entry| entry.goes_by(check.quota))?;
-        let Step::Said {
+        let Step::Decided {
             outcome,
             source,
             renews,
@@ -131,42 +134,42 @@ impl Leases {
     }
 
     /// What to answer to a single check, or how to come by an answer.
-    pub fn spend(&self, check: &Check<'_>) -> Turn {
+    pub fn spend(&self, check: &Demand<'_>) -> LeaseStep {
         self.take_turn(check, |entry, print, now, step| match step {
-            Step::Wait(flight) => Turn::Wait(flight),
-            _ => Turn::Go(self.depart(entry, print, Errand::Ask, Some(check), now)),
+            Step::Wait(flight) => LeaseStep::Wait(flight),
+            _ => LeaseStep::Call(self.depart(entry, print, CallPurpose::Decide, Some(check), now)),
         })
     }
 
     /// The same for one check among several. When the answer is not known here they are put to the
-    /// store together, and this says [`Turn::Strict`], with a trip to make in the background if it
+    /// store together, and this says [`LeaseStep::Strict`], with a trip to make in the background if it
     /// is time for one.
-    pub fn spend_among(&self, check: &Check<'_>) -> Turn {
+    pub fn spend_jointly(&self, check: &Demand<'_>) -> LeaseStep {
         self.take_turn(check, |entry, print, now, _| {
             let wants = entry.wants_batch(check.cost, now);
-            Turn::Strict(wants.then(|| self.renewal(entry, print, now)))
+            LeaseStep::Strict(wants.then(|| self.renewal(entry, print, now)))
         })
     }
 
     fn take_turn(
         &self,
-        check: &Check<'_>,
-        unknown: impl FnOnce(&mut Entry, Fingerprint, Micros, Step) -> Turn,
-    ) -> Turn {
+        check: &Demand<'_>,
+        unknown: impl FnOnce(&mut Entry, Fingerprint, Micros, Step) -> LeaseStep,
+    ) -> LeaseStep {
         let print = self.inner.prints.of(&check.key);
         let now = self.inner.clock.now();
         let mut shard = self.shard(print);
         let Some(entry) = shard.entry(print, check, now) else {
-            return Turn::Strict(None);
+            return LeaseStep::Strict(None);
         };
         let turn = match entry.spend(check.cost, now) {
-            Step::Said {
+            Step::Decided {
                 outcome,
                 source,
                 renews,
             } => {
                 let trip = renews.then(|| self.renewal(entry, print, now));
-                Turn::Said(said(entry, outcome, source, now), trip)
+                LeaseStep::Decided(said(entry, outcome, source, now), trip)
             }
             step => unknown(entry, print, now, step),
         };
@@ -175,7 +178,7 @@ impl Leases {
     }
 
     /// A check that was put to the store among others has been refused by this limit.
-    pub fn learn_denial(&self, check: &Check<'_>, outcome: &Outcome) {
+    pub fn learn_denial(&self, check: &Demand<'_>, outcome: &Outcome) {
         self.with(&check.key, |entry, now| {
             entry.learn_denial(check.cost, outcome, now)
         });
@@ -183,22 +186,22 @@ impl Leases {
 
     /// Gives back what a check took here; false when it did not take it here, and then the store is
     /// to be told.
-    pub fn refund(&self, check: &Check<'_>) -> bool {
+    pub fn refund(&self, check: &Demand<'_>) -> bool {
         self.with(&check.key, |entry, now| entry.refund(check.cost, now))
             .unwrap_or(false)
     }
 
     /// Undoes a check that was answered here, because another check of its request was refused;
     /// false when the store is to be told.
-    pub fn unspend(&self, check: &Check<'_>, said: &Said) -> bool {
-        let undo = |entry: &mut Entry, now| entry.unspend(check.cost, said.generation, now);
+    pub fn undo_spend(&self, check: &Demand<'_>, said: &LeaseOutcome) -> bool {
+        let undo = |entry: &mut Entry, now| entry.undo_spend(check.cost, said.generation, now);
         self.with(&check.key, undo).unwrap_or(false)
     }
 
     /// The store's answer to a look, and what is held here beside it.
-    pub fn add_left(&self, check: &Check<'_>, outcome: Outcome) -> Outcome {
+    pub fn add_held(&self, check: &Demand<'_>, outcome: Outcome) -> Outcome {
         self.with(&check.key, |entry, now| {
-            entry.add_left(check.cost, outcome, now)
+            entry.add_held(check.cost, outcome, now)
         })
         .unwrap_or(outcome)
     }
@@ -211,7 +214,7 @@ impl Leases {
 
     /// The trips that are due although nobody asks, and whether there is anything left to look
     /// after.
-    pub fn sweep(&self) -> (Vec<Trip>, bool) {
+    pub fn sweep(&self) -> (Vec<LeaseCall>, bool) {
         let now = self.inner.clock.now();
         let (mut trips, mut is_empty) = (Vec::new(), true);
         for shard in &self.inner.shards {
@@ -228,7 +231,7 @@ impl Leases {
 
     /// The trips that give back everything and tell everything, and those under way that may bring
     /// more.
-    pub fn hand_back(&self) -> (Vec<Trip>, Vec<Flight>) {
+    pub fn return_leases(&self) -> (Vec<LeaseCall>, Vec<PendingCall>) {
         let now = self.inner.clock.now();
         let (mut trips, mut flights) = (Vec::new(), Vec::new());
         for shard in &self.inner.shards {
@@ -267,7 +270,7 @@ impl Leases {
     pub(super) fn settle<T>(
         &self,
         print: Fingerprint,
-        flight: &Flight,
+        flight: &PendingCall,
         then: impl FnOnce(&mut Entry, Micros) -> T,
     ) -> Option<T> {
         let now = self.inner.clock.now();
@@ -291,40 +294,40 @@ impl Leases {
     }
 
     #[cold]
-    fn boxed_renewal(&self, entry: &mut Entry, print: Fingerprint, now: Micros) -> Box<Trip> {
+    fn boxed_renewal(&self, entry: &mut Entry, print: Fingerprint, now: Micros) -> Box<LeaseCall> {
         Box::new(self.renewal(entry, print, now))
     }
 
     #[cold]
-    fn renewal(&self, entry: &mut Entry, print: Fingerprint, now: Micros) -> Trip {
-        self.depart(entry, print, Errand::Renew, None, now)
+    fn renewal(&self, entry: &mut Entry, print: Fingerprint, now: Micros) -> LeaseCall {
+        self.depart(entry, print, CallPurpose::Renew, None, now)
     }
 
     fn depart(
         &self,
         entry: &mut Entry,
         print: Fingerprint,
-        errand: Errand,
-        check: Option<&Check<'_>>,
+        errand: CallPurpose,
+        check: Option<&Demand<'_>>,
         now: Micros,
-    ) -> Trip {
+    ) -> LeaseCall {
         let cost = check.map_or(0, |check| check.cost);
         let (take, flight) = entry.depart(errand, cost, now);
         let check = match check {
             Some(check) => check.to_buf(),
             None => entry.check().clone().with_cost(0),
         };
-        let asked = Asked {
+        let asked = CallRequest {
             take,
             cost,
             at: now,
         };
-        Trip::new(self.clone(), print, check, asked, flight)
+        LeaseCall::new(self.clone(), print, check, asked, flight)
     }
 }
 
-fn said(entry: &Entry, outcome: Outcome, source: Source, now: Micros) -> Said {
-    Said {
+fn said(entry: &Entry, outcome: Outcome, source: Source, now: Micros) -> LeaseOutcome {
+    LeaseOutcome {
         outcome,
         source,
         at: entry.store_time(now),
@@ -333,9 +336,9 @@ fn said(entry: &Entry, outcome: Outcome, source: Source, now: Micros) -> Said {
 }
 
 /// How much it holds, and nothing of whom.
-impl fmt::Debug for Leases {
+impl fmt::Debug for LeaseTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leases")
+        f.debug_struct("LeaseTable")
             .field("keys", &self.keys())
             .finish_non_exhaustive()
     }

@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::failure::Watch;
-use super::lease_ids::LeaseIds;
+use super::permit_ids::PermitIds;
 use super::rules::Rules;
-use super::scoped::Scoped;
+use super::split_store::Scoped;
 use super::{Error, Inner, Limiter};
 use crate::clock::{Clock, SystemClock};
 use crate::consistency::Consistency;
@@ -63,16 +63,16 @@ impl LimiterBuilder {
     }
 
     /// How many processes share the store, this one included; 1 if nothing is said. While the store
-    /// is away, limits whose policy is [`OnStoreFailure::Local`](crate::OnStoreFailure::Local)
+    /// is away, limits whose policy is [`FailurePolicy::Local`](crate::FailurePolicy::Local)
     /// grant this part of themselves in each process.
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::{Limit, Limiter, OnStoreFailure};
+    /// use tollgate::{Limit, Limiter, FailurePolicy};
     ///
     /// let api = Limit::sliding_window("api", 100, Duration::from_secs(60));
     /// let limiter = Limiter::builder()
-    ///     .limit(api.on_store_failure(OnStoreFailure::Local)) // while the store is away, 25 per minute here
+    ///     .limit(api.on_store_failure(FailurePolicy::Local)) // while the store is away, 25 per minute here
     ///     .expected_replicas(4)
     ///     .build()?;
     /// # Ok::<(), tollgate::Error>(())
@@ -100,7 +100,7 @@ impl LimiterBuilder {
             shared,
             own,
             clock,
-            lease_ids,
+            permit_ids,
             watch,
             ..
         } = &*other.inner;
@@ -108,7 +108,7 @@ impl LimiterBuilder {
             shared: shared.clone(),
             own: own.clone(),
             clock: clock.clone(),
-            lease_ids: lease_ids.clone(),
+            permit_ids: permit_ids.clone(),
             watch: watch.clone(),
         };
         first_wrong(self.limits_on(place))
@@ -126,7 +126,7 @@ impl LimiterBuilder {
                 .clock
                 .take()
                 .unwrap_or_else(|| Arc::new(SystemClock::new())),
-            lease_ids: Arc::default(),
+            permit_ids: Arc::default(),
             watch: Arc::default(),
         };
         self.limits_on(place)
@@ -137,7 +137,7 @@ impl LimiterBuilder {
             shared,
             mut own,
             clock,
-            lease_ids,
+            permit_ids,
             watch,
         } = place;
         let is_local = |limit: &Limit| {
@@ -167,7 +167,7 @@ impl LimiterBuilder {
                 own,
                 clock,
                 rules,
-                lease_ids,
+                permit_ids,
                 replicas,
                 watch,
             }),
@@ -180,7 +180,7 @@ struct Place {
     shared: Arc<dyn Store>,
     own: Option<MemoryStore>,
     clock: Arc<dyn Clock>,
-    lease_ids: Arc<LeaseIds>,
+    permit_ids: Arc<PermitIds>,
     watch: Arc<Watch>,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::key::KeyError;
 use crate::limit::LimitError;
-use crate::store::{CHECKS_MAX, StoreError};
+use crate::store::{DEMANDS_MAX, StoreError};
 
 /// Why there is no decision. A denial is not among these: it is a [`Decision`](crate::Decision).
 #[derive(Debug, thiserror::Error)]
@@ -33,13 +33,13 @@ pub enum Error {
         cause: KeyError,
     },
     /// The request names too many limits.
-    #[error("a request may name {CHECKS_MAX} limits at most; split it, or drop the widest limits")]
-    TooManyChecks,
+    #[error("a request may name {DEMANDS_MAX} limits at most; split it, or drop the widest limits")]
+    TooManyLimits,
     /// The request charges one counter twice.
     #[error(
         "the request names the limit {limit:?} twice with the same key; name it once with a larger cost"
     )]
-    DuplicateCheck {
+    DuplicateLimit {
         /// The limit's name.
         limit: String,
     },
@@ -47,7 +47,7 @@ pub enum Error {
     #[error(
         "the limit {limit:?} is a {expected}; the numbers given with the call are a {found}, or have another window"
     )]
-    OtherShape {
+    QuotaMismatch {
         /// The limit's name.
         limit: String,
         /// The limit's algorithm.
@@ -59,7 +59,7 @@ pub enum Error {
     #[error(
         "the limit {limit:?} counts requests in flight: drop its permit or use Limiter::release instead of refunding it"
     )]
-    RefundInFlight {
+    RefundConcurrency {
         /// The limit's name.
         limit: String,
     },
@@ -67,7 +67,7 @@ pub enum Error {
     #[error(
         "there is nothing to hold: name a concurrency limit, with a cost, and ask with check instead of peek"
     )]
-    NothingToHold,
+    NoConcurrencyLimit,
     /// The number of replicas is zero.
     #[error(
         "expected_replicas is 0; it must be at least 1, the number of processes that share the store"
@@ -75,10 +75,10 @@ pub enum Error {
     NoReplicas,
     /// The store does not answer at once.
     #[error("this store needs to be awaited; only the memory store answers immediately")]
-    NotImmediate,
+    WouldBlock,
     /// The store gave no answer to a refund, a reset, a release or a renewal. A check is answered
     /// all the same, by the limits' failure policies: see
-    /// [`OnStoreFailure`](crate::OnStoreFailure).
+    /// [`FailurePolicy`](crate::FailurePolicy).
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -1,39 +1,39 @@
 //! The limiter: names to rules, checks to one spend, outcomes to a decision.
 
-mod ask;
 mod builder;
+mod check;
+mod demands;
 mod error;
 mod failure;
-mod lease_ids;
 mod permit;
+mod permit_ids;
 mod refund;
 mod rules;
-mod scoped;
-mod select;
+mod split_store;
 mod waiting;
 
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-pub use ask::{Ask, Asking};
 pub use builder::LimiterBuilder;
+pub use check::{Check, CheckFuture};
+pub use demands::{DemandList, DemandOptions, Demands, OneDemand};
 pub use error::Error;
 pub use failure::{Health, StoreErrors};
-pub use permit::{Acquired, Permit};
-pub use refund::{Refund, Refunding};
-pub use select::{Many, One, Select, Wish};
+pub use permit::{Acquisition, Permit};
+pub use refund::{Refund, RefundFuture};
 
+use self::demands::Found;
 use self::failure::Watch;
-use self::lease_ids::LeaseIds;
+use self::permit_ids::PermitIds;
 use self::rules::Rules;
-use self::select::Found;
-use crate::algorithm::LeaseId;
+use crate::algorithm::PermitId;
 use crate::clock::Clock;
 use crate::key::ToKey;
 use crate::limit::{Limit, Rule};
 use crate::memory::MemoryStore;
-use crate::store::{Answer, Intent, Spent, Store, StoreError};
+use crate::store::{Intent, SpendReply, Store, StoreError, StoreFuture};
 
 /// Decides about requests: limits by name, on one store. Clones share everything.
 ///
@@ -71,7 +71,7 @@ struct Inner {
     own: Option<MemoryStore>,
     clock: Arc<dyn Clock>,
     rules: Rules,
-    lease_ids: Arc<LeaseIds>,
+    permit_ids: Arc<PermitIds>,
     /// How many processes share the store.
     replicas: NonZeroU32,
     watch: Arc<Watch>,
@@ -100,7 +100,7 @@ impl fmt::Debug for Inner {
 impl Inner {
     /// Notes that the store has answered, if it was the store.
     #[inline]
-    fn heard(&self, spent: &Spent) {
+    fn heard(&self, spent: &SpendReply) {
         if spent.sources.has_store(spent.outcomes.len()) {
             self.watch.answered(&*self.clock);
         }
@@ -147,9 +147,9 @@ impl Limiter {
     ///
     /// let window = Duration::from_secs(60);
     /// let before = Limiter::in_memory([Limit::sliding_log("api", 100, window)]);
-    /// assert_eq!(before.check("api", "ann").immediately()?.remaining(), 99);
+    /// assert_eq!(before.check("api", "ann").now_or_never()?.remaining(), 99);
     /// let after = before.with_limits([Limit::sliding_log("api", 50, window)], 1)?;
-    /// assert_eq!(after.check("api", "ann").immediately()?.remaining(), 48);
+    /// assert_eq!(after.check("api", "ann").now_or_never()?.remaining(), 48);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn with_limits(
@@ -174,50 +174,50 @@ impl Limiter {
     /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
     /// let mut ask = limiter.request(Intent::Spend);
     /// for (limit, key, cost) in [("api", "ann", 5)] {
-    ///     ask = ask.and(limit, key).own_cost(cost);
+    ///     ask = ask.and(limit, key).limit_cost(cost);
     /// }
-    /// assert_eq!(ask.immediately()?.remaining(), 95);
+    /// assert_eq!(ask.now_or_never()?.remaining(), 95);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn request(&self, intent: Intent) -> Ask<'_, Many<'_>> {
-        Ask::new(self, Many::default(), intent)
+    pub fn request(&self, intent: Intent) -> Check<'_, DemandList<'_>> {
+        Check::new(self, DemandList::default(), intent)
     }
 
     /// A refund for as many limits as are named with [`and`](Refund::and).
-    pub fn refund_request(&self) -> Refund<'_, Many<'_>> {
-        Refund::new(self, Many::default())
+    pub fn refund_request(&self) -> Refund<'_, DemandList<'_>> {
+        Refund::new(self, DemandList::default())
     }
 
     /// Asks whether a request of `key` may pass a limit, and charges it if so. Await it, or finish
-    /// it with [`immediately`](Ask::immediately), [`wait_up_to`](Ask::wait_up_to) or
+    /// it with [`now_or_never`](Ask::now_or_never), [`wait_up_to`](Ask::wait_up_to) or
     /// [`hold`](Ask::hold).
     #[inline]
-    pub fn check<'a, K: ToKey>(&'a self, limit: &'a str, key: K) -> Ask<'a, One<'a, K>> {
-        Ask::new(self, One::new(self.find(limit), key), Intent::Spend)
+    pub fn check<'a, K: ToKey>(&'a self, limit: &'a str, key: K) -> Check<'a, OneDemand<'a, K>> {
+        Check::new(self, OneDemand::new(self.find(limit), key), Intent::Spend)
     }
 
     /// The same question, charging nothing.
-    pub fn peek<'a, K: ToKey>(&'a self, limit: &'a str, key: K) -> Ask<'a, One<'a, K>> {
-        Ask::new(self, One::new(self.find(limit), key), Intent::Peek)
+    pub fn peek<'a, K: ToKey>(&'a self, limit: &'a str, key: K) -> Check<'a, OneDemand<'a, K>> {
+        Check::new(self, OneDemand::new(self.find(limit), key), Intent::Peek)
     }
 
-    /// Gives back what a check took. See [`Refund::taken_by`] for checks that the store may not
+    /// Gives back what a check took. See [`Refund::charged_by`] for checks that the store may not
     /// have answered.
-    pub fn refund<'a, K: ToKey>(&'a self, limit: &'a str, key: K) -> Refund<'a, One<'a, K>> {
-        Refund::new(self, One::new(self.find(limit), key))
+    pub fn refund<'a, K: ToKey>(&'a self, limit: &'a str, key: K) -> Refund<'a, OneDemand<'a, K>> {
+        Refund::new(self, OneDemand::new(self.find(limit), key))
     }
 
     /// Forgets what a key has used of a limit.
     pub async fn reset(&self, limit: &str, key: impl ToKey) -> Result<(), Error> {
-        let answer = One::new(self.find(limit), key)
+        let answer = OneDemand::new(self.find(limit), key)
             .with(self, |_, checks| Ok(self.inner.store.reset(&checks[0].key)))?
             .await;
         self.inner.noted(answer)
     }
 
     /// Takes a place under a concurrency limit, held until the permit is dropped.
-    pub async fn acquire(&self, limit: &str, key: impl ToKey) -> Result<Acquired, Error> {
-        self.check(limit, key).hold().await
+    pub async fn acquire(&self, limit: &str, key: impl ToKey) -> Result<Acquisition, Error> {
+        self.check(limit, key).acquire().await
     }
 
     /// Ends a lease that a [`check`](Self::check) of a concurrency limit took; see
@@ -227,9 +227,9 @@ impl Limiter {
         &self,
         limit: &str,
         key: impl ToKey,
-        lease: LeaseId,
+        lease: PermitId,
     ) -> Result<bool, Error> {
-        let mut one = One::new(self.find(limit), key);
+        let mut one = OneDemand::new(self.find(limit), key);
         // What the lease took is not known here.
         one.set_cost(0);
         let answer = one
@@ -237,7 +237,7 @@ impl Limiter {
                 let local = self.inner.watch.local();
                 let released = local.is_some_and(|local| local.release(&checks[0], lease));
                 Ok(if released {
-                    Answer::ready(Ok(true))
+                    StoreFuture::ready(Ok(true))
                 } else {
                     self.inner.store.release(&checks[0], lease)
                 })
@@ -267,8 +267,8 @@ impl Limiter {
     /// Gives back what [leased](crate::lease) limits have taken and not spent, and tells what
     /// eventual ones have counted and not told: what a process does before it ends, so that nothing
     /// is lost with it.
-    pub async fn hand_back(&self) -> Result<(), Error> {
-        let answer = self.inner.store.hand_back().await;
+    pub async fn return_leases(&self) -> Result<(), Error> {
+        let answer = self.inner.store.return_leases().await;
         self.inner.noted(answer)
     }
 
@@ -296,11 +296,11 @@ impl Limiter {
     ///
     /// let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))]);
     /// let api = limiter.limit("api")?;
-    /// assert!(api.check("user:42").immediately()?.is_allowed());
+    /// assert!(api.check("user:42").now_or_never()?.is_allowed());
     /// # Ok::<(), tollgate::Error>(())
     /// ```
-    pub fn limit(&self, limit: &str) -> Result<OneLimit<'_>, Error> {
-        self.rule(limit).map(|rule| OneLimit {
+    pub fn limit(&self, limit: &str) -> Result<LimitHandle<'_>, Error> {
+        self.rule(limit).map(|rule| LimitHandle {
             limiter: self,
             rule,
         })
@@ -350,26 +350,34 @@ impl Limiter {
 
 /// One limit of a [`Limiter`], looked up once. See [`Limiter::limit`].
 #[derive(Clone, Copy, Debug)]
-pub struct OneLimit<'a> {
+pub struct LimitHandle<'a> {
     limiter: &'a Limiter,
     rule: &'a Rule,
 }
 
-impl<'a> OneLimit<'a> {
+impl<'a> LimitHandle<'a> {
     /// As [`Limiter::check`].
     #[inline]
-    pub fn check<K: ToKey>(&self, key: K) -> Ask<'a, One<'a, K>> {
-        Ask::new(self.limiter, One::new(Ok(self.rule), key), Intent::Spend)
+    pub fn check<K: ToKey>(&self, key: K) -> Check<'a, OneDemand<'a, K>> {
+        Check::new(
+            self.limiter,
+            OneDemand::new(Ok(self.rule), key),
+            Intent::Spend,
+        )
     }
 
     /// As [`Limiter::peek`].
-    pub fn peek<K: ToKey>(&self, key: K) -> Ask<'a, One<'a, K>> {
-        Ask::new(self.limiter, One::new(Ok(self.rule), key), Intent::Peek)
+    pub fn peek<K: ToKey>(&self, key: K) -> Check<'a, OneDemand<'a, K>> {
+        Check::new(
+            self.limiter,
+            OneDemand::new(Ok(self.rule), key),
+            Intent::Peek,
+        )
     }
 
     /// As [`Limiter::refund`].
-    pub fn refund<K: ToKey>(&self, key: K) -> Refund<'a, One<'a, K>> {
-        Refund::new(self.limiter, One::new(Ok(self.rule), key))
+    pub fn refund<K: ToKey>(&self, key: K) -> Refund<'a, OneDemand<'a, K>> {
+        Refund::new(self.limiter, OneDemand::new(Ok(self.rule), key))
     }
 
     /// The limit's rule.

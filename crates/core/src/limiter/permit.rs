@@ -4,9 +4,9 @@ use smallvec::SmallVec;
 
 use super::failure::{Local, Settled};
 use super::{Error, Limiter};
-use crate::algorithm::LeaseId;
+use crate::algorithm::PermitId;
 use crate::decision::Decision;
-use crate::store::{Answer, Check, CheckBuf};
+use crate::store::{Demand, DemandBuf, StoreFuture};
 
 /// The answer to a wish for a place.
 #[derive(Debug)]
@@ -15,14 +15,14 @@ use crate::store::{Answer, Check, CheckBuf};
     clippy::large_enum_variant,
     reason = "a permit is made once per unit of work and not kept in numbers"
 )]
-pub enum Acquired {
+pub enum Acquisition {
     /// Here it is.
     Held(Permit),
     /// There is none.
     Denied(Decision),
 }
 
-impl Acquired {
+impl Acquisition {
     /// The permit, if there is one.
     pub fn permit(self) -> Option<Permit> {
         match self {
@@ -46,22 +46,22 @@ impl Acquired {
 #[must_use = "a permit that is dropped gives its place back"]
 pub struct Permit {
     limiter: Limiter,
-    places: SmallVec<[CheckBuf; 1]>,
-    lease: LeaseId,
+    places: SmallVec<[DemandBuf; 1]>,
+    lease: PermitId,
     decision: Decision,
     /// Where the places are, if not in the limiter's store.
     local: Option<Local>,
 }
 
 impl Permit {
-    pub(super) fn new(limiter: &Limiter, checks: &[Check<'_>], settled: Settled) -> Self {
+    pub(super) fn new(limiter: &Limiter, checks: &[Demand<'_>], settled: Settled) -> Self {
         let Settled { decision, local } = settled;
         // Not what only looked, not what a shadow limit would have refused, and not what a policy
         // let through.
         let both = checks.iter().zip(decision.limits());
-        let charged = both.filter(|(check, status)| check.takes_place() && status.counts());
+        let charged = both.filter(|(check, status)| check.needs_permit() && status.counts());
         let places = charged.map(|(check, _)| check.to_buf()).collect();
-        let lease = decision.lease().unwrap_or(LeaseId::NONE);
+        let lease = decision.permit_id().unwrap_or(PermitId::NONE);
         Self {
             limiter: limiter.clone(),
             places,
@@ -81,7 +81,7 @@ impl Permit {
     pub async fn renew(&self) -> Result<bool, Error> {
         let mut held = true;
         for place in &self.places {
-            let check = place.as_check();
+            let check = place.as_demand();
             held &= match &self.local {
                 Some(local) => local.renew(&check, self.lease),
                 None => self
@@ -104,10 +104,10 @@ impl Permit {
         Ok(held)
     }
 
-    fn give_back(&self, place: &CheckBuf) -> Answer<'_, bool> {
-        let check = place.as_check();
+    fn give_back(&self, place: &DemandBuf) -> StoreFuture<'_, bool> {
+        let check = place.as_demand();
         match &self.local {
-            Some(local) => Answer::ready(Ok(local.release(&check, self.lease))),
+            Some(local) => StoreFuture::ready(Ok(local.release(&check, self.lease))),
             None => self.limiter.inner.store.release(&check, self.lease),
         }
     }

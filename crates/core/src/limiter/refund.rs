@@ -4,12 +4,12 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::select::{Many, One, Select};
+use super::demands::{DemandList, Demands, OneDemand};
 use super::{Error, Limiter};
 use crate::algorithm::Quota;
 use crate::decision::Decision;
 use crate::key::ToKey;
-use crate::store::Answer;
+use crate::store::StoreFuture;
 
 /// Gives back what a check took: the same limits, keys and cost. Await it.
 ///
@@ -35,7 +35,7 @@ pub struct Refund<'a, S> {
     untaken: bool,
 }
 
-impl<'a, S: Select<'a>> Refund<'a, S> {
+impl<'a, S: Demands<'a>> Refund<'a, S> {
     pub(super) const fn new(limiter: &'a Limiter, select: S) -> Self {
         Self {
             limiter,
@@ -45,9 +45,9 @@ impl<'a, S: Select<'a>> Refund<'a, S> {
     }
 
     /// Another limit to give back to.
-    pub fn and(self, limit: &'a str, key: impl ToKey) -> Refund<'a, Many<'a>> {
+    pub fn and(self, limit: &'a str, key: impl ToKey) -> Refund<'a, DemandList<'a>> {
         let mut many = self.select.into_many();
-        many.add(&One::new(self.limiter.find(limit), key));
+        many.add(&OneDemand::new(self.limiter.find(limit), key));
         Refund {
             limiter: self.limiter,
             select: many,
@@ -62,7 +62,7 @@ impl<'a, S: Select<'a>> Refund<'a, S> {
     }
 
     /// How much to give back to the limit named last.
-    pub fn own_cost(mut self, cost: u64) -> Self {
+    pub fn limit_cost(mut self, cost: u64) -> Self {
         if let Some(wish) = self.select.last() {
             wish.cost = cost;
         }
@@ -88,35 +88,35 @@ impl<'a, S: Select<'a>> Refund<'a, S> {
     ///
     /// let limiter = Limiter::in_memory([Limit::sliding_log("login", 5, Duration::from_secs(900))]);
     /// let decision = limiter.check("login", "ann").await?;
-    /// limiter.refund("login", "ann").taken_by(&decision).await?;
+    /// limiter.refund("login", "ann").charged_by(&decision).await?;
     /// # Ok::<(), tollgate::Error>(())
     /// # }).unwrap();
     /// ```
-    pub fn taken_by(mut self, decision: &Decision) -> Self {
+    pub fn charged_by(mut self, decision: &Decision) -> Self {
         self.untaken = decision.is_degraded() || !decision.is_allowed();
         self
     }
 
-    fn put(&self) -> Result<Answer<'a, ()>, Error> {
+    fn put(&self) -> Result<StoreFuture<'a, ()>, Error> {
         self.select.with(self.limiter, |rules, checks| {
             let mut both = rules.iter().zip(checks);
             match both.find(|(_, check)| matches!(check.quota, Quota::Concurrency(_))) {
-                Some((rule, _)) => Err(Error::RefundInFlight {
+                Some((rule, _)) => Err(Error::RefundConcurrency {
                     limit: rule.name().to_string(),
                 }),
-                None if self.untaken || checks.is_empty() => Ok(Answer::ready(Ok(()))),
+                None if self.untaken || checks.is_empty() => Ok(StoreFuture::ready(Ok(()))),
                 None => Ok(self.limiter.inner.store.refund(checks)),
             }
         })
     }
 }
 
-impl<'a, S: Select<'a> + Unpin> IntoFuture for Refund<'a, S> {
+impl<'a, S: Demands<'a> + Unpin> IntoFuture for Refund<'a, S> {
     type Output = Result<(), Error>;
-    type IntoFuture = Refunding<'a, S>;
+    type IntoFuture = RefundFuture<'a, S>;
 
-    fn into_future(self) -> Refunding<'a, S> {
-        Refunding {
+    fn into_future(self) -> RefundFuture<'a, S> {
+        RefundFuture {
             refund: self,
             answer: None,
         }
@@ -125,12 +125,12 @@ impl<'a, S: Select<'a> + Unpin> IntoFuture for Refund<'a, S> {
 
 /// A [`Refund`] under way.
 #[derive(Debug)]
-pub struct Refunding<'a, S> {
+pub struct RefundFuture<'a, S> {
     refund: Refund<'a, S>,
-    answer: Option<Answer<'a, ()>>,
+    answer: Option<StoreFuture<'a, ()>>,
 }
 
-impl<'a, S: Select<'a> + Unpin> Future for Refunding<'a, S> {
+impl<'a, S: Demands<'a> + Unpin> Future for RefundFuture<'a, S> {
     type Output = Result<(), Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -5,13 +5,13 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::Error;
-use super::ask::{Ask, Put, holds};
+use super::check::{Check, Put, holds};
+use super::demands::Demands;
 use super::failure::Settled;
-use super::permit::{Acquired, Permit};
-use super::select::Select;
+use super::permit::{Acquisition, Permit};
 use crate::algorithm::Quota;
 use crate::decision::{Decision, Retry};
-use crate::store::{Check, Intent};
+use crate::store::{Demand, Intent};
 use crate::time::Micros;
 
 /// How often to look for a place that was given back before its lease ran out.
@@ -41,7 +41,7 @@ impl Patience {
     };
 }
 
-impl<'a, S: Select<'a>> Ask<'a, S> {
+impl<'a, S: Demands<'a>> Check<'a, S> {
     /// The decision, waiting until it is a pass or until `deadline` has gone by. For a queue this
     /// includes the wait for one's turn: once this answers with a pass, go. A pass whose turn would
     /// come too late is given back. When nothing that can be waited for helps, the answer is the
@@ -76,11 +76,11 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     /// use tollgate::{Limit, Limiter, Rate};
     ///
     /// let limiter = Limiter::in_memory([Limit::queue("export", 3, Rate::per_second(1_000))]);
-    /// assert!(limiter.check("export", "ann").in_turn().await?.is_allowed());
+    /// assert!(limiter.check("export", "ann").wait_in_queue().await?.is_allowed());
     /// # Ok::<(), tollgate::Error>(())
     /// # }).unwrap();
     /// ```
-    pub async fn in_turn(self) -> Result<Decision, Error> {
+    pub async fn wait_in_queue(self) -> Result<Decision, Error> {
         self.wait(Patience::TURN)
             .await
             .map(|settled| settled.decision)
@@ -92,48 +92,52 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     /// ```
     /// # pollster::block_on(async {
     /// use std::time::Duration;
-    /// use tollgate::limiter::Acquired;
+    /// use tollgate::limiter::Acquisition;
     /// use tollgate::{Limit, Limiter};
     ///
     /// let limiter = Limiter::in_memory([Limit::concurrency("in-flight", 20, Duration::from_secs(30))]);
     /// match limiter.check("in-flight", "tenant:7").hold().await? {
-    ///     Acquired::Held(permit) => drop(permit), // work first
-    ///     Acquired::Denied(decision) => println!("busy: {:?}", decision.retry_after()),
+    ///     Acquisition::Held(permit) => drop(permit), // work first
+    ///     Acquisition::Denied(decision) => println!("busy: {:?}", decision.retry_after()),
     /// }
     /// # Ok::<(), tollgate::Error>(())
     /// # }).unwrap();
     /// ```
-    pub async fn hold(self) -> Result<Acquired, Error> {
-        self.hold_up_to(Duration::ZERO).await
+    pub async fn acquire(self) -> Result<Acquisition, Error> {
+        self.acquire_up_to(Duration::ZERO).await
     }
 
-    /// Like [`hold`](Self::hold), waiting for a place until `deadline` has gone by. Places are
+    /// Like [`acquire`](Self::acquire), waiting for a place until `deadline` has gone by. Places are
     /// looked for when a lease runs out, and every 10 ms in case one is given back early.
-    pub async fn hold_up_to(self, deadline: Duration) -> Result<Acquired, Error> {
-        self.hold_with(Patience::up_to(deadline)).await
+    pub async fn acquire_up_to(self, deadline: Duration) -> Result<Acquisition, Error> {
+        self.acquire_with(Patience::up_to(deadline)).await
     }
 
-    /// Like [`hold`](Self::hold), waiting as [`in_turn`](Self::in_turn) does where a queue takes
+    /// Like [`acquire`](Self::acquire), waiting as [`wait_in_queue`](Self::wait_in_queue) does where a queue takes
     /// part.
-    pub async fn hold_in_turn(self) -> Result<Acquired, Error> {
-        self.hold_with(Patience::TURN).await
+    pub async fn acquire_in_queue(self) -> Result<Acquisition, Error> {
+        self.acquire_with(Patience::TURN).await
     }
 
-    async fn hold_with(self, patience: Patience) -> Result<Acquired, Error> {
+    async fn acquire_with(self, patience: Patience) -> Result<Acquisition, Error> {
         let is_peek = self.intent == Intent::Peek;
         if is_peek
             || !self
                 .select
                 .with(self.limiter, |_, checks| Ok(holds(checks)))?
         {
-            return Err(Error::NothingToHold);
+            return Err(Error::NoConcurrencyLimit);
         }
         let settled = self.wait(patience).await?;
         if !settled.decision.is_allowed() {
-            return Ok(Acquired::Denied(settled.decision));
+            return Ok(Acquisition::Denied(settled.decision));
         }
         self.select.with(self.limiter, |_, checks| {
-            Ok(Acquired::Held(Permit::new(self.limiter, checks, settled)))
+            Ok(Acquisition::Held(Permit::new(
+                self.limiter,
+                checks,
+                settled,
+            )))
         })
     }
 
@@ -216,12 +220,12 @@ fn is_refused_by_policy(decision: &Decision) -> bool {
 }
 
 /// A pass that is given back unless it is kept.
-struct Pass<'p, 'a, S: Select<'a>> {
-    ask: &'p Ask<'a, S>,
+struct Pass<'p, 'a, S: Demands<'a>> {
+    ask: &'p Check<'a, S>,
     settled: Option<Settled>,
 }
 
-impl<'a, S: Select<'a>> Pass<'_, 'a, S> {
+impl<'a, S: Demands<'a>> Pass<'_, 'a, S> {
     fn keep(&mut self) -> Settled {
         self.settled
             .take()
@@ -239,13 +243,13 @@ impl<'a, S: Select<'a>> Pass<'_, 'a, S> {
             let charged = both
                 .filter(|(_, status)| status.counts())
                 .map(|(check, _)| *check);
-            let charged: SmallVec<[Check<'_>; 4]> = charged.collect();
+            let charged: SmallVec<[Demand<'_>; 4]> = charged.collect();
             // Refunds and releases take effect even when nobody waits for their answer.
             match local {
                 Some(local) => local.refund(&charged),
                 None => drop(store.refund(&charged)),
             }
-            let Some(lease) = decision.lease() else {
+            let Some(lease) = decision.permit_id() else {
                 return Ok(());
             };
             charged.iter().for_each(|check| match local {
@@ -259,7 +263,7 @@ impl<'a, S: Select<'a>> Pass<'_, 'a, S> {
     }
 }
 
-impl<'a, S: Select<'a>> Drop for Pass<'_, 'a, S> {
+impl<'a, S: Demands<'a>> Drop for Pass<'_, 'a, S> {
     fn drop(&mut self) {
         if self.settled.is_some() {
             drop(self.give_back());

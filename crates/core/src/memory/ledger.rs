@@ -8,11 +8,11 @@ use super::fingerprint::Fingerprint;
 use super::shard::{Shard, Spend};
 use super::together::{Shards, Together};
 use super::{Budget, Inner, MemoryStore, NEIGHBOURS};
-use crate::algorithm::{LeaseId, Outcome};
+use crate::algorithm::{Outcome, PermitId};
 use crate::clock::ManualClock;
 use crate::key::Key;
 use crate::lock::Padded;
-use crate::store::{Check, Intent};
+use crate::store::{Demand, Intent};
 use crate::time::Micros;
 
 /// The counters of a [`MemoryStore`] in the hands of one thread: the same answers without locks and
@@ -26,8 +26,8 @@ use crate::time::Micros;
 /// use tollgate::{EncodedKey, Limit, Micros};
 ///
 /// let rule = Limit::sliding_log("api", 2, Duration::from_secs(60)).rule()?;
-/// let key = EncodedKey::of("ann")?;
-/// let check = rule.check_written(&key, rule.quota(), 1);
+/// let key = EncodedKey::new("ann")?;
+/// let check = rule.demand_for(&key, rule.quota(), 1);
 ///
 /// let mut ledger = Ledger::new(1_000_000);
 /// let place = ledger.place(&check.key);
@@ -94,7 +94,7 @@ impl Ledger {
     #[inline]
     pub fn spend(
         &mut self,
-        checks: &[Check<'_>],
+        checks: &[Demand<'_>],
         places: &[Place],
         now: Micros,
         tell: &mut Vec<Outcome>,
@@ -107,7 +107,7 @@ impl Ledger {
             ..
         } = &mut self.inner;
         let (budget, newcomers, lease, intent) =
-            (&*budget, *newcomers, LeaseId::NONE, Intent::Spend);
+            (&*budget, *newcomers, PermitId::NONE, Intent::Spend);
         let mut shards = Own::new(shards, budget);
         if let ([check], [Place(print)]) = (checks, places) {
             let shard = shards.of(*print);
@@ -229,16 +229,16 @@ mod tests {
             let mut ledger = Ledger::new(1_000_000);
             for (later, limits, who, cost) in requests {
                 clock.advance(Duration::from_micros(later));
-                let key = EncodedKey::of(["ann", "bob", "eve", "joe"][who]).unwrap();
-                let check = |limit: &usize| rules[*limit].check_written(&key, rules[*limit].quota(), cost);
-                let checks: Vec<Check<'_>> = limits.iter().map(check).collect();
+                let key = EncodedKey::new(["ann", "bob", "eve", "joe"][who]).unwrap();
+                let check = |limit: &usize| rules[*limit].demand_for(&key, rules[*limit].quota(), cost);
+                let checks: Vec<Demand<'_>> = limits.iter().map(check).collect();
                 let places: Vec<Place> = checks.iter().map(|check| ledger.place(&check.key)).collect();
                 if is_fetched {
                     ledger.fetch(&places);
                 }
                 let mut outcomes = Vec::new();
                 ledger.spend(&checks, &places, crate::Clock::now(&clock), &mut outcomes);
-                let spent = store.spend_together(&checks, Intent::Spend, LeaseId::NONE);
+                let spent = store.spend_together(&checks, Intent::Spend, PermitId::NONE);
                 prop_assert_eq!(outcomes.as_slice(), spent.outcomes.as_slice());
             }
         }
@@ -249,8 +249,8 @@ mod tests {
         let rule = &rules()[1];
         let mut ledger = Ledger::new(1_000);
         for number in 0..20_000_u64 {
-            let key = EncodedKey::of(&number).unwrap();
-            let check = rule.check_written(&key, rule.quota(), 1);
+            let key = EncodedKey::new(&number).unwrap();
+            let check = rule.demand_for(&key, rule.quota(), 1);
             let place = ledger.place(&check.key);
             ledger.spend(&[check], &[place], Micros::from_secs(1), &mut Vec::new());
             assert!(ledger.keys() <= 1_000);

@@ -33,12 +33,12 @@ use self::evict::Offenders;
 use self::fingerprint::{Fingerprint, Fingerprinter};
 use self::shard::{LeaseChange, Newcomers, Shard, Spend};
 use self::together::{Shards, Together};
-use crate::algorithm::{LeaseId, Outcome};
+use crate::algorithm::{Outcome, PermitId};
 use crate::clock::Time;
 use crate::decision::Source;
 use crate::key::Key;
 use crate::lock::{self, Padded};
-use crate::store::{Answer, Check, Intent, Spent, Store};
+use crate::store::{Demand, Intent, SpendReply, Store, StoreFuture};
 use crate::time::Micros;
 
 /// Every shard is swept about this often, as long as anything is asked of the store at all.
@@ -110,22 +110,22 @@ impl MemoryStore {
     /// What [`Store::spend`] answers, without the wrapping.
     pub(crate) fn spend_together(
         &self,
-        checks: &[Check<'_>],
+        checks: &[Demand<'_>],
         intent: Intent,
-        lease: LeaseId,
-    ) -> Spent {
+        lease: PermitId,
+    ) -> SpendReply {
         let spent = self.inner.spend_all(checks, intent, lease);
         self.inner.sweep_in_passing(spent.at);
         spent
     }
 
     /// What [`Store::release`] answers, without the wrapping.
-    pub(crate) fn release_place(&self, check: &Check<'_>, lease: LeaseId) -> bool {
+    pub(crate) fn release_place(&self, check: &Demand<'_>, lease: PermitId) -> bool {
         self.inner.change_lease(check, lease, LeaseChange::Release)
     }
 
     /// What [`Store::renew`] answers, without the wrapping.
-    pub(crate) fn renew_place(&self, check: &Check<'_>, lease: LeaseId) -> bool {
+    pub(crate) fn renew_place(&self, check: &Demand<'_>, lease: PermitId) -> bool {
         self.inner.change_lease(check, lease, LeaseChange::Renew)
     }
 
@@ -165,11 +165,11 @@ impl Inner {
 
     /// One check, one lock. What `part` leaves of the outcome is all that is worked out.
     #[inline(always)]
-    fn spend_one<T>(
+    fn try_spend<T>(
         &self,
-        check: &Check<'_>,
+        check: &Demand<'_>,
         intent: Intent,
-        lease: LeaseId,
+        lease: PermitId,
         part: impl Copy + FnOnce(Outcome) -> T,
     ) -> T {
         // In this order: reading the counter holds up what comes after it, and the key may be far
@@ -224,7 +224,7 @@ impl Inner {
 
     /// Locks the shards of all checks in order, so that requests cannot wait for each other in a
     /// circle. The time is asked for once they are locked.
-    fn spend_all(&self, checks: &[Check<'_>], intent: Intent, lease: LeaseId) -> Spent {
+    fn spend_all(&self, checks: &[Demand<'_>], intent: Intent, lease: PermitId) -> SpendReply {
         let prints = self.prints_of(checks);
         let mut locked = self.lock_all(&prints);
         let (now, budget, newcomers) = (self.clock.now(), &self.budget, self.newcomers);
@@ -239,10 +239,10 @@ impl Inner {
             newcomers,
         };
         together.spend(&mut locked, |outcome| outcomes.push(outcome));
-        Spent::by_store(outcomes, now)
+        SpendReply::by_store(outcomes, now)
     }
 
-    fn prints_of(&self, checks: &[Check<'_>]) -> SmallVec<[Fingerprint; 4]> {
+    fn prints_of(&self, checks: &[Demand<'_>]) -> SmallVec<[Fingerprint; 4]> {
         let mut prints = SmallVec::new();
         for check in checks {
             prints.push(self.prints.of(&check.key));
@@ -303,7 +303,7 @@ impl Inner {
         }
     }
 
-    fn change_lease(&self, check: &Check<'_>, lease: LeaseId, change: LeaseChange) -> bool {
+    fn change_lease(&self, check: &Demand<'_>, lease: PermitId, change: LeaseChange) -> bool {
         let print = self.prints.of(&check.key);
         let now = self.clock.now();
         let mut shard = self.lock(print);
@@ -364,31 +364,31 @@ impl Shards for LockedOne<'_> {
 impl Store for MemoryStore {
     fn spend<'a>(
         &'a self,
-        checks: &[Check<'_>],
+        checks: &[Demand<'_>],
         intent: Intent,
-        lease: LeaseId,
-    ) -> Answer<'a, Spent> {
-        Answer::ready(Ok(self.spend_together(checks, intent, lease)))
+        lease: PermitId,
+    ) -> StoreFuture<'a, SpendReply> {
+        StoreFuture::ready(Ok(self.spend_together(checks, intent, lease)))
     }
 
-    fn spend_one(
+    fn try_spend(
         &self,
-        check: &Check<'_>,
+        check: &Demand<'_>,
         intent: Intent,
-        lease: LeaseId,
+        lease: PermitId,
     ) -> Option<(Outcome, Source)> {
-        self.inner.spend_one(check, intent, lease, |outcome| {
+        self.inner.try_spend(check, intent, lease, |outcome| {
             Some((outcome, Source::Store))
         })
     }
 
-    fn passes_one(&self, check: &Check<'_>) -> Option<bool> {
+    fn try_is_allowed(&self, check: &Demand<'_>) -> Option<bool> {
         let passes = |outcome: Outcome| Some(outcome.verdict.is_allowed());
         self.inner
-            .spend_one(check, Intent::Spend, LeaseId::NONE, passes)
+            .try_spend(check, Intent::Spend, PermitId::NONE, passes)
     }
 
-    fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()> {
+    fn refund<'a>(&'a self, checks: &[Demand<'_>]) -> StoreFuture<'a, ()> {
         let now = self.inner.clock.now();
         let prints = self.inner.prints_of(checks);
         let mut locked = self.inner.lock_all(&prints);
@@ -398,22 +398,22 @@ impl Store for MemoryStore {
                 shard.refund(index, check, now, &self.inner.budget);
             }
         }
-        Answer::ready(Ok(()))
+        StoreFuture::ready(Ok(()))
     }
 
-    fn reset<'a>(&'a self, key: &Key<'_>) -> Answer<'a, ()> {
+    fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()> {
         let print = self.inner.prints.of(key);
         let mut shard = self.inner.lock(print);
         shard.remove(print, &self.inner.budget);
-        Answer::ready(Ok(()))
+        StoreFuture::ready(Ok(()))
     }
 
-    fn release<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool> {
-        Answer::ready(Ok(self.release_place(check, lease)))
+    fn release<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool> {
+        StoreFuture::ready(Ok(self.release_place(check, lease)))
     }
 
-    fn renew<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool> {
-        Answer::ready(Ok(self.renew_place(check, lease)))
+    fn renew<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool> {
+        StoreFuture::ready(Ok(self.renew_place(check, lease)))
     }
 }
 

@@ -7,9 +7,9 @@ use super::sides::{Side, SideState, Sides};
 use super::slot::{Kind, Slot, Usage};
 use super::table::Table;
 use crate::algorithm::{
-    Concurrency, Held, LeaseId, Leases, Log, Outcome, Quota, SlidingLog, Verdict,
+    Concurrency, Held, Log, Outcome, PermitId, Permits, Quota, SlidingLog, Verdict,
 };
-use crate::store::Check;
+use crate::store::Demand;
 use crate::time::Micros;
 
 /// Found by [`Shard::look`], used by [`Shard::commit`] while the shard stays locked.
@@ -38,9 +38,9 @@ impl Looked {
 /// One check on its way into a shard.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spend<'a> {
-    pub(super) check: &'a Check<'a>,
+    pub(super) check: &'a Demand<'a>,
     pub(super) print: Fingerprint,
-    pub(super) lease: LeaseId,
+    pub(super) lease: PermitId,
     pub(super) now: Micros,
     pub(super) budget: &'a Budget,
 }
@@ -263,7 +263,7 @@ impl Shard {
         spend: &Spend<'_>,
         newcomers: Newcomers,
     ) -> Outcome {
-        let look = Check {
+        let look = Demand {
             cost: 0,
             ..*spend.check
         };
@@ -299,7 +299,13 @@ impl Shard {
     }
 
     /// Gives the check's cost back to the counter at `index`.
-    pub(super) fn refund(&mut self, index: usize, check: &Check<'_>, now: Micros, budget: &Budget) {
+    pub(super) fn refund(
+        &mut self,
+        index: usize,
+        check: &Demand<'_>,
+        now: Micros,
+        budget: &Budget,
+    ) {
         let slot = *self.slot(index);
         let cost = check.cost;
         let refunded = match check.quota {
@@ -338,7 +344,7 @@ impl Shard {
         let side = self.slot(index).as_side();
         let side = self.sides.get_mut(side);
         let Some(Side {
-            state: SideState::Leases(leases),
+            state: SideState::Permits(leases),
             ..
         }) = side
         else {
@@ -347,7 +353,12 @@ impl Shard {
         Concurrency::settle(leases, spend.now);
         let held = leases.take(spend.lease);
         if let (LeaseChange::Renew, Some(held)) = (change, held) {
-            leases.push(Held::new(held.id, held.cost, quota.lease, spend.now));
+            leases.push(Held::new(
+                held.id,
+                held.cost,
+                quota.permit_timeout,
+                spend.now,
+            ));
         }
         self.update_side(index, spend.check.quota, spend.budget);
         held.is_some()
@@ -409,13 +420,13 @@ impl Shard {
     ) -> Outcome {
         match slot.and_then(|slot| self.sides.get_mut(slot.as_side())) {
             Some(Side {
-                state: SideState::Leases(leases),
+                state: SideState::Permits(leases),
                 ..
             }) => {
                 Concurrency::settle(leases, now);
                 quota.look(leases, cost, now)
             }
-            _ => quota.look(&Leases::default(), cost, now),
+            _ => quota.look(&Permits::default(), cost, now),
         }
     }
 
@@ -430,7 +441,7 @@ impl Shard {
         } = spend;
         let index = at.unwrap_or_else(|| {
             let state = match check.quota {
-                Quota::Concurrency(_) => SideState::Leases(Leases::default()),
+                Quota::Concurrency(_) => SideState::Permits(Permits::default()),
                 _ => SideState::Log(Log::default()),
             };
             let side = self.sides.insert(state);
@@ -441,12 +452,12 @@ impl Shard {
         match (self.sides.get_mut(side), check.quota) {
             (
                 Some(Side {
-                    state: SideState::Leases(leases),
+                    state: SideState::Permits(leases),
                     ..
                 }),
                 Quota::Concurrency(quota),
             ) => {
-                leases.push(Held::new(lease, check.cost, quota.lease, now));
+                leases.push(Held::new(lease, check.cost, quota.permit_timeout, now));
             }
             (
                 Some(Side {
@@ -472,8 +483,8 @@ impl Shard {
             }
             // Places in flight are forgotten last, however few: nobody waits for them to come back
             // by themselves.
-            (SideState::Leases(leases), _) if leases.sum() > 0 => (leases.full_at(), Usage::ALL),
-            (SideState::Leases(leases), _) => (leases.full_at(), Usage(0)),
+            (SideState::Permits(leases), _) if leases.sum() > 0 => (leases.full_at(), Usage::ALL),
+            (SideState::Permits(leases), _) => (leases.full_at(), Usage(0)),
             _ => return 0,
         };
         let over = side.recharge(budget);

@@ -11,7 +11,7 @@ use super::builder::MemoryStoreBuilder;
 use super::fingerprint::{Fingerprint, Fingerprinter, Seeds};
 use super::sides::{SideState, Sides};
 use super::slot::{Kind, Slot};
-use crate::algorithm::{Held, Hit, IN_FLIGHT_MAX, LOG_HITS_MAX, LeaseId, Leases, Log};
+use crate::algorithm::{Held, Hit, IN_FLIGHT_MAX, LOG_HITS_MAX, Log, PermitId, Permits};
 use crate::time::Micros;
 
 const MAGIC: [u8; 8] = *b"TOLLGATE";
@@ -153,7 +153,7 @@ impl Writer {
                         .for_each(|word| self.number(word))
                 });
             }
-            Some(SideState::Leases(leases)) => {
+            Some(SideState::Permits(leases)) => {
                 self.number(1);
                 self.number(leases.held().len() as u64);
                 leases.held().for_each(|held| self.held(held));
@@ -218,7 +218,7 @@ impl Reader<'_> {
             return None;
         }
         let mut log = Log::default();
-        let mut leases = Leases::default();
+        let mut leases = Permits::default();
         for _ in 0..count {
             if kind == 0 {
                 let hit = Hit {
@@ -227,7 +227,7 @@ impl Reader<'_> {
                 };
                 log.push(hit.cost, hit.at);
             } else {
-                let (id, cost) = (LeaseId::new(self.wide()?), self.number()?);
+                let (id, cost) = (PermitId::new(self.wide()?), self.number()?);
                 let (length, expires) = (Micros::new(self.number()?), Micros::new(self.number()?));
                 leases.push(Held {
                     id,
@@ -240,7 +240,7 @@ impl Reader<'_> {
         Some(if kind == 0 {
             SideState::Log(log)
         } else {
-            SideState::Leases(leases)
+            SideState::Permits(leases)
         })
     }
 }

@@ -29,17 +29,17 @@ fn bucket(capacity: u64) -> Rule {
 }
 
 fn spend(store: &MemoryStore, rule: &Rule, key: &str, cost: u64) -> Verdict {
-    let check = rule.check(key, cost).unwrap();
-    match store.spend(&[check.as_check()], Intent::Spend, LeaseId::new(1)) {
-        Answer::Ready(Some(Ok(spent))) => spent.outcomes[0].verdict,
+    let check = rule.demand(key, cost).unwrap();
+    match store.spend(&[check.as_demand()], Intent::Spend, PermitId::new(1)) {
+        StoreFuture::Ready(Some(Ok(spent))) => spent.outcomes[0].verdict,
         answer => panic!("the memory store answers at once, not with {answer:?}"),
     }
 }
 
 fn remaining(store: &MemoryStore, rule: &Rule, key: &str) -> u64 {
-    let check = rule.check(key, 0).unwrap();
-    match store.spend(&[check.as_check()], Intent::Peek, LeaseId::NONE) {
-        Answer::Ready(Some(Ok(spent))) => spent.outcomes[0].remaining,
+    let check = rule.demand(key, 0).unwrap();
+    match store.spend(&[check.as_demand()], Intent::Peek, PermitId::NONE) {
+        StoreFuture::Ready(Some(Ok(spent))) => spent.outcomes[0].remaining,
         answer => panic!("the memory store answers at once, not with {answer:?}"),
     }
 }
@@ -210,8 +210,8 @@ fn a_million_keys_take_at_most_64_bytes_each() {
     let (store, _) = store(2_000_000);
     let rule = bucket(5);
     for key in 0..1_000_000u32 {
-        let check = rule.check(key, 1).unwrap();
-        drop(store.spend(&[check.as_check()], Intent::Spend, LeaseId::NONE));
+        let check = rule.demand(key, 1).unwrap();
+        drop(store.spend(&[check.as_demand()], Intent::Spend, PermitId::NONE));
     }
     assert_eq!(store.keys(), 1_000_000);
     assert!(
@@ -226,8 +226,8 @@ fn a_reset_key_gives_back_its_room() {
     let (store, _) = store(100);
     let log = rule(&Limit::sliding_log("log", 50, Duration::from_secs(60)));
     spend(&store, &log, "ann", 1);
-    let check = log.check("ann", 1).unwrap();
-    drop(store.reset(&check.as_check().key));
+    let check = log.demand("ann", 1).unwrap();
+    drop(store.reset(&check.as_demand().key));
     assert_eq!((store.keys(), store.inner.budget.used()), (0, 0));
 }
 
@@ -263,10 +263,10 @@ fn a_snapshot_brings_back_every_kind_of_state() {
         .collect();
     assert_eq!(before, after);
     assert_eq!(before, [5, 5, 5, 5, 5, 5]);
-    let check = rules[5].check("ann", 1).unwrap();
+    let check = rules[5].demand("ann", 1).unwrap();
     assert!(matches!(
-        restored.release(&check.as_check(), LeaseId::new(1)),
-        Answer::Ready(Some(Ok(true)))
+        restored.release(&check.as_demand(), PermitId::new(1)),
+        StoreFuture::Ready(Some(Ok(true)))
     ));
 }
 
@@ -372,9 +372,9 @@ fn buckets_that_began_empty_are_forgotten_once_they_are_full() {
     assert_eq!(store.keys(), 0, "a denial takes no room");
     clock.advance(Duration::from_secs(1_800));
     assert!(spend(&store, &rule, "ann", 20).is_allowed());
-    let check = rule.check("bob", 30).unwrap();
+    let check = rule.demand("bob", 30).unwrap();
     let (one, _) = store
-        .spend_one(&check.as_check(), Intent::Spend, LeaseId::NONE)
+        .try_spend(&check.as_demand(), Intent::Spend, PermitId::NONE)
         .unwrap();
     assert_eq!((one.verdict, one.remaining), (Verdict::ALLOW, 20));
     assert_eq!(

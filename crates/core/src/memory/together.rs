@@ -5,8 +5,8 @@ use smallvec::SmallVec;
 use super::budget::Budget;
 use super::fingerprint::Fingerprint;
 use super::shard::{Looked, Newcomers, Shard, Spend};
-use crate::algorithm::{LeaseId, Outcome};
-use crate::store::{Check, Intent};
+use crate::algorithm::{Outcome, PermitId};
+use crate::store::{Demand, Intent};
 use crate::time::Micros;
 
 /// The shards of a request, which nobody else can touch meanwhile.
@@ -21,10 +21,10 @@ pub(super) trait Shards {
 /// Checks with their counters, and all that they are decided by.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Together<'a> {
-    pub(super) checks: &'a [Check<'a>],
+    pub(super) checks: &'a [Demand<'a>],
     pub(super) prints: &'a [Fingerprint],
     pub(super) intent: Intent,
-    pub(super) lease: LeaseId,
+    pub(super) lease: PermitId,
     pub(super) now: Micros,
     pub(super) budget: &'a Budget,
     pub(super) newcomers: Newcomers,

@@ -3,11 +3,11 @@
 
 use std::task::{Context, Waker};
 
-use tollgate::{Acquired, Permit, Rate, Source};
+use tollgate::{Acquisition, Permit, Rate, Source};
 
 use super::*;
 
-fn jobs(policy: OnStoreFailure) -> Limit {
+fn jobs(policy: FailurePolicy) -> Limit {
     Limit::concurrency("jobs", 2, MINUTE).on_store_failure(policy)
 }
 
@@ -19,12 +19,12 @@ fn hold(scene: &Scene) -> Option<Permit> {
 
 #[test]
 fn a_place_that_was_allowed_through_holds_nothing() {
-    let scene = Scene::new([jobs(OnStoreFailure::Allow)]).away();
+    let scene = Scene::new([jobs(FailurePolicy::Allow)]).away();
     let permits: Vec<Permit> = (0..5).map(|_| hold(&scene).unwrap()).collect();
     for permit in &permits {
         assert!(permit.decision().is_degraded());
         assert_eq!(
-            permit.decision().lease(),
+            permit.decision().permit_id(),
             None,
             "there is nothing to release"
         );
@@ -41,17 +41,18 @@ fn a_place_that_was_allowed_through_holds_nothing() {
 
 #[test]
 fn a_place_that_is_denied_is_not_held() {
-    let scene = Scene::new([jobs(OnStoreFailure::Deny)]).away();
-    let Acquired::Denied(decision) = block_on(scene.limiter.acquire("jobs", "ann")).unwrap() else {
+    let scene = Scene::new([jobs(FailurePolicy::Deny)]).away();
+    let Acquisition::Denied(decision) = block_on(scene.limiter.acquire("jobs", "ann")).unwrap()
+    else {
         panic!("a place")
     };
     assert!(decision.is_unavailable());
-    assert_eq!(decision.lease(), None);
+    assert_eq!(decision.permit_id(), None);
 }
 
 #[test]
 fn a_local_place_is_given_back_locally() {
-    let scene = Scene::new([jobs(OnStoreFailure::Local)]).away();
+    let scene = Scene::new([jobs(FailurePolicy::Local)]).away();
     let (first, second) = (hold(&scene).unwrap(), hold(&scene).unwrap());
     assert!(hold(&scene).is_none());
     drop(first);
@@ -78,7 +79,7 @@ fn a_local_place_is_given_back_locally() {
 /// for the store.
 #[test]
 fn a_local_place_outlives_the_outage_and_never_reaches_the_store() {
-    let scene = Scene::new([jobs(OnStoreFailure::Local)]).away();
+    let scene = Scene::new([jobs(FailurePolicy::Local)]).away();
     let permit = hold(&scene).unwrap();
     scene.recover("jobs");
     let held: Vec<Permit> = (0..2).map(|_| hold(&scene).unwrap()).collect();
@@ -100,7 +101,7 @@ fn a_place_that_may_have_been_granted_in_vain_is_given_back() {
         (Fault::Overloaded, 0),
         (Fault::Refused, 0),
     ] {
-        let scene = Scene::with(Way::Later, [jobs(OnStoreFailure::Deny)], |builder| builder);
+        let scene = Scene::with(Way::Later, [jobs(FailurePolicy::Deny)], |builder| builder);
         scene.store.fail(fault);
         assert!(hold(&scene).is_none());
         assert_eq!(scene.store.returns(), returns, "{fault:?}");
@@ -110,16 +111,16 @@ fn a_place_that_may_have_been_granted_in_vain_is_given_back() {
 /// So is one that was granted to somebody who has gone.
 #[test]
 fn a_place_granted_to_nobody_is_given_back() {
-    let scene = Scene::with(Way::Later, [jobs(OnStoreFailure::Deny)], |builder| builder);
+    let scene = Scene::with(Way::Later, [jobs(FailurePolicy::Deny)], |builder| builder);
     let mut context = Context::from_waker(Waker::noop());
     let mut check = Box::pin(scene.limiter.check("jobs", "ann").into_future());
     assert!(check.as_mut().poll(&mut context).is_pending());
     drop(check);
-    let mut held = Box::pin(scene.limiter.check("jobs", "ann").hold());
+    let mut held = Box::pin(scene.limiter.check("jobs", "ann").acquire());
     assert!(held.as_mut().poll(&mut context).is_pending());
     drop(held);
     assert!(
-        scene.limiter.check("jobs", "ann").immediately().is_err(),
+        scene.limiter.check("jobs", "ann").now_or_never().is_err(),
         "this store has to be awaited"
     );
     assert_eq!(scene.store.returns(), 3);
@@ -132,7 +133,7 @@ fn a_place_granted_to_nobody_is_given_back() {
 
 #[test]
 fn a_place_held_in_the_store_is_the_stores_business() {
-    let scene = Scene::new([jobs(OnStoreFailure::Local)]);
+    let scene = Scene::new([jobs(FailurePolicy::Local)]);
     let (dropped, released) = (hold(&scene).unwrap(), hold(&scene).unwrap());
     scene.store.fail(Fault::Away);
     assert!(hold(&scene).is_some(), "places are counted afresh");
@@ -146,10 +147,10 @@ fn a_place_held_in_the_store_is_the_stores_business() {
 
 #[test]
 fn a_lease_granted_meanwhile_is_released_by_hand() {
-    let scene = Scene::new([jobs(OnStoreFailure::Local)]);
-    let before = scene.check("jobs").lease().unwrap();
+    let scene = Scene::new([jobs(FailurePolicy::Local)]);
+    let before = scene.check("jobs").permit_id().unwrap();
     scene.store.fail(Fault::Away);
-    let lease = scene.check("jobs").lease().unwrap();
+    let lease = scene.check("jobs").permit_id().unwrap();
     assert!(scene.check("jobs").is_allowed());
     assert!(!scene.check("jobs").is_allowed());
     block_on(async {
@@ -168,17 +169,17 @@ fn a_lease_granted_meanwhile_is_released_by_hand() {
 #[test]
 fn a_permit_of_several_limits_gives_back_only_what_was_counted() {
     let limits = [
-        jobs(OnStoreFailure::Local),
-        Limit::concurrency("uploads", 1, MINUTE).on_store_failure(OnStoreFailure::Allow),
+        jobs(FailurePolicy::Local),
+        Limit::concurrency("uploads", 1, MINUTE).on_store_failure(FailurePolicy::Allow),
     ];
     let scene = Scene::new(limits).away();
     let ask = || {
-        block_on(scene.limiter.check("jobs", ()).and("uploads", ()).hold())
+        block_on(scene.limiter.check("jobs", ()).and("uploads", ()).acquire())
             .unwrap()
             .permit()
     };
     let held: Vec<Permit> = (0..2).map(|_| ask().unwrap()).collect();
-    assert!(held[0].decision().lease().is_some());
+    assert!(held[0].decision().permit_id().is_some());
     assert!(ask().is_none());
     drop(held);
     assert!(ask().is_some());
@@ -199,9 +200,9 @@ fn waits<T>(future: impl Future<Output = T>) -> Option<T> {
 #[test]
 fn nobody_waits_for_a_store_that_may_stay_away() {
     let limits = [
-        jobs(OnStoreFailure::Deny),
-        per_minute("api", 5, OnStoreFailure::Deny),
-        per_minute("local", 2, OnStoreFailure::Local),
+        jobs(FailurePolicy::Deny),
+        per_minute("api", 5, FailurePolicy::Deny),
+        per_minute("local", 2, FailurePolicy::Local),
     ];
     let scene = Scene::new(limits).away();
     let api = waits(scene.limiter.check("api", ()).wait_up_to(10 * MINUTE))
@@ -222,15 +223,15 @@ fn nobody_waits_for_a_store_that_may_stay_away() {
             .name(),
         "local"
     );
-    let place =
-        waits(scene.limiter.check("jobs", ()).hold_up_to(10 * MINUTE)).expect("an answer at once");
-    assert!(matches!(place.unwrap(), Acquired::Denied(_)));
+    let place = waits(scene.limiter.check("jobs", ()).acquire_up_to(10 * MINUTE))
+        .expect("an answer at once");
+    assert!(matches!(place.unwrap(), Acquisition::Denied(_)));
     assert_eq!(scene.clock.sleepers(), 0);
 }
 
 #[test]
 fn a_wait_goes_on_with_local_counts_and_ends_with_the_store_when_it_is_back() {
-    let scene = Scene::new([per_minute("api", 2, OnStoreFailure::Local)]).away();
+    let scene = Scene::new([per_minute("api", 2, FailurePolicy::Local)]).away();
     let late = waits(scene.limiter.check("api", ()).wait_up_to(29 * SECOND))
         .expect("an answer at once")
         .unwrap();
@@ -251,9 +252,9 @@ fn a_wait_goes_on_with_local_counts_and_ends_with_the_store_when_it_is_back() {
 #[test]
 fn a_turn_that_nobody_waits_for_is_given_back_locally() {
     let limits = [
-        Limit::queue("export", 4, Rate::per_second(1)).on_store_failure(OnStoreFailure::Local),
-        jobs(OnStoreFailure::Local),
-        per_minute("api", 5, OnStoreFailure::Allow),
+        Limit::queue("export", 4, Rate::per_second(1)).on_store_failure(FailurePolicy::Local),
+        jobs(FailurePolicy::Local),
+        per_minute("api", 5, FailurePolicy::Allow),
     ];
     let scene = Scene::new(limits).away();
     let ask = || {
@@ -266,7 +267,7 @@ fn a_turn_that_nobody_waits_for_is_given_back_locally() {
     assert!(!decided(ask()).is_allowed());
     scene.clock.advance(2 * SECOND);
     let left = |limit: &str| decided(scene.limiter.peek(limit, ()).cost(0)).remaining();
-    let mut waiting = Box::pin(ask().hold_up_to(MINUTE));
+    let mut waiting = Box::pin(ask().acquire_up_to(MINUTE));
     assert!(
         waiting
             .as_mut()
@@ -295,9 +296,9 @@ fn a_turn_that_nobody_waits_for_is_given_back_locally() {
 #[test]
 fn a_refund_goes_to_the_store_only_if_the_store_was_charged() {
     for policy in [
-        OnStoreFailure::Allow,
-        OnStoreFailure::Deny,
-        OnStoreFailure::Local,
+        FailurePolicy::Allow,
+        FailurePolicy::Deny,
+        FailurePolicy::Local,
     ] {
         let scene = Scene::new([per_minute("api", 60, policy)]);
         let counted = scene.check("api");
@@ -307,15 +308,15 @@ fn a_refund_goes_to_the_store_only_if_the_store_was_charged() {
         let degraded = scene.check("api");
         block_on(async {
             let refund = || scene.limiter.refund("api", "ann");
-            refund().taken_by(&degraded).await.unwrap();
+            refund().charged_by(&degraded).await.unwrap();
             scene.recover("api");
-            refund().taken_by(&degraded).await.unwrap();
+            refund().charged_by(&degraded).await.unwrap();
             assert_eq!(scene.store.returns(), 0, "{policy:?}");
             assert_eq!(
                 decided(scene.limiter.peek("api", "ann").cost(0)).remaining(),
                 59
             );
-            refund().taken_by(&counted).await.unwrap();
+            refund().charged_by(&counted).await.unwrap();
             assert_eq!(
                 decided(scene.limiter.peek("api", "ann").cost(0)).remaining(),
                 60

@@ -6,7 +6,7 @@ use tollgate::{Calendar, Clock, Concurrency, Rate, TokenBucket};
 use super::*;
 
 fn local(limit: Limit) -> Limit {
-    limit.on_store_failure(OnStoreFailure::Local)
+    limit.on_store_failure(FailurePolicy::Local)
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn replicas_together_stay_within_the_limit() {
             };
             let passed = asking.iter().map(|one| {
                 (0..9)
-                    .filter(|_| one.check("api", "ann").passes().unwrap())
+                    .filter(|_| one.check("api", "ann").is_allowed().unwrap())
                     .count()
             });
             admitted.push(passed.sum::<usize>() as u64);

@@ -12,8 +12,8 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use pollster::block_on;
-use tollgate::limiter::{Ask, LimiterBuilder, Select};
-use tollgate::{Decision, Error, Limit, Limiter, ManualClock, OnStoreFailure};
+use tollgate::limiter::{Check, Demands, LimiterBuilder};
+use tollgate::{Decision, Error, FailurePolicy, Limit, Limiter, ManualClock};
 
 use store::{Fault, Flaky, Way};
 
@@ -75,24 +75,24 @@ impl Scene {
     }
 }
 
-fn decided<'a, S: Select<'a> + Unpin>(ask: Ask<'a, S>) -> Decision {
+fn decided<'a, S: Demands<'a> + Unpin>(ask: Check<'a, S>) -> Decision {
     asked(ask).expect("a decision")
 }
 
-fn asked<'a, S: Select<'a> + Unpin>(ask: Ask<'a, S>) -> Result<Decision, Error> {
+fn asked<'a, S: Demands<'a> + Unpin>(ask: Check<'a, S>) -> Result<Decision, Error> {
     block_on(ask.into_future())
 }
 
 /// So many per minute, counted one by one.
-fn per_minute(name: &str, limit: u64, policy: OnStoreFailure) -> Limit {
+fn per_minute(name: &str, limit: u64, policy: FailurePolicy) -> Limit {
     Limit::sliding_log(name, limit, MINUTE).on_store_failure(policy)
 }
 
 /// The policy that each limit of a decision was answered by.
-fn fallbacks(decision: &Decision) -> Vec<Option<OnStoreFailure>> {
+fn fallbacks(decision: &Decision) -> Vec<Option<FailurePolicy>> {
     decision
         .limits()
         .iter()
-        .map(tollgate::LimitStatus::fallback)
+        .map(tollgate::LimitOutcome::fallback)
         .collect()
 }

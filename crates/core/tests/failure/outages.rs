@@ -77,7 +77,7 @@ fn an_outage_is_two_lines_in_the_log() {
     for way in [Way::AtOnce, Way::Later] {
         let scene = Scene::with(
             way,
-            [per_minute("api", 5, OnStoreFailure::Allow)],
+            [per_minute("api", 5, FailurePolicy::Allow)],
             |builder| builder,
         );
         let lines = Log::of(|| {
@@ -98,7 +98,7 @@ fn an_outage_is_two_lines_in_the_log() {
 /// In a cluster that lost some of its slots, answers and failures alternate.
 #[test]
 fn answers_between_failures_do_not_end_the_outage() {
-    let local = per_minute("api", 60, OnStoreFailure::Local);
+    let local = per_minute("api", 60, FailurePolicy::Local);
     let scene = Scene::new([local]);
     let lines = Log::of(|| {
         for _ in 0..50 {
@@ -124,7 +124,7 @@ fn answers_between_failures_do_not_end_the_outage() {
 
 #[test]
 fn every_outage_is_logged() {
-    let scene = Scene::new([per_minute("api", 5, OnStoreFailure::Deny)]);
+    let scene = Scene::new([per_minute("api", 5, FailurePolicy::Deny)]);
     let lines = Log::of(|| {
         for fault in Fault::ALL {
             scene.store.fail(fault);
@@ -149,8 +149,8 @@ fn every_outage_is_logged() {
 #[test]
 fn keys_show_neither_in_the_log_nor_in_debug_output() {
     let limits = [
-        per_minute("api", 60, OnStoreFailure::Local),
-        Limit::concurrency("jobs", 5, MINUTE).on_store_failure(OnStoreFailure::Local),
+        per_minute("api", 60, FailurePolicy::Local),
+        Limit::concurrency("jobs", 5, MINUTE).on_store_failure(FailurePolicy::Local),
     ];
     let scene = Scene::new(limits);
     let lines = Log::of(|| {
@@ -171,8 +171,8 @@ fn keys_show_neither_in_the_log_nor_in_debug_output() {
 #[test]
 fn decisions_and_errors_are_counted() {
     let scene = Scene::new([
-        per_minute("allow", 5, OnStoreFailure::Allow),
-        per_minute("deny", 5, OnStoreFailure::Deny),
+        per_minute("allow", 5, FailurePolicy::Allow),
+        per_minute("deny", 5, FailurePolicy::Deny),
     ]);
     assert_eq!(scene.limiter.health(), Health::default());
     let start = scene.clock.now();
@@ -224,7 +224,7 @@ fn decisions_and_errors_are_counted() {
 #[test]
 fn giving_back_and_forgetting_stay_errors_and_begin_no_outage() {
     let limits = [
-        per_minute("api", 5, OnStoreFailure::Allow),
+        per_minute("api", 5, FailurePolicy::Allow),
         Limit::concurrency("jobs", 5, MINUTE),
     ];
     let scene = Scene::new(limits);
@@ -237,7 +237,7 @@ fn giving_back_and_forgetting_stay_errors_and_begin_no_outage() {
                 .unwrap()
                 .permit()
                 .unwrap();
-            let lease = permit.decision().lease().unwrap();
+            let lease = permit.decision().permit_id().unwrap();
             scene.store.fail(Fault::Overloaded);
             assert!(matches!(
                 scene.limiter.refund("api", "ann").await,
@@ -267,13 +267,13 @@ fn giving_back_and_forgetting_stay_errors_and_begin_no_outage() {
 fn many_threads_begin_one_outage() {
     const THREADS: u64 = 8;
     const EACH: u64 = 1_000;
-    let scene = Scene::new([per_minute("api", 60, OnStoreFailure::Local)]).away();
+    let scene = Scene::new([per_minute("api", 60, FailurePolicy::Local)]).away();
     assert!(!scene.check("api").is_allowed());
     scene.clock.advance(40 * SECOND);
     let passed: u64 = std::thread::scope(|scope| {
         let work = || {
             (0..EACH)
-                .map(|_| u64::from(scene.limiter.check("api", "ann").passes().unwrap()))
+                .map(|_| u64::from(scene.limiter.check("api", "ann").is_allowed().unwrap()))
                 .sum()
         };
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();

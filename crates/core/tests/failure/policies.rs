@@ -9,7 +9,7 @@ fn a_store_that_answers_decides_and_no_policy_shows() {
     for way in [Way::AtOnce, Way::Later] {
         let scene = Scene::with(
             way,
-            [per_minute("api", 5, OnStoreFailure::Deny)],
+            [per_minute("api", 5, FailurePolicy::Deny)],
             |builder| builder,
         );
         let decision = scene.check("api");
@@ -30,17 +30,17 @@ fn every_kind_of_error_is_answered_by_policy_whether_it_comes_at_once_or_later()
         .flat_map(|way| Fault::ALL.map(|it| (way, it)))
     {
         let limits = [
-            OnStoreFailure::Allow,
-            OnStoreFailure::Deny,
-            OnStoreFailure::Local,
+            FailurePolicy::Allow,
+            FailurePolicy::Deny,
+            FailurePolicy::Local,
         ]
         .map(|policy| per_minute(policy.as_str(), 5, policy));
         let scene = Scene::with(way, limits, |builder| builder);
         scene.store.fail(fault);
         for (policy, allowed) in [
-            (OnStoreFailure::Allow, true),
-            (OnStoreFailure::Deny, false),
-            (OnStoreFailure::Local, false),
+            (FailurePolicy::Allow, true),
+            (FailurePolicy::Deny, false),
+            (FailurePolicy::Local, false),
         ] {
             let decision = scene.check(policy.as_str());
             assert_eq!(
@@ -53,7 +53,7 @@ fn every_kind_of_error_is_answered_by_policy_whether_it_comes_at_once_or_later()
                 (Source::Fallback, true)
             );
             assert_eq!(fallbacks(&decision), [Some(policy)]);
-            assert_eq!(decision.is_unavailable(), policy == OnStoreFailure::Deny);
+            assert_eq!(decision.is_unavailable(), policy == FailurePolicy::Deny);
         }
     }
 }
@@ -63,7 +63,7 @@ fn to_allow_is_what_happens_when_nothing_is_said() {
     let scene = Scene::new([Limit::fixed_window("api", 5, MINUTE)]).away();
     assert_eq!(
         scene.limiter.rule("api").unwrap().on_store_failure(),
-        OnStoreFailure::Allow
+        FailurePolicy::Allow
     );
     for _ in 0..100 {
         let decision = scene.check("api");
@@ -87,7 +87,7 @@ fn to_allow_is_what_happens_when_nothing_is_said() {
 
 #[test]
 fn to_deny_is_to_come_back_in_a_second() {
-    let scene = Scene::new([per_minute("login", 5, OnStoreFailure::Deny)]).away();
+    let scene = Scene::new([per_minute("login", 5, FailurePolicy::Deny)]).away();
     let decision = scene.check("login");
     assert_eq!(
         (decision.retry_after(), decision.reset_after()),
@@ -105,9 +105,9 @@ fn to_deny_is_to_come_back_in_a_second() {
 #[test]
 fn what_can_never_fit_is_refused_for_good_by_every_policy() {
     for policy in [
-        OnStoreFailure::Allow,
-        OnStoreFailure::Deny,
-        OnStoreFailure::Local,
+        FailurePolicy::Allow,
+        FailurePolicy::Deny,
+        FailurePolicy::Local,
     ] {
         let scene = Scene::new([per_minute("api", 5, policy)]).away();
         let decision = decided(scene.limiter.check("api", "ann").cost(6));
@@ -122,7 +122,7 @@ fn what_can_never_fit_is_refused_for_good_by_every_policy() {
 /// it is back.
 #[test]
 fn what_never_fits_into_the_share_may_pass_when_the_store_is_back() {
-    let scene = Scene::of_replicas(4, [per_minute("api", 20, OnStoreFailure::Local)]).away();
+    let scene = Scene::of_replicas(4, [per_minute("api", 20, FailurePolicy::Local)]).away();
     let decision = decided(scene.limiter.check("api", "ann").cost(8));
     assert_eq!(decision.retry(), Some(Retry::After(SECOND)));
     assert_eq!(decision.limit(), 5);
@@ -133,9 +133,9 @@ fn what_never_fits_into_the_share_may_pass_when_the_store_is_back() {
 #[test]
 fn one_limit_that_denies_refuses_the_request_and_local_ones_are_only_looked_at() {
     let scene = Scene::new([
-        per_minute("allow", 5, OnStoreFailure::Allow),
-        per_minute("deny", 5, OnStoreFailure::Deny),
-        per_minute("local", 60, OnStoreFailure::Local),
+        per_minute("allow", 5, FailurePolicy::Allow),
+        per_minute("deny", 5, FailurePolicy::Deny),
+        per_minute("local", 60, FailurePolicy::Local),
     ])
     .away();
     assert!(!scene.check("local").is_allowed(), "it starts with nothing");
@@ -159,7 +159,7 @@ fn one_limit_that_denies_refuses_the_request_and_local_ones_are_only_looked_at()
     assert!(passed.is_allowed());
     assert_eq!(
         fallbacks(&passed),
-        [Some(OnStoreFailure::Allow), Some(OnStoreFailure::Local)]
+        [Some(FailurePolicy::Allow), Some(FailurePolicy::Local)]
     );
     assert_eq!(passed.limits()[1].remaining(), 0);
     assert!(!decided(ask()).is_allowed());
@@ -168,8 +168,8 @@ fn one_limit_that_denies_refuses_the_request_and_local_ones_are_only_looked_at()
 #[test]
 fn local_limits_pass_together_or_none_is_charged() {
     let scene = Scene::new([
-        per_minute("user", 60, OnStoreFailure::Local),
-        per_minute("tenant", 30, OnStoreFailure::Local),
+        per_minute("user", 60, FailurePolicy::Local),
+        per_minute("tenant", 30, FailurePolicy::Local),
     ])
     .away();
     assert!(!scene.check("user").is_allowed());
@@ -187,8 +187,8 @@ fn local_limits_pass_together_or_none_is_charged() {
 #[test]
 fn a_local_refusal_that_lasts_longer_decides() {
     let scene = Scene::new([
-        per_minute("deny", 5, OnStoreFailure::Deny),
-        per_minute("local", 2, OnStoreFailure::Local),
+        per_minute("deny", 5, FailurePolicy::Deny),
+        per_minute("local", 2, FailurePolicy::Local),
     ])
     .away();
     let refused = decided(scene.limiter.check("deny", "ann").and("local", "ann"));
@@ -200,9 +200,9 @@ fn a_local_refusal_that_lasts_longer_decides() {
 #[test]
 fn shadow_limits_say_what_they_would_have_done_and_refuse_nothing() {
     let scene = Scene::new([
-        per_minute("deny", 5, OnStoreFailure::Deny).shadow(),
-        per_minute("tried", 1, OnStoreFailure::Local).shadow(),
-        per_minute("local", 60, OnStoreFailure::Local),
+        per_minute("deny", 5, FailurePolicy::Deny).shadow(),
+        per_minute("tried", 1, FailurePolicy::Local).shadow(),
+        per_minute("local", 60, FailurePolicy::Local),
     ])
     .away();
     let ask = || {
@@ -231,7 +231,7 @@ fn shadow_limits_say_what_they_would_have_done_and_refuse_nothing() {
 
 #[test]
 fn a_look_takes_nothing() {
-    let scene = Scene::new([per_minute("local", 60, OnStoreFailure::Local)]).away();
+    let scene = Scene::new([per_minute("local", 60, FailurePolicy::Local)]).away();
     assert!(!scene.check("local").is_allowed());
     scene.clock.advance(SECOND);
     for _ in 0..3 {
@@ -245,7 +245,7 @@ fn a_look_takes_nothing() {
 #[test]
 fn decisions_without_an_executor_follow_the_policy_if_the_store_answers_at_once() {
     let limits = || {
-        [OnStoreFailure::Allow, OnStoreFailure::Deny]
+        [FailurePolicy::Allow, FailurePolicy::Deny]
             .map(|policy| per_minute(policy.as_str(), 5, policy))
     };
     let scene = Scene::new(limits()).away();
@@ -253,28 +253,28 @@ fn decisions_without_an_executor_follow_the_policy_if_the_store_answers_at_once(
         scene
             .limiter
             .check("allow", "ann")
-            .immediately()
+            .now_or_never()
             .unwrap()
             .is_degraded()
     );
-    assert!(scene.limiter.check("allow", "ann").passes().unwrap());
-    assert!(!scene.limiter.check("deny", "ann").passes().unwrap());
+    assert!(scene.limiter.check("allow", "ann").is_allowed().unwrap());
+    assert!(!scene.limiter.check("deny", "ann").is_allowed().unwrap());
     assert!(
         scene
             .limiter
             .check("deny", "ann")
-            .immediately()
+            .now_or_never()
             .unwrap()
             .is_unavailable()
     );
     let later = Scene::with(Way::Later, limits(), |builder| builder).away();
     assert!(matches!(
-        later.limiter.check("allow", "ann").passes(),
-        Err(Error::NotImmediate)
+        later.limiter.check("allow", "ann").is_allowed(),
+        Err(Error::WouldBlock)
     ));
     assert!(matches!(
-        later.limiter.check("allow", "ann").immediately(),
-        Err(Error::NotImmediate)
+        later.limiter.check("allow", "ann").now_or_never(),
+        Err(Error::WouldBlock)
     ));
 }
 
@@ -289,7 +289,7 @@ fn no_replicas_at_all_are_refused_with_what_would_be_right() {
 
 #[test]
 fn wrong_requests_stay_wrong_while_the_store_is_away() {
-    let scene = Scene::new([per_minute("api", 5, OnStoreFailure::Allow)]).away();
+    let scene = Scene::new([per_minute("api", 5, FailurePolicy::Allow)]).away();
     assert!(matches!(
         asked(scene.limiter.check("apu", "ann")),
         Err(Error::UnknownLimit { .. })

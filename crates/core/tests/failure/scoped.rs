@@ -1,6 +1,6 @@
 //! Limits of this process beside shared ones: one request, all or nothing, whatever the store does.
 
-use tollgate::{Consistency, Limit, OnStoreFailure, Source};
+use tollgate::{Consistency, FailurePolicy, Limit, Source};
 
 use super::store::Way;
 use super::{MINUTE, Scene, decided, per_minute};
@@ -12,7 +12,7 @@ fn own(limit: u64) -> Limit {
 /// One of each, on a store that answers at once and on one that travels.
 fn scenes(own_limit: u64, shared_limit: u64) -> [Scene; 2] {
     [Way::AtOnce, Way::Later].map(|way| {
-        let shared = per_minute("shared", shared_limit, OnStoreFailure::Local);
+        let shared = per_minute("shared", shared_limit, FailurePolicy::Local);
         Scene::with(way, [own(own_limit), shared], |builder| builder)
     })
 }
@@ -36,7 +36,7 @@ fn what_either_refuses_costs_nothing_in_both() {
         assert_eq!(scene.limiter.local_keys(), 1);
         let refused = scene.both();
         assert_eq!(
-            refused.denied_by().map(tollgate::LimitStatus::name),
+            refused.denied_by().map(tollgate::LimitOutcome::name),
             Some("own")
         );
         assert_eq!(scene.left(), [0, 4]);
@@ -45,7 +45,7 @@ fn what_either_refuses_costs_nothing_in_both() {
         assert!(scene.both().is_allowed());
         let refused = scene.both();
         assert_eq!(
-            refused.denied_by().map(tollgate::LimitStatus::name),
+            refused.denied_by().map(tollgate::LimitOutcome::name),
             Some("shared")
         );
         assert_eq!(
@@ -64,7 +64,7 @@ fn each_limit_says_who_counted_it() {
         let sources: Vec<Source> = decision
             .limits()
             .iter()
-            .map(tollgate::LimitStatus::source)
+            .map(tollgate::LimitOutcome::source)
             .collect();
         assert_eq!(
             (sources, decision.source()),
@@ -88,7 +88,7 @@ fn a_limit_of_this_process_needs_no_store() {
         assert!(scene.both().is_allowed());
         let refused = scene.both();
         assert_eq!(
-            refused.denied_by().map(tollgate::LimitStatus::name),
+            refused.denied_by().map(tollgate::LimitOutcome::name),
             Some("own")
         );
     }
@@ -118,7 +118,7 @@ fn a_reset_and_a_refund_reach_the_counters_of_this_process() {
 fn other_limits_keep_the_counters_of_this_process() {
     let scene = Scene::new([own(5)]);
     assert_eq!(scene.check("own").remaining(), 4);
-    let shared = per_minute("shared", 5, OnStoreFailure::Allow);
+    let shared = per_minute("shared", 5, FailurePolicy::Allow);
     let other = scene
         .limiter
         .with_limits([own(3), shared], 1)

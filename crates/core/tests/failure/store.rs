@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use tollgate::store::{Answer, Intent, Spent};
-use tollgate::{Check, Key, LeaseId, ManualClock, MemoryStore, Store, StoreError};
+use tollgate::store::{Intent, SpendReply, StoreFuture};
+use tollgate::{Demand, Key, ManualClock, MemoryStore, PermitId, Store, StoreError};
 
 /// How the store fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl Fault {
     fn error(self) -> StoreError {
         match self {
             Self::Timeout => StoreError::Timeout,
-            Self::Away => StoreError::Away("connection refused".into()),
+            Self::Away => StoreError::Unavailable("connection refused".into()),
             Self::Overloaded => StoreError::Overloaded,
             Self::Refused => StoreError::Refused("READONLY".into()),
         }
@@ -81,19 +81,19 @@ impl Flaky {
 
     fn answer<'a, T: Send + Unpin + 'a>(
         &'a self,
-        ask: impl FnOnce() -> Answer<'a, T>,
-    ) -> Answer<'a, T> {
+        ask: impl FnOnce() -> StoreFuture<'a, T>,
+    ) -> StoreFuture<'a, T> {
         let fault = *self
             .fault
             .lock()
             .expect("nothing panics while it is locked");
         let answer = match fault {
-            Some(fault) => Answer::ready(Err(fault.error())),
+            Some(fault) => StoreFuture::ready(Err(fault.error())),
             None => ask(),
         };
         match self.way {
             Way::AtOnce => answer,
-            Way::Later => Answer::Pending(Box::pin(async move {
+            Way::Later => StoreFuture::Pending(Box::pin(async move {
                 Once::default().await;
                 answer.await
             })),
@@ -123,28 +123,28 @@ impl Future for Once {
 impl Store for Flaky {
     fn spend<'a>(
         &'a self,
-        checks: &[Check<'_>],
+        checks: &[Demand<'_>],
         intent: Intent,
-        lease: LeaseId,
-    ) -> Answer<'a, Spent> {
+        lease: PermitId,
+    ) -> StoreFuture<'a, SpendReply> {
         self.answer(|| self.memory.spend(checks, intent, lease))
     }
 
-    fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()> {
+    fn refund<'a>(&'a self, checks: &[Demand<'_>]) -> StoreFuture<'a, ()> {
         self.returns.fetch_add(1, Relaxed);
         self.answer(|| self.memory.refund(checks))
     }
 
-    fn reset<'a>(&'a self, key: &Key<'_>) -> Answer<'a, ()> {
+    fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()> {
         self.answer(|| self.memory.reset(key))
     }
 
-    fn release<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool> {
+    fn release<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool> {
         self.returns.fetch_add(1, Relaxed);
         self.answer(|| self.memory.release(check, lease))
     }
 
-    fn renew<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool> {
+    fn renew<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool> {
         self.answer(|| self.memory.renew(check, lease))
     }
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use tollgate::{Consistency, Micros, Quota};
 use tollgate_audit::Bound;
-use tollgate_rules::{Attribute, Attributes, Chosen, OnMissing, Selection, Value};
+use tollgate_rules::{Attribute, Attributes, MissingKeyPolicy, SelectedLimit, Selection, Value};
 
 use super::standard::{Configured, Standard, Unjudged};
 use crate::draw::Draw;
@@ -63,7 +63,7 @@ impl Charger {
         let selection = if limits.is_empty() {
             configured
                 .selector
-                .select(&filled, draw.cost, OnMissing::Refuse)
+                .select(&filled, draw.cost, MissingKeyPolicy::Refuse)
         } else {
             configured.selector.select_named(limits, &filled, draw.cost)
         };
@@ -76,7 +76,7 @@ impl Charger {
         index: usize,
         told: &LimitTold<'_>,
         draw: Draw,
-        chosen: Option<&[Chosen<'_>]>,
+        chosen: Option<&[SelectedLimit<'_>]>,
     ) -> Result<Charge, Unjudged> {
         let mut counter = vec![u8::try_from(index).unwrap_or(u8::MAX)];
         let by_hand = self.allowed(&told.name);
@@ -141,7 +141,7 @@ impl Configured {
     /// limit of the whole is what one wants to know.
     fn promised(
         &self,
-        chosen: &Chosen<'_>,
+        chosen: &SelectedLimit<'_>,
         told: &LimitTold<'_>,
         replicas: usize,
     ) -> Result<Promised, Unjudged> {

@@ -105,8 +105,9 @@ fn eventual_limits_may_be_exceeded_by_what_they_publish() {
 
 #[test]
 fn what_cannot_be_judged_says_why() {
-    let mut judge =
-        configured("- {name: api, key: [user], algorithm: concurrency, limit: 3, lease: 1s}");
+    let mut judge = configured(
+        "- {name: api, key: [user], algorithm: concurrency, limit: 3, permit_timeout: 1s}",
+    );
     judge.admitted(draw(0), span(0, 1), &told(3, None, 0));
     assert!(
         judge.verdict()[0]

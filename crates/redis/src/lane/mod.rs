@@ -125,7 +125,7 @@ impl Lane {
     ) -> Result<oneshot::Receiver<Answer>, Failure> {
         let mut queue = self.shared.queue.lock();
         if let Some(cause) = &queue.down {
-            return Err(Failure::Away(cause.clone()));
+            return Err(Failure::Unavailable(cause.clone()));
         }
         // What gives back makes room elsewhere, and is let in longer.
         let room = if request.gives_back() {
@@ -196,7 +196,7 @@ impl Shared {
         let waiting = std::mem::take(&mut queue.waiting);
         drop(queue);
         for mut job in waiting {
-            job.reply(Err(Failure::Away(cause.clone())));
+            job.reply(Err(Failure::Unavailable(cause.clone())));
         }
         self.changed.notify_waiters();
     }

@@ -238,7 +238,7 @@ impl Serving<'_> {
                 }
                 Meaning::Breaks(cause) => {
                     broken = Err(cause.clone());
-                    Failure::Away(cause)
+                    Failure::Unavailable(cause)
                 }
             }));
         }

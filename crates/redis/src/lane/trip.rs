@@ -56,7 +56,7 @@ impl Trip {
     }
 
     pub(super) fn fail_away(&mut self, cause: &Cause) {
-        self.fail(&Failure::Away(cause.clone()));
+        self.fail(&Failure::Unavailable(cause.clone()));
     }
 
     /// Answers the jobs whose deadline has gone by.

@@ -5,8 +5,8 @@
 //! may be refused who would have passed; nobody passes who should not.
 
 use smallvec::SmallVec;
-use tollgate::store::{Intent, Spent};
-use tollgate::{Check, CheckBuf, LeaseId, Micros, Outcome, Quota, StoreError};
+use tollgate::store::{Intent, SpendReply};
+use tollgate::{Demand, DemandBuf, Micros, Outcome, PermitId, Quota, StoreError};
 
 use super::attempt::Attempt;
 use super::{RedisStore, spent};
@@ -17,7 +17,7 @@ use crate::wire::{Answered, Asked, Verb};
 struct Group {
     /// Where they stand in the request.
     places: SmallVec<[usize; 4]>,
-    checks: SmallVec<[CheckBuf; 4]>,
+    checks: SmallVec<[DemandBuf; 4]>,
     asked: SmallVec<[Asked; 4]>,
 }
 
@@ -31,11 +31,11 @@ struct Done {
 /// Spends, or looks at, all groups.
 pub(super) fn spend(
     store: RedisStore,
-    checks: &[Check<'_>],
+    checks: &[Demand<'_>],
     slots: &[u16],
     intent: Intent,
-    lease: LeaseId,
-) -> impl Future<Output = Result<Spent, StoreError>> + Send + use<> {
+    lease: PermitId,
+) -> impl Future<Output = Result<SpendReply, StoreError>> + Send + use<> {
     let (count, groups) = (checks.len(), grouped(checks, slots));
     async move {
         let mut taken = Taken {
@@ -59,7 +59,7 @@ pub(super) fn spend(
 /// What has been taken so far; given back when it is dropped, also because nobody waits any more.
 struct Taken {
     store: RedisStore,
-    lease: LeaseId,
+    lease: PermitId,
     done: Vec<Done>,
 }
 
@@ -76,8 +76,8 @@ impl Taken {
                 Verb::Peek
             };
             let request = {
-                let checks: SmallVec<[Check<'_>; 4]> =
-                    group.checks.iter().map(CheckBuf::as_check).collect();
+                let checks: SmallVec<[Demand<'_>; 4]> =
+                    group.checks.iter().map(DemandBuf::as_demand).collect();
                 self.store.inner.keys.request(verb, &checks, self.lease)
             };
             let answered = Attempt::start(self.store.inner.clone(), request, deadline)
@@ -95,7 +95,7 @@ impl Taken {
     }
 
     /// The outcomes in the order of the request.
-    fn outcomes(&self, count: usize, intent: Intent) -> Result<Spent, Failure> {
+    fn outcomes(&self, count: usize, intent: Intent) -> Result<SpendReply, Failure> {
         let mut placed: Vec<(usize, Outcome)> = Vec::with_capacity(count);
         let mut at = Micros::ZERO;
         for Done {
@@ -107,7 +107,7 @@ impl Taken {
             placed.extend(group.places.iter().copied().zip(spent.outcomes));
         }
         placed.sort_by_key(|(place, _)| *place);
-        Ok(Spent::by_store(
+        Ok(SpendReply::by_store(
             placed.into_iter().map(|(_, outcome)| outcome).collect(),
             at,
         ))
@@ -140,7 +140,7 @@ impl Taken {
                 .store
                 .inner
                 .keys
-                .request(verb, &[check.as_check()], self.lease);
+                .request(verb, &[check.as_demand()], self.lease);
             drop(self.store.effect(request));
         }
     }
@@ -156,7 +156,7 @@ impl Drop for Taken {
 }
 
 /// The checks by slot, the narrowest limit first; what cannot refuse comes last.
-fn grouped(checks: &[Check<'_>], slots: &[u16]) -> Vec<Group> {
+fn grouped(checks: &[Demand<'_>], slots: &[u16]) -> Vec<Group> {
     let mut order: Vec<usize> = (0..checks.len()).collect();
     order.sort_by_key(|place| (checks[*place].shadow, checks[*place].quota.limit()));
     let mut groups: Vec<(u16, Group)> = Vec::new();

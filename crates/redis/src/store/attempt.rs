@@ -32,7 +32,7 @@ impl Attempt {
             .topology
             .lane(request.slot)
             .and_then(|lane| lane.submit(request.clone(), deadline, false));
-        if matches!(put, Err(Failure::Away(_))) {
+        if matches!(put, Err(Failure::Unavailable(_))) {
             inner.doubt();
         }
         Self {
@@ -74,7 +74,7 @@ impl Attempt {
                     .lane(request.slot)
                     .ok()
                     .map(|lane| (lane, false)),
-                Failure::Away(_) => {
+                Failure::Unavailable(_) => {
                     inner.doubt();
                     None
                 }
@@ -120,13 +120,20 @@ impl Inner {
 
 async fn answered(put: Put) -> Result<Answered, Failure> {
     // A lane that ends forgets who asked.
-    put?.await
-        .unwrap_or_else(|_| Err(Failure::Away(Cause::new("the connection was closed here"))))
+    put?.await.unwrap_or_else(|_| {
+        Err(Failure::Unavailable(Cause::new(
+            "the connection was closed here",
+        )))
+    })
 }
 
 /// The outcome of a task that nothing aborts.
 pub(super) fn joined(
     result: Result<Result<Answered, Failure>, JoinError>,
 ) -> Result<Answered, Failure> {
-    result.unwrap_or_else(|_| Err(Failure::Away(Cause::new("the runtime is shutting down"))))
+    result.unwrap_or_else(|_| {
+        Err(Failure::Unavailable(Cause::new(
+            "the runtime is shutting down",
+        )))
+    })
 }

@@ -2,10 +2,10 @@
 
 use smallvec::SmallVec;
 use tokio::time::timeout_at;
-use tollgate::lease::{Said, Turn};
-use tollgate::store::{Answer, Intent, Sources, Spent};
+use tollgate::lease::{LeaseOutcome, LeaseStep};
+use tollgate::store::{Intent, OutcomeSources, SpendReply, StoreFuture};
 use tollgate::{
-    Check, CheckBuf, Consistency, LeaseId, Micros, Outcome, Source, StoreError, Verdict,
+    Consistency, Demand, DemandBuf, Micros, Outcome, PermitId, Source, StoreError, Verdict,
 };
 
 use super::travel::joined;
@@ -16,7 +16,7 @@ const WAITS_MAX: usize = 3;
 
 /// True for what may be answered without a trip.
 #[inline]
-pub(super) fn is_leased(check: &Check<'_>) -> bool {
+pub(super) fn is_leased(check: &Demand<'_>) -> bool {
     matches!(
         check.key.consistency(),
         Consistency::Leased | Consistency::Eventual
@@ -26,39 +26,45 @@ pub(super) fn is_leased(check: &Check<'_>) -> bool {
 impl RedisStore {
     /// One check that is not known here: by a trip that takes more than it needs, its own or
     /// somebody else's.
-    pub(super) fn spend_leased<'a>(&'a self, check: &Check<'_>) -> Answer<'a, Spent> {
+    pub(super) fn spend_leased<'a>(&'a self, check: &Demand<'_>) -> StoreFuture<'a, SpendReply> {
         let (check, deadline) = (check.to_buf(), self.deadline());
         self.look_after();
         pending(async move {
             for _ in 0..WAITS_MAX {
-                match self.inner.leases.spend(&check.as_check()) {
-                    Turn::Said(said, trip) => {
+                match self.inner.leases.spend(&check.as_demand()) {
+                    LeaseStep::Decided(said, trip) => {
                         trip.into_iter().for_each(|trip| self.send(trip));
                         return Ok(said.into());
                     }
-                    Turn::Go(trip) => return Ok(joined(self.travel(trip, deadline)).await?.into()),
-                    Turn::Wait(flight) => {
-                        let landed = timeout_at(deadline, flight.landed()).await;
+                    LeaseStep::Call(trip) => {
+                        return Ok(joined(self.travel(trip, deadline)).await?.into());
+                    }
+                    LeaseStep::Wait(flight) => {
+                        let landed = timeout_at(deadline, flight.completion()).await;
                         landed.map_err(|_| StoreError::Timeout)?;
                     }
-                    Turn::Strict(_) => break,
+                    LeaseStep::Strict(_) => break,
                 }
             }
-            self.ask(&[check.as_check()], Intent::Spend, LeaseId::NONE)
+            self.ask(&[check.as_demand()], Intent::Spend, PermitId::NONE)
                 .await
         })
     }
 
     /// Looks, and counts what is held here with what is there.
-    pub(super) fn look<'a>(&'a self, checks: &[Check<'_>], lease: LeaseId) -> Answer<'a, Spent> {
-        let asked: SmallVec<[CheckBuf; 4]> = checks.iter().map(Check::to_buf).collect();
+    pub(super) fn look<'a>(
+        &'a self,
+        checks: &[Demand<'_>],
+        lease: PermitId,
+    ) -> StoreFuture<'a, SpendReply> {
+        let asked: SmallVec<[DemandBuf; 4]> = checks.iter().map(Demand::to_buf).collect();
         let answer = self.ask(checks, Intent::Peek, lease);
         pending(async move {
             let mut spent = answer.await?;
             for (check, outcome) in asked.iter().zip(&mut spent.outcomes) {
-                let check = check.as_check();
+                let check = check.as_demand();
                 if is_leased(&check) {
-                    *outcome = self.inner.leases.add_left(&check, *outcome);
+                    *outcome = self.inner.leases.add_held(&check, *outcome);
                 }
             }
             Ok(spent)
@@ -67,46 +73,50 @@ impl RedisStore {
 
     /// Several checks, all or none. What is held here is taken first; the others are put to the
     /// store together, and what was taken goes back when they are refused.
-    pub(super) fn spend_among<'a>(
+    pub(super) fn spend_jointly<'a>(
         &'a self,
-        checks: &[Check<'_>],
-        lease: LeaseId,
-    ) -> Answer<'a, Spent> {
+        checks: &[Demand<'_>],
+        lease: PermitId,
+    ) -> StoreFuture<'a, SpendReply> {
         self.look_after();
-        let said: SmallVec<[Option<Said>; 4]> =
+        let said: SmallVec<[Option<LeaseOutcome>; 4]> =
             checks.iter().map(|check| self.say(check)).collect();
         let all = All {
             store: self,
-            checks: checks.iter().map(Check::to_buf).collect(),
+            checks: checks.iter().map(Demand::to_buf).collect(),
             said,
         };
         if all.is_refused_here() {
-            return Answer::ready(Ok(all.refuse()));
+            return StoreFuture::ready(Ok(all.refuse()));
         }
-        let rest: SmallVec<[Check<'_>; 4]> = checks
+        let rest: SmallVec<[Demand<'_>; 4]> = checks
             .iter()
             .zip(&all.said)
             .filter(|(_, said)| said.is_none())
             .map(|(check, _)| *check)
             .collect();
         if rest.is_empty() {
-            return Answer::ready(Ok(all.join(Spent::by_store(SmallVec::new(), Micros::ZERO))));
+            return StoreFuture::ready(Ok(
+                all.join(SpendReply::by_store(SmallVec::new(), Micros::ZERO))
+            ));
         }
         match self.ask(&rest, Intent::Spend, lease) {
-            Answer::Ready(answer) => Answer::Ready(answer.map(|answer| all.settle(answer))),
-            Answer::Pending(answer) => pending(async move { all.settle(answer.await) }),
+            StoreFuture::Ready(answer) => {
+                StoreFuture::Ready(answer.map(|answer| all.settle(answer)))
+            }
+            StoreFuture::Pending(answer) => pending(async move { all.settle(answer.await) }),
         }
     }
 
     /// What is known here of one check among several.
-    fn say(&self, check: &Check<'_>) -> Option<Said> {
+    fn say(&self, check: &Demand<'_>) -> Option<LeaseOutcome> {
         if !is_leased(check) || check.cost == 0 {
             return None;
         }
-        let (said, trip) = match self.inner.leases.spend_among(check) {
-            Turn::Said(said, trip) => (Some(said), trip),
-            Turn::Strict(trip) => (None, trip),
-            Turn::Wait(_) | Turn::Go(_) => (None, None),
+        let (said, trip) = match self.inner.leases.spend_jointly(check) {
+            LeaseStep::Decided(said, trip) => (Some(said), trip),
+            LeaseStep::Strict(trip) => (None, trip),
+            LeaseStep::Wait(_) | LeaseStep::Call(_) => (None, None),
         };
         trip.into_iter().for_each(|trip| self.send(trip));
         said
@@ -116,8 +126,8 @@ impl RedisStore {
 /// A request over several checks, and what was said here to some of them.
 struct All<'s> {
     store: &'s RedisStore,
-    checks: SmallVec<[CheckBuf; 4]>,
-    said: SmallVec<[Option<Said>; 4]>,
+    checks: SmallVec<[DemandBuf; 4]>,
+    said: SmallVec<[Option<LeaseOutcome>; 4]>,
 }
 
 impl All<'_> {
@@ -129,14 +139,14 @@ impl All<'_> {
     }
 
     /// The answer once the store has given its part, or has not.
-    fn settle(self, answer: Result<Spent, StoreError>) -> Result<Spent, StoreError> {
+    fn settle(self, answer: Result<SpendReply, StoreError>) -> Result<SpendReply, StoreError> {
         let is_passed = answer.as_ref().is_ok_and(|spent| self.learn(spent));
         let all = if is_passed { self } else { self.undo() };
         answer.map(|spent| all.join(spent))
     }
 
     /// Notes the denials among what the store said; true when nothing is refused.
-    fn learn(&self, spent: &Spent) -> bool {
+    fn learn(&self, spent: &SpendReply) -> bool {
         let asked = self
             .checks
             .iter()
@@ -148,11 +158,11 @@ impl All<'_> {
                 continue;
             }
             is_passed &= check.shadow;
-            if is_leased(&check.as_check()) {
+            if is_leased(&check.as_demand()) {
                 self.store
                     .inner
                     .leases
-                    .learn_denial(&check.as_check(), outcome);
+                    .learn_denial(&check.as_demand(), outcome);
             }
         }
         is_passed
@@ -160,9 +170,9 @@ impl All<'_> {
 
     /// A denial that is known here. The store is not asked about the others: nothing of them is
     /// known to be missing.
-    fn refuse(self) -> Spent {
+    fn refuse(self) -> SpendReply {
         let unasked = self.undo();
-        let full = |check: &CheckBuf| {
+        let full = |check: &DemandBuf| {
             let limit = check.quota.limit();
             Outcome {
                 verdict: Verdict::ALLOW,
@@ -174,13 +184,13 @@ impl All<'_> {
         let both = || unasked.checks.iter().zip(&unasked.said);
         let outcomes =
             both().map(|(check, said)| said.map_or_else(|| full(check), |said| said.outcome));
-        let mut sources = Sources::all(Source::DenyCache);
+        let mut sources = OutcomeSources::all(Source::DenyCache);
         let leases = unasked.said.iter().enumerate();
         for (index, said) in leases.filter_map(|(index, said)| Some((index, (*said)?))) {
             sources.set(index, said.source);
         }
         let at = unasked.said.iter().flatten().map(|said| said.at).max();
-        Spent {
+        SpendReply {
             outcomes: outcomes.collect(),
             sources,
             at: at.unwrap_or_default(),
@@ -196,8 +206,8 @@ impl All<'_> {
             else {
                 continue;
             };
-            if !self.store.inner.leases.unspend(&check.as_check(), said) {
-                drop(self.store.give_back(&[check.as_check()]));
+            if !self.store.inner.leases.undo_spend(&check.as_demand(), said) {
+                drop(self.store.give_back(&[check.as_demand()]));
             }
             let Outcome {
                 limit, remaining, ..
@@ -208,9 +218,12 @@ impl All<'_> {
     }
 
     /// What was said here and what the store said, in the order of the request.
-    fn join(&self, spent: Spent) -> Spent {
-        let (mut there, mut sources, mut at) =
-            (spent.outcomes.into_iter(), Sources::default(), spent.at);
+    fn join(&self, spent: SpendReply) -> SpendReply {
+        let (mut there, mut sources, mut at) = (
+            spent.outcomes.into_iter(),
+            OutcomeSources::default(),
+            spent.at,
+        );
         let in_order = self.said.iter().enumerate().filter_map(|(index, said)| {
             let Some(said) = said else {
                 return there.next();
@@ -219,7 +232,7 @@ impl All<'_> {
             at = at.max(said.at);
             Some(said.outcome)
         });
-        Spent {
+        SpendReply {
             outcomes: in_order.collect(),
             sources,
             at,

@@ -13,13 +13,13 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
-use tollgate::lease::Leases;
-use tollgate::store::{Answer, CHECKS_MAX, Intent, Spent};
-use tollgate::{Check, Key, LeaseId, Outcome, Quota, Source, Store, StoreError};
+use tollgate::lease::LeaseTable;
+use tollgate::store::{DEMANDS_MAX, Intent, SpendReply, StoreFuture};
+use tollgate::{Demand, Key, Outcome, PermitId, Quota, Source, Store, StoreError};
 
 use self::attempt::{Attempt, joined};
 use crate::builder::RedisBuilder;
-use crate::endpoint::ConfigError;
+use crate::endpoint::RedisConfigError;
 use crate::failure::{Cause, Failure};
 use crate::topology::{Topology, slot_of};
 use crate::wire::{Answered, Asked, Keys, Request, Verb};
@@ -38,7 +38,7 @@ struct Inner {
     max_retries: u32,
     runtime: Handle,
     /// What this process holds of leased limits.
-    leases: Leases,
+    leases: LeaseTable,
     /// Somebody looks after it.
     is_swept: AtomicBool,
 }
@@ -65,7 +65,7 @@ pub struct Stats {
 impl RedisStore {
     /// A standalone server, as in `redis://127.0.0.1:6379`; for anything else see [`RedisBuilder`].
     /// Must be called inside a Tokio runtime.
-    pub fn connect(url: impl AsRef<str>) -> Result<Self, ConfigError> {
+    pub fn connect(url: impl AsRef<str>) -> Result<Self, RedisConfigError> {
         RedisBuilder::standalone(url).build()
     }
 
@@ -74,7 +74,7 @@ impl RedisStore {
         keys: Keys,
         timeout: Duration,
         max_retries: u32,
-        leases: Leases,
+        leases: LeaseTable,
     ) -> Self {
         let (runtime, is_swept) = (Handle::current(), AtomicBool::new(false));
         Self {
@@ -145,11 +145,11 @@ impl RedisStore {
     fn change_lease<'a>(
         &'a self,
         verb: Verb,
-        check: &Check<'_>,
-        lease: LeaseId,
-    ) -> Answer<'a, bool> {
+        check: &Demand<'_>,
+        lease: PermitId,
+    ) -> StoreFuture<'a, bool> {
         if !matches!(check.quota, Quota::Concurrency(_)) {
-            return Answer::ready(Ok(false));
+            return StoreFuture::ready(Ok(false));
         }
         let done = self.effect(
             self.inner
@@ -164,10 +164,10 @@ impl RedisStore {
     /// Puts the checks to the store, whatever is held of them here.
     fn ask<'a>(
         &'a self,
-        checks: &[Check<'_>],
+        checks: &[Demand<'_>],
         intent: Intent,
-        lease: LeaseId,
-    ) -> Answer<'a, Spent> {
+        lease: PermitId,
+    ) -> StoreFuture<'a, SpendReply> {
         let verb = if intent == Intent::Spend {
             Verb::Spend
         } else {
@@ -182,7 +182,7 @@ impl RedisStore {
         }
         let asked: SmallVec<[Asked; 1]> = checks.iter().map(Asked::new).collect();
         match self.attempt(request).fail_fast() {
-            Err(failure) => Answer::ready(Err(failure.into())),
+            Err(failure) => StoreFuture::ready(Err(failure.into())),
             Ok(attempt) => {
                 pending(async move { Ok(spent(&attempt.run().await?, &asked, intent)?) })
             }
@@ -190,10 +190,13 @@ impl RedisStore {
     }
 
     /// Gives back at the store.
-    fn give_back<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()> {
+    fn give_back<'a>(&'a self, checks: &[Demand<'_>]) -> StoreFuture<'a, ()> {
         let is_cluster = self.inner.topology.is_cluster();
-        let request =
-            |checks: &[Check<'_>]| self.inner.keys.request(Verb::Refund, checks, LeaseId::NONE);
+        let request = |checks: &[Demand<'_>]| {
+            self.inner
+                .keys
+                .request(Verb::Refund, checks, PermitId::NONE)
+        };
         let groups: Vec<_> = if is_cluster {
             checks
                 .iter()
@@ -214,16 +217,16 @@ impl RedisStore {
 impl Store for RedisStore {
     fn spend<'a>(
         &'a self,
-        checks: &[Check<'_>],
+        checks: &[Demand<'_>],
         intent: Intent,
-        lease: LeaseId,
-    ) -> Answer<'a, Spent> {
-        if !(1..=CHECKS_MAX).contains(&checks.len()) {
+        lease: PermitId,
+    ) -> StoreFuture<'a, SpendReply> {
+        if !(1..=DEMANDS_MAX).contains(&checks.len()) {
             let cause = Cause::new(format!(
-                "{} checks; there must be from 1 to {CHECKS_MAX}",
+                "{} checks; there must be from 1 to {DEMANDS_MAX}",
                 checks.len()
             ));
-            return Answer::ready(Err(Failure::Refused(cause).into()));
+            return StoreFuture::ready(Err(Failure::Refused(cause).into()));
         }
         if !checks.iter().any(leased::is_leased) {
             return self.ask(checks, intent, lease);
@@ -232,65 +235,65 @@ impl Store for RedisStore {
             _ if intent == Intent::Peek => self.look(checks, lease),
             [check] if check.cost == 0 => self.look(checks, lease),
             [check] => self.spend_leased(check),
-            _ => self.spend_among(checks, lease),
+            _ => self.spend_jointly(checks, lease),
         }
     }
 
     #[inline]
-    fn spend_one(
+    fn try_spend(
         &self,
-        check: &Check<'_>,
+        check: &Demand<'_>,
         intent: Intent,
-        _: LeaseId,
+        _: PermitId,
     ) -> Option<(Outcome, Source)> {
         if !leased::is_leased(check) || intent == Intent::Peek || check.cost == 0 {
             return None;
         }
-        let (outcome, source, trip) = self.inner.leases.spend_at_once(check)?;
+        let (outcome, source, trip) = self.inner.leases.try_spend(check)?;
         if let Some(trip) = trip {
             self.send(*trip);
         }
         Some((outcome, source))
     }
 
-    fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()> {
+    fn refund<'a>(&'a self, checks: &[Demand<'_>]) -> StoreFuture<'a, ()> {
         let is_elsewhere =
-            |check: &&Check<'_>| !leased::is_leased(check) || !self.inner.leases.refund(check);
-        let elsewhere: SmallVec<[Check<'_>; 4]> =
+            |check: &&Demand<'_>| !leased::is_leased(check) || !self.inner.leases.refund(check);
+        let elsewhere: SmallVec<[Demand<'_>; 4]> =
             checks.iter().filter(is_elsewhere).copied().collect();
         if elsewhere.is_empty() {
-            Answer::ready(Ok(()))
+            StoreFuture::ready(Ok(()))
         } else {
             self.give_back(&elsewhere)
         }
     }
 
-    fn reset<'a>(&'a self, key: &Key<'_>) -> Answer<'a, ()> {
+    fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()> {
         self.inner.leases.forget(key);
         let done = self.effect(self.inner.keys.reset(key));
         pending(async move { Ok(done.await.map(drop)?) })
     }
 
-    fn release<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool> {
+    fn release<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool> {
         self.change_lease(Verb::Release, check, lease)
     }
 
-    fn renew<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool> {
+    fn renew<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool> {
         self.change_lease(Verb::Renew, check, lease)
     }
 
-    fn hand_back(&self) -> Answer<'_, ()> {
+    fn return_leases(&self) -> StoreFuture<'_, ()> {
         self.return_all()
     }
 }
 
 fn pending<'a, T>(
     future: impl Future<Output = Result<T, StoreError>> + Send + 'a,
-) -> Answer<'a, T> {
-    Answer::Pending(Box::pin(future))
+) -> StoreFuture<'a, T> {
+    StoreFuture::Pending(Box::pin(future))
 }
 
-fn spent(answered: &Answered, asked: &[Asked], intent: Intent) -> Result<Spent, Failure> {
+fn spent(answered: &Answered, asked: &[Asked], intent: Intent) -> Result<SpendReply, Failure> {
     let disagree = || Cause::new("a counter was written by something else, or by another version");
     answered
         .spent(asked, intent)

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
-use tollgate::lease::{Lost, SWEEP_EVERY, Said, Trip};
-use tollgate::store::Answer;
+use tollgate::lease::{CallFailure, LeaseCall, LeaseOutcome, SWEEP_EVERY};
+use tollgate::store::StoreFuture;
 
 use super::attempt::Attempt;
 use super::{Inner, RedisStore, pending};
@@ -21,16 +21,16 @@ const LEAVING: usize = 256;
 impl RedisStore {
     /// Makes a trip in the background. What comes of it shows in what is held.
     #[cold]
-    pub(super) fn send(&self, trip: Trip) {
+    pub(super) fn send(&self, trip: LeaseCall) {
         drop(self.travel(trip, self.deadline()));
     }
 
     /// Makes a trip.
     pub(super) fn travel(
         &self,
-        trip: Trip,
+        trip: LeaseCall,
         deadline: Instant,
-    ) -> JoinHandle<Result<Said, Failure>> {
+    ) -> JoinHandle<Result<LeaseOutcome, Failure>> {
         self.look_after();
         self.inner.runtime.spawn(make(self.clone(), trip, deadline))
     }
@@ -41,21 +41,21 @@ impl RedisStore {
 
     /// Gives back everything, some at a time. The first that could not be given back is told; the
     /// store takes those off by itself before long.
-    pub(super) fn return_all(&self) -> Answer<'_, ()> {
+    pub(super) fn return_all(&self) -> StoreFuture<'_, ()> {
         pending(async move {
-            let (trips, flights) = self.inner.leases.hand_back();
+            let (trips, flights) = self.inner.leases.return_leases();
             let mut result = self.make_all(trips).await;
             // What is under way may bring more.
             for flight in flights {
-                drop(timeout_at(self.deadline(), flight.landed()).await);
+                drop(timeout_at(self.deadline(), flight.completion()).await);
             }
-            let (trips, _) = self.inner.leases.hand_back();
+            let (trips, _) = self.inner.leases.return_leases();
             result = result.and(self.make_all(trips).await);
             Ok(result?)
         })
     }
 
-    async fn make_all(&self, mut trips: Vec<Trip>) -> Result<(), Failure> {
+    async fn make_all(&self, mut trips: Vec<LeaseCall>) -> Result<(), Failure> {
         let mut result = Ok(());
         while !trips.is_empty() {
             let some = trips.split_off(trips.len().saturating_sub(LEAVING));
@@ -85,9 +85,9 @@ impl RedisStore {
     /// One take and what it was given, for tests that compare the script with the model.
     pub(crate) async fn take(
         &self,
-        check: &tollgate::Check<'_>,
-        take: &tollgate::lease::Take,
-    ) -> Result<tollgate::lease::Given, tollgate::StoreError> {
+        check: &tollgate::Demand<'_>,
+        take: &tollgate::lease::LeaseRequest,
+    ) -> Result<tollgate::lease::LeaseGrant, tollgate::StoreError> {
         let request = self.inner.keys.take(check, take);
         let answered = Attempt::start(self.inner.clone(), request, self.deadline())
             .run()
@@ -98,34 +98,45 @@ impl RedisStore {
 }
 
 /// The end of a trip.
-pub(super) async fn joined(trip: JoinHandle<Result<Said, Failure>>) -> Result<Said, Failure> {
-    trip.await
-        .unwrap_or_else(|_| Err(Failure::Away(Cause::new("the runtime is shutting down"))))
+pub(super) async fn joined(
+    trip: JoinHandle<Result<LeaseOutcome, Failure>>,
+) -> Result<LeaseOutcome, Failure> {
+    trip.await.unwrap_or_else(|_| {
+        Err(Failure::Unavailable(Cause::new(
+            "the runtime is shutting down",
+        )))
+    })
 }
 
-async fn make(store: RedisStore, trip: Trip, deadline: Instant) -> Result<Said, Failure> {
+async fn make(
+    store: RedisStore,
+    trip: LeaseCall,
+    deadline: Instant,
+) -> Result<LeaseOutcome, Failure> {
     let (request, asked) = {
-        let check = trip.check();
+        let check = trip.demand();
         (
-            store.inner.keys.take(&check, trip.take()),
+            store.inner.keys.take(&check, trip.request()),
             Asked::new(&check),
         )
     };
     let attempt = match Attempt::start(store.inner.clone(), request, deadline).fail_fast() {
         Ok(attempt) => attempt,
         Err(failure) => {
-            trip.lose(Lost::Unsent);
+            trip.fail(CallFailure::NotSent);
             return Err(failure);
         }
     };
     let answered = match attempt.run().await {
         Ok(answered) => answered,
         Err(failure) => {
-            trip.lose(lost(&failure));
+            trip.fail(lost(&failure));
             return Err(failure);
         }
     };
-    let said = answered.given(&asked).and_then(|given| trip.arrive(&given));
+    let said = answered
+        .given(&asked)
+        .and_then(|given| trip.complete(&given));
     said.ok_or_else(|| {
         Failure::Refused(Cause::new(
             "a counter was written by something else, or by another version",
@@ -134,13 +145,13 @@ async fn make(store: RedisStore, trip: Trip, deadline: Instant) -> Result<Said, 
 }
 
 /// Whether the trip may have run.
-fn lost(failure: &Failure) -> Lost {
+fn lost(failure: &Failure) -> CallFailure {
     match failure {
         // A refusal came before anything was written, unless somebody else has written to the
         // counter.
-        Failure::Timeout | Failure::Away(_) | Failure::Refused(_) => Lost::Unknown,
+        Failure::Timeout | Failure::Unavailable(_) | Failure::Refused(_) => CallFailure::Unknown,
         Failure::Overloaded | Failure::Moved(_) | Failure::Ask(_) | Failure::TryAgain => {
-            Lost::Unsent
+            CallFailure::NotSent
         }
     }
 }

@@ -31,7 +31,7 @@ impl Topology {
         match self {
             Self::Single(lane) => Ok(lane.clone()),
             Self::Cluster(cluster) => cluster.lane(slot).ok_or_else(|| {
-                Failure::Away(Cause::new(
+                Failure::Unavailable(Cause::new(
                     "no server of the cluster is known to have the slot",
                 ))
             }),

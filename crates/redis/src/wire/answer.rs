@@ -2,10 +2,10 @@
 
 use bytes::{Buf as _, Bytes};
 use smallvec::SmallVec;
-use tollgate::algorithm::remote::{Holdings, Seen};
-use tollgate::lease::Given;
-use tollgate::store::{Intent, Spent};
-use tollgate::{Check, Micros, Outcome, Quota};
+use tollgate::algorithm::remote::{CounterState, PermitCounts};
+use tollgate::lease::LeaseGrant;
+use tollgate::store::{Intent, SpendReply};
+use tollgate::{Demand, Micros, Outcome, Quota};
 
 use super::request::{Request, Verb};
 
@@ -49,7 +49,7 @@ fn answer(reply: &mut Bytes, request: &Request, at: Micros) -> Option<Result<Ans
         let text = (length <= reply.len()).then(|| reply.split_to(length))?;
         return Some(Err(String::from_utf8_lossy(&text).into_owned()));
     }
-    let is_answered = matches!(request.verb, Verb::Spend | Verb::Peek | Verb::Take);
+    let is_answered = matches!(request.verb, Verb::Spend | Verb::Peek | Verb::Lease);
     let checks = if is_answered { request.keys.len() } else { 0 };
     let mut seen: SmallVec<[[Option<u64>; 3]; 1]> = SmallVec::new();
     for _ in 0..checks {
@@ -60,7 +60,7 @@ fn answer(reply: &mut Bytes, request: &Request, at: Micros) -> Option<Result<Ans
         ];
         seen.push(doubles.map(whole));
     }
-    let lent = if request.verb == Verb::Take {
+    let lent = if request.verb == Verb::Lease {
         Some(lent(reply)?)
     } else {
         None
@@ -117,7 +117,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    pub(crate) fn new(check: &Check<'_>) -> Self {
+    pub(crate) fn new(check: &Demand<'_>) -> Self {
         Self {
             quota: *check.quota,
             cost: check.cost,
@@ -125,22 +125,22 @@ impl Asked {
         }
     }
 
-    fn seen(&self, [first, second, third]: [u64; 3]) -> Seen {
+    fn seen(&self, [first, second, third]: [u64; 3]) -> CounterState {
         match self.quota {
-            Quota::TokenBucket(_) | Quota::LeakyBucket(_) => Seen::Bucket {
+            Quota::TokenBucket(_) | Quota::LeakyBucket(_) => CounterState::Bucket {
                 at: Micros::new(first),
                 part: second,
             },
-            Quota::FixedWindow(_) => Seen::Fixed {
+            Quota::FixedWindow(_) => CounterState::Fixed {
                 count: first,
                 ends: Micros::new(second),
             },
-            Quota::SlidingWindow(_) => Seen::Sliding {
+            Quota::SlidingWindow(_) => CounterState::Sliding {
                 current: first,
                 previous: second,
                 start: Micros::new(third),
             },
-            Quota::SlidingLog(_) | Quota::Concurrency(_) => Seen::Held(Holdings {
+            Quota::SlidingLog(_) | Quota::Concurrency(_) => CounterState::Held(PermitCounts {
                 sum: first,
                 until: Micros::new(second),
                 frees: Micros::new(third),
@@ -162,7 +162,7 @@ impl Answered {
 
     /// What a take was given, if the script and the arithmetic of the embedded store agree on
     /// whether it passes.
-    pub(crate) fn given(&self, asked: &Asked) -> Option<Given> {
+    pub(crate) fn given(&self, asked: &Asked) -> Option<LeaseGrant> {
         let seen = asked.seen(*self.seen.first()?);
         let outcome = asked.quota.outcome(seen, asked.cost, self.at)?;
         let Lent {
@@ -175,7 +175,7 @@ impl Answered {
             is_kept: true,
         });
         let passes = asked.shadow || outcome.verdict.is_allowed();
-        (passes == self.passed).then_some(Given {
+        (passes == self.passed).then_some(LeaseGrant {
             seen,
             at: self.at,
             units,
@@ -187,7 +187,7 @@ impl Answered {
     /// What each limit says. Made by the arithmetic of the embedded store from what the script saw;
     /// `None` when the two do not agree on whether the request passes, and then something else has
     /// written to the keys.
-    pub(crate) fn spent(&self, asked: &[Asked], intent: Intent) -> Option<Spent> {
+    pub(crate) fn spent(&self, asked: &[Asked], intent: Intent) -> Option<SpendReply> {
         let outcomes = || asked.iter().zip(&self.seen);
         let of = |asked: &Asked, seen: &[u64; 3], cost| {
             asked.quota.outcome(asked.seen(*seen), cost, self.at)
@@ -211,6 +211,6 @@ impl Answered {
                 }
             }
         }
-        Some(Spent::by_store(asking, self.at))
+        Some(SpendReply::by_store(asking, self.at))
     }
 }

@@ -5,8 +5,8 @@ use std::fmt;
 use smallvec::SmallVec;
 use tollgate::algorithm::remote::{Lending, Numbers};
 use tollgate::algorithm::{AMOUNT_MAX, WindowStart};
-use tollgate::lease::Take;
-use tollgate::{Calendar, Check, Key, LeaseId, Quota};
+use tollgate::lease::LeaseRequest;
+use tollgate::{Calendar, Demand, Key, PermitId, Quota};
 
 use crate::topology::slot_of;
 
@@ -20,7 +20,7 @@ pub(crate) enum Verb {
     Release = 4,
     Renew = 5,
     /// Spend, settle and be given units in advance.
-    Take = 6,
+    Lease = 6,
     /// Not for the script: forget the key.
     Reset = 7,
 }
@@ -85,7 +85,7 @@ impl Keys {
     }
 
     /// The request that asks about these checks.
-    pub(crate) fn request(&self, verb: Verb, checks: &[Check<'_>], lease: LeaseId) -> Request {
+    pub(crate) fn request(&self, verb: Verb, checks: &[Demand<'_>], lease: PermitId) -> Request {
         let keys: SmallVec<[Vec<u8>; 1]> =
             checks.iter().map(|check| self.name(&check.key)).collect();
         let slot = keys.first().map_or(0, |key| self.slot(key));
@@ -108,14 +108,14 @@ impl Keys {
     }
 
     /// The request that spends a check and takes units in advance.
-    pub(crate) fn take(&self, check: &Check<'_>, take: &Take) -> Request {
+    pub(crate) fn take(&self, check: &Demand<'_>, take: &LeaseRequest) -> Request {
         if matches!(check.quota, Quota::SlidingLog(_)) {
             // Nothing is taken of a log in advance: every hit is stamped when it comes.
-            return self.request(Verb::Spend, std::slice::from_ref(check), LeaseId::NONE);
+            return self.request(Verb::Spend, std::slice::from_ref(check), PermitId::NONE);
         }
-        let mut request = self.request(Verb::Take, std::slice::from_ref(check), LeaseId::NONE);
+        let mut request = self.request(Verb::Lease, std::slice::from_ref(check), PermitId::NONE);
         let Lending { back, period, .. } = check.quota.lending(take.back);
-        let &Take {
+        let &LeaseRequest {
             most,
             is_lent,
             generation,
@@ -145,7 +145,7 @@ impl Keys {
     }
 }
 
-fn write_check(out: &mut Vec<u8>, shadow: bool, numbers_of: Numbers, lease: LeaseId) {
+fn write_check(out: &mut Vec<u8>, shadow: bool, numbers_of: Numbers, lease: PermitId) {
     let shadow = u8::from(shadow);
     match numbers_of {
         Numbers::Bucket {
@@ -192,7 +192,7 @@ fn write_check(out: &mut Vec<u8>, shadow: bool, numbers_of: Numbers, lease: Leas
             out.extend([4, shadow]);
             numbers(out, [limit, cost, length.get()]);
         }
-        Numbers::Leases {
+        Numbers::Permits {
             limit,
             cost,
             length,

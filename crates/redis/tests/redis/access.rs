@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use testkit::servers::{Flavor, Server};
 use tollgate::{Limit, Limiter};
-use tollgate_redis::{ConfigError, RedisBuilder, RedisStore};
+use tollgate_redis::{RedisBuilder, RedisConfigError, RedisStore};
 
 use crate::common;
 
@@ -41,7 +41,7 @@ fn tls_with_a_ca_of_ones_own() {
     let _inside = runtime.enter();
     match builder.build() {
         Ok(wary) => assert!(!runtime.block_on(wary.ready(Duration::from_millis(300)))),
-        Err(error) => assert!(matches!(error, ConfigError::Tls { .. }), "{error}"),
+        Err(error) => assert!(matches!(error, RedisConfigError::Tls { .. }), "{error}"),
     }
 }
 
@@ -87,7 +87,7 @@ fn uses_everything(runtime: &tokio::runtime::Runtime, store: RedisStore) {
                 !refused.is_allowed() && !refused.is_degraded(),
                 "{refused:?}"
             );
-            if let Some(lease) = held.lease() {
+            if let Some(lease) = held.permit_id() {
                 assert!(
                     limiter
                         .release(limit, "ann", lease)
@@ -158,7 +158,7 @@ fn settings_that_cannot_work_are_refused() {
     let outside = RedisBuilder::standalone("redis://127.0.0.1")
         .build()
         .expect_err("there is no runtime");
-    assert_eq!(outside, ConfigError::NoRuntime);
+    assert_eq!(outside, RedisConfigError::NoRuntime);
 }
 
 /// Everything the store says, by logs, errors and Debug, while its password is refused, accepted

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use testkit::servers::{Cluster, Flavor, Server};
-use tollgate::{Decision, Limit, LimitStatus, Limiter, Rate};
+use tollgate::{Decision, Limit, LimitOutcome, Limiter, Rate};
 
 use crate::common;
 
@@ -60,9 +60,13 @@ fn a_refusal_takes_nothing_from_the_others() {
             assert!(ask(&limiter, "ann", "acme").await.is_allowed());
         }
         let denied = ask(&limiter, "ann", "acme").await;
-        assert_eq!(denied.denied_by().map(LimitStatus::name), Some("per-user"));
+        assert_eq!(denied.denied_by().map(LimitOutcome::name), Some("per-user"));
         // The others are told as they are: nothing was taken.
-        let told: Vec<u64> = denied.limits().iter().map(LimitStatus::remaining).collect();
+        let told: Vec<u64> = denied
+            .limits()
+            .iter()
+            .map(LimitOutcome::remaining)
+            .collect();
         assert_eq!(told, [0, 2, 97]);
         assert_eq!(left(&limiter, "per-tenant", "acme").await, 2);
         assert_eq!(left(&limiter, "per-address", "10.1.2.3").await, 97);
@@ -79,7 +83,7 @@ fn what_was_taken_is_given_back() {
         }
         let denied = ask(&limiter, "fay", "acme").await;
         assert_eq!(
-            denied.denied_by().map(LimitStatus::name),
+            denied.denied_by().map(LimitOutcome::name),
             Some("per-tenant")
         );
         assert_eq!(denied.limits()[0].remaining(), 3, "told as given back");
@@ -99,7 +103,7 @@ fn places_are_given_back_too() {
             let ask = limiter
                 .check("in-flight", "acme")
                 .and("per-user", user)
-                .own_cost(3);
+                .limit_cost(3);
             ask.await.expect("the cluster is there")
         };
         assert!(hold("ann").await.is_allowed());

@@ -59,7 +59,7 @@ fn every_key_has_an_expiry_whatever_is_done_to_it() {
                             .check(name, "ann")
                             .await
                             .expect("the server is there")
-                            .lease(),
+                            .permit_id(),
                     );
                 }
                 let _looked = limiter

@@ -183,7 +183,10 @@ fn a_process_that_ends_gives_everything_back() {
         let [one, other] = [0, 1].map(|_| Replica::new(&runtime, &server, [limit.clone()]));
         let left = runtime.block_on(async {
             one.burst(&name, 100).await;
-            one.limiter.hand_back().await.expect("the server is there");
+            one.limiter
+                .return_leases()
+                .await
+                .expect("the server is there");
             other
                 .limiter
                 .peek(&name, "ann")
@@ -307,7 +310,7 @@ fn without_the_store_what_is_held_is_spent_and_then_the_policy_answers() {
     let replica = Replica::new(
         &runtime,
         &server,
-        [limit.on_store_failure(tollgate::OnStoreFailure::Deny)],
+        [limit.on_store_failure(tollgate::FailurePolicy::Deny)],
     );
     runtime.block_on(replica.burst("bucket", 1_000));
     let held = replica.store.stats().leased_units;
@@ -343,7 +346,7 @@ async fn pass_together(limiter: &Limiter, narrow: Consistency) {
         let decision = ask.await.expect("the server is there");
         assert!(!decision.is_degraded(), "the server is there");
         passed += u64::from(decision.is_allowed());
-        let refusing = decision.denied_by().map(tollgate::LimitStatus::name);
+        let refusing = decision.denied_by().map(tollgate::LimitOutcome::name);
         assert!(
             refusing.is_none_or(|name| name == narrow.as_str()),
             "{refusing:?}"
@@ -359,7 +362,7 @@ async fn pass_together(limiter: &Limiter, narrow: Consistency) {
         (300..=300 + more).contains(&passed),
         "{passed} passed, and {narrow:?} is the narrow one"
     );
-    limiter.hand_back().await.expect("the server is there");
+    limiter.return_leases().await.expect("the server is there");
     for kind in KINDS.map(Consistency::as_str) {
         let look = limiter
             .peek(kind, kind)

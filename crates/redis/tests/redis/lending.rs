@@ -9,9 +9,9 @@ use testkit::dice::Dice;
 use testkit::lending::Lender;
 use testkit::servers::Server;
 use tokio::runtime::Runtime;
-use tollgate::lease::Take;
-use tollgate::store::{CheckBuf, Intent};
-use tollgate::{Calendar, Clock, LeaseId, Limit, ManualClock, Micros, Quota, Rate, Store};
+use tollgate::lease::LeaseRequest;
+use tollgate::store::{DemandBuf, Intent};
+use tollgate::{Calendar, Clock, Limit, ManualClock, Micros, PermitId, Quota, Rate, Store};
 use tollgate_redis::{RedisBuilder, RedisStore, testing};
 
 use crate::common;
@@ -59,7 +59,7 @@ struct Story<'a> {
     store: &'a RedisStore,
     clock: &'a ManualClock,
     quota: Quota,
-    check: CheckBuf,
+    check: DemandBuf,
     model: Lender,
     claims: [Claim; PROCESSES],
     /// A claim that was made before, for those who make it twice.
@@ -123,7 +123,7 @@ impl Story<'_> {
         let Claim { generation, held } = claim;
         let is_lent = !self.dice.chance(100);
         let most = self.units();
-        let take = Take {
+        let take = LeaseRequest {
             most,
             is_lent,
             generation,
@@ -139,7 +139,7 @@ impl Story<'_> {
         let check = self.check.clone().with_cost(cost);
         let given = self
             .runtime
-            .block_on(testing::take(self.store, &check.as_check(), &take));
+            .block_on(testing::take(self.store, &check.as_demand(), &take));
         self.told.push(format!(
             "{:?} #{process} cost {cost} {take:?}: {given:?}",
             self.clock.now()
@@ -169,7 +169,7 @@ impl Story<'_> {
         let check = self.check.clone().with_cost(cost);
         let spent = self.runtime.block_on(async {
             self.store
-                .spend(&[check.as_check()], intent, LeaseId::NONE)
+                .spend(&[check.as_demand()], intent, PermitId::NONE)
                 .await
         });
         self.told.push(format!(
@@ -188,7 +188,7 @@ impl Story<'_> {
             .push(format!("{:?} refund {cost}", self.clock.now()));
         let done = self
             .runtime
-            .block_on(async { self.store.refund(&[check.as_check()]).await });
+            .block_on(async { self.store.refund(&[check.as_demand()]).await });
         self.model.refund(cost, self.clock.now());
         done.map_err(|error| format!("{error:?}"))
     }
@@ -197,7 +197,7 @@ impl Story<'_> {
         self.told.push(format!("{:?} reset", self.clock.now()));
         let done = self
             .runtime
-            .block_on(async { self.store.reset(&self.check.as_check().key).await });
+            .block_on(async { self.store.reset(&self.check.as_demand().key).await });
         self.model.reset();
         done.map_err(|error| format!("{error:?}"))
     }
@@ -234,7 +234,7 @@ fn compare(runtime: &Runtime, server: &Server, wanted: usize) {
             store: &store,
             clock: &clock,
             quota: *rule.quota(),
-            check: rule.check(seed, 0).expect("a right key"),
+            check: rule.demand(seed, 0).expect("a right key"),
             model: Lender::new(*rule.quota()).expect("it lends"),
             claims: [Claim::default(); PROCESSES],
             stale: Claim::default(),
@@ -261,7 +261,7 @@ fn the_script_lends_as_the_model_does() {
 }
 
 /// A bucket of 10 that gets 10 a second.
-fn ten(runtime: &Runtime, server: &Server) -> (RedisStore, ManualClock, CheckBuf) {
+fn ten(runtime: &Runtime, server: &Server) -> (RedisStore, ManualClock, DemandBuf) {
     let clock = ManualClock::default();
     let builder = RedisBuilder::standalone(server.url())
         .timeout(common::PATIENT)
@@ -272,7 +272,7 @@ fn ten(runtime: &Runtime, server: &Server) -> (RedisStore, ManualClock, CheckBuf
     (
         common::connected(runtime, builder),
         clock,
-        rule.check("ann", 0).expect("a right key"),
+        rule.demand("ann", 0).expect("a right key"),
     )
 }
 
@@ -286,12 +286,12 @@ fn units_that_end_unreturned_count_as_spent_until_then() {
     );
     let (store, clock, check) = ten(&runtime, &server);
     let take = |most| {
-        let take = Take {
+        let take = LeaseRequest {
             most,
             is_lent: true,
-            ..Take::default()
+            ..LeaseRequest::default()
         };
-        let given = runtime.block_on(testing::take(&store, &check.as_check(), &take));
+        let given = runtime.block_on(testing::take(&store, &check.as_demand(), &take));
         given.expect("the server is there").units
     };
     assert_eq!(take(1), 1);
@@ -303,7 +303,7 @@ fn units_that_end_unreturned_count_as_spent_until_then() {
         let check = check.clone().with_cost(cost);
         let spent = runtime.block_on(async {
             store
-                .spend(&[check.as_check()], Intent::Spend, LeaseId::NONE)
+                .spend(&[check.as_demand()], Intent::Spend, PermitId::NONE)
                 .await
         });
         spent.expect("the server is there").outcomes[0]
@@ -322,15 +322,15 @@ fn a_key_is_kept_until_what_is_out_has_ended_and_come_in_again() {
         Server::start(testkit::servers::Flavor::Redis),
     );
     let (store, _, check) = ten(&runtime, &server);
-    let take = Take {
+    let take = LeaseRequest {
         most: 5,
         is_lent: true,
-        ..Take::default()
+        ..LeaseRequest::default()
     };
     runtime
-        .block_on(testing::take(&store, &check.as_check(), &take))
+        .block_on(testing::take(&store, &check.as_demand(), &take))
         .expect("the server is there");
-    let (key, _) = testing::request(&check.as_check());
+    let (key, _) = testing::request(&check.as_demand());
     let key = String::from_utf8(key).expect("a readable key");
     let left = server.command(&["PTTL", &key]).as_int().expect("a number");
     // Keys live an hour longer where time is moved by hand.

@@ -13,11 +13,10 @@ use testkit::model::ModelStore;
 use testkit::overadmission::{Bound, Event, OverAdmission};
 use testkit::servers::Server;
 use testkit::wait;
-use tollgate::store::{Intent, Spent};
+use tollgate::store::{Intent, SpendReply};
 use tollgate::{
-    Calendar, CheckBuf, Concurrency, FixedWindow, LeakyBucket, LeakyMode, LeaseId, Limit,
-    LimitError, Micros, Outcome, Quota, Rate, SlidingLog, SlidingWindow, Store, TokenBucket,
-    Verdict,
+    Calendar, Concurrency, DemandBuf, FixedWindow, LeakyBucket, LeakyMode, Limit, LimitError,
+    Micros, Outcome, PermitId, Quota, Rate, SlidingLog, SlidingWindow, Store, TokenBucket, Verdict,
 };
 use tollgate_redis::{RedisBuilder, RedisStore};
 
@@ -51,15 +50,15 @@ fn quota(kind: Kind) -> Quota {
     }
 }
 
-fn check(kind: Kind) -> CheckBuf {
+fn check(kind: Kind) -> DemandBuf {
     let rule = Limit::new("hot", quota(kind))
         .rule()
         .expect("the name is right");
-    rule.check("everyone", 1).expect("the key is right")
+    rule.demand("everyone", 1).expect("the key is right")
 }
 
 /// One answer on a line: the moment, what was said, how long, what is left, until when.
-fn line(spent: &Spent) -> String {
+fn line(spent: &SpendReply) -> String {
     let outcome = spent.outcomes[0];
     let (said, micros) = match outcome.verdict {
         Verdict::Allow { wait } => ("allow", wait.get()),
@@ -74,7 +73,7 @@ fn line(spent: &Spent) -> String {
     )
 }
 
-fn read_line(line: &str, limit: u64) -> Option<Spent> {
+fn read_line(line: &str, limit: u64) -> Option<SpendReply> {
     let mut words = line.split(' ');
     let number = |text: Option<&str>| text?.parse().ok().map(Micros::new);
     let at = number(words.next())?;
@@ -94,7 +93,7 @@ fn read_line(line: &str, limit: u64) -> Option<Spent> {
         remaining,
         reset_after: number(words.next())?,
     };
-    Some(Spent::by_store(std::iter::once(outcome).collect(), at))
+    Some(SpendReply::by_store(std::iter::once(outcome).collect(), at))
 }
 
 /// What one of the processes does.
@@ -121,7 +120,7 @@ fn worker() {
                 for turn in 0..DECISIONS / CALLERS {
                     let number =
                         u128::from(std::process::id()) << 64 | (caller << 32 | turn) as u128;
-                    println!("{}", ask(&store, kind, LeaseId::new(number)).await);
+                    println!("{}", ask(&store, kind, PermitId::new(number)).await);
                 }
             })
         })
@@ -131,10 +130,10 @@ fn worker() {
         .for_each(|caller| runtime.block_on(caller).expect("no caller panics"));
 }
 
-async fn ask(store: &RedisStore, kind: Kind, lease: LeaseId) -> String {
+async fn ask(store: &RedisStore, kind: Kind, lease: PermitId) -> String {
     let check = check(kind);
     let spent = store
-        .spend(&[check.as_check()], Intent::Spend, lease)
+        .spend(&[check.as_demand()], Intent::Spend, lease)
         .await
         .expect("the server is there");
     if kind != Kind::Concurrency || !spent.outcomes[0].verdict.is_allowed() {
@@ -142,12 +141,12 @@ async fn ask(store: &RedisStore, kind: Kind, lease: LeaseId) -> String {
     }
     // The place is certainly held until the moment of a look before it is given back.
     let looked = store
-        .spend(&[check.as_check()], Intent::Peek, lease)
+        .spend(&[check.as_demand()], Intent::Peek, lease)
         .await
         .expect("the server is there");
     assert!(
         store
-            .release(&check.as_check(), lease)
+            .release(&check.as_demand(), lease)
             .await
             .expect("the server is there")
     );
@@ -189,7 +188,7 @@ fn is_strict(kind: Kind) {
         let server = Server::start(flavor);
         let check = check(kind);
         let lines = lines(&server, kind);
-        let mut answers: Vec<Spent> = lines
+        let mut answers: Vec<SpendReply> = lines
             .iter()
             .map(|line| read_line(line, LIMIT).expect("an answer"))
             .collect();
@@ -204,10 +203,11 @@ fn is_strict(kind: Kind) {
         });
         let mut model = ModelStore::default();
         for spent in &answers {
-            let compared = model.confirm(&[check.as_check()], Intent::Spend, LeaseId::NONE, spent);
+            let compared =
+                model.confirm(&[check.as_demand()], Intent::Spend, PermitId::NONE, spent);
             assert_eq!(compared, Ok(()), "{kind:?} on {flavor:?} at {:?}", spent.at);
         }
-        let allowed = |spent: &Spent| spent.outcomes[0].verdict.is_allowed();
+        let allowed = |spent: &SpendReply| spent.outcomes[0].verdict.is_allowed();
         let passed = answers.iter().filter(|spent| allowed(spent)).count();
         assert!(passed >= 60, "only {passed} passed");
         let bound = Bound::for_quota(&check.quota).expect("only concurrency has none");

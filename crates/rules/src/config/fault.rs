@@ -11,7 +11,7 @@ const NOTES_MAX: usize = 200;
 /// One thing that is wrong, where it is, and what would be right. A value that came from the
 /// environment is never shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct Diagnostic {
     /// The file, as it was named by whoever asked.
     pub file: String,
     /// The line, from 1; 0 when it is about the whole file.
@@ -26,12 +26,12 @@ pub struct Fault {
 
 /// One or more faults, in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Faults {
-    faults: Vec<Fault>,
+pub struct ConfigError {
+    faults: Vec<Diagnostic>,
     more: usize,
 }
 
-impl Faults {
+impl ConfigError {
     /// A single fault, about no field.
     pub(super) fn one(file: &str, at: Place, message: impl fmt::Display) -> Self {
         let log = Log::new(file);
@@ -40,7 +40,7 @@ impl Faults {
     }
 
     /// The faults that are told.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Fault> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Diagnostic> {
         self.faults.iter()
     }
 
@@ -50,19 +50,19 @@ impl Faults {
     }
 }
 
-impl std::error::Error for Faults {}
+impl std::error::Error for ConfigError {}
 
 /// Where values stand that this crate cannot judge, so that whoever judges them later can name the
 /// line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Places {
+pub struct SourceMap {
     file: String,
     fields: Vec<(String, Place)>,
 }
 
-impl Places {
+impl SourceMap {
     /// A fault of a field, with its place if that is known.
-    pub fn fault(&self, field: &str, message: impl fmt::Display) -> Fault {
+    pub fn fault(&self, field: &str, message: impl fmt::Display) -> Diagnostic {
         let place = self
             .fields
             .iter()
@@ -73,7 +73,7 @@ impl Places {
 }
 
 /// `FILE:LINE:COLUMN: FIELD: message`, as compilers write it, so that editors can jump there.
-impl fmt::Display for Fault {
+impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
         if self.line > 0 {
@@ -87,7 +87,7 @@ impl fmt::Display for Fault {
 }
 
 /// One fault on each line.
-impl fmt::Display for Faults {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, fault) in self.faults.iter().enumerate() {
             write!(f, "{}{fault}", if index == 0 { "" } else { "\n" })?;
@@ -115,7 +115,7 @@ impl Place {
 /// by all readers.
 pub(super) struct Log<'a> {
     file: &'a str,
-    faults: RefCell<Vec<Fault>>,
+    faults: RefCell<Vec<Diagnostic>>,
     more: Cell<usize>,
     notes: RefCell<Vec<(Place, String)>>,
     places: RefCell<Vec<(String, Place)>>,
@@ -164,8 +164,8 @@ impl<'a> Log<'a> {
         self.places.borrow_mut().push((one_line(field), at));
     }
 
-    pub(super) fn take_places(&self) -> Places {
-        Places {
+    pub(super) fn take_places(&self) -> SourceMap {
+        SourceMap {
             file: self.file.to_owned(),
             fields: self.places.take(),
         }
@@ -183,18 +183,18 @@ impl<'a> Log<'a> {
     }
 
     /// The faults, in the order of the file.
-    pub(super) fn into_faults(self) -> Faults {
+    pub(super) fn into_faults(self) -> ConfigError {
         let mut faults = self.faults.into_inner();
         faults.sort_by_key(|fault| (fault.line, fault.column));
-        Faults {
+        ConfigError {
             faults,
             more: self.more.get(),
         }
     }
 
-    fn about(&self, at: Place, field: &str, message: impl fmt::Display) -> Fault {
+    fn about(&self, at: Place, field: &str, message: impl fmt::Display) -> Diagnostic {
         let message = one_line(&message.to_string());
-        Fault {
+        Diagnostic {
             file: self.file.to_owned(),
             line: at.line,
             column: at.column,

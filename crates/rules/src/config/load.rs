@@ -9,14 +9,14 @@ use std::time::Duration;
 use tollgate::Limit;
 use tollgate::headers::Fields;
 
-use super::fault::{Faults, Log, Place};
+use super::fault::{ConfigError, Log, Place};
 use super::field::Field;
 use super::limits::{self, Defaults};
 use super::table::Table;
 use super::words::{CONSISTENCIES, DEFAULTS, ON_STORE_FAILURE, ROOT};
 use super::{Config, server, store, subjects, tiers, tree, variables, watch};
 use crate::attribute::Attribute;
-use crate::rule::{Match, Recipe, Rule};
+use crate::rule::{LimitConfig, Match, Recipe};
 
 /// The longest file. A thousand limits with every field have some 300 KiB.
 const FILE_MAX: usize = 1 << 20;
@@ -40,7 +40,7 @@ impl Config {
         text: &str,
         file: &str,
         env: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, Faults> {
+    ) -> Result<Self, ConfigError> {
         if text.len() > FILE_MAX {
             return Err(too_long(file));
         }
@@ -55,7 +55,7 @@ impl Config {
                 places: log.take_places(),
                 ..config
             }),
-            _ if log.is_clean() => Err(Faults::one(
+            _ if log.is_clean() => Err(ConfigError::one(
                 file,
                 Place::FILE,
                 "the file is empty; it must have `limits`",
@@ -68,7 +68,7 @@ impl Config {
     pub fn read(
         path: impl AsRef<Path>,
         env: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, Faults> {
+    ) -> Result<Self, ConfigError> {
         let file = path.as_ref().display().to_string();
         let refuse = |error: std::io::Error| unreadable(&file, &error);
         let opened = File::open(&path).map_err(refuse)?;
@@ -84,7 +84,7 @@ impl Config {
         reader: impl Read,
         file: &str,
         env: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, Faults> {
+    ) -> Result<Self, ConfigError> {
         // What is no plain file has no length beforehand, so what is read is bounded as well.
         let mut bytes = Vec::new();
         let read = reader.take(FILE_MAX as u64 + 1).read_to_end(&mut bytes);
@@ -101,7 +101,7 @@ impl Config {
     /// address.
     pub fn built_in() -> Self {
         let client_ip: Result<Attribute, _> = "client_ip".parse();
-        let rule = Rule {
+        let rule = LimitConfig {
             limit: Limit::sliding_window("default", 100, Duration::from_secs(60)),
             applies: Match::default(),
             key: Recipe {
@@ -115,28 +115,28 @@ impl Config {
     }
 
     /// These limits, and the defaults for everything else.
-    fn with_limits(limits: Vec<Rule>) -> Self {
+    fn with_limits(limits: Vec<LimitConfig>) -> Self {
         Self {
             store: super::StoreConfig::default(),
             expected_replicas: NonZeroU32::MIN,
-            clients: tollgate_subject::Clients::default(),
+            clients: tollgate_subject::ClientResolver::default(),
             hashing: None,
             limits,
             headers: Fields::default(),
-            monitoring: super::Monitoring::default(),
+            monitoring: super::MonitoringConfig::default(),
             server: super::ServerLimits::default(),
             notes: Vec::new(),
-            places: super::Places::default(),
+            places: super::SourceMap::default(),
         }
     }
 }
 
-fn unreadable(file: &str, error: &std::io::Error) -> Faults {
-    Faults::one(file, Place::FILE, format_args!("cannot be read: {error}"))
+fn unreadable(file: &str, error: &std::io::Error) -> ConfigError {
+    ConfigError::one(file, Place::FILE, format_args!("cannot be read: {error}"))
 }
 
-fn too_long(file: &str) -> Faults {
-    Faults::one(
+fn too_long(file: &str) -> ConfigError {
+    ConfigError::one(
         file,
         Place::FILE,
         format_args!("is longer than {FILE_MAX} bytes (1 MiB); a configuration must be shorter"),
@@ -144,11 +144,11 @@ fn too_long(file: &str) -> Faults {
 }
 
 /// Tells where the text ends that can be read.
-fn not_utf8(file: &str, before: &[u8]) -> Faults {
+fn not_utf8(file: &str, before: &[u8]) -> ConfigError {
     let before = std::str::from_utf8(before).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
     let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
-    Faults::one(
+    ConfigError::one(
         file,
         Place { line, column },
         "found bytes that are not UTF-8; save the file in that encoding",

@@ -25,13 +25,13 @@ mod words;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use tollgate::Hasher;
+use tollgate::KeyHasher;
 use tollgate::headers::Fields;
-use tollgate_subject::Clients;
+use tollgate_subject::ClientResolver;
 
-pub use self::fault::{Fault, Faults, Places};
+pub use self::fault::{ConfigError, Diagnostic, SourceMap};
 use crate::attribute::Attribute;
-use crate::rule::Rule;
+use crate::rule::LimitConfig;
 
 /// Everything a configuration says. Whoever holds one need not check it again.
 #[derive(Clone, Debug)]
@@ -41,21 +41,21 @@ pub struct Config {
     /// How many processes share the store.
     pub expected_replicas: NonZeroU32,
     /// How the client's address is found and grouped.
-    pub clients: Clients,
+    pub clients: ClientResolver,
     /// Which attributes are known by their hash alone.
-    pub hashing: Option<Hashing>,
+    pub hashing: Option<HashConfig>,
     /// The limits, in the order of the file.
-    pub limits: Vec<Rule>,
+    pub limits: Vec<LimitConfig>,
     /// Which header fields an answer has.
     pub headers: Fields,
     /// What is measured and warned of.
-    pub monitoring: Monitoring,
+    pub monitoring: MonitoringConfig,
     /// The bounds of the service.
     pub server: ServerLimits,
     /// What is right and yet worth telling, each with the line that it is about.
     pub notes: Vec<String>,
     /// Where the store's values stand, which are judged when it is made.
-    pub places: Places,
+    pub places: SourceMap,
 }
 
 /// A length of time as a configuration writes it, or what would be right.
@@ -119,16 +119,16 @@ pub enum RedisTopology {
 
 /// Attributes that are known by their keyed hash alone.
 #[derive(Clone, Debug)]
-pub struct Hashing {
+pub struct HashConfig {
     /// Which.
     pub attributes: Vec<Attribute>,
     /// With which secret.
-    pub hasher: Hasher,
+    pub hasher: KeyHasher,
 }
 
 /// What is measured and warned of.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Monitoring {
+pub struct MonitoringConfig {
     /// What every metric's name begins with.
     pub metrics_prefix: String,
     /// Warn when this part of a limit's requests is refused.
@@ -136,12 +136,12 @@ pub struct Monitoring {
     /// Warn when one decision in a hundred takes longer than this.
     pub latency_p99: Option<Duration>,
     /// Where spans are sent.
-    pub tracing: Option<Tracing>,
+    pub tracing: Option<TracingConfig>,
 }
 
 /// Where spans are sent. The URL may hold a password, so it is not shown.
 #[derive(Clone, PartialEq)]
-pub struct Tracing {
+pub struct TracingConfig {
     /// The URL of a collector that speaks OTLP.
     pub otlp_endpoint: String,
     /// Which part of the requests is traced, from 0 to 1.
@@ -176,9 +176,9 @@ impl std::fmt::Debug for RedisConfig {
     }
 }
 
-impl std::fmt::Debug for Tracing {
+impl std::fmt::Debug for TracingConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tracing")
+        f.debug_struct("TracingConfig")
             .field("sample_ratio", &self.sample_ratio)
             .finish_non_exhaustive()
     }

@@ -1,15 +1,15 @@
 //! `client_ip`, `hash_keys` and `hash_secret`: how callers are told apart, and under which names
 //! they are kept.
 
-use tollgate::Hasher;
-use tollgate_subject::{Clients, Network};
+use tollgate::KeyHasher;
+use tollgate_subject::{ClientResolver, Network};
 
-use super::Hashing;
+use super::HashConfig;
 use super::field::{Field, every};
 use super::table::Table;
 use super::words::{CLIENT_IP, FORWARDED_BY};
 use crate::attribute::Attribute;
-use crate::rule::Rule;
+use crate::rule::LimitConfig;
 
 const PROXIES: &str = "write a list of networks, such as [\"127.0.0.0/8\", \"10.0.0.0/8\"]";
 const NETWORK: &str = "write a network, such as 10.0.0.0/8, 2001:db8::/32 or 192.0.2.1";
@@ -19,7 +19,7 @@ pub(super) const ATTRIBUTE: &str =
     "write an attribute, such as client_ip, header:x-api-key or a name of your own";
 
 /// What `client_ip` says.
-pub(super) fn clients(field: &Field<'_>) -> Option<Clients> {
+pub(super) fn clients(field: &Field<'_>) -> Option<ClientResolver> {
     let table = field.table(CLIENT_IP)?;
     let trusted = table.read("trusted_proxies", networks).unwrap_or_default();
     let prefix = table
@@ -28,7 +28,7 @@ pub(super) fn clients(field: &Field<'_>) -> Option<Clients> {
     let header = table
         .read("header", |field| field.choice(FORWARDED_BY))
         .unwrap_or_default();
-    Clients::new(trusted, prefix.unwrap_or(64), header)
+    ClientResolver::new(trusted, prefix.unwrap_or(64), header)
         .map_err(|error| field.fault(error))
         .ok()
 }
@@ -39,7 +39,7 @@ fn networks(field: &Field<'_>) -> Option<Vec<Network>> {
 
 /// What `hash_keys` and `hash_secret` say, which is nothing or both. An attribute that no key has
 /// is worth a note.
-pub(super) fn hashing(root: &Table<'_>, limits: &[Rule]) -> Option<Hashing> {
+pub(super) fn hashing(root: &Table<'_>, limits: &[LimitConfig]) -> Option<HashConfig> {
     let (keys, secret) = (
         root.get("hash_keys"),
         root.get("hash_secret").map(Field::secret),
@@ -56,13 +56,13 @@ pub(super) fn hashing(root: &Table<'_>, limits: &[Rule]) -> Option<Hashing> {
     }
     let attributes = keys.and_then(|field| attributes(&field, limits));
     let hasher = secret.and_then(|field| hasher(&field));
-    Some(Hashing {
+    Some(HashConfig {
         attributes: attributes?,
         hasher: hasher?,
     })
 }
 
-fn attributes(field: &Field<'_>, limits: &[Rule]) -> Option<Vec<Attribute>> {
+fn attributes(field: &Field<'_>, limits: &[LimitConfig]) -> Option<Vec<Attribute>> {
     let items = field.list(HASH_KEYS)?;
     if items.is_empty() {
         field.wrong("name at least one attribute, or leave hash_keys and hash_secret out");
@@ -70,7 +70,7 @@ fn attributes(field: &Field<'_>, limits: &[Rule]) -> Option<Vec<Attribute>> {
     every(items.iter().map(|item| attribute(item, limits)))
 }
 
-fn attribute(item: &Field<'_>, limits: &[Rule]) -> Option<Attribute> {
+fn attribute(item: &Field<'_>, limits: &[LimitConfig]) -> Option<Attribute> {
     let attribute = item.parsed(ATTRIBUTE)?;
     if !limits.iter().any(|rule| {
         rule.key
@@ -84,10 +84,10 @@ fn attribute(item: &Field<'_>, limits: &[Rule]) -> Option<Attribute> {
     Some(attribute)
 }
 
-fn hasher(field: &Field<'_>) -> Option<Hasher> {
+fn hasher(field: &Field<'_>) -> Option<KeyHasher> {
     let secret = field.text(SECRET)?;
     // The message tells the length of the secret and nothing else of it.
-    Hasher::new(secret.as_bytes())
+    KeyHasher::new(secret.as_bytes())
         .map_err(|error| field.fault(error))
         .ok()
 }

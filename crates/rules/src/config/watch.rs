@@ -7,7 +7,7 @@ use tollgate::headers::Fields;
 use super::field::Field;
 use super::values;
 use super::words::{ALERTS, HEADERS, MONITORING, TRACING};
-use super::{Monitoring, Tracing};
+use super::{MonitoringConfig, TracingConfig};
 
 const PREFIX: &str = "write letters, digits and _, not beginning with a digit, such as tollgate";
 const PREFIX_MAX: usize = 64;
@@ -16,7 +16,7 @@ const COLLECTOR: &str =
     "write http://host:port or https://host:port, such as http://127.0.0.1:4317";
 const SAMPLE_RATIO: f64 = 0.01;
 
-impl Default for Monitoring {
+impl Default for MonitoringConfig {
     fn default() -> Self {
         Self {
             metrics_prefix: "tollgate".into(),
@@ -39,12 +39,12 @@ pub(super) fn headers(field: &Field<'_>) -> Option<Fields> {
 }
 
 /// What `monitoring` says.
-pub(super) fn monitoring(field: &Field<'_>) -> Option<Monitoring> {
+pub(super) fn monitoring(field: &Field<'_>) -> Option<MonitoringConfig> {
     let table = field.table(MONITORING)?;
-    let default = Monitoring::default();
+    let default = MonitoringConfig::default();
     let alerts = table.read("alerts", |field| field.table(ALERTS));
     let alert = alerts.as_ref();
-    Some(Monitoring {
+    Some(MonitoringConfig {
         metrics_prefix: table
             .read("metrics_prefix", metrics_prefix)
             .unwrap_or(default.metrics_prefix),
@@ -80,13 +80,13 @@ fn latency(field: &Field<'_>) -> Option<Duration> {
     field.duration_in(Duration::from_micros(1)..=Duration::from_secs(60))
 }
 
-fn tracing(field: &Field<'_>) -> Option<Tracing> {
+fn tracing(field: &Field<'_>) -> Option<TracingConfig> {
     let table = field.table(TRACING)?;
     let ratio = table
         .read("sample_ratio", |field| field.value(values::ratio, RATIO))
         .unwrap_or(SAMPLE_RATIO);
     let otlp_endpoint = collector(&table.require("otlp_endpoint", COLLECTOR)?.secret())?;
-    Some(Tracing {
+    Some(TracingConfig {
         otlp_endpoint,
         sample_ratio: ratio,
     })

@@ -1,7 +1,7 @@
 //! Every name a configuration knows. `docs/tollgate.schema.json` tells editors the same; a test
 //! compares the two.
 
-use tollgate::{Consistency, OnStoreFailure};
+use tollgate::{Consistency, FailurePolicy};
 use tollgate_subject::ForwardedBy;
 
 pub(super) const ROOT: &[&str] = &[
@@ -54,10 +54,10 @@ pub(super) const CONSISTENCIES: &[(&str, Consistency)] = &[
     (Consistency::Local.as_str(), Consistency::Local),
 ];
 
-pub(super) const ON_STORE_FAILURE: &[(&str, OnStoreFailure)] = &[
-    (OnStoreFailure::Allow.as_str(), OnStoreFailure::Allow),
-    (OnStoreFailure::Deny.as_str(), OnStoreFailure::Deny),
-    (OnStoreFailure::Local.as_str(), OnStoreFailure::Local),
+pub(super) const ON_STORE_FAILURE: &[(&str, FailurePolicy)] = &[
+    (FailurePolicy::Allow.as_str(), FailurePolicy::Allow),
+    (FailurePolicy::Deny.as_str(), FailurePolicy::Deny),
+    (FailurePolicy::Local.as_str(), FailurePolicy::Local),
 ];
 
 pub(super) const CLIENT_IP: &[&str] = &["trusted_proxies", "ipv6_prefix", "header"];
@@ -83,7 +83,7 @@ pub(super) const LIMIT: &[&str] = &[
     "refill_rate",
     "mode",
     "leak_rate",
-    "lease",
+    "permit_timeout",
     "tier",
     "cost",
     "consistency",
@@ -120,7 +120,7 @@ impl Algorithm {
             Self::SlidingWindow | Self::SlidingLog => &["limit", "window"],
             Self::TokenBucket => &["capacity", "refill_rate"],
             Self::LeakyBucket => &["mode", "capacity", "leak_rate"],
-            Self::Concurrency => &["limit", "lease"],
+            Self::Concurrency => &["limit", "permit_timeout"],
         }
     }
 

@@ -2,20 +2,20 @@
 
 use std::borrow::Cow;
 
-use super::seen::Seen;
-use super::{Attributes, Chosen, SelectError};
+use super::seen::RequestView;
+use super::{Attributes, SelectError, SelectedLimit};
 use crate::attribute::Attribute;
 use crate::rule::Condition;
 
 /// How a request meets a limit.
 #[derive(Clone, Debug)]
-pub enum Meeting<'r> {
+pub enum Explanation<'r> {
     /// It must pass it.
     Met {
         /// The check that is made.
-        chosen: Chosen<'r>,
+        chosen: SelectedLimit<'r>,
         /// The parts of its key.
-        parts: Vec<ShownPart<'r>>,
+        parts: Vec<DisplayPart<'r>>,
         /// The tier whose numbers are used.
         tier: Option<String>,
     },
@@ -34,7 +34,7 @@ pub enum Meeting<'r> {
 
 /// A part of a key for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShownPart<'r> {
+pub struct DisplayPart<'r> {
     /// The attribute it was taken from.
     pub attribute: &'r Attribute,
     /// Its value, or the hash of it.
@@ -43,8 +43,8 @@ pub struct ShownPart<'r> {
     pub is_hashed: bool,
 }
 
-impl<'r> Meeting<'r> {
-    pub(super) fn no(condition: &'r Condition, seen: &Seen<'_, impl Attributes>) -> Self {
+impl<'r> Explanation<'r> {
+    pub(super) fn no(condition: &'r Condition, seen: &RequestView<'_, impl Attributes>) -> Self {
         Self::No {
             condition,
             found: seen.text(&condition.attribute).map(Cow::into_owned),

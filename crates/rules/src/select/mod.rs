@@ -1,7 +1,7 @@
 //! Which limits a request meets, with which keys, numbers and costs.
 //!
 //! attributes -> for each rule: do its conditions hold, is its key there, what does it cost ->
-//! [`Chosen`].
+//! [`SelectedLimit`].
 
 mod meeting;
 mod seen;
@@ -11,14 +11,14 @@ use std::net::IpAddr;
 
 use smallvec::SmallVec;
 use tollgate::{EncodedKey, KeyError, LimitName, Quota};
-use tollgate_subject::{AddressError, Clients};
+use tollgate_subject::{AddressError, ClientResolver};
 
 use crate::attribute::Attribute;
-use crate::config::{Config, Hashing};
-use crate::rule::{Condition, Pattern, Rule};
+use crate::config::{Config, HashConfig};
+use crate::rule::{Condition, LimitConfig, Pattern};
 
-pub use meeting::{Meeting, ShownPart};
-use seen::Seen;
+pub use meeting::{DisplayPart, Explanation};
+use seen::RequestView;
 
 /// What is known of a request.
 pub trait Attributes {
@@ -39,18 +39,18 @@ pub enum Value<'v> {
 /// The rules of a configuration, ready to be met.
 #[derive(Debug)]
 pub struct Selector {
-    rules: Vec<(LimitName, Rule)>,
-    clients: Clients,
-    hashing: Option<Hashing>,
+    rules: Vec<(LimitName, LimitConfig)>,
+    clients: ClientResolver,
+    hashing: Option<HashConfig>,
 }
 
 /// A limit that a request must pass.
 #[derive(Clone, Debug)]
-pub struct Chosen<'r> {
+pub struct SelectedLimit<'r> {
     /// Its place among the limits of the configuration.
     pub index: usize,
     /// Its rule.
-    pub rule: &'r Rule,
+    pub rule: &'r LimitConfig,
     /// Who is counted.
     pub key: EncodedKey,
     /// What the request costs.
@@ -60,11 +60,11 @@ pub struct Chosen<'r> {
 }
 
 /// The limits that a request must pass.
-pub type Selection<'r> = SmallVec<[Chosen<'r>; 4]>;
+pub type Selection<'r> = SmallVec<[SelectedLimit<'r>; 4]>;
 
 /// What to do about a limit whose key the request does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnMissing {
+pub enum MissingKeyPolicy {
     /// It is an error, unless the limit says that it is optional.
     Refuse,
     /// The limit does not apply: the attributes are known to be only a part of what there is.
@@ -74,7 +74,7 @@ pub enum OnMissing {
 impl Selector {
     /// The rules of a configuration.
     pub fn new(config: &Config) -> Self {
-        let named = |rule: &Rule| {
+        let named = |rule: &LimitConfig| {
             rule.limit
                 .rule()
                 .ok()
@@ -88,12 +88,12 @@ impl Selector {
     }
 
     /// The limits, in the order of the file.
-    pub fn rules(&self) -> impl ExactSizeIterator<Item = &Rule> {
+    pub fn rules(&self) -> impl ExactSizeIterator<Item = &LimitConfig> {
         self.rules.iter().map(|(_, rule)| rule)
     }
 
     /// How the client's address is found and grouped.
-    pub const fn clients(&self) -> &Clients {
+    pub const fn clients(&self) -> &ClientResolver {
         &self.clients
     }
 
@@ -102,7 +102,7 @@ impl Selector {
         &self,
         attributes: &impl Attributes,
         cost: Option<u64>,
-        on_missing: OnMissing,
+        on_missing: MissingKeyPolicy,
     ) -> Result<Selection<'_>, SelectError> {
         let mut selection = Selection::new();
         self.each(attributes, cost, on_missing, |_, chosen| {
@@ -118,10 +118,10 @@ impl Selector {
         &'r self,
         attributes: &impl Attributes,
         cost: Option<u64>,
-        on_missing: OnMissing,
-        mut then: impl FnMut(usize, Option<Chosen<'r>>),
+        on_missing: MissingKeyPolicy,
+        mut then: impl FnMut(usize, Option<SelectedLimit<'r>>),
     ) -> Result<(), SelectError> {
-        let seen = Seen::new(attributes);
+        let seen = RequestView::new(attributes);
         for index in 0..self.rules.len() {
             let rule = &self.rules[index].1;
             if rule
@@ -143,18 +143,21 @@ impl Selector {
         attributes: &impl Attributes,
         cost: Option<u64>,
     ) -> Result<Selection<'_>, SelectError> {
-        let seen = Seen::new(attributes);
+        let seen = RequestView::new(attributes);
         let mut selection = Selection::new();
         for name in names {
             let index = self.index_of(name.as_ref())?;
-            selection.extend(self.choose(index, &seen, cost, OnMissing::Refuse)?);
+            selection.extend(self.choose(index, &seen, cost, MissingKeyPolicy::Refuse)?);
         }
         Ok(selection)
     }
 
     /// How a request meets each limit, and why not the others.
-    pub fn explain<'r>(&'r self, attributes: &impl Attributes) -> Vec<(&'r Rule, Meeting<'r>)> {
-        let seen = Seen::new(attributes);
+    pub fn explain<'r>(
+        &'r self,
+        attributes: &impl Attributes,
+    ) -> Vec<(&'r LimitConfig, Explanation<'r>)> {
+        let seen = RequestView::new(attributes);
         (0..self.rules.len())
             .map(|index| (&self.rules[index].1, self.meeting(index, &seen)))
             .collect()
@@ -165,15 +168,19 @@ impl Selector {
         &'r self,
         name: &str,
         attributes: &impl Attributes,
-    ) -> Result<(&'r Rule, Meeting<'r>), SelectError> {
+    ) -> Result<(&'r LimitConfig, Explanation<'r>), SelectError> {
         let index = self.index_of(name)?;
         Ok((
             &self.rules[index].1,
-            self.met(index, &Seen::new(attributes)),
+            self.met(index, &RequestView::new(attributes)),
         ))
     }
 
-    fn meeting<'r>(&'r self, index: usize, seen: &Seen<'_, impl Attributes>) -> Meeting<'r> {
+    fn meeting<'r>(
+        &'r self,
+        index: usize,
+        seen: &RequestView<'_, impl Attributes>,
+    ) -> Explanation<'r> {
         let rule = &self.rules[index].1;
         if let Some(condition) = rule
             .applies
@@ -181,18 +188,18 @@ impl Selector {
             .iter()
             .find(|condition| !seen.fits(condition))
         {
-            return Meeting::no(condition, seen);
+            return Explanation::no(condition, seen);
         }
         self.met(index, seen)
     }
 
     /// How a request meets a limit whose conditions hold, or do not matter.
-    fn met<'r>(&'r self, index: usize, seen: &Seen<'_, impl Attributes>) -> Meeting<'r> {
+    fn met<'r>(&'r self, index: usize, seen: &RequestView<'_, impl Attributes>) -> Explanation<'r> {
         let rule = &self.rules[index].1;
-        match self.choose(index, seen, None, OnMissing::Refuse) {
-            Err(error) => Meeting::Wrong(error),
-            Ok(None) => Meeting::PassedOver,
-            Ok(Some(chosen)) => Meeting::Met {
+        match self.choose(index, seen, None, MissingKeyPolicy::Refuse) {
+            Err(error) => Explanation::Wrong(error),
+            Ok(None) => Explanation::PassedOver,
+            Ok(Some(chosen)) => Explanation::Met {
                 parts: self.shown(rule, seen),
                 tier: rule
                     .tiers
@@ -207,14 +214,16 @@ impl Selector {
     fn choose<'r>(
         &'r self,
         index: usize,
-        seen: &Seen<'_, impl Attributes>,
+        seen: &RequestView<'_, impl Attributes>,
         cost: Option<u64>,
-        on_missing: OnMissing,
-    ) -> Result<Option<Chosen<'r>>, SelectError> {
+        on_missing: MissingKeyPolicy,
+    ) -> Result<Option<SelectedLimit<'r>>, SelectError> {
         let (name, rule) = &self.rules[index];
         let key = match self.key(rule, seen) {
             Ok(key) => key,
-            Err(Unkeyed::Missing(_)) if rule.optional || on_missing == OnMissing::PassOver => {
+            Err(KeyFailure::Missing(_))
+                if rule.optional || on_missing == MissingKeyPolicy::PassOver =>
+            {
                 return Ok(None);
             }
             Err(unkeyed) => return Err(unkeyed.into_error(name)),
@@ -228,7 +237,7 @@ impl Selector {
             })?,
         };
         let quota = rule.tiers.as_ref().and_then(|tiers| seen.tier(tiers).1);
-        Ok(Some(Chosen {
+        Ok(Some(SelectedLimit {
             index,
             rule,
             key,
@@ -264,13 +273,13 @@ impl Selector {
 }
 
 /// Why a rule has no key for a request.
-enum Unkeyed {
+enum KeyFailure {
     Missing(String),
     Address(AddressError),
     Unusable(KeyError),
 }
 
-impl Unkeyed {
+impl KeyFailure {
     fn into_error(self, limit: &str) -> SelectError {
         let limit = limit.to_owned();
         match self {

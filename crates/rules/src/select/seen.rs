@@ -7,21 +7,21 @@ use std::net::IpAddr;
 use tollgate::{EncodedKey, KeyPart, KeyParts, Quota};
 use tollgate_subject::{normalise, parse_address};
 
-use super::meeting::ShownPart;
-use super::{Attributes, Selector, Unkeyed, Value};
+use super::meeting::DisplayPart;
+use super::{Attributes, KeyFailure, Selector, Value};
 use crate::attribute::{Attribute, AttributeKind};
-use crate::rule::{Condition, Cost, Rule, Tiers};
+use crate::rule::{Condition, Cost, LimitConfig, Tiers};
 
 /// The longest piece of a wrong value that an error shows.
 const SHOWN_MAX: usize = 40;
 
-pub(super) struct Seen<'a, A> {
+pub(super) struct RequestView<'a, A> {
     attributes: &'a A,
     /// The path is looked at by every rule, and costs most to spell.
     path: OnceCell<Option<Cow<'a, str>>>,
 }
 
-impl<'a, A: Attributes> Seen<'a, A> {
+impl<'a, A: Attributes> RequestView<'a, A> {
     pub(super) const fn new(attributes: &'a A) -> Self {
         Self {
             attributes,
@@ -87,11 +87,11 @@ impl Selector {
     /// The key of a rule for a request.
     pub(super) fn key(
         &self,
-        rule: &Rule,
-        seen: &Seen<'_, impl Attributes>,
-    ) -> Result<EncodedKey, Unkeyed> {
+        rule: &LimitConfig,
+        seen: &RequestView<'_, impl Attributes>,
+    ) -> Result<EncodedKey, KeyFailure> {
         let mut unkeyed = None;
-        let encoded = EncodedKey::written(|parts| {
+        let encoded = EncodedKey::from_writer(|parts| {
             for alternatives in &rule.key.parts {
                 match self.first_of(alternatives, seen) {
                     Ok((attribute, part)) => {
@@ -107,15 +107,15 @@ impl Selector {
                 }
             }
         });
-        unkeyed.map_or(encoded.map_err(Unkeyed::Unusable), Err)
+        unkeyed.map_or(encoded.map_err(KeyFailure::Unusable), Err)
     }
 
     /// The parts of a key for people: a hashed one stays hashed.
     pub(super) fn shown<'r>(
         &self,
-        rule: &'r Rule,
-        seen: &Seen<'_, impl Attributes>,
-    ) -> Vec<ShownPart<'r>> {
+        rule: &'r LimitConfig,
+        seen: &RequestView<'_, impl Attributes>,
+    ) -> Vec<DisplayPart<'r>> {
         let found = rule
             .key
             .parts
@@ -127,7 +127,7 @@ impl Selector {
                 Some(hasher) => hasher.hash(part.to_text().as_bytes()).to_string(),
                 None => part.to_text().into_owned(),
             };
-            ShownPart {
+            DisplayPart {
                 attribute,
                 value,
                 is_hashed,
@@ -138,7 +138,7 @@ impl Selector {
 
     /// The parts of a key that was made by a rule, for people. Nothing when the rule, as it is now,
     /// makes no such keys, or when it now hashes what the key has in the clear.
-    pub fn shown_key<'r>(&'r self, index: usize, key: &EncodedKey) -> Option<Vec<ShownPart<'r>>> {
+    pub fn shown_key<'r>(&'r self, index: usize, key: &EncodedKey) -> Option<Vec<DisplayPart<'r>>> {
         let (_, rule) = self.rules.get(index)?;
         let mut parts = key.parts();
         let shown = rule.key.parts.iter().map(|alternatives| {
@@ -154,11 +154,11 @@ impl Selector {
             let (value, is_hashed) = match parts.next()? {
                 KeyPart::Text(text) => (text.to_owned(), false),
                 KeyPart::Address(address) => (address.to_string(), false),
-                KeyPart::Hashed(hashed) => (hashed.to_string(), true),
+                KeyPart::Hash(hashed) => (hashed.to_string(), true),
                 KeyPart::Bytes(_) | KeyPart::Number(_) => return None,
             };
             let is_right = is_hashed == self.hasher(attribute).is_some();
-            is_right.then_some(ShownPart {
+            is_right.then_some(DisplayPart {
                 attribute,
                 value,
                 is_hashed,
@@ -171,22 +171,22 @@ impl Selector {
     fn first_of<'s, 'r>(
         &self,
         alternatives: &'r [Attribute],
-        seen: &'s Seen<'_, impl Attributes>,
-    ) -> Result<(&'r Attribute, Part<'s>), Unkeyed> {
+        seen: &'s RequestView<'_, impl Attributes>,
+    ) -> Result<(&'r Attribute, Part<'s>), KeyFailure> {
         for attribute in alternatives {
             if let Some(part) = self.part(attribute, seen)? {
                 return Ok((attribute, part));
             }
         }
         let names: Vec<&str> = alternatives.iter().map(Attribute::name).collect();
-        Err(Unkeyed::Missing(names.join(" | ")))
+        Err(KeyFailure::Missing(names.join(" | ")))
     }
 
     fn part<'s>(
         &self,
         attribute: &Attribute,
-        seen: &'s Seen<'_, impl Attributes>,
-    ) -> Result<Option<Part<'s>>, Unkeyed> {
+        seen: &'s RequestView<'_, impl Attributes>,
+    ) -> Result<Option<Part<'s>>, KeyFailure> {
         if attribute.kind() != AttributeKind::ClientIp {
             return Ok(seen.text(attribute).map(Part::Text));
         }
@@ -194,7 +194,7 @@ impl Selector {
             None => return Ok(None),
             Some(Value::Address(address)) => address,
             Some(Value::Text(text)) if text.is_empty() => return Ok(None),
-            Some(Value::Text(text)) => parse_address(&text).map_err(Unkeyed::Address)?,
+            Some(Value::Text(text)) => parse_address(&text).map_err(KeyFailure::Address)?,
         };
         Ok(Some(Part::Address(self.clients.group(address))))
     }
@@ -207,7 +207,7 @@ impl Selector {
         }
     }
 
-    fn hasher(&self, attribute: &Attribute) -> Option<&tollgate::Hasher> {
+    fn hasher(&self, attribute: &Attribute) -> Option<&tollgate::KeyHasher> {
         let hashing = self.hashing.as_ref()?;
         hashing
             .attributes

@@ -4,10 +4,10 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use tollgate::{
-    Calendar, Consistency, FixedWindow, Limit, OnStoreFailure, Quota, Rate, TokenBucket,
+    Calendar, Consistency, FailurePolicy, FixedWindow, Limit, Quota, Rate, TokenBucket,
 };
 use tollgate_rules::config::{RedisConfig, RedisTopology, ServerLimits, StoreConfig};
-use tollgate_rules::{Config, Cost, Pattern, Rule};
+use tollgate_rules::{Config, Cost, LimitConfig, Pattern};
 
 use super::{EXAMPLE, PASSWORD, env, one_limit, parse, with_limit};
 
@@ -15,7 +15,7 @@ fn example() -> Config {
     parse(EXAMPLE).unwrap_or_else(|faults| panic!("{faults}"))
 }
 
-fn named(config: &Config, name: &str) -> Rule {
+fn named(config: &Config, name: &str) -> LimitConfig {
     config
         .limits
         .iter()
@@ -29,7 +29,7 @@ fn quota(limit: &Limit) -> Quota {
 }
 
 /// A key as the file writes it.
-fn key(rule: &Rule) -> Vec<String> {
+fn key(rule: &LimitConfig) -> Vec<String> {
     let part = |part: &Vec<tollgate_rules::Attribute>| {
         part.iter()
             .map(ToString::to_string)
@@ -40,7 +40,7 @@ fn key(rule: &Rule) -> Vec<String> {
 }
 
 /// A match as the file writes it.
-fn conditions(rule: &Rule) -> Vec<String> {
+fn conditions(rule: &LimitConfig) -> Vec<String> {
     let text = |pattern: &Pattern| match pattern {
         Pattern::Exact(text) => text.to_string(),
         Pattern::Glob(glob) => glob.to_string(),
@@ -88,7 +88,7 @@ fn callers_are_told_apart() {
         .map(tollgate_rules::Attribute::name)
         .collect();
     assert_eq!(names, ["header:x-api-key", "header:authorization"]);
-    let hasher = tollgate::Hasher::new(super::SECRET.as_bytes()).unwrap();
+    let hasher = tollgate::KeyHasher::new(super::SECRET.as_bytes()).unwrap();
     assert_eq!(hashing.hasher.hash(b"k"), hasher.hash(b"k"));
 }
 
@@ -160,8 +160,8 @@ fn the_plan_has_tiers() {
 fn the_policies_are_their_own_or_the_defaults() {
     let config = example();
     let rule = |name| named(&config, name).limit.rule().unwrap();
-    assert_eq!(rule("login").on_store_failure(), OnStoreFailure::Deny);
-    assert_eq!(rule("plan").on_store_failure(), OnStoreFailure::Allow);
+    assert_eq!(rule("login").on_store_failure(), FailurePolicy::Deny);
+    assert_eq!(rule("plan").on_store_failure(), FailurePolicy::Allow);
     assert!(rule("quota").is_shadow() && !rule("plan").is_shadow());
     assert_eq!(rule("ip-safety-net").consistency(), Consistency::Leased);
     assert_eq!(rule("plan").consistency(), Consistency::Strict);
@@ -348,7 +348,7 @@ fn tiers_serve_every_algorithm() {
 tiers: { s: { limit: 5, capacity: 7, refill_rate: 1/s } }
 limits:
   - { name: w, key: [], algorithm: fixed_window, window: 1m, tier: { by: plan, default: s } }
-  - { name: c, key: [], algorithm: concurrency, lease: 1s, tier: { by: plan, default: s } }
+  - { name: c, key: [], algorithm: concurrency, permit_timeout: 1s, tier: { by: plan, default: s } }
   - { name: q, key: [], algorithm: leaky_bucket, mode: queue, tier: { by: plan, default: s } }
 ";
     let config = parse(text).unwrap();
@@ -373,7 +373,7 @@ fn what_cannot_be_had_for_an_algorithm_is_noted() {
         "
 defaults: { consistency: eventual }
 limits:
-  - { name: c, key: [], algorithm: concurrency, limit: 1, lease: 1s, consistency: leased }
+  - { name: c, key: [], algorithm: concurrency, limit: 1, permit_timeout: 1s, consistency: leased }
   - { name: q, key: [], algorithm: leaky_bucket, mode: queue, capacity: 1, leak_rate: 1/s, consistency: eventual }
   - { name: l, key: [], algorithm: sliding_log, limit: 1, window: 1s, consistency: eventual }
   - { name: m, key: [], algorithm: leaky_bucket, capacity: 1, leak_rate: 1/s }

@@ -16,7 +16,7 @@ mod example;
 mod faults;
 mod secrets;
 
-use tollgate_rules::{Config, Faults};
+use tollgate_rules::{Config, ConfigError};
 
 /// The configuration every part of which must work.
 const EXAMPLE: &str = include_str!("../../../../examples/tollgate.yaml");
@@ -39,18 +39,18 @@ fn env(name: &str) -> Option<String> {
     Some(value.to_owned())
 }
 
-fn parse(text: &str) -> Result<Config, Faults> {
+fn parse(text: &str) -> Result<Config, ConfigError> {
     Config::parse(text, "t.yaml", &env)
 }
 
 /// The configuration with this text before one plain limit.
-fn with_limit(text: &str) -> Result<Config, Faults> {
+fn with_limit(text: &str) -> Result<Config, ConfigError> {
     parse(&format!(
         "{text}\nlimits: [{{ name: a, key: [], algorithm: sliding_window, limit: 10, window: 1s }}]\n"
     ))
 }
 
 /// The configuration with one limit, given its fields in flow style.
-fn one_limit(fields: &str) -> Result<Config, Faults> {
+fn one_limit(fields: &str) -> Result<Config, ConfigError> {
     parse(&format!("limits: [{{ name: a, key: [], {fields} }}]\n"))
 }

@@ -2,9 +2,9 @@
 
 use hyper::{Request, Response};
 use serde::Serialize;
-use tollgate::headers::{Answer, LimitAnswer};
+use tollgate::headers::{DecisionBody, LimitBody};
 use tollgate::store::Intent;
-use tollgate_rules::{Meeting, ShownPart};
+use tollgate_rules::{DisplayPart, Explanation};
 
 use super::query::KeyQuery;
 use super::shown;
@@ -16,7 +16,7 @@ use crate::serve::Service;
 #[derive(Debug, Serialize)]
 struct KeyAnswer<'a> {
     #[serde(flatten)]
-    limit: LimitAnswer<'a>,
+    limit: LimitBody<'a>,
     key: Vec<PartAnswer<'a>>,
     /// The tier whose numbers are used, where there are tiers.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,12 +58,12 @@ pub(super) async fn look<B>(
         .gate
         .spend(&running, std::slice::from_ref(&spend), Intent::Peek)
         .await?;
-    let Answer {
+    let DecisionBody {
         limits,
         source,
         degraded,
         ..
-    } = Answer::of(&decided.decision);
+    } = DecisionBody::new(&decided.decision);
     let limit = limits
         .into_iter()
         .next()
@@ -105,7 +105,7 @@ fn find<'r, B>(running: &'r Running, request: &Request<B>) -> Result<Found<'r>, 
         .explain_named(&asked.limit, &asked.attributes);
     let (rule, meeting) = met.map_err(Undecided::from)?;
     match meeting {
-        Meeting::Met {
+        Explanation::Met {
             chosen,
             parts,
             tier,
@@ -121,9 +121,9 @@ fn find<'r, B>(running: &'r Running, request: &Request<B>) -> Result<Found<'r>, 
                 tier,
             })
         }
-        Meeting::Wrong(error) => Err(Undecided::from(error).into()),
+        Explanation::Wrong(error) => Err(Undecided::from(error).into()),
         // Conditions are not asked here, so what is left is an optional limit without its key.
-        Meeting::PassedOver | Meeting::No { .. } => {
+        Explanation::PassedOver | Explanation::No { .. } => {
             let detail = format!(
                 "the limit {:?} counts by {}, which is not all there; a request without it is let by",
                 rule.limit.name(),
@@ -134,9 +134,9 @@ fn find<'r, B>(running: &'r Running, request: &Request<B>) -> Result<Found<'r>, 
     }
 }
 
-impl<'r> From<ShownPart<'r>> for PartAnswer<'r> {
-    fn from(part: ShownPart<'r>) -> Self {
-        let ShownPart {
+impl<'r> From<DisplayPart<'r>> for PartAnswer<'r> {
+    fn from(part: DisplayPart<'r>) -> Self {
+        let DisplayPart {
             attribute,
             value,
             is_hashed,

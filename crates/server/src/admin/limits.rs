@@ -3,8 +3,8 @@
 use hyper::Response;
 use serde::Serialize;
 use tollgate::algorithm::WindowStart;
-use tollgate::{Consistency, LeakyMode, OnStoreFailure, Quota};
-use tollgate_rules::{Attribute, Condition, Cost, Pattern, Recipe, Rule, Tiers};
+use tollgate::{Consistency, FailurePolicy, LeakyMode, Quota};
+use tollgate_rules::{Attribute, Condition, Cost, LimitConfig, Pattern, Recipe, Tiers};
 
 use super::{millis, shown};
 use crate::http::Body;
@@ -57,7 +57,7 @@ struct Numbers {
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    lease_ms: Option<u64>,
+    permit_timeout_ms: Option<u64>,
 }
 
 /// So many units every so many microseconds, in lowest terms.
@@ -117,7 +117,7 @@ pub(super) fn recipe(key: &Recipe) -> Vec<String> {
 
 impl<'a> LimitShown<'a> {
     /// A configuration holds only limits that are right, so that there always is something.
-    fn of(rule: &'a Rule, said: Said) -> Option<Self> {
+    fn of(rule: &'a LimitConfig, said: Said) -> Option<Self> {
         let checked = rule.limit.rule().ok()?;
         Some(Self {
             name: rule.limit.name(),
@@ -130,7 +130,7 @@ impl<'a> LimitShown<'a> {
                 .map(ConditionShown::of)
                 .collect(),
             consistency: Consistency::as_str(checked.consistency()),
-            on_store_failure: OnStoreFailure::as_str(checked.on_store_failure()),
+            on_store_failure: FailurePolicy::as_str(checked.on_store_failure()),
             shadow: checked.is_shadow(),
             optional: rule.optional,
             cost: rule.cost.as_ref().map(CostShown::of),
@@ -173,7 +173,7 @@ impl Numbers {
                 }
             }
             Quota::Concurrency(places) => Self {
-                lease_ms: Some(millis(places.lease())),
+                permit_timeout_ms: Some(millis(places.permit_timeout())),
                 ..common
             },
         }

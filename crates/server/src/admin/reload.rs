@@ -4,7 +4,7 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 use tollgate::headers::PROBLEM_JSON;
-use tollgate_rules::Faults;
+use tollgate_rules::ConfigError;
 
 use super::shown;
 use crate::http::{Body, Fault, json};
@@ -59,12 +59,12 @@ pub(super) async fn answer(service: &Service) -> Result<Response<Body>, Fault> {
             }))
         }
         Err(refused @ Refused::NoFile) => Err(Fault::conflict("no-file", refused.to_string())),
-        Err(Refused::Faults(faults)) => Ok(refused(&faults)),
+        Err(Refused::ConfigError(faults)) => Ok(refused(&faults)),
         Err(Refused::Store(fault)) => Err(Fault::unfit("bad-store", fault.to_string())),
     }
 }
 
-fn refused(faults: &Faults) -> Response<Body> {
+fn refused(faults: &ConfigError) -> Response<Body> {
     let detail =
         "the configuration was refused and the old one stays in force; `faults` says what is wrong";
     let told = faults.iter().map(|fault| FaultShown {

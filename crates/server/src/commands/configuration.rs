@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tollgate_redis::Endpoint;
 use tollgate_rules::Config;
-use tollgate_rules::config::{Fault, RedisTopology, StoreConfig};
+use tollgate_rules::config::{Diagnostic, RedisTopology, StoreConfig};
 
 use super::terminal::plain;
 use crate::gate::OpenStore;
@@ -16,7 +16,7 @@ const STDIN_NAME: &str = "<stdin>";
 /// Everything that is wrong with a configuration.
 #[derive(Debug)]
 pub(super) struct Wrong {
-    pub(super) faults: Vec<Fault>,
+    pub(super) faults: Vec<Diagnostic>,
     /// How many more there are than are told.
     pub(super) more: usize,
 }
@@ -72,7 +72,7 @@ pub(super) fn is_stdin(file: &Path) -> bool {
 
 /// Each endpoint that is wrong, or else what is wrong with them together. No message repeats a
 /// password.
-fn store_faults(config: &Config) -> Vec<Fault> {
+fn store_faults(config: &Config) -> Vec<Diagnostic> {
     let StoreConfig::Redis(redis) = &config.store else {
         return Vec::new();
     };
@@ -88,7 +88,7 @@ fn store_faults(config: &Config) -> Vec<Fault> {
                     .fault(&format!("store.endpoints[{index}]"), error),
             )
         });
-    let faults: Vec<Fault> = wrong.collect();
+    let faults: Vec<Diagnostic> = wrong.collect();
     if !faults.is_empty() {
         return faults;
     }

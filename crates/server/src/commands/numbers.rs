@@ -22,7 +22,9 @@ pub(super) fn quota(quota: &Quota) -> String {
         Quota::LeakyBucket(bucket) => {
             format!("{limit} in the bucket, {} leak out", rate(bucket.leak()))
         }
-        Quota::Concurrency(places) => format!("{limit} in flight, leases of {}", places.lease()),
+        Quota::Concurrency(places) => {
+            format!("{limit} in flight, leases of {}", places.permit_timeout())
+        }
     };
     format!("{numbers}, {}", quota.algorithm())
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use tollgate_rules::Config;
-use tollgate_rules::config::Fault;
+use tollgate_rules::config::Diagnostic;
 
 use super::configuration::{self, Wrong};
 use super::terminal::{self, Paint, Tone, plain};
@@ -99,8 +99,8 @@ fn object(looked: &[Looked]) -> Value {
     })
 }
 
-fn fault(fault: &Fault) -> Value {
-    let Fault {
+fn fault(fault: &Diagnostic) -> Value {
+    let Diagnostic {
         file,
         line,
         column,

@@ -3,8 +3,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use tollgate::store::CHECKS_MAX;
-use tollgate::{EncodedKey, LeaseId};
+use tollgate::store::DEMANDS_MAX;
+use tollgate::{EncodedKey, PermitId};
 
 use super::{Running, Spend};
 
@@ -16,7 +16,7 @@ const WORD_MAX: usize = 24 * 1024;
 /// The places that a request holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseWord {
-    pub(super) id: LeaseId,
+    pub(super) id: PermitId,
     pub(super) places: Vec<HeldPlace>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct HeldPlace {
 pub(crate) struct NotALease;
 
 impl LeaseWord {
-    pub(super) fn new(id: LeaseId, running: &Running, spends: &[Spend<'_>]) -> Self {
+    pub(super) fn new(id: PermitId, running: &Running, spends: &[Spend<'_>]) -> Self {
         let held = spends
             .iter()
             .filter(|spend| spend.cost > 0 && running.is_concurrency(spend.limit));
@@ -72,7 +72,7 @@ impl LeaseWord {
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| NotALease)?;
         // Each place is a trip to the store, and no check takes more of them.
         Self::read(&bytes)
-            .filter(|word| (1..=CHECKS_MAX).contains(&word.places.len()))
+            .filter(|word| (1..=DEMANDS_MAX).contains(&word.places.len()))
             .ok_or(NotALease)
     }
 
@@ -84,7 +84,7 @@ impl LeaseWord {
             return None;
         };
         let (id, mut bytes) = bytes.split_first_chunk()?;
-        let id = LeaseId::new(u128::from_le_bytes(*id));
+        let id = PermitId::new(u128::from_le_bytes(*id));
         let mut places = Vec::new();
         while let Some((length, rest)) = bytes.split_first() {
             let (limit, rest) = rest.split_at_checked(usize::from(*length))?;
@@ -108,10 +108,10 @@ mod tests {
     fn word() -> LeaseWord {
         let place = |limit: &str, key: &str| HeldPlace {
             limit: limit.to_owned(),
-            key: EncodedKey::of(key).expect("a key"),
+            key: EncodedKey::new(key).expect("a key"),
         };
         LeaseWord {
-            id: LeaseId::new(7 << 100),
+            id: PermitId::new(7 << 100),
             places: vec![place("in-flight", "acme"), place("b", "c")],
         }
     }

@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use tollgate::store::Intent;
 use tollgate::{Clock as _, Decision, EncodedKey, Quota, StoreError, SystemClock};
-use tollgate_rules::{Attributes, Chosen, Config, OnMissing, SelectError};
+use tollgate_rules::{Attributes, Config, MissingKeyPolicy, SelectError, SelectedLimit};
 
 pub(crate) use lease::{LeaseWord, NotALease};
 pub(crate) use running::{OVERRIDES, Running};
@@ -82,9 +82,9 @@ impl Undecided {
     }
 }
 
-impl<'r> From<Chosen<'r>> for Spend<'r> {
-    fn from(chosen: Chosen<'r>) -> Self {
-        let Chosen {
+impl<'r> From<SelectedLimit<'r>> for Spend<'r> {
+    fn from(chosen: SelectedLimit<'r>) -> Self {
+        let SelectedLimit {
             index,
             rule,
             key,
@@ -173,7 +173,7 @@ impl Gate {
             self.meters.decided(self.clock.now().since(began));
         }
         let lease = decision
-            .lease()
+            .permit_id()
             .map(|lease| LeaseWord::new(lease, running, spends));
         Ok(Decided { decision, lease })
     }
@@ -224,7 +224,7 @@ impl Running {
         }
         let mut ask = self.limiter.request(intent);
         for spend in spends {
-            ask = ask.and(spend.limit, &spend.key).own_cost(spend.cost);
+            ask = ask.and(spend.limit, &spend.key).limit_cost(spend.cost);
             if let Some(quota) = spend.quota {
                 ask = ask.quota(quota);
             }
@@ -241,7 +241,9 @@ impl Running {
         let Question { limits, cost, .. } = question;
         let selection = match limits {
             Some(names) => self.selector.select_named(names, attributes, cost)?,
-            None => self.selector.select(attributes, cost, OnMissing::Refuse)?,
+            None => self
+                .selector
+                .select(attributes, cost, MissingKeyPolicy::Refuse)?,
         };
         Ok(selection.into_iter().map(Spend::from).collect())
     }
@@ -253,7 +255,7 @@ impl Running {
             .iter()
             .filter(|spend| !self.is_concurrency(spend.limit))
         {
-            refund = refund.and(spend.limit, &spend.key).own_cost(spend.cost);
+            refund = refund.and(spend.limit, &spend.key).limit_cost(spend.cost);
             if let Some(quota) = spend.quota {
                 refund = refund.quota(quota);
             }

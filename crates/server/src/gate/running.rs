@@ -131,7 +131,7 @@ impl Running {
             .limiter
             .request(Intent::Peek)
             .and(OVERRIDES[0], "probe")
-            .own_cost(0);
+            .limit_cost(0);
         // What comes of it is in the limiter's health.
         drop(asked.await);
     }

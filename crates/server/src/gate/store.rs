@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::limiter::LimiterBuilder;
 use tollgate::{Limiter, MemoryStore};
-use tollgate_redis::{ConfigError, RedisBuilder, RedisStore};
+use tollgate_redis::{RedisBuilder, RedisConfigError, RedisStore};
 use tollgate_rules::config::{RedisConfig, RedisTopology, StoreConfig};
 
 /// The store in use.
@@ -17,7 +17,7 @@ pub(crate) enum OpenStore {
 /// The store cannot be used as configured.
 #[derive(Debug, thiserror::Error)]
 #[error("store: {0}")]
-pub(crate) struct StoreFault(#[from] ConfigError);
+pub(crate) struct StoreFault(#[from] RedisConfigError);
 
 impl OpenStore {
     pub(crate) fn open(config: &StoreConfig) -> Result<Self, StoreFault> {
@@ -30,7 +30,7 @@ impl OpenStore {
     }
 
     /// What is wrong with a description, without opening anything: no server is asked.
-    pub(crate) fn check(config: &StoreConfig) -> Result<(), ConfigError> {
+    pub(crate) fn check(config: &StoreConfig) -> Result<(), RedisConfigError> {
         match config {
             StoreConfig::Memory { .. } => Ok(()),
             StoreConfig::Redis(redis) => redis_builder(redis).check(),

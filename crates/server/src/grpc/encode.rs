@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::algorithm::WindowStart;
 use tollgate::headers::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED, each_field};
-use tollgate::{Calendar, Decision, LimitStatus, Micros, Quota, Retry};
+use tollgate::{Calendar, Decision, LimitOutcome, Micros, Quota, Retry};
 use tollgate_envoy::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit};
 
 use super::fault::Uncountable;
@@ -59,7 +59,7 @@ pub(super) fn decided(
     // early.
     let lease = lease
         .as_ref()
-        .map(|lease| header("x-ratelimit-lease", &lease.to_text()));
+        .map(|lease| header("x-ratelimit-permit", &lease.to_text()));
     response.request_headers_to_add.extend(lease);
     response
 }
@@ -151,7 +151,7 @@ fn status(
 
 /// Smaller is tighter: first what refuses, the longer the tighter; then what has least left, and of
 /// those what takes longest.
-fn tightness(limit: &LimitStatus) -> impl Ord {
+fn tightness(limit: &LimitOutcome) -> impl Ord {
     use std::cmp::Reverse;
     (
         Reverse(limit.retry()),
@@ -174,7 +174,7 @@ fn closed_status(closed: Override) -> DescriptorStatus {
     }
 }
 
-fn current_limit(running: &Running, spend: &Spend<'_>, limit: &LimitStatus) -> RateLimit {
+fn current_limit(running: &Running, spend: &Spend<'_>, limit: &LimitOutcome) -> RateLimit {
     let (unit, multiplier) = match limit.window() {
         Some(window) if !is_month(running, spend) => in_units(window),
         Some(_) => (Unit::Month, 1),

@@ -162,7 +162,7 @@ fn key(
             .any(|attribute| attribute.name().eq_ignore_ascii_case(name));
         is_hashed.then_some(&hashing.hasher)
     };
-    EncodedKey::written(|parts| {
+    EncodedKey::from_writer(|parts| {
         if limit.multiplier > 1 {
             parts.number(limit.unit_secs() * u64::from(limit.multiplier));
         }

@@ -2,9 +2,9 @@
 //! which are whose.
 
 use smallvec::SmallVec;
-use tollgate::store::CHECKS_MAX;
+use tollgate::store::DEMANDS_MAX;
 use tollgate_envoy::{RateLimitDescriptor, RateLimitRequest};
-use tollgate_rules::OnMissing;
+use tollgate_rules::MissingKeyPolicy;
 
 use super::descriptor::Described;
 use super::fault::Fault;
@@ -77,10 +77,11 @@ impl<'r> Plan<'r> {
             let mut part = Part::default();
             match &descriptor.limit {
                 None => {
-                    let chosen =
-                        running
-                            .selector
-                            .select(&described, wish.cost(), OnMissing::PassOver)?;
+                    let chosen = running.selector.select(
+                        &described,
+                        wish.cost(),
+                        MissingKeyPolicy::PassOver,
+                    )?;
                     for chosen in chosen {
                         part.checks.push(plan.add(chosen.into(), wish)?);
                     }
@@ -139,9 +140,9 @@ impl<'r> Plan<'r> {
             }
         }
         let place = merge(&mut self.checks, spend);
-        if place >= CHECKS_MAX {
+        if place >= DEMANDS_MAX {
             return Err(Fault::wrong(format!(
-                "the descriptors meet more than {CHECKS_MAX} limits; send fewer, or have the limits match less"
+                "the descriptors meet more than {DEMANDS_MAX} limits; send fewer, or have the limits match less"
             )));
         }
         self.looks |= u32::from(wish == Wish::Look) << place;

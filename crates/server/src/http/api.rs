@@ -70,7 +70,7 @@ pub(super) async fn release(
 ) -> Result<Response<Body>, Fault> {
     let bytes = body::read(request, bounds(&gate.running())).await?;
     let asked: ReleaseBody<'_> = body::decode(&bytes)?;
-    let was_held = gate.release(&LeaseWord::parse(&asked.lease.0)?).await?;
+    let was_held = gate.release(&LeaseWord::parse(&asked.permit.0)?).await?;
     Ok(json(
         StatusCode::OK,
         if was_held {

@@ -161,7 +161,7 @@ pub(super) struct CheckBody<'b> {
 #[serde(deny_unknown_fields)]
 pub(super) struct ReleaseBody<'b> {
     #[serde(borrow)]
-    pub(super) lease: Text<'b>,
+    pub(super) permit: Text<'b>,
 }
 
 /// A text, borrowed from the body where it can be.

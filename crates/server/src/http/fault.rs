@@ -210,7 +210,7 @@ impl Fault {
 
     fn store_away(error: &tollgate::StoreError) -> Self {
         Self::busy(
-            "store-away",
+            "store-unavailable",
             format!("{error}; nothing stands in for it here, so try again in a second"),
         )
     }
@@ -243,8 +243,8 @@ impl From<Undecided> for Fault {
             Undecided::Select(SelectError::MissingAttribute { .. }) => "missing-attribute",
             Undecided::Select(SelectError::Address { .. }) => "bad-address",
             Undecided::Select(SelectError::Cost { .. }) => "bad-cost",
-            Undecided::Ask(tollgate::Error::TooManyChecks) => "too-many-limits",
-            Undecided::Ask(tollgate::Error::DuplicateCheck { .. }) => "limit-named-twice",
+            Undecided::Ask(tollgate::Error::TooManyLimits) => "too-many-limits",
+            Undecided::Ask(tollgate::Error::DuplicateLimit { .. }) => "limit-named-twice",
             _ => "bad-key",
         };
         Self::unfit(code, undecided.to_string())
@@ -253,6 +253,6 @@ impl From<Undecided> for Fault {
 
 impl From<NotALease> for Fault {
     fn from(wrong: NotALease) -> Self {
-        Self::unfit("no-lease", wrong.to_string())
+        Self::unfit("bad-permit", wrong.to_string())
     }
 }

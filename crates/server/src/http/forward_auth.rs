@@ -60,7 +60,7 @@ pub(super) async fn answer(
     if let Some(lease) = &decided.lease
         && let Ok(lease) = lease.to_text().parse()
     {
-        response.headers_mut().insert("x-ratelimit-lease", lease);
+        response.headers_mut().insert("x-ratelimit-permit", lease);
     }
     Ok(response)
 }

@@ -4,7 +4,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{HeaderMap, Response, StatusCode};
-use tollgate::headers::{Answer, Fields, PROBLEM_JSON, Problem};
+use tollgate::headers::{DecisionBody, Fields, PROBLEM_JSON, Problem};
 use tollgate::{Decision, Micros};
 
 use super::fault::Fault;
@@ -56,8 +56,8 @@ pub(super) fn decided(decided: &Decided, chosen: Fields, now: Micros) -> Respons
     let mut response = if let Some(problem) = Problem::denied(decision) {
         denied(problem, None)
     } else {
-        let mut answer = Answer::of(decision);
-        answer.lease = lease;
+        let mut answer = DecisionBody::new(decision);
+        answer.permit = lease;
         json(StatusCode::OK, answer.to_json())
     };
     add_fields(response.headers_mut(), decision, chosen, now);

@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::at_once::at_once;
+use crate::now_or_never::now_or_never;
 
 use super::stop::{Phase, Stop};
 use super::{Front, Load, Protocol, connection};
@@ -54,7 +54,7 @@ pub(crate) async fn run<F: Front>(
         }
     }
     // Whoever the system let in before the port closes is served too.
-    while let Some(Ok((stream, peer))) = at_once(listener.accept()) {
+    while let Some(Ok((stream, peer))) = now_or_never(listener.accept()) {
         connections.spawn(let_in(
             stream,
             peer,

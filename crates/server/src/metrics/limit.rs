@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tollgate::{LimitStatus, Source};
+use tollgate::{LimitOutcome, Source};
 
 use super::page::{Page, exact};
 
@@ -96,7 +96,7 @@ impl LimitMeter {
         &self.name
     }
 
-    pub(crate) fn count(&self, status: &LimitStatus) {
+    pub(crate) fn count(&self, status: &LimitOutcome) {
         let outcome = match (status.retry(), status.is_shadow()) {
             (None, _) => 0,
             (Some(_), false) => 1,

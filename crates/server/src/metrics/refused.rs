@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     fn key(name: &str) -> EncodedKey {
-        EncodedKey::of(name).expect("a key")
+        EncodedKey::new(name).expect("a key")
     }
 
     #[test]
@@ -243,7 +243,7 @@ mod tests {
     fn whoever_is_refused_often_is_found_among_any_number_of_others() {
         let refused = Refused::default();
         for round in 0..100_000_u64 {
-            refused.note(1, &EncodedKey::of(&round).expect("a key"));
+            refused.note(1, &EncodedKey::new(&round).expect("a key"));
             if round % 20 == 0 {
                 refused.note(1, &key("often"));
             }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tollgate::Micros;
 use tollgate_rules::Config;
-use tollgate_rules::config::Faults;
+use tollgate_rules::config::ConfigError;
 
 pub(crate) use watch::watch;
 
@@ -50,7 +50,7 @@ pub(crate) enum Refused {
     )]
     NoFile,
     #[error("{0}")]
-    Faults(Faults),
+    ConfigError(ConfigError),
     #[error(transparent)]
     Store(#[from] StoreFault),
 }
@@ -90,7 +90,7 @@ impl Reloader {
         let _turn = self.turn.lock().await;
         let read = tokio::task::spawn_blocking(move || read(&file)).await;
         let read = read.expect("reading a configuration does not panic");
-        let replaced = read.map_err(Refused::Faults).and_then(|config| {
+        let replaced = read.map_err(Refused::ConfigError).and_then(|config| {
             tell_notes(&config);
             self.gate.replace(config).map_err(Refused::from)
         });
@@ -117,7 +117,7 @@ impl Reloader {
 }
 
 /// Reads a configuration with the variables of the environment.
-pub(crate) fn read(file: &std::path::Path) -> Result<Config, Faults> {
+pub(crate) fn read(file: &std::path::Path) -> Result<Config, ConfigError> {
     Config::read(file, &|name| std::env::var(name).ok())
 }
 

@@ -68,14 +68,14 @@ pub(super) async fn live(service: Arc<Service>, args: &ServeArgs) -> Result<Exit
         tracing::warn!("some connections did not end in time and are cut");
         stopper.say(Phase::Over);
     }
-    hand_back(&service).await;
+    return_leases(&service).await;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Gives the other replicas what this one has taken in advance and will not use.
-async fn hand_back(service: &Service) {
+async fn return_leases(service: &Service) {
     let limiter = service.gate.running().limiter.clone();
-    match tokio::time::timeout(HAND_BACK, limiter.hand_back()).await {
+    match tokio::time::timeout(HAND_BACK, limiter.return_leases()).await {
         Ok(Ok(())) => {}
         Ok(Err(_)) | Err(_) => {
             tracing::warn!(

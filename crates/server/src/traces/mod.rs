@@ -12,7 +12,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{Sampler, SdkTracer, SdkTracerProvider};
 use tollgate::Decision;
-use tollgate_rules::config::Tracing;
+use tollgate_rules::config::TracingConfig;
 use tracing::Span;
 use tracing::field::Empty;
 use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt as _};
@@ -39,7 +39,7 @@ pub(crate) struct Exporting {
 
 impl Exporting {
     /// Begins to send spans to a collector. Must be called inside a Tokio runtime.
-    pub(crate) fn start(tracing: &Tracing) -> Result<Self, String> {
+    pub(crate) fn start(tracing: &TracingConfig) -> Result<Self, String> {
         let exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(Collector::new())

@@ -5,7 +5,7 @@ mod metrics;
 mod reload;
 mod views;
 
-use testkit::proxies::{self, Response};
+use testkit::reverse_proxy::{self, Response};
 
 use crate::harness::{PATIENCE, Tollgate};
 
@@ -23,7 +23,7 @@ limits:
   - { name: login, match: { method: POST, path: "/auth/**" }, key: [client_ip, email], algorithm: sliding_log, limit: 3, window: 15m, on_store_failure: deny }
   - { name: plan, key: ["header:x-api-key | client_ip"], algorithm: token_bucket, tier: { by: tier, default: free } }
   - { name: quota, key: [tenant], algorithm: fixed_window, align: clock, limit: 5, window: 1d, optional: true, shadow: true }
-  - { name: jobs, key: [tenant], algorithm: concurrency, limit: 2, lease: 30s, optional: true, consistency: local }
+  - { name: jobs, key: [tenant], algorithm: concurrency, limit: 2, permit_timeout: 30s, optional: true, consistency: local }
 "#;
 
 /// Asks the admin port.

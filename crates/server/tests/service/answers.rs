@@ -4,7 +4,7 @@ mod degraded;
 mod forward_auth;
 mod structured;
 
-use testkit::proxies::{self, Response};
+use testkit::reverse_proxy::{self, Response};
 
 use crate::golden::shown;
 use crate::harness::Tollgate;
@@ -16,7 +16,7 @@ limits:
   - { name: api, match: { path: "/api/**" }, key: [client_ip], algorithm: fixed_window, limit: 2, window: 1h }
   - { name: watched, match: { path: /watched }, key: [client_ip], algorithm: fixed_window, limit: 1, window: 1h, shadow: true }
   - { name: queue, match: { path: /queue }, key: [client_ip], algorithm: leaky_bucket, mode: queue, capacity: 2, leak_rate: 1/h }
-  - { name: work, match: { path: "/work/**" }, key: [client_ip], algorithm: concurrency, limit: 1, lease: 1h }
+  - { name: work, match: { path: "/work/**" }, key: [client_ip], algorithm: concurrency, limit: 1, permit_timeout: 1h }
 "#;
 
 /// What is asked about a path of one client.
@@ -197,12 +197,12 @@ connection: close
 content-length: <length>
 date: <now>
 
-{"allowed":true,"source":"store","degraded":false,"wait_ms":0,"limits":[{"name":"work","limit":1,"remaining":0,"reset_after_ms":3600000,"retry_after_ms":null}],"lease":"<lease>"}
+{"allowed":true,"source":"store","degraded":false,"wait_ms":0,"limits":[{"name":"work","limit":1,"remaining":0,"reset_after_ms":3600000,"retry_after_ms":null}],"permit":"<permit>"}
 "#,
     );
     assert_eq!(service.check(&about("/work/1")).status, 429);
     let body: serde_json::Value = serde_json::from_slice(&held.body).expect("JSON");
-    let lease = serde_json::json!({"lease": body["lease"]}).to_string();
+    let lease = serde_json::json!({"permit": body["permit"]}).to_string();
     let released = |whether| {
         format!(
             "200\ncontent-type: application/json\nconnection: close\ncontent-length: <length>\ndate: <now>\n\n{{\"released\":{whether}}}\n"
@@ -229,7 +229,7 @@ connection: close
 content-length: <length>
 date: <now>
 
-{"allowed":true,"source":"store","degraded":false,"wait_ms":0,"limits":[{"name":"work","limit":1,"remaining":0,"reset_after_ms":3600000,"retry_after_ms":null}],"lease":"<lease>"}
+{"allowed":true,"source":"store","degraded":false,"wait_ms":0,"limits":[{"name":"work","limit":1,"remaining":0,"reset_after_ms":3600000,"retry_after_ms":null}],"permit":"<permit>"}
 "#,
     );
     let denied = service.check(&about("/work/1"));

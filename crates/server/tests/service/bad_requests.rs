@@ -3,7 +3,7 @@
 mod rows;
 
 use serde_json::Value;
-use testkit::proxies::{self, Response};
+use testkit::reverse_proxy::{self, Response};
 
 use crate::harness::Tollgate;
 use crate::raw;
@@ -64,7 +64,7 @@ limits:
     capacity: 5
     refill_rate: 1/minute
     cost: { by: pages, default: 1 }
-  - { name: work, match: { path: /work }, key: [tenant], algorithm: concurrency, limit: 2, lease: 10m }
+  - { name: work, match: { path: /work }, key: [tenant], algorithm: concurrency, limit: 2, permit_timeout: 10m }
 "#;
 
 /// The limits above, and more than a request may meet.

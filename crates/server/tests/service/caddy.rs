@@ -1,7 +1,7 @@
 //! Real Caddy in front of an application, asking the real service, with the file that users are
 //! given.
 
-use testkit::proxies::{self, Proxy, Upstream};
+use testkit::reverse_proxy::{self, Proxy, Upstream};
 
 use crate::deploy::{put, read};
 use crate::harness::Tollgate;

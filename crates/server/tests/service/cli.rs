@@ -118,7 +118,7 @@ fn limits_are_asked_by_name_with_headers_queues_and_places() {
         "limits:
   - { name: key, match: { path: /never }, key: [\"header:x-key\"], algorithm: sliding_log, limit: 1, window: 1h }
   - { name: line, match: { path: /never }, key: [], algorithm: leaky_bucket, mode: queue, capacity: 9, leak_rate: 1/h }
-  - { name: places, match: { path: /never }, key: [], algorithm: concurrency, limit: 2, lease: 1h }
+  - { name: places, match: { path: /never }, key: [], algorithm: concurrency, limit: 2, permit_timeout: 1h }
   - { name: trial, match: { path: /never }, key: [], algorithm: sliding_log, limit: 1, window: 1h, shadow: true }
 ",
     );
@@ -142,7 +142,7 @@ fn limits_are_asked_by_name_with_headers_queues_and_places() {
     );
     let (_, out, _) = check(&service.http, &["-l", "places", "-l", "trial"]);
     assert!(
-        out.contains("a place is held until POST /v1/release with {\"lease\": \""),
+        out.contains("a place is held until POST /v1/release with {\"permit\": \""),
         "{out}"
     );
     assert!(

@@ -7,7 +7,7 @@ mod viewer;
 
 use std::collections::BTreeMap;
 
-use testkit::proxies;
+use testkit::reverse_proxy;
 
 use crate::harness::Tollgate;
 

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use serde_json::Value;
-use testkit::proxies::{self, find_python_tools};
+use testkit::reverse_proxy::{self, find_python_tools};
 
 use crate::deploy::{path, put, read};
 use crate::harness::{Tollgate, write_config};

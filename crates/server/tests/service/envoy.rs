@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 
-use testkit::proxies::{self, Proxy, Response, Upstream};
+use testkit::reverse_proxy::{self, Proxy, Response, Upstream};
 use testkit::wait;
 use tokio::net::TcpSocket;
 

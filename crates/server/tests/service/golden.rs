@@ -1,6 +1,6 @@
 //! Answers as text, without what differs from run to run.
 
-use testkit::proxies::Response;
+use testkit::reverse_proxy::Response;
 
 /// The status, every header in its order and the body. Times are rounded up to the next ten
 /// minutes, which no test takes, and words that are made anew each time are left out.
@@ -20,7 +20,7 @@ pub(crate) fn shown(answer: &Response) -> String {
 fn header(name: &str, value: &str, answer: &Response) -> String {
     match name {
         "date" => "<now>".to_owned(),
-        "x-ratelimit-lease" => "<lease>".to_owned(),
+        "x-ratelimit-permit" => "<permit>".to_owned(),
         "content-length" if value == answer.body.len().to_string() => "<length>".to_owned(),
         "x-ratelimit-reset" => since_date(value, answer),
         "retry-after" => rounded(value, 600),
@@ -68,11 +68,11 @@ fn rounded_body(body: &str) -> String {
             each_number(&body, name, 600_000)
         });
     let body = each_number(&body, "try again in ", 600);
-    match body.split_once("\"lease\":\"") {
+    match body.split_once("\"permit\":\"") {
         None => body,
         Some((before, after)) => {
             let (_, after) = after.split_once('"').expect("a word ends");
-            format!("{before}\"lease\":\"<lease>\"{after}")
+            format!("{before}\"permit\":\"<lease>\"{after}")
         }
     }
 }

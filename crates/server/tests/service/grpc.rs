@@ -278,7 +278,7 @@ fn a_place_in_flight_is_given_back_by_the_word_that_the_upstream_gets() {
         "
 version: 1
 limits:
-  - { name: in-flight, key: [tenant], algorithm: concurrency, limit: 1, lease: 1h }
+  - { name: in-flight, key: [tenant], algorithm: concurrency, limit: 1, permit_timeout: 1h }
 ",
     );
     let mut client = Client::connect(service.grpc);
@@ -290,10 +290,10 @@ limits:
 
     let word = &held.request_headers_to_add[0];
     assert_eq!(
-        (&word.key[..], header(&held, "x-ratelimit-lease")),
-        (&b"x-ratelimit-lease"[..], None)
+        (&word.key[..], header(&held, "x-ratelimit-permit")),
+        (&b"x-ratelimit-permit"[..], None)
     );
-    let released = service.post("/v1/release", &format!(r#"{{"lease": "{}"}}"#, word.value));
+    let released = service.post("/v1/release", &format!(r#"{{"permit": "{}"}}"#, word.value));
     assert_eq!(
         (released.status, released.text().as_str()),
         (200, r#"{"released":true}"#)

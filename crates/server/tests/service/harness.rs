@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use testkit::proxies::{self, Response};
+use testkit::reverse_proxy::{self, Response};
 use testkit::wait;
 
 /// Longer than anything here takes on a machine that is not stuck.

@@ -51,7 +51,7 @@ fn answers_say_that_they_came_from_a_lease_or_from_a_denial() {
         );
         assert_eq!(ask_until(&service, "lease"), 200);
         assert_eq!(ask_until(&service, "deny_cache"), 429);
-        let metrics = testkit::proxies::get(service.admin, "/metrics", &[]).text();
+        let metrics = testkit::reverse_proxy::get(service.admin, "/metrics", &[]).text();
         for outcome in [
             r#"outcome="allowed",source="lease""#,
             r#"outcome="denied",source="deny_cache""#,

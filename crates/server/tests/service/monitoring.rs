@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use testkit::proxies::{self, find_program};
+use testkit::reverse_proxy::{self, find_program};
 use testkit::wait;
 
 use crate::deploy::{path, read};

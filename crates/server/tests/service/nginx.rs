@@ -1,7 +1,7 @@
 //! Real nginx in front of an application, asking the real service, with the file that users are
 //! given.
 
-use testkit::proxies::{self, Proxy, Response, Upstream};
+use testkit::reverse_proxy::{self, Proxy, Response, Upstream};
 
 use crate::deploy::{put, read};
 use crate::harness::Tollgate;
@@ -145,7 +145,7 @@ fn every_spelling_of_a_path_meets_its_limit() {
 fn a_long_key_is_no_outage() {
     let work = |n| {
         format!(
-            "  - {{ name: work-{n}, match: {{ path: /work }}, key: [\"header:x-project\"], algorithm: concurrency, limit: 1, lease: 1h }}\n"
+            "  - {{ name: work-{n}, match: {{ path: /work }}, key: [\"header:x-project\"], algorithm: concurrency, limit: 1, permit_timeout: 1h }}\n"
         )
     };
     let setup = Setup::start(&(LIMITS.to_owned() + &(0..16).map(work).collect::<String>()));

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use testkit::proxies::{self, find_python_tools};
+use testkit::reverse_proxy::{self, find_python_tools};
 
 use crate::harness::{Tollgate, write_config};
 
@@ -31,7 +31,7 @@ limits:
     algorithm: token_bucket
     tier: { by: tier, default: free }
   - { name: login, match: { path: /auth/login }, key: [client_ip, email], algorithm: sliding_log, limit: 5, window: 15m }
-  - { name: in-flight, key: [tenant], optional: true, algorithm: concurrency, limit: 2, lease: 1s }
+  - { name: in-flight, key: [tenant], optional: true, algorithm: concurrency, limit: 2, permit_timeout: 1s }
   - { name: export, match: { path: "/export/**" }, key: [], algorithm: leaky_bucket, mode: queue, capacity: 5, leak_rate: 10/s }
 "#;
 

@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
-use testkit::proxies::Response;
+use testkit::reverse_proxy::Response;
 
 use crate::harness::PATIENCE;
 

@@ -101,7 +101,7 @@ fn a_service_starts_without_its_store_and_finds_it_later() {
         );
         service.wait_for_log("the store gives no answer");
         assert_eq!(
-            testkit::proxies::get(service.http, "/readyz", &[]).text(),
+            testkit::reverse_proxy::get(service.http, "/readyz", &[]).text(),
             r#"{"ready":true,"degraded":true}"#
         );
         server.restart();

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use testkit::proxies::{self, Response};
+use testkit::reverse_proxy::{self, Response};
 
 use crate::raw;
 

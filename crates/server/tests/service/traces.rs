@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 
-use testkit::proxies;
+use testkit::reverse_proxy;
 
 use crate::harness::{PATIENCE, Tollgate};
 

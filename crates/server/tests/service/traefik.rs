@@ -1,7 +1,7 @@
 //! What Traefik asks, byte for byte as its forwardAuth middleware sends it: Traefik itself is not
 //! run here.
 
-use testkit::proxies::{self, Response};
+use testkit::reverse_proxy::{self, Response};
 
 use crate::deploy::read;
 use crate::harness::Tollgate;

@@ -1,7 +1,7 @@
 //! From counts to a report.
 
 use tollgate::{EncodedKey, Micros, Quota};
-use tollgate_rules::{Attribute, Rule};
+use tollgate_rules::{Attribute, LimitConfig};
 
 use super::{
     BadExample, BadKind, Candidate, ComparisonReport, KeyReport, LimitComparison, LimitReport,
@@ -140,7 +140,7 @@ fn notes(side: &Side) -> Vec<String> {
     in_flight.chain(unkeyed).chain(full).collect()
 }
 
-fn key(rule: &Rule) -> Vec<String> {
+fn key(rule: &LimitConfig) -> Vec<String> {
     let part = |part: &Vec<Attribute>| {
         part.iter()
             .map(Attribute::name)
@@ -150,7 +150,11 @@ fn key(rule: &Rule) -> Vec<String> {
     rule.key.parts.iter().map(part).collect()
 }
 
-fn limit(of: ((usize, &LimitTally), &Rule), replay: &Replay, labels: &Labels) -> LimitReport {
+fn limit(
+    of: ((usize, &LimitTally), &LimitConfig),
+    replay: &Replay,
+    labels: &Labels,
+) -> LimitReport {
     let ((place, tally), rule) = of;
     let checked = rule.limit.rule().ok();
     LimitReport {

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     fn refuse(table: &mut KeyTable, key: u64, times: u64) {
-        let encoded = EncodedKey::of(&key).unwrap();
+        let encoded = EncodedKey::new(&key).unwrap();
         for at in 0..times {
             table.refuse(&encoded, Micros::from_secs(key + at));
         }

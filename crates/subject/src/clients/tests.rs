@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn by_prefix(ipv6_prefix: u8) -> Clients {
-    Clients::new(Vec::new(), ipv6_prefix, ForwardedBy::default()).unwrap()
+fn by_prefix(ipv6_prefix: u8) -> ClientResolver {
+    ClientResolver::new(Vec::new(), ipv6_prefix, ForwardedBy::default()).unwrap()
 }
 
 fn address(text: &str) -> IpAddr {
@@ -15,7 +15,7 @@ fn address(text: &str) -> IpAddr {
 
 #[test]
 fn a_million_addresses_of_one_network_are_one_group() {
-    let clients = Clients::default();
+    let clients = ClientResolver::default();
     let network = Ipv6Addr::from_bits(0x2001_0db8_0001_0002 << 64);
     // An odd factor visits every number of 64 bits before any twice, far apart from one another.
     let addresses = (0..1_000_000u64)
@@ -57,16 +57,19 @@ fn groups_go_by_bits_and_not_by_spelling() {
 fn bounds_are_checked_when_clients_are_made() {
     let with = |prefix, networks| {
         let trusted = vec!["10.0.0.0/8".parse().unwrap(); networks];
-        Clients::new(trusted, prefix, ForwardedBy::default()).map(|_| ())
+        ClientResolver::new(trusted, prefix, ForwardedBy::default()).map(|_| ())
     };
-    assert_eq!(with(0, 1), Err(ClientsError::Prefix { found: 0 }));
-    assert_eq!(with(129, 1), Err(ClientsError::Prefix { found: 129 }));
+    assert_eq!(with(0, 1), Err(ClientResolverError::Prefix { found: 0 }));
+    assert_eq!(
+        with(129, 1),
+        Err(ClientResolverError::Prefix { found: 129 })
+    );
     assert_eq!((with(1, 0), with(128, TRUSTED_MAX)), (Ok(()), Ok(())));
     assert_eq!(
         with(64, 1_025),
-        Err(ClientsError::TooManyNetworks { found: 1_025 })
+        Err(ClientResolverError::TooManyNetworks { found: 1_025 })
     );
-    assert_eq!(Clients::default(), by_prefix(64));
+    assert_eq!(ClientResolver::default(), by_prefix(64));
 }
 
 #[test]
@@ -92,7 +95,7 @@ fn a_header_is_known_by_its_name() {
 proptest! {
     #[test]
     fn a_group_is_its_own_group(bits in any::<u128>(), v4 in any::<u32>()) {
-        let clients = Clients::default();
+        let clients = ClientResolver::default();
         for address in [Ipv6Addr::from_bits(bits).into(), IpAddr::V4(Ipv4Addr::from_bits(v4))] {
             prop_assert_eq!(clients.group(clients.group(address)), clients.group(address));
         }

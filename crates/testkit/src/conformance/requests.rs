@@ -1,8 +1,8 @@
 //! Requests of several checks: together or not at all, and a denied request consumes nothing in any
 //! limit.
 
-use tollgate::store::CHECKS_MAX;
-use tollgate::{CheckBuf, Rule, Verdict};
+use tollgate::store::DEMANDS_MAX;
+use tollgate::{DemandBuf, Rule, Verdict};
 
 use super::scene::{Scene, check, long, passes, retry_after, shadow};
 use crate::differential::Kind;
@@ -14,7 +14,7 @@ const MIX: [Kind; 4] = [
     Kind::FixedFirstHit,
 ];
 
-fn one_of(rule: &Rule) -> CheckBuf {
+fn one_of(rule: &Rule) -> DemandBuf {
     check(rule, "ann", 1)
 }
 
@@ -61,7 +61,7 @@ pub(super) fn never_takes_nothing_from_the_others(scene: &Scene<'_>) {
 
 pub(super) fn all_algorithms_together(scene: &Scene<'_>) {
     let rules = Kind::ALL.map(|kind| scene.rule(&format!("{kind:?}"), long(kind, 3)));
-    let checks: Vec<CheckBuf> = rules.iter().map(one_of).collect();
+    let checks: Vec<DemandBuf> = rules.iter().map(one_of).collect();
     for left in [2, 1, 0] {
         let outcomes = scene.spend_all(&checks).outcomes;
         assert!(
@@ -127,7 +127,7 @@ pub(super) fn a_shadow_takes_only_what_passes(scene: &Scene<'_>) {
 
 pub(super) fn a_peek_of_several_takes_nothing(scene: &Scene<'_>) {
     let rules = Kind::ALL.map(|kind| scene.rule(&format!("{kind:?}"), long(kind, 3)));
-    let checks: Vec<CheckBuf> = rules.iter().map(|rule| check(rule, "ann", 2)).collect();
+    let checks: Vec<DemandBuf> = rules.iter().map(|rule| check(rule, "ann", 2)).collect();
     for _ in 0..3 {
         let outcomes = scene.peek_all(&checks).outcomes;
         assert!(
@@ -142,15 +142,15 @@ pub(super) fn a_peek_of_several_takes_nothing(scene: &Scene<'_>) {
 
 pub(super) fn a_refund_of_several(scene: &Scene<'_>) {
     let rules = MIX.map(|kind| scene.rule(&format!("{kind:?}"), long(kind, 5)));
-    let spent: Vec<CheckBuf> = rules.iter().map(|rule| check(rule, "ann", 4)).collect();
-    let back: Vec<CheckBuf> = rules.iter().map(|rule| check(rule, "ann", 3)).collect();
+    let spent: Vec<DemandBuf> = rules.iter().map(|rule| check(rule, "ann", 4)).collect();
+    let back: Vec<DemandBuf> = rules.iter().map(|rule| check(rule, "ann", 3)).collect();
     scene.spend_all(&spent);
     scene.refund_all(&back);
     assert!(rules.iter().all(|rule| scene.left(rule) == 4));
 }
 
 pub(super) fn the_most_checks(scene: &Scene<'_>) {
-    let rules: Vec<Rule> = (0..CHECKS_MAX)
+    let rules: Vec<Rule> = (0..DEMANDS_MAX)
         .map(|index| {
             scene.rule(
                 &format!("limit-{index}"),
@@ -158,7 +158,7 @@ pub(super) fn the_most_checks(scene: &Scene<'_>) {
             )
         })
         .collect();
-    let checks: Vec<CheckBuf> = rules.iter().map(one_of).collect();
+    let checks: Vec<DemandBuf> = rules.iter().map(one_of).collect();
     assert!(scene.spend_all(&checks).outcomes.iter().all(passes));
     let denied = scene.spend_all(&checks).outcomes;
     assert!(
@@ -166,5 +166,5 @@ pub(super) fn the_most_checks(scene: &Scene<'_>) {
         "{denied:?}"
     );
     let left: Vec<u64> = rules.iter().map(|rule| scene.left(rule)).collect();
-    assert!(left.into_iter().eq(0..CHECKS_MAX as u64));
+    assert!(left.into_iter().eq(0..DEMANDS_MAX as u64));
 }

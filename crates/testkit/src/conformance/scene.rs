@@ -5,10 +5,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::store::{Answer, Intent, Spent};
+use tollgate::store::{Intent, SpendReply, StoreFuture};
 use tollgate::{
-    Calendar, CheckBuf, Concurrency, FixedWindow, LeakyBucket, LeakyMode, LeaseId, Limit,
-    LimitError, Micros, Outcome, Quota, Rate, Rule, SlidingLog, SlidingWindow, Store, ToKey,
+    Calendar, Concurrency, DemandBuf, FixedWindow, LeakyBucket, LeakyMode, Limit, LimitError,
+    Micros, Outcome, PermitId, Quota, Rate, Rule, SlidingLog, SlidingWindow, Store, ToKey,
     TokenBucket, Verdict,
 };
 
@@ -52,7 +52,7 @@ impl<'a> Scene<'a> {
 
     /// Asks for one check and takes nothing.
     pub(super) fn peek(&self, rule: &Rule, cost: u64) -> Outcome {
-        self.ask_one(rule, cost, Intent::Peek, LeaseId::NONE)
+        self.ask_one(rule, cost, Intent::Peek, PermitId::NONE)
     }
 
     /// What is left.
@@ -60,21 +60,21 @@ impl<'a> Scene<'a> {
         self.peek(rule, 0).remaining
     }
 
-    pub(super) fn spend_all(&self, checks: &[CheckBuf]) -> Spent {
+    pub(super) fn spend_all(&self, checks: &[DemandBuf]) -> SpendReply {
         self.hold_all(checks, self.new_lease())
     }
 
     /// Takes several checks together under this lease.
-    pub(super) fn hold_all(&self, checks: &[CheckBuf], lease: LeaseId) -> Spent {
+    pub(super) fn hold_all(&self, checks: &[DemandBuf], lease: PermitId) -> SpendReply {
         self.ask(checks, Intent::Spend, lease)
     }
 
-    pub(super) fn peek_all(&self, checks: &[CheckBuf]) -> Spent {
+    pub(super) fn peek_all(&self, checks: &[DemandBuf]) -> SpendReply {
         self.ask(checks, Intent::Peek, self.new_lease())
     }
 
     /// Takes one check under this lease.
-    pub(super) fn hold(&self, rule: &Rule, cost: u64, lease: LeaseId) -> Outcome {
+    pub(super) fn hold(&self, rule: &Rule, cost: u64, lease: PermitId) -> Outcome {
         self.ask_one(rule, cost, Intent::Spend, lease)
     }
 
@@ -82,23 +82,26 @@ impl<'a> Scene<'a> {
         self.refund_all(&[check(rule, "ann", cost)]);
     }
 
-    pub(super) fn refund_all(&self, checks: &[CheckBuf]) {
+    pub(super) fn refund_all(&self, checks: &[DemandBuf]) {
         answered(
             self.store
-                .refund(&checks.iter().map(CheckBuf::as_check).collect::<Vec<_>>()),
+                .refund(&checks.iter().map(DemandBuf::as_demand).collect::<Vec<_>>()),
         );
     }
 
     pub(super) fn reset(&self, rule: &Rule) {
-        answered(self.store.reset(&check(rule, "ann", 0).as_check().key));
+        answered(self.store.reset(&check(rule, "ann", 0).as_demand().key));
     }
 
-    pub(super) fn release(&self, rule: &Rule, lease: LeaseId) -> bool {
-        answered(self.store.release(&check(rule, "ann", 0).as_check(), lease))
+    pub(super) fn release(&self, rule: &Rule, lease: PermitId) -> bool {
+        answered(
+            self.store
+                .release(&check(rule, "ann", 0).as_demand(), lease),
+        )
     }
 
-    pub(super) fn renew(&self, rule: &Rule, lease: LeaseId) -> bool {
-        answered(self.store.renew(&check(rule, "ann", 0).as_check(), lease))
+    pub(super) fn renew(&self, rule: &Rule, lease: PermitId) -> bool {
+        answered(self.store.renew(&check(rule, "ann", 0).as_demand(), lease))
     }
 
     pub(super) fn wait(&self, length: Micros) {
@@ -110,35 +113,35 @@ impl<'a> Scene<'a> {
     }
 
     /// A lease that nobody has.
-    pub(super) fn new_lease(&self) -> LeaseId {
+    pub(super) fn new_lease(&self) -> PermitId {
         self.leases.set(self.leases.get() + 1);
-        LeaseId::new(self.leases.get())
+        PermitId::new(self.leases.get())
     }
 
     /// One check by the short way, if the store has one.
-    fn ask_one(&self, rule: &Rule, cost: u64, intent: Intent, lease: LeaseId) -> Outcome {
+    fn ask_one(&self, rule: &Rule, cost: u64, intent: Intent, lease: PermitId) -> Outcome {
         let check = check(rule, "ann", cost);
-        let answered = self.store.spend_one(&check.as_check(), intent, lease);
+        let answered = self.store.try_spend(&check.as_demand(), intent, lease);
         answered.map_or_else(
             || self.ask(&[check], intent, lease).outcomes[0],
             |(outcome, _)| outcome,
         )
     }
 
-    fn ask(&self, checks: &[CheckBuf], intent: Intent, lease: LeaseId) -> Spent {
-        let borrowed: Vec<_> = checks.iter().map(CheckBuf::as_check).collect();
+    fn ask(&self, checks: &[DemandBuf], intent: Intent, lease: PermitId) -> SpendReply {
+        let borrowed: Vec<_> = checks.iter().map(DemandBuf::as_demand).collect();
         let spent = answered(self.store.spend(&borrowed, intent, lease));
         assert_eq!(spent.outcomes.len(), checks.len(), "one outcome per check");
         spent
     }
 }
 
-pub(super) fn check(rule: &Rule, key: impl ToKey, cost: u64) -> CheckBuf {
-    rule.check(key, cost).expect("the stories have right keys")
+pub(super) fn check(rule: &Rule, key: impl ToKey, cost: u64) -> DemandBuf {
+    rule.demand(key, cost).expect("the stories have right keys")
 }
 
 /// The same check, as a shadow.
-pub(super) fn shadow(mut check: CheckBuf) -> CheckBuf {
+pub(super) fn shadow(mut check: DemandBuf) -> DemandBuf {
     check.shadow = true;
     check
 }
@@ -191,6 +194,6 @@ pub(super) fn passes(outcome: &Outcome) -> bool {
     outcome.verdict.is_allowed()
 }
 
-fn answered<T: Unpin>(answer: Answer<'_, T>) -> T {
+fn answered<T: Unpin>(answer: StoreFuture<'_, T>) -> T {
     pollster::block_on(answer).expect("the store is there")
 }

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use tollgate::store::{Answer, CheckBuf, Intent, Spent};
-use tollgate::{Check, Clock, LeaseId, Limit, ManualClock, Micros, Outcome, Rule, Store, Verdict};
+use tollgate::store::{DemandBuf, Intent, SpendReply, StoreFuture};
+use tollgate::{
+    Clock, Demand, Limit, ManualClock, Micros, Outcome, PermitId, Rule, Store, Verdict,
+};
 
 use super::trace::{Act, Ask, Cost, Counter, Length, Move, Trace};
 use crate::model::ModelStore;
@@ -41,7 +43,7 @@ struct Replay<'a> {
     retry_after: Micros,
     reset_after: Micros,
     /// Leases asked for, with the check that did.
-    leases: Vec<(CheckBuf, LeaseId)>,
+    leases: Vec<(DemandBuf, PermitId)>,
     told: Vec<Told>,
 }
 
@@ -49,7 +51,7 @@ struct Replay<'a> {
 struct Told {
     at: Micros,
     what: &'static str,
-    checks: Vec<CheckBuf>,
+    checks: Vec<DemandBuf>,
     outcomes: Vec<Outcome>,
 }
 
@@ -101,8 +103,8 @@ impl<'a> Replay<'a> {
         match act {
             Act::Spend(asks) => self.spend("spend", self.checks(asks), Intent::Spend),
             Act::Peek(asks) => self.spend("peek", self.checks(asks), Intent::Peek),
-            Act::SpendOne(ask) => self.spend_one("spend one", self.check(*ask), Intent::Spend),
-            Act::PeekOne(ask) => self.spend_one("peek one", self.check(*ask), Intent::Peek),
+            Act::SpendOne(ask) => self.try_spend("spend one", self.check(*ask), Intent::Spend),
+            Act::PeekOne(ask) => self.try_spend("peek one", self.check(*ask), Intent::Peek),
             Act::Refund(asks) => {
                 let checks = self.checks(asks);
                 answer(self.store.refund(&borrowed(&checks)))?;
@@ -117,8 +119,8 @@ impl<'a> Replay<'a> {
                     cost: Cost::Units(0),
                     shadow: false,
                 });
-                answer(self.store.reset(&check.as_check().key))?;
-                self.model.reset(&check.as_check().key);
+                answer(self.store.reset(&check.as_demand().key))?;
+                self.model.reset(&check.as_demand().key);
                 self.tell("reset", vec![check], Vec::new());
                 Ok(())
             }
@@ -130,7 +132,7 @@ impl<'a> Replay<'a> {
     fn spend(
         &mut self,
         what: &'static str,
-        checks: Vec<CheckBuf>,
+        checks: Vec<DemandBuf>,
         intent: Intent,
     ) -> Result<(), String> {
         let lease = self.new_lease();
@@ -138,27 +140,27 @@ impl<'a> Replay<'a> {
         self.compare(what, checks, intent, lease, &spent)
     }
 
-    fn spend_one(
+    fn try_spend(
         &mut self,
         what: &'static str,
-        check: CheckBuf,
+        check: DemandBuf,
         intent: Intent,
     ) -> Result<(), String> {
         let lease = self.new_lease();
-        let Some((outcome, _)) = self.store.spend_one(&check.as_check(), intent, lease) else {
+        let Some((outcome, _)) = self.store.try_spend(&check.as_demand(), intent, lease) else {
             return self.spend(what, vec![check], intent);
         };
-        let spent = Spent::by_store(std::iter::once(outcome).collect(), self.clock.now());
+        let spent = SpendReply::by_store(std::iter::once(outcome).collect(), self.clock.now());
         self.compare(what, vec![check], intent, lease, &spent)
     }
 
     fn compare(
         &mut self,
         what: &'static str,
-        checks: Vec<CheckBuf>,
+        checks: Vec<DemandBuf>,
         intent: Intent,
-        lease: LeaseId,
-        spent: &Spent,
+        lease: PermitId,
+        spent: &SpendReply,
     ) -> Result<(), String> {
         let compared = self.model.confirm(&borrowed(&checks), intent, lease, spent);
         for (check, outcome) in checks.iter().zip(&spent.outcomes) {
@@ -170,11 +172,11 @@ impl<'a> Replay<'a> {
         compared
     }
 
-    fn new_lease(&self) -> LeaseId {
-        LeaseId::new(self.told.len() as u128 + 1)
+    fn new_lease(&self) -> PermitId {
+        PermitId::new(self.told.len() as u128 + 1)
     }
 
-    fn remember(&mut self, check: &CheckBuf, outcome: &Outcome) {
+    fn remember(&mut self, check: &DemandBuf, outcome: &Outcome) {
         if let Some(index) = self.rules.iter().position(|rules| is_of(rules, check)) {
             self.left[index] = outcome.remaining;
         }
@@ -189,7 +191,7 @@ impl<'a> Replay<'a> {
             return Ok(());
         };
         let now = self.clock.now();
-        let asked = check.as_check();
+        let asked = check.as_demand();
         let (got, expected) = if what == "renew" {
             (
                 answer(self.store.renew(&asked, lease))?,
@@ -223,12 +225,12 @@ impl<'a> Replay<'a> {
     }
 
     /// The checks of a request, each counter once.
-    fn checks(&self, asks: &[Ask]) -> Vec<CheckBuf> {
-        let mut checks: Vec<CheckBuf> = Vec::with_capacity(asks.len());
+    fn checks(&self, asks: &[Ask]) -> Vec<DemandBuf> {
+        let mut checks: Vec<DemandBuf> = Vec::with_capacity(asks.len());
         for check in asks.iter().map(|ask| self.check(*ask)) {
             if checks
                 .iter()
-                .all(|other| other.as_check().key != check.as_check().key)
+                .all(|other| other.as_demand().key != check.as_demand().key)
             {
                 checks.push(check);
             }
@@ -236,7 +238,7 @@ impl<'a> Replay<'a> {
         checks
     }
 
-    fn check(&self, ask: Ask) -> CheckBuf {
+    fn check(&self, ask: Ask) -> DemandBuf {
         let counter = ask.counter % self.rules.len();
         let rule = &self.rules[counter][ask.quota % self.rules[counter].len()];
         let limit = rule.quota().limit();
@@ -246,12 +248,12 @@ impl<'a> Replay<'a> {
             Cost::LimitAnd(more) => limit + more,
             Cost::LeftAnd(more) => self.left[counter] + more,
         };
-        let mut check = rule.check("someone", cost).expect("the key is right");
+        let mut check = rule.demand("someone", cost).expect("the key is right");
         check.shadow = ask.shadow;
         check
     }
 
-    fn tell(&mut self, what: &'static str, checks: Vec<CheckBuf>, outcomes: Vec<Outcome>) {
+    fn tell(&mut self, what: &'static str, checks: Vec<DemandBuf>, outcomes: Vec<Outcome>) {
         self.told.push(Told {
             at: self.clock.now(),
             what,
@@ -275,17 +277,17 @@ fn rules_of(trace: &Trace) -> Vec<Vec<Rule>> {
     trace.counters.iter().enumerate().map(rules).collect()
 }
 
-fn borrowed(checks: &[CheckBuf]) -> Vec<Check<'_>> {
-    checks.iter().map(CheckBuf::as_check).collect()
+fn borrowed(checks: &[DemandBuf]) -> Vec<Demand<'_>> {
+    checks.iter().map(DemandBuf::as_demand).collect()
 }
 
-fn is_of(rules: &[Rule], check: &CheckBuf) -> bool {
+fn is_of(rules: &[Rule], check: &DemandBuf) -> bool {
     rules[0]
-        .check("someone", 0)
-        .is_ok_and(|own| own.as_check().key == check.as_check().key)
+        .demand("someone", 0)
+        .is_ok_and(|own| own.as_demand().key == check.as_demand().key)
 }
 
-fn answer<T: Unpin>(answer: Answer<'_, T>) -> Result<T, String> {
+fn answer<T: Unpin>(answer: StoreFuture<'_, T>) -> Result<T, String> {
     pollster::block_on(answer).map_err(|error| format!("the store gave no answer: {error}"))
 }
 

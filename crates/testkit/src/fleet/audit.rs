@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tollgate::lease::quantum;
 use tollgate::store::Intent;
 use tollgate::{
-    Consistency, LeaseId, Limit, ManualClock, MemoryStore, Micros, Quota, Source, Store,
+    Consistency, Limit, ManualClock, MemoryStore, Micros, PermitId, Quota, Source, Store,
 };
 
 use super::plan::Plan;
@@ -154,8 +154,8 @@ fn ideal(plan: &Plan, run: &Run) -> u64 {
     let mut admitted = 0;
     for (at, _, cost) in &run.arrivals {
         clock.set(Micros::new(*at));
-        let check = rule.check("ann", *cost).expect("a right key");
-        let one = store.spend_one(&check.as_check(), Intent::Spend, LeaseId::NONE);
+        let check = rule.demand("ann", *cost).expect("a right key");
+        let one = store.try_spend(&check.as_demand(), Intent::Spend, PermitId::NONE);
         let (outcome, _) = one.expect("memory answers at once");
         admitted += if outcome.verdict.is_allowed() {
             *cost

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use tollgate::lease::{Given, Said, Take};
+use tollgate::lease::{LeaseGrant, LeaseOutcome, LeaseRequest};
 
 /// A request that wants an answer.
 #[derive(Clone, Copy, Debug)]
@@ -33,13 +33,13 @@ pub(super) enum Event {
     Reach {
         trip: u64,
         cost: u64,
-        take: Take,
+        take: LeaseRequest,
     },
     /// Its answer reaches the process.
     Answer {
         who: Who,
         trip: u64,
-        given: Given,
+        given: LeaseGrant,
     },
     /// No answer came in time.
     Deadline {
@@ -55,7 +55,7 @@ pub(super) enum Event {
     Ask(Who, Request),
     AskAnswer(Who, Request, u64),
     /// What another limit refused is given back.
-    Undo(Who, u64, Said),
+    Undo(Who, u64, LeaseOutcome),
     Sweep(Who),
     Crash(usize),
     Leave(usize),

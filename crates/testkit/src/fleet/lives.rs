@@ -43,7 +43,7 @@ impl World<'_> {
             return;
         };
         leases
-            .hand_back()
+            .return_leases()
             .0
             .into_iter()
             .for_each(|trip| self.send(who, trip, None));
@@ -52,7 +52,7 @@ impl World<'_> {
 
     pub(super) fn reset(&mut self, place: usize) {
         if let Some(leases) = &self.replicas[place].leases {
-            leases.forget(&self.check.as_check().key);
+            leases.forget(&self.check.as_demand().key);
         }
         let at = self.now() + self.delay();
         self.queue.put(at, Event::ResetReach);

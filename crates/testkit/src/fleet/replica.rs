@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tollgate::lease::{Leases, Trip};
+use tollgate::lease::{LeaseCall, LeaseTable};
 
 use super::clock::{OwnClock, TrueTime};
 use super::events::{Request, Who};
@@ -13,11 +13,11 @@ use crate::dice::Dice;
 pub(super) struct Replica {
     pub(super) who: Who,
     /// `None` while nobody is there.
-    pub(super) leases: Option<Leases>,
+    pub(super) leases: Option<LeaseTable>,
     /// Until then it does nothing, and what comes for it waits.
     pub(super) paused_until: u64,
     /// Trips under way, with the request that made each, if one did.
-    pub(super) trips: HashMap<u64, (Trip, Option<Request>)>,
+    pub(super) trips: HashMap<u64, (LeaseCall, Option<Request>)>,
     /// Requests that wait for a trip to land.
     pub(super) waiting: Vec<Request>,
 }
@@ -45,7 +45,7 @@ impl Replica {
             gain,
         };
         self.who.life += 1;
-        self.leases = Some(Leases::new(Arc::new(clock)));
+        self.leases = Some(LeaseTable::new(Arc::new(clock)));
     }
 
     /// It is gone, with everything it knew.

@@ -1,7 +1,7 @@
 //! A run: the store, the processes and everything between them.
 
-use tollgate::lease::{Given, Lost, Said, Trip, Turn};
-use tollgate::store::CheckBuf;
+use tollgate::lease::{CallFailure, LeaseCall, LeaseGrant, LeaseOutcome, LeaseStep};
+use tollgate::store::DemandBuf;
 use tollgate::{Limit, Micros, Source};
 
 use super::arrivals::{Arrival, arrivals};
@@ -49,7 +49,7 @@ pub(super) struct World<'a> {
     pub(super) dice: Dice,
     pub(super) time: TrueTime,
     pub(super) queue: Queue,
-    pub(super) check: CheckBuf,
+    pub(super) check: DemandBuf,
     store: Lender,
     pub(super) replicas: Vec<Replica>,
     pub(super) run: Run,
@@ -73,7 +73,7 @@ pub fn run(plan: &Plan, tells: bool) -> Run {
         plan,
         time: TrueTime::new(start),
         queue: Queue::default(),
-        check: rule.check("ann", 1).expect("a right key"),
+        check: rule.demand("ann", 1).expect("a right key"),
         store: Lender::new(plan.quota).expect("a limit that lends"),
         replicas: (0..plan.processes).map(Replica::new).collect(),
         run: Run {
@@ -137,8 +137,8 @@ impl World<'_> {
                 self.answer(trip, given);
             }
             Event::Answer { who, trip, given } => self.land(who, trip, Ok(given)),
-            Event::Deadline { who, trip } => self.land(who, trip, Err(Lost::Unknown)),
-            Event::Unsent { who, trip } => self.land(who, trip, Err(Lost::Unsent)),
+            Event::Deadline { who, trip } => self.land(who, trip, Err(CallFailure::Unknown)),
+            Event::Unsent { who, trip } => self.land(who, trip, Err(CallFailure::NotSent)),
             Event::Ask(who, request) => self.ask(who, request),
             Event::AskAnswer(who, request, at) => {
                 if self.is_alive(who) {
@@ -196,26 +196,26 @@ impl World<'_> {
         };
         let check = self.check.clone().with_cost(request.cost);
         let turn = if request.is_among {
-            leases.spend_among(&check.as_check())
+            leases.spend_jointly(&check.as_demand())
         } else if request.waits >= WAITS_MAX {
-            Turn::Strict(None)
+            LeaseStep::Strict(None)
         } else {
-            leases.spend(&check.as_check())
+            leases.spend(&check.as_demand())
         };
         match turn {
-            Turn::Said(said, trip) => {
+            LeaseStep::Decided(said, trip) => {
                 trip.into_iter().for_each(|trip| self.send(who, trip, None));
                 self.said(who, request, &said, now);
             }
-            Turn::Go(trip) => self.send(who, trip, Some(request)),
-            Turn::Wait(_) => {
+            LeaseStep::Call(trip) => self.send(who, trip, Some(request)),
+            LeaseStep::Wait(_) => {
                 let request = Request {
                     waits: request.waits + 1,
                     ..request
                 };
                 self.replicas[place].waiting.push(request);
             }
-            Turn::Strict(trip) => {
+            LeaseStep::Strict(trip) => {
                 trip.into_iter().for_each(|trip| self.send(who, trip, None));
                 if !self.is_lost() {
                     let at = now + self.delay();
@@ -225,7 +225,7 @@ impl World<'_> {
         }
     }
 
-    fn said(&mut self, who: Who, request: Request, said: &Said, at: u64) {
+    fn said(&mut self, who: Who, request: Request, said: &LeaseOutcome, at: u64) {
         if said.outcome.verdict.is_allowed() {
             self.settle(who, request, at, Some(*said));
         } else {
@@ -235,7 +235,7 @@ impl World<'_> {
 
     /// A request that this limit lets through, unless the other one it is about does not. What the
     /// store decided it would then have refused as a whole.
-    fn settle(&mut self, who: Who, request: Request, at: u64, said: Option<Said>) {
+    fn settle(&mut self, who: Who, request: Request, at: u64, said: Option<LeaseOutcome>) {
         let source = said.map_or(Source::Store, |said| said.source);
         if !request.is_undone {
             self.record(request.cost, at, true, source);
@@ -264,10 +264,10 @@ impl World<'_> {
         ));
     }
 
-    pub(super) fn send(&mut self, who: Who, trip: Trip, asker: Option<Request>) {
+    pub(super) fn send(&mut self, who: Who, trip: LeaseCall, asker: Option<Request>) {
         let id = self.run.trips;
         self.run.trips += 1;
-        let (cost, take) = (trip.check().cost, *trip.take());
+        let (cost, take) = (trip.demand().cost, *trip.request());
         self.tell(|| format!("    {who:?} sends trip {id}, cost {cost}, {take:?}"));
         self.replicas[who.place].trips.insert(id, (trip, asker));
         let now = self.now();
@@ -293,7 +293,7 @@ impl World<'_> {
     }
 
     /// The store has dealt with a trip. Whoever sent it may be gone.
-    fn answer(&mut self, trip: u64, given: Given) {
+    fn answer(&mut self, trip: u64, given: LeaseGrant) {
         self.tell(|| format!("    the store gives {given:?}"));
         let who = self
             .replicas
@@ -307,18 +307,18 @@ impl World<'_> {
     }
 
     /// A trip is over for the process that made it.
-    fn land(&mut self, who: Who, id: u64, end: Result<Given, Lost>) {
+    fn land(&mut self, who: Who, id: u64, end: Result<LeaseGrant, CallFailure>) {
         let Some((trip, asker)) = self.replicas[who.place].trips.remove(&id) else {
             return;
         };
         match end {
             Ok(given) => {
-                let said = trip.arrive(&given);
+                let said = trip.complete(&given);
                 if let (Some(request), Some(said)) = (asker, said) {
                     self.said(who, request, &said, given.at.get());
                 }
             }
-            Err(lost) => trip.lose(lost),
+            Err(lost) => trip.fail(lost),
         }
         let waiting = std::mem::take(&mut self.replicas[who.place].waiting);
         waiting
@@ -339,14 +339,14 @@ impl World<'_> {
     /// What another limit refused goes back here, if it can. What would be given back at the store
     /// is left out: a refund that comes later adds to what is there by then, whatever the
     /// consistency, and a log of admissions cannot tell.
-    fn undo(&mut self, who: Who, cost: u64, said: &Said) {
+    fn undo(&mut self, who: Who, cost: u64, said: &LeaseOutcome) {
         let check = self.check.clone().with_cost(cost);
         if let Some(leases) = self.replicas[who.place]
             .leases
             .as_ref()
             .filter(|_| self.is_alive(who))
         {
-            leases.unspend(&check.as_check(), said);
+            leases.undo_spend(&check.as_demand(), said);
         }
     }
 }

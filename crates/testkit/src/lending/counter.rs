@@ -1,8 +1,8 @@
 //! One counter that lends: settle, spend, give.
 
-use tollgate::algorithm::remote::Seen;
-use tollgate::lease::{Given, Take};
-use tollgate::{LeakyMode, LeaseId, Micros, Outcome, Quota, Verdict};
+use tollgate::algorithm::remote::CounterState;
+use tollgate::lease::{LeaseGrant, LeaseRequest};
+use tollgate::{LeakyMode, Micros, Outcome, PermitId, Quota, Verdict};
 
 use super::bucket::Bucket;
 use crate::model::{Counter as _, Fixed, Sliding};
@@ -42,7 +42,7 @@ impl Lender {
 
     /// Settles what a process holds, spends `cost` if it fits, and gives what was asked for beyond
     /// it.
-    pub fn take(&mut self, cost: u64, take: &Take, now: Micros) -> Given {
+    pub fn take(&mut self, cost: u64, take: &LeaseRequest, now: Micros) -> LeaseGrant {
         let (mut after, given, _) = self.taken(cost, take, now);
         std::mem::swap(self, &mut after);
         given
@@ -52,8 +52,8 @@ impl Lender {
     pub fn confirm(
         &mut self,
         cost: u64,
-        take: &Take,
-        given: &Given,
+        take: &LeaseRequest,
+        given: &LeaseGrant,
         outcome: &Outcome,
     ) -> Result<(), String> {
         let (after, expected, settled) = self.taken(cost, take, given.at);
@@ -142,7 +142,7 @@ impl Lender {
     }
 
     /// The counter after a take, what it gives, and the counter between settling and spending.
-    fn taken(&self, cost: u64, take: &Take, now: Micros) -> (Self, Given, Self) {
+    fn taken(&self, cost: u64, take: &LeaseRequest, now: Micros) -> (Self, LeaseGrant, Self) {
         let (mut settled, is_mended) = self.seen(now);
         let (name, is_kept) = settled.settle(take, at(now));
         let seen = settled.to_seen(at(now));
@@ -164,7 +164,7 @@ impl Lender {
             after,
             is_mended || is_kept || (fits && cost > 0) || units > 0,
         );
-        let given = Given {
+        let given = LeaseGrant {
             seen,
             at: now,
             units: to_u64(units),
@@ -176,8 +176,8 @@ impl Lender {
 
     /// Takes off what is held no longer and counts what is kept anew. Says under which name, and
     /// whether it was known.
-    fn settle(&mut self, take: &Take, now: i128) -> (i128, bool) {
-        let &Take {
+    fn settle(&mut self, take: &LeaseRequest, now: i128) -> (i128, bool) {
+        let &LeaseRequest {
             generation,
             held,
             keep,
@@ -249,8 +249,8 @@ impl Lender {
         match &mut self.state {
             _ if units == 0 => {}
             State::Bucket(bucket) => bucket.add(units, now),
-            State::Fixed(fixed) => fixed.add(units, now, LeaseId::NONE),
-            State::Sliding(sliding) => sliding.add(units, now, LeaseId::NONE),
+            State::Fixed(fixed) => fixed.add(units, now, PermitId::NONE),
+            State::Sliding(sliding) => sliding.add(units, now, PermitId::NONE),
         }
     }
 
@@ -274,26 +274,26 @@ impl Lender {
         }
     }
 
-    fn to_seen(&self, now: i128) -> Seen {
+    fn to_seen(&self, now: i128) -> CounterState {
         let micros = |moment| Micros::new(to_u64(moment));
         match &self.state {
             State::Bucket(bucket) => {
                 let (at, part) = bucket.rest(now);
-                Seen::Bucket {
+                CounterState::Bucket {
                     at: micros(at),
                     part: to_u64(part),
                 }
             }
             State::Fixed(fixed) => {
                 let (count, ends) = fixed.seen(now);
-                Seen::Fixed {
+                CounterState::Fixed {
                     count: to_u64(count),
                     ends: micros(ends),
                 }
             }
             State::Sliding(sliding) => {
                 let ((current, previous), start) = (sliding.counts(now), sliding.name(now));
-                Seen::Sliding {
+                CounterState::Sliding {
                     current: to_u64(current),
                     previous: to_u64(previous),
                     start: micros(start),

@@ -1,7 +1,7 @@
 //! A bucket of tokens, for the token bucket and both leaky buckets: a level at a moment, as an
 //! exact fraction.
 
-use tollgate::LeaseId;
+use tollgate::PermitId;
 
 use super::fraction::Fraction;
 use super::{Counter, SLACK};
@@ -150,7 +150,7 @@ impl Counter for Bucket {
         }
     }
 
-    fn add(&mut self, cost: i128, now: i128, _: LeaseId) {
+    fn add(&mut self, cost: i128, now: i128, _: PermitId) {
         let tokens = self.tokens(now).minus(&Fraction::whole(cost));
         self.level = Some(Level {
             tokens,

@@ -1,6 +1,6 @@
 //! Fixed window: a count and the moment at which it is forgotten.
 
-use tollgate::LeaseId;
+use tollgate::PermitId;
 use tollgate::algorithm::WindowStart;
 
 use super::{Counter, SLACK, calendar, micros};
@@ -92,7 +92,7 @@ impl Counter for Fixed {
         self.count(at) == 0
     }
 
-    fn add(&mut self, cost: i128, now: i128, _: LeaseId) {
+    fn add(&mut self, cost: i128, now: i128, _: PermitId) {
         let end = self.end_if_begun(now);
         match self.window.as_mut().filter(|window| now < window.end) {
             Some(window) => window.count += cost,

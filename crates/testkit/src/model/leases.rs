@@ -1,6 +1,6 @@
 //! Concurrency: who holds how much, and until when.
 
-use tollgate::LeaseId;
+use tollgate::PermitId;
 
 use super::{Counter, SLACK};
 
@@ -13,7 +13,7 @@ pub(super) struct Leases {
 
 #[derive(Clone, Debug)]
 struct Held {
-    id: LeaseId,
+    id: PermitId,
     cost: i128,
     /// How long the lease is, by the numbers it was taken or renewed with.
     length: i128,
@@ -30,7 +30,7 @@ impl Leases {
     }
 
     /// Ends a lease; false when it has already ended.
-    pub(super) fn release(&mut self, id: LeaseId, now: i128) -> bool {
+    pub(super) fn release(&mut self, id: PermitId, now: i128) -> bool {
         self.see(now);
         let before = self.held.len();
         self.held.retain(|held| held.id != id);
@@ -38,7 +38,7 @@ impl Leases {
     }
 
     /// Starts a lease's time again; false when it has already ended.
-    pub(super) fn renew(&mut self, id: LeaseId, now: i128) -> bool {
+    pub(super) fn renew(&mut self, id: PermitId, now: i128) -> bool {
         self.see(now);
         let found = self.held.iter_mut().find(|held| held.id == id);
         found
@@ -79,7 +79,7 @@ impl Counter for Leases {
         self.sum(at) == 0
     }
 
-    fn add(&mut self, cost: i128, now: i128, lease: LeaseId) {
+    fn add(&mut self, cost: i128, now: i128, lease: PermitId) {
         self.held.push(Held {
             id: lease,
             cost,

@@ -1,6 +1,6 @@
 //! Sliding window log: every hit with its moment.
 
-use tollgate::LeaseId;
+use tollgate::PermitId;
 
 use super::{Counter, SLACK};
 
@@ -57,7 +57,7 @@ impl Counter for Log {
         self.sum(at) == 0
     }
 
-    fn add(&mut self, cost: i128, now: i128, _: LeaseId) {
+    fn add(&mut self, cost: i128, now: i128, _: PermitId) {
         let at = self.hits.last().map_or(now, |last| last.at.max(now));
         self.hits.push(Hit { at, cost });
     }

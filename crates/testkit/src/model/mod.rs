@@ -20,7 +20,7 @@ mod tests;
 
 use tollgate::algorithm::CLOCK_SLACK;
 use tollgate::store::Intent;
-use tollgate::{LeakyMode, LeaseId, Micros, Outcome, Quota, Verdict};
+use tollgate::{LeakyMode, Micros, Outcome, PermitId, Quota, Verdict};
 
 pub use store::ModelStore;
 
@@ -50,7 +50,7 @@ pub(crate) trait Counter {
         0
     }
     /// Spends what fits.
-    fn add(&mut self, cost: i128, now: i128, lease: LeaseId);
+    fn add(&mut self, cost: i128, now: i128, lease: PermitId);
     /// Gives back at most what was spent.
     fn refund(&mut self, cost: i128, now: i128);
 }
@@ -81,7 +81,9 @@ impl Model {
                 State::Sliding(Sliding::new(limit, micros(quota.window())))
             }
             Quota::SlidingLog(quota) => State::Log(Log::new(limit, micros(quota.window()))),
-            Quota::Concurrency(quota) => State::Leases(Leases::new(limit, micros(quota.lease()))),
+            Quota::Concurrency(quota) => {
+                State::Leases(Leases::new(limit, micros(quota.permit_timeout())))
+            }
             Quota::TokenBucket(bucket) => State::Bucket(Bucket::new(Numbers::new(
                 limit,
                 bucket.refill(),
@@ -109,7 +111,7 @@ impl Model {
             (State::Sliding(sliding), _) => sliding.limit = limit,
             (State::Log(log), _) => log.limit = limit,
             (State::Leases(leases), Quota::Concurrency(quota)) => {
-                (leases.limit, leases.lease) = (limit, micros(quota.lease()));
+                (leases.limit, leases.lease) = (limit, micros(quota.permit_timeout()));
             }
             (State::Bucket(bucket), Quota::TokenBucket(quota)) => {
                 bucket.numbers = Numbers::new(limit, quota.refill(), LeakyMode::Meter);
@@ -142,7 +144,7 @@ impl Model {
                 retry_after: to_micros(first(|wait| seen.counter().fits(units, at + wait))),
             }
         };
-        let after = seen.after(cost, now, intent, LeaseId::NONE);
+        let after = seen.after(cost, now, intent, PermitId::NONE);
         Outcome {
             verdict,
             limit: self.quota.limit(),
@@ -171,7 +173,7 @@ impl Model {
     }
 
     /// A check that is spent when it passes.
-    pub fn spend(&mut self, cost: u64, now: Micros, lease: LeaseId) -> Outcome {
+    pub fn spend(&mut self, cost: u64, now: Micros, lease: PermitId) -> Outcome {
         let expected = self.ask(cost, now, Intent::Spend);
         self.see(now);
         *self = self.after(cost, now, Intent::Spend, lease);
@@ -194,7 +196,7 @@ impl Model {
     }
 
     /// Ends a lease; false when it has already ended.
-    pub fn release(&mut self, lease: LeaseId, now: Micros) -> bool {
+    pub fn release(&mut self, lease: PermitId, now: Micros) -> bool {
         let State::Leases(leases) = &mut self.state else {
             return false;
         };
@@ -202,7 +204,7 @@ impl Model {
     }
 
     /// Starts a lease's time again; false when it has already ended.
-    pub fn renew(&mut self, lease: LeaseId, now: Micros) -> bool {
+    pub fn renew(&mut self, lease: PermitId, now: Micros) -> bool {
         let State::Leases(leases) = &mut self.state else {
             return false;
         };
@@ -218,7 +220,7 @@ impl Model {
     ) -> Result<(), &'static str> {
         let at = micros(now);
         self.compare_verdict(outcome.verdict, cost, now)?;
-        let after = self.after(cost, now, intent, LeaseId::NONE);
+        let after = self.after(cost, now, intent, PermitId::NONE);
         let is_first_fresh = is_first(outcome.reset_after, |wait| {
             after.counter().is_fresh(at + wait)
         });
@@ -276,7 +278,7 @@ impl Model {
     }
 
     /// The counter after a check.
-    fn after(&self, cost: u64, now: Micros, intent: Intent, lease: LeaseId) -> Self {
+    fn after(&self, cost: u64, now: Micros, intent: Intent, lease: PermitId) -> Self {
         let mut after = self.clone();
         if intent == Intent::Spend && cost > 0 && self.passes(cost, now) {
             after

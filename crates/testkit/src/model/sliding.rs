@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate::LeaseId;
+use tollgate::PermitId;
 
 use super::fraction::Fraction;
 use super::{Counter, SLACK};
@@ -92,7 +92,7 @@ impl Counter for Sliding {
         self.counts(at) == (0, 0)
     }
 
-    fn add(&mut self, cost: i128, now: i128, _: LeaseId) {
+    fn add(&mut self, cost: i128, now: i128, _: PermitId) {
         self.counted = self.at_least_counted(now) / self.length;
         *self.spent.entry(self.counted).or_default() += cost;
     }

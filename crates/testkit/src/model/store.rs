@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use tollgate::store::{Intent, Spent};
-use tollgate::{Check, Key, LeaseId, Micros, Outcome};
+use tollgate::store::{Intent, SpendReply};
+use tollgate::{Demand, Key, Micros, Outcome, PermitId};
 
 use super::Model;
 
@@ -19,9 +19,9 @@ impl ModelStore {
     /// What a request must be answered at `now`; spends it if it passes.
     pub fn spend(
         &mut self,
-        checks: &[Check<'_>],
+        checks: &[Demand<'_>],
         intent: Intent,
-        lease: LeaseId,
+        lease: PermitId,
         now: Micros,
     ) -> Vec<Outcome> {
         let intent = self.see(checks, intent, now);
@@ -36,10 +36,10 @@ impl ModelStore {
     /// Compares a store's answer to a request with what it must be, then spends it if it passes.
     pub fn confirm(
         &mut self,
-        checks: &[Check<'_>],
+        checks: &[Demand<'_>],
         intent: Intent,
-        lease: LeaseId,
-        spent: &Spent,
+        lease: PermitId,
+        spent: &SpendReply,
     ) -> Result<(), String> {
         if spent.outcomes.len() != checks.len() {
             return Err(format!(
@@ -59,7 +59,7 @@ impl ModelStore {
     }
 
     /// Gives back what checks took.
-    pub fn refund(&mut self, checks: &[Check<'_>], now: Micros) {
+    pub fn refund(&mut self, checks: &[Demand<'_>], now: Micros) {
         for check in checks {
             if let Some(model) = self.counters.get_mut(&check.key.to_bytes()) {
                 model.set_quota(*check.quota);
@@ -74,7 +74,7 @@ impl ModelStore {
     }
 
     /// Ends a lease; false when it has already ended.
-    pub fn release(&mut self, check: &Check<'_>, lease: LeaseId, now: Micros) -> bool {
+    pub fn release(&mut self, check: &Demand<'_>, lease: PermitId, now: Micros) -> bool {
         self.counters
             .get_mut(&check.key.to_bytes())
             .is_some_and(|model| {
@@ -84,7 +84,7 @@ impl ModelStore {
     }
 
     /// Starts a lease's time again; false when it has already ended.
-    pub fn renew(&mut self, check: &Check<'_>, lease: LeaseId, now: Micros) -> bool {
+    pub fn renew(&mut self, check: &Demand<'_>, lease: PermitId, now: Micros) -> bool {
         self.counters
             .get_mut(&check.key.to_bytes())
             .is_some_and(|model| {
@@ -95,7 +95,7 @@ impl ModelStore {
 
     /// Makes every counter notice the moment, and says what the request amounts to: one that does
     /// not pass only looks.
-    fn see(&mut self, checks: &[Check<'_>], intent: Intent, now: Micros) -> Intent {
+    fn see(&mut self, checks: &[Demand<'_>], intent: Intent, now: Micros) -> Intent {
         for check in checks {
             let model = self
                 .counters
@@ -113,15 +113,15 @@ impl ModelStore {
     /// The counters of checks that have been seen.
     fn seen<'a>(
         &'a self,
-        checks: &'a [Check<'a>],
-    ) -> impl Iterator<Item = (&'a Check<'a>, &'a Model)> {
+        checks: &'a [Demand<'a>],
+    ) -> impl Iterator<Item = (&'a Demand<'a>, &'a Model)> {
         checks
             .iter()
             .map(|check| (check, &self.counters[&check.key.to_bytes()]))
     }
 
     /// Spends every check that fits, unless the request only looks.
-    fn settle(&mut self, checks: &[Check<'_>], intent: Intent, lease: LeaseId, now: Micros) {
+    fn settle(&mut self, checks: &[Demand<'_>], intent: Intent, lease: PermitId, now: Micros) {
         for check in checks {
             let model = self
                 .counters

@@ -32,7 +32,7 @@ impl Used {
         self.0.spend(
             cost,
             Micros::new(START + micros),
-            LeaseId::new(u128::from(micros)),
+            PermitId::new(u128::from(micros)),
         )
     }
 }
@@ -181,7 +181,7 @@ fn a_lease_frees_its_place_when_it_ends() {
     assert_eq!(used.spend(1, 20), allow(3, 0, 60));
     assert_eq!(used.spend(1, 30), deny(40, allow(3, 0, 50)));
     assert_eq!(used.spend(3, 30), deny(50, allow(3, 0, 50)));
-    let (first, now) = (LeaseId::new(10_000_000), Micros::new(START + 40 * SECOND));
+    let (first, now) = (PermitId::new(10_000_000), Micros::new(START + 40 * SECOND));
     assert!(used.0.renew(first, now));
     assert_eq!(used.spend(1, 40), deny(40, allow(3, 0, 60)));
     assert!(used.0.release(first, now));
@@ -215,7 +215,7 @@ fn a_look_leaves_everything_as_it_is() {
     let now = Micros::new(START);
     for kind in Kind::ALL {
         let mut model = Model::new(quota_of(kind));
-        model.spend(4, now, LeaseId::NONE);
+        model.spend(4, now, PermitId::NONE);
         let look = model.ask(6, now, Intent::Peek);
         assert!(look.verdict.is_allowed(), "{kind:?}");
         assert_eq!(
@@ -240,7 +240,7 @@ fn a_refund_gives_back_at_most_what_was_spent() {
     {
         let mut model = Model::new(quota_of(kind));
         model.refund(5, now);
-        model.spend(4, now, LeaseId::NONE);
+        model.spend(4, now, PermitId::NONE);
         model.refund(1, now);
         assert_eq!(model.ask(0, now, Intent::Peek).remaining, 7, "{kind:?}");
         model.refund(u64::MAX, now);
@@ -254,7 +254,7 @@ fn a_clock_set_back_neither_refills_nor_locks_out() {
     let (now, back) = (Micros::new(START), Micros::new(START - 3_600 * SECOND));
     for kind in Kind::ALL {
         let mut model = Model::new(quota_of(kind));
-        model.spend(10, now, LeaseId::new(1));
+        model.spend(10, now, PermitId::new(1));
         let outcome = model.ask(10, back, Intent::Peek);
         assert_eq!(outcome.remaining, 0, "{kind:?}");
         let Verdict::Deny { retry_after } = outcome.verdict else {
@@ -306,7 +306,7 @@ proptest! {
                     prop_assert!(model.confirm(&wrong, cost, now, intent).is_err(), "{:?}", wrong);
                 }
             }
-            model.spend(cost, now, LeaseId::new(u128::from(now.get())));
+            model.spend(cost, now, PermitId::new(u128::from(now.get())));
         }
     }
 }

@@ -27,7 +27,7 @@ const X_FALLBACK: HeaderName = HeaderName::from_static("x-ratelimit-fallback");
 /// use tollgate::{Limit, Limiter, headers::Fields};
 ///
 /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
-/// let decision = limiter.check("api", "ann").immediately()?;
+/// let decision = limiter.check("api", "ann").now_or_never()?;
 /// let mut headers = HeaderMap::new();
 /// tollgate_tower::add_fields(&mut headers, &decision, Fields::default(), limiter.clock().now());
 /// assert_eq!(headers["ratelimit"], r#""api";r=99;t=60"#);

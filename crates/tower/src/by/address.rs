@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use http::HeaderMap;
 use http::header::{FORWARDED, HeaderName};
 use tollgate::KeyParts;
-use tollgate_subject::Clients;
+use tollgate_subject::ClientResolver;
 
 use super::{Missing, Subject};
 use crate::head::Head;
@@ -32,10 +32,10 @@ const PORTS_APART: u16 = 64;
 ///
 /// ```
 /// use tollgate::{Limit, Limiter};
-/// use tollgate_tower::{Clients, ForwardedBy, RateLimitLayer, by};
+/// use tollgate_tower::{ClientResolver, ForwardedBy, RateLimitLayer, by};
 ///
 /// // The load balancers are in 10.0.0.0/8 and append to `X-Forwarded-For`. An IPv6 customer is a /56.
-/// let clients = Clients::new(vec!["10.0.0.0/8".parse()?], 56, ForwardedBy::XForwardedFor)?;
+/// let clients = ClientResolver::new(vec!["10.0.0.0/8".parse()?], 56, ForwardedBy::XForwardedFor)?;
 /// let address = by::client_address().behind(clients);
 /// # let _ = address;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -47,7 +47,7 @@ pub fn client_address() -> ClientAddress {
 /// See [`client_address`].
 #[derive(Debug, Default)]
 pub struct ClientAddress {
-    clients: Clients,
+    clients: ClientResolver,
     /// Requests looked at, as far as anybody counts.
     looked: AtomicU32,
     /// Whether anybody was told that all clients may count as one.
@@ -57,7 +57,7 @@ pub struct ClientAddress {
 impl ClientAddress {
     /// Believes the proxies that these clients come through.
     #[must_use]
-    pub fn behind(self, clients: Clients) -> Self {
+    pub fn behind(self, clients: ClientResolver) -> Self {
         Self { clients, ..self }
     }
 

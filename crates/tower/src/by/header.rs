@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use http::HeaderName;
-use tollgate::{Hasher, KeyParts};
+use tollgate::{KeyHasher, KeyParts};
 
 use super::{Find, Found, Wanted};
 use crate::head::Head;
@@ -11,14 +11,14 @@ use crate::head::Head;
 /// The value of a header, such as an API key.
 ///
 /// ```
-/// use tollgate::Hasher;
+/// use tollgate::KeyHasher;
 /// use tollgate_tower::by;
 ///
 /// // The key itself never leaves the process.
-/// let secret = Hasher::new(b"sixteen bytes or more of a secret")?;
+/// let secret = KeyHasher::new(b"sixteen bytes or more of a secret")?;
 /// let caller = by::header("x-api-key").hashed(secret).or(by::client_address());
 /// # let _ = caller;
-/// # Ok::<(), tollgate::ShortSecret>(())
+/// # Ok::<(), tollgate::SecretError>(())
 /// ```
 ///
 /// # Panics
@@ -35,12 +35,12 @@ pub const fn header(name: &'static str) -> Wanted<HeaderKey> {
 #[derive(Clone, Debug)]
 pub struct HeaderKey {
     name: HeaderName,
-    hasher: Option<Hasher>,
+    hasher: Option<KeyHasher>,
 }
 
 impl Wanted<HeaderKey> {
     /// Counts under the keyed hash of the value, so that a secret does not reach the store.
-    pub fn hashed(mut self, hasher: Hasher) -> Self {
+    pub fn hashed(mut self, hasher: KeyHasher) -> Self {
         self.0.hasher = Some(hasher);
         self
     }

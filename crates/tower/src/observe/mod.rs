@@ -8,7 +8,7 @@ mod watch;
 use std::fmt;
 use std::sync::Arc;
 
-use tollgate::{Decision, LimitStatus, Micros};
+use tollgate::{Decision, LimitOutcome, Micros};
 
 pub(crate) use self::warning::Warning;
 pub(crate) use self::watch::Watch;
@@ -96,7 +96,7 @@ fn event(decision: &Decision) {
     }
 }
 
-fn is_shadow_denial(limit: &LimitStatus) -> bool {
+fn is_shadow_denial(limit: &LimitOutcome) -> bool {
     limit.is_shadow() && limit.retry().is_some()
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::Request;
 use smallvec::smallvec;
-use tollgate::limiter::{Acquired, Ask, Select};
+use tollgate::limiter::{Acquisition, Check, Demands};
 use tollgate::store::Intent;
 use tollgate::{Decision, Error, Permit};
 
@@ -50,7 +50,7 @@ impl Plan {
         if let Some(quota) = &charge.quota {
             ask = ask.quota(**quota);
         }
-        let decision = match ask.at_once() {
+        let decision = match ask.try_now() {
             Ok(Some(decision)) => decision,
             Ok(None) => return AtOnce::Open(Some(charge)),
             Err(error) => return AtOnce::Known(Admission::Refused(broken(&error))),
@@ -108,10 +108,10 @@ impl Plan {
     }
 
     async fn decide(&self, charges: &Charges) -> Result<(Decision, Option<Permit>), Error> {
-        let takes_place = |kind: Kind, cost| kind == Kind::Place && cost > 0;
+        let needs_permit = |kind: Kind, cost| kind == Kind::Place && cost > 0;
         let holds = charges
             .iter()
-            .any(|charge| takes_place(self.recipes[charge.recipe].kind, charge.cost));
+            .any(|charge| needs_permit(self.recipes[charge.recipe].kind, charge.cost));
         if let [charge] = charges.as_slice()
             && charge.quota.is_none()
         {
@@ -127,7 +127,7 @@ impl Plan {
         for charge in charges {
             ask = ask
                 .and(&self.recipes[charge.recipe].limit, &charge.key)
-                .own_cost(charge.cost);
+                .limit_cost(charge.cost);
             if let Some(quota) = &charge.quota {
                 ask = ask.quota(**quota);
             }
@@ -135,25 +135,25 @@ impl Plan {
         self.answer(ask, holds).await
     }
 
-    async fn answer<'a, S: Select<'a>>(
+    async fn answer<'a, S: Demands<'a>>(
         &self,
-        ask: Ask<'a, S>,
+        ask: Check<'a, S>,
         holds: bool,
     ) -> Result<(Decision, Option<Permit>), Error> {
         if !holds {
             let decision = match self.patience {
                 Some(patience) => ask.wait_up_to(patience).await?,
-                None => ask.in_turn().await?,
+                None => ask.wait_in_queue().await?,
             };
             return Ok((decision, None));
         }
         let acquired = match self.patience {
-            Some(patience) => ask.hold_up_to(patience).await?,
-            None => ask.hold_in_turn().await?,
+            Some(patience) => ask.acquire_up_to(patience).await?,
+            None => ask.acquire_in_queue().await?,
         };
         Ok(match acquired {
-            Acquired::Held(permit) => (permit.decision().clone(), Some(permit)),
-            Acquired::Denied(decision) => (decision, None),
+            Acquisition::Held(permit) => (permit.decision().clone(), Some(permit)),
+            Acquisition::Denied(decision) => (decision, None),
         })
     }
 

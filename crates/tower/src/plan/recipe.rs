@@ -109,7 +109,7 @@ impl Recipe {
             return Err(Without::Charge);
         }
         let mut missing = None;
-        let key = EncodedKey::written(|parts| missing = self.subject.write(head, parts).err());
+        let key = EncodedKey::from_writer(|parts| missing = self.subject.write(head, parts).err());
         match missing {
             Some(Missing::Skip) => return Err(Without::Charge),
             Some(missing) => return Err(Without::Answer(missing)),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, StatusCode};
-use testkit::proxies::Upstream;
+use testkit::reverse_proxy::Upstream;
 use testkit::wait;
 use tokio::runtime::Runtime;
 use tollgate::Rate;

@@ -1,6 +1,6 @@
 //! `axum_memory`.
 
-use testkit::proxies;
+use testkit::reverse_proxy;
 
 use crate::{Running, axum_memory};
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use testkit::proxies::{self, Response};
+use testkit::reverse_proxy::{self, Response};
 use testkit::servers::{Flavor, Server};
 use testkit::wait;
 use tollgate_redis::RedisBuilder;

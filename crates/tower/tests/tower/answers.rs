@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use tollgate::headers::Fields;
-use tollgate::{Limit, OnStoreFailure};
+use tollgate::{FailurePolicy, Limit};
 use tollgate_tower::{RateLimitLayer, Refusal, by};
 use tower::{Layer, service_fn};
 
@@ -159,26 +159,23 @@ async fn without_the_store_each_limit_does_what_it_says() {
             RateLimitLayer::new(&away(limit), "login", by::everyone()).layer(service_fn(hello));
         tokio::task::spawn_blocking(move || ask(&service, with("/", headers)))
     };
-    let denied = asked(OnStoreFailure::Deny, &[]).await.unwrap();
+    let denied = asked(FailurePolicy::Deny, &[]).await.unwrap();
     assert_eq!(denied.status(), 503);
     assert_eq!(header(&denied, "retry-after"), Some("1"));
     assert_eq!(header(&denied, "x-ratelimit-fallback"), Some("true"));
     let body = std::str::from_utf8(denied.body()).unwrap();
     assert!(body.contains("#temporary-reduced-capacity"), "{body}");
 
-    let grpc = asked(
-        OnStoreFailure::Deny,
-        &[("content-type", "application/grpc")],
-    )
-    .await
-    .unwrap();
+    let grpc = asked(FailurePolicy::Deny, &[("content-type", "application/grpc")])
+        .await
+        .unwrap();
     assert_eq!(
         header(&grpc, "grpc-status"),
         Some("14"),
         "unavailable, which is not the client's fault"
     );
 
-    let allowed = asked(OnStoreFailure::Allow, &[]).await.unwrap();
+    let allowed = asked(FailurePolicy::Allow, &[]).await.unwrap();
     assert_eq!(
         (
             allowed.status().as_u16(),
@@ -187,7 +184,7 @@ async fn without_the_store_each_limit_does_what_it_says() {
         (200, Some("true"))
     );
     // What is counted here has nothing when the outage begins, so that nobody gains by it.
-    let counted = asked(OnStoreFailure::Local, &[]).await.unwrap();
+    let counted = asked(FailurePolicy::Local, &[]).await.unwrap();
     assert_eq!(
         (
             counted.status().as_u16(),

@@ -2,8 +2,8 @@
 
 use http::{Request, StatusCode};
 use http_body_util::Full;
-use tollgate::{Hasher, Limit, Limiter};
-use tollgate_tower::{Clients, ForwardedBy, Head, RateLimitLayer, ReadBodyLayer, by};
+use tollgate::{KeyHasher, Limit, Limiter};
+use tollgate_tower::{ClientResolver, ForwardedBy, Head, RateLimitLayer, ReadBodyLayer, by};
 use tower::{Layer, service_fn};
 
 use crate::support::{ask, from, get, hello, left, limiter, per_minute, status, with};
@@ -49,7 +49,7 @@ fn addresses_are_told_apart_and_those_of_one_ipv6_customer_are_not() {
 
 #[test]
 fn forwarding_headers_count_only_from_trusted_proxies() {
-    let clients = Clients::new(
+    let clients = ClientResolver::new(
         vec!["10.0.0.0/8".parse().unwrap()],
         64,
         ForwardedBy::XForwardedFor,
@@ -140,7 +140,7 @@ fn a_key_that_is_too_long_is_refused_and_no_counter_is_made() {
 #[test]
 fn a_hashed_key_counts_the_same_and_is_not_what_the_store_sees() {
     let limits = two();
-    let hasher = Hasher::new(b"a secret of more than 16 bytes").unwrap();
+    let hasher = KeyHasher::new(b"a secret of more than 16 bytes").unwrap();
     let subject = by::header("x-api-key")
         .hashed(hasher.clone())
         .or(by::everyone());

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use tollgate::{Decision, Limit, Limiter, OnStoreFailure};
+use tollgate::{Decision, FailurePolicy, Limit, Limiter};
 use tollgate_tower::{Head, RateLimitLayer, by};
 use tower::{Layer, service_fn};
 
@@ -69,7 +69,7 @@ async fn functions_are_asked_once_for_a_request_whether_it_must_wait_or_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hooks_are_told_when_policies_decide() {
-    let limit = Limit::fixed_window("api", 1, MINUTE).on_store_failure(OnStoreFailure::Deny);
+    let limit = Limit::fixed_window("api", 1, MINUTE).on_store_failure(FailurePolicy::Deny);
     let told = Told::default();
     let service = hooked(&away(limit), &told).layer(service_fn(hello));
     let response = tokio::task::spawn_blocking(move || status(&service, get("/a")))

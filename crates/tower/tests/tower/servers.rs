@@ -6,7 +6,7 @@ use axum::Router;
 use axum::routing::get;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use testkit::proxies;
+use testkit::reverse_proxy;
 use tokio::net::TcpListener;
 use tollgate_tower::{Peer, RateLimitLayer, by};
 use tower::{Layer, ServiceExt as _, service_fn};

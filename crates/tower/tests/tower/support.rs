@@ -51,7 +51,7 @@ pub(crate) fn left(limiter: &Limiter, limit: &str, key: impl tollgate::ToKey) ->
     limiter
         .peek(limit, key)
         .cost(0)
-        .immediately()
+        .now_or_never()
         .expect("a known limit")
         .remaining()
 }

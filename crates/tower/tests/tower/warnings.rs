@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use tollgate::{Limit, Limiter};
-use tollgate_tower::{Clients, ForwardedBy, RateLimitLayer, by};
+use tollgate_tower::{ClientResolver, ForwardedBy, RateLimitLayer, by};
 use tower::{Layer, service_fn};
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -87,7 +87,7 @@ fn a_proxy_that_nobody_trusts_is_noticed() {
         "without such headers there is nothing to say"
     );
 
-    let clients = Clients::new(
+    let clients = ClientResolver::new(
         vec!["203.0.113.0/24".parse().unwrap()],
         64,
         ForwardedBy::XForwardedFor,

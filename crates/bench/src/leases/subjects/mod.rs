@@ -95,7 +95,7 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
 
 /// What a reader has to know to judge the numbers.
 pub(super) const NOTES: [&str; 8] = [
-    "memory, leased, eventual: limiter.check(\"api\", key).immediately() on threads of the operating system, one key, a \
+    "memory, leased, eventual: limiter.check(\"api\", key).now_or_never() on threads of the operating system, one key, a \
      token bucket that never refuses or one that is used up; where the answer is not there at once, the thread waits for \
      the store, and that time counts. Memory is the embedded store; the others share one server.",
     "strict: limiter.check(\"api\", key).await by tasks on a runtime of two workers, on the same server. Its time per \

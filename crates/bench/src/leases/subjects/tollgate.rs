@@ -61,12 +61,12 @@ impl Shared {
 /// The answer if it is there at once, else the answer of the store.
 #[inline]
 fn ask(limiter: &Limiter, runtime: &Handle, key: &str) -> io::Result<Told> {
-    match limiter.check(LIMIT, key).immediately() {
+    match limiter.check(LIMIT, key).now_or_never() {
         Ok(decision) => Ok(Told {
             is_allowed: decision.is_allowed(),
             is_local: true,
         }),
-        Err(Error::NotImmediate) => wait(limiter, runtime, key),
+        Err(Error::WouldBlock) => wait(limiter, runtime, key),
         Err(error) => Err(io::Error::other(error)),
     }
 }
@@ -160,7 +160,7 @@ impl Subject for Shared {
 
     fn rest(&self) -> io::Result<()> {
         self.runtime
-            .block_on(self.limiter.hand_back())
+            .block_on(self.limiter.return_leases())
             .map_err(io::Error::other)
     }
 }

@@ -109,7 +109,7 @@ pub(super) fn flooded() -> Vec<Box<dyn Entrant>> {
 
 /// What a reader has to know to judge the numbers.
 pub(super) const NOTES: [&str; 8] = [
-    "tollgate: the token bucket, limiter.check(\"api\", key).immediately(), a whole decision; tollgate-passes: a limit looked \
+    "tollgate: the token bucket, limiter.check(\"api\", key).now_or_never(), a whole decision; tollgate-passes: a limit looked \
      up once, api.check(key).passes(), a yes or no; tollgate-sliding: the sliding window, a whole decision.",
     "governor: DashMap and SipHash, as it comes; governor-ahash: DashMap and aHash; governor-hashmap: one parking_lot::Mutex \
      around std's HashMap. All keyed by String. Ratios are to governor as it comes.",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::limiter::OneLimit;
+use tollgate::limiter::LimitHandle;
 use tollgate::{Limit, Limiter, MemoryStore, Rate};
 
 use super::{Setup, Subject};
@@ -16,7 +16,7 @@ pub(in super::super) struct Bucket(Tollgate);
 /// The token bucket of a limit looked up once, asked for no more than yes or no: the question that
 /// the peers answer.
 pub(in super::super) struct YesOrNo {
-    api: OneLimit<'static>,
+    api: LimitHandle<'static>,
     store: MemoryStore,
 }
 
@@ -41,7 +41,7 @@ impl Tollgate {
 
     #[inline]
     fn allow(&self, key: &str) -> bool {
-        let decision = self.limiter.check("api", key).immediately();
+        let decision = self.limiter.check("api", key).now_or_never();
         decision
             .expect("the limit exists and the key is short")
             .is_allowed()
@@ -73,7 +73,7 @@ impl Subject for YesOrNo {
 
     #[inline]
     fn allow(&self, key: &String) -> bool {
-        self.api.check(key).passes().expect("the key is short")
+        self.api.check(key).is_allowed().expect("the key is short")
     }
 
     fn keys(&self) -> Option<usize> {

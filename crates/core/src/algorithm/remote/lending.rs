@@ -1,6 +1,6 @@
 //! What lending units of a counter takes beside the numbers of a check.
 
-use super::{Holdings, Seen, Weight};
+use super::{CounterState, PermitCounts, Weight};
 use crate::algorithm::{Counts, Outcome, Quota, Rest, Used};
 use crate::time::Micros;
 
@@ -43,22 +43,27 @@ impl Quota {
 
     /// The state after spending `units`, with what the limit says to it; `None` when the state is
     /// that of another algorithm.
-    pub fn step(&self, seen: Seen, units: u64, now: Micros) -> Option<(Seen, Outcome)> {
-        let bucket = |(Rest { at, part }, outcome)| (Seen::Bucket { at, part }, outcome);
+    pub fn step(
+        &self,
+        seen: CounterState,
+        units: u64,
+        now: Micros,
+    ) -> Option<(CounterState, Outcome)> {
+        let bucket = |(Rest { at, part }, outcome)| (CounterState::Bucket { at, part }, outcome);
         match (self, seen) {
-            (Self::TokenBucket(quota), Seen::Bucket { at, part }) => {
+            (Self::TokenBucket(quota), CounterState::Bucket { at, part }) => {
                 Some(bucket(quota.gcra.spend(Rest { at, part }, units, now)))
             }
-            (Self::LeakyBucket(quota), Seen::Bucket { at, part }) => {
+            (Self::LeakyBucket(quota), CounterState::Bucket { at, part }) => {
                 Some(bucket(quota.spend(Rest { at, part }, units, now)))
             }
-            (Self::FixedWindow(quota), Seen::Fixed { count, ends }) => {
+            (Self::FixedWindow(quota), CounterState::Fixed { count, ends }) => {
                 let (Used { count, ends }, outcome) = quota.spend(Used { count, ends }, units, now);
-                Some((Seen::Fixed { count, ends }, outcome))
+                Some((CounterState::Fixed { count, ends }, outcome))
             }
             (
                 Self::SlidingWindow(quota),
-                Seen::Sliding {
+                CounterState::Sliding {
                     current,
                     previous,
                     start,
@@ -79,7 +84,7 @@ impl Quota {
                     start,
                 } = counts;
                 Some((
-                    Seen::Sliding {
+                    CounterState::Sliding {
                         current,
                         previous,
                         start,
@@ -87,11 +92,11 @@ impl Quota {
                     outcome,
                 ))
             }
-            (Self::SlidingLog(quota), Seen::Held(held)) => {
+            (Self::SlidingLog(quota), CounterState::Held(held)) => {
                 Some(held.step(quota.limit, quota.length, units, now))
             }
-            (Self::Concurrency(quota), Seen::Held(held)) => {
-                Some(held.step(quota.limit, quota.lease, units, now))
+            (Self::Concurrency(quota), CounterState::Held(held)) => {
+                Some(held.step(quota.limit, quota.permit_timeout, units, now))
             }
             _ => None,
         }
@@ -120,9 +125,9 @@ impl Quota {
     }
 }
 
-impl Holdings {
+impl PermitCounts {
     /// What a log or leases hold once these units are among them.
-    fn step(self, limit: u64, length: Micros, units: u64, now: Micros) -> (Seen, Outcome) {
+    fn step(self, limit: u64, length: Micros, units: u64, now: Micros) -> (CounterState, Outcome) {
         let outcome = self.outcome(limit, length, units, now);
         let taken = if outcome.verdict.is_allowed() {
             units
@@ -134,6 +139,6 @@ impl Holdings {
             until: now.after(outcome.reset_after),
             ..self
         };
-        (Seen::Held(held), outcome)
+        (CounterState::Held(held), outcome)
     }
 }

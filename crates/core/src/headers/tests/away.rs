@@ -3,19 +3,19 @@
 
 use super::bodies::one_line;
 use super::*;
-use crate::store::{Answer as Told, Intent, Spent};
-use crate::{Check, Key, LeaseId, OnStoreFailure, Store, StoreError};
+use crate::store::{Intent, SpendReply, StoreFuture as Told};
+use crate::{Demand, FailurePolicy, Key, PermitId, Store, StoreError};
 
 /// A store that never answers in time.
 #[derive(Debug)]
 struct Away;
 
 impl Store for Away {
-    fn spend<'a>(&'a self, _: &[Check<'_>], _: Intent, _: LeaseId) -> Told<'a, Spent> {
+    fn spend<'a>(&'a self, _: &[Demand<'_>], _: Intent, _: PermitId) -> Told<'a, SpendReply> {
         Told::ready(Err(StoreError::Timeout))
     }
 
-    fn refund<'a>(&'a self, _: &[Check<'_>]) -> Told<'a, ()> {
+    fn refund<'a>(&'a self, _: &[Demand<'_>]) -> Told<'a, ()> {
         Told::ready(Err(StoreError::Timeout))
     }
 
@@ -23,11 +23,11 @@ impl Store for Away {
         Told::ready(Err(StoreError::Timeout))
     }
 
-    fn release<'a>(&'a self, _: &Check<'_>, _: LeaseId) -> Told<'a, bool> {
+    fn release<'a>(&'a self, _: &Demand<'_>, _: PermitId) -> Told<'a, bool> {
         Told::ready(Err(StoreError::Timeout))
     }
 
-    fn renew<'a>(&'a self, _: &Check<'_>, _: LeaseId) -> Told<'a, bool> {
+    fn renew<'a>(&'a self, _: &Demand<'_>, _: PermitId) -> Told<'a, bool> {
         Told::ready(Err(StoreError::Timeout))
     }
 }
@@ -44,17 +44,17 @@ pub(super) fn limiter(limits: impl IntoIterator<Item = Limit>) -> Limiter {
         .unwrap()
 }
 
-fn window(name: &str, limit: u64, policy: OnStoreFailure) -> Limit {
+fn window(name: &str, limit: u64, policy: FailurePolicy) -> Limit {
     Limit::fixed_window(name, limit, MINUTE).on_store_failure(policy)
 }
 
 #[test]
 fn a_pass_that_nobody_counted_says_that_nothing_is_missing() {
-    let limiter = limiter([window("burst", 100, OnStoreFailure::Allow)]);
+    let limiter = limiter([window("burst", 100, FailurePolicy::Allow)]);
     let decision = limiter
         .check("burst", "ann")
         .cost(50)
-        .immediately()
+        .now_or_never()
         .unwrap();
     let expected = r#"RateLimit-Policy: "burst";q=100;w=60
 RateLimit: "burst";r=100;t=0
@@ -67,13 +67,13 @@ X-RateLimit-Fallback: true
     assert_eq!(Problem::denied(&decision), None);
     let expected = r#"{"allowed":true,"source":"fallback","degraded":true,"wait_ms":0,"limits":[
         {"name":"burst","limit":100,"remaining":100,"reset_after_ms":0,"retry_after_ms":null,"fallback":"allow"}]}"#;
-    assert_eq!(Answer::of(&decision).to_json(), one_line(expected));
+    assert_eq!(DecisionBody::new(&decision).to_json(), one_line(expected));
 }
 
 #[test]
 fn a_store_that_is_away_is_not_the_clients_fault() {
-    let limiter = limiter([window("login", 5, OnStoreFailure::Deny)]);
-    let decision = limiter.check("login", "ann").immediately().unwrap();
+    let limiter = limiter([window("login", 5, FailurePolicy::Deny)]);
+    let decision = limiter.check("login", "ann").now_or_never().unwrap();
     let expected = r#"RateLimit-Policy: "login";q=5;w=60
 RateLimit: "login";r=0;t=1
 X-RateLimit-Limit: 5
@@ -99,8 +99,8 @@ X-RateLimit-Fallback: true
 
 #[test]
 fn a_share_that_is_used_up_is_the_clients_fault() {
-    let limiter = limiter([window("api", 4, OnStoreFailure::Local)]);
-    let decision = limiter.check("api", "ann").immediately().unwrap();
+    let limiter = limiter([window("api", 4, FailurePolicy::Local)]);
+    let decision = limiter.check("api", "ann").now_or_never().unwrap();
     let expected = r#"RateLimit-Policy: "api";q=2;w=60
 RateLimit: "api";r=0;t=30
 X-RateLimit-Limit: 2
@@ -126,8 +126,12 @@ X-RateLimit-Fallback: true
 
 #[test]
 fn what_can_never_fit_is_not_blamed_on_the_store() {
-    let limiter = limiter([window("login", 5, OnStoreFailure::Deny)]);
-    let decision = limiter.check("login", "ann").cost(6).immediately().unwrap();
+    let limiter = limiter([window("login", 5, FailurePolicy::Deny)]);
+    let decision = limiter
+        .check("login", "ann")
+        .cost(6)
+        .now_or_never()
+        .unwrap();
     let problem = Problem::denied(&decision).unwrap();
     assert_eq!((problem.status, problem.kind), (429, QUOTA_EXCEEDED));
     assert!(problem.answer.limits[0].never);

@@ -11,10 +11,10 @@ pub(super) fn one_line(golden: &str) -> String {
 #[test]
 fn a_pass_has_the_members_of_the_interface() {
     let (limiter, _) = limiter([Limit::fixed_window("login", 5, 15 * MINUTE)]);
-    let decision = limiter.check("login", "ann").immediately().unwrap();
+    let decision = limiter.check("login", "ann").now_or_never().unwrap();
     let expected = r#"{"allowed":true,"source":"store","degraded":false,"wait_ms":0,"limits":[
         {"name":"login","limit":5,"remaining":4,"reset_after_ms":900000,"retry_after_ms":null}]}"#;
-    assert_eq!(Answer::of(&decision).to_json(), one_line(expected));
+    assert_eq!(DecisionBody::new(&decision).to_json(), one_line(expected));
     assert_eq!(Problem::denied(&decision), None);
     assert_eq!(Problem::unavailable(&decision), None);
 }
@@ -25,29 +25,29 @@ fn a_queue_says_how_long_to_hold_the_request() {
     assert!(
         limiter
             .check("partner", "ann")
-            .immediately()
+            .now_or_never()
             .unwrap()
             .is_allowed()
     );
-    let decision = limiter.check("partner", "ann").immediately().unwrap();
+    let decision = limiter.check("partner", "ann").now_or_never().unwrap();
     assert_eq!(decision.wait(), Duration::from_micros(333_334));
-    assert_eq!(Answer::of(&decision).wait_ms, 334);
+    assert_eq!(DecisionBody::new(&decision).wait_ms, 334);
 }
 
 #[test]
 fn a_pass_that_holds_a_place_says_what_to_release() {
     let (limiter, _) = limiter([Limit::concurrency("in-flight", 1, MINUTE)]);
-    let held = limiter.check("in-flight", "ann").immediately().unwrap();
-    let word = Answer::of(&held).lease.unwrap();
+    let held = limiter.check("in-flight", "ann").now_or_never().unwrap();
+    let word = DecisionBody::new(&held).permit.unwrap();
     assert_eq!(word.len(), 32);
     assert_eq!(
         u128::from_str_radix(&word, 16).ok(),
-        held.lease().map(crate::LeaseId::get)
+        held.permit_id().map(crate::PermitId::get)
     );
 
-    let denied = limiter.check("in-flight", "ann").immediately().unwrap();
-    assert_eq!(Answer::of(&denied).lease, None);
-    assert!(!Answer::of(&denied).to_json().contains("lease\":"));
+    let denied = limiter.check("in-flight", "ann").now_or_never().unwrap();
+    assert_eq!(DecisionBody::new(&denied).permit, None);
+    assert!(!DecisionBody::new(&denied).to_json().contains("permit\":"));
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_denial_by_two_limits_names_both_and_explains_the_longer() {
             .check("burst", "ann")
             .and("daily", "ann")
             .and("trial", "ann")
-            .immediately()
+            .now_or_never()
             .unwrap()
     };
     assert!(ask().is_allowed());
@@ -85,7 +85,11 @@ fn a_denial_by_two_limits_names_both_and_explains_the_longer() {
 #[test]
 fn a_request_that_never_fits_is_told_so() {
     let (limiter, _) = limiter([Limit::fixed_window("api", 100, MINUTE)]);
-    let decision = limiter.check("api", "ann").cost(101).immediately().unwrap();
+    let decision = limiter
+        .check("api", "ann")
+        .cost(101)
+        .now_or_never()
+        .unwrap();
     let expected = r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",
         "title":"Request cannot be satisfied as assigned quota has been exceeded",
         "status":429,
@@ -106,7 +110,7 @@ fn a_limit_that_refuses_under_two_keys_is_violated_once() {
         limiter
             .check("login", "ip")
             .and("login", "email")
-            .immediately()
+            .now_or_never()
             .unwrap()
     };
     assert!(ask().is_allowed());
@@ -127,14 +131,14 @@ fn bodies_are_what_serde_makes_of_them_whatever_they_hold() {
     let ask = |cost| {
         limiter
             .check("burst", "ann")
-            .own_cost(cost)
+            .limit_cost(cost)
             .and("trial", "ann")
             .and("in-flight", "ann")
     };
     let (passed, denied, never) = (
-        ask(1).immediately().unwrap(),
-        ask(1).immediately().unwrap(),
-        ask(2).immediately().unwrap(),
+        ask(1).now_or_never().unwrap(),
+        ask(1).now_or_never().unwrap(),
+        ask(2).now_or_never().unwrap(),
     );
     for decision in [&passed, &denied, &never] {
         for text in [
@@ -144,8 +148,8 @@ fn bodies_are_what_serde_makes_of_them_whatever_they_hold() {
             "lines\n\u{1f}\u{0}",
             "\u{7f}\u{fc}\u{1f980}",
         ] {
-            let mut answer = Answer::of(decision);
-            answer.lease = Some(text.to_owned());
+            let mut answer = DecisionBody::new(decision);
+            answer.permit = Some(text.to_owned());
             assert_eq!(answer.to_json(), serde_json::to_string(&answer).unwrap());
             let Some(mut problem) = Problem::denied(decision) else {
                 continue;

@@ -1,30 +1,30 @@
 //! What there is to do about a counter although nobody asks for it.
 
 use super::Entry;
+use crate::lease::call::CallPurpose;
 use crate::lease::pace::{FORGET, IDLE, MERGE};
-use crate::lease::trip::Errand;
 use crate::time::Micros;
 
 impl Entry {
     /// What there is to do although nobody asks.
-    pub(in crate::lease) fn due(&self, now: Micros) -> Option<Errand> {
+    pub(in crate::lease) fn due(&self, now: Micros) -> Option<CallPurpose> {
         if self.flight.is_some() {
             None
         } else if self.is_eventual {
             (self.held > 0 && now.since(self.heard) >= MERGE && now >= self.until)
-                .then_some(Errand::Merge)
+                .then_some(CallPurpose::Merge)
         } else {
             let is_idle = now.since(self.used) >= IDLE || now >= self.ends;
-            (is_idle && self.owes()).then_some(Errand::Return)
+            (is_idle && self.owes()).then_some(CallPurpose::Return)
         }
     }
 
     /// What there is to give back or to tell before the process ends.
-    pub(in crate::lease) fn leaves(&self) -> Option<Errand> {
+    pub(in crate::lease) fn leaves(&self) -> Option<CallPurpose> {
         let errand = if self.is_eventual {
-            Errand::Merge
+            CallPurpose::Merge
         } else {
-            Errand::Return
+            CallPurpose::Return
         };
         let has_something = if self.is_eventual {
             self.held > 0

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::RECOVERY;
-use crate::algorithm::{LeaseId, Outcome, Quota, Verdict};
+use crate::algorithm::{Outcome, PermitId, Quota, Verdict};
 use crate::clock::Clock;
 use crate::memory::MemoryStore;
-use crate::store::{Check, Intent, Store};
+use crate::store::{Demand, Intent, Store};
 use crate::time::Micros;
 
 /// The most keys counted while the store is away, at most 6 MB. At the cap those nearest to a full
@@ -38,9 +38,9 @@ impl Local {
     /// answers.
     pub(super) fn spend(
         &self,
-        checks: &[Check<'_>],
+        checks: &[Demand<'_>],
         intent: Intent,
-        lease: LeaseId,
+        lease: PermitId,
     ) -> SmallVec<[(Quota, Outcome); 1]> {
         if checks.is_empty() {
             return SmallVec::new();
@@ -55,23 +55,23 @@ impl Local {
     }
 
     /// Gives back what checks took.
-    pub(in crate::limiter) fn refund(&self, checks: &[Check<'_>]) {
+    pub(in crate::limiter) fn refund(&self, checks: &[Demand<'_>]) {
         // The memory store has answered once it is asked.
         self.with_shares(checks, |shares| drop(self.store.refund(shares)));
     }
 
     /// Ends a lease; false when it has already ended, or was never taken here.
-    pub(in crate::limiter) fn release(&self, check: &Check<'_>, lease: LeaseId) -> bool {
+    pub(in crate::limiter) fn release(&self, check: &Demand<'_>, lease: PermitId) -> bool {
         self.store.release_place(check, lease)
     }
 
     /// Starts a lease's time again; false when it has already ended.
-    pub(in crate::limiter) fn renew(&self, check: &Check<'_>, lease: LeaseId) -> bool {
+    pub(in crate::limiter) fn renew(&self, check: &Demand<'_>, lease: PermitId) -> bool {
         self.store.renew_place(check, lease)
     }
 
     /// The same checks against this process's share of their limits.
-    fn with_shares<T>(&self, checks: &[Check<'_>], then: impl FnOnce(&[Check<'_>]) -> T) -> T {
+    fn with_shares<T>(&self, checks: &[Demand<'_>], then: impl FnOnce(&[Demand<'_>]) -> T) -> T {
         let quotas: SmallVec<[Quota; 4]> = checks
             .iter()
             .map(|check| check.quota.share(self.replicas))
@@ -79,14 +79,14 @@ impl Local {
         let shares = checks
             .iter()
             .zip(&quotas)
-            .map(|(check, quota)| Check { quota, ..*check });
-        then(&shares.collect::<SmallVec<[Check<'_>; 4]>>())
+            .map(|(check, quota)| Demand { quota, ..*check });
+        then(&shares.collect::<SmallVec<[Demand<'_>; 4]>>())
     }
 }
 
 /// What never fits into the share may fit into the whole, which can be asked again when the store
 /// is back.
-fn until_recovery(whole: &Check<'_>, outcome: Outcome) -> Outcome {
+fn until_recovery(whole: &Demand<'_>, outcome: Outcome) -> Outcome {
     if outcome.verdict == Verdict::Never && whole.cost <= whole.quota.limit() {
         return Outcome {
             verdict: Verdict::Deny {

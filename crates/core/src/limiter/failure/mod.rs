@@ -13,12 +13,12 @@ pub(super) use local::Local;
 pub(super) use watch::Watch;
 pub use watch::{Health, StoreErrors};
 
-use super::{Inner, scoped};
-use crate::algorithm::{LeaseId, Outcome, Quota, Verdict};
-use crate::decision::{Decision, LimitStatus, Source};
-use crate::limit::{OnStoreFailure, Rule};
+use super::{Inner, split_store};
+use crate::algorithm::{Outcome, PermitId, Quota, Verdict};
+use crate::decision::{Decision, LimitOutcome, Source};
+use crate::limit::{FailurePolicy, Rule};
 use crate::memory::MemoryStore;
-use crate::store::{Check, Intent, StoreError};
+use crate::store::{Demand, Intent, StoreError};
 use crate::time::Micros;
 
 /// When to come back to a limit that refuses because the store is away: stores notice within this
@@ -40,9 +40,9 @@ pub(super) struct Settled {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question<'q> {
     pub(super) rules: &'q [&'q Rule],
-    pub(super) checks: &'q [Check<'q>],
+    pub(super) checks: &'q [Demand<'q>],
     pub(super) intent: Intent,
-    pub(super) lease: Option<LeaseId>,
+    pub(super) lease: Option<PermitId>,
 }
 
 impl Inner {
@@ -82,7 +82,7 @@ impl Question<'_> {
                 let outcome = owned
                     .next()
                     .expect("every check of this process was counted");
-                return LimitStatus::new(rule.name(), check, outcome, Source::Local);
+                return LimitOutcome::new(rule.name(), check, outcome, Source::Local);
             }
             let (quota, outcome) = match stated {
                 Some(outcome) => (*check.quota, *outcome),
@@ -90,14 +90,14 @@ impl Question<'_> {
                     .next()
                     .expect("every check that no policy answered was counted"),
             };
-            let check = Check {
+            let check = Demand {
                 quota: &quota,
                 ..*check
             };
-            LimitStatus::new(rule.name(), &check, outcome, Source::Fallback)
+            LimitOutcome::new(rule.name(), &check, outcome, Source::Fallback)
                 .by_policy(rule.on_store_failure())
         });
-        let statuses: SmallVec<[LimitStatus; 1]> = statuses.collect();
+        let statuses: SmallVec<[LimitOutcome; 1]> = statuses.collect();
         let lease = self.lease.filter(|_| self.holds(&statuses));
         Decision::new(statuses, Source::Fallback, lease)
     }
@@ -112,7 +112,7 @@ impl Question<'_> {
         own: Option<&MemoryStore>,
     ) -> Counted {
         let both = || self.checks.iter().zip(stated);
-        let denies = |(check, outcome): (&Check<'_>, &Option<Outcome>)| {
+        let denies = |(check, outcome): (&Demand<'_>, &Option<Outcome>)| {
             !check.shadow && outcome.is_some_and(|outcome| !outcome.verdict.is_allowed())
         };
         let mut intent = if both().any(denies) {
@@ -120,45 +120,45 @@ impl Question<'_> {
         } else {
             self.intent
         };
-        let lease = self.lease.unwrap_or(LeaseId::NONE);
+        let lease = self.lease.unwrap_or(PermitId::NONE);
         let open = both()
             .filter(|(_, outcome)| outcome.is_none())
             .map(|(check, _)| *check);
-        let (mine, shares) = scoped::split(&open.collect::<SmallVec<[Check<'_>; 4]>>());
+        let (mine, shares) = split_store::split(&open.collect::<SmallVec<[Demand<'_>; 4]>>());
         let Some(own) = own.filter(|_| !mine.is_empty()) else {
             return (SmallVec::new(), outage.spend(&shares, intent, lease));
         };
         let mut owned = own.spend_together(&mine, intent, lease).outcomes;
-        if scoped::refuses(&mine, &owned) {
+        if split_store::refuses(&mine, &owned) {
             intent = Intent::Peek;
         }
         let counted = outage.spend(&shares, intent, lease);
         let outcomes: SmallVec<[Outcome; 1]> =
             counted.iter().map(|(_, outcome)| *outcome).collect();
-        if intent == Intent::Spend && scoped::refuses(&shares, &outcomes) {
-            scoped::give_back(own, &mine, lease);
+        if intent == Intent::Spend && split_store::refuses(&shares, &outcomes) {
+            split_store::give_back(own, &mine, lease);
             owned = own.spend_together(&mine, Intent::Peek, lease).outcomes;
         }
         (owned, counted)
     }
 
     /// True when a pass takes a place among the local ones. What a policy lets through takes none.
-    fn holds(&self, statuses: &[LimitStatus]) -> bool {
+    fn holds(&self, statuses: &[LimitOutcome]) -> bool {
         let mut both = self.checks.iter().zip(statuses);
-        both.any(|(check, status)| check.takes_place() && status.counts())
+        both.any(|(check, status)| check.needs_permit() && status.counts())
     }
 }
 
 /// What a limit answers by its policy alone; `None` when it must count.
-fn stated(policy: OnStoreFailure, check: &Check<'_>) -> Option<Outcome> {
+fn stated(policy: FailurePolicy, check: &Demand<'_>) -> Option<Outcome> {
     let limit = check.quota.limit();
     let (verdict, remaining, reset_after) = match policy {
-        OnStoreFailure::Local => return None,
+        FailurePolicy::Local => return None,
         // No store is needed to know that this cannot pass, and it will not pass when the store is
         // back.
         _ if check.cost > limit => (Verdict::Never, limit, Micros::ZERO),
-        OnStoreFailure::Allow => (Verdict::ALLOW, limit, Micros::ZERO),
-        OnStoreFailure::Deny => (
+        FailurePolicy::Allow => (Verdict::ALLOW, limit, Micros::ZERO),
+        FailurePolicy::Deny => (
             Verdict::Deny {
                 retry_after: RECOVERY,
             },

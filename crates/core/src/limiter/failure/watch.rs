@@ -183,7 +183,7 @@ impl Watch {
     pub(in crate::limiter) fn count(&self, error: &StoreError) {
         let counter = match error {
             StoreError::Timeout => &self.timeout,
-            StoreError::Away(_) => &self.away,
+            StoreError::Unavailable(_) => &self.away,
             StoreError::Overloaded => &self.overloaded,
             StoreError::Refused(_) => &self.refused,
         };

@@ -4,8 +4,8 @@
 use std::fmt;
 
 use testkit::model::Model;
-use testkit::overadmission::{Bound, Event, Excess, OverAdmission, Worst};
-use tollgate::{LeaseId, Micros, OnStoreFailure, Quota, Rate, Rule, TokenBucket};
+use testkit::overadmission::{Bound, Event, Excess, OverAdmission, WorstInterval};
+use tollgate::{FailurePolicy, Micros, PermitId, Quota, Rate, Rule, TokenBucket};
 
 use super::record::{Record, Told};
 use super::subjects::{LEDGER, limits};
@@ -40,7 +40,7 @@ pub(crate) fn excesses(record: &Record) -> Excesses {
     let all = limited();
     let local = all
         .iter()
-        .filter(|(_, rule)| rule.on_store_failure() == OnStoreFailure::Local);
+        .filter(|(_, rule)| rule.on_store_failure() == FailurePolicy::Local);
     Excesses {
         store: worst(
             all.iter()
@@ -73,7 +73,7 @@ fn ahead(quota: Quota, events: &[Event<usize>]) -> u64 {
     let (mut ahead, mut most) = (0_i64, 0);
     for event in events {
         let passes = model
-            .spend(event.cost, event.at, LeaseId::NONE)
+            .spend(event.cost, event.at, PermitId::NONE)
             .verdict
             .is_allowed();
         ahead += i64::from(passes) - i64::from(event.allowed);
@@ -89,7 +89,7 @@ fn over(
     moment: impl Fn(&Told) -> Option<Micros>,
 ) -> Option<Over> {
     let bound = bound(rule.quota())?;
-    let Worst { key, excess, .. } =
+    let WorstInterval { key, excess, .. } =
         OverAdmission::of(bound, events(record, limit, moment)).worst()?;
     let (numerator, denominator) = excess.parts();
     #[expect(clippy::cast_precision_loss, reason = "it is only shown")]
@@ -115,7 +115,7 @@ fn bound(quota: &Quota) -> Option<Bound> {
     match quota {
         Quota::Concurrency(places) => Some(Bound::PerWindow {
             limit: quota.limit(),
-            window: places.lease(),
+            window: places.permit_timeout(),
         }),
         _ => Bound::for_quota(quota),
     }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use testkit::proxy::{Fault, FaultProxy};
+use testkit::fault_proxy::{Fault, FaultProxy};
 use testkit::servers::{Cluster, Flavor, Server};
 use testkit::wait;
 use tokio::runtime::Runtime;

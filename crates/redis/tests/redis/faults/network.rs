@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use testkit::proxy::{Fault, FaultProxy};
+use testkit::fault_proxy::{Fault, FaultProxy};
 use testkit::servers::{Flavor, Server};
 use testkit::wait;
 use tollgate_redis::RedisBuilder;

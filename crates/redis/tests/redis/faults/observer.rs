@@ -7,7 +7,7 @@ use std::iter::successors;
 use testkit::wait;
 use tokio::runtime::{Handle, Runtime};
 use tollgate::store::Intent;
-use tollgate::{LeaseId, Limiter, Store as _};
+use tollgate::{Limiter, PermitId, Store as _};
 use tollgate_redis::{RedisBuilder, RedisStore};
 
 use super::subjects::{self, KEYS, LEDGER, LEDGER_LIMIT};
@@ -82,9 +82,9 @@ pub(crate) async fn complaint_of(store: &RedisStore) -> Option<String> {
     let [.., ledger] = subjects::limits();
     let rule = ledger.rule().expect("the limits are right");
     // Nobody else asks about this key. It is spent from, because some servers only refuse to write.
-    let check = rule.check("observer", 1).expect("the key is right");
+    let check = rule.demand("observer", 1).expect("the key is right");
     let error = store
-        .spend(&[check.as_check()], Intent::Spend, LeaseId::NONE)
+        .spend(&[check.as_demand()], Intent::Spend, PermitId::NONE)
         .await
         .err()?;
     let causes = successors(Some(&error as &dyn Error), |error| (*error).source());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use testkit::proxy::{Fault, FaultProxy};
+use testkit::fault_proxy::{Fault, FaultProxy};
 use testkit::servers::{Client, Flavor, Reply, Server};
 use testkit::wait;
 use tollgate::Micros;

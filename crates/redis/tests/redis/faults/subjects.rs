@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Calendar, Limit, OnStoreFailure, Rate};
+use tollgate::{Calendar, FailurePolicy, Limit, Rate};
 
 /// How many keys there are. In a cluster of three they are on all primaries.
 pub(crate) const KEYS: usize = 12;
@@ -35,7 +35,7 @@ pub(crate) struct Subject {
 /// Every limit under load. Each lets through about half of what a load asks, so that both answers
 /// are always at hand.
 pub(crate) fn limits() -> [Limit; KINDS] {
-    use OnStoreFailure::{Allow, Deny, Local};
+    use FailurePolicy::{Allow, Deny, Local};
     let rate = Rate::per_second(8);
     [
         Limit::token_bucket(LIMITS[0], 3, rate).on_store_failure(Deny),

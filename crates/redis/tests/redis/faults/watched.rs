@@ -3,8 +3,8 @@
 
 use std::cell::Cell;
 
-use tollgate::store::{Answer, Intent, Spent};
-use tollgate::{Check, Key, LeaseId, Micros, Store, StoreError};
+use tollgate::store::{Intent, SpendReply, StoreFuture};
+use tollgate::{Demand, Key, Micros, PermitId, Store, StoreError};
 use tollgate_redis::RedisStore;
 
 /// What became of a question.
@@ -45,18 +45,18 @@ pub(crate) struct Watched(pub(crate) RedisStore);
 impl Store for Watched {
     fn spend<'a>(
         &'a self,
-        checks: &[Check<'_>],
+        checks: &[Demand<'_>],
         intent: Intent,
-        lease: LeaseId,
-    ) -> Answer<'a, Spent> {
+        lease: PermitId,
+    ) -> StoreFuture<'a, SpendReply> {
         match self.0.spend(checks, intent, lease) {
-            Answer::Ready(answer) => {
+            StoreFuture::Ready(answer) => {
                 if let Some(answer) = &answer {
                     note(answer, Fate::NotSent);
                 }
-                Answer::Ready(answer)
+                StoreFuture::Ready(answer)
             }
-            Answer::Pending(coming) => Answer::Pending(Box::pin(async move {
+            StoreFuture::Pending(coming) => StoreFuture::Pending(Box::pin(async move {
                 let answer = coming.await;
                 note(&answer, Fate::Lost);
                 answer
@@ -64,24 +64,24 @@ impl Store for Watched {
         }
     }
 
-    fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()> {
+    fn refund<'a>(&'a self, checks: &[Demand<'_>]) -> StoreFuture<'a, ()> {
         self.0.refund(checks)
     }
 
-    fn reset<'a>(&'a self, key: &Key<'_>) -> Answer<'a, ()> {
+    fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()> {
         self.0.reset(key)
     }
 
-    fn release<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool> {
+    fn release<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool> {
         self.0.release(check, lease)
     }
 
-    fn renew<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool> {
+    fn renew<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool> {
         self.0.renew(check, lease)
     }
 }
 
-fn note(answer: &Result<Spent, StoreError>, otherwise: impl Fn(&'static str) -> Fate) {
+fn note(answer: &Result<SpendReply, StoreError>, otherwise: impl Fn(&'static str) -> Fate) {
     let fate = match answer {
         Ok(spent) => Fate::Decided(spent.at),
         Err(StoreError::Refused(_)) => Fate::Refused,

@@ -7,7 +7,7 @@ mod tiered;
 
 use std::collections::HashMap;
 
-use tollgate::{Consistency, Limit, LimitError, LimitName, OnStoreFailure, Quota};
+use tollgate::{Consistency, FailurePolicy, Limit, LimitError, LimitName, Quota};
 
 use super::field::Field;
 use super::subjects::ATTRIBUTE;
@@ -15,7 +15,7 @@ use super::table::Table;
 use super::tiers::Tier;
 use super::tree::Value;
 use super::words::{ALGORITHMS, Algorithm, CONSISTENCIES, COST, LIMIT, ON_STORE_FAILURE};
-use crate::rule::{Cost, Match, Rule};
+use crate::rule::{Cost, LimitConfig, Match};
 
 const LIMITS_MAX: usize = 1_000;
 const COST_MAX: u64 = 1 << 53;
@@ -28,11 +28,11 @@ const RESERVED: &str = "override:";
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Defaults {
     pub(super) consistency: Option<Consistency>,
-    pub(super) on_store_failure: Option<OnStoreFailure>,
+    pub(super) on_store_failure: Option<FailurePolicy>,
 }
 
 /// What `limits` says. Limits that are wrong are left out, and told.
-pub(super) fn read(root: &Table<'_>, defaults: Defaults, tiers: &[Tier<'_>]) -> Vec<Rule> {
+pub(super) fn read(root: &Table<'_>, defaults: Defaults, tiers: &[Tier<'_>]) -> Vec<LimitConfig> {
     let Some(field) = root.require("limits", LIMITS) else {
         return Vec::new();
     };
@@ -89,7 +89,7 @@ fn rule(
     name: Option<&str>,
     defaults: Defaults,
     tiers: &[Tier<'_>],
-) -> Option<Rule> {
+) -> Option<LimitConfig> {
     let algorithm = algorithm(table);
     let numbers = algorithm.and_then(|algorithm| tiered::read(table, algorithm, tiers));
     let applies = table
@@ -104,7 +104,7 @@ fn rule(
     let policy = policy(table, algorithm, defaults);
     let (numbers, key) = (numbers?, key?);
     let limit = policy(Limit::new(name?, numbers.quota));
-    Some(Rule {
+    Some(LimitConfig {
         limit,
         applies: applies?,
         key,
@@ -219,7 +219,7 @@ fn fitting(field: &Field<'_>, cost: u64, quota: Option<Quota>) -> Option<u64> {
 fn culprit(error: &LimitError, algorithm: Algorithm) -> &'static str {
     let has = |name: &'static str| algorithm.fields().contains(&name);
     match error {
-        LimitError::Window { .. } if has("lease") => "lease",
+        LimitError::Window { .. } if has("permit_timeout") => "permit_timeout",
         LimitError::Window { .. } => "window",
         LimitError::Rate { .. } if has("leak_rate") => "leak_rate",
         LimitError::Rate { .. } => "refill_rate",

@@ -44,7 +44,7 @@ impl<'a> Source<'_, 'a> {
                 })
             }
             Algorithm::Concurrency => {
-                let (limit, lease) = (self.amount("limit"), self.length("lease"));
+                let (limit, lease) = (self.amount("limit"), self.length("permit_timeout"));
                 self.made(limit, lease, FINE_LENGTH, Concurrency::new)
             }
         }
@@ -203,7 +203,7 @@ fn mode(limit: &Table<'_>) -> LeakyMode {
 fn right(name: &str) -> &'static str {
     match name {
         "window" => "add one, such as `window: 1m`",
-        "lease" => "add one, such as `lease: 30s`",
+        "permit_timeout" => "add one, such as `permit_timeout: 30s`",
         "refill_rate" => "add one, such as `refill_rate: 10/s`",
         "leak_rate" => "add one, such as `leak_rate: 10/s`",
         "capacity" => "add one, such as `capacity: 100`",

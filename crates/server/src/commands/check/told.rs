@@ -90,9 +90,9 @@ fn asides(decision: &Value) -> Vec<String> {
             numbers::length(wait)
         ));
     }
-    if let Some(lease) = decision["lease"].as_str() {
+    if let Some(lease) = decision["permit"].as_str() {
         lines.push(format!(
-            "a place is held until POST /v1/release with {{\"lease\": \"{}\"}}",
+            "a place is held until POST /v1/release with {{\"permit\": \"{}\"}}",
             plain(lease)
         ));
     }

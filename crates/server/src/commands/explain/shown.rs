@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use tollgate::Quota;
-use tollgate_rules::{Attribute, Condition, Meeting, Pattern, Rule, ShownPart};
+use tollgate_rules::{Attribute, Condition, DisplayPart, Explanation, LimitConfig, Pattern};
 
 use super::super::numbers;
 
@@ -80,9 +80,9 @@ pub(super) struct Part {
 
 impl Shown {
     /// `hashed` are the attributes whose values are not to be shown.
-    pub(super) fn new(rule: &Rule, meeting: &Meeting<'_>, hashed: &[Attribute]) -> Self {
+    pub(super) fn new(rule: &LimitConfig, meeting: &Explanation<'_>, hashed: &[Attribute]) -> Self {
         let (outcome, reason, check) = match meeting {
-            Meeting::Met {
+            Explanation::Met {
                 chosen,
                 parts,
                 tier,
@@ -95,13 +95,13 @@ impl Shown {
                     .map(|quota| Check::new(&quota, chosen.cost, parts, tier.clone()));
                 (Outcome::Applies, None, check)
             }
-            Meeting::No { condition, found } => {
+            Explanation::No { condition, found } => {
                 let found = found
                     .as_deref()
                     .map(|found| (found, hashed.contains(&condition.attribute)));
                 (Outcome::DoesNotApply, Some(unmet(condition, found)), None)
             }
-            Meeting::PassedOver => {
+            Explanation::PassedOver => {
                 let key: Vec<String> = rule
                     .key
                     .parts
@@ -114,7 +114,7 @@ impl Shown {
                 );
                 (Outcome::PassedOver, Some(reason), None)
             }
-            Meeting::Wrong(error) => (Outcome::Error, Some(error.to_string()), None),
+            Explanation::Wrong(error) => (Outcome::Error, Some(error.to_string()), None),
         };
         let checked = rule.limit.rule().ok();
         Self {
@@ -136,8 +136,8 @@ impl Shown {
 }
 
 impl Check {
-    fn new(quota: &Quota, cost: u64, parts: &[ShownPart<'_>], tier: Option<String>) -> Self {
-        let part = |part: &ShownPart<'_>| Part {
+    fn new(quota: &Quota, cost: u64, parts: &[DisplayPart<'_>], tier: Option<String>) -> Self {
+        let part = |part: &DisplayPart<'_>| Part {
             attribute: part.attribute.to_string(),
             value: part.value.clone(),
             hashed: part.is_hashed,

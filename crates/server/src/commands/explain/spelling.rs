@@ -1,7 +1,7 @@
 //! Attributes that no limit looks at: usually a slip of the pen, which would otherwise show only as
 //! a limit that does not apply.
 
-use tollgate_rules::{Attribute, Config, Rule};
+use tollgate_rules::{Attribute, Config, LimitConfig};
 
 use super::super::attributes::Given;
 use super::shown::Unused;
@@ -26,7 +26,7 @@ pub(super) fn unused(config: &Config, given: &Given) -> Vec<Unused> {
 }
 
 /// Every attribute that a limit looks at.
-fn looked_at(rule: &Rule) -> impl Iterator<Item = &Attribute> {
+fn looked_at(rule: &LimitConfig) -> impl Iterator<Item = &Attribute> {
     let conditions = rule
         .applies
         .conditions

@@ -175,7 +175,7 @@ fn while_the_store_is_away_looking_says_so_and_a_reset_is_refused() {
     let refused = ask(&service, "DELETE", ANN_KEY);
     assert_eq!(
         (refused.status, json(&refused)["code"].as_str()),
-        (503, Some("store-away"))
+        (503, Some("store-unavailable"))
     );
     assert_eq!(refused.header("retry-after"), Some("1"));
 }

@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use testkit::proxies::find_program;
+use testkit::reverse_proxy::find_program;
 use testkit::servers::{Flavor, Server};
 use testkit::wait;
 

@@ -70,7 +70,7 @@ fn limits_are_shown_as_an_operator_would_write_them_down() {
         {"name": "quota", "algorithm": "fixed_window", "limit": 5, "window_ms": 86_400_000, "calendar": "day",
          "key": ["tenant"], "match": [], "consistency": "strict", "on_store_failure": "allow",
          "shadow": true, "optional": true, "said": {"allowed": 5, "denied": 0, "shadow_denied": 2}},
-        {"name": "jobs", "algorithm": "concurrency", "limit": 2, "lease_ms": 30_000, "key": ["tenant"], "match": [],
+        {"name": "jobs", "algorithm": "concurrency", "limit": 2, "permit_timeout_ms": 30_000, "key": ["tenant"], "match": [],
          "consistency": "local", "on_store_failure": "allow", "shadow": false, "optional": true,
          "said": {"allowed": 0, "denied": 0, "shadow_denied": 0}},
     ]});

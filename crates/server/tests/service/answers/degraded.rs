@@ -1,6 +1,6 @@
 //! Answers while the store is away, by each failure policy.
 
-use testkit::proxies;
+use testkit::reverse_proxy;
 
 use super::{about, is};
 use crate::harness::Tollgate;
@@ -73,7 +73,7 @@ date: <now>
         (503, Some("1"))
     );
     assert!(
-        refund.text().contains(r#""code":"store-away""#),
+        refund.text().contains(r#""code":"store-unavailable""#),
         "{}",
         refund.text()
     );

@@ -1,6 +1,6 @@
 //! Answers to proxies.
 
-use testkit::proxies::{self, Response};
+use testkit::reverse_proxy::{self, Response};
 
 use super::{LIMITS, is};
 use crate::harness::Tollgate;
@@ -27,7 +27,7 @@ ratelimit: "work";r=0;t=3600
 x-ratelimit-limit: 1
 x-ratelimit-remaining: 0
 x-ratelimit-reset: <now> + 3600
-x-ratelimit-lease: <lease>
+x-ratelimit-permit: <permit>
 connection: close
 content-length: <length>
 date: <now>

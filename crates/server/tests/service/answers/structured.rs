@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use testkit::proxies::find_python_tools;
+use testkit::reverse_proxy::find_python_tools;
 
 use super::degraded::away;
 use super::forward_auth::ask;

@@ -199,16 +199,16 @@ fn places() -> Vec<Row> {
 fn leases() -> Vec<Row> {
     vec![
         row("a release of nothing", post("/v1/release", "{}"), 422, "unfit-body", "missing field `lease`"),
-        row("an empty lease", post("/v1/release", r#"{"lease": ""}"#), 422, "no-lease", "the word that `/v1/check` gave"),
-        row("another word", post("/v1/release", r#"{"lease": "let me out"}"#), 422, "no-lease", "no lease"),
-        row("another word of the alphabet", post("/v1/release", r#"{"lease": "AQIDBAUGBwgJCgsMDQ4P"}"#), 422, "no-lease", "no lease"),
-        row("a lease of no places", post("/v1/release", r#"{"lease": "AQcAAAAAAAAAAAAAAAAAAAA"}"#), 422, "no-lease", "no lease"),
-        row("a lease of another limit", post("/v1/release", r#"{"lease": "AQcAAAAAAAAAAAAAAAAAAAAEbm9wZQcAAQQAYWNtZQ"}"#), 422, "unknown-limit", "nope"),
-        row("a lease of 17 places", post("/v1/release", r#"{"lease": "AQcAAAAAAAAAAAAAAAAAAAAEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21lBHdvcmsHAAEEAGFjbWUEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21lBHdvcmsHAAEEAGFjbWUEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21lBHdvcmsHAAEEAGFjbWUEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21lBHdvcmsHAAEEAGFjbWUEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21lBHdvcmsHAAEEAGFjbWUEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21l"}"#), 422, "no-lease", "no lease"),
-        row("a lease as a number", post("/v1/release", r#"{"lease": 7}"#), 422, "unfit-body", "expected a string"),
-        row("a lease as null", post("/v1/release", r#"{"lease": null}"#), 422, "unfit-body", "expected a string"),
-        row("a lease and more", post("/v1/release", r#"{"lease": "A", "all": true}"#), 422, "unfit-body", "unknown field `all`"),
-        row("a long lease", post("/v1/release", format!(r#"{{"lease": "{}"}}"#, "A".repeat(60_000))), 422, "no-lease", "no lease"),
+        row("an empty lease", post("/v1/release", r#"{"permit": ""}"#), 422, "bad-permit", "the word that `/v1/check` gave"),
+        row("another word", post("/v1/release", r#"{"permit": "let me out"}"#), 422, "bad-permit", "no lease"),
+        row("another word of the alphabet", post("/v1/release", r#"{"permit": "AQIDBAUGBwgJCgsMDQ4P"}"#), 422, "bad-permit", "no lease"),
+        row("a lease of no places", post("/v1/release", r#"{"permit": "AQcAAAAAAAAAAAAAAAAAAAA"}"#), 422, "bad-permit", "no lease"),
+        row("a lease of another limit", post("/v1/release", r#"{"permit": "AQcAAAAAAAAAAAAAAAAAAAAEbm9wZQcAAQQAYWNtZQ"}"#), 422, "unknown-limit", "nope"),
+        row("a lease of 17 places", post("/v1/release", r#"{"permit": "AQcAAAAAAAAAAAAAAAAAAAAEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21lBHdvcmsHAAEEAGFjbWUEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21lBHdvcmsHAAEEAGFjbWUEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21lBHdvcmsHAAEEAGFjbWUEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21lBHdvcmsHAAEEAGFjbWUEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21lBHdvcmsHAAEEAGFjbWUEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21l"}"#), 422, "bad-permit", "no lease"),
+        row("a lease as a number", post("/v1/release", r#"{"permit": 7}"#), 422, "unfit-body", "expected a string"),
+        row("a lease as null", post("/v1/release", r#"{"permit": null}"#), 422, "unfit-body", "expected a string"),
+        row("a lease and more", post("/v1/release", r#"{"permit": "A", "all": true}"#), 422, "unfit-body", "unknown field `all`"),
+        row("a long lease", post("/v1/release", format!(r#"{{"permit": "{}"}}"#, "A".repeat(60_000))), 422, "bad-permit", "no lease"),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! The stream behind the page, read without a browser.
 
-use testkit::proxies;
+use testkit::reverse_proxy;
 use testkit::servers::{Flavor, Server};
 use testkit::wait;
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
-use testkit::proxies;
+use testkit::reverse_proxy;
 use tokio::net::TcpListener;
 use tollgate::{Limit, Limiter};
-use tollgate_tower::{Clients, ForwardedBy, RateLimitLayer, by};
+use tollgate_tower::{ClientResolver, ForwardedBy, RateLimitLayer, by};
 
 use crate::Running;
 
@@ -41,7 +41,7 @@ fn the_first_lines_limit_an_application() {
 }
 
 fn behind_proxies() -> Result<by::ClientAddress, Box<dyn Error>> {
-    let clients = Clients::new(vec!["10.0.0.0/8".parse()?], 56, ForwardedBy::XForwardedFor)?;
+    let clients = ClientResolver::new(vec!["10.0.0.0/8".parse()?], 56, ForwardedBy::XForwardedFor)?;
     let client = by::client_address().behind(clients);
     Ok(client)
 }

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tollgate::{Limit, Limiter};
 use tollgate_redis::RedisBuilder;
-use tollgate_tower::{Clients, ForwardedBy};
+use tollgate_tower::{ClientResolver, ForwardedBy};
 
 /// Where the replicas of an application run.
 struct Site {
@@ -62,14 +62,14 @@ impl Site {
 }
 
 /// The clients behind a balancer at this address, which appends to `X-Forwarded-For`.
-fn behind(balancer: &str) -> Clients {
+fn behind(balancer: &str) -> ClientResolver {
     let balancer = balancer.parse().expect("a network");
-    Clients::new(vec![balancer], 64, ForwardedBy::XForwardedFor).expect("right settings")
+    ClientResolver::new(vec![balancer], 64, ForwardedBy::XForwardedFor).expect("right settings")
 }
 
 /// An nginx that hands requests to the replicas in turn, from an address of its own. It is the only
 /// one who knows the clients' addresses.
-fn balancer(replicas: &[SocketAddr]) -> testkit::proxies::Proxy {
+fn balancer(replicas: &[SocketAddr]) -> testkit::reverse_proxy::Proxy {
     let servers = replicas.iter().fold(String::new(), |servers, replica| {
         format!("{servers}server {replica}; ")
     });
@@ -84,7 +84,7 @@ fn balancer(replicas: &[SocketAddr]) -> testkit::proxies::Proxy {
              }}
          }}"
     );
-    testkit::proxies::Proxy::nginx(config).start()
+    testkit::reverse_proxy::Proxy::nginx(config).start()
 }
 
 /// Where the balancer calls the replicas from.

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::routing::{get, post};
 use testkit::servers::{Flavor, Server};
 use testkit::{proxies, wait};
-use tollgate::{Limit, OnStoreFailure};
+use tollgate::{FailurePolicy, Limit};
 use tollgate_tower::{RateLimitLayer, by};
 
 use super::Site;
@@ -18,8 +18,8 @@ fn public_routes_fail_open_and_the_login_fails_closed() {
     let limiter = site.limiter(
         &server,
         [
-            Limit::sliding_window("public", 1_000, minute).on_store_failure(OnStoreFailure::Allow),
-            Limit::sliding_log("login", 100, minute).on_store_failure(OnStoreFailure::Deny),
+            Limit::sliding_window("public", 1_000, minute).on_store_failure(FailurePolicy::Allow),
+            Limit::sliding_log("login", 100, minute).on_store_failure(FailurePolicy::Deny),
         ],
     );
     let layer = |limit| RateLimitLayer::new(&limiter, limit, by::client_address());

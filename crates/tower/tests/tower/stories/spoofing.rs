@@ -1,10 +1,10 @@
-//! Clients that lie about where they come from gain nothing.
+//! ClientResolver that lie about where they come from gain nothing.
 
 use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
-use testkit::proxies;
+use testkit::reverse_proxy;
 use testkit::servers::{Flavor, Server};
 use tollgate::Limit;
 use tollgate_tower::{RateLimitLayer, by};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::post;
 use http::StatusCode;
-use testkit::proxies;
+use testkit::reverse_proxy;
 use testkit::servers::{Flavor, Server};
 use tollgate::Limit;
 use tollgate_tower::{RateLimitLayer, ReadBodyLayer, by, reply};

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::net::TcpStream;
 
-use testkit::proxy::Fault;
+use testkit::fault_proxy::Fault;
 use testkit::servers::{Flavor, Server};
 use testkit::wait;
 

@@ -8,16 +8,16 @@ use super::{Error, Limiter};
 use crate::algorithm::Quota;
 use crate::key::{Encoded, KeyError, Parts, PartsBuf, ToKey};
 use crate::limit::Rule;
-use crate::store::{CHECKS_MAX, Check};
+use crate::store::{DEMANDS_MAX, Demand};
 
 /// The limits a request names, ready to become checks.
-pub trait Select<'a>: Sized {
+pub trait Demands<'a>: Sized {
     /// Makes the checks and hands them on, each beside its rule.
     #[doc(hidden)]
     fn with<T>(
         &self,
         limiter: &'a Limiter,
-        then: impl FnOnce(&[&'a Rule], &[Check<'_>]) -> Result<T, Error>,
+        then: impl FnOnce(&[&'a Rule], &[Demand<'_>]) -> Result<T, Error>,
     ) -> Result<T, Error>;
 
     /// Sets the cost of every check named so far.
@@ -26,11 +26,11 @@ pub trait Select<'a>: Sized {
 
     /// The check named last.
     #[doc(hidden)]
-    fn last(&mut self) -> Option<&mut Wish>;
+    fn last(&mut self) -> Option<&mut DemandOptions>;
 
     /// The same request with room for more limits.
     #[doc(hidden)]
-    fn into_many(self) -> Many<'a>;
+    fn into_many(self) -> DemandList<'a>;
 }
 
 /// The rule of a limit, or the name that has none.
@@ -38,12 +38,12 @@ pub(super) type Found<'a> = Result<&'a Rule, &'a str>;
 
 /// How a limit is to be checked, apart from the key.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish {
+pub struct DemandOptions {
     pub(super) cost: u64,
     pub(super) quota: Option<Quota>,
 }
 
-impl Wish {
+impl DemandOptions {
     const PLAIN: Self = Self {
         cost: 1,
         quota: None,
@@ -72,7 +72,7 @@ pub(super) fn numbers<'q>(rule: &'q Rule, quota: Option<&'q Quota>) -> Result<&'
 #[cold]
 fn other_shape(rule: &Rule, quota: &Quota) -> Error {
     let (expected, found) = (rule.quota().algorithm(), quota.algorithm());
-    Error::OtherShape {
+    Error::QuotaMismatch {
         limit: rule.name().to_string(),
         expected,
         found,
@@ -80,45 +80,45 @@ fn other_shape(rule: &Rule, quota: &Quota) -> Error {
 }
 
 /// One limit and one key: the usual case, which copies nothing until the decision.
-pub struct One<'a, K> {
+pub struct OneDemand<'a, K> {
     rule: Found<'a>,
     key: K,
-    wish: Wish,
+    wish: DemandOptions,
 }
 
-impl<'a, K: ToKey> One<'a, K> {
+impl<'a, K: ToKey> OneDemand<'a, K> {
     #[inline]
     pub(super) const fn new(rule: Found<'a>, key: K) -> Self {
         Self {
             rule,
             key,
-            wish: Wish::PLAIN,
+            wish: DemandOptions::PLAIN,
         }
     }
 }
 
 /// Without the key, which names a person.
-impl<K> fmt::Debug for One<'_, K> {
+impl<K> fmt::Debug for OneDemand<'_, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limit = self.rule.map(|rule| rule.name().to_string());
-        f.debug_struct("One")
+        f.debug_struct("OneDemand")
             .field("limit", &limit)
             .field("wish", &self.wish)
             .finish_non_exhaustive()
     }
 }
 
-impl<'a, K: ToKey> Select<'a> for One<'a, K> {
+impl<'a, K: ToKey> Demands<'a> for OneDemand<'a, K> {
     #[inline(always)]
     fn with<T>(
         &self,
         limiter: &'a Limiter,
-        then: impl FnOnce(&[&'a Rule], &[Check<'_>]) -> Result<T, Error>,
+        then: impl FnOnce(&[&'a Rule], &[Demand<'_>]) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let rule = self.rule.or_else(|name| limiter.rule(name))?;
         let mut buffer = Encoded::new();
         let parts = Parts::of(&self.key, &mut buffer).map_err(|source| key_error(rule, source))?;
-        let check = rule.check_with(parts, self.wish.quota(rule)?, self.wish.cost);
+        let check = rule.demand_with(parts, self.wish.quota(rule)?, self.wish.cost);
         then(&[rule], &[check])
     }
 
@@ -127,12 +127,12 @@ impl<'a, K: ToKey> Select<'a> for One<'a, K> {
         self.wish.cost = cost;
     }
 
-    fn last(&mut self) -> Option<&mut Wish> {
+    fn last(&mut self) -> Option<&mut DemandOptions> {
         Some(&mut self.wish)
     }
 
-    fn into_many(self) -> Many<'a> {
-        let mut many = Many { named: smallvec![] };
+    fn into_many(self) -> DemandList<'a> {
+        let mut many = DemandList { named: smallvec![] };
         many.add(&self);
         many
     }
@@ -140,7 +140,7 @@ impl<'a, K: ToKey> Select<'a> for One<'a, K> {
 
 /// Several limits, each with a key of its own.
 #[derive(Debug, Default)]
-pub struct Many<'a> {
+pub struct DemandList<'a> {
     named: SmallVec<[Named<'a>; 4]>,
 }
 
@@ -148,13 +148,13 @@ pub struct Many<'a> {
 struct Named<'a> {
     rule: Found<'a>,
     parts: Result<PartsBuf, KeyError>,
-    wish: Wish,
+    wish: DemandOptions,
 }
 
-impl<'a> Many<'a> {
-    pub(super) fn add<K: ToKey>(&mut self, one: &One<'a, K>) {
+impl<'a> DemandList<'a> {
+    pub(super) fn add<K: ToKey>(&mut self, one: &OneDemand<'a, K>) {
         // One too many is enough to be refused.
-        if self.named.len() <= CHECKS_MAX {
+        if self.named.len() <= DEMANDS_MAX {
             let parts = Parts::of(&one.key, &mut Encoded::new()).map(Parts::to_buf);
             self.named.push(Named {
                 rule: one.rule,
@@ -165,24 +165,25 @@ impl<'a> Many<'a> {
     }
 }
 
-impl<'a> Select<'a> for Many<'a> {
+impl<'a> Demands<'a> for DemandList<'a> {
     fn with<T>(
         &self,
         limiter: &'a Limiter,
-        then: impl FnOnce(&[&'a Rule], &[Check<'_>]) -> Result<T, Error>,
+        then: impl FnOnce(&[&'a Rule], &[Demand<'_>]) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        if self.named.len() > CHECKS_MAX {
-            return Err(Error::TooManyChecks);
+        if self.named.len() > DEMANDS_MAX {
+            return Err(Error::TooManyLimits);
         }
         let mut rules: SmallVec<[&Rule; 4]> = smallvec![];
-        let mut checks: SmallVec<[Check<'_>; 4]> = smallvec![];
+        let mut checks: SmallVec<[Demand<'_>; 4]> = smallvec![];
         for named in &self.named {
             let rule = named.rule.or_else(|name| limiter.rule(name))?;
             let parts = named
                 .parts
                 .as_ref()
                 .map_err(|source| key_error(rule, *source))?;
-            let check = rule.check_with(parts.as_parts(), named.wish.quota(rule)?, named.wish.cost);
+            let check =
+                rule.demand_with(parts.as_parts(), named.wish.quota(rule)?, named.wish.cost);
             if checks.iter().any(|other| other.key == check.key) {
                 return Err(duplicate(rule));
             }
@@ -198,18 +199,18 @@ impl<'a> Select<'a> for Many<'a> {
             .for_each(|named| named.wish.cost = cost);
     }
 
-    fn last(&mut self) -> Option<&mut Wish> {
+    fn last(&mut self) -> Option<&mut DemandOptions> {
         self.named.last_mut().map(|named| &mut named.wish)
     }
 
-    fn into_many(self) -> Many<'a> {
+    fn into_many(self) -> DemandList<'a> {
         self
     }
 }
 
 #[cold]
 pub(super) fn duplicate(rule: &Rule) -> Error {
-    Error::DuplicateCheck {
+    Error::DuplicateLimit {
         limit: rule.name().to_string(),
     }
 }

@@ -9,17 +9,17 @@ use parking_lot::Mutex;
 
 /// A trip under way about one counter. As many wait for it as there are requests in flight.
 #[derive(Clone, Debug, Default)]
-pub struct Flight {
-    landing: Arc<Mutex<Landing>>,
+pub struct PendingCall {
+    landing: Arc<Mutex<CallState>>,
 }
 
 #[derive(Debug, Default)]
-struct Landing {
+struct CallState {
     has_landed: bool,
     waiting: Vec<Waker>,
 }
 
-impl Flight {
+impl PendingCall {
     /// The answer has come, or will not.
     pub(super) fn land(&self) {
         let waiting = {
@@ -32,8 +32,8 @@ impl Flight {
     }
 
     /// Waits until it has landed.
-    pub fn landed(self) -> Landed {
-        Landed {
+    pub fn completion(self) -> CallCompletion {
+        CallCompletion {
             flight: self,
             place: None,
         }
@@ -45,15 +45,15 @@ impl Flight {
     }
 }
 
-/// Waits for a [`Flight`] to land.
+/// Waits for a [`PendingCall`] to land.
 #[derive(Debug)]
-pub struct Landed {
-    flight: Flight,
+pub struct CallCompletion {
+    flight: PendingCall,
     /// Where our waker stands among those who wait.
     place: Option<usize>,
 }
 
-impl Future for Landed {
+impl Future for CallCompletion {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {

@@ -8,7 +8,7 @@
 //! - `client`: a client that asks once, `upstream`: a server that echoes.
 //!
 //! ```no_run
-//! use testkit::proxies::{self, Proxy, Upstream};
+//! use testkit::reverse_proxy::{self, Proxy, Upstream};
 //!
 //! let upstream = Upstream::start();
 //! let nginx = Proxy::nginx("server { listen 127.0.0.1:@port@; location / { proxy_pass http://@upstream@; } }")

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::millis_ceil;
 use super::write::Object;
-use crate::decision::{Decision, LimitStatus, Retry};
-use crate::limit::OnStoreFailure;
+use crate::decision::{Decision, LimitOutcome, Retry};
+use crate::limit::FailurePolicy;
 
 /// Room for what an answer says of itself, and for what each limit says, so that the usual body is
 /// not moved while it grows.
@@ -17,19 +17,19 @@ const LIMIT_USUAL: usize = 192;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::headers::Answer;
+/// use tollgate::headers::DecisionBody;
 /// use tollgate::{Limit, Limiter};
 ///
 /// let limiter = Limiter::in_memory([Limit::fixed_window("login", 5, Duration::from_secs(900))]);
-/// let decision = limiter.check("login", "ann").immediately()?;
-/// let answer = Answer::of(&decision);
+/// let decision = limiter.check("login", "ann").now_or_never()?;
+/// let answer = DecisionBody::new(&decision);
 /// assert!(answer.allowed);
 /// assert_eq!((answer.limits[0].remaining, answer.limits[0].reset_after_ms), (4, 900_000));
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Answer<'a> {
+pub struct DecisionBody<'a> {
     /// True when the request may pass.
     pub allowed: bool,
     /// How it was decided, in the words of [`Source::as_str`](crate::Source::as_str).
@@ -39,17 +39,17 @@ pub struct Answer<'a> {
     /// How long to hold the request before letting it through, as queues ask.
     pub wait_ms: u64,
     /// What every limit said, in the order asked, shadow limits too.
-    pub limits: Vec<LimitAnswer<'a>>,
+    pub limits: Vec<LimitBody<'a>>,
     /// What to release when the work is done: the number of [`Decision::lease`] in 32 hexadecimal
     /// digits. Absent when nothing is held.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lease: Option<String>,
+    pub permit: Option<String>,
 }
 
-/// What one limit said, as a member of [`Answer::limits`].
+/// What one limit said, as a member of [`DecisionBody::limits`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct LimitAnswer<'a> {
+pub struct LimitBody<'a> {
     /// The limit's name.
     pub name: &'a str,
     /// The most that passes at once.
@@ -68,23 +68,21 @@ pub struct LimitAnswer<'a> {
     #[serde(skip_serializing_if = "is_false")]
     pub shadow: bool,
     /// The failure policy that answered in place of the store, in the words of
-    /// [`OnStoreFailure::as_str`](crate::OnStoreFailure::as_str). Absent when the store did.
+    /// [`FailurePolicy::as_str`](crate::FailurePolicy::as_str). Absent when the store did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<&'static str>,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> DecisionBody<'a> {
     /// The members for a decision.
-    pub fn of(decision: &'a Decision) -> Self {
+    pub fn new(decision: &'a Decision) -> Self {
         Self {
             allowed: decision.is_allowed(),
             source: decision.source().as_str(),
             degraded: decision.is_degraded(),
             wait_ms: millis_ceil(decision.wait()),
-            limits: decision.limits().iter().map(LimitAnswer::of).collect(),
-            lease: decision
-                .lease()
-                .map(|lease| format!("{:032x}", lease.get())),
+            limits: decision.limits().iter().map(LimitBody::of).collect(),
+            permit: decision.permit_id().map(|id| format!("{:032x}", id.get())),
         }
     }
 
@@ -99,7 +97,7 @@ impl<'a> Answer<'a> {
 
     /// About how long the text is.
     pub(super) fn room(&self) -> usize {
-        ANSWER_USUAL + LIMIT_USUAL * self.limits.len() + self.lease.as_ref().map_or(0, String::len)
+        ANSWER_USUAL + LIMIT_USUAL * self.limits.len() + self.permit.as_ref().map_or(0, String::len)
     }
 
     /// Adds the members to an object.
@@ -109,14 +107,14 @@ impl<'a> Answer<'a> {
         object.flag("degraded", self.degraded);
         object.number("wait_ms", self.wait_ms);
         object.list("limits", &self.limits, |to, limit| limit.write(to));
-        if let Some(lease) = &self.lease {
-            object.text("lease", lease);
+        if let Some(permit) = &self.permit {
+            object.text("permit", permit);
         }
     }
 }
 
-impl<'a> LimitAnswer<'a> {
-    fn of(status: &'a LimitStatus) -> Self {
+impl<'a> LimitBody<'a> {
+    fn of(status: &'a LimitOutcome) -> Self {
         let (retry_after_ms, never) = match status.retry() {
             None => (None, false),
             Some(Retry::After(length)) => (Some(millis_ceil(length)), false),
@@ -130,7 +128,7 @@ impl<'a> LimitAnswer<'a> {
             retry_after_ms,
             never,
             shadow: status.is_shadow(),
-            fallback: status.fallback().map(OnStoreFailure::as_str),
+            fallback: status.fallback().map(FailurePolicy::as_str),
         }
     }
 

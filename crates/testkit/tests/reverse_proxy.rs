@@ -11,7 +11,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use testkit::proxies::{self, Builder, Proxy, Upstream};
+use testkit::reverse_proxy::{self, Builder, Proxy, Upstream};
 use testkit::wait;
 
 /// Only something broken takes so long.

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use testkit::proxy::Fault;
+use testkit::fault_proxy::Fault;
 use testkit::wait;
 
 use crate::{

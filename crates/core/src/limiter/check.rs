@@ -6,25 +6,27 @@ use std::task::{Context, Poll, ready};
 
 use smallvec::SmallVec;
 
+use super::demands::{DemandList, Demands, OneDemand};
 use super::failure::{Question, Settled};
-use super::select::{Many, One, Select};
 use super::{Error, Inner, Limiter};
-use crate::algorithm::{LeaseId, Outcome, Quota};
-use crate::decision::{Decision, LimitStatus, Source};
+use crate::algorithm::{Outcome, PermitId, Quota};
+use crate::decision::{Decision, LimitOutcome, Source};
 use crate::key::ToKey;
 use crate::limit::Rule;
-use crate::store::{Answer, Check, CheckBuf, Intent, Sources, Spent, Store, StoreError};
+use crate::store::{
+    Demand, DemandBuf, Intent, OutcomeSources, SpendReply, Store, StoreError, StoreFuture,
+};
 
 /// A question to a [`Limiter`]. Await it for the decision.
 #[derive(Debug)]
 #[must_use = "a question does nothing until it is awaited"]
-pub struct Ask<'a, S> {
+pub struct Check<'a, S> {
     pub(super) limiter: &'a Limiter,
     pub(super) select: S,
     pub(super) intent: Intent,
 }
 
-impl<'a, S: Select<'a>> Ask<'a, S> {
+impl<'a, S: Demands<'a>> Check<'a, S> {
     #[inline]
     pub(super) const fn new(limiter: &'a Limiter, select: S, intent: Intent) -> Self {
         Self {
@@ -35,10 +37,10 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     }
 
     /// Names another limit that must let the request pass too. All pass, or none is charged.
-    pub fn and(self, limit: &'a str, key: impl ToKey) -> Ask<'a, Many<'a>> {
+    pub fn and(self, limit: &'a str, key: impl ToKey) -> Check<'a, DemandList<'a>> {
         let mut many = self.select.into_many();
-        many.add(&One::new(self.limiter.find(limit), key));
-        Ask {
+        many.add(&OneDemand::new(self.limiter.find(limit), key));
+        Check {
             limiter: self.limiter,
             select: many,
             intent: self.intent,
@@ -53,7 +55,7 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     }
 
     /// What the request costs in the limit named last.
-    pub fn own_cost(mut self, cost: u64) -> Self {
+    pub fn limit_cost(mut self, cost: u64) -> Self {
         if let Some(wish) = self.select.last() {
             wish.cost = cost;
         }
@@ -68,7 +70,7 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     ///
     /// let limiter = Limiter::in_memory([Limit::token_bucket("plan", 100, Rate::per_second(10))]);
     /// let pro = TokenBucket::new(1_000, Rate::per_second(100))?;
-    /// let decision = limiter.check("plan", "key-7f3a").quota(pro).immediately()?;
+    /// let decision = limiter.check("plan", "key-7f3a").quota(pro).now_or_never()?;
     /// assert_eq!(decision.remaining(), 999);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -83,11 +85,11 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     /// shared store for what it holds of a [leased](crate::lease) limit. Otherwise an error says
     /// so; a store that must travel has then been asked all the same, and may charge the request.
     #[inline]
-    pub fn immediately(self) -> Result<Decision, Error> {
+    pub fn now_or_never(self) -> Result<Decision, Error> {
         self.ask(
             decision,
             |fallen| fallen.decision,
-            |_| Err(Error::NotImmediate),
+            |_| Err(Error::WouldBlock),
         )
     }
 
@@ -103,7 +105,7 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     /// # pollster::block_on(async {
     /// let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))]);
     /// let ask = limiter.check("api", "user:42");
-    /// let decision = match ask.at_once()? {
+    /// let decision = match ask.try_now()? {
     ///     Some(decision) => decision,
     ///     None => ask.await?,
     /// };
@@ -112,15 +114,21 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     /// # }).unwrap();
     /// ```
     #[inline]
-    pub fn at_once(&self) -> Result<Option<Decision>, Error> {
+    pub fn try_now(&self) -> Result<Option<Decision>, Error> {
         let inner = &self.limiter.inner;
         self.select.with(self.limiter, |rules, checks| {
             let [check] = checks else { return Ok(None) };
             let lease = self.lease_for(checks);
-            let id = lease.unwrap_or(LeaseId::NONE);
-            let answered = inner.store.spend_one(check, self.intent, id);
+            let id = lease.unwrap_or(PermitId::NONE);
+            let answered = inner.store.try_spend(check, self.intent, id);
             let decided = |(outcome, source)| {
-                decision(rules, checks, &[outcome], Sources::all(source), lease)
+                decision(
+                    rules,
+                    checks,
+                    &[outcome],
+                    OutcomeSources::all(source),
+                    lease,
+                )
             };
             Ok(answered.map(decided))
         })
@@ -140,16 +148,16 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[inline]
-    pub fn passes(self) -> Result<bool, Error> {
-        let passes = |_: &[&Rule], checks: &[Check<'_>], outcomes: &[Outcome], _, _| {
+    pub fn is_allowed(self) -> Result<bool, Error> {
+        let passes = |_: &[&Rule], checks: &[Demand<'_>], outcomes: &[Outcome], _, _| {
             let mut both = checks.iter().zip(outcomes);
             both.all(|(check, outcome)| check.shadow || outcome.verdict.is_allowed())
         };
         self.select.with(self.limiter, |rules, checks| {
             if let [check] = checks
                 && self.intent == Intent::Spend
-                && !check.takes_place()
-                && let Some(passes) = self.limiter.inner.store.passes_one(check)
+                && !check.needs_permit()
+                && let Some(passes) = self.limiter.inner.store.try_is_allowed(check)
             {
                 return Ok(passes || check.shadow);
             }
@@ -160,7 +168,7 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
                 intent: self.intent,
                 lease: self.lease_for(checks),
             };
-            self.ask_store(&question, passes, fallen, |_| Err(Error::NotImmediate))
+            self.ask_store(&question, passes, fallen, |_| Err(Error::WouldBlock))
         })
     }
 
@@ -169,7 +177,7 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     #[inline]
     pub(super) fn put<T>(&self, part: impl Fn(Settled) -> T) -> Result<Put<'a, T>, Error> {
         let decided =
-            |rules: &[&Rule], checks: &[Check<'_>], outcomes: &[Outcome], sources, lease| {
+            |rules: &[&Rule], checks: &[Demand<'_>], outcomes: &[Outcome], sources, lease| {
                 let decision = decision(rules, checks, outcomes, sources, lease);
                 Put::Settled(part(Settled {
                     decision,
@@ -188,7 +196,7 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     #[inline(always)]
     fn ask<T>(
         &self,
-        here: impl FnOnce(&[&Rule], &[Check<'_>], &[Outcome], Sources, Option<LeaseId>) -> T,
+        here: impl FnOnce(&[&Rule], &[Demand<'_>], &[Outcome], OutcomeSources, Option<PermitId>) -> T,
         fallen: impl FnOnce(Settled) -> T,
         coming: impl FnOnce(Coming<'a>) -> Result<T, Error>,
     ) -> Result<T, Error> {
@@ -199,9 +207,15 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
                 && let Some((outcome, source)) =
                     inner
                         .store
-                        .spend_one(check, intent, lease.unwrap_or(LeaseId::NONE))
+                        .try_spend(check, intent, lease.unwrap_or(PermitId::NONE))
             {
-                return Ok(here(rules, checks, &[outcome], Sources::all(source), lease));
+                return Ok(here(
+                    rules,
+                    checks,
+                    &[outcome],
+                    OutcomeSources::all(source),
+                    lease,
+                ));
             }
             self.ask_store(
                 &Question {
@@ -219,9 +233,9 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
 
     /// What a pass is held under, if it takes a place.
     #[inline]
-    fn lease_for(&self, checks: &[Check<'_>]) -> Option<LeaseId> {
-        let takes_place = self.intent == Intent::Spend && holds(checks);
-        takes_place.then(|| self.limiter.inner.lease_ids.next())
+    fn lease_for(&self, checks: &[Demand<'_>]) -> Option<PermitId> {
+        let needs_permit = self.intent == Intent::Spend && holds(checks);
+        needs_permit.then(|| self.limiter.inner.permit_ids.next())
     }
 
     /// The same for several checks, and for stores that must travel. Apart, so that the usual way
@@ -230,7 +244,7 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     fn ask_store<T>(
         &self,
         question: &Question<'_>,
-        here: impl FnOnce(&[&Rule], &[Check<'_>], &[Outcome], Sources, Option<LeaseId>) -> T,
+        here: impl FnOnce(&[&Rule], &[Demand<'_>], &[Outcome], OutcomeSources, Option<PermitId>) -> T,
         fallen: impl FnOnce(Settled) -> T,
         coming: impl FnOnce(Coming<'a>) -> Result<T, Error>,
     ) -> Result<T, Error> {
@@ -244,17 +258,17 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
             },
         ) = (&self.limiter.inner, question);
         if checks.is_empty() {
-            return Ok(here(rules, checks, &[], Sources::default(), None));
+            return Ok(here(rules, checks, &[], OutcomeSources::default(), None));
         }
         match inner
             .store
-            .spend(checks, intent, lease.unwrap_or(LeaseId::NONE))
+            .spend(checks, intent, lease.unwrap_or(PermitId::NONE))
         {
-            Answer::Ready(Some(Ok(spent))) => {
+            StoreFuture::Ready(Some(Ok(spent))) => {
                 inner.heard(&spent);
                 Ok(here(rules, checks, &spent.outcomes, spent.sources, lease))
             }
-            Answer::Ready(Some(Err(error))) => Ok(fallen(inner.fall_back(question, &error))),
+            StoreFuture::Ready(Some(Err(error))) => Ok(fallen(inner.fall_back(question, &error))),
             answer => coming(Coming {
                 answer,
                 lease,
@@ -266,8 +280,8 @@ impl<'a, S: Select<'a>> Ask<'a, S> {
     /// The decision once the answer has come, by the limits' failure policies when there is none.
     pub(super) fn settle(
         &self,
-        answer: Result<Spent, StoreError>,
-        lease: Option<LeaseId>,
+        answer: Result<SpendReply, StoreError>,
+        lease: Option<PermitId>,
     ) -> Result<Settled, Error> {
         let inner = &self.limiter.inner;
         self.select
@@ -303,16 +317,19 @@ pub(super) enum Put<'a, T> {
 /// An answer on its way, and the lease it may grant.
 #[derive(Debug)]
 pub(super) struct Coming<'a> {
-    pub(super) answer: Answer<'a, Spent>,
-    pub(super) lease: Option<LeaseId>,
+    pub(super) answer: StoreFuture<'a, SpendReply>,
+    pub(super) lease: Option<PermitId>,
     places: Places<'a>,
 }
 
 impl Coming<'_> {
     /// The answer has come: what it granted is somebody's now.
-    pub(super) fn came(&mut self, answer: &Result<Spent, StoreError>) {
+    pub(super) fn came(&mut self, answer: &Result<SpendReply, StoreError>) {
         // After the other errors, the step may have been done all the same.
-        let is_certain = !matches!(answer, Err(StoreError::Timeout | StoreError::Away(_)));
+        let is_certain = !matches!(
+            answer,
+            Err(StoreError::Timeout | StoreError::Unavailable(_))
+        );
         if is_certain {
             self.places.taken.clear();
         }
@@ -325,20 +342,20 @@ impl Coming<'_> {
 #[derive(Debug)]
 struct Places<'a> {
     store: &'a dyn Store,
-    taken: Vec<CheckBuf>,
-    lease: LeaseId,
+    taken: Vec<DemandBuf>,
+    lease: PermitId,
 }
 
 impl<'a> Places<'a> {
-    fn new(inner: &'a Inner, checks: &[Check<'_>], lease: Option<LeaseId>) -> Self {
+    fn new(inner: &'a Inner, checks: &[Demand<'_>], lease: Option<PermitId>) -> Self {
         let taken = checks
             .iter()
-            .filter(|check| lease.is_some() && check.takes_place());
-        let taken = taken.map(Check::to_buf).collect();
+            .filter(|check| lease.is_some() && check.needs_permit());
+        let taken = taken.map(Demand::to_buf).collect();
         Self {
             store: &*inner.store,
             taken,
-            lease: lease.unwrap_or(LeaseId::NONE),
+            lease: lease.unwrap_or(PermitId::NONE),
         }
     }
 }
@@ -347,42 +364,42 @@ impl Drop for Places<'_> {
     fn drop(&mut self) {
         for place in &self.taken {
             // A release takes effect even when nobody waits for its answer.
-            drop(self.store.release(&place.as_check(), self.lease));
+            drop(self.store.release(&place.as_demand(), self.lease));
         }
     }
 }
 
 /// True when a pass takes a place that must be given back.
 #[inline]
-pub(super) fn holds(checks: &[Check<'_>]) -> bool {
-    checks.iter().any(Check::takes_place)
+pub(super) fn holds(checks: &[Demand<'_>]) -> bool {
+    checks.iter().any(Demand::needs_permit)
 }
 
 /// The decision that the store's outcomes make.
 #[inline(always)]
 fn decision(
     rules: &[&Rule],
-    checks: &[Check<'_>],
+    checks: &[Demand<'_>],
     outcomes: &[Outcome],
-    sources: Sources,
-    lease: Option<LeaseId>,
+    sources: OutcomeSources,
+    lease: Option<PermitId>,
 ) -> Decision {
     if let ([rule], [check], [outcome]) = (rules, checks, outcomes) {
-        let status = LimitStatus::new(rule.name(), check, *outcome, sources.get(0));
+        let status = LimitOutcome::new(rule.name(), check, *outcome, sources.get(0));
         return Decision::single(status, status.source(), lease);
     }
     let answers = rules.iter().zip(checks).zip(outcomes).enumerate();
     let statuses = answers.map(|(index, ((rule, check), outcome))| {
-        LimitStatus::new(rule.name(), check, *outcome, sources.get(index))
+        LimitOutcome::new(rule.name(), check, *outcome, sources.get(index))
     });
-    let statuses: SmallVec<[LimitStatus; 1]> = statuses.collect();
+    let statuses: SmallVec<[LimitOutcome; 1]> = statuses.collect();
     let source = source_of(&statuses);
     Decision::new(statuses, source, lease)
 }
 
 /// Where the answer as a whole came from: the store if it was asked at all, else what of this
 /// process stands nearest to it.
-fn source_of(statuses: &[LimitStatus]) -> Source {
+fn source_of(statuses: &[LimitOutcome]) -> Source {
     let any = |source| statuses.iter().any(|status| status.source() == source);
     let order = [
         Source::Store,
@@ -396,26 +413,26 @@ fn source_of(statuses: &[LimitStatus]) -> Source {
         .unwrap_or(Source::Store)
 }
 
-impl<'a, S: Select<'a> + Unpin> IntoFuture for Ask<'a, S> {
+impl<'a, S: Demands<'a> + Unpin> IntoFuture for Check<'a, S> {
     type Output = Result<Decision, Error>;
-    type IntoFuture = Asking<'a, S>;
+    type IntoFuture = CheckFuture<'a, S>;
 
-    fn into_future(self) -> Asking<'a, S> {
-        Asking {
+    fn into_future(self) -> CheckFuture<'a, S> {
+        CheckFuture {
             ask: self,
             coming: None,
         }
     }
 }
 
-/// An [`Ask`] being answered. On the memory store it is ready at once and allocates nothing.
+/// An [`Check`] being answered. On the memory store it is ready at once and allocates nothing.
 #[derive(Debug)]
-pub struct Asking<'a, S> {
-    ask: Ask<'a, S>,
+pub struct CheckFuture<'a, S> {
+    ask: Check<'a, S>,
     coming: Option<Coming<'a>>,
 }
 
-impl<'a, S: Select<'a> + Unpin> Future for Asking<'a, S> {
+impl<'a, S: Demands<'a> + Unpin> Future for CheckFuture<'a, S> {
     type Output = Result<Decision, Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

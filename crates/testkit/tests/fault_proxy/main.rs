@@ -18,7 +18,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use testkit::proxy::FaultProxy;
+use testkit::fault_proxy::FaultProxy;
 use testkit::servers::{Client, Flavor, Reply, Server};
 
 /// Only something broken takes so long.

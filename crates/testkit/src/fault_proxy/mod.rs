@@ -9,7 +9,7 @@
 //!
 //! ```no_run
 //! use std::time::Duration;
-//! use testkit::proxy::{Fault, FaultProxy};
+//! use testkit::fault_proxy::{Fault, FaultProxy};
 //! use testkit::servers::{Flavor, Server};
 //!
 //! let server = Server::start(Flavor::Redis);

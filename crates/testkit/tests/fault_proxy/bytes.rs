@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use testkit::proxy::Fault;
+use testkit::fault_proxy::Fault;
 use testkit::servers::Reply;
 use testkit::wait;
 

@@ -11,37 +11,37 @@ use sha2::Sha256;
 /// stands for, not even by trying candidates.
 ///
 /// ```
-/// use tollgate::Hasher;
+/// use tollgate::KeyHasher;
 ///
-/// let hasher = Hasher::new(b"a secret from the environment, 16 bytes or more")?;
+/// let hasher = KeyHasher::new(b"a secret from the environment, 16 bytes or more")?;
 /// let part = hasher.hash(b"api-key-7f3a");          // a key part like any other
 /// assert_eq!(part, hasher.hash(b"api-key-7f3a"));
-/// # Ok::<(), tollgate::ShortSecret>(())
+/// # Ok::<(), tollgate::SecretError>(())
 /// ```
 #[derive(Clone)]
-pub struct Hasher {
+pub struct KeyHasher {
     mac: Hmac<Sha256>,
 }
 
 /// A key part known only by its hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Hashed([u8; 16]);
+pub struct KeyHash([u8; 16]);
 
 /// The secret is too short to keep anything secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the hash secret has {found} bytes; use at least {SECRET_MIN}, such as from `openssl rand -hex 32`"
 )]
-pub struct ShortSecret {
+pub struct SecretError {
     found: usize,
 }
 
 const SECRET_MIN: usize = 16;
 
-impl Hasher {
+impl KeyHasher {
     /// A hasher with this secret of at least 16 bytes.
-    pub fn new(secret: &[u8]) -> Result<Self, ShortSecret> {
-        let short = ShortSecret {
+    pub fn new(secret: &[u8]) -> Result<Self, SecretError> {
+        let short = SecretError {
             found: secret.len(),
         };
         if secret.len() < SECRET_MIN {
@@ -53,21 +53,21 @@ impl Hasher {
     }
 
     /// The hash of a value.
-    pub fn hash(&self, value: &[u8]) -> Hashed {
+    pub fn hash(&self, value: &[u8]) -> KeyHash {
         let digest = self.mac.clone().chain_update(value).finalize().into_bytes();
         let mut short = [0; 16];
         short.copy_from_slice(&digest[..16]);
-        Hashed(short)
+        KeyHash(short)
     }
 }
 
-impl fmt::Debug for Hasher {
+impl fmt::Debug for KeyHasher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hasher(..)")
+        f.write_str("KeyHasher(..)")
     }
 }
 
-impl Hashed {
+impl KeyHash {
     /// A hash that was made before.
     pub(super) const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
@@ -80,7 +80,7 @@ impl Hashed {
 }
 
 /// Thirty-two hexadecimal digits: how a hashed key is shown.
-impl fmt::Display for Hashed {
+impl fmt::Display for KeyHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }

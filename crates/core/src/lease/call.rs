@@ -3,18 +3,18 @@
 use std::fmt;
 
 use super::entry::Entry;
-use super::flight::Flight;
-use super::table::{Leases, Said};
-use crate::algorithm::remote::Seen;
+use super::pending::PendingCall;
+use super::table::{LeaseOutcome, LeaseTable};
+use crate::algorithm::remote::CounterState;
 use crate::decision::Source;
 use crate::memory::fingerprint::Fingerprint;
-use crate::store::{Check, CheckBuf};
+use crate::store::{Demand, DemandBuf};
 use crate::time::Micros;
 
 /// What a trip asks for beside the cost of its check. The store settles first, then spends the
 /// cost, then gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Take {
+pub struct LeaseRequest {
     /// Units more, at most, of what is left once the cost is spent.
     pub most: u64,
     /// They are lent, and count as out until they are settled; otherwise they are spent already.
@@ -32,9 +32,9 @@ pub struct Take {
 
 /// What the store gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Given {
+pub struct LeaseGrant {
     /// The counter once the trip was settled, before its cost was spent and units were given.
-    pub seen: Seen,
+    pub seen: CounterState,
     /// The moment on the store's timeline.
     pub at: Micros,
     /// Units more.
@@ -47,17 +47,17 @@ pub struct Given {
 
 /// Why a trip did not bring an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
+pub enum CallFailure {
     /// It did not run at the store.
-    Unsent,
+    NotSent,
     /// It may have run.
     Unknown,
 }
 
 /// What a trip asked.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
-    pub(super) take: Take,
+pub(super) struct CallRequest {
+    pub(super) take: LeaseRequest,
     pub(super) cost: u64,
     /// When it left, on this process's clock: what it brings is counted from here, so that it ends
     /// here before it ends at the store.
@@ -66,9 +66,9 @@ pub(super) struct Asked {
 
 /// Why a trip is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Errand {
+pub enum CallPurpose {
     /// A request needs an answer.
-    Ask,
+    Decide,
     /// The lease is running low.
     Renew,
     /// The lease is not used.
@@ -79,22 +79,22 @@ pub enum Errand {
 
 /// A trip to the store about one counter. Whoever makes it says how it ended; if nobody does, it
 /// counts as lost.
-pub struct Trip {
-    leases: Leases,
+pub struct LeaseCall {
+    leases: LeaseTable,
     print: Fingerprint,
-    check: CheckBuf,
-    asked: Asked,
-    flight: Flight,
+    check: DemandBuf,
+    asked: CallRequest,
+    flight: PendingCall,
     has_landed: bool,
 }
 
-impl Trip {
+impl LeaseCall {
     pub(super) fn new(
-        leases: Leases,
+        leases: LeaseTable,
         print: Fingerprint,
-        check: CheckBuf,
-        asked: Asked,
-        flight: Flight,
+        check: DemandBuf,
+        asked: CallRequest,
+        flight: PendingCall,
     ) -> Self {
         Self {
             leases,
@@ -107,22 +107,22 @@ impl Trip {
     }
 
     /// The check to put to the store.
-    pub fn check(&self) -> Check<'_> {
-        self.check.as_check()
+    pub fn demand(&self) -> Demand<'_> {
+        self.check.as_demand()
     }
 
     /// What to ask for beside it.
-    pub const fn take(&self) -> &Take {
+    pub const fn request(&self) -> &LeaseRequest {
         &self.asked.take
     }
 
     /// The store has answered. Gives the answer to the request that asked; `None` when what the
     /// store said is of another algorithm.
-    pub fn arrive(mut self, given: &Given) -> Option<Said> {
+    pub fn complete(mut self, given: &LeaseGrant) -> Option<LeaseOutcome> {
         let asked = self.asked;
         let said = self.land(|entry, now| {
             let outcome = entry.arrive(&asked, given, now)?;
-            Some(Said {
+            Some(LeaseOutcome {
                 outcome,
                 source: Source::Store,
                 at: given.at,
@@ -132,7 +132,7 @@ impl Trip {
         // Forgotten meanwhile: the answer stands, and what was given is not spent.
         said.unwrap_or_else(|| {
             let outcome = self.check.quota.outcome(given.seen, asked.cost, given.at)?;
-            Some(Said {
+            Some(LeaseOutcome {
                 outcome,
                 source: Source::Store,
                 at: given.at,
@@ -142,11 +142,11 @@ impl Trip {
     }
 
     /// No answer came.
-    pub fn lose(mut self, lost: Lost) {
+    pub fn fail(mut self, lost: CallFailure) {
         self.give_up(lost);
     }
 
-    fn give_up(&mut self, lost: Lost) {
+    fn give_up(&mut self, lost: CallFailure) {
         let take = self.asked.take;
         self.land(|entry, _| entry.lose(&take, lost));
     }
@@ -160,18 +160,18 @@ impl Trip {
     }
 }
 
-impl Drop for Trip {
+impl Drop for LeaseCall {
     fn drop(&mut self) {
         if !self.has_landed {
-            self.give_up(Lost::Unknown);
+            self.give_up(CallFailure::Unknown);
         }
     }
 }
 
 /// Without the key, which names a person.
-impl fmt::Debug for Trip {
+impl fmt::Debug for LeaseCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trip")
+        f.debug_struct("LeaseCall")
             .field("asked", &self.asked)
             .finish_non_exhaustive()
     }

@@ -9,11 +9,13 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::algorithm::{LeaseId, Outcome};
+use crate::algorithm::{Outcome, PermitId};
 use crate::decision::Source;
 use crate::key::Key;
 use crate::memory::MemoryStore;
-use crate::store::{Answer, Check, CheckBuf, Intent, Sources, Spent, Store, StoreError};
+use crate::store::{
+    Demand, DemandBuf, Intent, OutcomeSources, SpendReply, Store, StoreError, StoreFuture,
+};
 
 /// The counters of this process, and the store for all others.
 #[derive(Clone, Debug)]
@@ -22,7 +24,7 @@ pub(super) struct Scoped {
     pub(super) shared: Arc<dyn Store>,
 }
 
-type Checks<'c> = SmallVec<[Check<'c>; 4]>;
+type Checks<'c> = SmallVec<[Demand<'c>; 4]>;
 
 impl Scoped {
     fn of(&self, key: &Key<'_>) -> &dyn Store {
@@ -37,10 +39,10 @@ impl Scoped {
 impl Store for Scoped {
     fn spend<'a>(
         &'a self,
-        checks: &[Check<'_>],
+        checks: &[Demand<'_>],
         intent: Intent,
-        lease: LeaseId,
-    ) -> Answer<'a, Spent> {
+        lease: PermitId,
+    ) -> StoreFuture<'a, SpendReply> {
         let (own, shared) = split(checks);
         if shared.is_empty() {
             return self.own.spend(&own, intent, lease);
@@ -58,75 +60,75 @@ impl Store for Scoped {
         let answer = self.shared.spend(&shared, intent, lease);
         let halves = Halves {
             is_own: checks.iter().map(|check| check.key.is_local()).collect(),
-            own: own.iter().map(Check::to_buf).collect(),
+            own: own.iter().map(Demand::to_buf).collect(),
             shadows: shared.iter().map(|check| check.shadow).collect(),
             taken: taken.outcomes,
             intent,
             lease,
         };
         match answer {
-            Answer::Ready(answer) => {
-                Answer::Ready(answer.map(|answer| halves.join(&self.own, answer)))
+            StoreFuture::Ready(answer) => {
+                StoreFuture::Ready(answer.map(|answer| halves.join(&self.own, answer)))
             }
-            Answer::Pending(answer) => {
-                Answer::Pending(Box::pin(async { halves.join(&self.own, answer.await) }))
+            StoreFuture::Pending(answer) => {
+                StoreFuture::Pending(Box::pin(async { halves.join(&self.own, answer.await) }))
             }
         }
     }
 
     #[inline]
-    fn spend_one(
+    fn try_spend(
         &self,
-        check: &Check<'_>,
+        check: &Demand<'_>,
         intent: Intent,
-        lease: LeaseId,
+        lease: PermitId,
     ) -> Option<(Outcome, Source)> {
-        self.of(&check.key).spend_one(check, intent, lease)
+        self.of(&check.key).try_spend(check, intent, lease)
     }
 
     #[inline]
-    fn passes_one(&self, check: &Check<'_>) -> Option<bool> {
-        self.of(&check.key).passes_one(check)
+    fn try_is_allowed(&self, check: &Demand<'_>) -> Option<bool> {
+        self.of(&check.key).try_is_allowed(check)
     }
 
-    fn refund<'a>(&'a self, checks: &[Check<'_>]) -> Answer<'a, ()> {
+    fn refund<'a>(&'a self, checks: &[Demand<'_>]) -> StoreFuture<'a, ()> {
         let (own, shared) = split(checks);
         if !own.is_empty() {
             // The memory store has answered once it is asked.
             drop(self.own.refund(&own));
         }
         if shared.is_empty() {
-            Answer::ready(Ok(()))
+            StoreFuture::ready(Ok(()))
         } else {
             self.shared.refund(&shared)
         }
     }
 
-    fn reset<'a>(&'a self, key: &Key<'_>) -> Answer<'a, ()> {
+    fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()> {
         self.of(key).reset(key)
     }
 
-    fn release<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool> {
+    fn release<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool> {
         self.of(&check.key).release(check, lease)
     }
 
-    fn renew<'a>(&'a self, check: &Check<'_>, lease: LeaseId) -> Answer<'a, bool> {
+    fn renew<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool> {
         self.of(&check.key).renew(check, lease)
     }
 
-    fn hand_back(&self) -> Answer<'_, ()> {
-        self.shared.hand_back()
+    fn return_leases(&self) -> StoreFuture<'_, ()> {
+        self.shared.return_leases()
     }
 }
 
 /// A request of which this process has answered its part.
 struct Halves {
     is_own: SmallVec<[bool; 4]>,
-    own: SmallVec<[CheckBuf; 4]>,
+    own: SmallVec<[DemandBuf; 4]>,
     shadows: SmallVec<[bool; 4]>,
     taken: SmallVec<[Outcome; 1]>,
     intent: Intent,
-    lease: LeaseId,
+    lease: PermitId,
 }
 
 impl Halves {
@@ -134,14 +136,14 @@ impl Halves {
     fn join(
         self,
         store: &MemoryStore,
-        answer: Result<Spent, StoreError>,
-    ) -> Result<Spent, StoreError> {
-        let refused = |spent: &Spent| {
+        answer: Result<SpendReply, StoreError>,
+    ) -> Result<SpendReply, StoreError> {
+        let refused = |spent: &SpendReply| {
             let mut both = self.shadows.iter().zip(&spent.outcomes);
             both.any(|(shadow, outcome)| !shadow && !outcome.verdict.is_allowed())
         };
         let is_kept = answer.as_ref().is_ok_and(|spent| !refused(spent));
-        let own: Checks<'_> = self.own.iter().map(CheckBuf::as_check).collect();
+        let own: Checks<'_> = self.own.iter().map(DemandBuf::as_demand).collect();
         let taken = if is_kept || self.intent == Intent::Peek {
             self.taken
         } else {
@@ -151,13 +153,13 @@ impl Halves {
                 .outcomes
         };
         answer.map(
-            |Spent {
+            |SpendReply {
                  outcomes,
                  sources: told,
                  at,
              }| {
                 let (mut own, mut shared) = (taken.into_iter(), outcomes.into_iter().enumerate());
-                let mut sources = Sources::default();
+                let mut sources = OutcomeSources::default();
                 let in_order = self
                     .is_own
                     .iter()
@@ -170,7 +172,7 @@ impl Halves {
                         sources.set(index, told.get(place));
                         Some(outcome)
                     });
-                Spent {
+                SpendReply {
                     outcomes: in_order.collect(),
                     sources,
                     at,
@@ -181,15 +183,15 @@ impl Halves {
 }
 
 /// Undoes a spend in memory.
-pub(super) fn give_back(store: &MemoryStore, checks: &[Check<'_>], lease: LeaseId) {
+pub(super) fn give_back(store: &MemoryStore, checks: &[Demand<'_>], lease: PermitId) {
     drop(store.refund(checks));
-    for check in checks.iter().filter(|check| check.takes_place()) {
+    for check in checks.iter().filter(|check| check.needs_permit()) {
         store.release_place(check, lease);
     }
 }
 
 /// The checks of this process, and those of the shared store.
-pub(super) fn split<'c>(checks: &[Check<'c>]) -> (Checks<'c>, Checks<'c>) {
+pub(super) fn split<'c>(checks: &[Demand<'c>]) -> (Checks<'c>, Checks<'c>) {
     checks
         .iter()
         .copied()
@@ -197,7 +199,7 @@ pub(super) fn split<'c>(checks: &[Check<'c>]) -> (Checks<'c>, Checks<'c>) {
 }
 
 /// True when a check that is not a shadow does not pass.
-pub(super) fn refuses(checks: &[Check<'_>], outcomes: &[Outcome]) -> bool {
+pub(super) fn refuses(checks: &[Demand<'_>], outcomes: &[Outcome]) -> bool {
     let mut both = checks.iter().zip(outcomes);
     both.any(|(check, outcome)| !check.shadow && !outcome.verdict.is_allowed())
 }
