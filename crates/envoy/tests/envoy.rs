@@ -162,7 +162,7 @@ fn envoy_does_as_it_is_answered() {
         .set("tollgate", serve().port());
     let envoy = envoy.start();
 
-    let allowed = proxies::get(envoy.addr(), "/", &[("x-user", "ann")]);
+    let allowed = reverse_proxy::get(envoy.addr(), "/", &[("x-user", "ann")]);
     assert_eq!(allowed.status, 200, "{allowed:?}\n{}", envoy.log());
     assert_eq!(allowed.header("x-said"), Some("ann"));
     assert_eq!(allowed.header("x-ratelimit-remaining"), Some("4"));
@@ -178,7 +178,7 @@ fn envoy_does_as_it_is_answered() {
         "{told}"
     );
 
-    let denied = proxies::get(envoy.addr(), "/", &[("x-user", "bob")]);
+    let denied = reverse_proxy::get(envoy.addr(), "/", &[("x-user", "bob")]);
     assert_eq!(
         (denied.status, denied.text().as_str()),
         (429, "slow down"),

@@ -104,7 +104,7 @@ fn stands_in_front(builder: Builder) {
         .set("upstream_port", upstream.addr().port())
         .start();
 
-    let response = proxies::get(
+    let response = reverse_proxy::get(
         proxy.addr(),
         "/a?b=c",
         &[("X-Who", "ann"), ("Host", "shop.example")],
@@ -113,13 +113,13 @@ fn stands_in_front(builder: Builder) {
     assert_eq!(response.status, 200, "{text}\n{}", proxy.log());
     assert!(text.starts_with("GET /a?b=c HTTP/1."), "{text}");
     assert!(text.contains("\nx-who: ann\n"), "{text}");
-    let posted = proxies::send(proxy.addr(), "POST", "/", &[], b"a body");
+    let posted = reverse_proxy::send(proxy.addr(), "POST", "/", &[], b"a body");
     assert!(
         posted.text().contains("\ncontent-length: 6\n"),
         "{posted:?}"
     );
 
-    assert_eq!(proxies::get(proxy.addr(), "/denied", &[]).status, 429);
+    assert_eq!(reverse_proxy::get(proxy.addr(), "/denied", &[]).status, 429);
     assert_eq!(upstream.answered(), 2);
 
     let (addr, pid, directory) = (proxy.addr(), proxy.pid(), proxy.directory().to_owned());
@@ -163,7 +163,7 @@ fn envoy_has_one_worker_and_a_second_port() {
         .set("upstream_port", upstream.addr().port())
         .start();
     assert_ne!(envoy.addr(), envoy.addr_of("admin"));
-    let info = proxies::get(envoy.addr_of("admin"), "/server_info", &[]).text();
+    let info = reverse_proxy::get(envoy.addr_of("admin"), "/server_info", &[]).text();
     assert!(
         info.contains("\"concurrency\": 1") && info.contains("\"disable_hot_restart\": true"),
         "{info}"
@@ -192,7 +192,7 @@ fn several_of_a_kind_run_side_by_side() {
     let start = || Proxy::caddy(CADDY).set("upstream", upstream.addr()).start();
     let (one, other) = (start(), start());
     for proxy in [&one, &other] {
-        assert_eq!(proxies::get(proxy.addr(), "/", &[]).status, 200);
+        assert_eq!(reverse_proxy::get(proxy.addr(), "/", &[]).status, 200);
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn ask(server: SocketAddr, protocol: Protocol, case: Case) -> io::Res
 
 fn http(server: SocketAddr, body: &str) -> io::Result<(bool, Answer)> {
     let kind = [("content-type", "application/json")];
-    let response = proxies::send(
+    let response = reverse_proxy::send(
         server,
         "POST",
         Protocol::Http.path(),

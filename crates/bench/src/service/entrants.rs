@@ -132,7 +132,7 @@ fn start_tollgate(
     // Until the store is there, nothing is decided by it.
     let question = case.json(None);
     process.wait_for(|_| {
-        let answer = proxies::send(http, "POST", "/v1/peek", &JSON, question.as_bytes());
+        let answer = reverse_proxy::send(http, "POST", "/v1/peek", &JSON, question.as_bytes());
         (answer.status == 200).then_some(())
     })?;
     let server = match protocol {
@@ -212,7 +212,7 @@ fn start_throttlecrab(program: &Path, body: &str, case: Case) -> io::Result<Entr
     let file = directory.write("body", body)?;
     let mut process = Process::spawn(command, directory)?;
     process.wait_for(|_| TcpStream::connect(server).ok())?;
-    let ask = || proxies::send(server, "POST", THROTTLECRAB_PATH, &JSON, body.as_bytes());
+    let ask = || reverse_proxy::send(server, "POST", THROTTLECRAB_PATH, &JSON, body.as_bytes());
     // What is to be used up is used up after two.
     ask();
     ask();

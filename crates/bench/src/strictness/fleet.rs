@@ -73,7 +73,7 @@ impl Fleet {
             .try_for_each(|Replica { process, http }| {
                 process.wait_for(|_| {
                     let answer =
-                        proxies::send(*http, "POST", "/v1/peek", &JSON, question.as_bytes());
+                        reverse_proxy::send(*http, "POST", "/v1/peek", &JSON, question.as_bytes());
                     (answer.status == 200 && !answer.text().contains("fallback")).then_some(())
                 })
             })
@@ -82,7 +82,7 @@ impl Fleet {
     /// The time of day that each replica believes in, as its answers say.
     pub(super) fn dates(&self) -> Vec<String> {
         let ask = |replica: &Replica| {
-            let answer = proxies::get(replica.http, "/healthz", &[]);
+            let answer = reverse_proxy::get(replica.http, "/healthz", &[]);
             answer.header("date").unwrap_or_default().to_owned()
         };
         self.replicas.iter().map(ask).collect()

@@ -34,7 +34,7 @@ impl Entrant {
         let mut process = Process::spawn(command, Directory::create()?)?;
         let server = process.announced(hello::ANNOUNCED)?;
         let is_ready = |_: &Process| {
-            (proxies::get(server, hello::PATH, &[]).status == case.status()).then_some(())
+            (reverse_proxy::get(server, hello::PATH, &[]).status == case.status()).then_some(())
         };
         process.wait_for(is_ready)?;
         let status = if case.is_allowed() {

@@ -108,12 +108,12 @@ mod tests {
                 let addr = listener.local_addr().unwrap();
                 let app = app.into_make_service_with_connect_info::<SocketAddr>();
                 runtime.spawn(axum::serve(listener, app).into_future());
-                let first = proxies::get(addr, PATH, &[]);
+                let first = reverse_proxy::get(addr, PATH, &[]);
                 assert!(
                     subject == Subject::Bare || first.status == 200,
                     "{subject:?}, {case:?}"
                 );
-                let then = proxies::get(addr, PATH, &[]);
+                let then = reverse_proxy::get(addr, PATH, &[]);
                 assert_eq!(then.status, case.status(), "{subject:?}, {case:?}");
                 let tells = matches!(subject, Subject::Memory | Subject::GovernorTelling);
                 assert_eq!(

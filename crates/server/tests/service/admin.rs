@@ -28,7 +28,7 @@ limits:
 
 /// Asks the admin port.
 fn ask(service: &Tollgate, method: &str, path: &str) -> Response {
-    proxies::send(service.admin, method, path, &[], b"")
+    reverse_proxy::send(service.admin, method, path, &[], b"")
 }
 
 fn get(service: &Tollgate, path: &str) -> Response {
@@ -96,7 +96,7 @@ fn with_a_token_everything_but_health_wants_it() {
             vec![],
             vec![("authorization", "Bearer wrong-wrong-wrong-wrong")],
         ] {
-            let refused = proxies::send(service.admin, method, path, &headers, b"");
+            let refused = reverse_proxy::send(service.admin, method, path, &headers, b"");
             assert_eq!(refused.status, 401, "{method} {path}");
             assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
             assert_eq!(
@@ -108,7 +108,7 @@ fn with_a_token_everything_but_health_wants_it() {
             ("authorization", right.as_str()),
             ("host", "tollgate.example"),
         ];
-        let answered = proxies::send(service.admin, method, path, &headers, b"");
+        let answered = reverse_proxy::send(service.admin, method, path, &headers, b"");
         let expected = if path == "/admin/nothing" { 404 } else { 200 };
         assert_eq!(
             answered.status,
@@ -131,7 +131,7 @@ fn with_a_token_everything_but_health_wants_it() {
 fn pages_of_other_sites_get_nothing_done() {
     let service = Tollgate::with_config(CONFIG);
     let send = |method: &str, path: &str, name: &str, value: &str| {
-        proxies::send(service.admin, method, path, &[(name, value)], b"")
+        reverse_proxy::send(service.admin, method, path, &[(name, value)], b"")
     };
     let keys = "/admin/keys?limit=quota&tenant=a";
     for (method, path) in [("POST", "/admin/reload"), ("DELETE", keys)] {
@@ -205,10 +205,10 @@ fn where_strangers_can_reach_it_the_token_opens_it() {
     let arguments = ["--admin", "0.0.0.0:0"];
     let service = Tollgate::with(CONFIG, &arguments, &[("TOLLGATE_ADMIN_TOKEN", TOKEN)]);
     let here = std::net::SocketAddr::from(([127, 0, 0, 1], service.admin.port()));
-    assert_eq!(proxies::get(here, "/admin/status", &[]).status, 401);
+    assert_eq!(reverse_proxy::get(here, "/admin/status", &[]).status, 401);
     let right = format!("Bearer {TOKEN}");
     assert_eq!(
-        proxies::get(here, "/admin/status", &[("authorization", right.as_str())]).status,
+        reverse_proxy::get(here, "/admin/status", &[("authorization", right.as_str())]).status,
         200
     );
 }
@@ -220,7 +220,10 @@ fn operators_get_in_when_clients_have_filled_the_service() {
     let held = std::net::TcpStream::connect(service.http).expect("it listens");
     let full = || json(&get(&service, "/admin/status"))["connections"] == 1;
     testkit::wait::until_true(PATIENCE, "the connection to be let in", full);
-    assert_eq!(proxies::get(service.http, "/healthz", &[]).status, 503);
+    assert_eq!(
+        reverse_proxy::get(service.http, "/healthz", &[]).status,
+        503
+    );
     let status = json(&get(&service, "/admin/status"));
     assert_eq!(
         (&status["connections"], &status["shed"]),

@@ -245,14 +245,14 @@ fn health() {
     let service = Tollgate::with_config(LIMITS);
     let head = "200\ncontent-type: application/json\ncache-control: no-store\nconnection: close\ncontent-length: <length>\ndate: <now>\n";
     is(
-        &proxies::get(service.http, "/healthz", &[]),
+        &reverse_proxy::get(service.http, "/healthz", &[]),
         &format!("{head}\n{{\"alive\":true}}\n"),
     );
     is(
-        &proxies::get(service.http, "/readyz", &[]),
+        &reverse_proxy::get(service.http, "/readyz", &[]),
         &format!("{head}\n{{\"ready\":true,\"degraded\":false}}\n"),
     );
-    let asked = proxies::send(service.http, "HEAD", "/healthz", &[], b"");
+    let asked = reverse_proxy::send(service.http, "HEAD", "/healthz", &[], b"");
     assert_eq!(
         (
             asked.status,

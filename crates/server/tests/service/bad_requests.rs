@@ -38,9 +38,9 @@ impl Request {
     fn send(&self, service: &Tollgate) -> Response {
         let json = [("content-type", "application/json")];
         match self {
-            Self::Post(path, body) => proxies::send(service.http, "POST", path, &json, body),
+            Self::Post(path, body) => reverse_proxy::send(service.http, "POST", path, &json, body),
             Self::Send(method, path, headers, body) => {
-                proxies::send(service.http, method, path, headers, body)
+                reverse_proxy::send(service.http, method, path, headers, body)
             }
             Self::Raw(bytes) => raw::exchange(service.http, bytes, false),
             Self::CutOff(bytes) => raw::exchange(service.http, bytes, true),
@@ -79,7 +79,7 @@ fn config() -> String {
 fn every_wrong_request_is_told_what_is_wrong() {
     let service = Tollgate::with_config(&config());
     let description: Value =
-        serde_json::from_slice(&proxies::get(service.http, "/openapi.json", &[]).body)
+        serde_json::from_slice(&reverse_proxy::get(service.http, "/openapi.json", &[]).body)
             .expect("JSON");
     let codes = description["components"]["schemas"]["Code"]["enum"]
         .as_array()

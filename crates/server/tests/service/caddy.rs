@@ -106,7 +106,7 @@ fn what_passes_and_what_is_refused_tell_the_client_where_it_stands() {
     );
     assert_eq!(setup.app.answered(), 3);
 
-    let free = proxies::get(setup.caddy.addr(), "/free", &[("Host", "shop.example")]);
+    let free = reverse_proxy::get(setup.caddy.addr(), "/free", &[("Host", "shop.example")]);
     assert_eq!(free.status, 200, "{}", free.text());
     assert!(
         !free

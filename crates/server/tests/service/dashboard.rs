@@ -16,7 +16,7 @@ type Said = [u64; 3];
 
 /// What `/metrics` says that limits have said, over all sources.
 fn counted(service: &Tollgate) -> BTreeMap<String, Said> {
-    let page = proxies::get(service.admin, "/metrics", &[]).text();
+    let page = reverse_proxy::get(service.admin, "/metrics", &[]).text();
     let mut counted = BTreeMap::new();
     for line in page
         .lines()

@@ -57,7 +57,7 @@ fn starts(arguments: &[&str], config: &str) {
         &[],
         &[("TOLLGATE_ADMIN_TOKEN", "only for this test")],
     );
-    let ready = proxies::get(service.http, "/readyz", &[]);
+    let ready = reverse_proxy::get(service.http, "/readyz", &[]);
     assert_eq!(ready.status, 200, "{}", ready.text());
     let asked =
         r#"{"attributes": {"client_ip": "203.0.113.7", "method": "POST", "path": "/auth/login"}}"#;

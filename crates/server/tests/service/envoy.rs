@@ -50,7 +50,7 @@ fn authorised(upstream: &Upstream, tollgate: SocketAddr) -> Proxy {
 }
 
 fn login(envoy: &Proxy, headers: &[(&str, &str)]) -> Response {
-    proxies::send(envoy.addr(), "POST", "/auth/login", headers, b"")
+    reverse_proxy::send(envoy.addr(), "POST", "/auth/login", headers, b"")
 }
 
 /// Everything that comes back to a request from this address.
@@ -129,7 +129,7 @@ fn what_passes_reaches_the_upstream_and_what_does_not_is_told_why() {
     is_limited(&login(&envoy, &[]));
     is_limited(&login(&envoy, &[("x-forwarded-for", "198.51.100.99")]));
     assert_eq!(upstream.answered(), 5);
-    assert_eq!(proxies::get(envoy.addr(), "/", &[]).status, 200);
+    assert_eq!(reverse_proxy::get(envoy.addr(), "/", &[]).status, 200);
 }
 
 #[test]
@@ -145,12 +145,12 @@ fn however_a_client_spells_the_path_it_is_the_same_limit() {
     ];
     for path in spellings {
         assert_eq!(
-            proxies::send(envoy.addr(), "POST", path, &[], b"").status,
+            reverse_proxy::send(envoy.addr(), "POST", path, &[], b"").status,
             200
         );
     }
     for path in spellings {
-        is_limited(&proxies::send(envoy.addr(), "POST", path, &[], b""));
+        is_limited(&reverse_proxy::send(envoy.addr(), "POST", path, &[], b""));
     }
 }
 
@@ -246,9 +246,13 @@ fn forward_auth_sees_the_request_as_the_client_sent_it() {
     assert_eq!(upstream.answered(), 5);
     // Another method, another path, and a query of the client's that looks like ours.
     for path in ["/auth/login", "/", "/?proxy=nginx", "/a?deny_status=200"] {
-        assert_eq!(proxies::get(envoy.addr(), path, &[]).status, 200, "{path}");
+        assert_eq!(
+            reverse_proxy::get(envoy.addr(), path, &[]).status,
+            200,
+            "{path}"
+        );
     }
-    let keyed = proxies::get(envoy.addr(), "/v1/a", &[("x-api-key", "k")]);
+    let keyed = reverse_proxy::get(envoy.addr(), "/v1/a", &[("x-api-key", "k")]);
     let policies = keyed.header("ratelimit-policy").expect("it was counted");
     assert!(policies.contains(r#""api-key";q=100"#), "{policies}");
 }
@@ -290,8 +294,8 @@ fn forward_auth_believes_no_client() {
 fn forward_auth_that_is_away_refuses() {
     let (upstream, service) = (Upstream::start(), tollgate(&[]));
     let envoy = authorised(&upstream, service.http);
-    assert_eq!(proxies::get(envoy.addr(), "/", &[]).status, 200);
+    assert_eq!(reverse_proxy::get(envoy.addr(), "/", &[]).status, 200);
     drop(service);
-    assert_eq!(proxies::get(envoy.addr(), "/", &[]).status, 503);
+    assert_eq!(reverse_proxy::get(envoy.addr(), "/", &[]).status, 503);
     assert_eq!(upstream.answered(), 1);
 }

@@ -117,7 +117,7 @@ impl Tollgate {
     }
 
     pub(crate) fn post(&self, path: &str, body: &str) -> Response {
-        proxies::send(
+        reverse_proxy::send(
             self.http,
             "POST",
             path,

@@ -35,7 +35,7 @@ fn known() -> (BTreeSet<String>, BTreeSet<String>) {
     let service = Tollgate::with_config(limits);
     (0..3).for_each(|_| drop(service.check(r#"{"attributes": {"tenant": "a"}}"#)));
     let page = wait::until(PATIENCE, "an alert to be watched", || {
-        let page = proxies::get(service.admin, "/metrics", &[]).text();
+        let page = reverse_proxy::get(service.admin, "/metrics", &[]).text();
         page.contains("alert=\"deny_ratio\"").then_some(page)
     });
     let lines = page.lines().filter(|line| !line.starts_with('#'));

@@ -106,7 +106,7 @@ fn what_passes_and_what_is_refused_tell_the_client_where_it_stands() {
         "nothing that was refused came through"
     );
 
-    let free = proxies::get(setup.nginx.addr(), "/free", &[("Host", "shop.example")]);
+    let free = reverse_proxy::get(setup.nginx.addr(), "/free", &[("Host", "shop.example")]);
     assert_eq!(free.status, 200);
     assert!(
         !free
@@ -150,7 +150,7 @@ fn a_long_key_is_no_outage() {
     };
     let setup = Setup::start(&(LIMITS.to_owned() + &(0..16).map(work).collect::<String>()));
     let project = "x".repeat(1_000);
-    let work = || proxies::get(setup.nginx.addr(), "/work", &[("X-Project", &project)]);
+    let work = || reverse_proxy::get(setup.nginx.addr(), "/work", &[("X-Project", &project)]);
     assert_eq!(
         [work().status, work().status],
         [200, 429],
@@ -163,7 +163,7 @@ fn a_long_key_is_no_outage() {
         setup.nginx.log()
     );
     let longer = "x".repeat(1_100);
-    let answer = proxies::get(setup.nginx.addr(), "/work", &[("X-Project", &longer)]);
+    let answer = reverse_proxy::get(setup.nginx.addr(), "/work", &[("X-Project", &longer)]);
     assert_eq!(answer.status, 500, "what cannot be counted does not pass");
 }
 

@@ -158,7 +158,7 @@ fn answers(report: &Path) -> BTreeMap<(String, u64), u64> {
 fn the_examples_are_understood() {
     let service = Tollgate::with_config(LIMITS);
     let description: Value =
-        serde_json::from_slice(&proxies::get(service.http, "/openapi.json", &[]).body)
+        serde_json::from_slice(&reverse_proxy::get(service.http, "/openapi.json", &[]).body)
             .expect("JSON");
     for path in ["/v1/check", "/v1/peek", "/v1/refund", "/v1/release"] {
         let content =

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 
-use testkit::{proxies, wait};
+use testkit::{reverse_proxy, wait};
 
 use crate::harness::{PATIENCE, Tollgate};
 use crate::load::Connection;
@@ -175,7 +175,7 @@ fn hundreds_of_reloads_under_load_lose_no_request_and_no_count() {
         }
         for version in 1..=RELOADS {
             service.rewrite_config(&changing(version));
-            let reloaded = proxies::send(service.admin, "POST", "/admin/reload", &[], b"");
+            let reloaded = reverse_proxy::send(service.admin, "POST", "/admin/reload", &[], b"");
             assert_eq!(reloaded.status, 200, "{}", reloaded.text());
         }
         over.store(true, Relaxed);
@@ -189,7 +189,7 @@ fn hundreds_of_reloads_under_load_lose_no_request_and_no_count() {
     let expected = format!(r#""remaining":{},"#, 1_000_000 - asked.load(Relaxed));
     assert!(left.contains(&expected), "{expected} expected: {left}");
     // The file is looked at as well, so there may be more.
-    let status = proxies::get(service.admin, "/admin/status", &[]).text();
+    let status = reverse_proxy::get(service.admin, "/admin/status", &[]).text();
     let reloads = status
         .split(r#""reloads":"#)
         .nth(1)

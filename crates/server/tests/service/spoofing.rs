@@ -9,7 +9,7 @@ use crate::raw;
 /// The request that is limited: `POST /auth/login` of `shop.example`.
 pub(crate) fn login(proxy: SocketAddr, headers: &[(&str, &str)]) -> Response {
     let headers = [&[("Host", "shop.example")], headers].concat();
-    proxies::send(proxy, "POST", "/auth/login", &headers, b"")
+    reverse_proxy::send(proxy, "POST", "/auth/login", &headers, b"")
 }
 
 /// Headers of a client that hopes to be believed.

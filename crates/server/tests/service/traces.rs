@@ -59,7 +59,7 @@ fn a_collector_learns_what_was_decided_and_not_about_whom() {
     for status in [200, 429] {
         let body = br#"{"attributes": {"client_ip": "198.51.100.77"}}"#;
         assert_eq!(
-            proxies::send(service.http, "POST", "/v1/check", &headers, body).status,
+            reverse_proxy::send(service.http, "POST", "/v1/check", &headers, body).status,
             status
         );
     }

@@ -33,7 +33,7 @@ fn ask(service: &Tollgate, client: &str, more: &[(&str, &str)]) -> Response {
         .split_once("http://tollgate:8080")
         .expect("the address of the service");
     let (path, _) = address.split_once('"').expect("it ends");
-    proxies::get(service.http, path, &[&own[..], more].concat())
+    reverse_proxy::get(service.http, path, &[&own[..], more].concat())
 }
 
 #[test]

@@ -14,7 +14,7 @@
 //! let nginx = Proxy::nginx("server { listen 127.0.0.1:@port@; location / { proxy_pass http://@upstream@; } }")
 //!     .set("upstream", upstream.addr())
 //!     .start();
-//! let response = proxies::get(nginx.addr(), "/", &[("x-who", "ann")]);
+//! let response = reverse_proxy::get(nginx.addr(), "/", &[("x-who", "ann")]);
 //! assert_eq!(response.status, 200);
 //! assert!(response.text().contains("x-who: ann"));
 //! ```

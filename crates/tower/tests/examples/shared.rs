@@ -37,7 +37,7 @@ fn replica(redis: &Server) -> Running {
 
 fn login(server: SocketAddr, email: &str, password: &str) -> Response {
     let body = format!(r#"{{"email": "{email}", "password": "{password}"}}"#);
-    proxies::send(
+    reverse_proxy::send(
         server,
         "POST",
         "/login",
@@ -62,9 +62,12 @@ fn right_passwords_are_free_and_the_sixth_wrong_one_is_refused_by_every_replica(
     }
     // It is the account that is locked, and not everybody behind the address.
     assert_eq!(login(one, "bob@example.com", "guess").status, 401);
-    assert_eq!(proxies::send(one, "POST", "/login", &[], b"{}").status, 400);
     assert_eq!(
-        proxies::send(one, "POST", "/login", &[], &[b' '; 5_000]).status,
+        reverse_proxy::send(one, "POST", "/login", &[], b"{}").status,
+        400
+    );
+    assert_eq!(
+        reverse_proxy::send(one, "POST", "/login", &[], &[b' '; 5_000]).status,
         413
     );
 }
@@ -74,7 +77,7 @@ fn a_caller_who_pays_has_other_numbers() {
     let redis = Server::start(Flavor::Redis);
     let server = replica(&redis);
     let limit = |headers: &[(&str, &str)]| {
-        let response = proxies::get(server.addr, "/", headers);
+        let response = reverse_proxy::get(server.addr, "/", headers);
         let limit = response.header("x-ratelimit-limit").map(str::to_owned);
         (response.status, limit)
     };
@@ -103,7 +106,7 @@ fn without_redis_what_is_public_answers_and_the_login_does_not() {
         Some("application/problem+json")
     );
     // A caller that no lease is held for.
-    let public = proxies::get(server.addr, "/", &[("x-api-key", "free-1")]);
+    let public = reverse_proxy::get(server.addr, "/", &[("x-api-key", "free-1")]);
     assert_eq!(
         (public.status, public.header("x-ratelimit-fallback")),
         (200, Some("true"))

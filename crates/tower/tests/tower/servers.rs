@@ -31,7 +31,8 @@ fn serve<F: Future<Output = ()> + Send + 'static>(
 }
 
 fn statuses(address: SocketAddr) -> [u16; 3] {
-    [(); 3].map(|()| proxies::get(address, "/", &[("x-forwarded-for", "198.51.100.1")]).status)
+    [(); 3]
+        .map(|()| reverse_proxy::get(address, "/", &[("x-forwarded-for", "198.51.100.1")]).status)
 }
 
 #[test]

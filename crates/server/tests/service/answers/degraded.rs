@@ -77,7 +77,7 @@ date: <now>
         "{}",
         refund.text()
     );
-    let ready = proxies::get(service.http, "/readyz", &[]);
+    let ready = reverse_proxy::get(service.http, "/readyz", &[]);
     assert_eq!(
         (ready.status, &*ready.text()),
         (200, r#"{"ready":true,"degraded":true}"#)

@@ -11,7 +11,7 @@ pub(super) fn ask(service: &Tollgate, path: &str, original: &str) -> Response {
         ("X-Original-Method", "GET"),
         ("X-Forwarded-For", "203.0.113.7"),
     ];
-    proxies::get(service.http, path, &headers)
+    reverse_proxy::get(service.http, path, &headers)
 }
 
 #[test]

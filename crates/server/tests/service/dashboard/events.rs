@@ -102,7 +102,7 @@ fn those_who_are_limited_most_are_told_by_what_may_be_shown_while_someone_looks(
         (&shown, &1.into()),
         "it would have been"
     );
-    let asked = proxies::get(
+    let asked = reverse_proxy::get(
         service.admin,
         "/admin/keys?limit=secret&header:x-api-key=sk-live-0123456789",
         &[],
@@ -214,15 +214,15 @@ fn events_are_for_those_who_may_ask() {
         Viewer::with(&open, "Sec-Fetch-Site: same-origin\r\n").status,
         200
     );
-    let rebound = proxies::get(open.admin, "/admin/events", &[("host", "rebind.example")]);
+    let rebound = reverse_proxy::get(open.admin, "/admin/events", &[("host", "rebind.example")]);
     assert_eq!(rebound.status, 403);
     for path in ["/", "/dashboard/app.js"] {
         assert_eq!(
-            proxies::get(open.admin, path, &[("host", "rebind.example")]).status,
+            reverse_proxy::get(open.admin, path, &[("host", "rebind.example")]).status,
             403
         );
     }
-    let posted = proxies::send(open.admin, "POST", "/admin/events", &[], b"");
+    let posted = reverse_proxy::send(open.admin, "POST", "/admin/events", &[], b"");
     assert_eq!((posted.status, posted.header("allow")), (405, Some("GET")));
 
     let closed = Tollgate::with(CONFIG, &[], &[("TOLLGATE_ADMIN_TOKEN", TOKEN)]);
@@ -244,7 +244,7 @@ fn there_is_room_for_so_many_viewers_and_a_place_comes_back() {
     assert!(open.iter().all(|viewer| viewer.status == 200));
     assert_eq!(Viewer::open(&service).status, 503);
     assert_eq!(
-        proxies::get(service.admin, "/admin/status", &[]).status,
+        reverse_proxy::get(service.admin, "/admin/status", &[]).status,
         200,
         "only the page is full"
     );

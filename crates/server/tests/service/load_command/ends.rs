@@ -5,14 +5,14 @@ use std::net::TcpListener;
 use std::process::{Child, Command};
 
 use serde_json::Value;
-use testkit::{proxies, wait};
+use testkit::{reverse_proxy, wait};
 
 use super::{ended, load, report, started};
 use crate::harness::{PATIENCE, Tollgate};
 
 /// How many decisions with this outcome a service has made.
 fn decided(service: &Tollgate, outcome: &str) -> u64 {
-    let metrics = proxies::get(service.admin, "/metrics", &[]).text();
+    let metrics = reverse_proxy::get(service.admin, "/metrics", &[]).text();
     let wanted = format!("outcome=\"{outcome}\"");
     let lines = metrics
         .lines()

@@ -33,11 +33,11 @@ async fn serve(listener: TcpListener) -> std::io::Result<()> {
 #[test]
 fn the_first_lines_limit_an_application() {
     let server = Running::start(serve);
-    let is_allowed = |_: &i32| proxies::get(server.addr, "/", &[]).status == 200;
+    let is_allowed = |_: &i32| reverse_proxy::get(server.addr, "/", &[]).status == 200;
     let passed = (0..1_000).take_while(is_allowed).count();
     // More than that only where one minute ends and the next begins meanwhile.
     assert!((100..200).contains(&passed), "{passed}");
-    assert_eq!(proxies::get(server.addr, "/", &[]).status, 429);
+    assert_eq!(reverse_proxy::get(server.addr, "/", &[]).status, 429);
 }
 
 fn behind_proxies() -> Result<by::ClientAddress, Box<dyn Error>> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::{get, post};
 use testkit::servers::{Flavor, Server};
-use testkit::{proxies, wait};
+use testkit::{reverse_proxy, wait};
 use tollgate::{FailurePolicy, Limit};
 use tollgate_tower::{RateLimitLayer, by};
 
@@ -29,8 +29,8 @@ fn public_routes_fail_open_and_the_login_fails_closed() {
     let replica = site.serve(app);
     let ask = || {
         (
-            proxies::get(replica, "/news", &[]),
-            proxies::send(replica, "POST", "/login", &[], b""),
+            reverse_proxy::get(replica, "/news", &[]),
+            reverse_proxy::send(replica, "POST", "/login", &[], b""),
         )
     };
 

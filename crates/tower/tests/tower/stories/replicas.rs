@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::get;
 use testkit::servers::{Flavor, Server};
-use testkit::{proxies, wait};
+use testkit::{reverse_proxy, wait};
 use tollgate::{Consistency, Limit};
 use tollgate_tower::{RateLimitLayer, by};
 
@@ -43,7 +43,7 @@ fn passed(consistency: Consistency) -> (u64, u64, Vec<u64>) {
         for _ in 0..CLIENTS {
             scope.spawn(|| {
                 for _ in 0..ASKED / CLIENTS {
-                    let response = proxies::get(balancer.addr(), "/", &[]);
+                    let response = reverse_proxy::get(balancer.addr(), "/", &[]);
                     assert!(matches!(response.status, 200 | 429), "{response:?}");
                     passed.fetch_add(u64::from(response.status == 200), Relaxed);
                 }

@@ -63,7 +63,7 @@ fn spoofed_forwarding_headers_gain_nothing() {
             .iter()
             .map(|(name, value)| (*name, value.as_str()))
             .collect();
-        proxies::get(to, "/", &headers).status
+        reverse_proxy::get(to, "/", &headers).status
     };
     let through: Vec<u16> = (0..40).map(|number| ask(balancer.addr(), number)).collect();
     assert_eq!(

@@ -70,7 +70,7 @@ fn stolen_passwords_tried_from_thousands_of_addresses_are_stopped_at_the_account
     let try_from = |address: u32, body: &str| {
         let client = Ipv4Addr::from(0xC633_0000 + address).to_string();
         let replica = replicas[address as usize % replicas.len()];
-        proxies::send(
+        reverse_proxy::send(
             replica,
             "POST",
             "/login",
