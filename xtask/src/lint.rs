@@ -4,6 +4,8 @@
 //! all of them.
 
 use crate::deny;
+use crate::links;
+use crate::names;
 use crate::run::{Plan, Step};
 use crate::tools;
 use crate::workspace::{Package, Workspace};
@@ -20,6 +22,8 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
     steps.push(docs(workspace));
     steps.extend(deny::plan(workspace).steps);
     steps.push(typos(workspace));
+    steps.push(Step::inspect("names", workspace.path(""), names::problems));
+    steps.push(Step::inspect("links", workspace.path(""), links::problems));
     Plan {
         steps,
         closing: None,

@@ -8,6 +8,7 @@
 //! be lost.
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -30,6 +31,8 @@ pub(crate) struct Step {
 #[derive(Debug)]
 enum Work {
     Run(Command),
+    /// Inspects the files below a directory; every line it returns is a problem.
+    Inspect(fn(&Path) -> Vec<String>, PathBuf),
     Skip(String),
     Fail(String),
 }
@@ -53,6 +56,18 @@ impl Step {
         Self {
             name: name.into(),
             work: Work::Run(command),
+        }
+    }
+
+    /// A step that reads files instead of running a command.
+    pub(crate) fn inspect(
+        name: impl Into<String>,
+        root: PathBuf,
+        problems: fn(&Path) -> Vec<String>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            work: Work::Inspect(problems, root),
         }
     }
 
@@ -169,6 +184,7 @@ fn run_step(step: Step, number: usize, total: usize) -> Report {
                 seconds: 0.0,
             };
         }
+        Work::Inspect(problems, root) => return inspect(step.name, &problems(&root)),
         Work::Run(command) => command,
     };
     eprintln!("$ {}", command_line(&command));
@@ -184,6 +200,22 @@ fn run_step(step: Step, number: usize, total: usize) -> Report {
         name: step.name,
         outcome,
         seconds: start.elapsed().as_secs_f64(),
+    }
+}
+
+fn inspect(name: String, problems: &[String]) -> Report {
+    for problem in problems {
+        eprintln!("error: {problem}");
+    }
+    let outcome = if problems.is_empty() {
+        Outcome::Passed
+    } else {
+        Outcome::Failed
+    };
+    Report {
+        name,
+        outcome,
+        seconds: 0.0,
     }
 }
 
