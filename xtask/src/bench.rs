@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: measurements. They are no part of `ci`, because a busy machine must not
-//! fail a change.
+//! `cargo xtask bench`: benchmarks. `ci` does not run them, because a busy machine must not fail a
+//! change.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::servers::Servers;
 use crate::workspace::Workspace;
 
-/// What to run, one after the other.
+/// The commands to run, in order.
 pub(crate) fn commands(workspace: &Workspace, bench: Bench) -> Result<Vec<Command>, Error> {
     match bench {
         Bench::Memory { args } => Ok(vec![benchmark(workspace, "memory", args)]),
@@ -35,13 +35,13 @@ pub(crate) fn commands(workspace: &Workspace, bench: Bench) -> Result<Vec<Comman
     }
 }
 
-/// Builds the service by itself: together with the benchmark it would get the features that the
-/// benchmark asks of what both depend on, which users do not get.
+/// Builds the service on its own. Built together with the benchmark, its dependencies would get the
+/// features that the benchmark enables, which users do not have.
 pub(crate) fn service(workspace: &Workspace) -> Command {
     workspace.cargo("build --release --package tollgate-server")
 }
 
-/// A benchmark that starts servers of the shared store.
+/// A benchmark that starts Redis servers.
 fn shared(workspace: &Workspace, name: &str, args: Vec<String>) -> Result<Command, Error> {
     let mut command = benchmark(workspace, name, args);
     Servers::for_redis_benchmark(workspace)

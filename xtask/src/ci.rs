@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: what must hold before a change is taken. `.ci/run` calls it.
+//! `cargo xtask ci`: every check and test that a change must pass. `.ci/run` calls it.
 
 use crate::lint;
 use crate::run::Plan;

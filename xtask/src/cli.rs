@@ -1,8 +1,8 @@
-//! What can be typed after `cargo xtask`. The comments here are the help texts.
+//! The arguments of `cargo xtask`. The comments here are the help texts.
 
-/// Tollgate's set-up, checks and measurements.
+/// Sets up, checks, tests and benchmarks Tollgate
 #[derive(Debug, clap::Parser)]
-// Usage errors show the usage line, which is to say what there is.
+// Usage errors show the usage line, so it lists the commands.
 #[command(
     name = "cargo xtask",
     bin_name = "cargo xtask",
@@ -15,33 +15,32 @@ pub(crate) struct Cli {
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Every check and every test: `lint`, then `test`
+    /// Run every check and every test: `lint`, then `test`
     Ci,
-    /// Every test but the long ones, after installing what the tests need: Redis and Chromium by
-    /// apt-get, the rest inside `target`
+    /// Run every test except the slow ones, after installing what the tests need: Redis and
+    /// Chromium with apt-get, the rest inside `target`
     Test,
-    /// The long tests of what Tollgate survives, with what they print, after installing what they
-    /// need
+    /// Run the slow fault tests and show their output, after installing what they need
     Faults {
-        /// Which tests, by a part of their name, and options of the test runner
+        /// Parts of test names, and options of the test runner
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// The checks of `ci` without the tests
+    /// Run the checks of `ci` without the tests
     Lint,
-    /// Licences, bans, sources and known vulnerabilities of the dependencies
+    /// Check licences, bans, sources and known vulnerabilities of the dependencies
     Deny,
-    /// A measurement, built for release
+    /// Run a benchmark, in a release build
     Bench {
         #[command(subcommand)]
         bench: Bench,
     },
-    /// A promise put to the test, with real processes, built for release
+    /// Run an experiment with real processes, in a release build
     Experiment {
         #[command(subcommand)]
         experiment: Experiment,
     },
-    /// A picture of the documentation, made anew from the running thing
+    /// Regenerate a picture of the documentation
     Picture {
         #[command(subcommand)]
         picture: Picture,
@@ -50,9 +49,9 @@ pub(crate) enum Command {
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Picture {
-    /// The dashboard under load, light and dark, in `docs/pictures`; takes about six minutes
+    /// Take pictures of the dashboard under load, light and dark, in `docs/pictures` (six minutes)
     Dashboard {
-        /// How long the load lasts that the picture shows
+        /// Duration of the load before the picture is taken, in seconds
         #[arg(long, default_value_t = 300)]
         seconds: u64,
     },
@@ -60,50 +59,50 @@ pub(crate) enum Picture {
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Bench {
-    /// The embedded store; what follows is passed on to the benchmark
-    // The benchmark answers `--help` itself.
+    /// Benchmark the memory store; further arguments are passed to the benchmark
+    // The benchmark has a `--help` of its own.
     #[command(disable_help_flag = true)]
     Memory {
-        /// Passed on as they are
+        /// Arguments of the benchmark
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// The shared store, after installing the servers it is measured on; what follows is passed on
-    /// to the benchmark
-    #[command(disable_help_flag = true)]
-    Redis {
-        /// Passed on as they are
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<String>,
-    },
-    /// Leased and eventual limits on the shared store; what follows is passed on to the benchmark
-    #[command(disable_help_flag = true)]
-    Leases {
-        /// Passed on as they are
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        args: Vec<String>,
-    },
-    /// `tollgate simulate` on a log of a gigabyte, made for it; what follows is passed on to the
+    /// Benchmark the Redis store, after installing the servers; further arguments are passed to the
     /// benchmark
     #[command(disable_help_flag = true)]
-    Simulate {
-        /// Passed on as they are
+    Redis {
+        /// Arguments of the benchmark
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// The service over HTTP and gRPC, after installing Redis and the load generator; what follows
-    /// is passed on to the benchmark
+    /// Benchmark leased and eventual limits on Redis; further arguments are passed to the benchmark
+    #[command(disable_help_flag = true)]
+    Leases {
+        /// Arguments of the benchmark
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Benchmark `tollgate simulate` on a generated log of 1 GB; further arguments are passed to
+    /// the benchmark
+    #[command(disable_help_flag = true)]
+    Simulate {
+        /// Arguments of the benchmark
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Benchmark the service over HTTP and gRPC, after installing Redis and the load generator;
+    /// further arguments are passed to the benchmark
     #[command(disable_help_flag = true)]
     Service {
-        /// Passed on as they are
+        /// Arguments of the benchmark
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// An axum application with the layer and without, after installing Redis and the load
-    /// generator; what follows is passed on to the benchmark
+    /// Benchmark an axum application with and without the Tower layer, after installing Redis and
+    /// the load generator; further arguments are passed to the benchmark
     #[command(disable_help_flag = true)]
     Tower {
-        /// Passed on as they are
+        /// Arguments of the benchmark
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
@@ -111,11 +110,11 @@ pub(crate) enum Bench {
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Experiment {
-    /// What replicas admit together, against the bound of each mode; fails when a bound is exceeded
-    // The experiment answers `--help` itself.
+    /// Measure what replicas admit together; fails when the bound of a mode is exceeded
+    // The experiment has a `--help` of its own.
     #[command(disable_help_flag = true)]
     Strictness {
-        /// Passed on as they are: --quick, --case, --mode, --replicas, --load
+        /// Arguments of the experiment: --quick, --case, --mode, --replicas, --load
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },

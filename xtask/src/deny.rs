@@ -1,4 +1,4 @@
-//! `cargo xtask deny`: what the dependencies may be, as `deny.toml` says.
+//! `cargo xtask deny`: checks the dependencies against `deny.toml`.
 
 use crate::error;
 use crate::run::{self, Plan, Step};
@@ -8,8 +8,7 @@ use crate::workspace::Workspace;
 const POLICY: &str = "cargo-deny";
 const ADVISORIES: &str = "advisories";
 
-/// Building cargo-deny takes two minutes the first time; it is kept with the other tools after
-/// that.
+/// Building cargo-deny takes two minutes the first time. Later runs reuse it.
 pub(crate) fn plan(workspace: &Workspace) -> Plan {
     let deny = tools::DENY.ensure(workspace);
     let steps = match deny {
@@ -36,8 +35,8 @@ fn policy(deny: &Invocation<'_>) -> Step {
     Step::new(POLICY, deny.command(&arguments))
 }
 
-/// The list of known vulnerabilities lives elsewhere. Being offline is no fault of the code, so it
-/// fails nothing.
+/// The list of known vulnerabilities is fetched from the network. The step does not fail offline,
+/// because that is not a problem of the code.
 fn advisories(deny: &Invocation<'_>) -> Step {
     match run::output(deny.command(&["fetch", "db"])) {
         Ok(_) => Step::new(ADVISORIES, deny.command(&["check", "advisories"])),

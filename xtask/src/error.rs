@@ -1,4 +1,4 @@
-//! Why a command failed.
+//! The errors of `cargo xtask`.
 
 use std::error::Error as StdError;
 use std::io;
@@ -32,7 +32,7 @@ fn count(names: &[String]) -> String {
     }
 }
 
-/// The error and everything behind it on one line.
+/// The error and its sources on one line.
 pub(crate) fn with_sources(error: &dyn StdError) -> String {
     let causes = std::iter::successors(error.source(), |&cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

@@ -1,5 +1,5 @@
-//! `cargo xtask experiment`: promises put to the test. Like measurements they are no part of `ci`,
-//! because they take minutes and the whole machine.
+//! `cargo xtask experiment`: tests of guarantees with real processes. Like benchmarks, they are
+//! not part of `ci`: they take minutes and the whole machine.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::servers::Servers;
 use crate::workspace::Workspace;
 
-/// What to run, one after the other.
+/// The commands to run, in order.
 pub(crate) fn commands(
     workspace: &Workspace,
     experiment: Experiment,

@@ -1,8 +1,7 @@
-//! `cargo xtask faults`: the long tests, which break the servers under the shared store and watch
-//! what becomes of it.
+//! `cargo xtask faults`: the slow tests, which inject faults into the servers of the Redis store.
 //!
-//! They are no part of `ci`, because they take minutes. They print what they measured, so nothing
-//! is captured, and they run one after another, so that each has the machine for itself.
+//! They take minutes, so `ci` does not run them. They run one at a time, so that each has the
+//! machine to itself, and their output is shown.
 
 use std::process::Command;
 

@@ -1,7 +1,6 @@
-//! `cargo xtask lint`: everything that can be said about the code without running it.
+//! `cargo xtask lint`: every check that does not run the code.
 //!
-//! The steps share one set of flags and one profile, so that each dependency is checked once for
-//! all of them.
+//! The steps share one set of flags and one profile, so that each dependency is checked only once.
 
 use crate::deny;
 use crate::links;
@@ -18,20 +17,23 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
             workspace.cargo("clippy --workspace --all-targets -- -D warnings"),
         ),
     ];
+
     steps.extend(features_alone(workspace));
+
     steps.push(docs(workspace));
     steps.extend(deny::plan(workspace).steps);
     steps.push(typos(workspace));
     steps.push(Step::inspect("names", workspace.path(""), names::problems));
     steps.push(Step::inspect("links", workspace.path(""), links::problems));
+
     Plan {
         steps,
         closing: None,
     }
 }
 
-/// Each feature of what users get, alone, and none at all: features must not lean on each other in
-/// secret.
+/// Checks each feature of the published crates alone, and each crate without features: a feature
+/// must not depend on another one by accident.
 fn features_alone(workspace: &Workspace) -> Vec<Step> {
     let packages = workspace
         .packages
@@ -47,6 +49,7 @@ fn package_features_alone(workspace: &Workspace, package: &Package) -> Vec<Step>
     if !choices.is_empty() {
         choices.insert(0, None);
     }
+
     let name = &package.name;
     let step = |feature: Option<&str>| {
         let mut command = workspace.cargo("clippy --no-default-features --package");
@@ -60,6 +63,7 @@ fn package_features_alone(workspace: &Workspace, package: &Package) -> Vec<Step>
             command,
         )
     };
+
     choices.into_iter().map(step).collect()
 }
 

@@ -1,9 +1,8 @@
 //! The project's own commands: `cargo xtask ci`, `test`, `faults`, `lint`, `deny`, `bench`,
 //! `experiment`, `picture`.
 //!
-//! They are Rust, not shell, so that they run wherever the project builds and are read, typed and
-//! linted like the rest of it. Each command is a file that lists its steps; `run` is the one place
-//! that runs them.
+//! They are written in Rust so that they run wherever the project builds, and are type-checked and
+//! linted like the rest. Each command is a file that lists its steps; `run` runs them.
 
 use std::process::ExitCode;
 

@@ -127,7 +127,8 @@ fn declarations_in(source: &str, file: &str) -> Vec<Declaration> {
     found
 }
 
-/// The name that a line declares. Associated types are indented, so `type` counts only at the start.
+/// The name that a line declares. Associated types are indented, so `type` counts only at the
+/// start.
 fn declared_name(line: &str) -> Option<&str> {
     let code = line.trim_start();
     let code = match code.strip_prefix("pub") {

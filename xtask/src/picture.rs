@@ -1,5 +1,5 @@
-//! `cargo xtask picture`: pictures of the documentation, made from what runs, so that they can be
-//! made again when it changes.
+//! `cargo xtask picture`: regenerates the pictures of the documentation from the running
+//! service.
 
 use std::process::Command;
 
@@ -8,11 +8,11 @@ use crate::error::Error;
 use crate::servers::Servers;
 use crate::workspace::Workspace;
 
-/// The test that makes the picture: it has the service, the store, the clients and the browser at
-/// hand.
+/// The test that takes the picture. It already starts the service, the store, clients and a
+/// browser.
 const DASHBOARD: &str = "test --package tollgate-server --test service -- --ignored --exact dashboard::picture::picture";
 
-/// What to run.
+/// The command to run.
 pub(crate) fn command(workspace: &Workspace, picture: &Picture) -> Result<Command, Error> {
     let Picture::Dashboard { seconds } = picture;
     let mut command = workspace.cargo(DASHBOARD);

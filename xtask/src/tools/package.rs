@@ -1,4 +1,4 @@
-//! Packages of the system, on Debian and its kin.
+//! System packages, on Debian and its derivatives.
 
 use std::process::Command;
 
@@ -6,8 +6,8 @@ use crate::error::Error;
 use crate::run;
 use crate::workspace::Workspace;
 
-/// What `apt-get` is called with, in order. The list of packages may be old or, in a container, not
-/// there at all.
+/// The `apt-get` commands, in order. The list of packages is updated first: it may be old or, in a
+/// container, missing.
 fn steps(package: &str) -> [Vec<&str>; 2] {
     [
         vec!["update"],
@@ -15,7 +15,7 @@ fn steps(package: &str) -> [Vec<&str>; 2] {
     ]
 }
 
-/// Installs a package, as root or with a `sudo` that asks nothing.
+/// Installs a package, as root or with a `sudo` that needs no password.
 pub(super) fn install(package: &str, workspace: &Workspace) -> Result<(), Error> {
     let mut id = workspace.command("id");
     id.arg("-u");
@@ -27,7 +27,7 @@ pub(super) fn install(package: &str, workspace: &Workspace) -> Result<(), Error>
     })
 }
 
-/// What to type where that is not allowed.
+/// The command to run by hand where that is not allowed.
 pub(super) fn instruction(package: &str) -> String {
     let commands = steps(package).map(|arguments| format!("sudo apt-get {}", arguments.join(" ")));
     commands.join(" && ")

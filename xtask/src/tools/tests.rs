@@ -28,7 +28,7 @@ fn a_missing_tool_comes_with_the_way_to_get_it() {
     let reason = ABSENT.ensure(&Workspace::read().unwrap()).unwrap_err();
     assert_eq!(
         reason,
-        "absent is not installed; to have it: cargo install absent"
+        "absent is not installed; to install it: cargo install absent"
     );
 }
 

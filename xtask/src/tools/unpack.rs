@@ -1,7 +1,7 @@
-//! Packages of Debian and its kin, unpacked beside the build's output instead of installed.
+//! Debian packages, unpacked into the target directory instead of installed.
 //!
-//! Installing a server's package would start the server, and needs root. What only tests start
-//! needs neither: the programs run from anywhere once they find the libraries that came with them.
+//! Installing a server's package needs root and would start the server. Tests need neither: the
+//! programs run from any directory once they find their libraries.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,8 +12,8 @@ use crate::error::Error;
 use crate::run;
 use crate::workspace::Workspace;
 
-/// Becomes the program of its own name, with the libraries from the same directory before those of
-/// the system.
+/// A launcher that replaces itself with the program of the same name, preferring the unpacked
+/// libraries to those of the system.
 const LAUNCHER: &str = r#"#!/bin/sh
 home=${0%/bin/*}
 for libraries in "$home"/lib/*-linux-gnu* "$home"/usr/lib/*-linux-gnu*; do
@@ -26,17 +26,16 @@ done
 exit 127
 "#;
 
-/// Whose list of packages is read.
+/// The list of packages to read.
 #[derive(Clone, Copy, Debug)]
 enum Lists {
-    /// The system's, which may be old or, in a container, not there at all.
+    /// The system's list, which may be old or, in a container, missing.
     System,
-    /// One just fetched, for which the system's need not be written.
+    /// A list of our own, fetched now, so that the system's list is not written.
     Own,
 }
 
-/// Unpacks packages, and what they need that the system does not have, into `home`. The programs
-/// are in its `bin`.
+/// Unpacks packages and their missing dependencies into `home`. The programs are in `home/bin`.
 pub(super) fn unpack(
     packages: &[&str],
     programs: &[&str],
@@ -48,23 +47,27 @@ pub(super) fn unpack(
         lists: home.join("lists"),
         archives: home.join("archives"),
     };
+
     create_dir(&apt.archives)?;
     apt.fetch(packages, Lists::System)
         .or_else(|_| apt.update().and_then(|()| apt.fetch(packages, Lists::Own)))?;
+
     for archive in files(&apt.archives)? {
         let mut extract = workspace.command("dpkg-deb");
         extract.arg("--extract").arg(archive).arg(home);
         run::output(extract)?;
     }
-    for no_more_needed in [&apt.archives, &apt.lists] {
-        let _best_effort = fs::remove_dir_all(no_more_needed);
+
+    for finished in [&apt.archives, &apt.lists] {
+        let _best_effort = fs::remove_dir_all(finished);
     }
+
     programs
         .iter()
         .try_for_each(|program| write_launcher(&home.join("bin"), program))
 }
 
-/// `apt-get` without root: it reads what it may read and writes only here.
+/// `apt-get` without root: it writes only inside `home`.
 struct Apt<'a> {
     workspace: &'a Workspace,
     lists: PathBuf,
@@ -72,18 +75,20 @@ struct Apt<'a> {
 }
 
 impl Apt<'_> {
-    /// Downloads the packages and what they need.
+    /// Downloads the packages and their dependencies.
     fn fetch(&self, packages: &[&str], lists: Lists) -> Result<(), Error> {
         let mut plan = self.command(lists);
         plan.args(["install", "--simulate", "--no-install-recommends"])
             .args(packages);
         let plan = run::output(plan)?;
+
         let mut download = self.command(lists);
         download
             .arg("download")
             .args(new_packages(&String::from_utf8_lossy(&plan)));
-        // What is downloaded goes to where the command starts.
+        // apt-get downloads into the working directory.
         download.current_dir(&self.archives);
+
         run::output(download).map(drop)
     }
 
@@ -91,15 +96,16 @@ impl Apt<'_> {
         create_dir(&self.lists.join("partial"))?;
         let mut update = self.command(Lists::Own);
         update.arg("update");
-        // A container's clean-up after it may fail without root, when all was fetched: the next
-        // step tells.
-        let _told_later = run::output(update);
+        // A container's clean-up hook may fail without root although everything was fetched. If
+        // something is missing, the next step fails.
+        let _reported_later = run::output(update);
         Ok(())
     }
 
     fn command(&self, lists: Lists) -> Command {
         let mut command = self.workspace.command("apt-get");
-        // Root would otherwise hand the download to a user who may not write here.
+
+        // As root, apt-get would download as a user that cannot write to this directory.
         command.args([
             "--quiet",
             "--option",
@@ -107,11 +113,12 @@ impl Apt<'_> {
             "--option",
             "Debug::NoLocking=1",
         ]);
+
         if matches!(lists, Lists::Own) {
             command
                 .arg("--option")
                 .arg(format!("Dir::State::lists={}", self.lists.display()));
-            // Next to the lists there is a digest of them, which must not become the system's.
+            // The cache of the lists must not overwrite the system's cache either.
             command
                 .arg("--option")
                 .arg(format!("Dir::Cache={}", self.lists.display()));
@@ -120,10 +127,11 @@ impl Apt<'_> {
     }
 }
 
-/// The packages with programs and libraries that a simulated installation would add. Those it would
-/// replace by newer ones stay as they are: a library that is there does, and another libc than the
-/// system's would not. Those that are the same on every architecture hold neither, and two hundred
-/// megabytes of the rest.
+/// The packages that a simulated installation would add and that contain programs or libraries.
+///
+/// Upgrades of installed packages are left out: the installed library is good enough, and another
+/// libc than the system's would not work. Packages for all architectures are left out too: they
+/// contain no programs and add up to 200 MB.
 fn new_packages(plan: &str) -> Vec<&str> {
     let added = plan
         .lines()
@@ -135,11 +143,13 @@ fn new_packages(plan: &str) -> Vec<&str> {
 
 fn write_launcher(directory: &Path, program: &str) -> Result<(), Error> {
     create_dir(directory)?;
+
     let path = directory.join(program);
     let written = fs::write(&path, LAUNCHER).and_then(|()| {
         let executable = Permissions::from_mode(0o755);
         fs::set_permissions(&path, executable)
     });
+
     written.map_err(|source| Error::Write {
         path: path.display().to_string(),
         source,
