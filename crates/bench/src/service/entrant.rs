@@ -30,7 +30,7 @@ pub(super) enum Subject {
     /// A server that answers without deciding, as briefly as can be.
     Bare,
     /// The same with everything that Tollgate tells a client.
-    BareTelling,
+    BareWithHeaders,
     /// throttlecrab-server, on memory as always.
     Throttlecrab,
 }
@@ -57,7 +57,7 @@ impl Subject {
             | Self::Watched
             | Self::Beside(_)
             | Self::Bare
-            | Self::BareTelling
+            | Self::BareWithHeaders
             | Self::Throttlecrab => None,
         }
     }
@@ -67,8 +67,8 @@ impl Subject {
         match (self, protocol) {
             (Self::Bare, Protocol::Http) => "bare axum".to_owned(),
             (Self::Bare, Protocol::Grpc) => "bare tonic".to_owned(),
-            (Self::BareTelling, Protocol::Http) => "bare axum, all headers".to_owned(),
-            (Self::BareTelling, Protocol::Grpc) => "bare tonic, all fields".to_owned(),
+            (Self::BareWithHeaders, Protocol::Http) => "bare axum, all headers".to_owned(),
+            (Self::BareWithHeaders, Protocol::Grpc) => "bare tonic, all fields".to_owned(),
             (other, _) => other.to_string(),
         }
     }
@@ -84,7 +84,7 @@ impl fmt::Display for Subject {
             Self::Leased => out.write_str("tollgate, Redis, leased"),
             Self::Beside(name) => write!(out, "{name}, memory"),
             Self::Bare => out.write_str("bare axum or tonic"),
-            Self::BareTelling => out.write_str("bare, telling all"),
+            Self::BareWithHeaders => out.write_str("bare, same headers"),
             Self::Throttlecrab => out.write_str("throttlecrab-server"),
         }
     }

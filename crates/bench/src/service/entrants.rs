@@ -50,9 +50,12 @@ impl Entrants {
                 protocol,
                 case,
             )?);
-            entrants
-                .present
-                .push(start_bare(Subject::BareTelling, answer, protocol, case)?);
+            entrants.present.push(start_bare(
+                Subject::BareWithHeaders,
+                answer,
+                protocol,
+                case,
+            )?);
         } else {
             // Without an answer to repeat there is still the shortest one.
             let answer = Answer::shortest_grpc(case.code());

@@ -11,7 +11,7 @@ use governor::{Quota, RateLimiter};
 use super::{Setup, Subject};
 
 /// The sharded map and hasher it comes with.
-pub(in super::super) type AsItComes = Governor<Dash>;
+pub(in super::super) type DefaultGovernor = Governor<Dash>;
 /// The same map with the hasher that Tollgate and throttlecrab use.
 pub(in super::super) type WithAhash = Governor<DashAhash>;
 /// One lock around one map.

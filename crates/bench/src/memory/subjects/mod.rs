@@ -1,8 +1,8 @@
 //! What is measured. Each subject is set up the way its own documentation would for speed, and
 //! asked through the call that a program would make.
 
+mod atomic_counter;
 mod governor;
-mod one_word;
 mod ratelimit;
 mod throttlecrab;
 mod tollgate;
@@ -83,9 +83,9 @@ pub(super) fn single() -> Vec<Box<dyn Entrant>> {
 fn with_keys() -> Vec<Box<dyn Entrant>> {
     vec![
         Kind::<tollgate::Bucket>::entrant(),
-        Kind::<tollgate::YesOrNo>::entrant(),
+        Kind::<tollgate::AllowedOnly>::entrant(),
         Kind::<tollgate::Sliding>::entrant(),
-        Kind::<governor::AsItComes>::entrant(),
+        Kind::<governor::DefaultGovernor>::entrant(),
         Kind::<governor::WithAhash>::entrant(),
         Kind::<governor::OneLock>::entrant(),
         Kind::<throttlecrab::Periodic>::entrant(),
@@ -94,7 +94,7 @@ fn with_keys() -> Vec<Box<dyn Entrant>> {
 
 /// Not a rate limiter, but as fast as memory would let one be.
 pub(super) fn limit() -> Box<dyn Entrant> {
-    Kind::<one_word::OneWord>::entrant()
+    Kind::<atomic_counter::AtomicCounter>::entrant()
 }
 
 /// The subjects whose behaviour under a flood of new keys is shown.
@@ -102,14 +102,14 @@ pub(super) fn flooded() -> Vec<Box<dyn Entrant>> {
     vec![
         Kind::<tollgate::Bucket>::entrant(),
         Kind::<tollgate::Sliding>::entrant(),
-        Kind::<governor::AsItComes>::entrant(),
+        Kind::<governor::DefaultGovernor>::entrant(),
         Kind::<throttlecrab::Periodic>::entrant(),
     ]
 }
 
 /// What a reader has to know to judge the numbers.
 pub(super) const NOTES: [&str; 8] = [
-    "tollgate: the token bucket, limiter.check(\"api\", key).now_or_never(), a whole decision; tollgate-passes: a limit looked \
+    "tollgate: the token bucket, limiter.check(\"api\", key).now_or_never(), a whole decision; tollgate-is-allowed: a limit looked \
      up once, api.check(key).passes(), a yes or no; tollgate-sliding: the sliding window, a whole decision.",
     "governor: DashMap and SipHash, as it comes; governor-ahash: DashMap and aHash; governor-hashmap: one parking_lot::Mutex \
      around std's HashMap. All keyed by String. Ratios are to governor as it comes.",
@@ -120,7 +120,7 @@ pub(super) const NOTES: [&str; 8] = [
      SystemTime::now(), as in its documentation.",
     "tollgate and throttlecrab answer with what remains and when to retry; governor and ratelimit answer yes or no, and on no \
      how long to wait.",
-    "one-word is what the machine allows, no limiter: it hashes the key once, reads the time and puts it into one atomic word \
+    "atomic-counter is what the machine allows, no limiter: it hashes the key once, reads the time and puts it into one atomic word \
      of 32 bytes for each key. It confuses keys and refuses nothing. So short a loop has several questions under way at once, \
      which a server does not.",
     "In uniform and zipf the texts of the keys lie in memory as far away as their counters, which costs every subject the \

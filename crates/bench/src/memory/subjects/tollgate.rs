@@ -15,7 +15,7 @@ pub(in super::super) struct Bucket(Tollgate);
 
 /// The token bucket of a limit looked up once, asked for no more than yes or no: the question that
 /// the peers answer.
-pub(in super::super) struct YesOrNo {
+pub(in super::super) struct AllowedOnly {
     api: LimitHandle<'static>,
     store: MemoryStore,
 }
@@ -57,8 +57,8 @@ fn bucket(setup: &Setup) -> Limit {
     Limit::token_bucket("api", ration.burst.into(), rate)
 }
 
-impl Subject for YesOrNo {
-    const NAME: &'static str = "tollgate-passes";
+impl Subject for AllowedOnly {
+    const NAME: &'static str = "tollgate-is-allowed";
 
     fn new(setup: &Setup) -> Self {
         let Tollgate { limiter, store } = Tollgate::new(setup, bucket(setup));

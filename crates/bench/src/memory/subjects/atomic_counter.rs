@@ -12,14 +12,14 @@ use super::{Setup, Subject};
 #[repr(align(32))]
 struct Word(AtomicU64);
 
-pub(in super::super) struct OneWord {
+pub(in super::super) struct AtomicCounter {
     clock: SystemClock,
     hash: RandomState,
     words: Box<[Word]>,
 }
 
-impl Subject for OneWord {
-    const NAME: &'static str = "one-word";
+impl Subject for AtomicCounter {
+    const NAME: &'static str = "atomic-counter";
 
     fn new(setup: &Setup) -> Self {
         // As many as Tollgate has for half as many keys as may come.
