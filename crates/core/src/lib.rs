@@ -39,6 +39,8 @@ pub mod algorithm;
 mod clock;
 mod consistency;
 mod decision;
+#[cfg(doctest)]
+mod guides;
 #[cfg(feature = "headers")]
 pub mod headers;
 mod key;
