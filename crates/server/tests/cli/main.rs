@@ -6,6 +6,7 @@ mod docs;
 mod golden;
 mod json;
 mod page;
+mod pages;
 mod pipes;
 mod simulate;
 
