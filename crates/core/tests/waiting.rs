@@ -1,4 +1,4 @@
-//! Waiting for a pass, for one's turn, for a place; and holding what was given.
+//! Checks that wait: until they pass, in a queue and for a permit; and permits.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ fn limiter(limits: impl IntoIterator<Item = Limit>) -> (Limiter, ManualClock) {
             .clock(clock.clone())
             .limits(limits)
             .build()
-            .expect("right limits"),
+            .expect("valid limits"),
         clock,
     )
 }
 
-/// The same for places: asking with a shorter lease frees nobody's place.
+/// Peeking with a shorter permit timeout must not end permits.
 #[test]
-fn looking_with_a_shorter_lease_frees_no_place() {
+fn peeking_with_a_shorter_permit_timeout_ends_no_permit() {
     let (limiter, clock) = limiter([Limit::concurrency("jobs", 10, MINUTE)]);
     assert!(
         limiter
@@ -52,9 +52,9 @@ fn looking_with_a_shorter_lease_frees_no_place() {
     );
 }
 
-/// A shadow limit that would refuse does not make a held place look lost.
+/// A shadow limit that denies does not make a permit look lost.
 #[test]
-fn a_permit_is_about_the_places_it_holds() {
+fn a_permit_ignores_shadow_limits_that_deny() {
     block_on(async {
         let (limiter, _) = limiter([
             Limit::concurrency("real", 5, MINUTE),
@@ -84,25 +84,25 @@ fn a_permit_is_about_the_places_it_holds() {
 }
 
 #[test]
-fn waiting_for_a_place_does_not_hide_a_longer_refusal() {
+fn waiting_for_a_permit_ends_when_another_limit_denies() {
     block_on(async {
         let (limiter, _) = limiter([
             Limit::concurrency("jobs", 5, MINUTE),
             Limit::fixed_window("api", 1, MINUTE),
         ]);
-        let ask = || limiter.check("jobs", ()).and("api", ());
-        assert!(ask().now_or_never().unwrap().is_allowed());
-        // Time stands still, so this would never answer if it tried again.
-        let answer = ask()
+        let check = || limiter.check("jobs", ()).and("api", ());
+        assert!(check().now_or_never().unwrap().is_allowed());
+        // The clock does not move, so a second attempt would wait forever.
+        let acquisition = check()
             .acquire_up_to(Duration::from_millis(500))
             .await
             .unwrap();
-        assert_eq!(answer.decision().denied_by().unwrap().name(), "api");
+        assert_eq!(acquisition.decision().denied_by().unwrap().name(), "api");
     });
 }
 
 #[test]
-fn a_place_is_given_back_when_its_permit_is_dropped() {
+fn a_permit_is_released_when_dropped() {
     block_on(async {
         let (limiter, clock) = limiter([Limit::concurrency("jobs", 2, MINUTE)]);
         let first = limiter
@@ -118,7 +118,7 @@ fn a_place_is_given_back_when_its_permit_is_dropped() {
             .permit()
             .unwrap();
         let Acquisition::Denied(denied) = limiter.acquire("jobs", "ann").await.unwrap() else {
-            panic!("a third place")
+            panic!("a third permit")
         };
         assert_eq!(denied.retry_after(), Some(MINUTE));
         drop(first);
@@ -135,16 +135,16 @@ fn a_place_is_given_back_when_its_permit_is_dropped() {
         assert_eq!(
             limiter.peek("jobs", "ann").await.unwrap().remaining(),
             1,
-            "the other had been released"
+            "the other permit was released"
         );
         clock.advance(MINUTE / 2);
-        assert!(!third.renew().await.unwrap(), "the lease had run out");
+        assert!(!third.renew().await.unwrap(), "the permit timed out");
         assert!(!third.release().await.unwrap());
     });
 }
 
 #[test]
-fn a_lease_from_a_plain_check_is_released_by_hand() {
+fn a_permit_of_a_plain_check_is_released_by_id() {
     block_on(async {
         let (limiter, _) = limiter([
             Limit::concurrency("jobs", 1, MINUTE),
@@ -155,7 +155,7 @@ fn a_lease_from_a_plain_check_is_released_by_hand() {
             .and("api", "ann")
             .await
             .unwrap();
-        let lease = decision.permit_id().unwrap();
+        let permit_id = decision.permit_id().unwrap();
         assert!(
             limiter
                 .check("jobs", "ann")
@@ -164,22 +164,22 @@ fn a_lease_from_a_plain_check_is_released_by_hand() {
                 .permit_id()
                 .is_none()
         );
-        assert!(limiter.release("jobs", "ann", lease).await.unwrap());
-        assert!(!limiter.release("jobs", "ann", lease).await.unwrap());
-        let refused = limiter
+        assert!(limiter.release("jobs", "ann", permit_id).await.unwrap());
+        assert!(!limiter.release("jobs", "ann", permit_id).await.unwrap());
+        let denied = limiter
             .check("jobs", "ann")
             .and("api", "ann")
             .await
             .unwrap();
-        assert_eq!(refused.denied_by().unwrap().name(), "api");
+        assert_eq!(denied.denied_by().unwrap().name(), "api");
         assert!(
             limiter.check("jobs", "ann").await.unwrap().is_allowed(),
-            "the refused request kept its place"
+            "the denied request kept a permit"
         );
     });
 }
 
-/// Moves the clock whenever someone waits for it, until the work is done.
+/// Advances the clock whenever a future sleeps on it, until the work is done.
 fn while_time_passes<T: Send>(
     clock: &ManualClock,
     step: Duration,
@@ -206,7 +206,7 @@ fn now(clock: &ManualClock) -> tollgate::Micros {
 }
 
 #[test]
-fn waiting_ends_with_a_pass_when_the_time_has_come() {
+fn waiting_ends_when_the_request_passes() {
     let (limiter, clock) = limiter([Limit::token_bucket("api", 1, Rate::per_second(10))]);
     let start = now(&clock);
     while_time_passes(&clock, Duration::from_millis(1), async {
@@ -228,7 +228,7 @@ fn waiting_ends_with_a_pass_when_the_time_has_come() {
 }
 
 #[test]
-fn waiting_answers_at_once_when_the_deadline_cannot_be_met_or_it_can_never_pass() {
+fn hopeless_waits_return_the_denial_without_waiting() {
     block_on(async {
         let (limiter, _) = limiter([Limit::token_bucket("api", 1, Rate::per_second(1))]);
         assert!(limiter.check("api", ()).await.unwrap().is_allowed());
@@ -251,7 +251,7 @@ fn waiting_answers_at_once_when_the_deadline_cannot_be_met_or_it_can_never_pass(
 }
 
 #[test]
-fn a_queue_spaces_what_it_admits_and_gives_back_turns_that_come_too_late() {
+fn a_queue_spaces_requests_and_takes_back_positions_after_the_deadline() {
     let (limiter, clock) = limiter([Limit::queue("export", 3, Rate::per_second(10))]);
     let waits: Vec<Duration> = (0..3)
         .map(|_| limiter.check("export", ()).now_or_never().unwrap().wait())
@@ -284,7 +284,7 @@ fn a_queue_spaces_what_it_admits_and_gives_back_turns_that_come_too_late() {
                 .unwrap()
                 .remaining(),
             1,
-            "the turn was given back"
+            "the position was returned"
         );
     });
     let start = now(&clock);
@@ -304,18 +304,17 @@ fn a_queue_spaces_what_it_admits_and_gives_back_turns_that_come_too_late() {
     );
 }
 
-/// A client that goes away while it waits for its turn: the turn, and the place that came with it,
-/// are free again.
+/// A client disconnects while it waits in the queue: its position and its permit are free again.
 #[test]
-fn a_wait_that_is_given_up_gives_back_what_it_held() {
+fn a_dropped_wait_returns_its_position_and_permit() {
     let (limiter, _) = limiter([
         Limit::queue("export", 3, Rate::per_second(10)),
         Limit::concurrency("jobs", 5, MINUTE),
         Limit::fixed_window("tried", 1, MINUTE).shadow(),
     ]);
-    let ask = || limiter.check("export", ()).and("jobs", ()).and("tried", ());
-    assert!(ask().now_or_never().unwrap().is_allowed());
-    let mut waiting = Box::pin(ask().acquire_up_to(MINUTE));
+    let check = || limiter.check("export", ()).and("jobs", ()).and("tried", ());
+    assert!(check().now_or_never().unwrap().is_allowed());
+    let mut waiting = Box::pin(check().acquire_up_to(MINUTE));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(waiting.as_mut().poll(&mut context).is_pending());
     let left = |limit: &str| {
@@ -336,7 +335,7 @@ fn a_wait_that_is_given_up_gives_back_what_it_held() {
 }
 
 #[test]
-fn waiting_for_a_place_notices_one_given_back_early() {
+fn waiting_for_a_permit_notices_an_early_release() {
     let (limiter, clock) = limiter([Limit::concurrency("jobs", 1, MINUTE)]);
     let permit = block_on(limiter.acquire("jobs", ()))
         .unwrap()
@@ -364,7 +363,7 @@ fn waiting_for_a_place_notices_one_given_back_early() {
 }
 
 #[test]
-fn the_clock_of_the_wall_does_not_matter_and_real_time_works_too() {
+fn waiting_works_in_real_time() {
     let limiter = Limiter::in_memory([Limit::token_bucket("api", 1, Rate::per_second(1_000))]);
     block_on(async {
         for _ in 0..20 {

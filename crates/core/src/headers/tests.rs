@@ -1,8 +1,8 @@
-//! Golden texts for the fields, with those that must be absent: each test states every line that is
-//! sent.
+//! Golden tests of the header fields. Each test states all fields, so it also covers those that
+//! must be absent.
 
-mod away;
 mod bodies;
+mod unavailable;
 
 use std::time::Duration;
 
@@ -30,8 +30,7 @@ fn text(fields: &[(&str, String)]) -> String {
         .collect()
 }
 
-/// All fields of a decision made at the clock's start, after showing that the structured ones
-/// parse.
+/// All fields of a decision made at the clock's start. Asserts that the structured ones parse.
 fn sent(decision: &Decision) -> String {
     let fields = fields(
         decision,
@@ -47,7 +46,7 @@ fn sent(decision: &Decision) -> String {
     text(&fields)
 }
 
-/// The members of a structured list, read by a parser that is not ours: names and integers.
+/// The members of a structured list, parsed by the crate `sfv`: names and integer parameters.
 fn parsed(value: &str) -> Vec<(String, Vec<(String, i64)>)> {
     let list: List = Parser::new(value).parse().unwrap();
     let member = |entry: &ListEntry| {
@@ -72,7 +71,7 @@ fn parsed(value: &str) -> Vec<(String, Vec<(String, i64)>)> {
 }
 
 #[test]
-fn a_pass_tells_how_to_pace_and_has_no_retry_after() {
+fn an_allowed_request_has_no_retry_after() {
     let (limiter, _) = limiter([Limit::fixed_window("burst", 100, MINUTE)]);
     let decision = limiter
         .check("burst", "ann")
@@ -89,7 +88,7 @@ X-RateLimit-Reset: 1798761660
 }
 
 #[test]
-fn a_denial_tells_when_to_come_back() {
+fn a_denied_request_has_retry_after() {
     let (limiter, clock) = limiter([Limit::fixed_window("burst", 1, MINUTE)]);
     assert!(
         limiter
@@ -111,7 +110,7 @@ Retry-After: 30
 }
 
 #[test]
-fn a_refusing_bucket_tells_when_the_request_passes_and_not_when_it_is_full() {
+fn a_denying_bucket_reports_when_the_request_passes_not_when_it_is_full() {
     let (limiter, _) = limiter([Limit::token_bucket("burst", 10, Rate::per_second(1))]);
     assert!(
         limiter
@@ -137,19 +136,19 @@ Retry-After: 2
 }
 
 #[test]
-fn retry_after_is_when_the_last_of_the_refusing_limits_would_let_it_pass() {
+fn retry_after_is_the_longest_retry_time_of_all_limits() {
     let (limiter, _) = limiter([
         Limit::fixed_window("daily", 1, DAY),
         Limit::fixed_window("burst", 1, MINUTE),
     ]);
-    let ask = || {
+    let check = || {
         limiter
             .check("daily", "ann")
             .and("burst", "ann")
             .now_or_never()
             .unwrap()
     };
-    assert!(ask().is_allowed());
+    assert!(check().is_allowed());
     let expected = r#"RateLimit-Policy: "daily";q=1;w=86400, "burst";q=1;w=60
 RateLimit: "daily";r=0;t=86400, "burst";r=0;t=60
 X-RateLimit-Limit: 1
@@ -157,11 +156,11 @@ X-RateLimit-Remaining: 0
 X-RateLimit-Reset: 1798848000
 Retry-After: 86400
 "#;
-    assert_eq!(sent(&ask()), expected);
+    assert_eq!(sent(&check()), expected);
 }
 
 #[test]
-fn a_request_that_never_fits_is_given_no_time_to_wait_for() {
+fn a_request_that_can_never_pass_has_no_retry_after() {
     let (limiter, _) = limiter([
         Limit::fixed_window("api", 100, MINUTE),
         Limit::fixed_window("burst", 1, MINUTE),
@@ -210,7 +209,7 @@ Retry-After: 30
 }
 
 #[test]
-fn a_month_is_as_long_as_the_calendar_says() {
+fn a_calendar_month_ends_with_the_month() {
     let (limiter, clock) = limiter([Limit::calendar_window("monthly", 1, Calendar::Month)]);
     let february = Micros::from_secs(1_801_440_000);
     clock.set(february);
@@ -236,24 +235,24 @@ Retry-After: 2419200
 }
 
 #[test]
-fn shadow_limits_are_not_told() {
+fn shadow_limits_are_omitted() {
     let shadow = Limit::fixed_window("trial", 1, DAY).shadow();
     let (limiter, _) = limiter([shadow, Limit::fixed_window("burst", 9, MINUTE)]);
-    let ask = || {
+    let check = || {
         limiter
             .check("trial", "ann")
             .and("burst", "ann")
             .now_or_never()
             .unwrap()
     };
-    assert!(ask().is_allowed());
+    assert!(check().is_allowed());
     let expected = r#"RateLimit-Policy: "burst";q=9;w=60
 RateLimit: "burst";r=7;t=60
 X-RateLimit-Limit: 9
 X-RateLimit-Remaining: 7
 X-RateLimit-Reset: 1798761660
 "#;
-    assert_eq!(sent(&ask()), expected);
+    assert_eq!(sent(&check()), expected);
     assert_eq!(
         sent(&limiter.check("trial", "ann").now_or_never().unwrap()),
         ""
@@ -261,7 +260,7 @@ X-RateLimit-Reset: 1798761660
 }
 
 #[test]
-fn numbers_that_structured_fields_cannot_hold_are_sent_as_the_largest_they_can() {
+fn integers_are_capped_to_what_structured_fields_allow() {
     let (limiter, _) = limiter([Limit::fixed_window("huge", 1 << 53, MINUTE)]);
     let decision = limiter.check("huge", "ann").now_or_never().unwrap();
     let expected = r#"RateLimit-Policy: "huge";q=999999999999999;w=60
@@ -274,7 +273,7 @@ X-RateLimit-Reset: 1798761660
 }
 
 #[test]
-fn every_character_of_a_name_survives_the_way_to_the_client() {
+fn every_valid_character_of_a_name_parses() {
     let name = "aZ09-_.:/";
     let (limiter, _) = limiter([Limit::fixed_window(name, 5, MINUTE)]);
     let decision = limiter.check(name, "ann").now_or_never().unwrap();
@@ -295,15 +294,15 @@ fn every_character_of_a_name_survives_the_way_to_the_client() {
 }
 
 #[test]
-fn a_limit_asked_about_twice_is_one_policy_unless_its_numbers_differ() {
+fn a_limit_with_two_keys_is_one_policy_unless_the_quotas_differ() {
     let (limiter, _) = limiter([Limit::token_bucket("plan", 10, Rate::per_second(1))]);
-    let ask = || {
+    let check = || {
         limiter
             .check("plan", "user")
             .and("plan", "team")
             .limit_cost(4)
     };
-    let decision = ask().now_or_never().unwrap();
+    let decision = check().now_or_never().unwrap();
     assert_eq!(rate_limit_policy(&decision).unwrap(), r#""plan";q=10;w=10"#);
     assert_eq!(
         rate_limit(&decision).unwrap(),
@@ -311,7 +310,7 @@ fn a_limit_asked_about_twice_is_one_policy_unless_its_numbers_differ() {
     );
 
     let large = TokenBucket::new(100, Rate::per_second(1)).unwrap();
-    let decision = ask().quota(large).now_or_never().unwrap();
+    let decision = check().quota(large).now_or_never().unwrap();
     assert_eq!(
         rate_limit_policy(&decision).unwrap(),
         r#""plan";q=10;w=10, "plan";q=100;w=100"#
@@ -319,7 +318,7 @@ fn a_limit_asked_about_twice_is_one_policy_unless_its_numbers_differ() {
 }
 
 #[test]
-fn less_than_a_second_is_told_as_one() {
+fn times_below_a_second_are_reported_as_one() {
     let (limiter, _) = limiter([Limit::sliding_log("fast", 1, Duration::from_millis(1))]);
     assert!(
         limiter
@@ -335,7 +334,7 @@ fn less_than_a_second_is_told_as_one() {
 }
 
 #[test]
-fn reset_rounds_up_the_moment_and_not_its_parts() {
+fn reset_rounds_up_the_sum_and_not_its_terms() {
     let (limiter, _) = limiter([Limit::sliding_log("api", 5, Duration::from_millis(1_500))]);
     let decision = limiter.check("api", "ann").now_or_never().unwrap();
     let reset = |now_ms| {
@@ -348,7 +347,7 @@ fn reset_rounds_up_the_moment_and_not_its_parts() {
 }
 
 #[test]
-fn switches_leave_fields_out() {
+fn disabled_fields_are_omitted() {
     let (limiter, _) = limiter([Limit::fixed_window("burst", 1, MINUTE)]);
     assert!(
         limiter
@@ -358,8 +357,8 @@ fn switches_leave_fields_out() {
             .is_allowed()
     );
     let decision = limiter.check("burst", "ann").now_or_never().unwrap();
-    let names = |decision: &Decision, chosen| -> Vec<&str> {
-        fields(decision, chosen, Duration::ZERO)
+    let names = |decision: &Decision, enabled| -> Vec<&str> {
+        fields(decision, enabled, Duration::ZERO)
             .into_iter()
             .map(|(name, _)| name)
             .collect()
@@ -399,9 +398,12 @@ fn switches_leave_fields_out() {
         ),
         [RETRY_AFTER]
     );
-    let away = away::limiter([Limit::fixed_window("burst", 1, MINUTE)]);
+    let unavailable = unavailable::limiter([Limit::fixed_window("burst", 1, MINUTE)]);
     assert_eq!(
-        names(&away.check("burst", "ann").now_or_never().unwrap(), none),
+        names(
+            &unavailable.check("burst", "ann").now_or_never().unwrap(),
+            none
+        ),
         [X_RATE_LIMIT_FALLBACK]
     );
 }
