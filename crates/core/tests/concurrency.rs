@@ -41,6 +41,7 @@ fn one_hot_key_admits_exactly_its_limit() {
         Limit::concurrency("hot", 1_000, DAY),
     ] {
         let limiter = limiter([limit.clone()], 100);
+
         let admitted = AtomicU64::new(0);
         on_threads(|_| {
             for _ in 0..1_000 {
@@ -52,6 +53,7 @@ fn one_hot_key_admits_exactly_its_limit() {
                 admitted.fetch_add(u64::from(is_allowed), Relaxed);
             }
         });
+
         assert_eq!(admitted.load(Relaxed), 1_000, "{limit:?}");
     }
 }
@@ -70,6 +72,7 @@ fn overlapping_requests_consume_everything_or_nothing() {
         ],
         10_000,
     );
+
     let spent: Vec<AtomicU64> = (0..21).map(|_| AtomicU64::new(0)).collect();
     on_threads(|thread| {
         let mut random = thread + 1;
@@ -79,6 +82,7 @@ fn overlapping_requests_consume_everything_or_nothing() {
                 .wrapping_add(1_442_695_040_888_963_407);
             (random >> 33) % below
         };
+
         for _ in 0..4_000 {
             let mut named: Vec<(u64, u64, u64)> =
                 (0..3).map(|limit| (limit, next(7), 1 + next(3))).collect();
@@ -86,6 +90,7 @@ fn overlapping_requests_consume_everything_or_nothing() {
             if next(2) == 0 {
                 named.reverse();
             }
+
             let [first, second, third] = [0, 1, 2].map(|index: usize| {
                 (
                     ["a", "b", "c"][usize::try_from(named[index].0).unwrap()],
@@ -98,6 +103,7 @@ fn overlapping_requests_consume_everything_or_nothing() {
                 .limit_cost(named[1].2)
                 .and(third.0, third.1)
                 .limit_cost(named[2].2);
+
             if check.now_or_never().unwrap().is_allowed() {
                 for (limit, key, cost) in named {
                     spent[usize::try_from(limit * 7 + key).unwrap()].fetch_add(cost, Relaxed);
@@ -105,6 +111,7 @@ fn overlapping_requests_consume_everything_or_nothing() {
             }
         }
     });
+
     let mut exhausted = 0;
     for (limit, name) in ["a", "b", "c"].into_iter().enumerate() {
         for key in 0..7u64 {
@@ -125,6 +132,7 @@ fn overlapping_requests_consume_everything_or_nothing() {
 fn permits_of_many_threads_are_all_released() {
     let limiter = limiter([Limit::concurrency("jobs", 3, DAY)], 100);
     let (in_flight, most) = (AtomicU64::new(0), AtomicU64::new(0));
+
     on_threads(|_| {
         for _ in 0..2_000 {
             let acquired = block_on(limiter.acquire("jobs", "tenant")).unwrap();
@@ -136,6 +144,7 @@ fn permits_of_many_threads_are_all_released() {
             }
         }
     });
+
     assert!(most.load(Relaxed) <= 3, "{} in flight", most.load(Relaxed));
     assert_eq!(
         limiter
@@ -162,6 +171,7 @@ fn many_keys_from_many_threads_stay_under_the_cap_without_deadlock() {
             Limit::token_bucket("c", 5, Rate::per_day(1)),
         ],
     );
+
     on_threads(|thread| {
         for key in 0..10_000u64 {
             let key = (thread, key);
@@ -181,5 +191,6 @@ fn many_keys_from_many_threads_stay_under_the_cap_without_deadlock() {
             }
         }
     });
+
     assert!(store.keys() <= 5_000, "{} keys", store.keys());
 }

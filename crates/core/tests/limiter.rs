@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pollster::block_on;
+use tollgate::limiter::{Check, Demands};
 use tollgate::{
     Calendar, Error, Limit, Limiter, ManualClock, MemoryStore, Rate, Retry, Source, TokenBucket,
 };
@@ -12,15 +13,21 @@ const MINUTE: Duration = Duration::from_secs(60);
 fn limiter(limits: impl IntoIterator<Item = Limit>) -> (Limiter, ManualClock) {
     let clock = ManualClock::default();
     let store = MemoryStore::builder().clock(clock.clone()).build();
-    (
-        Limiter::builder()
-            .store(store)
-            .clock(clock.clone())
-            .limits(limits)
-            .build()
-            .expect("valid limits"),
-        clock,
-    )
+    let limiter = Limiter::builder()
+        .store(store)
+        .clock(clock.clone())
+        .limits(limits)
+        .build()
+        .expect("valid limits");
+    (limiter, clock)
+}
+
+fn is_allowed<'a, S: Demands<'a>>(check: Check<'a, S>) -> bool {
+    check.now_or_never().unwrap().is_allowed()
+}
+
+fn remaining<'a, S: Demands<'a>>(check: Check<'a, S>) -> u64 {
+    check.now_or_never().unwrap().remaining()
 }
 
 #[test]
@@ -28,6 +35,7 @@ fn a_first_decision_takes_two_lines() {
     block_on(async {
         let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, MINUTE)]);
         let decision = limiter.check("api", "user:42").await.unwrap();
+
         assert!(decision.is_allowed());
         assert_eq!((decision.limit(), decision.remaining()), (100, 99));
         assert_eq!(
@@ -41,33 +49,17 @@ fn a_first_decision_takes_two_lines() {
 fn a_denial_reports_the_limit_and_the_retry_time() {
     let (limiter, clock) = limiter([Limit::token_bucket("api", 2, Rate::per_second(1))]);
     for _ in 0..2 {
-        assert!(
-            limiter
-                .check("api", "ann")
-                .now_or_never()
-                .unwrap()
-                .is_allowed()
-        );
+        assert!(is_allowed(limiter.check("api", "ann")));
     }
+
     let denied = limiter.check("api", "ann").now_or_never().unwrap();
     assert_eq!(denied.denied_by().unwrap().name(), "api");
     assert_eq!(denied.retry(), Some(Retry::After(Duration::from_secs(1))));
+
     clock.advance(Duration::from_micros(999_999));
-    assert!(
-        !limiter
-            .check("api", "ann")
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(!is_allowed(limiter.check("api", "ann")));
     clock.advance(Duration::from_micros(1));
-    assert!(
-        limiter
-            .check("api", "ann")
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(is_allowed(limiter.check("api", "ann")));
 }
 
 #[test]
@@ -76,8 +68,9 @@ fn a_cost_above_the_limit_can_never_pass() {
     let never = limiter.check("api", "ann").cost(6).now_or_never().unwrap();
     assert!(never.is_never() && !never.is_allowed());
     assert_eq!(never.retry_after(), None);
-    let allowed = limiter.check("api", "ann").cost(5).now_or_never().unwrap();
-    assert!(allowed.is_allowed(), "the denied request was charged");
+
+    let is_allowed = is_allowed(limiter.check("api", "ann").cost(5));
+    assert!(is_allowed, "the denied request was charged");
 }
 
 #[test]
@@ -95,35 +88,24 @@ fn several_limits_pass_together_or_none_is_charged() {
             .now_or_never()
             .unwrap()
     };
+
     assert!(check("ann").is_allowed() && check("ann").is_allowed());
+
     let denied = check("ann");
     assert_eq!(denied.denied_by().unwrap().name(), "user");
-    let remaining: Vec<(&str, u64)> = denied
+    let outcomes: Vec<(&str, u64)> = denied
         .limits()
         .iter()
         .map(|limit| (limit.name(), limit.remaining()))
         .collect();
-    assert_eq!(remaining, [("user", 0), ("tenant", 1), ("month", 98)]);
+    assert_eq!(outcomes, [("user", 0), ("tenant", 1), ("month", 98)]);
+
     assert!(check("bob").is_allowed());
     assert_eq!(check("bob").denied_by().unwrap().name(), "tenant");
-    let left = |limit: &str, key: &str| {
-        limiter
-            .peek(limit, key)
-            .cost(0)
-            .now_or_never()
-            .unwrap()
-            .remaining()
-    };
+
+    let left = |limit: &str, key: &str| remaining(limiter.peek(limit, key).cost(0));
     assert_eq!((left("user", "bob"), left("tenant", "acme")), (1, 0));
-    assert_eq!(
-        limiter
-            .peek("month", ())
-            .cost(0)
-            .now_or_never()
-            .unwrap()
-            .remaining(),
-        97
-    );
+    assert_eq!(remaining(limiter.peek("month", ()).cost(0)), 97);
 }
 
 #[test]
@@ -139,6 +121,7 @@ fn the_longest_of_several_denials_decides() {
             .now_or_never()
             .unwrap()
     };
+
     assert!(check().is_allowed());
     assert_eq!(check().denied_by().unwrap().name(), "long");
     assert_eq!(check().retry_after(), Some(MINUTE * 60));
@@ -150,6 +133,7 @@ fn shadow_limits_count_without_denying_or_affecting_enforced_limits() {
         Limit::fixed_window("new", 1, MINUTE).shadow(),
         Limit::fixed_window("old", 3, MINUTE),
     ]);
+
     for left in [2, 1, 0] {
         let decision = limiter
             .check("new", "ann")
@@ -159,6 +143,7 @@ fn shadow_limits_count_without_denying_or_affecting_enforced_limits() {
         assert!(decision.is_allowed());
         assert_eq!(decision.remaining(), left, "the enforced limit is reported");
     }
+
     let denied = limiter
         .check("new", "ann")
         .and("old", "ann")
@@ -180,6 +165,7 @@ fn keys_and_secrets_do_not_show_in_debug_output() {
         .unwrap()
         .demand("ann@example.com", 1)
         .unwrap();
+
     let shown = format!(
         "{limiter:?} {acquired:?} {:?} {demand:?} {check:?}",
         limiter.check("jobs", "ann@example.com")
@@ -195,6 +181,7 @@ fn costs_refunds_and_resets() {
             Limit::sliding_window("api", 10, MINUTE),
             Limit::fixed_window("day", 10, MINUTE),
         ]);
+
         let both = limiter
             .check("api", "ann")
             .and("day", "ann")
@@ -208,6 +195,7 @@ fn costs_refunds_and_resets() {
             .map(tollgate::LimitOutcome::remaining)
             .collect();
         assert_eq!(left, [6, 9]);
+
         limiter
             .refund("api", "ann")
             .and("day", "ann")
@@ -215,28 +203,16 @@ fn costs_refunds_and_resets() {
             .limit_cost(1)
             .await
             .unwrap();
-        assert_eq!(
-            limiter
-                .peek("api", "ann")
-                .cost(0)
-                .await
-                .unwrap()
-                .remaining(),
-            10
-        );
-        assert_eq!(
-            limiter
-                .check("api", "ann")
-                .cost(10)
-                .await
-                .unwrap()
-                .remaining(),
-            0
-        );
+        let peek = limiter.peek("api", "ann").cost(0).await.unwrap();
+        assert_eq!(peek.remaining(), 10);
+
+        let check = limiter.check("api", "ann").cost(10).await.unwrap();
+        assert_eq!(check.remaining(), 0);
         assert!(
             !limiter.peek("api", "ann").await.unwrap().is_allowed(),
             "a peek has cost 1 by default"
         );
+
         limiter.reset("api", "ann").await.unwrap();
         assert!(limiter.peek("api", "ann").await.unwrap().is_allowed());
     });
@@ -246,26 +222,13 @@ fn costs_refunds_and_resets() {
 fn a_quota_of_the_call_shares_the_counter() {
     let (limiter, _) = limiter([Limit::token_bucket("plan", 100, Rate::per_second(10))]);
     let pro = TokenBucket::new(1_000, Rate::per_second(100)).unwrap();
-    assert_eq!(
-        limiter
-            .check("plan", "ann")
-            .quota(pro)
-            .cost(500)
-            .now_or_never()
-            .unwrap()
-            .remaining(),
-        500
-    );
-    assert_eq!(
-        limiter
-            .check("plan", "ann")
-            .now_or_never()
-            .unwrap()
-            .remaining(),
-        49,
-        "the used fraction carries over"
-    );
+    let left = remaining(limiter.check("plan", "ann").quota(pro).cost(500));
+    assert_eq!(left, 500);
+    let left = remaining(limiter.check("plan", "ann"));
+    assert_eq!(left, 49, "the used fraction carries over");
+
     let other = tollgate::SlidingWindow::new(5, MINUTE).unwrap();
+
     let error = limiter
         .check("plan", "ann")
         .quota(other)
@@ -285,47 +248,14 @@ fn peeking_with_a_smaller_quota_refills_nothing() {
     let (limiter, _) = limiter([Limit::token_bucket("plan", 1_000, Rate::per_second(100))]);
     let [free, fast] = [(10, 10), (1_000, 1_000)]
         .map(|(n, rate)| TokenBucket::new(n, Rate::per_second(rate)).unwrap());
-    let left = |decision: tollgate::Decision| decision.remaining();
-    assert!(
-        limiter
-            .check("plan", "ann")
-            .cost(1_000)
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
-    assert!(
-        !limiter
-            .peek("plan", "ann")
-            .quota(free)
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
-    assert_eq!(
-        left(limiter.peek("plan", "ann").cost(0).now_or_never().unwrap()),
-        0
-    );
-    assert!(
-        limiter
-            .check("plan", "bob")
-            .cost(500)
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
-    assert_eq!(
-        left(
-            limiter
-                .peek("plan", "bob")
-                .quota(fast)
-                .cost(0)
-                .now_or_never()
-                .unwrap()
-        ),
-        500,
-        "not locked out"
-    );
+
+    assert!(is_allowed(limiter.check("plan", "ann").cost(1_000)));
+    assert!(!is_allowed(limiter.peek("plan", "ann").quota(free)));
+    assert_eq!(remaining(limiter.peek("plan", "ann").cost(0)), 0);
+
+    assert!(is_allowed(limiter.check("plan", "bob").cost(500)));
+    let left = remaining(limiter.peek("plan", "bob").quota(fast).cost(0));
+    assert_eq!(left, 500, "not locked out");
 }
 
 #[test]
@@ -336,48 +266,38 @@ fn invalid_requests_are_rejected_and_charge_nothing() {
             Limit::concurrency("jobs", 1, MINUTE),
         ]);
         let text = |error: Error| error.to_string();
+
         let unknown = text(limiter.check("apy", "ann").await.unwrap_err());
         assert_eq!(unknown, "unknown limit \"apy\"; expected one of: api, jobs");
-        let empty = text(
-            limiter
-                .check("api", "ann")
-                .and("jobs", "")
-                .await
-                .unwrap_err(),
-        );
+
+        let empty = limiter.check("api", "ann").and("jobs", "").await;
+        let empty = text(empty.unwrap_err());
         assert!(
             empty.contains("invalid key for limit \"jobs\": empty key part"),
             "{empty}"
         );
-        let duplicate = text(
-            limiter
-                .check("api", "ann")
-                .and("api", "ann")
-                .await
-                .unwrap_err(),
-        );
+
+        let duplicate = limiter.check("api", "ann").and("api", "ann").await;
+        let duplicate = text(duplicate.unwrap_err());
         assert!(duplicate.contains("duplicate limit \"api\""), "{duplicate}");
+
         let in_flight = text(limiter.refund("jobs", "ann").await.unwrap_err());
         assert!(in_flight.contains("use Limiter::release"), "{in_flight}");
+
         assert!(matches!(
             limiter.acquire("api", "ann").await,
             Err(Error::NoConcurrencyLimit)
         ));
+
         let keys: Vec<String> = (0..17).map(|key| format!("key:{key}")).collect();
         let many = keys[1..].iter().fold(
             limiter.check("api", &keys[0]).and("api", "x"),
             |check, key| check.and("api", key),
         );
         assert!(matches!(many.await, Err(Error::TooManyLimits)));
-        assert_eq!(
-            limiter
-                .peek("api", "ann")
-                .cost(0)
-                .await
-                .unwrap()
-                .remaining(),
-            9
-        );
+
+        let peek = limiter.peek("api", "ann").cost(0).await.unwrap();
+        assert_eq!(peek.remaining(), 9);
     });
 }
 
@@ -391,26 +311,18 @@ fn invalid_limits_are_rejected_by_the_builder_or_by_the_check() {
             .starts_with("invalid limit \"api\": limit 0 is out of range:"),
         "{error}"
     );
+
     let limiter = Limiter::in_memory([zero(), Limit::fixed_window("ok", 1, MINUTE)]);
-    assert!(matches!(
-        limiter.check("api", "ann").now_or_never(),
-        Err(Error::Limit { .. })
-    ));
-    assert!(
-        limiter
-            .check("ok", "ann")
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    let error = limiter.check("api", "ann").now_or_never().unwrap_err();
+    assert!(matches!(error, Error::Limit { .. }));
+    assert!(is_allowed(limiter.check("ok", "ann")));
+    let error = limiter.check("api", "ann").now_or_never().unwrap_err();
     assert_eq!(
-        limiter
-            .check("api", "ann")
-            .now_or_never()
-            .unwrap_err()
-            .to_string(),
-        "invalid limit \"api\": limit 0 is out of range: must be between 1 and 9007199254740992 (2^53)"
+        error.to_string(),
+        "invalid limit \"api\": limit 0 is out of range: \
+         must be between 1 and 9007199254740992 (2^53)"
     );
+
     let duplicates = [
         Limit::fixed_window("api", 1, MINUTE),
         Limit::fixed_window("api", 2, MINUTE),
@@ -431,6 +343,9 @@ fn invalid_limits_are_rejected_by_the_builder_or_by_the_check() {
 #[test]
 fn errors_say_what_would_be_valid() {
     let day = Duration::from_secs(86_400);
+    let window = |window| Limit::sliding_window("api", 1, window);
+    let bucket = |capacity, rate| Limit::token_bucket("api", capacity, Rate::per_second(rate));
+    let concurrency = |limit, timeout| Limit::concurrency("api", limit, timeout);
     let rejected = |limit: Limit, expected: &str| {
         let text = limit.validate().expect_err(expected).to_string();
         assert!(
@@ -438,6 +353,7 @@ fn errors_say_what_would_be_valid() {
             "{text:?} does not contain {expected:?}"
         );
     };
+
     rejected(
         Limit::fixed_window("", 1, MINUTE),
         "name is empty: expected 1 to 47",
@@ -454,55 +370,36 @@ fn errors_say_what_would_be_valid() {
         Limit::fixed_window("api\n", 1, MINUTE),
         "invalid character '\\n'",
     );
+
     rejected(
         Limit::sliding_log("api", (1 << 53) + 1, MINUTE),
         "limit 9007199254740993 is out of range: must be between 1 and",
     );
     rejected(
-        Limit::sliding_window("api", 1, Duration::ZERO),
-        "whole microseconds between 1ms and 3653d",
-    );
-    rejected(
-        Limit::sliding_window("api", 1, Duration::from_micros(999)),
-        "between 1ms",
-    );
-    rejected(
-        Limit::sliding_window("api", 1, Duration::from_nanos(1_000_001)),
-        "whole microseconds",
-    );
-    rejected(
-        Limit::sliding_window("api", 1, 3_654 * day),
-        "and 3653d (ten years)",
-    );
-    rejected(
-        Limit::sliding_window("api", 1, Duration::MAX),
-        "and 3653d (ten years)",
-    );
-    rejected(
-        Limit::token_bucket("api", 0, Rate::per_second(1)),
+        bucket(0, 1),
         "capacity 0 is out of range: must be between 1",
     );
-    rejected(
-        Limit::token_bucket("api", 1, Rate::per_second(0)),
-        "rate 0 per 1s is out of range",
-    );
-    rejected(
-        Limit::token_bucket("api", 1, Rate::per_second(10_000_001)),
-        "and 10000000 per 1s",
-    );
+    rejected(bucket(1, 0), "rate 0 per 1s is out of range");
+    rejected(bucket(1, 10_000_001), "and 10000000 per 1s");
     rejected(
         Limit::queue("api", 1 << 53, Rate::per_day(1)),
         "takes over 100 years to fill",
     );
+    rejected(concurrency(0, MINUTE), "must be between 1 and 65536");
+    rejected(concurrency(65_537, MINUTE), "must be between 1 and 65536");
+
     rejected(
-        Limit::concurrency("api", 0, MINUTE),
-        "must be between 1 and 65536",
+        window(Duration::ZERO),
+        "whole microseconds between 1ms and 3653d",
     );
+    rejected(window(Duration::from_micros(999)), "between 1ms");
     rejected(
-        Limit::concurrency("api", 65_537, MINUTE),
-        "must be between 1 and 65536",
+        window(Duration::from_nanos(1_000_001)),
+        "whole microseconds",
     );
-    rejected(Limit::concurrency("api", 1, Duration::ZERO), "between 1ms");
+    rejected(window(3_654 * day), "and 3653d (ten years)");
+    rejected(window(Duration::MAX), "and 3653d (ten years)");
+    rejected(concurrency(1, Duration::ZERO), "between 1ms");
 }
 
 /// A limit of every algorithm, and a shadow limit.
@@ -519,20 +416,27 @@ fn every_limit() -> [Limit; 7] {
 }
 
 proptest::proptest! {
-    /// `is_allowed` returns what the decision says, and charges the same.
+    /// `is_allowed` agrees with the decision and charges the same.
     #[test]
     fn is_allowed_agrees_with_the_decision(
-        checks in proptest::collection::vec((0..7_usize, 0..3_usize, 0..8_u64, 0..9_000_000_u64), 1..200),
+        checks in proptest::collection::vec(
+            (0..7_usize, 0..3_usize, 0..8_u64, 0..9_000_000_u64),
+            1..200,
+        ),
     ) {
-        let ((short, short_clock), (long, clock)) = (limiter(every_limit()), limiter(every_limit()));
-        for (limit, who, cost, micros) in checks {
+        let (short, short_clock) = limiter(every_limit());
+        let (long, long_clock) = limiter(every_limit());
+        for (limit, key, cost, micros) in checks {
             short_clock.advance(Duration::from_micros(micros));
-            clock.advance(Duration::from_micros(micros));
-            let (name, who) = (every_limit()[limit].name().to_owned(), ["ann", "bob", "eve"][who]);
-            let is_allowed = short.check(&name, who).cost(cost).is_allowed().unwrap();
-            let decision = long.check(&name, who).cost(cost).now_or_never().unwrap();
+            long_clock.advance(Duration::from_micros(micros));
+            let name = every_limit()[limit].name().to_owned();
+            let key = ["ann", "bob", "eve"][key];
+
+            let is_allowed = short.check(&name, key).cost(cost).is_allowed().unwrap();
+            let decision = long.check(&name, key).cost(cost).now_or_never().unwrap();
             proptest::prop_assert_eq!(is_allowed, decision.is_allowed(), "{} {}", name, cost);
-            let left = |limiter: &Limiter| limiter.peek(&name, who).now_or_never().unwrap().remaining();
+
+            let left = |limiter: &Limiter| remaining(limiter.peek(&name, key));
             proptest::prop_assert_eq!(left(&short), left(&long), "{} {}", name, cost);
         }
     }

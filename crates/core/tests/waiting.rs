@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pollster::block_on;
+use tollgate::limiter::{Check, Demands};
 use tollgate::{Acquisition, Error, Limit, Limiter, ManualClock, MemoryStore, Rate};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -10,46 +11,33 @@ const MINUTE: Duration = Duration::from_secs(60);
 fn limiter(limits: impl IntoIterator<Item = Limit>) -> (Limiter, ManualClock) {
     let clock = ManualClock::default();
     let store = MemoryStore::builder().clock(clock.clone()).build();
-    (
-        Limiter::builder()
-            .store(store)
-            .clock(clock.clone())
-            .limits(limits)
-            .build()
-            .expect("valid limits"),
-        clock,
-    )
+    let limiter = Limiter::builder()
+        .store(store)
+        .clock(clock.clone())
+        .limits(limits)
+        .build()
+        .expect("valid limits");
+    (limiter, clock)
+}
+
+fn is_allowed<'a, S: Demands<'a>>(check: Check<'a, S>) -> bool {
+    check.now_or_never().unwrap().is_allowed()
+}
+
+fn remaining<'a, S: Demands<'a>>(check: Check<'a, S>) -> u64 {
+    check.now_or_never().unwrap().remaining()
 }
 
 /// Peeking with a shorter permit timeout must not end permits.
 #[test]
 fn peeking_with_a_shorter_permit_timeout_ends_no_permit() {
     let (limiter, clock) = limiter([Limit::concurrency("jobs", 10, MINUTE)]);
-    assert!(
-        limiter
-            .check("jobs", ())
-            .cost(10)
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(is_allowed(limiter.check("jobs", ()).cost(10)));
+
     let short = tollgate::Concurrency::new(10, Duration::from_millis(1)).unwrap();
-    assert!(
-        !limiter
-            .peek("jobs", ())
-            .quota(short)
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(!is_allowed(limiter.peek("jobs", ()).quota(short)));
     clock.advance(Duration::from_secs(2));
-    assert!(
-        !limiter
-            .peek("jobs", ())
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(!is_allowed(limiter.peek("jobs", ())));
 }
 
 /// A shadow limit that denies does not make a permit look lost.
@@ -60,22 +48,13 @@ fn a_permit_ignores_shadow_limits_that_deny() {
             Limit::concurrency("real", 5, MINUTE),
             Limit::concurrency("tried", 1, MINUTE).shadow(),
         ]);
-        let _first = limiter
-            .check("real", ())
-            .and("tried", ())
-            .acquire()
-            .await
-            .unwrap();
-        let second = limiter
-            .check("real", ())
-            .and("tried", ())
-            .acquire()
-            .await
-            .unwrap()
-            .permit()
-            .unwrap();
+        let check = || limiter.check("real", ()).and("tried", ());
+
+        let _first = check().acquire().await.unwrap();
+        let second = check().acquire().await.unwrap().permit().unwrap();
         assert!(second.renew().await.unwrap());
         assert!(second.release().await.unwrap());
+
         assert!(matches!(
             limiter.peek("real", ()).acquire().await,
             Err(Error::NoConcurrencyLimit)
@@ -91,7 +70,9 @@ fn waiting_for_a_permit_ends_when_another_limit_denies() {
             Limit::fixed_window("api", 1, MINUTE),
         ]);
         let check = || limiter.check("jobs", ()).and("api", ());
+
         assert!(check().now_or_never().unwrap().is_allowed());
+
         // The clock does not move, so a second attempt would wait forever.
         let acquisition = check()
             .acquire_up_to(Duration::from_millis(500))
@@ -105,38 +86,25 @@ fn waiting_for_a_permit_ends_when_another_limit_denies() {
 fn a_permit_is_released_when_dropped() {
     block_on(async {
         let (limiter, clock) = limiter([Limit::concurrency("jobs", 2, MINUTE)]);
-        let first = limiter
-            .acquire("jobs", "ann")
-            .await
-            .unwrap()
-            .permit()
-            .unwrap();
-        let second = limiter
-            .acquire("jobs", "ann")
-            .await
-            .unwrap()
-            .permit()
-            .unwrap();
-        let Acquisition::Denied(denied) = limiter.acquire("jobs", "ann").await.unwrap() else {
+        let acquire = async || limiter.acquire("jobs", "ann").await.unwrap();
+
+        let first = acquire().await.permit().unwrap();
+        let second = acquire().await.permit().unwrap();
+        let Acquisition::Denied(denied) = acquire().await else {
             panic!("a third permit")
         };
         assert_eq!(denied.retry_after(), Some(MINUTE));
+
         drop(first);
-        let third = limiter
-            .acquire("jobs", "ann")
-            .await
-            .unwrap()
-            .permit()
-            .unwrap();
+        let third = acquire().await.permit().unwrap();
         assert!(second.release().await.unwrap());
+
         clock.advance(MINUTE / 2);
         assert!(third.renew().await.unwrap());
         clock.advance(MINUTE / 2);
-        assert_eq!(
-            limiter.peek("jobs", "ann").await.unwrap().remaining(),
-            1,
-            "the other permit was released"
-        );
+        let peek = limiter.peek("jobs", "ann").await.unwrap();
+        assert_eq!(peek.remaining(), 1, "the other permit was released");
+
         clock.advance(MINUTE / 2);
         assert!(!third.renew().await.unwrap(), "the permit timed out");
         assert!(!third.release().await.unwrap());
@@ -150,30 +118,18 @@ fn a_permit_of_a_plain_check_is_released_by_id() {
             Limit::concurrency("jobs", 1, MINUTE),
             Limit::fixed_window("api", 1, MINUTE),
         ]);
-        let decision = limiter
-            .check("jobs", "ann")
-            .and("api", "ann")
-            .await
-            .unwrap();
-        let permit_id = decision.permit_id().unwrap();
-        assert!(
-            limiter
-                .check("jobs", "ann")
-                .await
-                .unwrap()
-                .permit_id()
-                .is_none()
-        );
+        let jobs = || limiter.check("jobs", "ann");
+
+        let allowed = jobs().and("api", "ann").await.unwrap();
+        let permit_id = allowed.permit_id().unwrap();
+        assert!(jobs().await.unwrap().permit_id().is_none());
         assert!(limiter.release("jobs", "ann", permit_id).await.unwrap());
         assert!(!limiter.release("jobs", "ann", permit_id).await.unwrap());
-        let denied = limiter
-            .check("jobs", "ann")
-            .and("api", "ann")
-            .await
-            .unwrap();
+
+        let denied = jobs().and("api", "ann").await.unwrap();
         assert_eq!(denied.denied_by().unwrap().name(), "api");
         assert!(
-            limiter.check("jobs", "ann").await.unwrap().is_allowed(),
+            jobs().await.unwrap().is_allowed(),
             "the denied request kept a permit"
         );
     });
@@ -195,6 +151,7 @@ fn while_time_passes<T: Send>(
                 std::thread::yield_now();
             }
         });
+
         let result = block_on(work);
         done.store(true, std::sync::atomic::Ordering::Release);
         result
@@ -211,20 +168,14 @@ fn waiting_ends_when_the_request_passes() {
     let start = now(&clock);
     while_time_passes(&clock, Duration::from_millis(1), async {
         for _ in 0..5 {
-            assert!(
-                limiter
-                    .check("api", ())
-                    .wait_up_to(Duration::from_secs(1))
-                    .await
-                    .unwrap()
-                    .is_allowed()
-            );
+            let check = limiter.check("api", ());
+            let decision = check.wait_up_to(Duration::from_secs(1)).await.unwrap();
+            assert!(decision.is_allowed());
         }
     });
-    assert_eq!(
-        Duration::from(now(&clock).since(start)),
-        Duration::from_millis(400)
-    );
+
+    let waited = Duration::from(now(&clock).since(start));
+    assert_eq!(waited, Duration::from_millis(400));
 }
 
 #[test]
@@ -232,21 +183,13 @@ fn hopeless_waits_return_the_denial_without_waiting() {
     block_on(async {
         let (limiter, _) = limiter([Limit::token_bucket("api", 1, Rate::per_second(1))]);
         assert!(limiter.check("api", ()).await.unwrap().is_allowed());
-        let late = limiter
-            .check("api", ())
-            .wait_up_to(Duration::from_millis(999))
-            .await
-            .unwrap();
+
+        let check = limiter.check("api", ());
+        let late = check.wait_up_to(Duration::from_millis(999)).await.unwrap();
         assert_eq!(late.retry_after(), Some(Duration::from_secs(1)));
-        assert!(
-            limiter
-                .check("api", ())
-                .cost(2)
-                .wait_up_to(MINUTE)
-                .await
-                .unwrap()
-                .is_never()
-        );
+
+        let check = limiter.check("api", ()).cost(2);
+        assert!(check.wait_up_to(MINUTE).await.unwrap().is_never());
     });
 }
 
@@ -258,50 +201,30 @@ fn a_queue_spaces_requests_and_takes_back_positions_after_the_deadline() {
         .collect();
     assert_eq!(waits, [0, 100, 200].map(Duration::from_millis));
     assert!(
-        !limiter
-            .check("export", ())
-            .now_or_never()
-            .unwrap()
-            .is_allowed(),
+        !is_allowed(limiter.check("export", ())),
         "the queue is bounded"
     );
+
     clock.advance(Duration::from_millis(100));
     block_on(async {
-        let late = limiter
-            .check("export", ())
-            .wait_up_to(Duration::from_millis(199))
-            .await
-            .unwrap();
+        let check = limiter.check("export", ());
+        let late = check.wait_up_to(Duration::from_millis(199)).await.unwrap();
         assert_eq!(
             (late.is_allowed(), late.retry_after()),
             (false, Some(Duration::from_millis(200)))
         );
-        assert_eq!(
-            limiter
-                .peek("export", ())
-                .cost(0)
-                .await
-                .unwrap()
-                .remaining(),
-            1,
-            "the position was returned"
-        );
+        let peek = limiter.peek("export", ()).cost(0).await.unwrap();
+        assert_eq!(peek.remaining(), 1, "the position was returned");
     });
+
     let start = now(&clock);
     while_time_passes(&clock, Duration::from_millis(10), async {
-        assert!(
-            limiter
-                .check("export", ())
-                .wait_up_to(Duration::from_millis(200))
-                .await
-                .unwrap()
-                .is_allowed()
-        );
+        let check = limiter.check("export", ());
+        let decision = check.wait_up_to(Duration::from_millis(200)).await.unwrap();
+        assert!(decision.is_allowed());
     });
-    assert_eq!(
-        Duration::from(now(&clock).since(start)),
-        Duration::from_millis(200)
-    );
+    let waited = Duration::from(now(&clock).since(start));
+    assert_eq!(waited, Duration::from_millis(200));
 }
 
 /// A client disconnects while it waits in the queue: its position and its permit are free again.
@@ -313,19 +236,15 @@ fn a_dropped_wait_returns_its_position_and_permit() {
         Limit::fixed_window("tried", 1, MINUTE).shadow(),
     ]);
     let check = || limiter.check("export", ()).and("jobs", ()).and("tried", ());
+
     assert!(check().now_or_never().unwrap().is_allowed());
     let mut waiting = Box::pin(check().acquire_up_to(MINUTE));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(waiting.as_mut().poll(&mut context).is_pending());
-    let left = |limit: &str| {
-        limiter
-            .peek(limit, ())
-            .cost(0)
-            .now_or_never()
-            .unwrap()
-            .remaining()
-    };
+
+    let left = |limit: &str| remaining(limiter.peek(limit, ()).cost(0));
     assert_eq!((left("export"), left("jobs"), left("tried")), (1, 3, 0));
+
     drop(waiting);
     assert_eq!(
         (left("export"), left("jobs"), left("tried")),
@@ -341,6 +260,7 @@ fn waiting_for_a_permit_notices_an_early_release() {
         .unwrap()
         .permit()
         .unwrap();
+
     let holder = std::thread::spawn({
         let clock = clock.clone();
         move || {
@@ -351,6 +271,7 @@ fn waiting_for_a_permit_notices_an_early_release() {
         }
     });
     holder.thread().unpark();
+
     let acquired = while_time_passes(&clock, Duration::from_millis(1), async {
         limiter
             .check("jobs", ())
@@ -367,14 +288,8 @@ fn waiting_works_in_real_time() {
     let limiter = Limiter::in_memory([Limit::token_bucket("api", 1, Rate::per_second(1_000))]);
     block_on(async {
         for _ in 0..20 {
-            assert!(
-                limiter
-                    .check("api", ())
-                    .wait_up_to(MINUTE)
-                    .await
-                    .unwrap()
-                    .is_allowed()
-            );
+            let check = limiter.check("api", ());
+            assert!(check.wait_up_to(MINUTE).await.unwrap().is_allowed());
         }
     });
 }

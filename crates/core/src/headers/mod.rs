@@ -117,7 +117,7 @@ impl Default for Fields {
 pub fn fields(decision: &Decision, enabled: Fields, now: Duration) -> Vec<(&'static str, String)> {
     let mut fields = Vec::with_capacity(7);
     each_field(decision, enabled, now, |name, value| {
-        fields.push((name, value.to_owned()))
+        fields.push((name, value.to_owned()));
     });
     fields
 }
@@ -215,7 +215,7 @@ pub fn write_fields(
 
     if enabled.ietf {
         field(Field::RateLimitPolicy, &|out| {
-            ietf::write_policy(decision, out)
+            ietf::write_policy(decision, out);
         });
         field(Field::RateLimit, &|out| ietf::write_state(decision, out));
     }

@@ -74,6 +74,7 @@ impl<'a> Problem<'a> {
     /// unavailable. `None` for all other decisions.
     pub fn unavailable(decision: &'a Decision) -> Option<Self> {
         let decider = decision.denied_by().filter(|_| decision.is_unavailable())?;
+
         let title = "Request cannot be satisfied due to temporary server capacity constraints";
         let detail = unavailable_detail(decider);
         Some(Self::new(
@@ -127,7 +128,7 @@ impl<'a> Problem<'a> {
         object.number("status", self.status.into());
         object.text("detail", &self.detail);
         object.list("violated-policies", &self.violated_policies, |out, name| {
-            write::text(out, name)
+            write::text(out, name);
         });
         self.decision.write(&mut object);
 

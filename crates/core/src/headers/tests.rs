@@ -9,6 +9,7 @@ use std::time::Duration;
 use sfv::{BareItem, List, ListEntry, Parser};
 
 use super::*;
+use crate::limiter::{Check, Demands};
 use crate::{Calendar, Clock, Limit, Limiter, ManualClock, MemoryStore, Micros, Rate, TokenBucket};
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -21,6 +22,10 @@ fn limiter(limits: impl IntoIterator<Item = Limit>) -> (Limiter, ManualClock) {
         Limiter::new(MemoryStore::builder().clock(clock.clone()).build(), limits),
         clock,
     )
+}
+
+fn is_allowed<'a, S: Demands<'a>>(check: Check<'a, S>) -> bool {
+    check.now_or_never().unwrap().is_allowed()
 }
 
 fn text(fields: &[(&str, String)]) -> String {
@@ -37,6 +42,7 @@ fn sent(decision: &Decision) -> String {
         Fields::default(),
         ManualClock::default().now().into(),
     );
+
     for (name, value) in fields
         .iter()
         .filter(|(name, _)| name.starts_with("RateLimit"))
@@ -49,6 +55,7 @@ fn sent(decision: &Decision) -> String {
 /// The members of a structured list, parsed by the crate `sfv`: names and integer parameters.
 fn parsed(value: &str) -> Vec<(String, Vec<(String, i64)>)> {
     let list: List = Parser::new(value).parse().unwrap();
+
     let member = |entry: &ListEntry| {
         let ListEntry::Item(item) = entry else {
             panic!("an inner list in {value}")
@@ -67,6 +74,7 @@ fn parsed(value: &str) -> Vec<(String, Vec<(String, i64)>)> {
             item.params.iter().map(integer).collect(),
         )
     };
+
     list.iter().map(member).collect()
 }
 
@@ -78,6 +86,7 @@ fn an_allowed_request_has_no_retry_after() {
         .cost(50)
         .now_or_never()
         .unwrap();
+
     let expected = r#"RateLimit-Policy: "burst";q=100;w=60
 RateLimit: "burst";r=50;t=60
 X-RateLimit-Limit: 100
@@ -90,15 +99,10 @@ X-RateLimit-Reset: 1798761660
 #[test]
 fn a_denied_request_has_retry_after() {
     let (limiter, clock) = limiter([Limit::fixed_window("burst", 1, MINUTE)]);
-    assert!(
-        limiter
-            .check("burst", "ann")
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(is_allowed(limiter.check("burst", "ann")));
     clock.advance(Duration::from_millis(30_001));
     let decision = limiter.check("burst", "ann").now_or_never().unwrap();
+
     let expected = r#"RateLimit-Policy: "burst";q=1;w=60
 RateLimit: "burst";r=0;t=30
 X-RateLimit-Limit: 1
@@ -112,19 +116,13 @@ Retry-After: 30
 #[test]
 fn a_denying_bucket_reports_when_the_request_passes_not_when_it_is_full() {
     let (limiter, _) = limiter([Limit::token_bucket("burst", 10, Rate::per_second(1))]);
-    assert!(
-        limiter
-            .check("burst", "ann")
-            .cost(9)
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(is_allowed(limiter.check("burst", "ann").cost(9)));
     let decision = limiter
         .check("burst", "ann")
         .cost(3)
         .now_or_never()
         .unwrap();
+
     let expected = r#"RateLimit-Policy: "burst";q=10;w=10
 RateLimit: "burst";r=1;t=2
 X-RateLimit-Limit: 10
@@ -149,6 +147,7 @@ fn retry_after_is_the_longest_retry_time_of_all_limits() {
             .unwrap()
     };
     assert!(check().is_allowed());
+
     let expected = r#"RateLimit-Policy: "daily";q=1;w=86400, "burst";q=1;w=60
 RateLimit: "daily";r=0;t=86400, "burst";r=0;t=60
 X-RateLimit-Limit: 1
@@ -165,19 +164,14 @@ fn a_request_that_can_never_pass_has_no_retry_after() {
         Limit::fixed_window("api", 100, MINUTE),
         Limit::fixed_window("burst", 1, MINUTE),
     ]);
-    assert!(
-        limiter
-            .check("burst", "ann")
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(is_allowed(limiter.check("burst", "ann")));
     let decision = limiter
         .check("api", "ann")
         .limit_cost(101)
         .and("burst", "ann")
         .now_or_never()
         .unwrap();
+
     let expected = r#"RateLimit-Policy: "api";q=100;w=60, "burst";q=1;w=60
 RateLimit: "api";r=100, "burst";r=0;t=60
 X-RateLimit-Limit: 100
@@ -190,14 +184,9 @@ X-RateLimit-Reset: 1798761600
 #[test]
 fn a_concurrency_limit_has_no_window() {
     let (limiter, _) = limiter([Limit::concurrency("in-flight", 1, Duration::from_secs(30))]);
-    assert!(
-        limiter
-            .check("in-flight", "ann")
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(is_allowed(limiter.check("in-flight", "ann")));
     let decision = limiter.check("in-flight", "ann").now_or_never().unwrap();
+
     let expected = r#"RateLimit-Policy: "in-flight";q=1
 RateLimit: "in-flight";r=0;t=30
 X-RateLimit-Limit: 1
@@ -213,14 +202,9 @@ fn a_calendar_month_ends_with_the_month() {
     let (limiter, clock) = limiter([Limit::calendar_window("monthly", 1, Calendar::Month)]);
     let february = Micros::from_secs(1_801_440_000);
     clock.set(february);
-    assert!(
-        limiter
-            .check("monthly", "ann")
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(is_allowed(limiter.check("monthly", "ann")));
     let decision = limiter.check("monthly", "ann").now_or_never().unwrap();
+
     let expected = r#"RateLimit-Policy: "monthly";q=1;w=2678400
 RateLimit: "monthly";r=0;t=2419200
 X-RateLimit-Limit: 1
@@ -246,6 +230,7 @@ fn shadow_limits_are_omitted() {
             .unwrap()
     };
     assert!(check().is_allowed());
+
     let expected = r#"RateLimit-Policy: "burst";q=9;w=60
 RateLimit: "burst";r=7;t=60
 X-RateLimit-Limit: 9
@@ -263,6 +248,7 @@ X-RateLimit-Reset: 1798761660
 fn integers_are_capped_to_what_structured_fields_allow() {
     let (limiter, _) = limiter([Limit::fixed_window("huge", 1 << 53, MINUTE)]);
     let decision = limiter.check("huge", "ann").now_or_never().unwrap();
+
     let expected = r#"RateLimit-Policy: "huge";q=999999999999999;w=60
 RateLimit: "huge";r=999999999999999;t=60
 X-RateLimit-Limit: 9007199254740992
@@ -277,6 +263,7 @@ fn every_valid_character_of_a_name_parses() {
     let name = "aZ09-_.:/";
     let (limiter, _) = limiter([Limit::fixed_window(name, 5, MINUTE)]);
     let decision = limiter.check(name, "ann").now_or_never().unwrap();
+
     let members = |key: [&str; 2], value: [i64; 2]| {
         vec![(
             name.to_owned(),
@@ -320,14 +307,9 @@ fn a_limit_with_two_keys_is_one_policy_unless_the_quotas_differ() {
 #[test]
 fn times_below_a_second_are_reported_as_one() {
     let (limiter, _) = limiter([Limit::sliding_log("fast", 1, Duration::from_millis(1))]);
-    assert!(
-        limiter
-            .check("fast", "ann")
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(is_allowed(limiter.check("fast", "ann")));
     let decision = limiter.check("fast", "ann").now_or_never().unwrap();
+
     assert_eq!(rate_limit_policy(&decision).unwrap(), r#""fast";q=1;w=1"#);
     assert_eq!(rate_limit(&decision).unwrap(), r#""fast";r=0;t=1"#);
     assert_eq!(retry_after_secs(&decision), Some(1));
@@ -349,20 +331,16 @@ fn reset_rounds_up_the_sum_and_not_its_terms() {
 #[test]
 fn disabled_fields_are_omitted() {
     let (limiter, _) = limiter([Limit::fixed_window("burst", 1, MINUTE)]);
-    assert!(
-        limiter
-            .check("burst", "ann")
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(is_allowed(limiter.check("burst", "ann")));
     let decision = limiter.check("burst", "ann").now_or_never().unwrap();
+
     let names = |decision: &Decision, enabled| -> Vec<&str> {
         fields(decision, enabled, Duration::ZERO)
             .into_iter()
             .map(|(name, _)| name)
             .collect()
     };
+
     let none = Fields {
         ietf: false,
         legacy: false,
@@ -373,6 +351,7 @@ fn disabled_fields_are_omitted() {
         names(&decision, Fields { ietf: true, ..none }),
         [RATE_LIMIT_POLICY, RATE_LIMIT]
     );
+
     let legacy = [
         X_RATE_LIMIT_LIMIT,
         X_RATE_LIMIT_REMAINING,
@@ -398,6 +377,7 @@ fn disabled_fields_are_omitted() {
         ),
         [RETRY_AFTER]
     );
+
     let unavailable = unavailable::limiter([Limit::fixed_window("burst", 1, MINUTE)]);
     assert_eq!(
         names(

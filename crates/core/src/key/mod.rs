@@ -93,7 +93,7 @@ impl<'a> Key<'a> {
         into.extend_from_slice(parts);
     }
 
-    /// How replicas share the counter. It does not take part in comparing or hashing keys.
+    /// How replicas share the counter. It is not part of the encoded key.
     #[inline]
     pub const fn consistency(&self) -> Consistency {
         self.prefix.consistency()

@@ -198,7 +198,7 @@ impl KeyParts {
     pub fn address(&mut self, address: IpAddr) {
         match address.to_canonical() {
             IpAddr::V4(v4) => {
-                // Most keys are a single IPv4 address, so it is copied in one piece.
+                // Many keys are a single IPv4 address, so it is copied in one piece.
                 let [a, b, c, d] = v4.octets();
                 self.append(&[IPV4, a, b, c, d]);
             }

@@ -50,7 +50,7 @@ impl ToKey for PartSequence<'_> {
                 RandomPart::Number(number) => parts.number(*number),
                 RandomPart::Address(address) => parts.address(*address),
                 RandomPart::Hash(value) => {
-                    parts.hashed(KeyHasher::new(&[7; 32]).unwrap().hash(value))
+                    parts.hashed(KeyHasher::new(&[7; 32]).unwrap().hash(value));
                 }
             }
         }
@@ -83,6 +83,7 @@ proptest! {
     ) {
         let prefix = prefix("api", bucket());
         let (mut seen_bytes, mut seen_hashes) = (HashMap::new(), HashMap::new());
+
         for parts in &keys {
             let mut buffer = KeyBuffer::new();
             let sequence = PartSequence(parts);
@@ -115,6 +116,7 @@ fn a_text_is_the_same_key_in_every_type() {
     assert_eq!(bytes("ann"), bytes(&String::from("ann")));
     assert_eq!(bytes(&("ann",)), bytes("ann"));
     assert_eq!(bytes(&Some("ann")), bytes("ann"));
+
     // The form must be the same too, because the memory store hashes it.
     let (mut first, mut second, mut third) = (KeyBuffer::new(), KeyBuffer::new(), KeyBuffer::new());
     assert!(matches!(
@@ -148,8 +150,10 @@ fn limits_and_shapes_have_separate_counters() {
         prefix("api2", window(60)),
         prefix("api", bucket()),
     ];
+
     let distinct: std::collections::HashSet<_> = prefixes.iter().map(KeyPrefix::digest).collect();
     assert_eq!(distinct.len(), prefixes.len());
+
     let more = SlidingWindow::new(500, Duration::from_secs(60)).unwrap();
     assert_eq!(
         prefix("api", more),
@@ -173,6 +177,7 @@ fn long_keys_are_rejected_with_their_length() {
         rejection(long.as_str()),
         KeyError::TooLong { found: KEY_MAX - 2 }
     );
+
     assert_ne!(
         bytes(&"x".repeat(KEY_MAX - 3)),
         bytes(&"y".repeat(KEY_MAX - 3)),
@@ -181,9 +186,9 @@ fn long_keys_are_rejected_with_their_length() {
     assert!(
         matches!(rejection(&(long.as_str(), 1u64)), KeyError::TooLong { found } if found > KEY_MAX)
     );
-    assert!(
-        matches!(rejection(&("x".repeat(70_000), 1u64)), KeyError::TooLong { found } if found > 70_000)
-    );
+
+    let longer = "x".repeat(70_000);
+    assert!(matches!(rejection(&(longer, 1u64)), KeyError::TooLong { found } if found > 70_000));
     assert!(
         rejection(long.as_str())
             .to_string()
@@ -225,6 +230,7 @@ fn an_encoded_key_identifies_the_same_counter() {
         let back = EncodedKey::from_bytes(key.as_bytes()).unwrap();
         assert_eq!((bytes(&key), &back), (bytes(&back), &key));
     }
+
     assert_eq!(bytes(&EncodedKey::new("ann").unwrap()), bytes("ann"));
     assert_eq!(
         bytes(&EncodedKey::new(&("ann", 7_u64)).unwrap()),
@@ -247,6 +253,7 @@ fn an_encoded_key_decodes_to_its_parts() {
         KeyPart::Address(v6.into()),
     ];
     assert_eq!(key.parts().collect::<Vec<_>>(), expected);
+
     let key = EncodedKey::new(&(&b"raw"[..], hasher.hash(b"secret"))).unwrap();
     let expected = [
         KeyPart::Bytes(b"raw"),
@@ -267,6 +274,7 @@ fn invalid_encoded_keys_are_rejected() {
             "{end} bytes"
         );
     }
+
     for wrong in [
         &[1, 0, 0][..],
         &[1, 1, 0, 0xff],

@@ -227,7 +227,7 @@ impl Limiter {
         permit_id: PermitId,
     ) -> Result<bool, Error> {
         let mut demand = OneDemand::new(self.lookup(limit), key);
-        // The permit's cost is not known here; 0 tells the store so.
+        // The permit's cost is not known here, which stores represent as cost 0.
         demand.set_cost(0);
 
         let call = demand.with(self, |_, demands| {
@@ -331,13 +331,12 @@ impl Limiter {
 
         let hidden = names.len().saturating_sub(SHOWN_NAMES_MAX);
         names.truncate(SHOWN_NAMES_MAX);
-        let mut known = names.join(", ");
-        if known.is_empty() {
-            known.push_str("none");
-        }
-        if hidden > 0 {
-            known.push_str(&format!(" and {hidden} more"));
-        }
+        let shown = names.join(", ");
+        let known = match (shown.is_empty(), hidden) {
+            (true, _) => "none".to_owned(),
+            (false, 0) => shown,
+            (false, _) => format!("{shown} and {hidden} more"),
+        };
 
         Error::UnknownLimit {
             limit: limit.chars().take(80).collect(),

@@ -51,7 +51,7 @@ pub struct Permit {
     limiter: Limiter,
     /// The demands that hold a slot.
     demands: SmallVec<[DemandBuf; 1]>,
-    permit_id: PermitId,
+    id: PermitId,
     decision: Decision,
     /// The local counters that hold the slots; `None` when they are in the limiter's store.
     local: Option<LocalFallback>,
@@ -71,11 +71,10 @@ impl Permit {
         let held = pairs.filter(|(demand, limit)| demand.needs_permit() && limit.is_charged());
         let demands = held.map(|(demand, _)| demand.to_buf()).collect();
 
-        let permit_id = decision.permit_id().unwrap_or(PermitId::NONE);
         Self {
             limiter: limiter.clone(),
             demands,
-            permit_id,
+            id: decision.permit_id().unwrap_or(PermitId::NONE),
             decision,
             local,
         }
@@ -95,8 +94,8 @@ impl Permit {
         for demand in &self.demands {
             let demand = demand.as_demand();
             is_held &= match &self.local {
-                Some(local) => local.renew(&demand, self.permit_id),
-                None => inner.count_error(inner.store.renew(&demand, self.permit_id).await)?,
+                Some(local) => local.renew(&demand, self.id),
+                None => inner.count_error(inner.store.renew(&demand, self.id).await)?,
             };
         }
         Ok(is_held)
@@ -117,8 +116,8 @@ impl Permit {
     fn release_one(&self, demand: &DemandBuf) -> StoreFuture<'_, bool> {
         let demand = demand.as_demand();
         match &self.local {
-            Some(local) => StoreFuture::ready(Ok(local.release(&demand, self.permit_id))),
-            None => self.limiter.inner.store.release(&demand, self.permit_id),
+            Some(local) => StoreFuture::ready(Ok(local.release(&demand, self.id))),
+            None => self.limiter.inner.store.release(&demand, self.id),
         }
     }
 }

@@ -131,6 +131,7 @@ mod tests {
             "abcdefghijklmnopr",
         ];
         let all: Vec<&str> = names.into_iter().chain(longer).chain(longest).collect();
+
         for pair in all
             .iter()
             .flat_map(|one| all.iter().map(move |other| [*one, *other]))

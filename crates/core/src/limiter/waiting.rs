@@ -55,9 +55,9 @@ impl<'a, S: Demands<'a>> Check<'a, S> {
     /// use std::time::Duration;
     /// use tollgate::{Limit, Limiter, Rate};
     ///
-    /// let limiter = Limiter::in_memory([Limit::queue("partner-api", 50, Rate::per_second(1_000))]);
+    /// let limiter = Limiter::in_memory([Limit::queue("partner", 50, Rate::per_second(1_000))]);
     /// for _ in 0..3 {
-    ///     let check = limiter.check("partner-api", ());
+    ///     let check = limiter.check("partner", ());
     ///     let decision = check.wait_up_to(Duration::from_secs(2)).await?;
     ///     assert!(decision.is_allowed());
     ///     // Call the partner's API.

@@ -20,6 +20,7 @@ fn every_algorithm_starts_empty_and_refills_at_its_share() {
         Limit::leaky_bucket("api", 120, Rate::per_minute(120)),
     ] {
         let fixture = Fixture::with_replicas(4, [local(limit.clone())]).unavailable();
+
         let first = fixture.check("api");
         assert!(!first.is_allowed(), "{limit:?}");
         assert_eq!((first.limit(), first.remaining()), (30, 0));
@@ -28,11 +29,13 @@ fn every_algorithm_starts_empty_and_refills_at_its_share() {
             (Some(2 * SECOND), MINUTE),
             "{limit:?}"
         );
+
         fixture.clock.advance(Duration::from_micros(1_999_999));
         assert!(!fixture.check("api").is_allowed());
         fixture.clock.advance(Duration::from_micros(1));
         assert!(fixture.check("api").is_allowed());
         assert!(!fixture.check("api").is_allowed());
+
         fixture.clock.advance(10 * MINUTE);
         let burst = (0..100)
             .filter(|_| fixture.check("api").is_allowed())
@@ -55,6 +58,7 @@ fn every_outage_starts_empty() {
         assert!(fixture.check("api").is_allowed(), "outage {outage}");
         fixture.clock.advance(30 * SECOND);
         assert_eq!(fixture.check("api").remaining(), 29, "outage {outage}");
+
         fixture.recover("api");
     }
 }
@@ -89,6 +93,7 @@ fn replicas_together_stay_within_the_limit() {
             builder.expected_replicas(replicas).build().unwrap()
         };
         let fleet: Vec<Limiter> = (0..replicas).map(limiter).collect();
+
         let mut admitted = Vec::new();
         for tick in 0..10 * 60 * 4u32 {
             // Every third minute there are no requests, so that buckets fill up.
@@ -105,6 +110,7 @@ fn replicas_together_stay_within_the_limit() {
             admitted.push(admissions.sum::<usize>() as u64);
             clock.advance(SECOND / 4);
         }
+
         let total: u64 = admitted.iter().sum();
         let sum = |from: usize, to: usize| admitted[from..to].iter().sum::<u64>();
         let begun: Vec<u64> = (1..=admitted.len()).map(|to| sum(0, to)).collect();
@@ -114,12 +120,14 @@ fn replicas_together_stay_within_the_limit() {
                 "{passed} of {limit} after {tick} ticks"
             );
         }
+
         for from in 0..admitted.len() - 240 {
             assert!(
                 sum(from, from + 241) <= limit + limit,
                 "more than a burst and a minute's refill"
             );
         }
+
         let active_minutes = 7;
         assert!(
             total >= (active_minutes - 1) * limit,
@@ -136,6 +144,7 @@ fn a_queue_is_full_at_first_and_drains_at_its_share() {
     let first = fixture.check("export");
     assert_eq!((first.is_allowed(), first.limit()), (false, 5));
     assert_eq!(first.retry_after(), Some(SECOND / 5));
+
     fixture.clock.advance(SECOND / 5);
     let admitted = fixture.check("export");
     assert_eq!(
@@ -143,6 +152,7 @@ fn a_queue_is_full_at_first_and_drains_at_its_share() {
         (true, 4 * SECOND / 5)
     );
     assert!(!fixture.check("export").is_allowed());
+
     fixture.clock.advance(SECOND);
     assert_eq!(fixture.check("export").wait(), Duration::ZERO);
     assert_eq!(fixture.check("export").wait(), SECOND / 5);
@@ -161,11 +171,13 @@ fn permits_are_divided() {
             acquired, permits,
             "{limit} permits over {replicas} replicas"
         );
+
         let denied = fixture.check("jobs");
         assert_eq!(
             (denied.retry_after(), denied.limit()),
             (Some(MINUTE), permits as u64)
         );
+
         fixture.clock.advance(MINUTE);
         assert!(
             fixture.check("jobs").is_allowed(),
@@ -181,11 +193,13 @@ fn quotas_of_the_call_are_divided_too() {
         local(Limit::concurrency("jobs", 2, MINUTE)),
     ];
     let fixture = Fixture::with_replicas(2, limits).unavailable();
+
     let pro = TokenBucket::new(100, Rate::per_second(100)).unwrap();
     let check = || decide(fixture.limiter.check("plan", "ann").quota(pro));
     assert_eq!(check().retry_after(), Some(SECOND / 50));
     fixture.clock.advance(SECOND);
     assert_eq!((check().limit(), check().remaining()), (50, 48));
+
     let many = Concurrency::new(8, MINUTE).unwrap();
     assert_eq!(
         decide(fixture.limiter.check("jobs", "ann").quota(many)).remaining(),
@@ -198,6 +212,7 @@ fn quotas_of_the_call_are_divided_too() {
 fn a_clock_set_back_does_not_lock_clients_out() {
     let fixture = Fixture::new([local(Limit::sliding_window("api", 60, MINUTE))]).unavailable();
     assert!(!fixture.check("api").is_allowed());
+
     fixture.clock.set(tollgate::Micros::new(
         fixture.clock.now().get() - 3_600_000_000,
     ));
@@ -206,6 +221,7 @@ fn a_clock_set_back_does_not_lock_clients_out() {
         (denied.remaining(), denied.retry_after()),
         (0, Some(SECOND))
     );
+
     fixture.clock.advance(SECOND);
     assert!(fixture.check("api").is_allowed());
     fixture.recover("api");

@@ -34,6 +34,7 @@ fn a_denial_by_either_limit_charges_neither() {
         assert_eq!(fixture.limiter.local_keys(), 0);
         assert!(fixture.both().is_allowed());
         assert_eq!(fixture.limiter.local_keys(), 1);
+
         let denied = fixture.both();
         assert_eq!(
             denied.denied_by().map(tollgate::LimitOutcome::name),
@@ -41,6 +42,7 @@ fn a_denial_by_either_limit_charges_neither() {
         );
         assert_eq!(fixture.left(), [0, 4]);
     }
+
     for fixture in fixtures(5, 1) {
         assert!(fixture.both().is_allowed());
         let denied = fixture.both();
@@ -79,11 +81,13 @@ fn a_local_limit_needs_no_store() {
     for fixture in fixtures(2, 100) {
         let fixture = fixture.unavailable();
         assert!(!fixture.check("local").is_degraded());
+
         // The share of the shared limit is empty at first, so the request is denied and the local
         // limit is not charged.
         let denied = fixture.both();
         assert!(denied.is_degraded() && !denied.is_allowed());
         assert_eq!(denied.limits()[0].fallback(), None);
+
         fixture.clock.advance(MINUTE / 10);
         assert!(fixture.both().is_allowed());
         let denied = fixture.both();
@@ -98,6 +102,7 @@ fn a_local_limit_needs_no_store() {
 fn resets_and_refunds_reach_local_counters() {
     let fixture = Fixture::new([local(2)]).unavailable();
     assert_eq!(fixture.check("local").remaining(), 1);
+
     pollster::block_on(async {
         fixture
             .limiter
@@ -118,6 +123,7 @@ fn resets_and_refunds_reach_local_counters() {
 fn with_limits_keeps_local_counters() {
     let fixture = Fixture::new([local(5)]);
     assert_eq!(fixture.check("local").remaining(), 4);
+
     let shared = per_minute("shared", 5, FailurePolicy::Allow);
     let other = fixture
         .limiter
@@ -132,6 +138,7 @@ fn with_limits_keeps_local_counters() {
         2,
         "both limiters share the counter"
     );
+
     assert!(fixture.limiter.with_limits([local(0)], 1).is_err());
     assert!(fixture.limiter.with_limits([local(1)], 0).is_err());
 }

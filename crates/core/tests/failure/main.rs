@@ -44,6 +44,7 @@ impl Fixture {
     ) -> Self {
         let clock = ManualClock::default();
         let store = FaultyStore::new(&clock, reply_mode);
+
         let builder = Limiter::builder()
             .store(store.clone())
             .clock(clock.clone())

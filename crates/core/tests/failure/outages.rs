@@ -80,6 +80,7 @@ fn an_outage_logs_two_lines() {
             [per_minute("api", 5, FailurePolicy::Allow)],
             |builder| builder,
         );
+
         let lines = EventLog::record(|| {
             assert!(fixture.check("api").is_allowed());
             fixture.store.fail(InjectedFault::Unavailable);
@@ -90,6 +91,7 @@ fn an_outage_logs_two_lines() {
             fixture.recover("api");
             assert!(!fixture.check("api").is_degraded());
         });
+
         let outage_ends = "INFO store available again degraded_ms=6000 decisions=10";
         assert_eq!(lines, [OUTAGE_BEGINS, outage_ends]);
     }
@@ -100,6 +102,7 @@ fn an_outage_logs_two_lines() {
 fn successes_between_failures_do_not_end_the_outage() {
     let local = per_minute("api", 60, FailurePolicy::Local);
     let fixture = Fixture::new([local]);
+
     let lines = EventLog::record(|| {
         for _ in 0..50 {
             fixture.store.fail(InjectedFault::Unavailable);
@@ -112,6 +115,7 @@ fn successes_between_failures_do_not_end_the_outage() {
                 "the outage ends after more than a second"
             );
         }
+
         fixture.store.fail(InjectedFault::Timeout);
         assert!(
             fixture.check("api").is_allowed(),
@@ -132,6 +136,7 @@ fn every_outage_is_logged() {
             fixture.recover("api");
         }
     });
+
     let kinds: Vec<&str> = lines
         .iter()
         .filter_map(|line| line.split("kind=\"").nth(1))
@@ -153,6 +158,7 @@ fn keys_appear_neither_in_the_log_nor_in_debug_output() {
         Limit::concurrency("jobs", 5, MINUTE).on_store_failure(FailurePolicy::Local),
     ];
     let fixture = Fixture::new(limits);
+
     let lines = EventLog::record(|| {
         fixture.store.fail(InjectedFault::Unavailable);
         for _ in 0..3 {
@@ -164,6 +170,7 @@ fn keys_appear_neither_in_the_log_nor_in_debug_output() {
         }
         fixture.recover("api");
     });
+
     assert_eq!(lines.len(), 2);
     assert!(!lines.concat().contains("s3cret"), "{lines:?}");
 }
@@ -175,6 +182,7 @@ fn decisions_and_errors_are_counted() {
         per_minute("deny", 5, FailurePolicy::Deny),
     ]);
     assert_eq!(fixture.limiter.health(), Health::default());
+
     let start = fixture.clock.now();
     for (fault, times) in InjectedFault::ALL.into_iter().zip(1..) {
         fixture.store.fail(fault);
@@ -182,6 +190,7 @@ fn decisions_and_errors_are_counted() {
         assert!(!fixture.check("deny").is_allowed());
         fixture.clock.advance(SECOND);
     }
+
     let health = fixture.limiter.health();
     assert_eq!(
         (health.degraded, health.degraded_since),
@@ -193,6 +202,7 @@ fn decisions_and_errors_are_counted() {
         "an outage counts while it lasts"
     );
     assert_eq!((health.degraded_allowed, health.degraded_denied), (10, 4));
+
     let counted = [
         ("timeout", 2),
         ("unavailable", 3),
@@ -203,6 +213,7 @@ fn decisions_and_errors_are_counted() {
         (health.store_errors.by_kind(), health.store_errors.total()),
         (counted, 14)
     );
+
     fixture.recover("allow");
     let after = fixture.limiter.health();
     assert_eq!((after.degraded, after.degraded_since), (false, None));
@@ -211,6 +222,7 @@ fn decisions_and_errors_are_counted() {
         (10, health.store_errors),
         "counts only grow"
     );
+
     let whole = Micros::from_secs(5).after(Micros::new(1));
     fixture.clock.advance(SECOND);
     assert_eq!(
@@ -228,6 +240,7 @@ fn failed_refunds_resets_and_releases_are_errors_and_begin_no_outage() {
         Limit::concurrency("jobs", 5, MINUTE),
     ];
     let fixture = Fixture::new(limits);
+
     let lines = EventLog::record(|| {
         block_on(async {
             let permit = fixture
@@ -255,6 +268,7 @@ fn failed_refunds_resets_and_releases_are_errors_and_begin_no_outage() {
             assert!(matches!(permit.release().await, Err(Error::Store(_))));
         });
     });
+
     let health = fixture.limiter.health();
     assert_eq!(
         (health.store_errors.overloaded, health.degraded),
@@ -270,6 +284,7 @@ fn many_threads_begin_one_outage() {
     let fixture = Fixture::new([per_minute("api", 60, FailurePolicy::Local)]).unavailable();
     assert!(!fixture.check("api").is_allowed());
     fixture.clock.advance(40 * SECOND);
+
     let passed: u64 = std::thread::scope(|scope| {
         let work = || {
             (0..EACH)
@@ -283,6 +298,7 @@ fn many_threads_begin_one_outage() {
             .sum()
     });
     assert_eq!(passed, 40, "all threads count together");
+
     let health = fixture.limiter.health();
     assert_eq!(
         (health.degraded_allowed, health.degraded_denied),

@@ -21,11 +21,13 @@ fn acquire(fixture: &Fixture) -> Option<Permit> {
 fn policy_allow_grants_no_permit() {
     let fixture = Fixture::new([jobs(FailurePolicy::Allow)]).unavailable();
     let permits: Vec<Permit> = (0..5).map(|_| acquire(&fixture).unwrap()).collect();
+
     for permit in &permits {
         assert!(permit.decision().is_degraded());
         assert_eq!(permit.decision().permit_id(), None, "there is no permit");
         assert!(block_on(permit.renew()).unwrap());
     }
+
     fixture.recover("jobs");
     drop(permits);
     assert_eq!(
@@ -51,9 +53,11 @@ fn a_local_permit_is_released_locally() {
     let fixture = Fixture::new([jobs(FailurePolicy::Local)]).unavailable();
     let (first, second) = (acquire(&fixture).unwrap(), acquire(&fixture).unwrap());
     assert!(acquire(&fixture).is_none());
+
     drop(first);
     let third = acquire(&fixture).unwrap();
     assert!(block_on(second.release()).unwrap());
+
     fixture.clock.advance(MINUTE / 2);
     assert!(block_on(third.renew()).unwrap());
     fixture.clock.advance(MINUTE / 2);
@@ -76,9 +80,11 @@ fn a_local_permit_is_released_locally() {
 fn a_local_permit_outlives_the_outage_and_never_reaches_the_store() {
     let fixture = Fixture::new([jobs(FailurePolicy::Local)]).unavailable();
     let permit = acquire(&fixture).unwrap();
+
     fixture.recover("jobs");
     let held: Vec<Permit> = (0..2).map(|_| acquire(&fixture).unwrap()).collect();
     assert!(block_on(permit.renew()).unwrap());
+
     drop(permit);
     assert_eq!(fixture.store.returns(), 0);
     assert!(
@@ -114,9 +120,11 @@ fn a_permit_of_a_dropped_check_is_released() {
         builder
     });
     let mut context = Context::from_waker(Waker::noop());
+
     let mut check = Box::pin(fixture.limiter.check("jobs", "ann").into_future());
     assert!(check.as_mut().poll(&mut context).is_pending());
     drop(check);
+
     let mut held = Box::pin(fixture.limiter.check("jobs", "ann").acquire());
     assert!(held.as_mut().poll(&mut context).is_pending());
     drop(held);
@@ -124,6 +132,7 @@ fn a_permit_of_a_dropped_check_is_released() {
         fixture.limiter.check("jobs", "ann").now_or_never().is_err(),
         "this store must be awaited"
     );
+
     assert_eq!(fixture.store.returns(), 3);
     assert_eq!(
         decide(fixture.limiter.peek("jobs", "ann").cost(0)).remaining(),
@@ -136,6 +145,7 @@ fn a_permit_of_a_dropped_check_is_released() {
 fn permits_of_the_store_stay_there_during_an_outage() {
     let fixture = Fixture::new([jobs(FailurePolicy::Local)]);
     let (dropped, released) = (acquire(&fixture).unwrap(), acquire(&fixture).unwrap());
+
     fixture.store.fail(InjectedFault::Unavailable);
     assert!(
         acquire(&fixture).is_some(),
@@ -143,6 +153,7 @@ fn permits_of_the_store_stay_there_during_an_outage() {
     );
     drop(dropped);
     assert!(matches!(block_on(released.release()), Err(Error::Store(_))));
+
     fixture.recover("jobs");
     assert!(acquire(&fixture).is_none());
     fixture.clock.advance(MINUTE);
@@ -153,10 +164,12 @@ fn permits_of_the_store_stay_there_during_an_outage() {
 fn a_permit_acquired_during_an_outage_is_released_by_id() {
     let fixture = Fixture::new([jobs(FailurePolicy::Local)]);
     let before = fixture.check("jobs").permit_id().unwrap();
+
     fixture.store.fail(InjectedFault::Unavailable);
     let permit_id = fixture.check("jobs").permit_id().unwrap();
     assert!(fixture.check("jobs").is_allowed());
     assert!(!fixture.check("jobs").is_allowed());
+
     block_on(async {
         assert!(
             fixture
@@ -170,6 +183,7 @@ fn a_permit_acquired_during_an_outage_is_released_by_id() {
             fixture.limiter.release("jobs", "ann", permit_id).await,
             Err(Error::Store(_))
         ));
+
         fixture.recover("jobs");
         assert!(
             !fixture
@@ -206,6 +220,7 @@ fn a_permit_of_several_limits_releases_only_what_was_counted() {
         .unwrap()
         .permit()
     };
+
     let held: Vec<Permit> = (0..2).map(|_| check().unwrap()).collect();
     assert!(held[0].decision().permit_id().is_some());
     assert!(check().is_none());
@@ -233,10 +248,12 @@ fn checks_do_not_wait_for_an_unavailable_store() {
         per_minute("local", 2, FailurePolicy::Local),
     ];
     let fixture = Fixture::new(limits).unavailable();
+
     let api = poll_once(fixture.limiter.check("api", ()).wait_up_to(10 * MINUTE))
         .expect("ready on the first poll")
         .unwrap();
     assert!(api.is_unavailable());
+
     let both = fixture
         .limiter
         .check("local", ())
@@ -251,6 +268,7 @@ fn checks_do_not_wait_for_an_unavailable_store() {
             .name(),
         "local"
     );
+
     let acquisition = poll_once(fixture.limiter.check("jobs", ()).acquire_up_to(10 * MINUTE))
         .expect("ready on the first poll");
     assert!(matches!(acquisition.unwrap(), Acquisition::Denied(_)));
@@ -260,10 +278,12 @@ fn checks_do_not_wait_for_an_unavailable_store() {
 #[test]
 fn a_wait_uses_local_counters_until_the_store_is_available() {
     let fixture = Fixture::new([per_minute("api", 2, FailurePolicy::Local)]).unavailable();
+
     let late = poll_once(fixture.limiter.check("api", ()).wait_up_to(29 * SECOND))
         .expect("ready on the first poll")
         .unwrap();
     assert_eq!(late.retry_after(), Some(30 * SECOND));
+
     for (healed, source) in [(false, Source::Fallback), (true, Source::Store)] {
         let mut waiting = Box::pin(fixture.limiter.check("api", ()).wait_up_to(30 * SECOND));
         let mut context = Context::from_waker(Waker::noop());
@@ -292,9 +312,11 @@ fn a_cancelled_local_queue_position_is_returned_locally() {
             .and("jobs", ())
             .and("api", ())
     };
+
     assert!(!decide(check()).is_allowed());
     fixture.clock.advance(2 * SECOND);
     let left = |limit: &str| decide(fixture.limiter.peek(limit, ()).cost(0)).remaining();
+
     let mut waiting = Box::pin(check().acquire_up_to(MINUTE));
     assert!(
         waiting
@@ -303,8 +325,10 @@ fn a_cancelled_local_queue_position_is_returned_locally() {
             .is_pending()
     );
     assert_eq!((left("export"), left("jobs")), (1, 1));
+
     drop(waiting);
     assert_eq!((left("export"), left("jobs")), (2, 2));
+
     let late = block_on(check().wait_up_to(SECOND)).unwrap();
     assert_eq!(
         (late.is_allowed(), late.retry_after()),
@@ -334,6 +358,7 @@ fn a_refund_goes_to_the_store_only_if_the_store_was_charged() {
         assert!(fixture.check("api").is_degraded());
         fixture.clock.advance(SECOND);
         let degraded = fixture.check("api");
+
         block_on(async {
             let refund = || fixture.limiter.refund("api", "ann");
             refund().charged_by(&degraded).await.unwrap();

@@ -12,6 +12,7 @@ fn an_available_store_decides_without_policies() {
             [per_minute("api", 5, FailurePolicy::Deny)],
             |builder| builder,
         );
+
         let decision = fixture.check("api");
         assert_eq!((decision.is_allowed(), decision.remaining()), (true, 4));
         assert_eq!(
@@ -37,6 +38,7 @@ fn every_kind_of_error_falls_back_to_the_policy_in_both_reply_modes() {
         .map(|policy| per_minute(policy.as_str(), 5, policy));
         let fixture = Fixture::with(reply_mode, limits, |builder| builder);
         fixture.store.fail(fault);
+
         for (policy, allowed) in [
             (FailurePolicy::Allow, true),
             (FailurePolicy::Deny, false),
@@ -65,6 +67,7 @@ fn allow_is_the_default_policy() {
         fixture.limiter.rule("api").unwrap().on_store_failure(),
         FailurePolicy::Allow
     );
+
     for _ in 0..100 {
         let decision = fixture.check("api");
         assert!(decision.is_allowed());
@@ -77,6 +80,7 @@ fn allow_is_the_default_policy() {
             (5, 5, Duration::ZERO)
         );
     }
+
     fixture.recover("api");
     assert_eq!(
         fixture.check("api").remaining(),
@@ -94,6 +98,7 @@ fn deny_reports_a_retry_time_of_one_second() {
         (Some(SECOND), SECOND)
     );
     assert_eq!((decision.limit(), decision.remaining()), (5, 0));
+
     fixture.recover("login");
     assert_eq!(
         fixture.check("login").remaining(),
@@ -110,6 +115,7 @@ fn a_cost_above_the_limit_can_never_pass_under_any_policy() {
         FailurePolicy::Local,
     ] {
         let fixture = Fixture::new([per_minute("api", 5, policy)]).unavailable();
+
         let decision = decide(fixture.limiter.check("api", "ann").cost(6));
         assert!(
             decision.is_never() && !decision.is_unavailable(),
@@ -145,6 +151,7 @@ fn a_denial_by_policy_charges_no_local_counter() {
     );
     fixture.clock.advance(SECOND);
     let check = || fixture.limiter.check("allow", "ann").and("local", "ann");
+
     let denied = decide(check().and("deny", "ann"));
     assert_eq!(denied.denied_by().unwrap().name(), "deny");
     assert!(denied.is_unavailable());
@@ -159,6 +166,7 @@ fn a_denial_by_policy_charges_no_local_counter() {
         1,
         "a denied request charges nothing"
     );
+
     let passed = decide(check());
     assert!(passed.is_allowed());
     assert_eq!(
@@ -176,8 +184,10 @@ fn local_limits_pass_together_or_none_is_charged() {
         per_minute("tenant", 30, FailurePolicy::Local),
     ])
     .unavailable();
+
     assert!(!fixture.check("user").is_allowed());
     fixture.clock.advance(SECOND);
+
     let denied = decide(fixture.limiter.check("user", "ann").and("tenant", "acme"));
     assert_eq!(denied.denied_by().unwrap().name(), "tenant");
     assert!(
@@ -217,8 +227,10 @@ fn shadow_limits_report_a_denial_without_denying() {
                 .and("local", "ann"),
         )
     };
+
     assert_eq!(check().denied_by().unwrap().name(), "local");
     fixture.clock.advance(SECOND);
+
     let passed = check();
     assert!(passed.is_allowed() && !passed.is_unavailable());
     assert!(
@@ -251,6 +263,7 @@ fn decisions_without_an_executor_follow_the_policy_if_the_reply_is_ready() {
         [FailurePolicy::Allow, FailurePolicy::Deny]
             .map(|policy| per_minute(policy.as_str(), 5, policy))
     };
+
     let fixture = Fixture::new(limits()).unavailable();
     assert!(
         fixture
@@ -270,6 +283,7 @@ fn decisions_without_an_executor_follow_the_policy_if_the_reply_is_ready() {
             .unwrap()
             .is_unavailable()
     );
+
     let pending = Fixture::with(ReplyMode::Pending, limits(), |builder| builder).unavailable();
     assert!(matches!(
         pending.limiter.check("allow", "ann").is_allowed(),

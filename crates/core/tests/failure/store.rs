@@ -92,10 +92,12 @@ impl FaultyStore {
             .fault
             .lock()
             .expect("nothing panics while it is locked");
+
         let reply = match fault {
             Some(fault) => StoreFuture::ready(Err(fault.error())),
             None => call(),
         };
+
         match self.reply_mode {
             ReplyMode::Ready => reply,
             ReplyMode::Pending => StoreFuture::Pending(Box::pin(async move {

@@ -11,6 +11,7 @@ pub(super) fn one_line(golden: &str) -> String {
 fn an_allowed_request_has_the_documented_members() {
     let (limiter, _) = limiter([Limit::fixed_window("login", 5, 15 * MINUTE)]);
     let decision = limiter.check("login", "ann").now_or_never().unwrap();
+
     let expected = r#"{"allowed":true,"source":"store","degraded":false,"wait_ms":0,"limits":[
         {"name":"login","limit":5,"remaining":4,"reset_after_ms":900000,"retry_after_ms":null}]}"#;
     assert_eq!(DecisionBody::new(&decision).to_json(), one_line(expected));
@@ -21,14 +22,9 @@ fn an_allowed_request_has_the_documented_members() {
 #[test]
 fn a_queue_reports_how_long_to_wait() {
     let (limiter, _) = limiter([Limit::queue("partner", 5, Rate::per_second(3))]);
-    assert!(
-        limiter
-            .check("partner", "ann")
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(is_allowed(limiter.check("partner", "ann")));
     let decision = limiter.check("partner", "ann").now_or_never().unwrap();
+
     assert_eq!(decision.wait(), Duration::from_micros(333_334));
     assert_eq!(DecisionBody::new(&decision).wait_ms, 334);
 }
@@ -66,6 +62,7 @@ fn a_denial_by_two_limits_lists_both_and_details_the_longer() {
             .unwrap()
     };
     assert!(check().is_allowed());
+
     let expected = r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",
         "title":"Request cannot be satisfied as assigned quota has been exceeded",
         "status":429,
@@ -73,8 +70,10 @@ fn a_denial_by_two_limits_lists_both_and_details_the_longer() {
         "violated-policies":["burst","daily"],
         "allowed":false,"source":"store","degraded":false,"wait_ms":0,"limits":[
         {"name":"burst","limit":1,"remaining":0,"reset_after_ms":1501,"retry_after_ms":1501},
-        {"name":"daily","limit":1,"remaining":0,"reset_after_ms":86400000,"retry_after_ms":86400000},
-        {"name":"trial","limit":1,"remaining":0,"reset_after_ms":60000,"retry_after_ms":60000,"shadow":true}]}"#;
+        {"name":"daily","limit":1,"remaining":0,
+        "reset_after_ms":86400000,"retry_after_ms":86400000},
+        {"name":"trial","limit":1,"remaining":0,
+        "reset_after_ms":60000,"retry_after_ms":60000,"shadow":true}]}"#;
     assert_eq!(
         Problem::denied(&check()).unwrap().to_json(),
         one_line(expected)
@@ -89,13 +88,15 @@ fn a_request_that_can_never_pass_is_reported_as_such() {
         .cost(101)
         .now_or_never()
         .unwrap();
+
     let expected = r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",
         "title":"Request cannot be satisfied as assigned quota has been exceeded",
         "status":429,
         "detail":"The cost exceeds limit \"api\" (100); the request can never pass.",
         "violated-policies":["api"],
         "allowed":false,"source":"store","degraded":false,"wait_ms":0,"limits":[
-        {"name":"api","limit":100,"remaining":100,"reset_after_ms":0,"retry_after_ms":null,"never":true}]}"#;
+        {"name":"api","limit":100,"remaining":100,
+        "reset_after_ms":0,"retry_after_ms":null,"never":true}]}"#;
     assert_eq!(
         Problem::denied(&decision).unwrap().to_json(),
         one_line(expected)
@@ -112,6 +113,7 @@ fn a_limit_that_denies_two_keys_is_listed_once() {
             .now_or_never()
             .unwrap()
     };
+
     assert!(check().is_allowed());
     assert_eq!(
         Problem::denied(&check()).unwrap().violated_policies,
@@ -134,11 +136,13 @@ fn bodies_are_equal_to_what_serde_writes() {
             .and("trial", "ann")
             .and("in-flight", "ann")
     };
+
     let (allowed, denied, never) = (
         check(1).now_or_never().unwrap(),
         check(1).now_or_never().unwrap(),
         check(2).now_or_never().unwrap(),
     );
+
     for decision in [&allowed, &denied, &never] {
         for text in [
             "plain",
@@ -150,6 +154,7 @@ fn bodies_are_equal_to_what_serde_writes() {
             let mut body = DecisionBody::new(decision);
             body.permit = Some(text.to_owned());
             assert_eq!(body.to_json(), serde_json::to_string(&body).unwrap());
+
             let Some(mut problem) = Problem::denied(decision) else {
                 continue;
             };

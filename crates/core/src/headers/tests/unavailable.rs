@@ -61,6 +61,7 @@ fn policy_allow_reports_a_full_budget() {
         .cost(50)
         .now_or_never()
         .unwrap();
+
     let expected = r#"RateLimit-Policy: "burst";q=100;w=60
 RateLimit: "burst";r=100;t=0
 X-RateLimit-Limit: 100
@@ -70,8 +71,10 @@ X-RateLimit-Fallback: true
 "#;
     assert_eq!(sent(&decision), expected);
     assert_eq!(Problem::denied(&decision), None);
+
     let expected = r#"{"allowed":true,"source":"fallback","degraded":true,"wait_ms":0,"limits":[
-        {"name":"burst","limit":100,"remaining":100,"reset_after_ms":0,"retry_after_ms":null,"fallback":"allow"}]}"#;
+        {"name":"burst","limit":100,"remaining":100,
+        "reset_after_ms":0,"retry_after_ms":null,"fallback":"allow"}]}"#;
     assert_eq!(DecisionBody::new(&decision).to_json(), one_line(expected));
 }
 
@@ -79,6 +82,7 @@ X-RateLimit-Fallback: true
 fn policy_deny_is_status_503() {
     let limiter = limiter([window("login", 5, FailurePolicy::Deny)]);
     let decision = limiter.check("login", "ann").now_or_never().unwrap();
+
     let expected = r#"RateLimit-Policy: "login";q=5;w=60
 RateLimit: "login";r=0;t=1
 X-RateLimit-Limit: 5
@@ -88,13 +92,16 @@ Retry-After: 1
 X-RateLimit-Fallback: true
 "#;
     assert_eq!(sent(&decision), expected);
-    let expected = r#"{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+
+    let expected = r#"{
+        "type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
         "title":"Request cannot be satisfied due to temporary server capacity constraints",
         "status":503,
         "detail":"Limit \"login\" is temporarily unavailable; retry in 1 second.",
         "violated-policies":["login"],
         "allowed":false,"source":"fallback","degraded":true,"wait_ms":0,"limits":[
-        {"name":"login","limit":5,"remaining":0,"reset_after_ms":1000,"retry_after_ms":1000,"fallback":"deny"}]}"#;
+        {"name":"login","limit":5,"remaining":0,
+        "reset_after_ms":1000,"retry_after_ms":1000,"fallback":"deny"}]}"#;
     assert_eq!(
         Problem::denied(&decision).unwrap().to_json(),
         one_line(expected)
@@ -106,6 +113,7 @@ X-RateLimit-Fallback: true
 fn policy_local_is_status_429() {
     let limiter = limiter([window("api", 4, FailurePolicy::Local)]);
     let decision = limiter.check("api", "ann").now_or_never().unwrap();
+
     let expected = r#"RateLimit-Policy: "api";q=2;w=60
 RateLimit: "api";r=0;t=30
 X-RateLimit-Limit: 2
@@ -115,13 +123,15 @@ Retry-After: 30
 X-RateLimit-Fallback: true
 "#;
     assert_eq!(sent(&decision), expected);
+
     let expected = r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",
         "title":"Request cannot be satisfied as assigned quota has been exceeded",
         "status":429,
         "detail":"Limit \"api\" exceeded; retry in 30 seconds.",
         "violated-policies":["api"],
         "allowed":false,"source":"fallback","degraded":true,"wait_ms":0,"limits":[
-        {"name":"api","limit":2,"remaining":0,"reset_after_ms":60000,"retry_after_ms":30000,"fallback":"local"}]}"#;
+        {"name":"api","limit":2,"remaining":0,
+        "reset_after_ms":60000,"retry_after_ms":30000,"fallback":"local"}]}"#;
     assert_eq!(
         Problem::denied(&decision).unwrap().to_json(),
         one_line(expected)
@@ -137,6 +147,7 @@ fn a_request_that_can_never_pass_is_status_429() {
         .cost(6)
         .now_or_never()
         .unwrap();
+
     let problem = Problem::denied(&decision).unwrap();
     assert_eq!((problem.status, problem.kind), (429, QUOTA_EXCEEDED));
     assert!(problem.decision.limits[0].never);
