@@ -1,52 +1,61 @@
-//! Who shares the counters of a limit, and how much they agree on before they answer.
+//! How replicas share the counters of a limit.
 
 use crate::algorithm::{LeakyMode, Quota};
 
-/// Who shares a limit's counters.
+/// How replicas share a limit's counters, and how much a decision may rely on local state.
 ///
 /// ```
 /// use std::time::Duration;
 /// use tollgate::{Consistency, Limit};
 ///
-/// // Protects this process, whatever the others see.
-/// let own = Limit::sliding_window("per-process", 1_000, Duration::from_secs(1)).consistency(Consistency::Local);
-/// assert_eq!(own.rule()?.consistency(), Consistency::Local);
+/// // Protects this process alone: every replica allows 1,000 per second.
+/// let limit = Limit::sliding_window("per-replica", 1_000, Duration::from_secs(1))
+///     .consistency(Consistency::Local);
+/// assert_eq!(limit.rule()?.consistency(), Consistency::Local);
 /// # Ok::<(), tollgate::LimitError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Consistency {
-    /// Everyone on the same store: every decision is one atomic step there.
+    /// Shared by all replicas on the same store. Every decision is one atomic step in the store.
+    /// The default.
     #[default]
     Strict,
-    /// Everyone on the same store, by units taken from it in advance: never above the limit, and
-    /// mostly answered from memory. See [`lease`](crate::lease).
-    Leased,
-    /// Everyone on the same store, counted here and told there in batches: above the limit by no
-    /// more than a tenth of it when as many processes share it as expected. See
+    /// Shared by all replicas on the same store. Each replica leases units from the store in
+    /// advance and decides most requests from memory. Never admits more than the limit. See
     /// [`lease`](crate::lease).
+    Leased,
+    /// Shared by all replicas on the same store. Each replica counts locally and reports to the
+    /// store in batches. With the expected number of replicas, admits at most a tenth more than
+    /// the limit. See [`lease`](crate::lease).
     Eventual,
-    /// This process alone, in its memory, whatever the store is.
+    /// Counted in this process alone, whatever the store is.
     Local,
 }
 
 impl Consistency {
-    /// What of this the algorithm can do. A queue hands out turns and a concurrency limit places,
-    /// one at a time, so they are always strict. A log stamps every hit when it comes, so it is
-    /// never counted elsewhere first: eventual is leased there, and what leased saves are the trips
-    /// for denials.
+    /// The consistency that the algorithm of `quota` supports.
+    ///
+    /// Queues and concurrency limits give out each position and each permit individually, so they
+    /// are always strict. A sliding log records the time of every request at the store, so it
+    /// cannot be counted elsewhere first: [`Eventual`](Self::Eventual) becomes
+    /// [`Leased`](Self::Leased), which saves the store calls for denials.
     ///
     /// ```
     /// use std::time::Duration;
     /// use tollgate::{Concurrency, Consistency};
     ///
-    /// let places = Concurrency::new(20, Duration::from_secs(30))?.into();
-    /// assert_eq!(Consistency::Leased.for_quota(&places), Consistency::Strict);
+    /// let in_flight = Concurrency::new(20, Duration::from_secs(30))?.into();
+    /// assert_eq!(Consistency::Leased.for_quota(&in_flight), Consistency::Strict);
     /// # Ok::<(), tollgate::LimitError>(())
     /// ```
     #[must_use]
     pub const fn for_quota(self, quota: &Quota) -> Self {
-        let is_queue = matches!(quota, Quota::LeakyBucket(bucket) if matches!(bucket.mode(), LeakyMode::Queue));
+        let is_queue = match quota {
+            Quota::LeakyBucket(bucket) => matches!(bucket.mode(), LeakyMode::Queue),
+            _ => false,
+        };
+
         match (self, quota) {
             (Self::Leased | Self::Eventual, Quota::Concurrency(_)) => Self::Strict,
             (Self::Leased | Self::Eventual, _) if is_queue => Self::Strict,
@@ -55,7 +64,7 @@ impl Consistency {
         }
     }
 
-    /// The word used in configurations.
+    /// The name used in configurations: `strict`, `leased`, `eventual` or `local`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Strict => "strict",

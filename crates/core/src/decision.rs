@@ -1,4 +1,4 @@
-//! What a limiter answers: allowed or denied, and everything a client may want to know about it.
+//! The result of a check: allowed or denied, with one outcome per limit.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::name::LimitName;
 use crate::store::Demand;
 use crate::time::Micros;
 
-/// The answer to one request. A denial is a value like any other, not an error.
+/// The result of one check. A denial is a decision like any other, not an error.
 ///
 /// ```
 /// use std::time::Duration;
@@ -18,41 +18,44 @@ use crate::time::Micros;
 ///
 /// let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))]);
 /// let decision = limiter.check("api", "user:42").now_or_never()?;
-/// if let Some(wait) = decision.retry_after() {
-///     println!("try again in {wait:?}");
+/// if let Some(retry_after) = decision.retry_after() {
+///     println!("denied; retry in {retry_after:?}");
 /// } else {
-///     println!("{} left of {}", decision.remaining(), decision.limit());
+///     println!("{} of {} left", decision.remaining(), decision.limit());
 /// }
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a decision that nobody reads limits nothing"]
+#[must_use = "an unread decision limits nothing"]
 pub struct Decision {
     limits: SmallVec<[LimitOutcome; 1]>,
+    /// The index in `limits` of the limit that denied the request; `None` when it is allowed.
     decider: Option<u8>,
     source: Source,
-    /// [`PermitId::NONE`] where there is nothing to release.
-    lease: PermitId,
+    /// [`PermitId::NONE`] when there is no permit to release.
+    permit_id: PermitId,
 }
 
-/// How a decision was made.
+/// Where a decision or an outcome came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
-    /// By the store.
+    /// The store.
     Store,
-    /// From units taken from the store in advance.
+    /// Units leased from the store in advance.
     Lease,
-    /// From a denial that the store said would hold until later.
+    /// An earlier denial by the store that still applies.
     DenyCache,
-    /// By the limits' failure policies, because the store gave no answer.
+    /// The limit's failure policy, because the store was unavailable.
     Fallback,
-    /// In this process alone, as the limit asks.
+    /// A counter of this process: the limit's consistency is
+    /// [`Local`](crate::Consistency::Local).
     Local,
 }
 
 impl Source {
-    /// The word used in answers and metrics.
+    /// The name used in response bodies and metrics: `store`, `lease`, `deny_cache`, `fallback` or
+    /// `local`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Store => "store",
@@ -64,7 +67,7 @@ impl Source {
     }
 }
 
-/// What one limit said.
+/// The outcome of one limit in a [`Decision`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitOutcome {
     name: LimitName,
@@ -78,9 +81,9 @@ pub struct LimitOutcome {
 /// When a denied request would pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Retry {
-    /// After this long.
+    /// After this time, if nothing else is spent meanwhile.
     After(Duration),
-    /// Never: it asks for more than the limit holds when full.
+    /// Never: the cost exceeds the limit's capacity.
     Never,
 }
 
@@ -89,17 +92,17 @@ impl Decision {
     pub(crate) fn new(
         limits: SmallVec<[LimitOutcome; 1]>,
         source: Source,
-        lease: Option<PermitId>,
+        permit_id: Option<PermitId>,
     ) -> Self {
-        let decider = Self::decider_of(&limits);
-        Self::assemble(limits, decider, source, lease)
+        let decider = Self::find_decider(&limits);
+        Self::assemble(limits, decider, source, permit_id)
     }
 
     /// The decision of a single limit.
     #[inline(always)]
-    pub(crate) fn single(limit: LimitOutcome, source: Source, lease: Option<PermitId>) -> Self {
+    pub(crate) fn single(limit: LimitOutcome, source: Source, permit_id: Option<PermitId>) -> Self {
         let decider = limit.is_enforced_denial().then_some(0);
-        Self::assemble(SmallVec::from_buf([limit]), decider, source, lease)
+        Self::assemble(SmallVec::from_buf([limit]), decider, source, permit_id)
     }
 
     #[inline(always)]
@@ -107,50 +110,55 @@ impl Decision {
         limits: SmallVec<[LimitOutcome; 1]>,
         decider: Option<u8>,
         source: Source,
-        lease: Option<PermitId>,
+        permit_id: Option<PermitId>,
     ) -> Self {
-        let lease = lease
+        let permit_id = permit_id
             .filter(|_| decider.is_none())
             .unwrap_or(PermitId::NONE);
+
         Self {
             limits,
             decider,
             source,
-            lease,
+            permit_id,
         }
     }
 
-    /// Of the limits that refuse, the one that refuses longest: waiting for it is waiting for all.
-    fn decider_of(limits: &[LimitOutcome]) -> Option<u8> {
-        let refusing = limits
+    /// The index of the limit that denies for the longest time: once it allows the request, all
+    /// others do too.
+    fn find_decider(limits: &[LimitOutcome]) -> Option<u8> {
+        let denying = limits
             .iter()
             .enumerate()
-            .filter(|(_, status)| status.is_enforced_denial());
-        refusing
-            .max_by_key(|(_, status)| status.retry())
+            .filter(|(_, limit)| limit.is_enforced_denial());
+
+        denying
+            .max_by_key(|(_, limit)| limit.retry())
             .and_then(|(index, _)| u8::try_from(index).ok())
     }
 
-    /// This pass as the denial that it amounts to when one cannot wait for one's turn: the turn was
-    /// given back.
-    pub(crate) fn turned_late(mut self) -> Self {
-        let longest = self
+    /// Turns an allowed decision into a denial, for a caller that cannot wait in the queue as long
+    /// as required. The units and the permit must have been returned already.
+    pub(crate) fn into_queue_denial(mut self) -> Self {
+        let enforced = self
             .limits
             .iter()
             .enumerate()
-            .filter(|(_, status)| !status.shadow);
-        self.decider = longest
-            .max_by_key(|(_, status)| status.wait())
+            .filter(|(_, limit)| !limit.shadow);
+        self.decider = enforced
+            .max_by_key(|(_, limit)| limit.wait())
             .and_then(|(index, _)| u8::try_from(index).ok());
-        if let Some(status) = self
+
+        if let Some(limit) = self
             .decider
             .and_then(|index| self.limits.get_mut(usize::from(index)))
         {
-            status.outcome.verdict = Verdict::Deny {
-                retry_after: status.wait_micros(),
+            limit.outcome.verdict = Verdict::Deny {
+                retry_after: limit.wait_micros(),
             };
         }
-        self.lease = PermitId::NONE;
+
+        self.permit_id = PermitId::NONE;
         self
     }
 
@@ -159,14 +167,15 @@ impl Decision {
         self.decider.is_none()
     }
 
-    /// The limit that refused, and of several the one that refuses longest.
+    /// The limit that denied the request; `None` when it is allowed. If several limits denied it,
+    /// this is the one with the longest retry time.
     pub fn denied_by(&self) -> Option<&LimitOutcome> {
         self.decider
             .and_then(|index| self.limits.get(usize::from(index)))
     }
 
-    /// When to try again; `None` when allowed, or when it can never pass (see
-    /// [`is_never`](Self::is_never)).
+    /// How long to wait before retrying. `None` when the request is allowed, or when it can never
+    /// pass (see [`is_never`](Self::is_never)).
     pub fn retry_after(&self) -> Option<Duration> {
         match self.retry()? {
             Retry::After(length) => Some(length),
@@ -174,17 +183,18 @@ impl Decision {
         }
     }
 
-    /// When to try again; `None` when allowed.
+    /// When the request would pass; `None` when it is allowed.
     pub fn retry(&self) -> Option<Retry> {
         self.denied_by().and_then(LimitOutcome::retry)
     }
 
-    /// True when the request asks for more than a limit holds when full, so that no waiting helps.
+    /// True when the request can never pass, because its cost exceeds a limit's capacity.
     pub fn is_never(&self) -> bool {
         self.retry() == Some(Retry::Never)
     }
 
-    /// How long to hold the request before letting it through, as queues ask.
+    /// How long an allowed request must wait in queue limits before it proceeds. Zero when no queue
+    /// limit took part, and when the request is denied.
     pub fn wait(&self) -> Duration {
         if !self.is_allowed() {
             return Duration::ZERO;
@@ -192,71 +202,70 @@ impl Decision {
         let waits = self
             .limits
             .iter()
-            .filter(|status| !status.shadow)
+            .filter(|limit| !limit.shadow)
             .map(LimitOutcome::wait);
         waits.max().unwrap_or_default()
     }
 
-    /// Units left in the limit that will stop this client first.
+    /// Units left in the [tightest](Self::tightest) limit; 0 when no limit took part.
     pub fn remaining(&self) -> u64 {
         self.tightest().map_or(0, LimitOutcome::remaining)
     }
 
-    /// The most that passes at once in the limit that will stop this client first.
+    /// The size of the [tightest](Self::tightest) limit; 0 when no limit took part.
     pub fn limit(&self) -> u64 {
         self.tightest().map_or(0, LimitOutcome::limit)
     }
 
-    /// How long until the budget is full again in the limit that will stop this client first.
+    /// How long until the budget of the [tightest](Self::tightest) limit is full again; zero when
+    /// no limit took part.
     pub fn reset_after(&self) -> Duration {
         self.tightest()
             .map_or(Duration::ZERO, LimitOutcome::reset_after)
     }
 
-    /// The limit to tell a client about when only one can be told: the one that refused, else the
-    /// one with least left.
+    /// The limit to report when only one can be reported: the one that denied the request, else the
+    /// enforced limit with the fewest units left. `None` when no limit took part.
     pub fn tightest(&self) -> Option<&LimitOutcome> {
-        let enforced = || self.limits.iter().filter(|status| !status.shadow);
+        let enforced = || self.limits.iter().filter(|limit| !limit.shadow);
+        let tightness = |limit: &&LimitOutcome| {
+            let reset_after = limit.outcome.reset_after;
+            (limit.remaining(), std::cmp::Reverse(reset_after))
+        };
+
         self.denied_by()
-            .or_else(|| {
-                enforced().min_by_key(|status| {
-                    (
-                        status.remaining(),
-                        std::cmp::Reverse(status.outcome.reset_after),
-                    )
-                })
-            })
+            .or_else(|| enforced().min_by_key(tightness))
             .or_else(|| self.limits.first())
     }
 
-    /// What every limit said, in the order asked.
+    /// The outcome of every limit, in the order of the request.
     pub fn limits(&self) -> &[LimitOutcome] {
         &self.limits
     }
 
-    /// How it was decided.
+    /// Where the decision came from.
     pub const fn source(&self) -> Source {
         self.source
     }
 
-    /// True when the store gave no answer and the limits' failure policies did.
-    /// [`LimitOutcome::fallback`] says which.
+    /// True when the store was unavailable and the limits' failure policies decided.
+    /// [`LimitOutcome::fallback`] returns the policy of each limit.
     pub const fn is_degraded(&self) -> bool {
         matches!(self.source, Source::Fallback)
     }
 
-    /// True when the request is refused only because the store is away and the policy of the limit
-    /// that refuses is [`FailurePolicy::Deny`]: the client did nothing wrong, and HTTP says 503
-    /// instead of 429.
+    /// True when the request is denied only because the store is unavailable and the deciding
+    /// limit's policy is [`FailurePolicy::Deny`]. The client did nothing wrong: HTTP status 503,
+    /// not 429.
     pub fn is_unavailable(&self) -> bool {
         self.denied_by()
-            .is_some_and(LimitOutcome::is_refused_by_policy)
+            .is_some_and(LimitOutcome::is_denied_by_policy)
     }
 
-    /// What to release when the work is done, if a concurrency limit took part and the request
-    /// passed.
+    /// The permit to release when the work is done. `None` when the request is denied, or when no
+    /// concurrency limit granted a permit.
     pub fn permit_id(&self) -> Option<PermitId> {
-        Some(self.lease).filter(|lease| *lease != PermitId::NONE)
+        Some(self.permit_id).filter(|permit_id| *permit_id != PermitId::NONE)
     }
 }
 
@@ -264,16 +273,17 @@ impl LimitOutcome {
     #[inline(always)]
     pub(crate) fn new(
         name: LimitName,
-        check: &Demand<'_>,
+        demand: &Demand<'_>,
         outcome: Outcome,
         source: Source,
     ) -> Self {
-        let source = if check.key.is_local() {
+        let source = if demand.key.is_local() {
             Source::Local
         } else {
             source
         };
-        let (window, shadow) = (check.quota.window(), check.shadow);
+        let (window, shadow) = (demand.quota.window(), demand.shadow);
+
         Self {
             name,
             outcome,
@@ -284,8 +294,8 @@ impl LimitOutcome {
         }
     }
 
-    /// The same answer, given by a failure policy.
-    pub(crate) const fn by_policy(self, policy: FailurePolicy) -> Self {
+    /// The same outcome, as decided by a failure policy.
+    pub(crate) const fn with_fallback(self, policy: FailurePolicy) -> Self {
         Self {
             fallback: Some(policy),
             source: Source::Fallback,
@@ -293,7 +303,7 @@ impl LimitOutcome {
         }
     }
 
-    /// The limit's name as bytes, which nobody has looked at again.
+    /// The limit's name as bytes, which needs no UTF-8 validation.
     #[cfg(feature = "headers")]
     pub(crate) fn name_bytes(&self) -> &[u8] {
         self.name.as_bytes()
@@ -304,14 +314,14 @@ impl LimitOutcome {
         &self.name
     }
 
-    /// The most that passes at once. By the policy [`Local`](FailurePolicy::Local), this process's
-    /// share of it.
+    /// The size of the limit: its limit or capacity. With the fallback
+    /// [`Local`](FailurePolicy::Local), this process's share of it.
     pub const fn limit(&self) -> u64 {
         self.outcome.limit
     }
 
-    /// Whole units left. By the policy [`Allow`](FailurePolicy::Allow) nothing is counted, so
-    /// nothing is missing; by [`Deny`](FailurePolicy::Deny) nothing is to be had.
+    /// Whole units left. With the fallback [`Allow`](FailurePolicy::Allow) nothing is counted, so
+    /// this is the whole limit; with [`Deny`](FailurePolicy::Deny) it is 0.
     pub const fn remaining(&self) -> u64 {
         self.outcome.remaining
     }
@@ -321,7 +331,7 @@ impl LimitOutcome {
         self.outcome.reset_after.into()
     }
 
-    /// When the request would pass this limit; `None` when it does now.
+    /// When the request would pass this limit; `None` when the limit allows it.
     pub fn retry(&self) -> Option<Retry> {
         match self.outcome.verdict {
             Verdict::Allow { .. } => None,
@@ -330,40 +340,40 @@ impl LimitOutcome {
         }
     }
 
-    /// The time over which the limit is meant; a concurrency limit has none.
+    /// The limit's window. For a bucket or a queue, the time it takes to refill; `None` for a
+    /// concurrency limit.
     pub fn window(&self) -> Option<Duration> {
         self.window.map(Into::into)
     }
 
-    /// True when the limit only counts and reports.
+    /// True for a shadow limit, which counts and reports but never denies a request.
     pub const fn is_shadow(&self) -> bool {
         self.shadow
     }
 
-    /// How this limit came to its answer.
+    /// Where this outcome came from.
     pub const fn source(&self) -> Source {
         self.source
     }
 
-    /// The policy that answered in place of the store; `None` when the store did.
+    /// The failure policy that decided instead of the store; `None` when the store was available.
     pub const fn fallback(&self) -> Option<FailurePolicy> {
         self.fallback
     }
 
-    /// True when the limit refuses, whether that stops the request or not, for no other reason than
-    /// its policy.
-    pub(crate) fn is_refused_by_policy(&self) -> bool {
+    /// True when the limit, enforced or shadow, denies only because of its failure policy.
+    pub(crate) fn is_denied_by_policy(&self) -> bool {
         self.fallback == Some(FailurePolicy::Deny)
             && matches!(self.outcome.verdict, Verdict::Deny { .. })
     }
 
-    /// True when the request, if it passed, was counted here: not what was refused, and not what a
-    /// policy let through.
-    pub(crate) fn counts(&self) -> bool {
+    /// True when the limit was charged, provided that the request as a whole was allowed. A limit
+    /// that denies is not charged, nor is one whose fallback is [`FailurePolicy::Allow`].
+    pub(crate) fn is_charged(&self) -> bool {
         self.fallback != Some(FailurePolicy::Allow) && self.outcome.verdict.is_allowed()
     }
 
-    /// The raw answer.
+    /// The outcome as the algorithm computed it.
     pub const fn outcome(&self) -> Outcome {
         self.outcome
     }
@@ -379,7 +389,7 @@ impl LimitOutcome {
         }
     }
 
-    /// True when this limit, not a shadow, refuses.
+    /// True when this limit denies the request and is not a shadow limit.
     pub const fn is_enforced_denial(&self) -> bool {
         !self.shadow && !self.outcome.verdict.is_allowed()
     }

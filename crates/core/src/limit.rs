@@ -1,4 +1,4 @@
-//! A limit: a named rule, and every way in which one can be wrong.
+//! Limits: a name, a quota and options, and every way in which a limit can be invalid.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -8,25 +8,30 @@ use crate::algorithm::{
     Rate, SlidingLog, SlidingWindow, TokenBucket,
 };
 use crate::consistency::Consistency;
-use crate::key::{Encoded, EncodedKey, Key, KeyError, KeyPrefix, Parts, ToKey};
+use crate::key::{EncodedKey, Key, KeyBuffer, KeyError, KeyPrefix, Parts, ToKey};
 use crate::name::{LimitName, NAME_MAX};
 use crate::store::{Demand, DemandBuf};
 
-/// A named rule: what it is called and what it allows.
+/// A named limit: what it allows, and how it behaves.
 ///
-/// The constructors take any numbers and keep what is wrong with them:
-/// [`Limiter::builder`](crate::Limiter::builder) and [`checked`](Self::checked) report it, and a
-/// limiter built without asking answers every check of that limit with it.
+/// The constructors accept any numbers. If they are invalid, the limit keeps the error:
+/// [`validate`](Self::validate) and
+/// [`LimiterBuilder::build`](crate::limiter::LimiterBuilder::build) return it, and a limiter
+/// created without validation ([`Limiter::new`](crate::Limiter::new),
+/// [`Limiter::in_memory`](crate::Limiter::in_memory)) returns it from every check of the limit.
 ///
 /// ```
 /// use std::time::Duration;
 /// use tollgate::{Limit, Rate};
 ///
-/// let api = Limit::sliding_window("api", 100, Duration::from_secs(60)).checked()?;
-/// let reports = Limit::token_bucket("reports", 5, Rate::per_minute(6)).checked()?;
+/// let api = Limit::sliding_window("api", 100, Duration::from_secs(60)).validate()?;
+/// let reports = Limit::token_bucket("reports", 5, Rate::per_minute(6)).validate()?;
 ///
-/// let wrong = Limit::sliding_window("api", 0, Duration::from_secs(60)).checked().unwrap_err();
-/// assert_eq!(wrong.to_string(), "limit is 0; it must be from 1 to 9007199254740992 (2^53)");
+/// let error = Limit::sliding_window("api", 0, Duration::from_secs(60)).validate().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "limit 0 is out of range: must be between 1 and 9007199254740992 (2^53)"
+/// );
 /// # Ok::<(), tollgate::LimitError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -38,7 +43,7 @@ pub struct Limit {
     consistency: Consistency,
 }
 
-/// A limit whose name and numbers are right.
+/// A limit whose name and quota have been validated.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     name: LimitName,
@@ -49,25 +54,30 @@ pub struct Rule {
     consistency: Consistency,
 }
 
-/// What a limit answers when its store gives no answer. The memory store always gives one.
+/// What a limit does while its store is unavailable. The memory store is always available.
 ///
-/// | policy | a request | choose it where |
+/// | policy | a request | use it for |
 /// |---|---|---|
-/// | `Allow` | passes, uncounted | an unlimited minute is better than a lost one: most public APIs |
-/// | `Deny` | is refused for the time being (HTTP 503) | nothing must pass uncounted: logins, payments |
-/// | `Local` | is counted in this process, against its share of the limit | neither will do |
+/// | `Allow` | passes, uncounted | availability before accuracy: most public APIs |
+/// | `Deny` | is denied for now (HTTP 503) | what must never pass uncounted: logins, payments |
+/// | `Local` | is counted in this process, against its share of the limit | everything in between |
 ///
 /// The share is the limit divided by
-/// [`expected_replicas`](crate::limiter::LimiterBuilder::expected_replicas), see [`Quota::share`].
-/// It starts with nothing, so that nothing can be gained by making the store fall over.
+/// [`expected_replicas`](crate::limiter::LimiterBuilder::expected_replicas); see [`Quota::share`].
+/// Its budget is empty when the outage begins, so an attacker gains nothing by causing one.
 ///
 /// ```
-/// # use tollgate::store::{StoreFuture, Intent, SpendReply};
+/// # use tollgate::store::{Intent, SpendReply, StoreFuture};
 /// # use tollgate::{Demand, Key, PermitId, Store, StoreError};
 /// # #[derive(Debug)]
-/// # struct Away;
-/// # impl Store for Away {
-/// #     fn spend<'a>(&'a self, _: &[Demand<'_>], _: Intent, _: PermitId) -> StoreFuture<'a, SpendReply> {
+/// # struct UnavailableStore;
+/// # impl Store for UnavailableStore {
+/// #     fn spend<'a>(
+/// #         &'a self,
+/// #         _: &[Demand<'_>],
+/// #         _: Intent,
+/// #         _: PermitId,
+/// #     ) -> StoreFuture<'a, SpendReply> {
 /// #         StoreFuture::ready(Err(StoreError::Timeout))
 /// #     }
 /// #     fn refund<'a>(&'a self, _: &[Demand<'_>]) -> StoreFuture<'a, ()> {
@@ -83,36 +93,37 @@ pub struct Rule {
 /// #         StoreFuture::ready(Err(StoreError::Timeout))
 /// #     }
 /// # }
-/// # let store = Away;
+/// # let unavailable_store = UnavailableStore;
 /// use std::time::Duration;
-/// use tollgate::{Limit, Limiter, FailurePolicy};
+/// use tollgate::{FailurePolicy, Limit, Limiter};
 ///
-/// let login = Limit::sliding_log("login", 5, Duration::from_secs(900)).on_store_failure(FailurePolicy::Deny);
+/// let login = Limit::sliding_log("login", 5, Duration::from_secs(900))
+///     .on_store_failure(FailurePolicy::Deny);
 /// let search = Limit::sliding_window("search", 100, Duration::from_secs(60));
-/// let limiter = Limiter::new(store, [login, search]); // a store that is away
+/// let limiter = Limiter::new(unavailable_store, [login, search]);
 ///
-/// let passed = limiter.check("search", "ann").now_or_never()?;
-/// assert!(passed.is_allowed() && passed.is_degraded());
-/// assert_eq!(passed.limits()[0].fallback(), Some(FailurePolicy::Allow));
+/// let allowed = limiter.check("search", "ann").now_or_never()?;
+/// assert!(allowed.is_allowed() && allowed.is_degraded());
+/// assert_eq!(allowed.limits()[0].fallback(), Some(FailurePolicy::Allow));
 ///
-/// let refused = limiter.check("login", "ann").now_or_never()?;
-/// assert!(refused.is_unavailable()); // 503, not 429
-/// assert_eq!(refused.retry_after(), Some(Duration::from_secs(1)));
+/// let denied = limiter.check("login", "ann").now_or_never()?;
+/// assert!(denied.is_unavailable()); // 503, not 429
+/// assert_eq!(denied.retry_after(), Some(Duration::from_secs(1)));
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FailurePolicy {
-    /// Let requests pass, uncounted.
+    /// Allow requests without counting them. The default.
     #[default]
     Allow,
-    /// Refuse requests.
+    /// Deny requests.
     Deny,
-    /// Count in this process, against its share of the limit.
+    /// Count requests in this process, against its share of the limit.
     Local,
 }
 
 impl FailurePolicy {
-    /// The word used in answers and configurations.
+    /// The policy's name in response bodies and configurations: `allow`, `deny` or `local`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -123,82 +134,80 @@ impl FailurePolicy {
 }
 
 impl Limit {
-    /// A limit with this name and quota.
+    /// Creates a limit with this name and quota.
     pub fn new(name: impl Into<String>, quota: impl Into<Quota>) -> Self {
         Self::from_parts(name.into(), Ok(quota.into()))
     }
 
-    /// `limit` per window that starts with a key's first hit. See [`FixedWindow`] for its known
-    /// flaw.
+    /// Allows `limit` units per window. A key's window starts with its first request. See
+    /// [`FixedWindow`] for what can pass around a window's edge.
     pub fn fixed_window(name: impl Into<String>, limit: u64, window: Duration) -> Self {
         Self::from_parts(name.into(), FixedWindow::new(limit, window).map(Into::into))
     }
 
-    /// `limit` per calendar unit in UTC.
+    /// Allows `limit` units per calendar unit, in UTC.
     pub fn calendar_window(name: impl Into<String>, limit: u64, unit: Calendar) -> Self {
-        Self::from_parts(
-            name.into(),
-            FixedWindow::aligned(limit, unit).map(Into::into),
-        )
+        let quota = FixedWindow::aligned(limit, unit).map(Into::into);
+        Self::from_parts(name.into(), quota)
     }
 
-    /// `limit` per sliding window, by two weighted counts: the default for plain API limits.
+    /// Allows `limit` units per sliding window, estimated from the counts of two windows. This is a
+    /// good default for API limits.
     pub fn sliding_window(name: impl Into<String>, limit: u64, window: Duration) -> Self {
-        Self::from_parts(
-            name.into(),
-            SlidingWindow::new(limit, window).map(Into::into),
-        )
+        let quota = SlidingWindow::new(limit, window).map(Into::into);
+        Self::from_parts(name.into(), quota)
     }
 
-    /// `limit` in any interval of the window's length, exactly, at the price of remembering every
-    /// hit.
+    /// Allows exactly `limit` units in any interval of the window's length. The store remembers
+    /// every request of the window.
     pub fn sliding_log(name: impl Into<String>, limit: u64, window: Duration) -> Self {
         Self::from_parts(name.into(), SlidingLog::new(limit, window).map(Into::into))
     }
 
-    /// Bursts of `capacity`, refilled at `rate`.
+    /// Allows bursts of up to `capacity` units, refilled at `rate`.
     pub fn token_bucket(name: impl Into<String>, capacity: u64, rate: Rate) -> Self {
-        Self::from_parts(
-            name.into(),
-            TokenBucket::new(capacity, rate).map(Into::into),
-        )
+        let quota = TokenBucket::new(capacity, rate).map(Into::into);
+        Self::from_parts(name.into(), quota)
     }
 
-    /// A bucket that leaks at `rate` and refuses what would overflow its `capacity`.
+    /// A bucket that leaks at `rate` and denies what would overflow its `capacity`.
     pub fn leaky_bucket(name: impl Into<String>, capacity: u64, rate: Rate) -> Self {
-        Self::from_parts(
-            name.into(),
-            LeakyBucket::new(LeakyMode::Meter, capacity, rate).map(Into::into),
-        )
+        let quota = LeakyBucket::new(LeakyMode::Meter, capacity, rate).map(Into::into);
+        Self::from_parts(name.into(), quota)
     }
 
-    /// A queue of `capacity` that lets requests out at `rate`.
+    /// A queue that holds up to `capacity` units and releases them at `rate`. An allowed request
+    /// must wait in the queue first: see [`Decision::wait`](crate::Decision::wait) and
+    /// [`Check::wait_in_queue`](crate::limiter::Check::wait_in_queue).
     pub fn queue(name: impl Into<String>, capacity: u64, rate: Rate) -> Self {
-        Self::from_parts(
-            name.into(),
-            LeakyBucket::new(LeakyMode::Queue, capacity, rate).map(Into::into),
-        )
+        let quota = LeakyBucket::new(LeakyMode::Queue, capacity, rate).map(Into::into);
+        Self::from_parts(name.into(), quota)
     }
 
-    /// At most `limit` in flight; a holder that dies frees its place after `lease`.
-    pub fn concurrency(name: impl Into<String>, limit: u64, lease: Duration) -> Self {
-        Self::from_parts(name.into(), Concurrency::new(limit, lease).map(Into::into))
+    /// Allows at most `limit` units in flight. A permit that is neither released nor renewed ends
+    /// after `permit_timeout`, so a crashed client does not hold it forever.
+    pub fn concurrency(name: impl Into<String>, limit: u64, permit_timeout: Duration) -> Self {
+        let quota = Concurrency::new(limit, permit_timeout).map(Into::into);
+        Self::from_parts(name.into(), quota)
     }
 
-    /// Counts and reports, and never refuses: for trying a limit out on real traffic.
+    /// Makes this a shadow limit: it counts and reports, and never denies a request. Use it to try
+    /// a limit on real traffic.
     #[must_use]
     pub fn shadow(mut self) -> Self {
         self.shadow = true;
         self
     }
 
-    /// What to answer when the store gives no answer; to allow if nothing is said.
+    /// Sets what the limit does while the store is unavailable. Defaults to
+    /// [`FailurePolicy::Allow`].
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::{Limit, FailurePolicy};
+    /// use tollgate::{FailurePolicy, Limit};
     ///
-    /// let login = Limit::sliding_log("login", 5, Duration::from_secs(900)).on_store_failure(FailurePolicy::Deny);
+    /// let login = Limit::sliding_log("login", 5, Duration::from_secs(900))
+    ///     .on_store_failure(FailurePolicy::Deny);
     /// assert_eq!(login.rule()?.on_store_failure(), FailurePolicy::Deny);
     /// # Ok::<(), tollgate::LimitError>(())
     /// ```
@@ -208,27 +217,28 @@ impl Limit {
         self
     }
 
-    /// Who shares the counters; everyone on the same store if nothing is said.
+    /// Sets how replicas share the limit's counters. Defaults to [`Consistency::Strict`].
     #[must_use]
     pub fn consistency(mut self, consistency: Consistency) -> Self {
         self.consistency = consistency;
         self
     }
 
-    /// The name as it was given.
+    /// The limit's name, which may be invalid.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The limit, or what is wrong with it.
+    /// Returns the limit if it is valid, or what is wrong with it.
     pub fn validate(self) -> Result<Self, LimitError> {
         self.rule().map(|_| self)
     }
 
-    /// The rule this limit states, or what is wrong with it.
+    /// The validated rule of this limit, or what is wrong with it.
     pub fn rule(&self) -> Result<Rule, LimitError> {
         let (shadow, on_store_failure, consistency) =
             (self.shadow, self.on_store_failure, self.consistency);
+
         self.rule.clone().map(|rule| {
             let consistency = consistency.for_quota(&rule.quota);
             let prefix = rule.prefix.with_consistency(consistency);
@@ -243,21 +253,20 @@ impl Limit {
     }
 
     fn from_parts(name: String, quota: Result<Quota, LimitError>) -> Self {
-        let rule = LimitName::new(&name).and_then(|checked| {
+        let (on_store_failure, consistency) = (FailurePolicy::default(), Consistency::default());
+
+        let rule = LimitName::new(&name).and_then(|valid_name| {
             let quota = quota?;
-            let prefix = KeyPrefix::new(checked, quota.shape());
-            let (on_store_failure, consistency) =
-                (FailurePolicy::default(), Consistency::default());
             Ok(Rule {
-                name: checked,
+                name: valid_name,
                 quota,
-                prefix,
+                prefix: KeyPrefix::new(valid_name, quota.shape()),
                 shadow: false,
                 on_store_failure,
                 consistency,
             })
         });
-        let (on_store_failure, consistency) = (FailurePolicy::default(), Consistency::default());
+
         Self {
             name,
             rule,
@@ -269,50 +278,51 @@ impl Limit {
 }
 
 impl Rule {
-    /// What the limit is called.
+    /// The limit's name.
     pub const fn name(&self) -> LimitName {
         self.name
     }
 
-    /// What it allows, unless a call says otherwise.
+    /// The limit's quota. A check can replace it for one caller, see
+    /// [`Check::quota`](crate::limiter::Check::quota).
     pub const fn quota(&self) -> &Quota {
         &self.quota
     }
 
-    /// True when it never refuses.
+    /// True for a shadow limit, which never denies a request.
     pub const fn is_shadow(&self) -> bool {
         self.shadow
     }
 
-    /// What it answers when the store gives no answer.
+    /// What the limit does while the store is unavailable.
     pub const fn on_store_failure(&self) -> FailurePolicy {
         self.on_store_failure
     }
 
-    /// Who shares its counters, and how. Queues and places in flight are strict also where
-    /// something else was asked for.
+    /// How replicas share the limit's counters: what the limit was created with, as far as its
+    /// algorithm supports it. See [`Consistency::for_quota`].
     pub const fn consistency(&self) -> Consistency {
         self.consistency
     }
 
-    /// The same rule where so many processes share its counters.
-    pub(crate) const fn shared_by(self, replicas: NonZeroU32) -> Self {
+    /// The same rule, with counters that this many replicas share.
+    pub(crate) const fn with_replicas(self, replicas: NonZeroU32) -> Self {
         Self {
             prefix: self.prefix.with_replicas(replicas),
             ..self
         }
     }
 
-    /// A check of this limit for a key, with the limit's own numbers, to put to a
+    /// A demand on this limit for a key, with the limit's own quota. Use it to call a
     /// [`Store`](crate::Store) directly.
     pub fn demand(&self, key: impl ToKey, cost: u64) -> Result<DemandBuf, KeyError> {
-        let mut buffer = Encoded::new();
-        let parts = Parts::of(&key, &mut buffer)?;
+        let mut buffer = KeyBuffer::new();
+        let parts = Parts::from_key(&key, &mut buffer)?;
         Ok(self.demand_with(parts, &self.quota, cost).to_buf())
     }
 
-    /// The same for a key that is written down, borrowing all there is. The numbers are the limit's
-    /// own, or others of its algorithm and window.
+    /// Like [`demand`](Self::demand) for an encoded key, without copying anything. `quota` is the
+    /// limit's own, or another one of the same algorithm and window.
     #[inline]
     pub fn demand_for<'a>(
         &'a self,
@@ -339,64 +349,68 @@ impl Rule {
     }
 }
 
-/// What is wrong with a limit, and what would be right.
+/// Why a limit is invalid, and what would be valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// The name is the empty string.
-    #[error("a limit's name is empty; give it 1 to {NAME_MAX} letters, digits or any of - _ . : /")]
+    /// The name is empty.
+    #[error("limit name is empty: expected 1 to {NAME_MAX} letters, digits or any of - _ . : /")]
     EmptyName,
-    /// The name is too long.
-    #[error("the name {found:?} has {bytes} bytes; a limit's name has at most {NAME_MAX}")]
+    /// The name is longer than [`NAME_MAX`] bytes.
+    #[error("limit name {found:?} is too long: {bytes} bytes, must be at most {NAME_MAX}")]
     LongName {
-        /// Its beginning.
+        /// The first 80 characters of the name.
         found: String,
-        /// Its length.
+        /// The length of the name in bytes.
         bytes: usize,
     },
-    /// The name holds a character that cannot travel in a header, a metric and a key alike.
+    /// The name contains a character that is not valid in headers, metrics and keys alike.
     #[error(
-        "the name {name:?} has the character {found:?}; use letters, digits or any of - _ . : /"
+        "invalid character {found:?} in limit name {name:?}: \
+         expected letters, digits or any of - _ . : /"
     )]
     NameCharacter {
         /// The name.
         name: String,
-        /// The first such character.
+        /// The first invalid character.
         found: char,
     },
     /// Two limits have the same name.
-    #[error("two limits are named {name:?}; names must differ, or their counts would mix")]
+    #[error("duplicate limit name {name:?}: names must be unique, or the counts would mix")]
     DuplicateName {
         /// The name.
         name: String,
     },
-    /// A limit or a capacity out of range.
-    #[error("{field} is {found}; it must be from 1 to {AMOUNT_MAX} (2^53)")]
+    /// A limit or a capacity is out of range.
+    #[error("{field} {found} is out of range: must be between 1 and {AMOUNT_MAX} (2^53)")]
     Amount {
-        /// Which number.
+        /// Which number: `limit` or `capacity`.
         field: &'static str,
-        /// Its value.
+        /// The value found.
         found: u64,
     },
-    /// A window, or a lease, out of range.
+    /// A window or a permit timeout is out of range.
     #[error(
-        "the window {found:?} is out of range; it must be whole microseconds from 1ms to 3653d (ten years)"
+        "duration {found:?} is out of range: \
+         must be whole microseconds between 1ms and 3653d (ten years)"
     )]
     Window {
-        /// Its length.
+        /// The length found.
         found: Duration,
     },
-    /// A rate out of range.
+    /// A rate is out of range.
     #[error(
-        "the rate {found} is out of range; it must be from 1 per 30d to 10000000 per 1s, over whole microseconds"
+        "rate {found} is out of range: \
+         must be between 1 per 30d and 10000000 per 1s, per whole microseconds"
     )]
     Rate {
-        /// The rate.
+        /// The rate found.
         found: Rate,
     },
-    /// A bucket that would take more than a lifetime to fill.
+    /// A bucket would take more than 100 years to fill.
     #[error(
-        "a capacity of {capacity} at {rate} takes over 100 years to fill; use a smaller one or a faster rate"
+        "capacity {capacity} at {rate} takes over 100 years to fill: \
+         use a smaller capacity or a faster rate"
     )]
     SlowRefill {
         /// The capacity.
@@ -404,10 +418,10 @@ pub enum LimitError {
         /// The rate.
         rate: Rate,
     },
-    /// Too many in flight, or none.
-    #[error("a concurrency limit of {found} is out of range; it must be from 1 to {IN_FLIGHT_MAX}")]
+    /// The limit of a concurrency limit is out of range.
+    #[error("concurrency limit {found} is out of range: must be between 1 and {IN_FLIGHT_MAX}")]
     InFlight {
-        /// The limit.
+        /// The limit found.
         found: u64,
     },
 }

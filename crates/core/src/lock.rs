@@ -1,17 +1,17 @@
-//! A lock for what is held for some tens of nanoseconds.
+//! A mutex for critical sections of some tens of nanoseconds.
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// Something behind a lock, on cache lines of its own so that neighbours do not slow each other
-/// down.
+/// A mutex on cache lines of its own, so that neighbouring mutexes do not share a line (no false
+/// sharing).
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Padded<T>(Mutex<T>);
 
 pub(crate) type Guard<'a, T> = MutexGuard<'a, T>;
 
-/// How often a taken lock is tried, at growing distances, before the thread goes to sleep for it:
-/// that takes microseconds.
+/// How often a contended lock is retried, at growing intervals, before the thread parks. Parking
+/// and waking take microseconds, much longer than the lock is held.
 const SPINS: u32 = 7;
 
 impl<T> Padded<T> {
@@ -20,13 +20,13 @@ impl<T> Padded<T> {
         self.0.try_lock().unwrap_or_else(|| self.lock_contended())
     }
 
-    /// What is behind it, for whoever has it alone.
+    /// The protected value, without locking: `&mut self` guarantees exclusive access.
     #[inline(always)]
     pub(crate) fn get_mut(&mut self) -> &mut T {
         self.0.get_mut()
     }
 
-    /// Nothing while somebody else has it.
+    /// Locks without waiting; `None` while another thread holds the lock.
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
         self.0.try_lock()
     }
@@ -35,8 +35,8 @@ impl<T> Padded<T> {
     fn lock_contended(&self) -> Guard<'_, T> {
         for spin in 0..SPINS {
             (0..16 << spin).for_each(|_| std::hint::spin_loop());
-            if let Some(held) = self.0.try_lock() {
-                return held;
+            if let Some(guard) = self.0.try_lock() {
+                return guard;
             }
         }
         self.0.lock()

@@ -1,17 +1,17 @@
-//! The name of a limit: short, printable, and copied instead of shared.
+//! The name of a limit: short, printable, and cheap to copy.
 
 use std::fmt;
 use std::ops::Deref;
 
 use crate::limit::LimitError;
 
-/// The longest name a limit may have, in bytes.
+/// The maximum length of a limit's name, in bytes.
 pub const NAME_MAX: usize = 47;
 
 /// The name of a limit, as it appears in decisions, headers, metrics and keys.
 ///
-/// It is held in place and copied with the decision: a shared, counted string would make two
-/// threads that decide about the same limit fight over its counter.
+/// The bytes are stored inline and copied into every decision. A reference-counted string would
+/// make threads that decide on the same limit contend for its reference count.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LimitName {
     len: u8,
@@ -19,9 +19,10 @@ pub struct LimitName {
 }
 
 impl LimitName {
-    /// Checks a name: 1 to 47 letters, digits, `-`, `_`, `.`, `:` or `/`.
+    /// Validates a name: 1 to 47 letters, digits, `-`, `_`, `.`, `:` or `/`.
     pub fn new(name: &str) -> Result<Self, LimitError> {
-        let allowed = |c: &char| c.is_ascii_alphanumeric() || "-_.:/".contains(*c);
+        let is_valid = |c: &char| c.is_ascii_alphanumeric() || "-_.:/".contains(*c);
+
         if name.is_empty() {
             return Err(LimitError::EmptyName);
         }
@@ -31,27 +32,28 @@ impl LimitName {
                 bytes: name.len(),
             });
         }
-        if let Some(found) = name.chars().find(|c| !allowed(c)) {
+        if let Some(found) = name.chars().find(|c| !is_valid(c)) {
             return Err(LimitError::NameCharacter {
                 name: name.to_owned(),
                 found,
             });
         }
+
         let mut bytes = [0; NAME_MAX];
         bytes[..name.len()].copy_from_slice(name.as_bytes());
-        // NAME_MAX is below 256, so the length fits.
         Ok(Self {
+            // NAME_MAX is below 256, so the length always fits.
             len: u8::try_from(name.len()).unwrap_or(u8::MAX),
             bytes,
         })
     }
 
-    /// The name as text.
+    /// The name as a string.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
-    /// The name as bytes, without the cost of looking at them.
+    /// The name as bytes. Unlike [`as_str`](Self::as_str), this needs no UTF-8 validation.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }

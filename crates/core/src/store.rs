@@ -1,7 +1,7 @@
-//! The store contract: *spend these checks together, or none of them.*
+//! The store interface: spend all demands of a request in one atomic step, or none of them.
 //!
-//! A store keeps counters and the time. It takes data and returns data, in one trip, and knows
-//! nothing of rules, HTTP or failure policy.
+//! A store keeps counters and the time. It takes demands and returns outcomes in a single round
+//! trip. It knows nothing of limit names, HTTP or failure policies.
 
 use std::fmt;
 use std::future::Future;
@@ -17,55 +17,55 @@ use crate::decision::Source;
 use crate::key::{Key, KeyPrefix, PartsBuf};
 use crate::time::Micros;
 
-/// The most checks one request may make.
+/// The maximum number of demands in one request.
 pub const DEMANDS_MAX: usize = 16;
 
-/// One limit asked about one key.
+/// What a request asks of one counter: a limit's quota, a key and a cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand<'a> {
-    /// Which counter. It holds the limit's name and shape, so it is all a store needs.
+    /// Identifies the counter. It includes the limit's name and shape, so a store needs nothing
+    /// else to find the counter.
     pub key: Key<'a>,
-    /// What that counter allows.
+    /// What the counter allows.
     pub quota: &'a Quota,
-    /// Units to spend; 0 only looks.
+    /// Units to spend. Cost 0 only reads the counter.
     pub cost: u64,
-    /// A check that reports and never refuses: it spends only when it would have passed, and stops
-    /// nothing.
+    /// True for a shadow limit: it is charged when it allows the request, and never denies it.
     pub shadow: bool,
 }
 
-/// A [`Demand`] that owns what it is about.
+/// An owned [`Demand`].
 #[derive(Clone, Debug)]
 pub struct DemandBuf {
     prefix: KeyPrefix,
     parts: PartsBuf,
     /// What the counter allows.
     pub quota: Quota,
-    /// Units to spend; 0 only looks.
+    /// Units to spend. Cost 0 only reads the counter.
     pub cost: u64,
-    /// A check that reports and never refuses.
+    /// True for a shadow limit, which never denies a request.
     pub shadow: bool,
 }
 
 impl DemandBuf {
-    /// Who shares the counter, and how.
+    /// How replicas share the counter.
     #[inline]
     pub const fn consistency(&self) -> Consistency {
         self.prefix.consistency()
     }
 
-    /// The same with another cost.
+    /// The same demand with another cost.
     #[must_use]
     pub fn with_cost(self, cost: u64) -> Self {
         Self { cost, ..self }
     }
 
-    /// How many processes are said to share it.
+    /// How many replicas are expected to share the counter.
     pub const fn replicas(&self) -> NonZeroU32 {
         self.prefix.replicas()
     }
 
-    /// The check, as stores take it.
+    /// Borrows the demand in the form that stores take.
     pub fn as_demand(&self) -> Demand<'_> {
         let key = Key::new(&self.prefix, self.parts.as_parts());
         Demand {
@@ -78,13 +78,13 @@ impl DemandBuf {
 }
 
 impl Demand<'_> {
-    /// True when a pass takes a place that must be given back.
+    /// True when the demand takes a permit, which must be released, if the request is allowed.
     #[inline]
     pub(crate) const fn needs_permit(&self) -> bool {
         matches!(self.quota, Quota::Concurrency(_)) && self.cost > 0
     }
 
-    /// A copy that owns what it is about.
+    /// Copies the demand into an owned one.
     pub fn to_buf(&self) -> DemandBuf {
         let (prefix, parts) = (*self.key.prefix(), self.key.parts().to_buf());
         DemandBuf {
@@ -97,30 +97,30 @@ impl Demand<'_> {
     }
 }
 
-/// Whether passing checks are charged.
+/// Whether an allowed request is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
-    /// They are.
+    /// Charge the request if it is allowed.
     Spend,
-    /// They are not: tell what would happen.
+    /// Charge nothing; only report what would happen.
     Peek,
 }
 
-/// The answer to a request, one outcome per check in the order asked.
+/// The store's reply to a request: one outcome per demand, in the order of the request.
 #[derive(Clone, Debug)]
 pub struct SpendReply {
-    /// What each limit says. `remaining` and `reset_after` are what is left once the request has
-    /// been dealt with: when it is only a peek, or refused by another limit, a limit that would let
-    /// it pass says so and has kept its units.
+    /// The outcome of each demand. `remaining` and `reset_after` describe the counter after the
+    /// request. If the request was a peek, or another limit denied it, a limit that would allow it
+    /// still reports [`Allow`](crate::Verdict::Allow) and keeps its units.
     pub outcomes: SmallVec<[Outcome; 1]>,
-    /// Where each of them came from.
+    /// Where each outcome came from.
     pub sources: OutcomeSources,
-    /// The moment of the decision on the store's timeline.
+    /// When the decision was made, on the store's timeline.
     pub at: Micros,
 }
 
 impl SpendReply {
-    /// The store's own answer to all checks.
+    /// A reply in which every outcome came from the store itself.
     #[inline]
     pub fn by_store(outcomes: SmallVec<[Outcome; 1]>, at: Micros) -> Self {
         Self {
@@ -131,22 +131,24 @@ impl SpendReply {
     }
 }
 
-/// Where the answers to the checks of one request came from: all from the store itself, unless told
-/// otherwise.
+/// Where the outcomes of one request came from: [`Source::Store`] by default,
+/// [`Source::Lease`] or [`Source::DenyCache`] where set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutcomeSources {
-    /// One bit per check.
+    /// One bit per demand: the outcome came from a lease.
     leases: u16,
+    /// One bit per demand: the outcome came from the deny cache.
     denials: u16,
 }
 
 const _: () = assert!(
     DEMANDS_MAX <= u16::BITS as usize,
-    "there is a bit for every check"
+    "every demand must have a bit"
 );
 
 impl OutcomeSources {
-    /// Says where the answer to the check at `index` came from.
+    /// Sets the source of the outcome at `index`. Sources other than a lease and the deny cache
+    /// leave it at [`Source::Store`].
     pub const fn set(&mut self, index: usize, source: Source) {
         match source {
             Source::Lease => self.leases |= 1 << index,
@@ -155,26 +157,18 @@ impl OutcomeSources {
         }
     }
 
-    /// The same for every check.
+    /// The same source for every outcome.
     #[inline]
     pub const fn all(source: Source) -> Self {
-        match source {
-            Source::Lease => Self {
-                leases: u16::MAX,
-                denials: 0,
-            },
-            Source::DenyCache => Self {
-                leases: 0,
-                denials: u16::MAX,
-            },
-            Source::Store | Source::Fallback | Source::Local => Self {
-                leases: 0,
-                denials: 0,
-            },
-        }
+        let (leases, denials) = match source {
+            Source::Lease => (u16::MAX, 0),
+            Source::DenyCache => (0, u16::MAX),
+            Source::Store | Source::Fallback | Source::Local => (0, 0),
+        };
+        Self { leases, denials }
     }
 
-    /// Where the answer to the check at `index` came from.
+    /// The source of the outcome at `index`.
     #[inline]
     pub const fn get(self, index: usize) -> Source {
         if self.leases >> index & 1 == 1 {
@@ -186,85 +180,86 @@ impl OutcomeSources {
         }
     }
 
-    /// True when the store itself answered one of so many checks.
-    pub const fn has_store(self, checks: usize) -> bool {
-        ((self.leases | self.denials).trailing_ones() as usize) < checks
+    /// True when at least one of the first `demands` outcomes came from the store itself.
+    pub const fn has_store(self, demands: usize) -> bool {
+        ((self.leases | self.denials).trailing_ones() as usize) < demands
     }
 }
 
-/// Where counters live. Every method is one atomic step; dropping an [`StoreFuture`] before it is ready
-/// leaves the step done or not done, never half done.
+/// Keeps counters. Every method is one atomic step: if a [`StoreFuture`] is dropped before it is
+/// ready, the step has been done completely or not at all.
 ///
-/// A store answers every question within a deadline of its own, with an error if need be: the
-/// limiter sets no timer, and waits as long as the store lets it. What a limit answers to an error
-/// is the limit's choice, see [`FailurePolicy`](crate::FailurePolicy).
+/// A store must reply within a deadline of its own, with an error if necessary: the limiter sets no
+/// timer. What a limit does on an error is configured per limit, see
+/// [`FailurePolicy`](crate::FailurePolicy).
 pub trait Store: Send + Sync + fmt::Debug {
-    /// Spends 1 to [`DEMANDS_MAX`] checks, no two on the same counter: every one, or none when any
-    /// that is not a shadow does not fit. Concurrency checks are held under `lease`.
+    /// Spends 1 to [`DEMANDS_MAX`] demands, no two of them on the same counter: all of them, or
+    /// none if any demand that is not a shadow is denied. Demands on concurrency limits take their
+    /// permits under `permit_id`.
     fn spend<'a>(
         &'a self,
-        checks: &[Demand<'_>],
+        demands: &[Demand<'_>],
         intent: Intent,
-        lease: PermitId,
+        permit_id: PermitId,
     ) -> StoreFuture<'a, SpendReply>;
 
-    /// The same for a single check, the usual case, by stores that can answer without waiting;
-    /// `None` from those that cannot, which have then done nothing.
+    /// Like [`spend`](Self::spend) for a single demand, without waiting. This is the fast path for
+    /// the usual case. A store that would have to wait returns `None` and has done nothing.
     #[inline]
     fn try_spend(
         &self,
-        _check: &Demand<'_>,
+        _demand: &Demand<'_>,
         _intent: Intent,
-        _lease: PermitId,
+        _permit_id: PermitId,
     ) -> Option<(Outcome, Source)> {
         None
     }
 
-    /// Only whether a single check that takes no place passes, charged if it does: the shortest way
-    /// for those who want to know no more.
+    /// Like [`try_spend`](Self::try_spend) for a demand that takes no permit, returning only
+    /// whether it is allowed. Stores override it where that is faster.
     #[inline]
-    fn try_is_allowed(&self, check: &Demand<'_>) -> Option<bool> {
-        self.try_spend(check, Intent::Spend, PermitId::NONE)
+    fn try_is_allowed(&self, demand: &Demand<'_>) -> Option<bool> {
+        self.try_spend(demand, Intent::Spend, PermitId::NONE)
             .map(|(outcome, _)| outcome.verdict.is_allowed())
     }
 
-    /// Gives back what checks took, at most what is spent. It takes effect even if the answer is
-    /// dropped unread. Concurrency checks give back through [`release`](Self::release) and are
-    /// passed over here.
-    fn refund<'a>(&'a self, checks: &[Demand<'_>]) -> StoreFuture<'a, ()>;
+    /// Returns the units that demands have spent, at most as many as are spent. Takes effect even
+    /// if the future is dropped. Demands on concurrency limits are skipped: their permits end with
+    /// [`release`](Self::release).
+    fn refund<'a>(&'a self, demands: &[Demand<'_>]) -> StoreFuture<'a, ()>;
 
-    /// Forgets a counter: its budget is full again.
+    /// Clears a counter: its budget is full again.
     fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()>;
 
-    /// Ends a lease; false when it has already ended. It takes effect even if the answer is dropped
-    /// unread. The check is the one that took the lease, or one with cost 0 when what it took is
-    /// not known, which may take longer to find.
-    fn release<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool>;
+    /// Releases a permit; false if it has already ended. Takes effect even if the future is
+    /// dropped. `demand` is the one that acquired the permit, or one with cost 0 if its cost is not
+    /// known, which may take longer to find.
+    fn release<'a>(&'a self, demand: &Demand<'_>, permit_id: PermitId) -> StoreFuture<'a, bool>;
 
-    /// Starts a lease's time again; false when it has already ended. The check is as for
+    /// Restarts a permit's timeout; false if the permit has already ended. `demand` is as for
     /// [`release`](Self::release).
-    fn renew<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool>;
+    fn renew<'a>(&'a self, demand: &Demand<'_>, permit_id: PermitId) -> StoreFuture<'a, bool>;
 
-    /// Gives back what was taken in advance and is not spent, as a process does before it ends. A
-    /// store that takes nothing in advance has nothing to give.
+    /// Returns leased units that are not spent, before the process ends. Does nothing in stores
+    /// without leases.
     fn return_leases(&self) -> StoreFuture<'_, ()> {
         StoreFuture::ready(Ok(()))
     }
 }
 
-/// A store's answer: here at once, or coming. Stores that answer from memory need no allocation and
-/// no executor.
+/// The result of a store call, ready or pending. Stores that reply from memory return a ready one,
+/// which needs neither an allocation nor an executor.
 pub enum StoreFuture<'a, T> {
-    /// It is here. `None` once it has been taken.
+    /// The result is ready; `None` once it has been polled.
     Ready(Option<Result<T, StoreError>>),
-    /// It is on its way.
+    /// The call is in flight.
     Pending(Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>),
 }
 
 impl<T> StoreFuture<'_, T> {
-    /// An answer that is already here.
-    pub fn ready(answer: Result<T, StoreError>) -> Self {
-        Self::Ready(Some(answer))
+    /// A future that is ready with this result.
+    pub fn ready(result: Result<T, StoreError>) -> Self {
+        Self::Ready(Some(result))
     }
 }
 
@@ -283,47 +278,48 @@ impl<T: Unpin> Future for StoreFuture<'_, T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.get_mut() {
-            Self::Ready(answer) => answer.take().map_or(Poll::Pending, Poll::Ready),
-            Self::Pending(answer) => answer.as_mut().poll(context),
+            Self::Ready(result) => result.take().map_or(Poll::Pending, Poll::Ready),
+            Self::Pending(call) => call.as_mut().poll(context),
         }
     }
 }
 
-/// Why a store gave no answer. Its text, and that of its sources, is logged: a store keeps secrets
-/// and keys out of it.
+/// Why a store call failed. The text of the error and of its sources is logged, so stores must keep
+/// secrets and keys out of it.
 ///
 /// ```
 /// use tollgate::StoreError;
 ///
-/// let away = StoreError::Unavailable("connection refused".into());
-/// assert_eq!(away.to_string(), "the store cannot be reached");
-/// assert_eq!((away.kind(), away.is_transient()), ("unavailable", true));
+/// let error = StoreError::Unavailable("connection refused".into());
+/// assert_eq!(error.to_string(), "store unavailable");
+/// assert_eq!((error.kind(), error.is_transient()), ("unavailable", true));
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// No answer came within the store's deadline. Whether the step was done is not known.
-    #[error("the store did not answer within its deadline")]
+    /// The store did not reply within its deadline. It may or may not have done the step.
+    #[error("store call timed out")]
     Timeout,
-    /// The store could not be asked: there is no connection, or it broke.
-    #[error("the store cannot be reached")]
+    /// The store could not be reached, or the connection was lost during the call.
+    #[error("store unavailable")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The store was not asked, because as much is waiting for it as may.
-    #[error("as many requests wait for the store as may; this one was not sent")]
+    /// The call was not sent, because too many calls are already in flight.
+    #[error("store overloaded: too many calls in flight")]
     Overloaded,
-    /// The store answered, and not with what was asked. Someone must change something: a
-    /// permission, a version, a memory limit.
-    #[error("the store refused the request")]
+    /// The store replied with an error that needs an operator: a missing permission, an unsupported
+    /// version, a memory limit.
+    #[error("store refused the request")]
     Refused(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl StoreError {
-    /// True when the same request may succeed later without anyone changing anything.
+    /// True when the same call may succeed later without any change by an operator.
     pub const fn is_transient(&self) -> bool {
         !matches!(self, Self::Refused(_))
     }
 
-    /// The word used in logs and metrics.
+    /// The kind of the error as used in logs and metrics: `timeout`, `unavailable`, `overloaded` or
+    /// `refused`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Timeout => "timeout",

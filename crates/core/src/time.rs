@@ -1,33 +1,32 @@
-//! One unit of time for every algorithm and every store.
+//! The unit of time of all algorithms and stores: whole microseconds.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Whole microseconds: a moment since the UNIX epoch on a store's own timeline, or a length of
-/// time.
+/// Whole microseconds: a point in time since the UNIX epoch on a store's timeline, or a duration.
 ///
-/// Every computation is in this unit, in integers. A moment stays below 2^53 until the year 2255,
-/// so it passes unharmed through Lua's doubles.
+/// All computations use this unit, in integers. Points in time stay below 2^53 until the year 2255,
+/// so Lua's doubles represent them exactly.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Micros(u64);
 
 impl Micros {
-    /// No time at all, or the epoch.
+    /// Zero: an empty duration, or the UNIX epoch.
     pub const ZERO: Self = Self(0);
-    /// The last moment any store keeps: 2^53 - 1, in the year 2255.
+    /// The latest point in time that stores can represent: 2^53 - 1, in the year 2255.
     pub const MAX: Self = Self((1 << 53) - 1);
 
-    /// So many microseconds.
+    /// Creates a value from microseconds.
     pub const fn new(micros: u64) -> Self {
         Self(micros)
     }
 
-    /// So many whole seconds.
+    /// Creates a value from seconds, at most [`u64::MAX`] microseconds.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs.saturating_mul(1_000_000))
     }
 
-    /// So many whole milliseconds.
+    /// Creates a value from milliseconds, at most [`u64::MAX`] microseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000))
     }
@@ -37,12 +36,12 @@ impl Micros {
         self.0
     }
 
-    /// Whole seconds, rounded up: what `Retry-After` and `t` are made of.
+    /// Whole seconds, rounded up.
     pub const fn as_secs_ceil(self) -> u64 {
         self.0.div_ceil(1_000_000)
     }
 
-    /// `self - earlier`, or zero when `earlier` is later.
+    /// The duration from `earlier` to `self`; zero when `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
@@ -54,7 +53,7 @@ impl Micros {
         Self(self.0.saturating_add(length.0))
     }
 
-    /// A duration as whole microseconds, rounded up; `None` when it does not fit.
+    /// A duration in whole microseconds, rounded up; `None` when it exceeds [`u64::MAX`].
     pub fn from_duration_ceil(duration: Duration) -> Option<Self> {
         u64::try_from(duration.as_nanos().div_ceil(1_000))
             .ok()
@@ -74,7 +73,7 @@ impl fmt::Debug for Micros {
     }
 }
 
-/// A length for people: the largest unit that says it without a fraction, as in `15m` or `1500ms`.
+/// Formats a duration in the largest unit that needs no fraction, such as `15m` or `1500ms`.
 impl fmt::Display for Micros {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(u64, &str); 5] = [
@@ -85,6 +84,7 @@ impl fmt::Display for Micros {
             (1_000, "ms"),
         ];
         let fits = |(unit, _): &&(u64, &str)| self.0 >= *unit && self.0.is_multiple_of(*unit);
+
         match UNITS.iter().find(fits) {
             Some((unit, name)) => write!(f, "{}{name}", self.0 / unit),
             None if self.0 == 0 => f.write_str("0s"),
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_read_as_people_write_them() {
+    fn durations_are_shown_in_the_largest_whole_unit() {
         let shown = |micros| Micros::new(micros).to_string();
         assert_eq!(shown(0), "0s");
         assert_eq!(shown(900_000_000), "15m");
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_round_up_and_may_be_too_long() {
+    fn durations_round_up_and_must_fit() {
         assert_eq!(
             Micros::from_duration_ceil(Duration::from_nanos(1)),
             Some(Micros::new(1))

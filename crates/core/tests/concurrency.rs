@@ -1,4 +1,4 @@
-//! Many threads at once: nothing is lost, nothing is consumed in part, nobody waits forever.
+//! Many threads: no lost updates, no partial charges, no deadlocks.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -10,7 +10,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 const THREADS: u64 = 8;
 
 fn limiter(limits: impl IntoIterator<Item = Limit>, keys_max: usize) -> Limiter {
-    // Time stands still, so that what is left is exactly what was not spent.
+    // The clock does not move, so the units left are exactly those not spent.
     Limiter::new(
         MemoryStore::builder()
             .keys_max(keys_max)
@@ -41,24 +41,26 @@ fn one_hot_key_admits_exactly_its_limit() {
         Limit::concurrency("hot", 1_000, DAY),
     ] {
         let limiter = limiter([limit.clone()], 100);
+
         let admitted = AtomicU64::new(0);
         on_threads(|_| {
             for _ in 0..1_000 {
-                let passed = limiter
+                let is_allowed = limiter
                     .check("hot", "key")
                     .now_or_never()
                     .unwrap()
                     .is_allowed();
-                admitted.fetch_add(u64::from(passed), Relaxed);
+                admitted.fetch_add(u64::from(is_allowed), Relaxed);
             }
         });
+
         assert_eq!(admitted.load(Relaxed), 1_000, "{limit:?}");
     }
 }
 
-/// Requests take three of seven keys in every order, so a store that locked in the order asked
-/// would stop; every limit is scarce, so that most requests are refused by one limit after another
-/// has said yes.
+/// Requests use three of 21 counters in every order, so a store that locked in the order of the
+/// request would deadlock. All limits are scarce, so most requests are denied by one limit after
+/// another has allowed them.
 #[test]
 fn overlapping_requests_consume_everything_or_nothing() {
     const LIMIT: u64 = 5_000;
@@ -70,6 +72,7 @@ fn overlapping_requests_consume_everything_or_nothing() {
         ],
         10_000,
     );
+
     let spent: Vec<AtomicU64> = (0..21).map(|_| AtomicU64::new(0)).collect();
     on_threads(|thread| {
         let mut random = thread + 1;
@@ -79,6 +82,7 @@ fn overlapping_requests_consume_everything_or_nothing() {
                 .wrapping_add(1_442_695_040_888_963_407);
             (random >> 33) % below
         };
+
         for _ in 0..4_000 {
             let mut named: Vec<(u64, u64, u64)> =
                 (0..3).map(|limit| (limit, next(7), 1 + next(3))).collect();
@@ -86,25 +90,28 @@ fn overlapping_requests_consume_everything_or_nothing() {
             if next(2) == 0 {
                 named.reverse();
             }
+
             let [first, second, third] = [0, 1, 2].map(|index: usize| {
                 (
                     ["a", "b", "c"][usize::try_from(named[index].0).unwrap()],
                     named[index].1,
                 )
             });
-            let ask = limiter.check(first.0, first.1).limit_cost(named[0].2);
-            let ask = ask
+            let check = limiter.check(first.0, first.1).limit_cost(named[0].2);
+            let check = check
                 .and(second.0, second.1)
                 .limit_cost(named[1].2)
                 .and(third.0, third.1)
                 .limit_cost(named[2].2);
-            if ask.now_or_never().unwrap().is_allowed() {
+
+            if check.now_or_never().unwrap().is_allowed() {
                 for (limit, key, cost) in named {
                     spent[usize::try_from(limit * 7 + key).unwrap()].fetch_add(cost, Relaxed);
                 }
             }
         }
     });
+
     let mut exhausted = 0;
     for (limit, name) in ["a", "b", "c"].into_iter().enumerate() {
         for key in 0..7u64 {
@@ -118,16 +125,14 @@ fn overlapping_requests_consume_everything_or_nothing() {
             exhausted += u64::from(status.remaining() < 3);
         }
     }
-    assert!(
-        exhausted > 0,
-        "nothing was ever scarce, so nothing was tested"
-    );
+    assert!(exhausted > 0, "no limit was scarce, so nothing was tested");
 }
 
 #[test]
-fn places_taken_and_given_back_by_many_threads_leave_none_behind() {
+fn permits_of_many_threads_are_all_released() {
     let limiter = limiter([Limit::concurrency("jobs", 3, DAY)], 100);
     let (in_flight, most) = (AtomicU64::new(0), AtomicU64::new(0));
+
     on_threads(|_| {
         for _ in 0..2_000 {
             let acquired = block_on(limiter.acquire("jobs", "tenant")).unwrap();
@@ -139,7 +144,8 @@ fn places_taken_and_given_back_by_many_threads_leave_none_behind() {
             }
         }
     });
-    assert!(most.load(Relaxed) <= 3, "{} at once", most.load(Relaxed));
+
+    assert!(most.load(Relaxed) <= 3, "{} in flight", most.load(Relaxed));
     assert_eq!(
         limiter
             .peek("jobs", "tenant")
@@ -152,7 +158,7 @@ fn places_taken_and_given_back_by_many_threads_leave_none_behind() {
 }
 
 #[test]
-fn a_flood_from_many_threads_stays_under_the_cap_without_deadlock() {
+fn many_keys_from_many_threads_stay_under_the_cap_without_deadlock() {
     let store = MemoryStore::builder()
         .keys_max(5_000)
         .clock(ManualClock::default())
@@ -165,6 +171,7 @@ fn a_flood_from_many_threads_stays_under_the_cap_without_deadlock() {
             Limit::token_bucket("c", 5, Rate::per_day(1)),
         ],
     );
+
     on_threads(|thread| {
         for key in 0..10_000u64 {
             let key = (thread, key);
@@ -184,5 +191,6 @@ fn a_flood_from_many_threads_stays_under_the_cap_without_deadlock() {
             }
         }
     });
+
     assert!(store.keys() <= 5_000, "{} keys", store.keys());
 }

@@ -1,8 +1,9 @@
-//! The limiter as a user meets it: through its public interface, on the memory store.
+//! The limiter's public interface, on the memory store.
 
 use std::time::Duration;
 
 use pollster::block_on;
+use tollgate::limiter::{Check, Demands};
 use tollgate::{
     Calendar, Error, Limit, Limiter, ManualClock, MemoryStore, Rate, Retry, Source, TokenBucket,
 };
@@ -12,22 +13,29 @@ const MINUTE: Duration = Duration::from_secs(60);
 fn limiter(limits: impl IntoIterator<Item = Limit>) -> (Limiter, ManualClock) {
     let clock = ManualClock::default();
     let store = MemoryStore::builder().clock(clock.clone()).build();
-    (
-        Limiter::builder()
-            .store(store)
-            .clock(clock.clone())
-            .limits(limits)
-            .build()
-            .expect("right limits"),
-        clock,
-    )
+    let limiter = Limiter::builder()
+        .store(store)
+        .clock(clock.clone())
+        .limits(limits)
+        .build()
+        .expect("valid limits");
+    (limiter, clock)
+}
+
+fn is_allowed<'a, S: Demands<'a>>(check: Check<'a, S>) -> bool {
+    check.now_or_never().unwrap().is_allowed()
+}
+
+fn remaining<'a, S: Demands<'a>>(check: Check<'a, S>) -> u64 {
+    check.now_or_never().unwrap().remaining()
 }
 
 #[test]
-fn two_lines_to_a_first_decision() {
+fn a_first_decision_takes_two_lines() {
     block_on(async {
         let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, MINUTE)]);
         let decision = limiter.check("api", "user:42").await.unwrap();
+
         assert!(decision.is_allowed());
         assert_eq!((decision.limit(), decision.remaining()), (100, 99));
         assert_eq!(
@@ -38,46 +46,31 @@ fn two_lines_to_a_first_decision() {
 }
 
 #[test]
-fn a_denial_names_the_limit_and_the_time() {
+fn a_denial_reports_the_limit_and_the_retry_time() {
     let (limiter, clock) = limiter([Limit::token_bucket("api", 2, Rate::per_second(1))]);
     for _ in 0..2 {
-        assert!(
-            limiter
-                .check("api", "ann")
-                .now_or_never()
-                .unwrap()
-                .is_allowed()
-        );
+        assert!(is_allowed(limiter.check("api", "ann")));
     }
+
     let denied = limiter.check("api", "ann").now_or_never().unwrap();
     assert_eq!(denied.denied_by().unwrap().name(), "api");
     assert_eq!(denied.retry(), Some(Retry::After(Duration::from_secs(1))));
+
     clock.advance(Duration::from_micros(999_999));
-    assert!(
-        !limiter
-            .check("api", "ann")
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(!is_allowed(limiter.check("api", "ann")));
     clock.advance(Duration::from_micros(1));
-    assert!(
-        limiter
-            .check("api", "ann")
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(is_allowed(limiter.check("api", "ann")));
 }
 
 #[test]
-fn never_is_not_later() {
+fn a_cost_above_the_limit_can_never_pass() {
     let (limiter, _) = limiter([Limit::token_bucket("api", 5, Rate::per_second(1))]);
     let never = limiter.check("api", "ann").cost(6).now_or_never().unwrap();
     assert!(never.is_never() && !never.is_allowed());
     assert_eq!(never.retry_after(), None);
-    let later = limiter.check("api", "ann").cost(5).now_or_never().unwrap();
-    assert!(later.is_allowed(), "the refused request consumed something");
+
+    let is_allowed = is_allowed(limiter.check("api", "ann").cost(5));
+    assert!(is_allowed, "the denied request was charged");
 }
 
 #[test]
@@ -87,7 +80,7 @@ fn several_limits_pass_together_or_none_is_charged() {
         Limit::sliding_log("tenant", 3, MINUTE),
         Limit::calendar_window("month", 100, Calendar::Month),
     ]);
-    let ask = |user| {
+    let check = |user| {
         limiter
             .check("user", user)
             .and("tenant", "acme")
@@ -95,61 +88,52 @@ fn several_limits_pass_together_or_none_is_charged() {
             .now_or_never()
             .unwrap()
     };
-    assert!(ask("ann").is_allowed() && ask("ann").is_allowed());
-    let refused = ask("ann");
-    assert_eq!(refused.denied_by().unwrap().name(), "user");
-    let told: Vec<(&str, u64)> = refused
+
+    assert!(check("ann").is_allowed() && check("ann").is_allowed());
+
+    let denied = check("ann");
+    assert_eq!(denied.denied_by().unwrap().name(), "user");
+    let outcomes: Vec<(&str, u64)> = denied
         .limits()
         .iter()
         .map(|limit| (limit.name(), limit.remaining()))
         .collect();
-    assert_eq!(told, [("user", 0), ("tenant", 1), ("month", 98)]);
-    assert!(ask("bob").is_allowed());
-    assert_eq!(ask("bob").denied_by().unwrap().name(), "tenant");
-    let left = |limit: &str, key: &str| {
-        limiter
-            .peek(limit, key)
-            .cost(0)
-            .now_or_never()
-            .unwrap()
-            .remaining()
-    };
+    assert_eq!(outcomes, [("user", 0), ("tenant", 1), ("month", 98)]);
+
+    assert!(check("bob").is_allowed());
+    assert_eq!(check("bob").denied_by().unwrap().name(), "tenant");
+
+    let left = |limit: &str, key: &str| remaining(limiter.peek(limit, key).cost(0));
     assert_eq!((left("user", "bob"), left("tenant", "acme")), (1, 0));
-    assert_eq!(
-        limiter
-            .peek("month", ())
-            .cost(0)
-            .now_or_never()
-            .unwrap()
-            .remaining(),
-        97
-    );
+    assert_eq!(remaining(limiter.peek("month", ()).cost(0)), 97);
 }
 
 #[test]
-fn of_several_refusals_the_longest_decides() {
+fn the_longest_of_several_denials_decides() {
     let (limiter, _) = limiter([
         Limit::fixed_window("short", 1, MINUTE),
         Limit::fixed_window("long", 1, MINUTE * 60),
     ]);
-    let ask = || {
+    let check = || {
         limiter
             .check("long", "ann")
             .and("short", "ann")
             .now_or_never()
             .unwrap()
     };
-    assert!(ask().is_allowed());
-    assert_eq!(ask().denied_by().unwrap().name(), "long");
-    assert_eq!(ask().retry_after(), Some(MINUTE * 60));
+
+    assert!(check().is_allowed());
+    assert_eq!(check().denied_by().unwrap().name(), "long");
+    assert_eq!(check().retry_after(), Some(MINUTE * 60));
 }
 
 #[test]
-fn shadow_limits_count_and_never_refuse_or_change_the_enforced_ones() {
+fn shadow_limits_count_without_denying_or_affecting_enforced_limits() {
     let (limiter, _) = limiter([
         Limit::fixed_window("new", 1, MINUTE).shadow(),
         Limit::fixed_window("old", 3, MINUTE),
     ]);
+
     for left in [2, 1, 0] {
         let decision = limiter
             .check("new", "ann")
@@ -157,35 +141,33 @@ fn shadow_limits_count_and_never_refuse_or_change_the_enforced_ones() {
             .now_or_never()
             .unwrap();
         assert!(decision.is_allowed());
-        assert_eq!(
-            decision.remaining(),
-            left,
-            "the client is told of the enforced limit"
-        );
+        assert_eq!(decision.remaining(), left, "the enforced limit is reported");
     }
-    let refused = limiter
+
+    let denied = limiter
         .check("new", "ann")
         .and("old", "ann")
         .now_or_never()
         .unwrap();
-    assert_eq!(refused.denied_by().unwrap().name(), "old");
-    assert!(refused.limits()[0].is_shadow() && refused.limits()[0].retry().is_some());
+    assert_eq!(denied.denied_by().unwrap().name(), "old");
+    assert!(denied.limits()[0].is_shadow() && denied.limits()[0].retry().is_some());
 }
 
 #[test]
 fn keys_and_secrets_do_not_show_in_debug_output() {
     let limiter = Limiter::in_memory([Limit::concurrency("jobs", 5, MINUTE)]);
     let acquired = block_on(limiter.acquire("jobs", "ann@example.com")).unwrap();
-    let ask = limiter
+    let check = limiter
         .check("jobs", "ann@example.com")
         .and("jobs", ("ann@example.com", 1u64));
-    let check = limiter
+    let demand = limiter
         .rule("jobs")
         .unwrap()
         .demand("ann@example.com", 1)
         .unwrap();
+
     let shown = format!(
-        "{limiter:?} {acquired:?} {:?} {check:?} {ask:?}",
+        "{limiter:?} {acquired:?} {:?} {demand:?} {check:?}",
         limiter.check("jobs", "ann@example.com")
     );
     assert!(!shown.contains("ann@"), "{shown}");
@@ -199,6 +181,7 @@ fn costs_refunds_and_resets() {
             Limit::sliding_window("api", 10, MINUTE),
             Limit::fixed_window("day", 10, MINUTE),
         ]);
+
         let both = limiter
             .check("api", "ann")
             .and("day", "ann")
@@ -212,6 +195,7 @@ fn costs_refunds_and_resets() {
             .map(tollgate::LimitOutcome::remaining)
             .collect();
         assert_eq!(left, [6, 9]);
+
         limiter
             .refund("api", "ann")
             .and("day", "ann")
@@ -219,209 +203,137 @@ fn costs_refunds_and_resets() {
             .limit_cost(1)
             .await
             .unwrap();
-        assert_eq!(
-            limiter
-                .peek("api", "ann")
-                .cost(0)
-                .await
-                .unwrap()
-                .remaining(),
-            10
-        );
-        assert_eq!(
-            limiter
-                .check("api", "ann")
-                .cost(10)
-                .await
-                .unwrap()
-                .remaining(),
-            0
-        );
+        let peek = limiter.peek("api", "ann").cost(0).await.unwrap();
+        assert_eq!(peek.remaining(), 10);
+
+        let check = limiter.check("api", "ann").cost(10).await.unwrap();
+        assert_eq!(check.remaining(), 0);
         assert!(
             !limiter.peek("api", "ann").await.unwrap().is_allowed(),
-            "a peek asks about a request of cost 1"
+            "a peek has cost 1 by default"
         );
+
         limiter.reset("api", "ann").await.unwrap();
         assert!(limiter.peek("api", "ann").await.unwrap().is_allowed());
     });
 }
 
 #[test]
-fn numbers_of_the_callers_tier_share_the_counter() {
+fn a_quota_of_the_call_shares_the_counter() {
     let (limiter, _) = limiter([Limit::token_bucket("plan", 100, Rate::per_second(10))]);
     let pro = TokenBucket::new(1_000, Rate::per_second(100)).unwrap();
-    assert_eq!(
-        limiter
-            .check("plan", "ann")
-            .quota(pro)
-            .cost(500)
-            .now_or_never()
-            .unwrap()
-            .remaining(),
-        500
-    );
-    assert_eq!(
-        limiter
-            .check("plan", "ann")
-            .now_or_never()
-            .unwrap()
-            .remaining(),
-        49,
-        "half used is half used"
-    );
+    let left = remaining(limiter.check("plan", "ann").quota(pro).cost(500));
+    assert_eq!(left, 500);
+    let left = remaining(limiter.check("plan", "ann"));
+    assert_eq!(left, 49, "the used fraction carries over");
+
     let other = tollgate::SlidingWindow::new(5, MINUTE).unwrap();
-    let refused = limiter
+
+    let error = limiter
         .check("plan", "ann")
         .quota(other)
         .now_or_never()
         .unwrap_err();
     assert!(
-        refused
+        error
             .to_string()
-            .contains("is a token_bucket; the numbers given with the call are a sliding_window")
+            .contains("expected a token_bucket with the limit's window, found a sliding_window")
     );
 }
 
-/// A bucket follows the numbers it is asked with by the part that is used. Asking with smaller ones
-/// gives nothing away.
+/// A bucket keeps its used fraction when the quota changes. Peeking with a smaller quota must not
+/// refill it.
 #[test]
-fn looking_with_a_smaller_tier_refills_nothing() {
+fn peeking_with_a_smaller_quota_refills_nothing() {
     let (limiter, _) = limiter([Limit::token_bucket("plan", 1_000, Rate::per_second(100))]);
     let [free, fast] = [(10, 10), (1_000, 1_000)]
         .map(|(n, rate)| TokenBucket::new(n, Rate::per_second(rate)).unwrap());
-    let left = |ask: tollgate::Decision| ask.remaining();
-    assert!(
-        limiter
-            .check("plan", "ann")
-            .cost(1_000)
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
-    assert!(
-        !limiter
-            .peek("plan", "ann")
-            .quota(free)
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
-    assert_eq!(
-        left(limiter.peek("plan", "ann").cost(0).now_or_never().unwrap()),
-        0
-    );
-    assert!(
-        limiter
-            .check("plan", "bob")
-            .cost(500)
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
-    assert_eq!(
-        left(
-            limiter
-                .peek("plan", "bob")
-                .quota(fast)
-                .cost(0)
-                .now_or_never()
-                .unwrap()
-        ),
-        500,
-        "not locked out"
-    );
+
+    assert!(is_allowed(limiter.check("plan", "ann").cost(1_000)));
+    assert!(!is_allowed(limiter.peek("plan", "ann").quota(free)));
+    assert_eq!(remaining(limiter.peek("plan", "ann").cost(0)), 0);
+
+    assert!(is_allowed(limiter.check("plan", "bob").cost(500)));
+    let left = remaining(limiter.peek("plan", "bob").quota(fast).cost(0));
+    assert_eq!(left, 500, "not locked out");
 }
 
 #[test]
-fn wrong_requests_are_refused_and_change_nothing() {
+fn invalid_requests_are_rejected_and_charge_nothing() {
     block_on(async {
         let (limiter, _) = limiter([
             Limit::fixed_window("api", 9, MINUTE),
             Limit::concurrency("jobs", 1, MINUTE),
         ]);
         let text = |error: Error| error.to_string();
+
         let unknown = text(limiter.check("apy", "ann").await.unwrap_err());
-        assert_eq!(
-            unknown,
-            "there is no limit named \"apy\"; there are: api, jobs"
-        );
-        let empty = text(
-            limiter
-                .check("api", "ann")
-                .and("jobs", "")
-                .await
-                .unwrap_err(),
-        );
+        assert_eq!(unknown, "unknown limit \"apy\"; expected one of: api, jobs");
+
+        let empty = limiter.check("api", "ann").and("jobs", "").await;
+        let empty = text(empty.unwrap_err());
         assert!(
-            empty.contains("the key for the limit \"jobs\" is not usable: a key part is empty"),
+            empty.contains("invalid key for limit \"jobs\": empty key part"),
             "{empty}"
         );
-        let twice = text(
-            limiter
-                .check("api", "ann")
-                .and("api", "ann")
-                .await
-                .unwrap_err(),
-        );
-        assert!(twice.contains("names the limit \"api\" twice"), "{twice}");
+
+        let duplicate = limiter.check("api", "ann").and("api", "ann").await;
+        let duplicate = text(duplicate.unwrap_err());
+        assert!(duplicate.contains("duplicate limit \"api\""), "{duplicate}");
+
         let in_flight = text(limiter.refund("jobs", "ann").await.unwrap_err());
         assert!(in_flight.contains("use Limiter::release"), "{in_flight}");
+
         assert!(matches!(
             limiter.acquire("api", "ann").await,
             Err(Error::NoConcurrencyLimit)
         ));
+
         let keys: Vec<String> = (0..17).map(|key| format!("key:{key}")).collect();
         let many = keys[1..].iter().fold(
             limiter.check("api", &keys[0]).and("api", "x"),
-            |ask, key| ask.and("api", key),
+            |check, key| check.and("api", key),
         );
         assert!(matches!(many.await, Err(Error::TooManyLimits)));
-        assert_eq!(
-            limiter
-                .peek("api", "ann")
-                .cost(0)
-                .await
-                .unwrap()
-                .remaining(),
-            9
-        );
+
+        let peek = limiter.peek("api", "ann").cost(0).await.unwrap();
+        assert_eq!(peek.remaining(), 9);
     });
 }
 
 #[test]
-fn wrong_limits_are_refused_at_the_start_or_at_the_first_check() {
+fn invalid_limits_are_rejected_by_the_builder_or_by_the_check() {
     let zero = || Limit::fixed_window("api", 0, MINUTE);
-    let refused = Limiter::builder().limit(zero()).build().unwrap_err();
+    let error = Limiter::builder().limit(zero()).build().unwrap_err();
     assert!(
-        refused
+        error
             .to_string()
-            .starts_with("the limit \"api\" is not usable: limit is 0;"),
-        "{refused}"
+            .starts_with("invalid limit \"api\": limit 0 is out of range:"),
+        "{error}"
     );
-    let late = Limiter::in_memory([zero(), Limit::fixed_window("ok", 1, MINUTE)]);
-    assert!(matches!(
-        late.check("api", "ann").now_or_never(),
-        Err(Error::Limit { .. })
-    ));
-    assert!(late.check("ok", "ann").now_or_never().unwrap().is_allowed());
+
+    let limiter = Limiter::in_memory([zero(), Limit::fixed_window("ok", 1, MINUTE)]);
+    let error = limiter.check("api", "ann").now_or_never().unwrap_err();
+    assert!(matches!(error, Error::Limit { .. }));
+    assert!(is_allowed(limiter.check("ok", "ann")));
+    let error = limiter.check("api", "ann").now_or_never().unwrap_err();
     assert_eq!(
-        late.check("api", "ann")
-            .now_or_never()
-            .unwrap_err()
-            .to_string(),
-        "the limit \"api\" is not usable: limit is 0; it must be from 1 to 9007199254740992 (2^53)"
+        error.to_string(),
+        "invalid limit \"api\": limit 0 is out of range: \
+         must be between 1 and 9007199254740992 (2^53)"
     );
-    let twice = [
+
+    let duplicates = [
         Limit::fixed_window("api", 1, MINUTE),
         Limit::fixed_window("api", 2, MINUTE),
     ];
-    let refused = Limiter::builder()
-        .limits(twice.clone())
+    let error = Limiter::builder()
+        .limits(duplicates.clone())
         .build()
         .unwrap_err();
-    assert!(refused.to_string().contains("two limits are named \"api\""));
+    assert!(error.to_string().contains("duplicate limit name \"api\""));
     assert!(
-        Limiter::in_memory(twice)
+        Limiter::in_memory(duplicates)
             .check("api", "ann")
             .now_or_never()
             .is_err()
@@ -429,80 +341,68 @@ fn wrong_limits_are_refused_at_the_start_or_at_the_first_check() {
 }
 
 #[test]
-fn bad_values_say_what_would_be_right() {
+fn errors_say_what_would_be_valid() {
     let day = Duration::from_secs(86_400);
-    let refused = |limit: Limit, says: &str| {
-        let text = limit.validate().expect_err(says).to_string();
-        assert!(text.contains(says), "{text:?} does not say {says:?}");
+    let window = |window| Limit::sliding_window("api", 1, window);
+    let bucket = |capacity, rate| Limit::token_bucket("api", capacity, Rate::per_second(rate));
+    let concurrency = |limit, timeout| Limit::concurrency("api", limit, timeout);
+    let rejected = |limit: Limit, expected: &str| {
+        let text = limit.validate().expect_err(expected).to_string();
+        assert!(
+            text.contains(expected),
+            "{text:?} does not contain {expected:?}"
+        );
     };
-    refused(
+
+    rejected(
         Limit::fixed_window("", 1, MINUTE),
-        "name is empty; give it 1 to 47",
+        "name is empty: expected 1 to 47",
     );
-    refused(
+    rejected(
         Limit::fixed_window("x".repeat(48), 1, MINUTE),
-        "has 48 bytes; a limit's name has at most 47",
+        "48 bytes, must be at most 47",
     );
-    refused(
+    rejected(
         Limit::fixed_window("a b", 1, MINUTE),
-        "has the character ' '; use letters",
+        "invalid character ' ' in limit name \"a b\": expected letters",
     );
-    refused(
+    rejected(
         Limit::fixed_window("api\n", 1, MINUTE),
-        "has the character '\\n'",
+        "invalid character '\\n'",
     );
-    refused(
+
+    rejected(
         Limit::sliding_log("api", (1 << 53) + 1, MINUTE),
-        "limit is 9007199254740993; it must be from 1 to",
+        "limit 9007199254740993 is out of range: must be between 1 and",
     );
-    refused(
-        Limit::sliding_window("api", 1, Duration::ZERO),
-        "whole microseconds from 1ms to 3653d",
+    rejected(
+        bucket(0, 1),
+        "capacity 0 is out of range: must be between 1",
     );
-    refused(
-        Limit::sliding_window("api", 1, Duration::from_micros(999)),
-        "from 1ms",
-    );
-    refused(
-        Limit::sliding_window("api", 1, Duration::from_nanos(1_000_001)),
-        "whole microseconds",
-    );
-    refused(
-        Limit::sliding_window("api", 1, 3_654 * day),
-        "to 3653d (ten years)",
-    );
-    refused(
-        Limit::sliding_window("api", 1, Duration::MAX),
-        "to 3653d (ten years)",
-    );
-    refused(
-        Limit::token_bucket("api", 0, Rate::per_second(1)),
-        "capacity is 0; it must be from 1",
-    );
-    refused(
-        Limit::token_bucket("api", 1, Rate::per_second(0)),
-        "the rate 0 per 1s is out of range",
-    );
-    refused(
-        Limit::token_bucket("api", 1, Rate::per_second(10_000_001)),
-        "to 10000000 per 1s",
-    );
-    refused(
+    rejected(bucket(1, 0), "rate 0 per 1s is out of range");
+    rejected(bucket(1, 10_000_001), "and 10000000 per 1s");
+    rejected(
         Limit::queue("api", 1 << 53, Rate::per_day(1)),
         "takes over 100 years to fill",
     );
-    refused(
-        Limit::concurrency("api", 0, MINUTE),
-        "it must be from 1 to 65536",
+    rejected(concurrency(0, MINUTE), "must be between 1 and 65536");
+    rejected(concurrency(65_537, MINUTE), "must be between 1 and 65536");
+
+    rejected(
+        window(Duration::ZERO),
+        "whole microseconds between 1ms and 3653d",
     );
-    refused(
-        Limit::concurrency("api", 65_537, MINUTE),
-        "it must be from 1 to 65536",
+    rejected(window(Duration::from_micros(999)), "between 1ms");
+    rejected(
+        window(Duration::from_nanos(1_000_001)),
+        "whole microseconds",
     );
-    refused(Limit::concurrency("api", 1, Duration::ZERO), "from 1ms");
+    rejected(window(3_654 * day), "and 3653d (ten years)");
+    rejected(window(Duration::MAX), "and 3653d (ten years)");
+    rejected(concurrency(1, Duration::ZERO), "between 1ms");
 }
 
-/// Every way to be asked, and who is charged what by it.
+/// A limit of every algorithm, and a shadow limit.
 fn every_limit() -> [Limit; 7] {
     [
         Limit::fixed_window("fixed", 5, MINUTE),
@@ -510,26 +410,33 @@ fn every_limit() -> [Limit; 7] {
         Limit::sliding_log("log", 5, MINUTE),
         Limit::token_bucket("bucket", 5, Rate::per_minute(9)),
         Limit::queue("queue", 5, Rate::per_minute(9)),
-        Limit::concurrency("places", 5, MINUTE),
+        Limit::concurrency("in-flight", 5, MINUTE),
         Limit::token_bucket("shadow", 5, Rate::per_minute(9)).shadow(),
     ]
 }
 
 proptest::proptest! {
-    /// A yes or no is the decision's, and charges the same.
+    /// `is_allowed` agrees with the decision and charges the same.
     #[test]
-    fn what_passes_is_what_is_allowed(
-        asked in proptest::collection::vec((0..7_usize, 0..3_usize, 0..8_u64, 0..9_000_000_u64), 1..200),
+    fn is_allowed_agrees_with_the_decision(
+        checks in proptest::collection::vec(
+            (0..7_usize, 0..3_usize, 0..8_u64, 0..9_000_000_u64),
+            1..200,
+        ),
     ) {
-        let ((short, its_clock), (long, clock)) = (limiter(every_limit()), limiter(every_limit()));
-        for (limit, who, cost, later) in asked {
-            its_clock.advance(Duration::from_micros(later));
-            clock.advance(Duration::from_micros(later));
-            let (name, who) = (every_limit()[limit].name().to_owned(), ["ann", "bob", "eve"][who]);
-            let passes = short.check(&name, who).cost(cost).is_allowed().unwrap();
-            let decision = long.check(&name, who).cost(cost).now_or_never().unwrap();
-            proptest::prop_assert_eq!(passes, decision.is_allowed(), "{} {}", name, cost);
-            let left = |limiter: &Limiter| limiter.peek(&name, who).now_or_never().unwrap().remaining();
+        let (short, short_clock) = limiter(every_limit());
+        let (long, long_clock) = limiter(every_limit());
+        for (limit, key, cost, micros) in checks {
+            short_clock.advance(Duration::from_micros(micros));
+            long_clock.advance(Duration::from_micros(micros));
+            let name = every_limit()[limit].name().to_owned();
+            let key = ["ann", "bob", "eve"][key];
+
+            let is_allowed = short.check(&name, key).cost(cost).is_allowed().unwrap();
+            let decision = long.check(&name, key).cost(cost).now_or_never().unwrap();
+            proptest::prop_assert_eq!(is_allowed, decision.is_allowed(), "{} {}", name, cost);
+
+            let left = |limiter: &Limiter| remaining(limiter.peek(&name, key));
             proptest::prop_assert_eq!(left(&short), left(&long), "{} {}", name, cost);
         }
     }

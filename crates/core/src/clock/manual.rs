@@ -1,4 +1,4 @@
-//! Time that moves only when told to: for tests, and for replaying the past.
+//! A clock that is set by hand, for tests and for replaying recorded traffic.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 use super::{Clock, Sleep};
 use crate::time::Micros;
 
-/// A clock that is set by hand. Clones share the same time.
+/// A clock that moves only when [`advance`](Self::advance) or [`set`](Self::set) is called. Clones
+/// share the same time.
 ///
 /// ```
 /// use std::time::Duration;
@@ -38,7 +39,7 @@ struct State {
 }
 
 impl ManualClock {
-    /// A clock that shows `now`.
+    /// Creates a clock whose current time is `now`.
     pub fn new(now: Micros) -> Self {
         Self {
             state: Arc::new(Mutex::new(State {
@@ -48,14 +49,14 @@ impl ManualClock {
         }
     }
 
-    /// Moves forward and wakes everyone whose time may have come.
+    /// Moves the time forward and wakes all sleepers, so that those that are due complete.
     pub fn advance(&self, length: std::time::Duration) {
         let length = Micros::from_duration_ceil(length).unwrap_or(Micros::MAX);
         let now = self.now().after(length);
         self.set(now);
     }
 
-    /// Shows another time from now on, earlier ones too.
+    /// Sets the time, which may be earlier than before, and wakes all sleepers.
     pub fn set(&self, now: Micros) {
         let sleepers = {
             let mut state = self.state.lock();
@@ -65,13 +66,13 @@ impl ManualClock {
         sleepers.into_iter().for_each(Waker::wake);
     }
 
-    /// How many sleeps are waiting for the time to move.
+    /// The number of wakers that wait for the time to move.
     pub fn sleepers(&self) -> usize {
         self.state.lock().sleepers.len()
     }
 }
 
-/// Starts at a round moment of our days, 2027-01-01 00:00:00 UTC.
+/// Starts at 2027-01-01 00:00:00 UTC.
 impl Default for ManualClock {
     fn default() -> Self {
         Self::new(Micros::from_secs(1_798_761_600))
@@ -104,11 +105,13 @@ impl Future for ManualSleep {
         if state.now >= self.until {
             return Poll::Ready(());
         }
-        if !state
+
+        // A future may be polled again before the time moves: register its waker once.
+        let is_registered = state
             .sleepers
             .iter()
-            .any(|waker| waker.will_wake(context.waker()))
-        {
+            .any(|waker| waker.will_wake(context.waker()));
+        if !is_registered {
             state.sleepers.push(context.waker().clone());
         }
         Poll::Pending

@@ -1,4 +1,4 @@
-//! The only place that asks for the time, and the only place that waits for it.
+//! Clocks. All other code takes the time as an argument or from a [`Clock`].
 
 mod manual;
 mod system;
@@ -13,16 +13,17 @@ pub use system::SystemClock;
 
 use crate::time::Micros;
 
-/// A timeline: what time it is, and how to wait on it.
+/// A timeline that can be read and waited on.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// Now, in microseconds since the epoch.
+    /// The current time, in microseconds since the UNIX epoch.
     fn now(&self) -> Micros;
 
-    /// Completes once `length` has passed on this timeline.
+    /// Returns a future that completes once `length` has passed on this timeline.
     fn sleep(&self, length: Micros) -> Sleep;
 }
 
-/// The clock of a store: real time, called directly because every decision asks for it, or another.
+/// The clock of a store. Every decision reads it, so the usual clock is called directly instead of
+/// through a vtable.
 #[derive(Clone, Debug)]
 pub(crate) enum Time {
     System(Arc<SystemClock>),
@@ -39,5 +40,5 @@ impl Time {
     }
 }
 
-/// See [`Clock::sleep`].
+/// The future of [`Clock::sleep`].
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;

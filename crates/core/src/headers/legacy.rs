@@ -1,13 +1,13 @@
-//! The older fields `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, which can
-//! tell of one limit only.
+//! The legacy fields `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`, which
+//! describe a single limit.
 
 use std::time::Duration;
 
 use super::secs_ceil;
 use crate::decision::Decision;
 
-/// The values of the older fields, about the limit that refused or, of those that let the request
-/// pass, the one with least left.
+/// The values of the legacy fields. They describe the [tightest](Decision::tightest) limit: the one
+/// that denied the request, else the one with the fewest units left.
 ///
 /// ```
 /// use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::decision::Decision;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LegacyFields {
-    /// `X-RateLimit-Limit`: the most that passes at once.
+    /// `X-RateLimit-Limit`: the size of the limit.
     pub limit: u64,
     /// `X-RateLimit-Remaining`: whole units left.
     pub remaining: u64,
@@ -33,14 +33,14 @@ pub struct LegacyFields {
 }
 
 impl LegacyFields {
-    /// The values for a decision made `now`, a time since the UNIX epoch. `None` when no limit is
-    /// enforced.
+    /// The values for a decision made at `now`, a time since the UNIX epoch. `None` when no limit
+    /// is enforced.
     pub fn new(decision: &Decision, now: Duration) -> Option<Self> {
-        let status = decision.tightest().filter(|status| !status.is_shadow())?;
+        let tightest = decision.tightest().filter(|limit| !limit.is_shadow())?;
         Some(Self {
-            limit: status.limit(),
-            remaining: status.remaining(),
-            reset_epoch_secs: secs_ceil(now.saturating_add(status.reset_after())),
+            limit: tightest.limit(),
+            remaining: tightest.remaining(),
+            reset_epoch_secs: secs_ceil(now.saturating_add(tightest.reset_after())),
         })
     }
 }

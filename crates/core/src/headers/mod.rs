@@ -1,9 +1,9 @@
-//! What a client is told: header fields and bodies made from a [`Decision`], as text and numbers.
+//! HTTP header fields and response bodies made from a [`Decision`], as text and numbers.
 //!
-//! Owns the spelling, the order and the rounding of every field. Knows no HTTP library, so any
-//! server can send the result. Times round up: a client that waits as long as it is told is never
-//! early. Shadow limits change nothing for the client, so they appear in no field; the body lists
-//! them, marked.
+//! This module defines the spelling, the order and the rounding of every field. It uses no HTTP
+//! library, so any server can send the result. Times are rounded up, so that a client which waits
+//! as long as reported is never early. Shadow limits do not affect the client: header fields omit
+//! them, and bodies list them with a mark.
 //!
 //! ```
 //! use std::time::Duration;
@@ -16,10 +16,10 @@
 //! assert!(limiter.check("login", "ann").now_or_never()?.is_allowed());
 //!
 //! let decision = limiter.check("login", "ann").now_or_never()?;
-//! let text = |(name, value): &(&str, String)| format!("{name}: {value}\n");
-//! let sent: String = fields(&decision, Fields::default(), clock.now().into()).iter().map(text).collect();
+//! let line = |(name, value): &(&str, String)| format!("{name}: {value}\n");
+//! let head = fields(&decision, Fields::default(), clock.now().into());
 //! assert_eq!(
-//!     sent,
+//!     head.iter().map(line).collect::<String>(),
 //!     r#"RateLimit-Policy: "login";q=1;w=900
 //! RateLimit: "login";r=0;t=900
 //! X-RateLimit-Limit: 1
@@ -58,30 +58,30 @@ use smallvec::SmallVec;
 
 use crate::decision::{Decision, LimitOutcome};
 
-/// The name of the field that [`rate_limit_policy`] fills.
+/// The name of the field whose value is [`rate_limit_policy`].
 pub const RATE_LIMIT_POLICY: &str = "RateLimit-Policy";
-/// The name of the field that [`rate_limit`] fills.
+/// The name of the field whose value is [`rate_limit`].
 pub const RATE_LIMIT: &str = "RateLimit";
-/// The name of the field that [`LegacyFields::limit`] fills.
+/// The name of the field whose value is [`LegacyFields::limit`].
 pub const X_RATE_LIMIT_LIMIT: &str = "X-RateLimit-Limit";
-/// The name of the field that [`LegacyFields::remaining`] fills.
+/// The name of the field whose value is [`LegacyFields::remaining`].
 pub const X_RATE_LIMIT_REMAINING: &str = "X-RateLimit-Remaining";
-/// The name of the field that [`LegacyFields::reset_epoch_secs`] fills.
+/// The name of the field whose value is [`LegacyFields::reset_epoch_secs`].
 pub const X_RATE_LIMIT_RESET: &str = "X-RateLimit-Reset";
-/// The name of the field that [`retry_after_secs`] fills.
+/// The name of the field whose value is [`retry_after_secs`].
 pub const RETRY_AFTER: &str = "Retry-After";
-/// The name of the field that says `true` when the store was away and the limits' failure policies
-/// answered.
+/// The name of the field that is `true` when the store was unavailable and the limits' failure
+/// policies decided.
 pub const X_RATE_LIMIT_FALLBACK: &str = "X-RateLimit-Fallback";
 
-/// Which fields to send. By default all of them.
+/// Which fields to send. Defaults to all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fields {
-    /// `RateLimit-Policy` and `RateLimit`.
+    /// Send `RateLimit-Policy` and `RateLimit`.
     pub ietf: bool,
-    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
+    /// Send `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
     pub legacy: bool,
-    /// `Retry-After`.
+    /// Send `Retry-After` with denials.
     pub retry_after: bool,
 }
 
@@ -96,8 +96,8 @@ impl Default for Fields {
 }
 
 /// The names and values of the fields to send with a decision, always in the same order. `now` is
-/// the time since the UNIX epoch. Whatever is chosen, an answer given while the store was away says
-/// so.
+/// the time since the UNIX epoch. `X-RateLimit-Fallback` is included whenever the store was
+/// unavailable, whatever fields are enabled.
 ///
 /// ```
 /// use std::time::Duration;
@@ -108,60 +108,59 @@ impl Default for Fields {
 /// let decision = limiter.check("api", "ann").now_or_never()?;
 ///
 /// let ietf = Fields { legacy: false, ..Fields::default() };
-/// let sent = fields(&decision, ietf, Duration::ZERO);
-/// assert_eq!(sent[0], ("RateLimit-Policy", r#""api";q=100;w=60"#.to_owned()));
-/// assert_eq!(sent[1], ("RateLimit", r#""api";r=99;t=60"#.to_owned()));
-/// assert_eq!(sent.len(), 2);
+/// let head = fields(&decision, ietf, Duration::ZERO);
+/// assert_eq!(head[0], ("RateLimit-Policy", r#""api";q=100;w=60"#.to_owned()));
+/// assert_eq!(head[1], ("RateLimit", r#""api";r=99;t=60"#.to_owned()));
+/// assert_eq!(head.len(), 2);
 /// # Ok::<(), tollgate::Error>(())
 /// ```
-pub fn fields(decision: &Decision, chosen: Fields, now: Duration) -> Vec<(&'static str, String)> {
+pub fn fields(decision: &Decision, enabled: Fields, now: Duration) -> Vec<(&'static str, String)> {
     let mut fields = Vec::with_capacity(7);
-    each_field(decision, chosen, now, |name, value| {
-        fields.push((name, value.to_owned()))
+    each_field(decision, enabled, now, |name, value| {
+        fields.push((name, value.to_owned()));
     });
     fields
 }
 
-/// Tells the same fields one after another, in the same order. Their values are lent, so that a
-/// server can put them where it sends them from.
+/// Calls `visit` with the name and value of each field that [`fields`] returns, in the same order.
+/// The values are borrowed, so a server can copy them directly into its response.
 pub fn each_field(
     decision: &Decision,
-    chosen: Fields,
+    enabled: Fields,
     now: Duration,
-    mut tell: impl FnMut(&'static str, &str),
+    mut visit: impl FnMut(&'static str, &str),
 ) {
     let mut values = Vec::with_capacity(VALUES_USUAL);
     let mut start = 0;
-    for (field, end) in write_fields(decision, chosen, now, &mut values) {
-        // All of them are letters, digits and signs.
-        tell(
-            field.name(),
-            std::str::from_utf8(&values[start..end]).unwrap_or_default(),
-        );
+
+    for (field, end) in write_fields(decision, enabled, now, &mut values) {
+        // All values are ASCII.
+        let value = std::str::from_utf8(&values[start..end]).unwrap_or_default();
+        visit(field.name(), value);
         start = end;
     }
 }
 
-/// Room for the values of the fields that tell of two limits.
+/// A buffer capacity that is enough for the field values of a request over two limits.
 pub const VALUES_USUAL: usize = 192;
 
-/// A field that tells a client where it stands.
+/// A header field about rate limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Field {
-    /// What each limit is.
+    /// `RateLimit-Policy`: the quota and window of each limit.
     RateLimitPolicy,
-    /// Where the client stands with each.
+    /// `RateLimit`: what is left of each limit, and until when.
     RateLimit,
-    /// The size of the tightest limit.
+    /// `X-RateLimit-Limit`: the size of the tightest limit.
     XLimit,
-    /// What is left of it.
+    /// `X-RateLimit-Remaining`: the units left in the tightest limit.
     XRemaining,
-    /// When it is full again.
+    /// `X-RateLimit-Reset`: when the tightest limit is full again.
     XReset,
-    /// When to come back.
+    /// `Retry-After`: when to retry a denied request.
     RetryAfter,
-    /// The store was away.
+    /// `X-RateLimit-Fallback`: the store was unavailable.
     XFallback,
 }
 
@@ -180,8 +179,8 @@ impl Field {
     }
 }
 
-/// Writes the values of the same fields one behind the other, and says where each ends; for servers
-/// that keep all of them in one piece of memory.
+/// Appends the values of the fields that [`fields`] returns to a buffer, and returns the end of
+/// each value in it: for servers that keep all values in one allocation.
 ///
 /// ```
 /// use std::time::Duration;
@@ -194,55 +193,61 @@ impl Field {
 /// let mut values = Vec::new();
 /// let mut fields = write_fields(&decision, ietf, Duration::ZERO, &mut values);
 /// assert_eq!(values, br#""api";q=100;w=60"api";r=99;t=60"#);
-/// assert_eq!((fields.next(), fields.next()), (Some((Field::RateLimitPolicy, 16)), Some((Field::RateLimit, 31))));
+/// assert_eq!(fields.next(), Some((Field::RateLimitPolicy, 16)));
+/// assert_eq!(fields.next(), Some((Field::RateLimit, 31)));
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 pub fn write_fields(
     decision: &Decision,
-    chosen: Fields,
+    enabled: Fields,
     now: Duration,
-    to: &mut Vec<u8>,
+    out: &mut Vec<u8>,
 ) -> impl Iterator<Item = (Field, usize)> + use<> {
     let mut ends = SmallVec::<[(Field, usize); 7]>::new();
+    // Fields without a value are left out.
     let mut field = |field, write: &dyn Fn(&mut Vec<u8>)| {
-        let start = to.len();
-        write(to);
-        if to.len() > start {
-            ends.push((field, to.len()));
+        let start = out.len();
+        write(out);
+        if out.len() > start {
+            ends.push((field, out.len()));
         }
     };
-    if chosen.ietf {
-        field(Field::RateLimitPolicy, &|to| {
-            ietf::write_policy(decision, to)
+
+    if enabled.ietf {
+        field(Field::RateLimitPolicy, &|out| {
+            ietf::write_policy(decision, out);
         });
-        field(Field::RateLimit, &|to| ietf::write_state(decision, to));
+        field(Field::RateLimit, &|out| ietf::write_state(decision, out));
     }
-    if chosen.legacy
-        && let Some(legacy) = LegacyFields::new(decision, now)
+
+    if enabled.legacy
+        && let Some(LegacyFields {
+            limit,
+            remaining,
+            reset_epoch_secs,
+        }) = LegacyFields::new(decision, now)
     {
-        field(Field::XLimit, &|to| write::digits(to, legacy.limit));
-        field(Field::XRemaining, &|to| write::digits(to, legacy.remaining));
-        field(Field::XReset, &|to| {
-            write::digits(to, legacy.reset_epoch_secs)
-        });
+        field(Field::XLimit, &|out| write::digits(out, limit));
+        field(Field::XRemaining, &|out| write::digits(out, remaining));
+        field(Field::XReset, &|out| write::digits(out, reset_epoch_secs));
     }
-    if chosen.retry_after
+
+    if enabled.retry_after
         && let Some(secs) = retry_after_secs(decision)
     {
-        field(Field::RetryAfter, &|to| write::digits(to, secs));
+        field(Field::RetryAfter, &|out| write::digits(out, secs));
     }
+
     if decision.is_degraded() {
-        field(Field::XFallback, &|to| to.extend_from_slice(b"true"));
+        field(Field::XFallback, &|out| out.extend_from_slice(b"true"));
     }
+
     ends.into_iter()
 }
 
-/// The limits that can refuse: the only ones a client needs to pace itself.
+/// The limits that are not shadow limits: only they can deny a request.
 fn enforced(decision: &Decision) -> impl Iterator<Item = &LimitOutcome> {
-    decision
-        .limits()
-        .iter()
-        .filter(|status| !status.is_shadow())
+    decision.limits().iter().filter(|limit| !limit.is_shadow())
 }
 
 /// Whole seconds, rounded up.

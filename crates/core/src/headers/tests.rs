@@ -1,14 +1,15 @@
-//! Golden texts for the fields, with those that must be absent: each test states every line that is
-//! sent.
+//! Golden tests of the header fields. Each test states all fields, so it also covers those that
+//! must be absent.
 
-mod away;
 mod bodies;
+mod unavailable;
 
 use std::time::Duration;
 
 use sfv::{BareItem, List, ListEntry, Parser};
 
 use super::*;
+use crate::limiter::{Check, Demands};
 use crate::{Calendar, Clock, Limit, Limiter, ManualClock, MemoryStore, Micros, Rate, TokenBucket};
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -23,6 +24,10 @@ fn limiter(limits: impl IntoIterator<Item = Limit>) -> (Limiter, ManualClock) {
     )
 }
 
+fn is_allowed<'a, S: Demands<'a>>(check: Check<'a, S>) -> bool {
+    check.now_or_never().unwrap().is_allowed()
+}
+
 fn text(fields: &[(&str, String)]) -> String {
     fields
         .iter()
@@ -30,14 +35,14 @@ fn text(fields: &[(&str, String)]) -> String {
         .collect()
 }
 
-/// All fields of a decision made at the clock's start, after showing that the structured ones
-/// parse.
+/// All fields of a decision made at the clock's start. Asserts that the structured ones parse.
 fn sent(decision: &Decision) -> String {
     let fields = fields(
         decision,
         Fields::default(),
         ManualClock::default().now().into(),
     );
+
     for (name, value) in fields
         .iter()
         .filter(|(name, _)| name.starts_with("RateLimit"))
@@ -47,9 +52,10 @@ fn sent(decision: &Decision) -> String {
     text(&fields)
 }
 
-/// The members of a structured list, read by a parser that is not ours: names and integers.
+/// The members of a structured list, parsed by the crate `sfv`: names and integer parameters.
 fn parsed(value: &str) -> Vec<(String, Vec<(String, i64)>)> {
     let list: List = Parser::new(value).parse().unwrap();
+
     let member = |entry: &ListEntry| {
         let ListEntry::Item(item) = entry else {
             panic!("an inner list in {value}")
@@ -68,17 +74,19 @@ fn parsed(value: &str) -> Vec<(String, Vec<(String, i64)>)> {
             item.params.iter().map(integer).collect(),
         )
     };
+
     list.iter().map(member).collect()
 }
 
 #[test]
-fn a_pass_tells_how_to_pace_and_has_no_retry_after() {
+fn an_allowed_request_has_no_retry_after() {
     let (limiter, _) = limiter([Limit::fixed_window("burst", 100, MINUTE)]);
     let decision = limiter
         .check("burst", "ann")
         .cost(50)
         .now_or_never()
         .unwrap();
+
     let expected = r#"RateLimit-Policy: "burst";q=100;w=60
 RateLimit: "burst";r=50;t=60
 X-RateLimit-Limit: 100
@@ -89,17 +97,12 @@ X-RateLimit-Reset: 1798761660
 }
 
 #[test]
-fn a_denial_tells_when_to_come_back() {
+fn a_denied_request_has_retry_after() {
     let (limiter, clock) = limiter([Limit::fixed_window("burst", 1, MINUTE)]);
-    assert!(
-        limiter
-            .check("burst", "ann")
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(is_allowed(limiter.check("burst", "ann")));
     clock.advance(Duration::from_millis(30_001));
     let decision = limiter.check("burst", "ann").now_or_never().unwrap();
+
     let expected = r#"RateLimit-Policy: "burst";q=1;w=60
 RateLimit: "burst";r=0;t=30
 X-RateLimit-Limit: 1
@@ -111,21 +114,15 @@ Retry-After: 30
 }
 
 #[test]
-fn a_refusing_bucket_tells_when_the_request_passes_and_not_when_it_is_full() {
+fn a_denying_bucket_reports_when_the_request_passes_not_when_it_is_full() {
     let (limiter, _) = limiter([Limit::token_bucket("burst", 10, Rate::per_second(1))]);
-    assert!(
-        limiter
-            .check("burst", "ann")
-            .cost(9)
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(is_allowed(limiter.check("burst", "ann").cost(9)));
     let decision = limiter
         .check("burst", "ann")
         .cost(3)
         .now_or_never()
         .unwrap();
+
     let expected = r#"RateLimit-Policy: "burst";q=10;w=10
 RateLimit: "burst";r=1;t=2
 X-RateLimit-Limit: 10
@@ -137,19 +134,20 @@ Retry-After: 2
 }
 
 #[test]
-fn retry_after_is_when_the_last_of_the_refusing_limits_would_let_it_pass() {
+fn retry_after_is_the_longest_retry_time_of_all_limits() {
     let (limiter, _) = limiter([
         Limit::fixed_window("daily", 1, DAY),
         Limit::fixed_window("burst", 1, MINUTE),
     ]);
-    let ask = || {
+    let check = || {
         limiter
             .check("daily", "ann")
             .and("burst", "ann")
             .now_or_never()
             .unwrap()
     };
-    assert!(ask().is_allowed());
+    assert!(check().is_allowed());
+
     let expected = r#"RateLimit-Policy: "daily";q=1;w=86400, "burst";q=1;w=60
 RateLimit: "daily";r=0;t=86400, "burst";r=0;t=60
 X-RateLimit-Limit: 1
@@ -157,28 +155,23 @@ X-RateLimit-Remaining: 0
 X-RateLimit-Reset: 1798848000
 Retry-After: 86400
 "#;
-    assert_eq!(sent(&ask()), expected);
+    assert_eq!(sent(&check()), expected);
 }
 
 #[test]
-fn a_request_that_never_fits_is_given_no_time_to_wait_for() {
+fn a_request_that_can_never_pass_has_no_retry_after() {
     let (limiter, _) = limiter([
         Limit::fixed_window("api", 100, MINUTE),
         Limit::fixed_window("burst", 1, MINUTE),
     ]);
-    assert!(
-        limiter
-            .check("burst", "ann")
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(is_allowed(limiter.check("burst", "ann")));
     let decision = limiter
         .check("api", "ann")
         .limit_cost(101)
         .and("burst", "ann")
         .now_or_never()
         .unwrap();
+
     let expected = r#"RateLimit-Policy: "api";q=100;w=60, "burst";q=1;w=60
 RateLimit: "api";r=100, "burst";r=0;t=60
 X-RateLimit-Limit: 100
@@ -191,14 +184,9 @@ X-RateLimit-Reset: 1798761600
 #[test]
 fn a_concurrency_limit_has_no_window() {
     let (limiter, _) = limiter([Limit::concurrency("in-flight", 1, Duration::from_secs(30))]);
-    assert!(
-        limiter
-            .check("in-flight", "ann")
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(is_allowed(limiter.check("in-flight", "ann")));
     let decision = limiter.check("in-flight", "ann").now_or_never().unwrap();
+
     let expected = r#"RateLimit-Policy: "in-flight";q=1
 RateLimit: "in-flight";r=0;t=30
 X-RateLimit-Limit: 1
@@ -210,18 +198,13 @@ Retry-After: 30
 }
 
 #[test]
-fn a_month_is_as_long_as_the_calendar_says() {
+fn a_calendar_month_ends_with_the_month() {
     let (limiter, clock) = limiter([Limit::calendar_window("monthly", 1, Calendar::Month)]);
     let february = Micros::from_secs(1_801_440_000);
     clock.set(february);
-    assert!(
-        limiter
-            .check("monthly", "ann")
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(is_allowed(limiter.check("monthly", "ann")));
     let decision = limiter.check("monthly", "ann").now_or_never().unwrap();
+
     let expected = r#"RateLimit-Policy: "monthly";q=1;w=2678400
 RateLimit: "monthly";r=0;t=2419200
 X-RateLimit-Limit: 1
@@ -236,24 +219,25 @@ Retry-After: 2419200
 }
 
 #[test]
-fn shadow_limits_are_not_told() {
+fn shadow_limits_are_omitted() {
     let shadow = Limit::fixed_window("trial", 1, DAY).shadow();
     let (limiter, _) = limiter([shadow, Limit::fixed_window("burst", 9, MINUTE)]);
-    let ask = || {
+    let check = || {
         limiter
             .check("trial", "ann")
             .and("burst", "ann")
             .now_or_never()
             .unwrap()
     };
-    assert!(ask().is_allowed());
+    assert!(check().is_allowed());
+
     let expected = r#"RateLimit-Policy: "burst";q=9;w=60
 RateLimit: "burst";r=7;t=60
 X-RateLimit-Limit: 9
 X-RateLimit-Remaining: 7
 X-RateLimit-Reset: 1798761660
 "#;
-    assert_eq!(sent(&ask()), expected);
+    assert_eq!(sent(&check()), expected);
     assert_eq!(
         sent(&limiter.check("trial", "ann").now_or_never().unwrap()),
         ""
@@ -261,9 +245,10 @@ X-RateLimit-Reset: 1798761660
 }
 
 #[test]
-fn numbers_that_structured_fields_cannot_hold_are_sent_as_the_largest_they_can() {
+fn integers_are_capped_to_what_structured_fields_allow() {
     let (limiter, _) = limiter([Limit::fixed_window("huge", 1 << 53, MINUTE)]);
     let decision = limiter.check("huge", "ann").now_or_never().unwrap();
+
     let expected = r#"RateLimit-Policy: "huge";q=999999999999999;w=60
 RateLimit: "huge";r=999999999999999;t=60
 X-RateLimit-Limit: 9007199254740992
@@ -274,10 +259,11 @@ X-RateLimit-Reset: 1798761660
 }
 
 #[test]
-fn every_character_of_a_name_survives_the_way_to_the_client() {
+fn every_valid_character_of_a_name_parses() {
     let name = "aZ09-_.:/";
     let (limiter, _) = limiter([Limit::fixed_window(name, 5, MINUTE)]);
     let decision = limiter.check(name, "ann").now_or_never().unwrap();
+
     let members = |key: [&str; 2], value: [i64; 2]| {
         vec![(
             name.to_owned(),
@@ -295,15 +281,15 @@ fn every_character_of_a_name_survives_the_way_to_the_client() {
 }
 
 #[test]
-fn a_limit_asked_about_twice_is_one_policy_unless_its_numbers_differ() {
+fn a_limit_with_two_keys_is_one_policy_unless_the_quotas_differ() {
     let (limiter, _) = limiter([Limit::token_bucket("plan", 10, Rate::per_second(1))]);
-    let ask = || {
+    let check = || {
         limiter
             .check("plan", "user")
             .and("plan", "team")
             .limit_cost(4)
     };
-    let decision = ask().now_or_never().unwrap();
+    let decision = check().now_or_never().unwrap();
     assert_eq!(rate_limit_policy(&decision).unwrap(), r#""plan";q=10;w=10"#);
     assert_eq!(
         rate_limit(&decision).unwrap(),
@@ -311,7 +297,7 @@ fn a_limit_asked_about_twice_is_one_policy_unless_its_numbers_differ() {
     );
 
     let large = TokenBucket::new(100, Rate::per_second(1)).unwrap();
-    let decision = ask().quota(large).now_or_never().unwrap();
+    let decision = check().quota(large).now_or_never().unwrap();
     assert_eq!(
         rate_limit_policy(&decision).unwrap(),
         r#""plan";q=10;w=10, "plan";q=100;w=100"#
@@ -319,23 +305,18 @@ fn a_limit_asked_about_twice_is_one_policy_unless_its_numbers_differ() {
 }
 
 #[test]
-fn less_than_a_second_is_told_as_one() {
+fn times_below_a_second_are_reported_as_one() {
     let (limiter, _) = limiter([Limit::sliding_log("fast", 1, Duration::from_millis(1))]);
-    assert!(
-        limiter
-            .check("fast", "ann")
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(is_allowed(limiter.check("fast", "ann")));
     let decision = limiter.check("fast", "ann").now_or_never().unwrap();
+
     assert_eq!(rate_limit_policy(&decision).unwrap(), r#""fast";q=1;w=1"#);
     assert_eq!(rate_limit(&decision).unwrap(), r#""fast";r=0;t=1"#);
     assert_eq!(retry_after_secs(&decision), Some(1));
 }
 
 #[test]
-fn reset_rounds_up_the_moment_and_not_its_parts() {
+fn reset_rounds_up_the_sum_and_not_its_terms() {
     let (limiter, _) = limiter([Limit::sliding_log("api", 5, Duration::from_millis(1_500))]);
     let decision = limiter.check("api", "ann").now_or_never().unwrap();
     let reset = |now_ms| {
@@ -348,22 +329,18 @@ fn reset_rounds_up_the_moment_and_not_its_parts() {
 }
 
 #[test]
-fn switches_leave_fields_out() {
+fn disabled_fields_are_omitted() {
     let (limiter, _) = limiter([Limit::fixed_window("burst", 1, MINUTE)]);
-    assert!(
-        limiter
-            .check("burst", "ann")
-            .now_or_never()
-            .unwrap()
-            .is_allowed()
-    );
+    assert!(is_allowed(limiter.check("burst", "ann")));
     let decision = limiter.check("burst", "ann").now_or_never().unwrap();
-    let names = |decision: &Decision, chosen| -> Vec<&str> {
-        fields(decision, chosen, Duration::ZERO)
+
+    let names = |decision: &Decision, enabled| -> Vec<&str> {
+        fields(decision, enabled, Duration::ZERO)
             .into_iter()
             .map(|(name, _)| name)
             .collect()
     };
+
     let none = Fields {
         ietf: false,
         legacy: false,
@@ -374,6 +351,7 @@ fn switches_leave_fields_out() {
         names(&decision, Fields { ietf: true, ..none }),
         [RATE_LIMIT_POLICY, RATE_LIMIT]
     );
+
     let legacy = [
         X_RATE_LIMIT_LIMIT,
         X_RATE_LIMIT_REMAINING,
@@ -399,9 +377,13 @@ fn switches_leave_fields_out() {
         ),
         [RETRY_AFTER]
     );
-    let away = away::limiter([Limit::fixed_window("burst", 1, MINUTE)]);
+
+    let unavailable = unavailable::limiter([Limit::fixed_window("burst", 1, MINUTE)]);
     assert_eq!(
-        names(&away.check("burst", "ann").now_or_never().unwrap(), none),
+        names(
+            &unavailable.check("burst", "ann").now_or_never().unwrap(),
+            none
+        ),
         [X_RATE_LIMIT_FALLBACK]
     );
 }

@@ -1,45 +1,48 @@
-//! Numbers and JSON, written behind what a text already holds.
+//! Appends numbers and JSON to a buffer.
 //!
-//! Bodies and fields go out with every answer, so they are written in one go: what is constant
-//! needs no second look, and few texts hold anything that JSON escapes. Those are left to
-//! `serde_json`.
+//! Every response has these fields and bodies, so they are written without an intermediate
+//! representation. Member names are constants that need no escaping, and few values need any: those
+//! are left to `serde_json`.
 
-/// Writes a number in digits, among bytes.
-pub(super) fn digits(to: &mut Vec<u8>, number: u64) {
-    to.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+/// Appends a decimal number to bytes.
+pub(super) fn digits(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// Writes a number in digits.
-pub(super) fn number(to: &mut String, number: u64) {
-    to.push_str(itoa::Buffer::new().format(number));
+/// Appends a decimal number to text.
+pub(super) fn number(out: &mut String, number: u64) {
+    out.push_str(itoa::Buffer::new().format(number));
 }
 
-/// A JSON object being written, its members in the order of the calls. They are inlined, so that
-/// each name is a constant where it is copied.
-pub(super) struct Object<'t> {
-    to: &'t mut String,
-    /// What comes before the next member.
-    before: char,
+/// Appends a JSON object to a text, with its members in the order of the calls. The methods are
+/// inlined, so that each name is a constant where it is copied.
+pub(super) struct ObjectWriter<'t> {
+    out: &'t mut String,
+    /// The character before the next member: `{` before the first, then `,`.
+    separator: char,
 }
 
-impl<'t> Object<'t> {
-    pub(super) const fn new(to: &'t mut String) -> Self {
-        Self { to, before: '{' }
+impl<'t> ObjectWriter<'t> {
+    pub(super) const fn new(out: &'t mut String) -> Self {
+        Self {
+            out,
+            separator: '{',
+        }
     }
 
-    /// Adds a member whose value is a text.
+    /// Adds a member with a string value.
     #[inline(always)]
     pub(super) fn text(&mut self, name: &'static str, value: &str) {
         text(self.member(name), value);
     }
 
-    /// Adds a member whose value is a number.
+    /// Adds a member with a number value.
     #[inline(always)]
     pub(super) fn number(&mut self, name: &'static str, value: u64) {
         number(self.member(name), value);
     }
 
-    /// Adds a member whose value is a number, or `null`.
+    /// Adds a member with a number value, or `null`.
     #[inline(always)]
     pub(super) fn number_or_null(&mut self, name: &'static str, value: Option<u64>) {
         match value {
@@ -48,69 +51,73 @@ impl<'t> Object<'t> {
         }
     }
 
-    /// Adds a member that is true or false.
+    /// Adds a member with a boolean value.
     #[inline(always)]
     pub(super) fn flag(&mut self, name: &'static str, value: bool) {
         self.member(name)
             .push_str(if value { "true" } else { "false" });
     }
 
-    /// Adds a member whose value is a list, each of its items written by `write`.
+    /// Adds a member with an array value; `write` appends each item.
     pub(super) fn list<T>(
         &mut self,
         name: &'static str,
         items: &[T],
         write: impl Fn(&mut String, &T),
     ) {
-        let to = self.member(name);
-        to.push('[');
-        for (place, item) in items.iter().enumerate() {
-            if place > 0 {
-                to.push(',');
+        let out = self.member(name);
+
+        out.push('[');
+        for (index, item) in items.iter().enumerate() {
+            if index > 0 {
+                out.push(',');
             }
-            write(to, item);
+            write(out, item);
         }
-        to.push(']');
+        out.push(']');
     }
 
-    /// Ends an object that has members.
+    /// Ends the object, which must have at least one member.
     pub(super) fn end(self) {
-        self.to.push('}');
+        self.out.push('}');
     }
 
-    /// The name of a member is constant, and none needs escaping.
+    /// Appends a member's name, which must not need escaping, and returns the text for its value.
     #[inline(always)]
     fn member(&mut self, name: &'static str) -> &mut String {
-        self.to.push(self.before);
-        self.before = ',';
-        self.to.push('"');
-        self.to.push_str(name);
-        self.to.push_str("\":");
-        self.to
+        self.out.push(self.separator);
+        self.separator = ',';
+        self.out.push('"');
+        self.out.push_str(name);
+        self.out.push_str("\":");
+        self.out
     }
 }
 
-/// Writes a text as JSON does.
-pub(super) fn text(to: &mut String, value: &str) {
-    if any(value, |byte| matches!(byte, 0..=0x1f | b'\\')) {
-        // A text never fails to serialise.
-        to.push_str(&serde_json::to_string(value).unwrap_or_default());
+/// Appends a JSON string.
+pub(super) fn text(out: &mut String, value: &str) {
+    if has_byte(value, |byte| matches!(byte, 0..=0x1f | b'\\')) {
+        // Serializing a string never fails.
+        out.push_str(&serde_json::to_string(value).unwrap_or_default());
         return;
     }
-    to.push('"');
-    if any(value, |byte| byte == b'"') {
-        for (place, piece) in value.split('"').enumerate() {
-            to.push_str(if place > 0 { "\\\"" } else { "" });
-            to.push_str(piece);
+
+    out.push('"');
+    if has_byte(value, |byte| byte == b'"') {
+        for (index, piece) in value.split('"').enumerate() {
+            out.push_str(if index > 0 { "\\\"" } else { "" });
+            out.push_str(piece);
         }
     } else {
-        to.push_str(value);
+        out.push_str(value);
     }
-    to.push('"');
+    out.push('"');
 }
 
-/// Whether a text has such a byte. All of them are looked at, because to stop at the first one
-/// takes longer.
-fn any(value: &str, is_it: impl Fn(u8) -> bool) -> bool {
-    value.bytes().fold(false, |found, byte| found | is_it(byte))
+/// True when a byte of the text matches. It always reads all bytes, because an early exit makes the
+/// loop slower.
+fn has_byte(value: &str, matches: impl Fn(u8) -> bool) -> bool {
+    value
+        .bytes()
+        .fold(false, |found, byte| found | matches(byte))
 }

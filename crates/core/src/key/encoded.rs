@@ -1,12 +1,11 @@
-//! Keys written down: to be sent away and brought back, or made where the caller's values do not
-//! last.
+//! Encoded keys: to store or send a key, or to keep it longer than the values it was made from.
 
 use std::fmt;
 
 use super::parts::{self, KeyPart, KeyParts, ToKey};
-use super::{Encoded, KEY_MAX, KeyError, Parts};
+use super::{KEY_MAX, KeyBuffer, KeyError, Parts};
 
-/// A key in its canonical bytes. It names the same counter as what it was made of.
+/// An encoded key. It identifies the same counter as the value it was made from.
 ///
 /// ```
 /// use std::time::Duration;
@@ -16,31 +15,31 @@ use super::{Encoded, KEY_MAX, KeyError, Parts};
 /// let key = EncodedKey::new(&("acme", 7_u64))?;
 /// assert_eq!(limiter.check("api", &key).now_or_never()?.remaining(), 99);
 ///
-/// let back = EncodedKey::from_bytes(key.as_bytes())?;
-/// assert_eq!(limiter.check("api", back).now_or_never()?.remaining(), 98);
+/// let decoded = EncodedKey::from_bytes(key.as_bytes())?;
+/// assert_eq!(limiter.check("api", decoded).now_or_never()?.remaining(), 98);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct EncodedKey {
-    bytes: Encoded,
+    bytes: KeyBuffer,
 }
 
 impl EncodedKey {
-    /// The bytes of a key, or why it cannot name a counter.
+    /// Encodes a key, or returns why it is invalid.
     pub fn new(key: &(impl ToKey + ?Sized)) -> Result<Self, KeyError> {
         KeyParts::encode(key).map(|bytes| Self { bytes })
     }
 
-    /// The bytes of the key that a function writes, for callers whose parts are known only at run
-    /// time.
+    /// Encodes the parts that a function writes, for callers that know the parts of a key only at
+    /// run time.
     pub fn from_writer(write: impl FnOnce(&mut KeyParts)) -> Result<Self, KeyError> {
-        KeyParts::written(write).map(|bytes| Self { bytes })
+        KeyParts::encode_with(write).map(|bytes| Self { bytes })
     }
 
-    /// The key that has these bytes.
+    /// Decodes the bytes that [`as_bytes`](Self::as_bytes) returned.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyDecodeError> {
-        let is_key = bytes.len() <= KEY_MAX && parts::are_parts(bytes);
-        if is_key {
+        let is_valid = bytes.len() <= KEY_MAX && parts::are_parts(bytes);
+        if is_valid {
             Ok(Self {
                 bytes: bytes.into(),
             })
@@ -49,18 +48,18 @@ impl EncodedKey {
         }
     }
 
-    /// The parts, as they are.
+    /// Borrows the parts.
     #[inline]
     pub(crate) fn as_parts(&self) -> Parts<'_> {
         parts::single_text(&self.bytes).map_or(Parts::Encoded(&self.bytes), Parts::Text)
     }
 
-    /// The bytes.
+    /// The encoded parts.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What it was made of, in order, for whoever shows keys to people.
+    /// Decodes the key's parts, in order. Use it to display a key.
     ///
     /// ```
     /// use tollgate::{EncodedKey, KeyPart};
@@ -81,7 +80,7 @@ impl EncodedKey {
 
 impl ToKey for EncodedKey {
     fn write(&self, parts: &mut KeyParts) {
-        parts.canonical(&self.bytes);
+        parts.encoded(&self.bytes);
     }
 
     #[inline]
@@ -95,14 +94,14 @@ impl ToKey for EncodedKey {
     }
 }
 
-/// Keys name people. They do not show in logs by accident.
+/// Omits the content, because keys can identify people and must not appear in logs.
 impl fmt::Debug for EncodedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("EncodedKey(..)")
     }
 }
 
-/// Bytes that no key has.
+/// The error of [`EncodedKey::from_bytes`]: the bytes are not an encoded key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("these bytes are no key's; they must be what `EncodedKey::as_bytes` gave")]
+#[error("invalid encoded key: expected the bytes of `EncodedKey::as_bytes`")]
 pub struct KeyDecodeError;

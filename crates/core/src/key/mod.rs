@@ -1,9 +1,9 @@
-//! Keys: what names one counter.
+//! Keys: they identify counters.
 //!
-//! A key is the limit's name and shape followed by its parts, each with a tag for its type and,
-//! where it varies, its length. Two different inputs therefore never give the same bytes: `("a",
-//! "bc")` is not `("ab", "c")`, the text `"7"` is not the number `7`, and the address
-//! `::ffff:10.0.0.1` is `10.0.0.1` because it is the same host.
+//! A key consists of the limit's name and shape, followed by its parts. Each part has a tag for its
+//! type and, if its length varies, a length. Different inputs therefore never encode to the same
+//! bytes: `("a", "bc")` differs from `("ab", "c")`, and the text `"7"` from the number `7`. Only
+//! the IPv4-mapped address `::ffff:10.0.0.1` equals `10.0.0.1`, because it is the same host.
 
 mod encoded;
 mod hash;
@@ -23,36 +23,37 @@ pub use hash::{KeyHash, KeyHasher, SecretError};
 pub use parts::{KeyPart, KeyParts, ToKey};
 pub(crate) use prefix::KeyPrefix;
 
-/// The longest key, in canonical bytes after the limit's own.
+/// The maximum length of a key's encoded parts, in bytes.
 pub const KEY_MAX: usize = 1_024;
 
-/// The name of one counter, borrowed from whoever asks: building one copies a single text never,
-/// and other parts only into a buffer on the stack.
+/// Identifies one counter: a limit and the parts of a key, both borrowed. A key that is a single
+/// text is never copied; other parts are encoded into a buffer on the stack.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Key<'a> {
     prefix: &'a KeyPrefix,
     parts: Parts<'a>,
 }
 
-/// The parts of a key. One input always takes the same of the two forms.
+/// The parts of a key. The same parts always take the same of the two forms, whatever type they
+/// came from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Parts<'a> {
-    /// A single text, the usual case, as it is.
+    /// A single text, not encoded. This is the usual case.
     Text(&'a str),
-    /// Anything else, in canonical form.
+    /// Any other parts, encoded.
     Encoded(&'a [u8]),
 }
 
-/// Where parts are kept when they must outlive the caller's key.
+/// Owned [`Parts`].
 #[derive(Clone)]
 pub(crate) enum PartsBuf {
     Text(Box<str>),
-    Encoded(Encoded),
+    Encoded(KeyBuffer),
 }
 
-/// Parts in canonical form, in place when they are short.
-pub(crate) type Encoded = SmallVec<[u8; SHORT_MAX]>;
-/// The longest that is short.
+/// A buffer for encoded parts, inline up to [`SHORT_MAX`] bytes.
+pub(crate) type KeyBuffer = SmallVec<[u8; SHORT_MAX]>;
+/// The maximum length of encoded parts that are stored inline.
 const SHORT_MAX: usize = 48;
 
 impl<'a> Key<'a> {
@@ -61,7 +62,7 @@ impl<'a> Key<'a> {
         Self { prefix, parts }
     }
 
-    /// The canonical bytes: different for different limits and different parts.
+    /// The encoded key: different for different limits and different parts.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.prefix.as_bytes().to_vec();
         match self.parts {
@@ -76,34 +77,34 @@ impl<'a> Key<'a> {
         self.prefix.name()
     }
 
-    /// What gives the counter its meaning, beside the limit's name.
+    /// The algorithm and window of the limit, which determine the meaning of the counter's state.
     pub const fn shape(&self) -> Shape {
         self.prefix.shape()
     }
 
-    /// Writes the parts alone, which say who or what is limited: the same for every limit that is
-    /// asked about the same parts, and different for different parts. A single text stays readable.
+    /// Appends the parts without the limit: equal for the same parts under different limits, and
+    /// different for different parts. A single text stays readable.
     pub fn write_parts(&self, into: &mut Vec<u8>) {
-        let (mark, parts) = match self.parts {
+        let (form, parts) = match self.parts {
             Parts::Text(text) => (b'=', text.as_bytes()),
             Parts::Encoded(parts) => (b'#', parts),
         };
-        into.push(mark);
+        into.push(form);
         into.extend_from_slice(parts);
     }
 
-    /// Who shares the counter, and how. It is no part of what the counter is called.
+    /// How replicas share the counter. It is not part of the encoded key.
     #[inline]
     pub const fn consistency(&self) -> Consistency {
         self.prefix.consistency()
     }
 
-    /// How many processes are said to share the counter.
+    /// How many replicas are expected to share the counter.
     pub const fn replicas(&self) -> NonZeroU32 {
         self.prefix.replicas()
     }
 
-    /// True when the counter is this process's own, whatever the store.
+    /// True when the counter belongs to this process alone, whatever the store is.
     #[inline]
     pub(crate) const fn is_local(&self) -> bool {
         matches!(self.consistency(), Consistency::Local)
@@ -117,8 +118,8 @@ impl<'a> Key<'a> {
         self.parts
     }
 
-    /// Feeds a hash with two writes, of fixed and of stated length, so that different keys feed
-    /// different things.
+    /// Hashes the key in two writes. The first has a fixed length and the second ends the input, so
+    /// different keys never write the same input.
     #[inline(always)]
     pub(crate) fn feed(&self, hasher: &mut impl std::hash::Hasher) {
         match self.parts {
@@ -134,13 +135,14 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Keys name people. They do not show in logs by accident.
+/// Omits the content, because keys can identify people and must not appear in logs.
 impl fmt::Debug for Key<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(..)")
     }
 }
 
+/// Omits the content, like [`Key`].
 impl fmt::Debug for PartsBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PartsBuf(..)")
@@ -148,12 +150,11 @@ impl fmt::Debug for PartsBuf {
 }
 
 impl<'a> Parts<'a> {
-    /// The parts of a key, or why they cannot name a counter. What must be written down goes into
-    /// `buffer`.
+    /// The parts of a key, or why the key is invalid. Parts that need encoding go into `buffer`.
     #[inline(always)]
-    pub(crate) fn of<K: ToKey + ?Sized>(
+    pub(crate) fn from_key<K: ToKey + ?Sized>(
         key: &'a K,
-        buffer: &'a mut Encoded,
+        buffer: &'a mut KeyBuffer,
     ) -> Result<Self, KeyError> {
         let Some(text) = key.as_text() else {
             if let Some(key) = key.as_encoded() {
@@ -162,6 +163,7 @@ impl<'a> Parts<'a> {
             *buffer = KeyParts::encode(key)?;
             return Ok(parts::single_text(buffer).map_or(Self::Encoded(buffer), Self::Text));
         };
+
         match text.len() {
             0 => Err(KeyError::Empty),
             length if length > parts::TEXT_MAX => Err(KeyError::TooLong { found: length }),
@@ -169,7 +171,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// A copy that stays.
+    /// Copies the parts into owned ones.
     pub(crate) fn to_buf(self) -> PartsBuf {
         match self {
             Self::Text(text) => PartsBuf::Text(text.into()),
@@ -187,21 +189,21 @@ impl PartsBuf {
     }
 }
 
-/// Why parts cannot name a counter.
+/// Why a key is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// A part is empty, so everyone without a value would share one counter.
-    #[error(
-        "a key part is empty; leave the check out, or use () to count everyone together on purpose"
-    )]
+    /// A part is empty or missing. If it were accepted, all clients without a value would share one
+    /// counter.
+    #[error("empty key part: skip the limit, or use the key () to count all clients together")]
     Empty,
     /// The key is too long.
     #[error(
-        "the key has {found} bytes; at most {KEY_MAX} are kept, with 1 to 3 more for each part: hash long parts with a KeyHasher"
+        "key is too long: {found} bytes, must be at most {KEY_MAX} \
+         (each part adds 1 to 3 bytes); hash long parts with a KeyHasher"
     )]
     TooLong {
-        /// Its length.
+        /// The length in bytes: of the text if the key is a single text, else of all encoded parts.
         found: usize,
     },
 }

@@ -1,9 +1,10 @@
-//! What can be a key, and how its parts are written.
+//! The types that can be keys, and the encoding of their parts.
 
 use std::net::IpAddr;
 
-use super::{Encoded, EncodedKey, KEY_MAX, KeyError, KeyHash, SHORT_MAX};
+use super::{EncodedKey, KEY_MAX, KeyBuffer, KeyError, KeyHash, SHORT_MAX};
 
+// The tags of the encoding. Stored keys contain them, so they must not change.
 const TEXT: u8 = 1;
 const BYTES: u8 = 2;
 const NUMBER: u8 = 3;
@@ -11,7 +12,7 @@ const IPV4: u8 = 4;
 const IPV6: u8 = 5;
 const HASHED: u8 = 6;
 
-/// Something that names a subject: text, a number, an address, a hash, or a tuple of these.
+/// A type that can be a key: text, a number, an address, a hash, or a tuple of these.
 ///
 /// ```
 /// use std::net::Ipv4Addr;
@@ -19,26 +20,26 @@ const HASHED: u8 = 6;
 /// use tollgate::{Limit, Limiter};
 ///
 /// let login = Limiter::in_memory([Limit::sliding_log("login", 5, Duration::from_secs(900))]);
-/// let decision = login.check("login", (Ipv4Addr::new(203, 0, 113, 7), "ann@example.com")).now_or_never()?;
+/// let key = (Ipv4Addr::new(203, 0, 113, 7), "ann@example.com");
+/// let decision = login.check("login", key).now_or_never()?;
 /// assert_eq!(decision.remaining(), 4);
 /// # Ok::<(), tollgate::Error>(())
 /// ```
 ///
-/// The unit `()` has no parts: one counter for everyone. An empty text is refused, because a
-/// missing value must not silently do the same.
+/// The unit `()` has no parts: all clients share one counter. Empty text is an error, because a
+/// missing value must not silently have the same effect.
 pub trait ToKey {
-    /// Writes the parts in order.
+    /// Writes the key's parts in order.
     fn write(&self, parts: &mut KeyParts);
 
-    /// The text, for a key that is one text and nothing else: then it need not be copied. Whoever
-    /// implements this must write the same single text in [`write`](Self::write).
+    /// The text, if the key is a single text: then it need not be copied. An implementation must
+    /// write the same single text in [`write`](Self::write).
     #[inline]
     fn as_text(&self) -> Option<&str> {
         None
     }
 
-    /// All parts in canonical form, for a key that is written down already: then they need not be
-    /// written again.
+    /// The encoded key, if the key is encoded already: then it need not be encoded again.
     #[doc(hidden)]
     #[inline]
     fn as_encoded(&self) -> Option<&EncodedKey> {
@@ -46,16 +47,18 @@ pub trait ToKey {
     }
 }
 
-/// Receives the parts of a key.
+/// Receives and encodes the parts of a key; see [`ToKey::write`].
 #[derive(Debug)]
 pub struct KeyParts {
-    /// What is short stays here: most keys, for which copying a few bytes to a known place is all
-    /// there is to do.
+    /// The encoded parts while they fit. Most keys do, so writing them is a copy of a few bytes to
+    /// a fixed location.
     short: [u8; SHORT_MAX],
-    /// All of it, once it is not short any more.
+    /// The encoded parts once they no longer fit into `short`.
     long: Vec<u8>,
-    found: usize,
-    empty: bool,
+    /// The length of all encoded parts, also when that is more than is kept.
+    length: usize,
+    /// True when a part is empty or missing.
+    has_empty_part: bool,
 }
 
 impl Default for KeyParts {
@@ -64,41 +67,41 @@ impl Default for KeyParts {
         Self {
             short: [0; SHORT_MAX],
             long: Vec::new(),
-            found: 0,
-            empty: false,
+            length: 0,
+            has_empty_part: false,
         }
     }
 }
 
-/// The longest text that is a key by itself: it has a tag and its length in front.
+/// The maximum length of a text that is a whole key: encoded, a tag and two bytes of length precede
+/// it.
 pub(super) const TEXT_MAX: usize = KEY_MAX - 3;
 
-/// The text, if the encoded parts are one text and nothing else: then that is what the key is,
-/// however it was given.
+/// The text, if the encoded parts are a single text.
 pub(super) fn single_text(parts: &[u8]) -> Option<&str> {
     let ([TEXT, low, high], text) = parts.split_first_chunk()? else {
         return None;
     };
-    let is_all = text.len() == usize::from(u16::from_le_bytes([*low, *high]));
-    std::str::from_utf8(text).ok().filter(|_| is_all)
+    let is_only_part = text.len() == usize::from(u16::from_le_bytes([*low, *high]));
+    std::str::from_utf8(text).ok().filter(|_| is_only_part)
 }
 
-/// One part of a key, read back from its canonical bytes.
+/// One part of a key, decoded; see [`EncodedKey::parts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyPart<'k> {
-    /// A text.
+    /// Text.
     Text(&'k str),
     /// Bytes.
     Bytes(&'k [u8]),
     /// A number.
     Number(u64),
-    /// An address.
+    /// An IP address.
     Address(IpAddr),
-    /// A value that is known only by its keyed hash.
+    /// The keyed hash of a value.
     Hash(KeyHash),
 }
 
-/// True when bytes are whole parts, none of them empty.
+/// True when `bytes` are complete encoded parts, none of them empty.
 pub(super) fn are_parts(mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         let Some((_, after)) = next_part(bytes) else {
@@ -109,8 +112,8 @@ pub(super) fn are_parts(mut bytes: &[u8]) -> bool {
     true
 }
 
-/// The first part of canonical bytes, and what follows it. Nothing when they do not begin with a
-/// whole part, or with an empty one.
+/// Decodes the first part, and returns it with the remaining bytes. `None` when it is incomplete,
+/// empty or otherwise invalid.
 pub(super) fn next_part(bytes: &[u8]) -> Option<(KeyPart<'_>, &[u8])> {
     let (tag, rest) = bytes.split_first()?;
     let (length, rest) = match (*tag, rest) {
@@ -122,9 +125,11 @@ pub(super) fn next_part(bytes: &[u8]) -> Option<(KeyPart<'_>, &[u8])> {
         (IPV6 | HASHED, _) => (16, rest),
         _ => return None,
     };
+
     let (part, after) = rest
         .split_at_checked(length)
         .filter(|(part, _)| !part.is_empty())?;
+
     let part = match *tag {
         TEXT => KeyPart::Text(std::str::from_utf8(part).ok()?),
         BYTES => KeyPart::Bytes(part),
@@ -136,49 +141,51 @@ pub(super) fn next_part(bytes: &[u8]) -> Option<(KeyPart<'_>, &[u8])> {
     Some((part, after))
 }
 
-/// A text as a key's only part, in canonical form.
-pub(super) fn encode_text(text: &str) -> Encoded {
+/// Encodes a text as the only part of a key.
+pub(super) fn encode_text(text: &str) -> KeyBuffer {
     let mut parts = KeyParts::default();
     parts.text(text);
-    parts.encoded()
+    parts.into_buffer()
 }
 
 impl KeyParts {
-    pub(super) fn encode(key: &(impl ToKey + ?Sized)) -> Result<Encoded, KeyError> {
-        Self::written(|parts| key.write(parts))
+    pub(super) fn encode(key: &(impl ToKey + ?Sized)) -> Result<KeyBuffer, KeyError> {
+        Self::encode_with(|parts| key.write(parts))
     }
 
-    pub(super) fn written(write: impl FnOnce(&mut Self)) -> Result<Encoded, KeyError> {
+    pub(super) fn encode_with(write: impl FnOnce(&mut Self)) -> Result<KeyBuffer, KeyError> {
         let mut parts = Self::default();
         write(&mut parts);
-        if parts.empty {
+
+        let found = parts.length;
+        if parts.has_empty_part {
             Err(KeyError::Empty)
-        } else if parts.found > KEY_MAX {
-            Err(KeyError::TooLong { found: parts.found })
+        } else if found > KEY_MAX {
+            Err(KeyError::TooLong { found })
         } else {
-            Ok(parts.encoded())
+            Ok(parts.into_buffer())
         }
     }
 
-    /// What was written, if it is not too long.
+    /// The encoded parts, provided that they are not too long.
     #[inline]
-    fn encoded(self) -> Encoded {
-        if self.found <= SHORT_MAX {
-            Encoded::from_buf_and_len(self.short, self.found)
+    fn into_buffer(self) -> KeyBuffer {
+        if self.length <= SHORT_MAX {
+            KeyBuffer::from_buf_and_len(self.short, self.length)
         } else {
-            Encoded::from_vec(self.long)
+            KeyBuffer::from_vec(self.long)
         }
     }
 
-    /// Adds a text.
+    /// Adds text.
     #[inline]
     pub fn text(&mut self, text: &str) {
-        self.varying(TEXT, text.as_bytes());
+        self.push_with_length(TEXT, text.as_bytes());
     }
 
     /// Adds bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
-        self.varying(BYTES, bytes);
+        self.push_with_length(BYTES, bytes);
     }
 
     /// Adds a number.
@@ -186,64 +193,66 @@ impl KeyParts {
         self.push(NUMBER, &number.to_le_bytes());
     }
 
-    /// Adds an address. An IPv4 address mapped into IPv6 is that IPv4 address.
+    /// Adds an IP address. An IPv4-mapped IPv6 address is encoded as the IPv4 address.
     #[inline]
     pub fn address(&mut self, address: IpAddr) {
         match address.to_canonical() {
             IpAddr::V4(v4) => {
-                // Most keys are just this, so it is one piece.
+                // Many keys are a single IPv4 address, so it is copied in one piece.
                 let [a, b, c, d] = v4.octets();
-                self.put(&[IPV4, a, b, c, d]);
+                self.append(&[IPV4, a, b, c, d]);
             }
             IpAddr::V6(v6) => self.push(IPV6, &v6.octets()),
         }
     }
 
-    /// Adds a value that is known only by its keyed hash.
+    /// Adds the keyed hash of a value.
     pub fn hashed(&mut self, hashed: KeyHash) {
         self.push(HASHED, hashed.as_bytes());
     }
 
-    /// Adds parts that are already in canonical form.
-    pub(super) fn canonical(&mut self, parts: &[u8]) {
-        self.put(parts);
+    /// Adds parts that are encoded already.
+    pub(super) fn encoded(&mut self, parts: &[u8]) {
+        self.append(parts);
     }
 
-    /// Makes the key unusable, because a part of it is missing.
+    /// Records that a part is missing, which makes the key invalid.
     pub fn missing(&mut self) {
-        self.empty = true;
+        self.has_empty_part = true;
     }
 
     #[inline]
-    fn varying(&mut self, tag: u8, part: &[u8]) {
-        self.empty |= part.is_empty();
-        // A part over 64 KiB makes the key too long whatever these two bytes say.
+    fn push_with_length(&mut self, tag: u8, part: &[u8]) {
+        self.has_empty_part |= part.is_empty();
+        // A part over 64 KiB makes the key too long anyway, so its length may be capped here.
         let [low, high] = u16::try_from(part.len()).unwrap_or(u16::MAX).to_le_bytes();
-        self.put(&[tag, low, high]);
-        self.put(part);
+        self.append(&[tag, low, high]);
+        self.append(part);
     }
 
     #[inline]
     fn push(&mut self, tag: u8, part: &[u8]) {
-        self.put(&[tag]);
-        self.put(part);
+        self.append(&[tag]);
+        self.append(part);
     }
 
     #[inline]
-    fn put(&mut self, bytes: &[u8]) {
-        let from = self.found;
-        self.found = from.saturating_add(bytes.len());
-        match self.short.get_mut(from..self.found) {
+    fn append(&mut self, bytes: &[u8]) {
+        let from = self.length;
+        self.length = from.saturating_add(bytes.len());
+        match self.short.get_mut(from..self.length) {
             Some(short) => short.copy_from_slice(bytes),
-            None => self.put_long(from, bytes),
+            None => self.append_long(from, bytes),
         }
     }
 
     #[cold]
-    fn put_long(&mut self, from: usize, bytes: &[u8]) {
-        if self.found > KEY_MAX {
+    fn append_long(&mut self, from: usize, bytes: &[u8]) {
+        // The key is invalid, so only its length matters.
+        if self.length > KEY_MAX {
             return;
         }
+        // The first bytes that do not fit move everything over.
         if from <= SHORT_MAX {
             self.long.extend_from_slice(&self.short[..from]);
         }
@@ -316,7 +325,7 @@ impl<T: ToKey + ?Sized> ToKey for &T {
     }
 }
 
-/// `None` refuses the check: a missing part is never a shared counter.
+/// `None` makes the key invalid: clients without a value must not share a counter.
 impl<T: ToKey> ToKey for Option<T> {
     fn write(&self, parts: &mut KeyParts) {
         match self {

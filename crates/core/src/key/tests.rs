@@ -19,19 +19,19 @@ fn bucket() -> TokenBucket {
 
 fn bytes(key: &(impl ToKey + ?Sized)) -> Vec<u8> {
     let prefix = prefix("api", bucket());
-    let mut buffer = Encoded::new();
-    Key::new(&prefix, Parts::of(key, &mut buffer).unwrap()).to_bytes()
+    let mut buffer = KeyBuffer::new();
+    Key::new(&prefix, Parts::from_key(key, &mut buffer).unwrap()).to_bytes()
 }
 
-fn refused(key: &(impl ToKey + ?Sized)) -> KeyError {
-    Parts::of(key, &mut Encoded::new())
+fn rejection(key: &(impl ToKey + ?Sized)) -> KeyError {
+    Parts::from_key(key, &mut KeyBuffer::new())
         .err()
-        .expect("the key is refused")
+        .expect("the key is invalid")
 }
 
-/// One part of any type, for making keys at random.
+/// One part of any type, for random keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Part {
+enum RandomPart {
     Text(String),
     Bytes(Vec<u8>),
     Number(u64),
@@ -39,52 +39,55 @@ enum Part {
     Hash([u8; 2]),
 }
 
-struct Sequence<'a>(&'a [Part]);
+struct PartSequence<'a>(&'a [RandomPart]);
 
-impl ToKey for Sequence<'_> {
+impl ToKey for PartSequence<'_> {
     fn write(&self, parts: &mut KeyParts) {
         for part in self.0 {
             match part {
-                Part::Text(text) => parts.text(text),
-                Part::Bytes(bytes) => parts.bytes(bytes),
-                Part::Number(number) => parts.number(*number),
-                Part::Address(address) => parts.address(*address),
-                Part::Hash(value) => parts.hashed(KeyHasher::new(&[7; 32]).unwrap().hash(value)),
+                RandomPart::Text(text) => parts.text(text),
+                RandomPart::Bytes(bytes) => parts.bytes(bytes),
+                RandomPart::Number(number) => parts.number(*number),
+                RandomPart::Address(address) => parts.address(*address),
+                RandomPart::Hash(value) => {
+                    parts.hashed(KeyHasher::new(&[7; 32]).unwrap().hash(value));
+                }
             }
         }
     }
 
     fn as_text(&self) -> Option<&str> {
         match self.0 {
-            [Part::Text(text)] => Some(text),
+            [RandomPart::Text(text)] => Some(text),
             _ => None,
         }
     }
 }
 
-/// Few letters, the tags among them, so that clashes would be found if there were any.
-fn part() -> impl Strategy<Value = Part> {
+/// Values from a small alphabet that includes the tags, to provoke collisions.
+fn part() -> impl Strategy<Value = RandomPart> {
     prop_oneof![
-        "[a\u{1}\u{2}\u{3}\u{0}]{1,6}".prop_map(Part::Text),
-        proptest::collection::vec(0..7u8, 1..6).prop_map(Part::Bytes),
-        (0..4u64).prop_map(Part::Number),
-        (0..3u32).prop_map(|bits| Part::Address(Ipv4Addr::from(bits).into())),
-        (0..3u128).prop_map(|bits| Part::Address(Ipv6Addr::from(bits + (1 << 100)).into())),
-        any::<bool>().prop_map(|one| Part::Hash([u8::from(one); 2])),
+        "[a\u{1}\u{2}\u{3}\u{0}]{1,6}".prop_map(RandomPart::Text),
+        proptest::collection::vec(0..7u8, 1..6).prop_map(RandomPart::Bytes),
+        (0..4u64).prop_map(RandomPart::Number),
+        (0..3u32).prop_map(|bits| RandomPart::Address(Ipv4Addr::from(bits).into())),
+        (0..3u128).prop_map(|bits| RandomPart::Address(Ipv6Addr::from(bits + (1 << 100)).into())),
+        any::<bool>().prop_map(|one| RandomPart::Hash([u8::from(one); 2])),
     ]
 }
 
 proptest! {
     #[test]
-    fn different_parts_give_different_bytes_and_feed_different_hashes(
+    fn different_parts_have_different_encodings_and_hashes(
         keys in proptest::collection::vec(proptest::collection::vec(part(), 0..4), 2..40),
     ) {
         let prefix = prefix("api", bucket());
         let (mut seen_bytes, mut seen_hashes) = (HashMap::new(), HashMap::new());
+
         for parts in &keys {
-            let mut buffer = Encoded::new();
-            let sequence = Sequence(parts);
-            let key = Key::new(&prefix, Parts::of(&sequence, &mut buffer).unwrap());
+            let mut buffer = KeyBuffer::new();
+            let sequence = PartSequence(parts);
+            let key = Key::new(&prefix, Parts::from_key(&sequence, &mut buffer).unwrap());
             let mut hasher = DefaultHasher::new();
             key.feed(&mut hasher);
             prop_assert_eq!(*seen_bytes.entry(key.to_bytes()).or_insert(parts), parts);
@@ -93,14 +96,14 @@ proptest! {
     }
 
     #[test]
-    fn a_prefix_is_never_the_beginning_of_another(a in "[a-c]{1,4}", b in "[a-c]{1,4}") {
+    fn no_prefix_is_the_beginning_of_another(a in "[a-c]{1,4}", b in "[a-c]{1,4}") {
         let (first, second) = (prefix(&a, bucket()), prefix(&b, bucket()));
         prop_assert_eq!(first.as_bytes().starts_with(second.as_bytes()), a == b);
     }
 }
 
 #[test]
-fn the_cut_between_parts_counts() {
+fn boundaries_and_types_of_parts_are_significant() {
     assert_ne!(bytes(&("a", "bc")), bytes(&("ab", "c")));
     assert_ne!(bytes(&("a", "b")), bytes("ab"));
     assert_ne!(bytes("7"), bytes(&7u64));
@@ -109,34 +112,35 @@ fn the_cut_between_parts_counts() {
 }
 
 #[test]
-fn a_text_is_the_same_key_however_it_is_held() {
+fn a_text_is_the_same_key_in_every_type() {
     assert_eq!(bytes("ann"), bytes(&String::from("ann")));
     assert_eq!(bytes(&("ann",)), bytes("ann"));
     assert_eq!(bytes(&Some("ann")), bytes("ann"));
-    // Not only the bytes: the form as well, which is what the memory store hashes.
-    let (mut first, mut second, mut third) = (Encoded::new(), Encoded::new(), Encoded::new());
+
+    // The form must be the same too, because the memory store hashes it.
+    let (mut first, mut second, mut third) = (KeyBuffer::new(), KeyBuffer::new(), KeyBuffer::new());
     assert!(matches!(
-        Parts::of(&Some("ann"), &mut third),
+        Parts::from_key(&Some("ann"), &mut third),
         Ok(Parts::Text("ann"))
     ));
     assert!(matches!(
-        Parts::of(&("ann",), &mut first),
+        Parts::from_key(&("ann",), &mut first),
         Ok(Parts::Text("ann"))
     ));
     assert!(matches!(
-        Parts::of(&("ann", ()), &mut second),
+        Parts::from_key(&("ann", ()), &mut second),
         Ok(Parts::Text("ann"))
     ));
 }
 
 #[test]
-fn a_mapped_address_is_the_host_it_maps_to() {
+fn an_ipv4_mapped_address_equals_the_ipv4_address() {
     let mapped: Ipv6Addr = "::ffff:203.0.113.7".parse().unwrap();
     assert_eq!(bytes(&mapped), bytes(&Ipv4Addr::new(203, 0, 113, 7)));
 }
 
 #[test]
-fn limits_and_shapes_do_not_mix() {
+fn limits_and_shapes_have_separate_counters() {
     let window = |secs| SlidingWindow::new(5, Duration::from_secs(secs)).unwrap();
     let fixed = FixedWindow::new(5, Duration::from_secs(60)).unwrap();
     let prefixes = [
@@ -146,52 +150,55 @@ fn limits_and_shapes_do_not_mix() {
         prefix("api2", window(60)),
         prefix("api", bucket()),
     ];
+
     let distinct: std::collections::HashSet<_> = prefixes.iter().map(KeyPrefix::digest).collect();
     assert_eq!(distinct.len(), prefixes.len());
+
     let more = SlidingWindow::new(500, Duration::from_secs(60)).unwrap();
     assert_eq!(
         prefix("api", more),
         prefixes[0],
-        "other numbers keep the counter"
+        "another quota keeps the counter"
     );
 }
 
 #[test]
-fn a_missing_part_is_refused_and_never_shared() {
-    assert_eq!(refused(""), KeyError::Empty);
-    assert_eq!(refused(&("tenant", "")), KeyError::Empty);
-    assert_eq!(refused(&None::<u64>), KeyError::Empty);
+fn an_empty_or_missing_part_is_rejected() {
+    assert_eq!(rejection(""), KeyError::Empty);
+    assert_eq!(rejection(&("tenant", "")), KeyError::Empty);
+    assert_eq!(rejection(&None::<u64>), KeyError::Empty);
     assert!(bytes(&()).len() > "api".len());
 }
 
 #[test]
-fn long_keys_are_refused_with_their_length() {
+fn long_keys_are_rejected_with_their_length() {
     let long = "x".repeat(KEY_MAX - 2);
     assert_eq!(
-        refused(long.as_str()),
+        rejection(long.as_str()),
         KeyError::TooLong { found: KEY_MAX - 2 }
     );
+
     assert_ne!(
         bytes(&"x".repeat(KEY_MAX - 3)),
         bytes(&"y".repeat(KEY_MAX - 3)),
-        "long keys were cut short once"
+        "long keys are not truncated"
     );
     assert!(
-        matches!(refused(&(long.as_str(), 1u64)), KeyError::TooLong { found } if found > KEY_MAX)
+        matches!(rejection(&(long.as_str(), 1u64)), KeyError::TooLong { found } if found > KEY_MAX)
     );
+
+    let longer = "x".repeat(70_000);
+    assert!(matches!(rejection(&(longer, 1u64)), KeyError::TooLong { found } if found > 70_000));
     assert!(
-        matches!(refused(&("x".repeat(70_000), 1u64)), KeyError::TooLong { found } if found > 70_000)
-    );
-    assert!(
-        refused(long.as_str())
+        rejection(long.as_str())
             .to_string()
-            .contains("1022 bytes; at most 1024")
+            .contains("1022 bytes, must be at most 1024")
     );
-    assert!(Parts::of(&long[1..], &mut Encoded::new()).is_ok());
+    assert!(Parts::from_key(&long[1..], &mut KeyBuffer::new()).is_ok());
 }
 
 #[test]
-fn hashed_parts_need_the_secret_and_do_not_show_it() {
+fn hashes_depend_on_the_secret_which_is_not_shown() {
     let (one, other) = (
         KeyHasher::new(&[1; 16]).unwrap(),
         KeyHasher::new(&[2; 16]).unwrap(),
@@ -200,7 +207,7 @@ fn hashed_parts_need_the_secret_and_do_not_show_it() {
     assert_ne!(one.hash(b"api-key"), one.hash(b"api-kez"));
     assert_eq!(format!("{one:?}"), "KeyHasher(..)");
     let short = KeyHasher::new(b"short").unwrap_err().to_string();
-    assert!(short.contains("5 bytes; use at least 16"), "{short}");
+    assert!(short.contains("5 bytes, must be at least 16"), "{short}");
 }
 
 /// RFC 4231, test case 6: a key longer than the hash's block.
@@ -213,7 +220,7 @@ fn the_keyed_hash_is_hmac_sha_256() {
 }
 
 #[test]
-fn a_key_written_down_names_the_same_counter() {
+fn an_encoded_key_identifies_the_same_counter() {
     for key in [
         EncodedKey::new("ann"),
         EncodedKey::new(&("ann", 7_u64)),
@@ -223,6 +230,7 @@ fn a_key_written_down_names_the_same_counter() {
         let back = EncodedKey::from_bytes(key.as_bytes()).unwrap();
         assert_eq!((bytes(&key), &back), (bytes(&back), &key));
     }
+
     assert_eq!(bytes(&EncodedKey::new("ann").unwrap()), bytes("ann"));
     assert_eq!(
         bytes(&EncodedKey::new(&("ann", 7_u64)).unwrap()),
@@ -231,7 +239,7 @@ fn a_key_written_down_names_the_same_counter() {
 }
 
 #[test]
-fn a_key_tells_what_it_was_made_of() {
+fn an_encoded_key_decodes_to_its_parts() {
     let hasher = KeyHasher::new(b"0123456789abcdef").unwrap();
     let (v4, v6) = (
         std::net::Ipv4Addr::new(10, 0, 0, 1),
@@ -245,6 +253,7 @@ fn a_key_tells_what_it_was_made_of() {
         KeyPart::Address(v6.into()),
     ];
     assert_eq!(key.parts().collect::<Vec<_>>(), expected);
+
     let key = EncodedKey::new(&(&b"raw"[..], hasher.hash(b"secret"))).unwrap();
     let expected = [
         KeyPart::Bytes(b"raw"),
@@ -255,7 +264,7 @@ fn a_key_tells_what_it_was_made_of() {
 }
 
 #[test]
-fn bytes_that_are_no_key_are_refused() {
+fn invalid_encoded_keys_are_rejected() {
     let good = EncodedKey::new(&("ann", 7_u64)).unwrap();
     for end in 1..good.as_bytes().len() {
         let is_whole = end == EncodedKey::new("ann").unwrap().as_bytes().len();
@@ -265,6 +274,7 @@ fn bytes_that_are_no_key_are_refused() {
             "{end} bytes"
         );
     }
+
     for wrong in [
         &[1, 0, 0][..],
         &[1, 1, 0, 0xff],

@@ -1,12 +1,12 @@
-//! Making a limiter.
+//! Builds a limiter.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::failure::Watch;
+use super::failure::StoreMonitor;
 use super::permit_ids::PermitIds;
 use super::rules::Rules;
-use super::split_store::Scoped;
+use super::split_store::SplitStore;
 use super::{Error, Inner, Limiter};
 use crate::clock::{Clock, SystemClock};
 use crate::consistency::Consistency;
@@ -14,7 +14,7 @@ use crate::limit::Limit;
 use crate::memory::MemoryStore;
 use crate::store::Store;
 
-/// See [`Limiter::builder`].
+/// Builds a [`Limiter`]. See [`Limiter::builder`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,14 +34,14 @@ pub struct LimiterBuilder {
 }
 
 impl LimiterBuilder {
-    /// Where counters live; a new memory store if nothing is said.
+    /// Sets the store that keeps the counters. Defaults to a new memory store.
     #[must_use]
     pub fn store(mut self, store: impl Store + 'static) -> Self {
         self.store = Some(Arc::new(store));
         self
     }
 
-    /// The clock to wait by; real time if nothing is said. Stores have a time of their own.
+    /// Sets the clock that waiting checks use. Defaults to real time. Stores have their own clock.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = Some(Arc::new(clock));
@@ -62,19 +62,18 @@ impl LimiterBuilder {
         self
     }
 
-    /// How many processes share the store, this one included; 1 if nothing is said. While the store
-    /// is away, limits whose policy is [`FailurePolicy::Local`](crate::FailurePolicy::Local)
-    /// grant this part of themselves in each process.
+    /// Sets how many replicas share the store, including this one. Defaults to 1. While the store
+    /// is unavailable, each replica allows this fraction of the limits whose policy is
+    /// [`FailurePolicy::Local`](crate::FailurePolicy::Local).
     ///
     /// ```
     /// use std::time::Duration;
-    /// use tollgate::{Limit, Limiter, FailurePolicy};
+    /// use tollgate::{FailurePolicy, Limit, Limiter};
     ///
-    /// let api = Limit::sliding_window("api", 100, Duration::from_secs(60));
-    /// let limiter = Limiter::builder()
-    ///     .limit(api.on_store_failure(FailurePolicy::Local)) // while the store is away, 25 per minute here
-    ///     .expected_replicas(4)
-    ///     .build()?;
+    /// // While the store is unavailable, this replica allows 25 per minute.
+    /// let api = Limit::sliding_window("api", 100, Duration::from_secs(60))
+    ///     .on_store_failure(FailurePolicy::Local);
+    /// let limiter = Limiter::builder().limit(api).expected_replicas(4).build()?;
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[must_use]
@@ -83,109 +82,103 @@ impl LimiterBuilder {
         self
     }
 
-    /// The limiter, or what is wrong with the number of replicas or the first limit that is.
+    /// Builds the limiter. Fails if the number of replicas is 0 or a limit is invalid.
     pub fn build(self) -> Result<Limiter, Error> {
         if self.expected_replicas == Some(0) {
             return Err(Error::NoReplicas);
         }
-        first_wrong(self.build_with_errors())
+        validate_limits(self.build_unvalidated())
     }
 
-    /// The limiter on the store of another, sharing its counters and what is known of the store.
-    pub(super) fn build_like(self, other: &Limiter) -> Result<Limiter, Error> {
+    /// Builds a limiter that shares the stores, the counters and the store's state with another.
+    pub(super) fn build_sharing(self, other: &Limiter) -> Result<Limiter, Error> {
         if self.expected_replicas == Some(0) {
             return Err(Error::NoReplicas);
         }
-        let Inner {
-            shared,
-            own,
-            clock,
-            permit_ids,
-            watch,
-            ..
-        } = &*other.inner;
-        let place = Place {
-            shared: shared.clone(),
-            own: own.clone(),
-            clock: clock.clone(),
-            permit_ids: permit_ids.clone(),
-            watch: watch.clone(),
+
+        let other = &other.inner;
+        let shared = SharedParts {
+            shared_store: other.shared_store.clone(),
+            local_store: other.local_store.clone(),
+            clock: other.clock.clone(),
+            permit_ids: other.permit_ids.clone(),
+            monitor: other.monitor.clone(),
         };
-        first_wrong(self.limits_on(place))
+        validate_limits(self.build_on(shared))
     }
 
-    /// The limiter, with what is wrong kept as the answer to checks.
-    pub(super) fn build_with_errors(mut self) -> Limiter {
-        let place = Place {
-            shared: self
-                .store
-                .take()
-                .unwrap_or_else(|| Arc::new(MemoryStore::new())),
-            own: None,
-            clock: self
-                .clock
-                .take()
-                .unwrap_or_else(|| Arc::new(SystemClock::new())),
+    /// Builds the limiter. Checks of an invalid limit return its error.
+    pub(super) fn build_unvalidated(mut self) -> Limiter {
+        let store = self.store.take();
+        let clock = self.clock.take();
+
+        self.build_on(SharedParts {
+            shared_store: store.unwrap_or_else(|| Arc::new(MemoryStore::new())),
+            local_store: None,
+            clock: clock.unwrap_or_else(|| Arc::new(SystemClock::new())),
             permit_ids: Arc::default(),
-            watch: Arc::default(),
-        };
-        self.limits_on(place)
+            monitor: Arc::default(),
+        })
     }
 
-    fn limits_on(self, place: Place) -> Limiter {
-        let Place {
-            shared,
-            mut own,
+    fn build_on(self, shared: SharedParts) -> Limiter {
+        let SharedParts {
+            shared_store,
+            mut local_store,
             clock,
             permit_ids,
-            watch,
-        } = place;
+            monitor,
+        } = shared;
+
+        // Local limits need a store of this process next to the shared one.
         let is_local = |limit: &Limit| {
             limit
                 .rule()
                 .is_ok_and(|rule| rule.consistency() == Consistency::Local)
         };
-        if own.is_none() && self.limits.iter().any(is_local) {
-            own = Some(MemoryStore::builder().shared_clock(clock.clone()).build());
+        if local_store.is_none() && self.limits.iter().any(is_local) {
+            local_store = Some(MemoryStore::builder().shared_clock(clock.clone()).build());
         }
-        let store = match &own {
-            Some(own) => Arc::new(Scoped {
-                own: own.clone(),
-                shared: shared.clone(),
+        let store = match &local_store {
+            Some(local) => Arc::new(SplitStore {
+                local: local.clone(),
+                shared: shared_store.clone(),
             }),
-            None => shared.clone(),
+            None => shared_store.clone(),
         };
+
         let replicas = self
             .expected_replicas
             .and_then(NonZeroU32::new)
             .unwrap_or(NonZeroU32::MIN);
         let rules = Rules::new(self.limits, replicas);
+
         Limiter {
             inner: Arc::new(Inner {
                 store,
-                shared,
-                own,
+                shared_store,
+                local_store,
                 clock,
                 rules,
                 permit_ids,
                 replicas,
-                watch,
+                monitor,
             }),
         }
     }
 }
 
-/// What limiters with different limits can share.
-struct Place {
-    shared: Arc<dyn Store>,
-    own: Option<MemoryStore>,
+/// The parts that limiters with different limits share; see [`Limiter::with_limits`].
+struct SharedParts {
+    shared_store: Arc<dyn Store>,
+    local_store: Option<MemoryStore>,
     clock: Arc<dyn Clock>,
     permit_ids: Arc<PermitIds>,
-    watch: Arc<Watch>,
+    monitor: Arc<StoreMonitor>,
 }
 
-/// The limiter, or what is wrong with the first of its limits that is.
-fn first_wrong(limiter: Limiter) -> Result<Limiter, Error> {
+/// Returns the limiter, or the error of its first invalid limit.
+fn validate_limits(limiter: Limiter) -> Result<Limiter, Error> {
     for name in limiter.inner.rules.names() {
         limiter.rule(name)?;
     }

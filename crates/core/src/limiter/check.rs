@@ -1,4 +1,4 @@
-//! A question being put together, and the ways to have it answered.
+//! A check: the request being built, and the ways to get its decision.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use smallvec::SmallVec;
 
 use super::demands::{DemandList, Demands, OneDemand};
-use super::failure::{Question, Settled};
+use super::failure::{ResolvedDecision, StoreRequest};
 use super::{Error, Inner, Limiter};
 use crate::algorithm::{Outcome, PermitId, Quota};
 use crate::decision::{Decision, LimitOutcome, Source};
@@ -17,53 +17,54 @@ use crate::store::{
     Demand, DemandBuf, Intent, OutcomeSources, SpendReply, Store, StoreError, StoreFuture,
 };
 
-/// A question to a [`Limiter`]. Await it for the decision.
+/// A request to a [`Limiter`], created by [`Limiter::check`] or [`Limiter::peek`]. Await it for the
+/// decision.
 #[derive(Debug)]
-#[must_use = "a question does nothing until it is awaited"]
+#[must_use = "a check does nothing until it is awaited"]
 pub struct Check<'a, S> {
     pub(super) limiter: &'a Limiter,
-    pub(super) select: S,
+    pub(super) demands: S,
     pub(super) intent: Intent,
 }
 
 impl<'a, S: Demands<'a>> Check<'a, S> {
     #[inline]
-    pub(super) const fn new(limiter: &'a Limiter, select: S, intent: Intent) -> Self {
+    pub(super) const fn new(limiter: &'a Limiter, demands: S, intent: Intent) -> Self {
         Self {
             limiter,
-            select,
+            demands,
             intent,
         }
     }
 
-    /// Names another limit that must let the request pass too. All pass, or none is charged.
+    /// Adds another limit that the request must pass. All limits pass, or none is charged.
     pub fn and(self, limit: &'a str, key: impl ToKey) -> Check<'a, DemandList<'a>> {
-        let mut many = self.select.into_many();
-        many.add(&OneDemand::new(self.limiter.find(limit), key));
+        let mut list = self.demands.into_list();
+        list.add(&OneDemand::new(self.limiter.lookup(limit), key));
         Check {
             limiter: self.limiter,
-            select: many,
+            demands: list,
             intent: self.intent,
         }
     }
 
-    /// What the request costs in every limit named so far, instead of 1. Cost 0 only looks.
+    /// Sets the cost in every limit added so far. Defaults to 1; cost 0 only reads the counters.
     #[inline]
     pub fn cost(mut self, cost: u64) -> Self {
-        self.select.set_cost(cost);
+        self.demands.set_cost(cost);
         self
     }
 
-    /// What the request costs in the limit named last.
+    /// Sets the cost in the limit added last.
     pub fn limit_cost(mut self, cost: u64) -> Self {
-        if let Some(wish) = self.select.last() {
-            wish.cost = cost;
+        if let Some(options) = self.demands.last_options() {
+            options.cost = cost;
         }
         self
     }
 
-    /// Other numbers for the limit named last, such as those of the caller's tier. They must be of
-    /// the limit's own algorithm and window; what the key has used so far carries over.
+    /// Sets another quota for the limit added last, such as that of the caller's tier. It must have
+    /// the limit's algorithm and window. What the key has used so far carries over.
     ///
     /// ```
     /// use tollgate::{Limit, Limiter, Rate, TokenBucket};
@@ -75,39 +76,39 @@ impl<'a, S: Demands<'a>> Check<'a, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn quota(mut self, quota: impl Into<Quota>) -> Self {
-        if let Some(wish) = self.select.last() {
-            wish.quota = Some(quota.into());
+        if let Some(options) = self.demands.last_options() {
+            options.quota = Some(quota.into());
         }
         self
     }
 
-    /// The decision, without an executor: by stores that keep everything in this process, and by a
-    /// shared store for what it holds of a [leased](crate::lease) limit. Otherwise an error says
-    /// so; a store that must travel has then been asked all the same, and may charge the request.
+    /// Returns the decision without an executor. A memory store always decides this way; a shared
+    /// store does for [leased](crate::lease) limits while the lease lasts. Otherwise this returns
+    /// [`Error::WouldBlock`]. The store has been called nevertheless, and may charge the request.
     #[inline]
     pub fn now_or_never(self) -> Result<Decision, Error> {
-        self.ask(
-            decision,
-            |fallen| fallen.decision,
+        self.decide(
+            assemble_decision,
+            |resolved| resolved.decision,
             |_| Err(Error::WouldBlock),
         )
     }
 
-    /// The decision, if it takes no waiting: by a memory store, and by a shared store for what it
-    /// holds of a [leased](crate::lease) limit. `None` when the store would have to be waited for,
-    /// and for a request over several limits; nothing has been asked then, and awaiting the
-    /// question is the way to go on.
+    /// Returns the decision if it needs no waiting. A memory store always decides this way; a
+    /// shared store does for [leased](crate::lease) limits while the lease lasts. Returns `None` if
+    /// a store call is needed, and for a request over several limits. The store has not been called
+    /// then: await the check instead.
     ///
     /// ```
     /// use std::time::Duration;
     /// use tollgate::{Limit, Limiter};
     ///
     /// # pollster::block_on(async {
-    /// let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))]);
-    /// let ask = limiter.check("api", "user:42");
-    /// let decision = match ask.try_now()? {
+    /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
+    /// let check = limiter.check("api", "user:42");
+    /// let decision = match check.try_now()? {
     ///     Some(decision) => decision,
-    ///     None => ask.await?,
+    ///     None => check.await?,
     /// };
     /// assert_eq!(decision.remaining(), 99);
     /// # Ok::<(), tollgate::Error>(())
@@ -116,300 +117,330 @@ impl<'a, S: Demands<'a>> Check<'a, S> {
     #[inline]
     pub fn try_now(&self) -> Result<Option<Decision>, Error> {
         let inner = &self.limiter.inner;
-        self.select.with(self.limiter, |rules, checks| {
-            let [check] = checks else { return Ok(None) };
-            let lease = self.lease_for(checks);
-            let id = lease.unwrap_or(PermitId::NONE);
-            let answered = inner.store.try_spend(check, self.intent, id);
-            let decided = |(outcome, source)| {
-                decision(
-                    rules,
-                    checks,
-                    &[outcome],
-                    OutcomeSources::all(source),
-                    lease,
-                )
-            };
-            Ok(answered.map(decided))
+        self.demands.with(self.limiter, |rules, demands| {
+            let [demand] = demands else { return Ok(None) };
+
+            let permit_id = self.next_permit_id(demands);
+            let spent =
+                inner
+                    .store
+                    .try_spend(demand, self.intent, permit_id.unwrap_or(PermitId::NONE));
+
+            Ok(spent.map(|(outcome, source)| {
+                let sources = OutcomeSources::all(source);
+                assemble_decision(rules, demands, &[outcome], sources, permit_id)
+            }))
         })
     }
 
-    /// Only whether the request passes, without an executor: for hot paths that need nothing else.
+    /// Returns only whether the request is allowed, without an executor: for hot paths that need no
+    /// details. Returns [`Error::WouldBlock`] like [`now_or_never`](Self::now_or_never).
     ///
     /// ```
     /// use std::time::Duration;
     /// use tollgate::{Limit, Limiter};
     ///
-    /// let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))]);
+    /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
     /// let api = limiter.limit("api")?;
-    /// if api.check("user:42").passes()? {
-    ///     // go on
+    /// if api.check("user:42").is_allowed()? {
+    ///     println!("allowed");
     /// }
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     #[inline]
     pub fn is_allowed(self) -> Result<bool, Error> {
-        let passes = |_: &[&Rule], checks: &[Demand<'_>], outcomes: &[Outcome], _, _| {
-            let mut both = checks.iter().zip(outcomes);
-            both.all(|(check, outcome)| check.shadow || outcome.verdict.is_allowed())
+        let all_allowed = |_: &[&Rule], demands: &[Demand<'_>], outcomes: &[Outcome], _, _| {
+            let mut pairs = demands.iter().zip(outcomes);
+            pairs.all(|(demand, outcome)| demand.shadow || outcome.verdict.is_allowed())
         };
-        self.select.with(self.limiter, |rules, checks| {
-            if let [check] = checks
+
+        self.demands.with(self.limiter, |rules, demands| {
+            // The fast path: a single demand without a permit, decided in memory.
+            if let [demand] = demands
                 && self.intent == Intent::Spend
-                && !check.needs_permit()
-                && let Some(passes) = self.limiter.inner.store.try_is_allowed(check)
+                && !demand.needs_permit()
+                && let Some(is_allowed) = self.limiter.inner.store.try_is_allowed(demand)
             {
-                return Ok(passes || check.shadow);
+                return Ok(is_allowed || demand.shadow);
             }
-            let fallen = |fallen: Settled| fallen.decision.is_allowed();
-            let question = Question {
+
+            let request = StoreRequest {
                 rules,
-                checks,
+                demands,
                 intent: self.intent,
-                lease: self.lease_for(checks),
+                permit_id: self.next_permit_id(demands),
             };
-            self.ask_store(&question, passes, fallen, |_| Err(Error::WouldBlock))
-        })
-    }
-
-    /// Puts the question to the store, and decides at once when the answer is there. Keeps what
-    /// `part` takes of it.
-    #[inline]
-    pub(super) fn put<T>(&self, part: impl Fn(Settled) -> T) -> Result<Put<'a, T>, Error> {
-        let decided =
-            |rules: &[&Rule], checks: &[Demand<'_>], outcomes: &[Outcome], sources, lease| {
-                let decision = decision(rules, checks, outcomes, sources, lease);
-                Put::Settled(part(Settled {
-                    decision,
-                    local: None,
-                }))
-            };
-        self.ask(
-            decided,
-            |fallen| Put::Settled(part(fallen)),
-            |coming| Ok(Put::Coming(coming)),
-        )
-    }
-
-    /// Puts the question to the store, then goes on with what is `here`, has `fallen` to the
-    /// limits' failure policies, or is `coming`.
-    #[inline(always)]
-    fn ask<T>(
-        &self,
-        here: impl FnOnce(&[&Rule], &[Demand<'_>], &[Outcome], OutcomeSources, Option<PermitId>) -> T,
-        fallen: impl FnOnce(Settled) -> T,
-        coming: impl FnOnce(Coming<'a>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let inner = &self.limiter.inner;
-        self.select.with(self.limiter, |rules, checks| {
-            let (intent, lease) = (self.intent, self.lease_for(checks));
-            if let [check] = checks
-                && let Some((outcome, source)) =
-                    inner
-                        .store
-                        .try_spend(check, intent, lease.unwrap_or(PermitId::NONE))
-            {
-                return Ok(here(
-                    rules,
-                    checks,
-                    &[outcome],
-                    OutcomeSources::all(source),
-                    lease,
-                ));
-            }
-            self.ask_store(
-                &Question {
-                    rules,
-                    checks,
-                    intent,
-                    lease,
-                },
-                here,
-                fallen,
-                coming,
+            self.call_store(
+                &request,
+                all_allowed,
+                |resolved| resolved.decision.is_allowed(),
+                |_| Err(Error::WouldBlock),
             )
         })
     }
 
-    /// What a pass is held under, if it takes a place.
+    /// Sends the request to the store. If the reply is ready, the result is what `extract` takes of
+    /// the decision.
     #[inline]
-    fn lease_for(&self, checks: &[Demand<'_>]) -> Option<PermitId> {
-        let needs_permit = self.intent == Intent::Spend && holds(checks);
+    pub(super) fn start<T>(
+        &self,
+        extract: impl Fn(ResolvedDecision) -> T,
+    ) -> Result<CheckProgress<'a, T>, Error> {
+        let on_reply =
+            |rules: &[&Rule], demands: &[Demand<'_>], outcomes: &[Outcome], sources, permit_id| {
+                let decision = assemble_decision(rules, demands, outcomes, sources, permit_id);
+                CheckProgress::Decided(extract(ResolvedDecision {
+                    decision,
+                    local: None,
+                }))
+            };
+
+        self.decide(
+            on_reply,
+            |resolved| CheckProgress::Decided(extract(resolved)),
+            |pending| Ok(CheckProgress::Pending(pending)),
+        )
+    }
+
+    /// Sends the request to the store, and continues with `on_reply` if the reply is ready, with
+    /// `on_fallback` if the store failed and the failure policies decided, and with `on_pending` if
+    /// the call is in flight.
+    #[inline(always)]
+    fn decide<T>(
+        &self,
+        on_reply: impl FnOnce(
+            &[&Rule],
+            &[Demand<'_>],
+            &[Outcome],
+            OutcomeSources,
+            Option<PermitId>,
+        ) -> T,
+        on_fallback: impl FnOnce(ResolvedDecision) -> T,
+        on_pending: impl FnOnce(PendingDecision<'a>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let inner = &self.limiter.inner;
+        self.demands.with(self.limiter, |rules, demands| {
+            let (intent, permit_id) = (self.intent, self.next_permit_id(demands));
+
+            // The fast path: a single demand that the store decides without waiting.
+            if let [demand] = demands
+                && let Some((outcome, source)) =
+                    inner
+                        .store
+                        .try_spend(demand, intent, permit_id.unwrap_or(PermitId::NONE))
+            {
+                let sources = OutcomeSources::all(source);
+                return Ok(on_reply(rules, demands, &[outcome], sources, permit_id));
+            }
+
+            let request = StoreRequest {
+                rules,
+                demands,
+                intent,
+                permit_id,
+            };
+            self.call_store(&request, on_reply, on_fallback, on_pending)
+        })
+    }
+
+    /// A new permit id if the request takes permits.
+    #[inline]
+    fn next_permit_id(&self, demands: &[Demand<'_>]) -> Option<PermitId> {
+        let needs_permit = self.intent == Intent::Spend && needs_permit(demands);
         needs_permit.then(|| self.limiter.inner.permit_ids.next())
     }
 
-    /// The same for several checks, and for stores that must travel. Apart, so that the usual way
-    /// is short.
+    /// The slow path of [`decide`](Self::decide), for several demands and for stores that must
+    /// wait. It is a function of its own to keep the fast path small.
     #[inline(never)]
-    fn ask_store<T>(
+    fn call_store<T>(
         &self,
-        question: &Question<'_>,
-        here: impl FnOnce(&[&Rule], &[Demand<'_>], &[Outcome], OutcomeSources, Option<PermitId>) -> T,
-        fallen: impl FnOnce(Settled) -> T,
-        coming: impl FnOnce(Coming<'a>) -> Result<T, Error>,
+        request: &StoreRequest<'_>,
+        on_reply: impl FnOnce(
+            &[&Rule],
+            &[Demand<'_>],
+            &[Outcome],
+            OutcomeSources,
+            Option<PermitId>,
+        ) -> T,
+        on_fallback: impl FnOnce(ResolvedDecision) -> T,
+        on_pending: impl FnOnce(PendingDecision<'a>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let (
-            inner,
-            &Question {
-                rules,
-                checks,
-                intent,
-                lease,
-            },
-        ) = (&self.limiter.inner, question);
-        if checks.is_empty() {
-            return Ok(here(rules, checks, &[], OutcomeSources::default(), None));
+        let inner = &self.limiter.inner;
+        let &StoreRequest {
+            rules,
+            demands,
+            intent,
+            permit_id,
+        } = request;
+
+        if demands.is_empty() {
+            let sources = OutcomeSources::default();
+            return Ok(on_reply(rules, demands, &[], sources, None));
         }
+
         match inner
             .store
-            .spend(checks, intent, lease.unwrap_or(PermitId::NONE))
+            .spend(demands, intent, permit_id.unwrap_or(PermitId::NONE))
         {
-            StoreFuture::Ready(Some(Ok(spent))) => {
-                inner.heard(&spent);
-                Ok(here(rules, checks, &spent.outcomes, spent.sources, lease))
+            StoreFuture::Ready(Some(Ok(reply))) => {
+                inner.record_reply(&reply);
+                let SpendReply {
+                    outcomes, sources, ..
+                } = &reply;
+                Ok(on_reply(rules, demands, outcomes, *sources, permit_id))
             }
-            StoreFuture::Ready(Some(Err(error))) => Ok(fallen(inner.fall_back(question, &error))),
-            answer => coming(Coming {
-                answer,
-                lease,
-                places: Places::new(inner, checks, lease),
+            StoreFuture::Ready(Some(Err(error))) => {
+                Ok(on_fallback(inner.fall_back(request, &error)))
+            }
+            call => on_pending(PendingDecision {
+                call,
+                permit_id,
+                unclaimed: UnclaimedPermits::new(inner, demands, permit_id),
             }),
         }
     }
 
-    /// The decision once the answer has come, by the limits' failure policies when there is none.
-    pub(super) fn settle(
+    /// The decision from the result of a store call: by the store's reply, or by the failure
+    /// policies if the call failed.
+    pub(super) fn resolve(
         &self,
-        answer: Result<SpendReply, StoreError>,
-        lease: Option<PermitId>,
-    ) -> Result<Settled, Error> {
+        result: Result<SpendReply, StoreError>,
+        permit_id: Option<PermitId>,
+    ) -> Result<ResolvedDecision, Error> {
         let inner = &self.limiter.inner;
-        self.select
-            .with(self.limiter, |rules, checks| match answer {
-                Ok(spent) => {
-                    inner.heard(&spent);
-                    let decision = decision(rules, checks, &spent.outcomes, spent.sources, lease);
-                    Ok(Settled {
-                        decision,
-                        local: None,
-                    })
-                }
+        self.demands.with(self.limiter, |rules, demands| {
+            let reply = match result {
+                Ok(reply) => reply,
                 Err(error) => {
-                    let question = Question {
+                    let request = StoreRequest {
                         rules,
-                        checks,
+                        demands,
                         intent: self.intent,
-                        lease,
+                        permit_id,
                     };
-                    Ok(inner.fall_back(&question, &error))
+                    return Ok(inner.fall_back(&request, &error));
                 }
+            };
+
+            inner.record_reply(&reply);
+            let decision =
+                assemble_decision(rules, demands, &reply.outcomes, reply.sources, permit_id);
+            Ok(ResolvedDecision {
+                decision,
+                local: None,
             })
+        })
     }
 }
 
-/// A question put: answered, or about to be.
+/// A check that has been sent to the store: decided, or waiting for the store's reply.
 #[derive(Debug)]
-pub(super) enum Put<'a, T> {
-    Settled(T),
-    Coming(Coming<'a>),
+pub(super) enum CheckProgress<'a, T> {
+    Decided(T),
+    Pending(PendingDecision<'a>),
 }
 
-/// An answer on its way, and the lease it may grant.
+/// A store call in flight, and the permit that it may grant.
 #[derive(Debug)]
-pub(super) struct Coming<'a> {
-    pub(super) answer: StoreFuture<'a, SpendReply>,
-    pub(super) lease: Option<PermitId>,
-    places: Places<'a>,
+pub(super) struct PendingDecision<'a> {
+    pub(super) call: StoreFuture<'a, SpendReply>,
+    pub(super) permit_id: Option<PermitId>,
+    unclaimed: UnclaimedPermits<'a>,
 }
 
-impl Coming<'_> {
-    /// The answer has come: what it granted is somebody's now.
-    pub(super) fn came(&mut self, answer: &Result<SpendReply, StoreError>) {
-        // After the other errors, the step may have been done all the same.
+impl PendingDecision<'_> {
+    /// Notes that the call has finished, so that its permits are not released on drop. After a
+    /// timeout or a lost connection the store may still have granted them: then they stay
+    /// unclaimed.
+    pub(super) fn claim_permits(&mut self, result: &Result<SpendReply, StoreError>) {
         let is_certain = !matches!(
-            answer,
+            result,
             Err(StoreError::Timeout | StoreError::Unavailable(_))
         );
         if is_certain {
-            self.places.taken.clear();
+            self.unclaimed.demands.clear();
         }
     }
 }
 
-/// The places that a store may grant without anybody hearing of it, because its answer came too
-/// late or nobody waited for it. Nobody would hold them, and nobody else could, until their leases
-/// run out; so they are given back.
+/// The permits that a store may grant although the caller never learns of it, because the reply was
+/// lost or the future was dropped. Without an owner they would block others until their timeout, so
+/// they are released on drop.
 #[derive(Debug)]
-struct Places<'a> {
+struct UnclaimedPermits<'a> {
     store: &'a dyn Store,
-    taken: Vec<DemandBuf>,
-    lease: PermitId,
+    demands: Vec<DemandBuf>,
+    permit_id: PermitId,
 }
 
-impl<'a> Places<'a> {
-    fn new(inner: &'a Inner, checks: &[Demand<'_>], lease: Option<PermitId>) -> Self {
-        let taken = checks
+impl<'a> UnclaimedPermits<'a> {
+    fn new(inner: &'a Inner, demands: &[Demand<'_>], permit_id: Option<PermitId>) -> Self {
+        let demands = demands
             .iter()
-            .filter(|check| lease.is_some() && check.needs_permit());
-        let taken = taken.map(Demand::to_buf).collect();
+            .filter(|demand| permit_id.is_some() && demand.needs_permit())
+            .map(Demand::to_buf)
+            .collect();
         Self {
             store: &*inner.store,
-            taken,
-            lease: lease.unwrap_or(PermitId::NONE),
+            demands,
+            permit_id: permit_id.unwrap_or(PermitId::NONE),
         }
     }
 }
 
-impl Drop for Places<'_> {
+impl Drop for UnclaimedPermits<'_> {
     fn drop(&mut self) {
-        for place in &self.taken {
-            // A release takes effect even when nobody waits for its answer.
-            drop(self.store.release(&place.as_demand(), self.lease));
+        for demand in &self.demands {
+            // A release takes effect even if its future is dropped.
+            drop(self.store.release(&demand.as_demand(), self.permit_id));
         }
     }
 }
 
-/// True when a pass takes a place that must be given back.
+/// True when the request takes a permit, which must be released, if it is allowed.
 #[inline]
-pub(super) fn holds(checks: &[Demand<'_>]) -> bool {
-    checks.iter().any(Demand::needs_permit)
+pub(super) fn needs_permit(demands: &[Demand<'_>]) -> bool {
+    demands.iter().any(Demand::needs_permit)
 }
 
-/// The decision that the store's outcomes make.
+/// Makes a decision from the store's outcomes.
 #[inline(always)]
-fn decision(
+fn assemble_decision(
     rules: &[&Rule],
-    checks: &[Demand<'_>],
+    demands: &[Demand<'_>],
     outcomes: &[Outcome],
     sources: OutcomeSources,
-    lease: Option<PermitId>,
+    permit_id: Option<PermitId>,
 ) -> Decision {
-    if let ([rule], [check], [outcome]) = (rules, checks, outcomes) {
-        let status = LimitOutcome::new(rule.name(), check, *outcome, sources.get(0));
-        return Decision::single(status, status.source(), lease);
+    if let ([rule], [demand], [outcome]) = (rules, demands, outcomes) {
+        let limit = LimitOutcome::new(rule.name(), demand, *outcome, sources.get(0));
+        return Decision::single(limit, limit.source(), permit_id);
     }
-    let answers = rules.iter().zip(checks).zip(outcomes).enumerate();
-    let statuses = answers.map(|(index, ((rule, check), outcome))| {
-        LimitOutcome::new(rule.name(), check, *outcome, sources.get(index))
+
+    let rows = rules.iter().zip(demands).zip(outcomes).enumerate();
+    let limits = rows.map(|(index, ((rule, demand), outcome))| {
+        LimitOutcome::new(rule.name(), demand, *outcome, sources.get(index))
     });
-    let statuses: SmallVec<[LimitOutcome; 1]> = statuses.collect();
-    let source = source_of(&statuses);
-    Decision::new(statuses, source, lease)
+    let limits: SmallVec<[LimitOutcome; 1]> = limits.collect();
+    let source = overall_source(&limits);
+    Decision::new(limits, source, permit_id)
 }
 
-/// Where the answer as a whole came from: the store if it was asked at all, else what of this
-/// process stands nearest to it.
-fn source_of(statuses: &[LimitOutcome]) -> Source {
-    let any = |source| statuses.iter().any(|status| status.source() == source);
-    let order = [
+/// The source of a decision over several limits: the store if any outcome came from it, else the
+/// next source in this order.
+fn overall_source(limits: &[LimitOutcome]) -> Source {
+    let precedence = [
         Source::Store,
         Source::DenyCache,
         Source::Lease,
         Source::Local,
     ];
-    order
+    let is_present = |source: &Source| limits.iter().any(|limit| limit.source() == *source);
+
+    precedence
         .into_iter()
-        .find(|source| any(*source))
+        .find(is_present)
         .unwrap_or(Source::Store)
 }
 
@@ -419,17 +450,19 @@ impl<'a, S: Demands<'a> + Unpin> IntoFuture for Check<'a, S> {
 
     fn into_future(self) -> CheckFuture<'a, S> {
         CheckFuture {
-            ask: self,
-            coming: None,
+            check: self,
+            pending: None,
         }
     }
 }
 
-/// An [`Check`] being answered. On the memory store it is ready at once and allocates nothing.
+/// The future of a [`Check`]. With the memory store it is ready on the first poll and allocates
+/// nothing.
 #[derive(Debug)]
 pub struct CheckFuture<'a, S> {
-    ask: Check<'a, S>,
-    coming: Option<Coming<'a>>,
+    check: Check<'a, S>,
+    /// The store call in flight; `None` before the first poll.
+    pending: Option<PendingDecision<'a>>,
 }
 
 impl<'a, S: Demands<'a> + Unpin> Future for CheckFuture<'a, S> {
@@ -437,19 +470,17 @@ impl<'a, S: Demands<'a> + Unpin> Future for CheckFuture<'a, S> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let coming = match &mut this.coming {
-            Some(coming) => coming,
-            None => match this.ask.put(|settled| settled.decision)? {
-                Put::Settled(decision) => return Poll::Ready(Ok(decision)),
-                Put::Coming(coming) => this.coming.insert(coming),
+        let pending = match &mut this.pending {
+            Some(pending) => pending,
+            None => match this.check.start(|resolved| resolved.decision)? {
+                CheckProgress::Decided(decision) => return Poll::Ready(Ok(decision)),
+                CheckProgress::Pending(pending) => this.pending.insert(pending),
             },
         };
-        let answer = ready!(Pin::new(&mut coming.answer).poll(context));
-        coming.came(&answer);
-        Poll::Ready(
-            this.ask
-                .settle(answer, coming.lease)
-                .map(|settled| settled.decision),
-        )
+
+        let result = ready!(Pin::new(&mut pending.call).poll(context));
+        pending.claim_permits(&result);
+        let resolved = this.check.resolve(result, pending.permit_id)?;
+        Poll::Ready(Ok(resolved.decision))
     }
 }

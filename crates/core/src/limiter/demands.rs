@@ -1,4 +1,4 @@
-//! What a request names: which limits, with which keys, numbers and costs.
+//! The demands of a request: which limits, with which keys, quotas and costs.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{Error, Limiter};
 use crate::algorithm::Quota;
-use crate::key::{Encoded, KeyError, Parts, PartsBuf, ToKey};
+use crate::key::{KeyBuffer, KeyError, Parts, PartsBuf, ToKey};
 use crate::limit::Rule;
 use crate::store::{DEMANDS_MAX, Demand};
 
-/// The limits a request names, ready to become checks.
+/// The limits and keys of a request: [`OneDemand`] or [`DemandList`].
 pub trait Demands<'a>: Sized {
-    /// Makes the checks and hands them on, each beside its rule.
+    /// Calls `then` with the demands and the rule of each, or returns what is wrong with them.
     #[doc(hidden)]
     fn with<T>(
         &self,
@@ -20,90 +20,84 @@ pub trait Demands<'a>: Sized {
         then: impl FnOnce(&[&'a Rule], &[Demand<'_>]) -> Result<T, Error>,
     ) -> Result<T, Error>;
 
-    /// Sets the cost of every check named so far.
+    /// Sets the cost of all demands added so far.
     #[doc(hidden)]
     fn set_cost(&mut self, cost: u64);
 
-    /// The check named last.
+    /// The options of the demand added last.
     #[doc(hidden)]
-    fn last(&mut self) -> Option<&mut DemandOptions>;
+    fn last_options(&mut self) -> Option<&mut DemandOptions>;
 
-    /// The same request with room for more limits.
+    /// Converts the request so that more limits can be added.
     #[doc(hidden)]
-    fn into_many(self) -> DemandList<'a>;
+    fn into_list(self) -> DemandList<'a>;
 }
 
-/// The rule of a limit, or the name that has none.
-pub(super) type Found<'a> = Result<&'a Rule, &'a str>;
+/// The rule of a limit, or the name for which there is no valid limit.
+pub(super) type RuleLookup<'a> = Result<&'a Rule, &'a str>;
 
-/// How a limit is to be checked, apart from the key.
+/// The cost and quota of a demand.
 #[derive(Clone, Copy, Debug)]
 pub struct DemandOptions {
     pub(super) cost: u64,
+    /// A quota other than the limit's own.
     pub(super) quota: Option<Quota>,
 }
 
 impl DemandOptions {
-    const PLAIN: Self = Self {
+    const DEFAULT: Self = Self {
         cost: 1,
         quota: None,
     };
 
-    /// The numbers to use: those of the call if they fit the rule, else the rule's own.
+    /// The quota to use: that of the call if it has one, else the rule's own.
     #[inline]
     fn quota<'q>(&'q self, rule: &'q Rule) -> Result<&'q Quota, Error> {
-        numbers(rule, self.quota.as_ref())
-    }
-}
-
-/// The numbers to use: those of the call if they fit the rule, else the rule's own.
-#[inline]
-pub(super) fn numbers<'q>(rule: &'q Rule, quota: Option<&'q Quota>) -> Result<&'q Quota, Error> {
-    let Some(quota) = quota else {
-        return Ok(rule.quota());
-    };
-    if quota.shape() == rule.quota().shape() {
-        Ok(quota)
-    } else {
-        Err(other_shape(rule, quota))
-    }
-}
-
-#[cold]
-fn other_shape(rule: &Rule, quota: &Quota) -> Error {
-    let (expected, found) = (rule.quota().algorithm(), quota.algorithm());
-    Error::QuotaMismatch {
-        limit: rule.name().to_string(),
-        expected,
-        found,
-    }
-}
-
-/// One limit and one key: the usual case, which copies nothing until the decision.
-pub struct OneDemand<'a, K> {
-    rule: Found<'a>,
-    key: K,
-    wish: DemandOptions,
-}
-
-impl<'a, K: ToKey> OneDemand<'a, K> {
-    #[inline]
-    pub(super) const fn new(rule: Found<'a>, key: K) -> Self {
-        Self {
-            rule,
-            key,
-            wish: DemandOptions::PLAIN,
+        let Some(quota) = self.quota.as_ref() else {
+            return Ok(rule.quota());
+        };
+        if quota.shape() == rule.quota().shape() {
+            Ok(quota)
+        } else {
+            Err(quota_mismatch(rule, quota))
         }
     }
 }
 
-/// Without the key, which names a person.
+#[cold]
+fn quota_mismatch(rule: &Rule, quota: &Quota) -> Error {
+    Error::QuotaMismatch {
+        limit: rule.name().to_string(),
+        expected: rule.quota().algorithm(),
+        found: quota.algorithm(),
+    }
+}
+
+/// A request for one limit and one key: the usual case, which copies nothing before the decision.
+pub struct OneDemand<'a, K> {
+    rule: RuleLookup<'a>,
+    key: K,
+    options: DemandOptions,
+}
+
+impl<'a, K: ToKey> OneDemand<'a, K> {
+    #[inline]
+    pub(super) const fn new(rule: RuleLookup<'a>, key: K) -> Self {
+        Self {
+            rule,
+            key,
+            options: DemandOptions::DEFAULT,
+        }
+    }
+}
+
+/// Omits the key, because it can identify a person.
 impl<K> fmt::Debug for OneDemand<'_, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limit = self.rule.map(|rule| rule.name().to_string());
         f.debug_struct("OneDemand")
             .field("limit", &limit)
-            .field("wish", &self.wish)
+            .field("options", &self.options)
             .finish_non_exhaustive()
     }
 }
@@ -116,50 +110,53 @@ impl<'a, K: ToKey> Demands<'a> for OneDemand<'a, K> {
         then: impl FnOnce(&[&'a Rule], &[Demand<'_>]) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let rule = self.rule.or_else(|name| limiter.rule(name))?;
-        let mut buffer = Encoded::new();
-        let parts = Parts::of(&self.key, &mut buffer).map_err(|source| key_error(rule, source))?;
-        let check = rule.demand_with(parts, self.wish.quota(rule)?, self.wish.cost);
-        then(&[rule], &[check])
+
+        let mut buffer = KeyBuffer::new();
+        let parts =
+            Parts::from_key(&self.key, &mut buffer).map_err(|error| invalid_key(rule, error))?;
+
+        let demand = rule.demand_with(parts, self.options.quota(rule)?, self.options.cost);
+        then(&[rule], &[demand])
     }
 
     #[inline]
     fn set_cost(&mut self, cost: u64) {
-        self.wish.cost = cost;
+        self.options.cost = cost;
     }
 
-    fn last(&mut self) -> Option<&mut DemandOptions> {
-        Some(&mut self.wish)
+    fn last_options(&mut self) -> Option<&mut DemandOptions> {
+        Some(&mut self.options)
     }
 
-    fn into_many(self) -> DemandList<'a> {
-        let mut many = DemandList { named: smallvec![] };
-        many.add(&self);
-        many
+    fn into_list(self) -> DemandList<'a> {
+        let mut list = DemandList::default();
+        list.add(&self);
+        list
     }
 }
 
-/// Several limits, each with a key of its own.
+/// A request for several limits, each with a key of its own.
 #[derive(Debug, Default)]
 pub struct DemandList<'a> {
-    named: SmallVec<[Named<'a>; 4]>,
+    demands: SmallVec<[NamedDemand<'a>; 4]>,
 }
 
 #[derive(Debug)]
-struct Named<'a> {
-    rule: Found<'a>,
+struct NamedDemand<'a> {
+    rule: RuleLookup<'a>,
     parts: Result<PartsBuf, KeyError>,
-    wish: DemandOptions,
+    options: DemandOptions,
 }
 
 impl<'a> DemandList<'a> {
-    pub(super) fn add<K: ToKey>(&mut self, one: &OneDemand<'a, K>) {
-        // One too many is enough to be refused.
-        if self.named.len() <= DEMANDS_MAX {
-            let parts = Parts::of(&one.key, &mut Encoded::new()).map(Parts::to_buf);
-            self.named.push(Named {
-                rule: one.rule,
+    pub(super) fn add<K: ToKey>(&mut self, demand: &OneDemand<'a, K>) {
+        // One demand too many is enough to reject the request, so no more are kept.
+        if self.demands.len() <= DEMANDS_MAX {
+            let parts = Parts::from_key(&demand.key, &mut KeyBuffer::new()).map(Parts::to_buf);
+            self.demands.push(NamedDemand {
+                rule: demand.rule,
                 parts,
-                wish: one.wish,
+                options: demand.options,
             });
         }
     }
@@ -171,52 +168,56 @@ impl<'a> Demands<'a> for DemandList<'a> {
         limiter: &'a Limiter,
         then: impl FnOnce(&[&'a Rule], &[Demand<'_>]) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        if self.named.len() > DEMANDS_MAX {
+        if self.demands.len() > DEMANDS_MAX {
             return Err(Error::TooManyLimits);
         }
+
         let mut rules: SmallVec<[&Rule; 4]> = smallvec![];
-        let mut checks: SmallVec<[Demand<'_>; 4]> = smallvec![];
-        for named in &self.named {
-            let rule = named.rule.or_else(|name| limiter.rule(name))?;
-            let parts = named
-                .parts
-                .as_ref()
-                .map_err(|source| key_error(rule, *source))?;
-            let check =
-                rule.demand_with(parts.as_parts(), named.wish.quota(rule)?, named.wish.cost);
-            if checks.iter().any(|other| other.key == check.key) {
-                return Err(duplicate(rule));
+        let mut demands: SmallVec<[Demand<'_>; 4]> = smallvec![];
+        for NamedDemand {
+            rule,
+            parts,
+            options,
+        } in &self.demands
+        {
+            let rule = rule.or_else(|name| limiter.rule(name))?;
+            let parts = parts.as_ref().map_err(|error| invalid_key(rule, *error))?;
+            let demand = rule.demand_with(parts.as_parts(), options.quota(rule)?, options.cost);
+            if demands.iter().any(|other| other.key == demand.key) {
+                return Err(duplicate_limit(rule));
             }
+
             rules.push(rule);
-            checks.push(check);
+            demands.push(demand);
         }
-        then(&rules, &checks)
+
+        then(&rules, &demands)
     }
 
     fn set_cost(&mut self, cost: u64) {
-        self.named
-            .iter_mut()
-            .for_each(|named| named.wish.cost = cost);
+        for demand in &mut self.demands {
+            demand.options.cost = cost;
+        }
     }
 
-    fn last(&mut self) -> Option<&mut DemandOptions> {
-        self.named.last_mut().map(|named| &mut named.wish)
+    fn last_options(&mut self) -> Option<&mut DemandOptions> {
+        self.demands.last_mut().map(|demand| &mut demand.options)
     }
 
-    fn into_many(self) -> DemandList<'a> {
+    fn into_list(self) -> DemandList<'a> {
         self
     }
 }
 
 #[cold]
-pub(super) fn duplicate(rule: &Rule) -> Error {
+fn duplicate_limit(rule: &Rule) -> Error {
     Error::DuplicateLimit {
         limit: rule.name().to_string(),
     }
 }
 
 #[cold]
-fn key_error(rule: &Rule, cause: KeyError) -> Error {
+fn invalid_key(rule: &Rule, cause: KeyError) -> Error {
     Error::Key {
         limit: rule.name().to_string(),
         cause,

@@ -1,84 +1,85 @@
-//! Why a limiter gave no decision.
+//! The errors of a limiter.
 
 use crate::key::KeyError;
 use crate::limit::LimitError;
 use crate::store::{DEMANDS_MAX, StoreError};
 
-/// Why there is no decision. A denial is not among these: it is a [`Decision`](crate::Decision).
+/// Why a limiter could not do what was requested. A denial is not an error: it is a
+/// [`Decision`](crate::Decision).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No limit has this name.
-    #[error("there is no limit named {limit:?}; there are: {known}")]
+    #[error("unknown limit {limit:?}; expected one of: {known}")]
     UnknownLimit {
-        /// The name asked for.
+        /// The first 80 characters of the name found.
         limit: String,
-        /// The names there are.
+        /// The names of the limiter's limits, at most eight of them.
         known: String,
     },
-    /// The limit was made with wrong numbers.
-    #[error("the limit {limit:?} is not usable: {cause}")]
+    /// The limit is invalid.
+    #[error("invalid limit {limit:?}: {cause}")]
     Limit {
-        /// Its name.
+        /// The limit's name.
         limit: String,
-        /// What is wrong with it.
+        /// What is wrong with the limit.
         cause: LimitError,
     },
-    /// The key cannot name a counter.
-    #[error("the key for the limit {limit:?} is not usable: {cause}")]
+    /// The key is invalid.
+    #[error("invalid key for limit {limit:?}: {cause}")]
     Key {
         /// The limit's name.
         limit: String,
         /// What is wrong with the key.
         cause: KeyError,
     },
-    /// The request names too many limits.
-    #[error("a request may name {DEMANDS_MAX} limits at most; split it, or drop the widest limits")]
+    /// The request has more than [`DEMANDS_MAX`] limits.
+    #[error("too many limits in one request: must be at most {DEMANDS_MAX}")]
     TooManyLimits,
-    /// The request charges one counter twice.
-    #[error(
-        "the request names the limit {limit:?} twice with the same key; name it once with a larger cost"
-    )]
+    /// The request has the same limit and key twice.
+    #[error("duplicate limit {limit:?} with the same key: use it once with a larger cost")]
     DuplicateLimit {
         /// The limit's name.
         limit: String,
     },
-    /// The numbers given with the call belong to another algorithm or window.
+    /// The quota of the call has another algorithm or window than the limit.
     #[error(
-        "the limit {limit:?} is a {expected}; the numbers given with the call are a {found}, or have another window"
+        "quota mismatch for limit {limit:?}: expected a {expected} with the limit's window, \
+         found a {found}"
     )]
     QuotaMismatch {
         /// The limit's name.
         limit: String,
         /// The limit's algorithm.
         expected: &'static str,
-        /// The algorithm of the numbers given.
+        /// The algorithm of the call's quota.
         found: &'static str,
     },
-    /// A concurrency limit was asked to refund.
+    /// A refund includes a concurrency limit.
     #[error(
-        "the limit {limit:?} counts requests in flight: drop its permit or use Limiter::release instead of refunding it"
+        "concurrency limit {limit:?} cannot be refunded: \
+         drop the permit or use Limiter::release"
     )]
     RefundConcurrency {
         /// The limit's name.
         limit: String,
     },
-    /// Nothing to hold.
+    /// A permit was requested by a peek, or without a concurrency limit whose cost is at least 1.
     #[error(
-        "there is nothing to hold: name a concurrency limit, with a cost, and ask with check instead of peek"
+        "no permit to acquire: \
+         expected a check (not a peek) of a concurrency limit with a cost of at least 1"
     )]
     NoConcurrencyLimit,
     /// The number of replicas is zero.
     #[error(
-        "expected_replicas is 0; it must be at least 1, the number of processes that share the store"
+        "expected_replicas is 0: must be at least 1, the number of replicas that share the store"
     )]
     NoReplicas,
-    /// The store does not answer at once.
-    #[error("this store needs to be awaited; only the memory store answers immediately")]
+    /// The decision needs a store call, which must be awaited.
+    #[error("the decision is not available without waiting: await the check instead")]
     WouldBlock,
-    /// The store gave no answer to a refund, a reset, a release or a renewal. A check is answered
-    /// all the same, by the limits' failure policies: see
-    /// [`FailurePolicy`](crate::FailurePolicy).
+    /// The store failed during a refund, a reset, a release or a renewal. Checks never return this:
+    /// they follow the limits' [failure policies](crate::FailurePolicy).
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -1,4 +1,5 @@
-//! The limiter: names to rules, checks to one spend, outcomes to a decision.
+//! The limiter: looks up limits by name, spends a request's demands in the store, and turns the
+//! outcomes into a decision.
 
 mod builder;
 mod check;
@@ -24,8 +25,8 @@ pub use failure::{Health, StoreErrors};
 pub use permit::{Acquisition, Permit};
 pub use refund::{Refund, RefundFuture};
 
-use self::demands::Found;
-use self::failure::Watch;
+use self::demands::RuleLookup;
+use self::failure::StoreMonitor;
 use self::permit_ids::PermitIds;
 use self::rules::Rules;
 use crate::algorithm::PermitId;
@@ -35,7 +36,10 @@ use crate::limit::{Limit, Rule};
 use crate::memory::MemoryStore;
 use crate::store::{Intent, SpendReply, Store, StoreError, StoreFuture};
 
-/// Decides about requests: limits by name, on one store. Clones share everything.
+/// The most limit names that an error message lists.
+const SHOWN_NAMES_MAX: usize = 8;
+
+/// Checks requests against named limits on one store. Clones share limits, counters and state.
 ///
 /// ```
 /// use std::time::Duration;
@@ -47,11 +51,10 @@ use crate::store::{Intent, SpendReply, Store, StoreError, StoreFuture};
 ///     Limit::token_bucket("per-tenant", 1_000, Rate::per_second(50)),
 /// ]);
 ///
-/// // Both pass, or neither is charged.
+/// // Both limits pass, or neither is charged.
 /// let decision = limiter.check("per-user", "ann").and("per-tenant", "acme").cost(5).await?;
-/// if !decision.is_allowed() {
-///     let by = decision.denied_by().map_or("", |limit| limit.name());
-///     println!("refused by {by}, try again in {:?}", decision.retry_after());
+/// if let Some(limit) = decision.denied_by() {
+///     println!("denied by {}, retry in {:?}", limit.name(), decision.retry_after());
 /// }
 /// # Ok(())
 /// # }
@@ -63,83 +66,77 @@ pub struct Limiter {
 }
 
 struct Inner {
-    /// Where counters live, those of this process included.
+    /// The store that all calls go to: the shared store, or a [`split_store::SplitStore`] if a
+    /// limit is local.
     store: Arc<dyn Store>,
-    /// Where shared counters live.
-    shared: Arc<dyn Store>,
-    /// The counters of this process, if a limit asks for that.
-    own: Option<MemoryStore>,
+    /// The store for the counters that replicas share.
+    shared_store: Arc<dyn Store>,
+    /// The counters of this process; `None` while no limit is local.
+    local_store: Option<MemoryStore>,
     clock: Arc<dyn Clock>,
     rules: Rules,
     permit_ids: Arc<PermitIds>,
-    /// How many processes share the store.
+    /// How many replicas share the store.
     replicas: NonZeroU32,
-    watch: Arc<Watch>,
+    monitor: Arc<StoreMonitor>,
 }
 
-/// Without what stands twice.
+/// Omits the two stores that `store` shows already.
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            store,
-            rules,
-            replicas,
-            watch,
-            ..
-        } = self;
-        let mut shown = f.debug_struct("Inner");
-        shown
-            .field("store", store)
-            .field("rules", rules)
-            .field("replicas", replicas)
-            .field("watch", watch);
-        shown.finish_non_exhaustive()
+        f.debug_struct("Inner")
+            .field("store", &self.store)
+            .field("rules", &self.rules)
+            .field("replicas", &self.replicas)
+            .field("monitor", &self.monitor)
+            .finish_non_exhaustive()
     }
 }
 
 impl Inner {
-    /// Notes that the store has answered, if it was the store.
+    /// Reports to the monitor that the store has replied, if an outcome came from the store.
     #[inline]
-    fn heard(&self, spent: &SpendReply) {
-        if spent.sources.has_store(spent.outcomes.len()) {
-            self.watch.answered(&*self.clock);
+    fn record_reply(&self, reply: &SpendReply) {
+        if reply.sources.has_store(reply.outcomes.len()) {
+            self.monitor.record_success(&*self.clock);
         }
     }
 
-    /// The answer to anything but a check, for which no policy stands in.
-    fn noted<T>(&self, answer: Result<T, StoreError>) -> Result<T, Error> {
-        answer
-            .inspect_err(|error| self.watch.count(error))
+    /// Counts the error of a store call other than a check, for which there is no fallback.
+    fn count_error<T>(&self, result: Result<T, StoreError>) -> Result<T, Error> {
+        result
+            .inspect_err(|error| self.monitor.count_error(error))
             .map_err(Error::from)
     }
 }
 
 impl Limiter {
-    /// These limits on a new memory store.
+    /// Creates a limiter with these limits on a new memory store.
     ///
-    /// A limit that is wrong (see [`LimitError`](crate::LimitError)) answers each of its checks
-    /// with what is wrong. To learn of it at the start instead, use [`builder`](Self::builder).
+    /// An invalid limit (see [`LimitError`](crate::LimitError)) makes each of its checks return the
+    /// error. To detect it at startup instead, use [`builder`](Self::builder).
     pub fn in_memory(limits: impl IntoIterator<Item = Limit>) -> Self {
         Self::new(MemoryStore::new(), limits)
     }
 
-    /// These limits on any store; wrong limits as for [`in_memory`](Self::in_memory).
+    /// Creates a limiter with these limits on a store. Invalid limits are treated as in
+    /// [`in_memory`](Self::in_memory).
     pub fn new(store: impl Store + 'static, limits: impl IntoIterator<Item = Limit>) -> Self {
         Self::builder()
             .store(store)
             .limits(limits)
-            .build_with_errors()
+            .build_unvalidated()
     }
 
-    /// Choose the store, the clock and the limits, and learn at once if a limit is wrong.
+    /// Returns a builder to set the store, the clock and the limits. Its
+    /// [`build`](LimiterBuilder::build) fails if a limit is invalid.
     pub fn builder() -> LimiterBuilder {
         LimiterBuilder::default()
     }
 
-    /// The same store, its health and the counters of this process, with other limits: for a
-    /// configuration that changes while requests are being decided. Limits that keep their name,
-    /// algorithm and window keep their counts; a window or an algorithm that changes begins new
-    /// ones.
+    /// Creates a limiter with other limits that shares the store, its health and the counters of
+    /// this process: for a configuration that changes while requests are checked. Limits that keep
+    /// their name, algorithm and window keep their counts; others start new counters.
     ///
     /// ```
     /// use std::time::Duration;
@@ -160,11 +157,11 @@ impl Limiter {
         Self::builder()
             .limits(limits)
             .expected_replicas(expected_replicas)
-            .build_like(self)
+            .build_sharing(self)
     }
 
-    /// A question about as many limits as are named with [`and`](Ask::and), for callers that learn
-    /// only at run time which those are. One that names none is allowed.
+    /// Starts a check without limits, to which limits are added with [`and`](Check::and): for
+    /// callers that know the limits only at run time. A check without limits is allowed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -172,88 +169,87 @@ impl Limiter {
     /// use tollgate::{Limit, Limiter};
     ///
     /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
-    /// let mut ask = limiter.request(Intent::Spend);
+    /// let mut check = limiter.request(Intent::Spend);
     /// for (limit, key, cost) in [("api", "ann", 5)] {
-    ///     ask = ask.and(limit, key).limit_cost(cost);
+    ///     check = check.and(limit, key).limit_cost(cost);
     /// }
-    /// assert_eq!(ask.now_or_never()?.remaining(), 95);
+    /// assert_eq!(check.now_or_never()?.remaining(), 95);
     /// # Ok::<(), tollgate::Error>(())
     /// ```
     pub fn request(&self, intent: Intent) -> Check<'_, DemandList<'_>> {
         Check::new(self, DemandList::default(), intent)
     }
 
-    /// A refund for as many limits as are named with [`and`](Refund::and).
+    /// Starts a refund without limits, to which limits are added with [`and`](Refund::and).
     pub fn refund_request(&self) -> Refund<'_, DemandList<'_>> {
         Refund::new(self, DemandList::default())
     }
 
-    /// Asks whether a request of `key` may pass a limit, and charges it if so. Await it, or finish
-    /// it with [`now_or_never`](Ask::now_or_never), [`wait_up_to`](Ask::wait_up_to) or
-    /// [`hold`](Ask::hold).
+    /// Checks whether a request of `key` may pass a limit, and charges it if so. Await the check,
+    /// or finish it with [`now_or_never`](Check::now_or_never),
+    /// [`wait_up_to`](Check::wait_up_to) or [`acquire`](Check::acquire).
     #[inline]
     pub fn check<'a, K: ToKey>(&'a self, limit: &'a str, key: K) -> Check<'a, OneDemand<'a, K>> {
-        Check::new(self, OneDemand::new(self.find(limit), key), Intent::Spend)
+        Check::new(self, OneDemand::new(self.lookup(limit), key), Intent::Spend)
     }
 
-    /// The same question, charging nothing.
+    /// Like [`check`](Self::check), without charging anything.
     pub fn peek<'a, K: ToKey>(&'a self, limit: &'a str, key: K) -> Check<'a, OneDemand<'a, K>> {
-        Check::new(self, OneDemand::new(self.find(limit), key), Intent::Peek)
+        Check::new(self, OneDemand::new(self.lookup(limit), key), Intent::Peek)
     }
 
-    /// Gives back what a check took. See [`Refund::charged_by`] for checks that the store may not
-    /// have answered.
+    /// Returns the units that a check has spent. If the store may have been unavailable during the
+    /// check, see [`Refund::charged_by`].
     pub fn refund<'a, K: ToKey>(&'a self, limit: &'a str, key: K) -> Refund<'a, OneDemand<'a, K>> {
-        Refund::new(self, OneDemand::new(self.find(limit), key))
+        Refund::new(self, OneDemand::new(self.lookup(limit), key))
     }
 
-    /// Forgets what a key has used of a limit.
+    /// Clears the counter of a key: the key's budget is full again.
     pub async fn reset(&self, limit: &str, key: impl ToKey) -> Result<(), Error> {
-        let answer = OneDemand::new(self.find(limit), key)
-            .with(self, |_, checks| Ok(self.inner.store.reset(&checks[0].key)))?
-            .await;
-        self.inner.noted(answer)
+        let call = OneDemand::new(self.lookup(limit), key).with(self, |_, demands| {
+            Ok(self.inner.store.reset(&demands[0].key))
+        })?;
+        self.inner.count_error(call.await)
     }
 
-    /// Takes a place under a concurrency limit, held until the permit is dropped.
+    /// Acquires a permit of a concurrency limit, which is released when dropped.
     pub async fn acquire(&self, limit: &str, key: impl ToKey) -> Result<Acquisition, Error> {
         self.check(limit, key).acquire().await
     }
 
-    /// Ends a lease that a [`check`](Self::check) of a concurrency limit took; see
-    /// [`Decision::lease`](crate::Decision::lease). False when it had already ended, as those taken
-    /// while the store was away have when it is back.
+    /// Releases a permit that a [`check`](Self::check) of a concurrency limit acquired; see
+    /// [`Decision::permit_id`](crate::Decision::permit_id). Returns false if the permit has already
+    /// ended. Permits acquired while the store was unavailable end when it is available again.
     pub async fn release(
         &self,
         limit: &str,
         key: impl ToKey,
-        lease: PermitId,
+        permit_id: PermitId,
     ) -> Result<bool, Error> {
-        let mut one = OneDemand::new(self.find(limit), key);
-        // What the lease took is not known here.
-        one.set_cost(0);
-        let answer = one
-            .with(self, |_, checks| {
-                let local = self.inner.watch.local();
-                let released = local.is_some_and(|local| local.release(&checks[0], lease));
-                Ok(if released {
-                    StoreFuture::ready(Ok(true))
-                } else {
-                    self.inner.store.release(&checks[0], lease)
-                })
-            })?
-            .await;
-        self.inner.noted(answer)
+        let mut demand = OneDemand::new(self.lookup(limit), key);
+        // The permit's cost is not known here, which stores represent as cost 0.
+        demand.set_cost(0);
+
+        let call = demand.with(self, |_, demands| {
+            let local = self.inner.monitor.local_fallback();
+            let is_released = local.is_some_and(|local| local.release(&demands[0], permit_id));
+            Ok(if is_released {
+                StoreFuture::ready(Ok(true))
+            } else {
+                self.inner.store.release(&demands[0], permit_id)
+            })
+        })?;
+
+        self.inner.count_error(call.await)
     }
 
-    /// How this limiter gets on with its store, for metrics and for whoever asks whether it can
-    /// decide.
+    /// The health of the store as this limiter sees it, for metrics and readiness checks.
     ///
     /// ```
     /// use std::time::Duration;
     /// use tollgate::{Limit, Limiter};
     ///
-    /// let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))]);
+    /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
     /// let health = limiter.health();
     /// assert!(!health.degraded);
     /// for (kind, count) in health.store_errors.by_kind() {
@@ -261,40 +257,41 @@ impl Limiter {
     /// }
     /// ```
     pub fn health(&self) -> Health {
-        self.inner.watch.health(self.inner.clock.now())
+        self.inner.monitor.health(self.inner.clock.now())
     }
 
-    /// Gives back what [leased](crate::lease) limits have taken and not spent, and tells what
-    /// eventual ones have counted and not told: what a process does before it ends, so that nothing
-    /// is lost with it.
+    /// Returns the unspent units of [leased](crate::lease) limits to the store, and reports what
+    /// eventual limits have counted since their last report. Call it before the process ends, so
+    /// that nothing is lost.
     pub async fn return_leases(&self) -> Result<(), Error> {
-        let answer = self.inner.store.return_leases().await;
-        self.inner.noted(answer)
+        let result = self.inner.store.return_leases().await;
+        self.inner.count_error(result)
     }
 
-    /// The clock that waiting goes by.
+    /// The clock that waiting checks use.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.inner.clock
     }
 
-    /// True when both are clones of one limiter, so that they count together.
+    /// True when both are clones of the same limiter and so share all counters.
     pub fn is_clone_of(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Counters kept in this process for limits whose [`Consistency`](crate::Consistency) is
-    /// `Local`. Those of a memory store are counted by [`MemoryStore::keys`].
+    /// The number of counters kept in this process for limits whose
+    /// [`Consistency`](crate::Consistency) is `Local`. For the counters of a memory store, see
+    /// [`MemoryStore::keys`].
     pub fn local_keys(&self) -> usize {
-        self.inner.own.as_ref().map_or(0, MemoryStore::keys)
+        self.inner.local_store.as_ref().map_or(0, MemoryStore::keys)
     }
 
-    /// A limit looked up once, for callers that decide about it all the time.
+    /// Looks up a limit once, for callers that check it often.
     ///
     /// ```
     /// use std::time::Duration;
     /// use tollgate::{Limit, Limiter};
     ///
-    /// let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))]);
+    /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
     /// let api = limiter.limit("api")?;
     /// assert!(api.check("user:42").now_or_never()?.is_allowed());
     /// # Ok::<(), tollgate::Error>(())
@@ -306,20 +303,21 @@ impl Limiter {
         })
     }
 
-    /// The rule of a limit.
+    /// The rule of a limit, or an error if the limit is unknown or invalid.
     pub fn rule(&self, limit: &str) -> Result<&Rule, Error> {
         match self.inner.rules.get(limit) {
             Some(Ok(rule)) => Ok(rule),
-            Some(Err(wrong)) => Err(Error::Limit {
+            Some(Err(error)) => Err(Error::Limit {
                 limit: limit.to_owned(),
-                cause: wrong.clone(),
+                cause: error.clone(),
             }),
-            None => Err(self.unknown(limit)),
+            None => Err(self.unknown_limit(limit)),
         }
     }
 
+    /// Looks up a limit, and leaves the error message to [`rule`](Self::rule).
     #[inline]
-    fn find<'a>(&'a self, limit: &'a str) -> Found<'a> {
+    fn lookup<'a>(&'a self, limit: &'a str) -> RuleLookup<'a> {
         match self.inner.rules.get(limit) {
             Some(Ok(rule)) => Ok(rule),
             Some(Err(_)) | None => Err(limit),
@@ -327,20 +325,19 @@ impl Limiter {
     }
 
     #[cold]
-    fn unknown(&self, limit: &str) -> Error {
-        let mut known: Vec<&str> = self.inner.rules.names().collect();
-        known.sort_unstable();
-        let shown = known.iter().take(8).copied().collect::<Vec<_>>().join(", ");
-        let shown = if known.is_empty() {
-            "none".to_owned()
-        } else {
-            shown
+    fn unknown_limit(&self, limit: &str) -> Error {
+        let mut names: Vec<&str> = self.inner.rules.names().collect();
+        names.sort_unstable();
+
+        let hidden = names.len().saturating_sub(SHOWN_NAMES_MAX);
+        names.truncate(SHOWN_NAMES_MAX);
+        let shown = names.join(", ");
+        let known = match (shown.is_empty(), hidden) {
+            (true, _) => "none".to_owned(),
+            (false, 0) => shown,
+            (false, _) => format!("{shown} and {hidden} more"),
         };
-        let known = if known.len() > 8 {
-            format!("{shown} and {} more", known.len() - 8)
-        } else {
-            shown
-        };
+
         Error::UnknownLimit {
             limit: limit.chars().take(80).collect(),
             known,
@@ -356,26 +353,20 @@ pub struct LimitHandle<'a> {
 }
 
 impl<'a> LimitHandle<'a> {
-    /// As [`Limiter::check`].
+    /// Checks whether a request of `key` may pass this limit. See [`Limiter::check`].
     #[inline]
     pub fn check<K: ToKey>(&self, key: K) -> Check<'a, OneDemand<'a, K>> {
-        Check::new(
-            self.limiter,
-            OneDemand::new(Ok(self.rule), key),
-            Intent::Spend,
-        )
+        let demand = OneDemand::new(Ok(self.rule), key);
+        Check::new(self.limiter, demand, Intent::Spend)
     }
 
-    /// As [`Limiter::peek`].
+    /// Like [`check`](Self::check), without charging anything.
     pub fn peek<K: ToKey>(&self, key: K) -> Check<'a, OneDemand<'a, K>> {
-        Check::new(
-            self.limiter,
-            OneDemand::new(Ok(self.rule), key),
-            Intent::Peek,
-        )
+        let demand = OneDemand::new(Ok(self.rule), key);
+        Check::new(self.limiter, demand, Intent::Peek)
     }
 
-    /// As [`Limiter::refund`].
+    /// Returns the units that a check of this limit has spent. See [`Limiter::refund`].
     pub fn refund<K: ToKey>(&self, key: K) -> Refund<'a, OneDemand<'a, K>> {
         Refund::new(self.limiter, OneDemand::new(Ok(self.rule), key))
     }

@@ -1,29 +1,29 @@
-//! Places held under a concurrency limit.
+//! Permits of concurrency limits.
 
 use smallvec::SmallVec;
 
-use super::failure::{Local, Settled};
+use super::failure::{LocalFallback, ResolvedDecision};
 use super::{Error, Limiter};
 use crate::algorithm::PermitId;
 use crate::decision::Decision;
 use crate::store::{Demand, DemandBuf, StoreFuture};
 
-/// The answer to a wish for a place.
+/// The result of acquiring a permit: see [`Limiter::acquire`].
 #[derive(Debug)]
-#[must_use = "a place that nobody keeps is given back at once"]
+#[must_use = "a permit is released when it is dropped"]
 #[expect(
     clippy::large_enum_variant,
-    reason = "a permit is made once per unit of work and not kept in numbers"
+    reason = "a permit is created once per unit of work and not stored in large numbers"
 )]
 pub enum Acquisition {
-    /// Here it is.
+    /// The permit was acquired.
     Held(Permit),
-    /// There is none.
+    /// The request was denied.
     Denied(Decision),
 }
 
 impl Acquisition {
-    /// The permit, if there is one.
+    /// The permit; `None` if the request was denied.
     pub fn permit(self) -> Option<Permit> {
         match self {
             Self::Held(permit) => Some(permit),
@@ -31,7 +31,7 @@ impl Acquisition {
         }
     }
 
-    /// The decision either way.
+    /// The decision that granted or denied the permit.
     pub fn decision(&self) -> &Decision {
         match self {
             Self::Held(permit) => permit.decision(),
@@ -40,84 +40,93 @@ impl Acquisition {
     }
 }
 
-/// A place under a concurrency limit. Dropping it gives the place back. One that a limit's failure
-/// policy let through holds nothing.
+/// A slot of a concurrency limit, released when dropped. If the request covers several concurrency
+/// limits, the permit holds a slot of each.
+///
+/// A permit that was allowed by [`FailurePolicy::Allow`](crate::FailurePolicy::Allow) while the
+/// store was unavailable holds no slot.
 #[derive(Debug)]
-#[must_use = "a permit that is dropped gives its place back"]
+#[must_use = "a permit is released when it is dropped"]
 pub struct Permit {
     limiter: Limiter,
-    places: SmallVec<[DemandBuf; 1]>,
-    lease: PermitId,
+    /// The demands that hold a slot.
+    demands: SmallVec<[DemandBuf; 1]>,
+    id: PermitId,
     decision: Decision,
-    /// Where the places are, if not in the limiter's store.
-    local: Option<Local>,
+    /// The local counters that hold the slots; `None` when they are in the limiter's store.
+    local: Option<LocalFallback>,
 }
 
 impl Permit {
-    pub(super) fn new(limiter: &Limiter, checks: &[Demand<'_>], settled: Settled) -> Self {
-        let Settled { decision, local } = settled;
-        // Not what only looked, not what a shadow limit would have refused, and not what a policy
-        // let through.
-        let both = checks.iter().zip(decision.limits());
-        let charged = both.filter(|(check, status)| check.needs_permit() && status.counts());
-        let places = charged.map(|(check, _)| check.to_buf()).collect();
-        let lease = decision.permit_id().unwrap_or(PermitId::NONE);
+    pub(super) fn new(
+        limiter: &Limiter,
+        demands: &[Demand<'_>],
+        resolved: ResolvedDecision,
+    ) -> Self {
+        let ResolvedDecision { decision, local } = resolved;
+
+        // Demands with cost 0, shadow limits that deny and limits whose fallback is to allow hold
+        // no slot.
+        let pairs = demands.iter().zip(decision.limits());
+        let held = pairs.filter(|(demand, limit)| demand.needs_permit() && limit.is_charged());
+        let demands = held.map(|(demand, _)| demand.to_buf()).collect();
+
         Self {
             limiter: limiter.clone(),
-            places,
-            lease,
+            demands,
+            id: decision.permit_id().unwrap_or(PermitId::NONE),
             decision,
             local,
         }
     }
 
-    /// The decision that granted it.
+    /// The decision that granted the permit.
     pub const fn decision(&self) -> &Decision {
         &self.decision
     }
 
-    /// Starts the lease's time again, for work that takes longer. False when the place was already
-    /// lost.
+    /// Restarts the permit timeout, for work that takes longer. Returns false if the permit has
+    /// already timed out.
     pub async fn renew(&self) -> Result<bool, Error> {
-        let mut held = true;
-        for place in &self.places {
-            let check = place.as_demand();
-            held &= match &self.local {
-                Some(local) => local.renew(&check, self.lease),
-                None => self
-                    .limiter
-                    .inner
-                    .noted(self.limiter.inner.store.renew(&check, self.lease).await)?,
+        let inner = &self.limiter.inner;
+        let mut is_held = true;
+
+        for demand in &self.demands {
+            let demand = demand.as_demand();
+            is_held &= match &self.local {
+                Some(local) => local.renew(&demand, self.id),
+                None => inner.count_error(inner.store.renew(&demand, self.id).await)?,
             };
         }
-        Ok(held)
+        Ok(is_held)
     }
 
-    /// Gives the place back and waits until the store knows. False when it was already lost.
+    /// Releases the permit and waits until the store confirms it. Returns false if the permit had
+    /// already timed out.
     pub async fn release(mut self) -> Result<bool, Error> {
-        let mut held = true;
-        while let Some(place) = self.places.last() {
-            let answer = self.give_back(place).await;
-            held &= self.limiter.inner.noted(answer)?;
-            self.places.pop();
+        let mut was_held = true;
+        while let Some(demand) = self.demands.last() {
+            let result = self.release_one(demand).await;
+            was_held &= self.limiter.inner.count_error(result)?;
+            self.demands.pop();
         }
-        Ok(held)
+        Ok(was_held)
     }
 
-    fn give_back(&self, place: &DemandBuf) -> StoreFuture<'_, bool> {
-        let check = place.as_demand();
+    fn release_one(&self, demand: &DemandBuf) -> StoreFuture<'_, bool> {
+        let demand = demand.as_demand();
         match &self.local {
-            Some(local) => StoreFuture::ready(Ok(local.release(&check, self.lease))),
-            None => self.limiter.inner.store.release(&check, self.lease),
+            Some(local) => StoreFuture::ready(Ok(local.release(&demand, self.id))),
+            None => self.limiter.inner.store.release(&demand, self.id),
         }
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        for place in &self.places {
-            // A release takes effect even when nobody waits for its answer.
-            drop(self.give_back(place));
+        for demand in &self.demands {
+            // A release takes effect even if its future is dropped.
+            drop(self.release_one(demand));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Giving back what checks took.
+//! Refunds: return the units that a check has spent.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -11,7 +11,8 @@ use crate::decision::Decision;
 use crate::key::ToKey;
 use crate::store::StoreFuture;
 
-/// Gives back what a check took: the same limits, keys and cost. Await it.
+/// Returns the units that a check has spent. It must have the same limits, keys and costs as the
+/// check. Created by [`Limiter::refund`]; await it.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -21,7 +22,9 @@ use crate::store::StoreFuture;
 /// let limiter = Limiter::in_memory([Limit::sliding_log("login", 5, Duration::from_secs(900))]);
 /// let decision = limiter.check("login", "ann").await?;
 /// assert_eq!(decision.remaining(), 4);
-/// limiter.refund("login", "ann").await?; // the password was right: do not count it
+///
+/// // The password was right: do not count the attempt.
+/// limiter.refund("login", "ann").await?;
 /// assert_eq!(limiter.peek("login", "ann").cost(0).await?.remaining(), 5);
 /// # Ok::<(), tollgate::Error>(())
 /// # }).unwrap();
@@ -30,82 +33,85 @@ use crate::store::StoreFuture;
 #[must_use = "a refund does nothing until it is awaited"]
 pub struct Refund<'a, S> {
     limiter: &'a Limiter,
-    select: S,
-    /// The check was not charged to the store, so that nothing may be given back there.
-    untaken: bool,
+    demands: S,
+    /// True when the store was not charged, so the refund must do nothing.
+    is_uncharged: bool,
 }
 
 impl<'a, S: Demands<'a>> Refund<'a, S> {
-    pub(super) const fn new(limiter: &'a Limiter, select: S) -> Self {
+    pub(super) const fn new(limiter: &'a Limiter, demands: S) -> Self {
         Self {
             limiter,
-            select,
-            untaken: false,
+            demands,
+            is_uncharged: false,
         }
     }
 
-    /// Another limit to give back to.
+    /// Adds another limit to refund.
     pub fn and(self, limit: &'a str, key: impl ToKey) -> Refund<'a, DemandList<'a>> {
-        let mut many = self.select.into_many();
-        many.add(&OneDemand::new(self.limiter.find(limit), key));
+        let mut list = self.demands.into_list();
+        list.add(&OneDemand::new(self.limiter.lookup(limit), key));
         Refund {
             limiter: self.limiter,
-            select: many,
-            untaken: self.untaken,
+            demands: list,
+            is_uncharged: self.is_uncharged,
         }
     }
 
-    /// How much to give back to every limit named so far, instead of 1.
+    /// Sets how many units to return to every limit added so far. Defaults to 1.
     pub fn cost(mut self, cost: u64) -> Self {
-        self.select.set_cost(cost);
+        self.demands.set_cost(cost);
         self
     }
 
-    /// How much to give back to the limit named last.
+    /// Sets how many units to return to the limit added last.
     pub fn limit_cost(mut self, cost: u64) -> Self {
-        if let Some(wish) = self.select.last() {
-            wish.cost = cost;
+        if let Some(options) = self.demands.last_options() {
+            options.cost = cost;
         }
         self
     }
 
-    /// The numbers the check was made with, if they were not the limit's own.
+    /// Sets the quota that the check used for the limit added last. Defaults to the limit's own.
     pub fn quota(mut self, quota: impl Into<Quota>) -> Self {
-        if let Some(wish) = self.select.last() {
-            wish.quota = Some(quota.into());
+        if let Some(options) = self.demands.last_options() {
+            options.quota = Some(quota.into());
         }
         self
     }
 
-    /// The decision that took it. What the store did not take is not given back to it, or someone
-    /// would have it twice: a decision made while the store was away, or a denial, makes this
-    /// refund do nothing and succeed. What was counted in this process meanwhile stays counted.
+    /// Refunds only if `decision` was charged to the store. Otherwise another request's units would
+    /// be returned. If the request was denied, or decided while the store was unavailable, the
+    /// refund succeeds and does nothing; what was counted locally during an outage stays counted.
     ///
     /// ```
     /// # pollster::block_on(async {
     /// use std::time::Duration;
     /// use tollgate::{Limit, Limiter};
     ///
-    /// let limiter = Limiter::in_memory([Limit::sliding_log("login", 5, Duration::from_secs(900))]);
+    /// let limiter = Limiter::in_memory([Limit::sliding_log("login", 5, Duration::from_secs(60))]);
     /// let decision = limiter.check("login", "ann").await?;
     /// limiter.refund("login", "ann").charged_by(&decision).await?;
     /// # Ok::<(), tollgate::Error>(())
     /// # }).unwrap();
     /// ```
     pub fn charged_by(mut self, decision: &Decision) -> Self {
-        self.untaken = decision.is_degraded() || !decision.is_allowed();
+        self.is_uncharged = decision.is_degraded() || !decision.is_allowed();
         self
     }
 
-    fn put(&self) -> Result<StoreFuture<'a, ()>, Error> {
-        self.select.with(self.limiter, |rules, checks| {
-            let mut both = rules.iter().zip(checks);
-            match both.find(|(_, check)| matches!(check.quota, Quota::Concurrency(_))) {
+    fn start(&self) -> Result<StoreFuture<'a, ()>, Error> {
+        self.demands.with(self.limiter, |rules, demands| {
+            let mut pairs = rules.iter().zip(demands);
+            let concurrency =
+                pairs.find(|(_, demand)| matches!(demand.quota, Quota::Concurrency(_)));
+
+            match concurrency {
                 Some((rule, _)) => Err(Error::RefundConcurrency {
                     limit: rule.name().to_string(),
                 }),
-                None if self.untaken || checks.is_empty() => Ok(StoreFuture::ready(Ok(()))),
-                None => Ok(self.limiter.inner.store.refund(checks)),
+                None if self.is_uncharged || demands.is_empty() => Ok(StoreFuture::ready(Ok(()))),
+                None => Ok(self.limiter.inner.store.refund(demands)),
             }
         })
     }
@@ -118,16 +124,17 @@ impl<'a, S: Demands<'a> + Unpin> IntoFuture for Refund<'a, S> {
     fn into_future(self) -> RefundFuture<'a, S> {
         RefundFuture {
             refund: self,
-            answer: None,
+            call: None,
         }
     }
 }
 
-/// A [`Refund`] under way.
+/// The future of a [`Refund`].
 #[derive(Debug)]
 pub struct RefundFuture<'a, S> {
     refund: Refund<'a, S>,
-    answer: Option<StoreFuture<'a, ()>>,
+    /// The store call; `None` before the first poll.
+    call: Option<StoreFuture<'a, ()>>,
 }
 
 impl<'a, S: Demands<'a> + Unpin> Future for RefundFuture<'a, S> {
@@ -135,13 +142,14 @@ impl<'a, S: Demands<'a> + Unpin> Future for RefundFuture<'a, S> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let answer = match &mut this.answer {
-            Some(answer) => answer,
-            None => this.answer.insert(this.refund.put()?),
+        let call = match &mut this.call {
+            Some(call) => call,
+            None => this.call.insert(this.refund.start()?),
         };
+
         let inner = &this.refund.limiter.inner;
-        Pin::new(answer)
+        Pin::new(call)
             .poll(context)
-            .map(|answer| inner.noted(answer))
+            .map(|result| inner.count_error(result))
     }
 }

@@ -1,8 +1,8 @@
-//! Limits of this process alone beside limits that a store shares: one store made of two.
+//! A store made of two: a memory store for local limits, and the shared store for all others.
 //!
-//! A request over both is still all or nothing. The counters of this process are asked first,
-//! because they answer at once and for nothing; what they gave is given back when the shared store
-//! then refuses or does not answer. So a request may for a moment see less than there is, and never
+//! A request over both is still all-or-nothing. The local counters are charged first, because they
+//! reply without a store call. If the shared store then denies the request or fails, the local
+//! charge is undone. Meanwhile other requests may see fewer local units than there are, but never
 //! more.
 
 use std::sync::Arc;
@@ -19,59 +19,62 @@ use crate::store::{
 
 /// The counters of this process, and the store for all others.
 #[derive(Clone, Debug)]
-pub(super) struct Scoped {
-    pub(super) own: MemoryStore,
+pub(super) struct SplitStore {
+    pub(super) local: MemoryStore,
     pub(super) shared: Arc<dyn Store>,
 }
 
-type Checks<'c> = SmallVec<[Demand<'c>; 4]>;
+type DemandVec<'d> = SmallVec<[Demand<'d>; 4]>;
 
-impl Scoped {
-    fn of(&self, key: &Key<'_>) -> &dyn Store {
+impl SplitStore {
+    fn store_for(&self, key: &Key<'_>) -> &dyn Store {
         if key.is_local() {
-            &self.own
+            &self.local
         } else {
             &*self.shared
         }
     }
 }
 
-impl Store for Scoped {
+impl Store for SplitStore {
     fn spend<'a>(
         &'a self,
-        checks: &[Demand<'_>],
+        demands: &[Demand<'_>],
         intent: Intent,
-        lease: PermitId,
+        permit_id: PermitId,
     ) -> StoreFuture<'a, SpendReply> {
-        let (own, shared) = split(checks);
+        let (local, shared) = split(demands);
         if shared.is_empty() {
-            return self.own.spend(&own, intent, lease);
+            return self.local.spend(&local, intent, permit_id);
         }
-        if own.is_empty() {
-            return self.shared.spend(&shared, intent, lease);
+        if local.is_empty() {
+            return self.shared.spend(&shared, intent, permit_id);
         }
-        let taken = self.own.spend_together(&own, intent, lease);
-        // What is refused here is refused there too, and both tell where they stand.
-        let intent = if refuses(&own, &taken.outcomes) {
+
+        let local_reply = self.local.spend_together(&local, intent, permit_id);
+
+        // If a local limit denies, the shared store is only read, for its part of the decision.
+        let intent = if is_denied(&local, &local_reply.outcomes) {
             Intent::Peek
         } else {
             intent
         };
-        let answer = self.shared.spend(&shared, intent, lease);
-        let halves = Halves {
-            is_own: checks.iter().map(|check| check.key.is_local()).collect(),
-            own: own.iter().map(Demand::to_buf).collect(),
-            shadows: shared.iter().map(|check| check.shadow).collect(),
-            taken: taken.outcomes,
+        let call = self.shared.spend(&shared, intent, permit_id);
+
+        let request = SplitRequest {
+            is_local: demands.iter().map(|demand| demand.key.is_local()).collect(),
+            local: local.iter().map(Demand::to_buf).collect(),
+            shared_shadows: shared.iter().map(|demand| demand.shadow).collect(),
+            local_outcomes: local_reply.outcomes,
             intent,
-            lease,
+            permit_id,
         };
-        match answer {
-            StoreFuture::Ready(answer) => {
-                StoreFuture::Ready(answer.map(|answer| halves.join(&self.own, answer)))
+        match call {
+            StoreFuture::Ready(result) => {
+                StoreFuture::Ready(result.map(|result| request.join(&self.local, result)))
             }
-            StoreFuture::Pending(answer) => {
-                StoreFuture::Pending(Box::pin(async { halves.join(&self.own, answer.await) }))
+            StoreFuture::Pending(call) => {
+                StoreFuture::Pending(Box::pin(async { request.join(&self.local, call.await) }))
             }
         }
     }
@@ -79,24 +82,26 @@ impl Store for Scoped {
     #[inline]
     fn try_spend(
         &self,
-        check: &Demand<'_>,
+        demand: &Demand<'_>,
         intent: Intent,
-        lease: PermitId,
+        permit_id: PermitId,
     ) -> Option<(Outcome, Source)> {
-        self.of(&check.key).try_spend(check, intent, lease)
+        self.store_for(&demand.key)
+            .try_spend(demand, intent, permit_id)
     }
 
     #[inline]
-    fn try_is_allowed(&self, check: &Demand<'_>) -> Option<bool> {
-        self.of(&check.key).try_is_allowed(check)
+    fn try_is_allowed(&self, demand: &Demand<'_>) -> Option<bool> {
+        self.store_for(&demand.key).try_is_allowed(demand)
     }
 
-    fn refund<'a>(&'a self, checks: &[Demand<'_>]) -> StoreFuture<'a, ()> {
-        let (own, shared) = split(checks);
-        if !own.is_empty() {
-            // The memory store has answered once it is asked.
-            drop(self.own.refund(&own));
+    fn refund<'a>(&'a self, demands: &[Demand<'_>]) -> StoreFuture<'a, ()> {
+        let (local, shared) = split(demands);
+        if !local.is_empty() {
+            // The memory store has done the refund when the call returns.
+            drop(self.local.refund(&local));
         }
+
         if shared.is_empty() {
             StoreFuture::ready(Ok(()))
         } else {
@@ -105,15 +110,15 @@ impl Store for Scoped {
     }
 
     fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()> {
-        self.of(key).reset(key)
+        self.store_for(key).reset(key)
     }
 
-    fn release<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool> {
-        self.of(&check.key).release(check, lease)
+    fn release<'a>(&'a self, demand: &Demand<'_>, permit_id: PermitId) -> StoreFuture<'a, bool> {
+        self.store_for(&demand.key).release(demand, permit_id)
     }
 
-    fn renew<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool> {
-        self.of(&check.key).renew(check, lease)
+    fn renew<'a>(&'a self, demand: &Demand<'_>, permit_id: PermitId) -> StoreFuture<'a, bool> {
+        self.store_for(&demand.key).renew(demand, permit_id)
     }
 
     fn return_leases(&self) -> StoreFuture<'_, ()> {
@@ -121,85 +126,84 @@ impl Store for Scoped {
     }
 }
 
-/// A request of which this process has answered its part.
-struct Halves {
-    is_own: SmallVec<[bool; 4]>,
-    own: SmallVec<[DemandBuf; 4]>,
-    shadows: SmallVec<[bool; 4]>,
-    taken: SmallVec<[Outcome; 1]>,
+/// A request over both stores, whose local part has been decided.
+struct SplitRequest {
+    /// For each demand of the request, whether it is local.
+    is_local: SmallVec<[bool; 4]>,
+    local: SmallVec<[DemandBuf; 4]>,
+    /// For each demand on the shared store, whether it is a shadow.
+    shared_shadows: SmallVec<[bool; 4]>,
+    local_outcomes: SmallVec<[Outcome; 1]>,
+    /// The intent of the shared part.
     intent: Intent,
-    lease: PermitId,
+    permit_id: PermitId,
 }
 
-impl Halves {
-    /// The whole answer, once the shared store has given its part or failed to.
+impl SplitRequest {
+    /// Joins both parts once the shared store has replied. Undoes the local part if the shared
+    /// store has denied the request or failed.
     fn join(
         self,
-        store: &MemoryStore,
-        answer: Result<SpendReply, StoreError>,
+        local_store: &MemoryStore,
+        result: Result<SpendReply, StoreError>,
     ) -> Result<SpendReply, StoreError> {
-        let refused = |spent: &SpendReply| {
-            let mut both = self.shadows.iter().zip(&spent.outcomes);
-            both.any(|(shadow, outcome)| !shadow && !outcome.verdict.is_allowed())
+        let is_denied = |reply: &SpendReply| {
+            let mut pairs = self.shared_shadows.iter().zip(&reply.outcomes);
+            pairs.any(|(shadow, outcome)| !shadow && !outcome.verdict.is_allowed())
         };
-        let is_kept = answer.as_ref().is_ok_and(|spent| !refused(spent));
-        let own: Checks<'_> = self.own.iter().map(DemandBuf::as_demand).collect();
-        let taken = if is_kept || self.intent == Intent::Peek {
-            self.taken
+        let is_allowed = result.as_ref().is_ok_and(|reply| !is_denied(reply));
+
+        let local_outcomes = if is_allowed || self.intent == Intent::Peek {
+            self.local_outcomes
         } else {
-            give_back(store, &own, self.lease);
-            store
-                .spend_together(&own, Intent::Peek, self.lease)
+            let local: DemandVec<'_> = self.local.iter().map(DemandBuf::as_demand).collect();
+            undo_spend(local_store, &local, self.permit_id);
+            local_store
+                .spend_together(&local, Intent::Peek, self.permit_id)
                 .outcomes
         };
-        answer.map(
-            |SpendReply {
-                 outcomes,
-                 sources: told,
-                 at,
-             }| {
-                let (mut own, mut shared) = (taken.into_iter(), outcomes.into_iter().enumerate());
-                let mut sources = OutcomeSources::default();
-                let in_order = self
-                    .is_own
-                    .iter()
-                    .enumerate()
-                    .filter_map(|(index, is_own)| {
-                        if *is_own {
-                            return own.next();
-                        }
-                        let (place, outcome) = shared.next()?;
-                        sources.set(index, told.get(place));
-                        Some(outcome)
-                    });
-                SpendReply {
-                    outcomes: in_order.collect(),
-                    sources,
-                    at,
-                }
-            },
-        )
+
+        // Merge the outcomes in the order of the request.
+        let reply = result?;
+        let mut local = local_outcomes.into_iter();
+        let mut shared = reply.outcomes.into_iter().enumerate();
+        let mut sources = OutcomeSources::default();
+        let rows = self.is_local.iter().enumerate();
+        let outcomes = rows.filter_map(|(index, is_local)| {
+            if *is_local {
+                return local.next();
+            }
+            let (shared_index, outcome) = shared.next()?;
+            sources.set(index, reply.sources.get(shared_index));
+            Some(outcome)
+        });
+
+        Ok(SpendReply {
+            outcomes: outcomes.collect(),
+            sources,
+            at: reply.at,
+        })
     }
 }
 
-/// Undoes a spend in memory.
-pub(super) fn give_back(store: &MemoryStore, checks: &[Demand<'_>], lease: PermitId) {
-    drop(store.refund(checks));
-    for check in checks.iter().filter(|check| check.needs_permit()) {
-        store.release_place(check, lease);
+/// Undoes a spend in a memory store: refunds units and releases permits.
+pub(super) fn undo_spend(store: &MemoryStore, demands: &[Demand<'_>], permit_id: PermitId) {
+    drop(store.refund(demands));
+    for demand in demands.iter().filter(|demand| demand.needs_permit()) {
+        store.release_place(demand, permit_id);
     }
 }
 
-/// The checks of this process, and those of the shared store.
-pub(super) fn split<'c>(checks: &[Demand<'c>]) -> (Checks<'c>, Checks<'c>) {
-    checks
+/// Splits demands into those on local limits and those on the shared store.
+pub(super) fn split<'d>(demands: &[Demand<'d>]) -> (DemandVec<'d>, DemandVec<'d>) {
+    demands
         .iter()
         .copied()
-        .partition(|check| check.key.is_local())
+        .partition(|demand| demand.key.is_local())
 }
 
-/// True when a check that is not a shadow does not pass.
-pub(super) fn refuses(checks: &[Demand<'_>], outcomes: &[Outcome]) -> bool {
-    let mut both = checks.iter().zip(outcomes);
-    both.any(|(check, outcome)| !check.shadow && !outcome.verdict.is_allowed())
+/// True when a demand that is not a shadow is denied.
+pub(super) fn is_denied(demands: &[Demand<'_>], outcomes: &[Outcome]) -> bool {
+    let mut pairs = demands.iter().zip(outcomes);
+    pairs.any(|(demand, outcome)| !demand.shadow && !outcome.verdict.is_allowed())
 }

@@ -1,75 +1,78 @@
-//! Waiting: for a pass, for one's turn in a queue, for a place in flight.
+//! Checks that wait: until the request passes, in a queue, or for a permit.
 
 use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use super::Error;
-use super::check::{Check, Put, holds};
+use super::check::{Check, CheckProgress, needs_permit};
 use super::demands::Demands;
-use super::failure::Settled;
+use super::failure::ResolvedDecision;
 use super::permit::{Acquisition, Permit};
 use crate::algorithm::Quota;
 use crate::decision::{Decision, Retry};
 use crate::store::{Demand, Intent};
 use crate::time::Micros;
 
-/// How often to look for a place that was given back before its lease ran out.
-const PLACE_POLL: Duration = Duration::from_millis(10);
+/// How often a waiting check looks for a permit that was released before its timeout.
+const PERMIT_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How long to wait, and for what.
+/// How long a check may wait.
 #[derive(Clone, Copy, Debug)]
-struct Patience {
-    /// For a denial to become a pass.
+struct WaitPolicy {
+    /// Until a denied request passes.
     for_pass: Duration,
-    /// For one's turn, once a queue has given it.
-    for_turn: Duration,
+    /// In the queue, once the request is allowed.
+    in_queue: Duration,
 }
 
-impl Patience {
+impl WaitPolicy {
+    /// Does not wait for a denied request, and waits in queues as long as they require.
+    const QUEUE_ONLY: Self = Self {
+        for_pass: Duration::ZERO,
+        in_queue: Duration::MAX,
+    };
+
     const fn up_to(deadline: Duration) -> Self {
         Self {
             for_pass: deadline,
-            for_turn: deadline,
+            in_queue: deadline,
         }
     }
-
-    /// No longer than the queues themselves make one wait.
-    const TURN: Self = Self {
-        for_pass: Duration::ZERO,
-        for_turn: Duration::MAX,
-    };
 }
 
 impl<'a, S: Demands<'a>> Check<'a, S> {
-    /// The decision, waiting until it is a pass or until `deadline` has gone by. For a queue this
-    /// includes the wait for one's turn: once this answers with a pass, go. A pass whose turn would
-    /// come too late is given back. When nothing that can be waited for helps, the answer is the
-    /// denial, at once; so it is when a limit refuses only because the store is away, which may
-    /// stay so.
+    /// Waits until the request passes, at most for `deadline`, and returns the decision. This
+    /// includes the wait in queue limits: when the decision is returned, the request may proceed.
+    ///
+    /// The denial is returned without further waiting when waiting cannot help: when the request
+    /// can never pass, when it would pass only after the deadline, and when a limit denies only
+    /// because the store is unavailable, which may take any time. A queue position that would come
+    /// up after the deadline is returned to the queue.
     ///
     /// ```
     /// # pollster::block_on(async {
     /// use std::time::Duration;
     /// use tollgate::{Limit, Limiter, Rate};
     ///
-    /// let outgoing = Limiter::in_memory([Limit::queue("partner-api", 50, Rate::per_second(1_000))]);
+    /// let limiter = Limiter::in_memory([Limit::queue("partner", 50, Rate::per_second(1_000))]);
     /// for _ in 0..3 {
-    ///     let decision = outgoing.check("partner-api", ()).wait_up_to(Duration::from_secs(2)).await?;
+    ///     let check = limiter.check("partner", ());
+    ///     let decision = check.wait_up_to(Duration::from_secs(2)).await?;
     ///     assert!(decision.is_allowed());
-    ///     // call the partner
+    ///     // Call the partner's API.
     /// }
     /// # Ok::<(), tollgate::Error>(())
     /// # }).unwrap();
     /// ```
     pub async fn wait_up_to(self, deadline: Duration) -> Result<Decision, Error> {
-        self.wait(Patience::up_to(deadline))
-            .await
-            .map(|settled| settled.decision)
+        let resolved = self.wait(WaitPolicy::up_to(deadline)).await?;
+        Ok(resolved.decision)
     }
 
-    /// The decision, and for a queue also the wait for one's turn: once this answers with a pass,
-    /// go. A denial is told at once. Whoever stops waiting gives the turn back.
+    /// Checks the request and, if a queue limit allows it, waits in the queue: when the decision is
+    /// returned, the request may proceed. A denial is returned without waiting. If the future is
+    /// dropped, the queue position is returned to the queue.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -81,23 +84,22 @@ impl<'a, S: Demands<'a>> Check<'a, S> {
     /// # }).unwrap();
     /// ```
     pub async fn wait_in_queue(self) -> Result<Decision, Error> {
-        self.wait(Patience::TURN)
-            .await
-            .map(|settled| settled.decision)
+        let resolved = self.wait(WaitPolicy::QUEUE_ONLY).await?;
+        Ok(resolved.decision)
     }
 
-    /// Takes the places that the request's concurrency limits give, held until the permit is
-    /// dropped.
+    /// Acquires the permits of the request's concurrency limits. They are released when the
+    /// returned [`Permit`] is dropped.
     ///
     /// ```
     /// # pollster::block_on(async {
     /// use std::time::Duration;
-    /// use tollgate::limiter::Acquisition;
-    /// use tollgate::{Limit, Limiter};
+    /// use tollgate::{Acquisition, Limit, Limiter};
     ///
-    /// let limiter = Limiter::in_memory([Limit::concurrency("in-flight", 20, Duration::from_secs(30))]);
-    /// match limiter.check("in-flight", "tenant:7").hold().await? {
-    ///     Acquisition::Held(permit) => drop(permit), // work first
+    /// let jobs = Limit::concurrency("jobs", 20, Duration::from_secs(30));
+    /// let limiter = Limiter::in_memory([jobs]);
+    /// match limiter.check("jobs", "tenant:7").acquire().await? {
+    ///     Acquisition::Held(permit) => drop(permit), // after the work
     ///     Acquisition::Denied(decision) => println!("busy: {:?}", decision.retry_after()),
     /// }
     /// # Ok::<(), tollgate::Error>(())
@@ -107,68 +109,69 @@ impl<'a, S: Demands<'a>> Check<'a, S> {
         self.acquire_up_to(Duration::ZERO).await
     }
 
-    /// Like [`acquire`](Self::acquire), waiting for a place until `deadline` has gone by. Places are
-    /// looked for when a lease runs out, and every 10 ms in case one is given back early.
+    /// Like [`acquire`](Self::acquire), waiting up to `deadline` for a permit. The check is
+    /// repeated when a permit times out, and every 10 ms to notice permits that are released early.
     pub async fn acquire_up_to(self, deadline: Duration) -> Result<Acquisition, Error> {
-        self.acquire_with(Patience::up_to(deadline)).await
+        self.acquire_with(WaitPolicy::up_to(deadline)).await
     }
 
-    /// Like [`acquire`](Self::acquire), waiting as [`wait_in_queue`](Self::wait_in_queue) does where a queue takes
-    /// part.
+    /// Like [`acquire`](Self::acquire), waiting in queue limits as
+    /// [`wait_in_queue`](Self::wait_in_queue) does.
     pub async fn acquire_in_queue(self) -> Result<Acquisition, Error> {
-        self.acquire_with(Patience::TURN).await
+        self.acquire_with(WaitPolicy::QUEUE_ONLY).await
     }
 
-    async fn acquire_with(self, patience: Patience) -> Result<Acquisition, Error> {
-        let is_peek = self.intent == Intent::Peek;
-        if is_peek
-            || !self
-                .select
-                .with(self.limiter, |_, checks| Ok(holds(checks)))?
-        {
+    async fn acquire_with(self, policy: WaitPolicy) -> Result<Acquisition, Error> {
+        let takes_permit = self.intent == Intent::Spend
+            && self
+                .demands
+                .with(self.limiter, |_, demands| Ok(needs_permit(demands)))?;
+        if !takes_permit {
             return Err(Error::NoConcurrencyLimit);
         }
-        let settled = self.wait(patience).await?;
-        if !settled.decision.is_allowed() {
-            return Ok(Acquisition::Denied(settled.decision));
+
+        let resolved = self.wait(policy).await?;
+        if !resolved.decision.is_allowed() {
+            return Ok(Acquisition::Denied(resolved.decision));
         }
-        self.select.with(self.limiter, |_, checks| {
-            Ok(Acquisition::Held(Permit::new(
-                self.limiter,
-                checks,
-                settled,
-            )))
+
+        self.demands.with(self.limiter, |_, demands| {
+            let permit = Permit::new(self.limiter, demands, resolved);
+            Ok(Acquisition::Held(permit))
         })
     }
 
-    async fn wait(&self, patience: Patience) -> Result<Settled, Error> {
+    async fn wait(&self, policy: WaitPolicy) -> Result<ResolvedDecision, Error> {
         let clock = &self.limiter.inner.clock;
         let began = clock.now();
-        let left = |most: Duration| most.saturating_sub(clock.now().since(began).into());
+        let left = |max: Duration| max.saturating_sub(clock.now().since(began).into());
+
         loop {
-            let settled = match self.put(|settled| settled)? {
-                Put::Settled(settled) => settled,
-                Put::Coming(mut coming) => {
-                    let answer = (&mut coming.answer).await;
-                    coming.came(&answer);
-                    self.settle(answer, coming.lease)?
+            let resolved = match self.start(|resolved| resolved)? {
+                CheckProgress::Decided(resolved) => resolved,
+                CheckProgress::Pending(mut pending) => {
+                    let result = (&mut pending.call).await;
+                    pending.claim_permits(&result);
+                    self.resolve(result, pending.permit_id)?
                 }
             };
-            let decision = &settled.decision;
+            let decision = &resolved.decision;
+
             let pause = match decision.retry() {
-                Some(Retry::Never) => return Ok(settled),
-                // The store may be away for longer than anyone would wait.
-                Some(_) if is_refused_by_policy(decision) => return Ok(settled),
-                // A place in flight may be given back at any time; everything else keeps to its
-                // word.
-                Some(Retry::After(pause)) if self.waits_for_places_only(decision)? => {
-                    pause.min(PLACE_POLL)
+                Some(Retry::Never) => return Ok(resolved),
+                // The store may be unavailable for longer than any deadline.
+                Some(_) if is_denied_by_policy(decision) => return Ok(resolved),
+                // Permits may be released at any time. Other limits do not allow the request
+                // earlier than reported.
+                Some(Retry::After(pause)) if self.waits_only_for_permits(decision)? => {
+                    pause.min(PERMIT_POLL_INTERVAL)
                 }
                 Some(Retry::After(pause)) => pause,
-                None => return Ok(self.take_turn(settled, left(patience.for_turn)).await),
+                None => return Ok(self.pass_queue(resolved, left(policy.in_queue)).await),
             };
-            if pause > left(patience.for_pass) || self.intent == Intent::Peek {
-                return Ok(settled);
+
+            if pause > left(policy.for_pass) || self.intent == Intent::Peek {
+                return Ok(resolved);
             }
             clock
                 .sleep(Micros::from_duration_ceil(pause).unwrap_or(Micros::MAX))
@@ -176,97 +179,107 @@ impl<'a, S: Demands<'a>> Check<'a, S> {
         }
     }
 
-    fn waits_for_places_only(&self, decision: &Decision) -> Result<bool, Error> {
-        self.select.with(self.limiter, |_, checks| {
-            let both = checks.iter().zip(decision.limits());
-            let mut refusing = both.filter(|(_, status)| status.is_enforced_denial());
-            Ok(refusing.all(|(check, _)| matches!(check.quota, Quota::Concurrency(_))))
+    /// True when only concurrency limits deny the request.
+    fn waits_only_for_permits(&self, decision: &Decision) -> Result<bool, Error> {
+        self.demands.with(self.limiter, |_, demands| {
+            let pairs = demands.iter().zip(decision.limits());
+            let mut denying = pairs.filter(|(_, limit)| limit.is_enforced_denial());
+            Ok(denying.all(|(demand, _)| matches!(demand.quota, Quota::Concurrency(_))))
         })
     }
 
-    /// Waits for the turn that a queue gave, or gives it back when it would come too late, or when
-    /// nobody waits for it any more.
-    async fn take_turn(&self, settled: Settled, left: Duration) -> Settled {
-        let turn = settled.decision.wait();
-        if turn.is_zero() || self.intent == Intent::Peek {
-            return settled;
+    /// Waits in the queue for an allowed request. If the wait is longer than `left`, or if the
+    /// future is dropped, the queue position is returned.
+    async fn pass_queue(&self, resolved: ResolvedDecision, left: Duration) -> ResolvedDecision {
+        let wait = resolved.decision.wait();
+        if wait.is_zero() || self.intent == Intent::Peek {
+            return resolved;
         }
-        let mut pass = Pass {
-            ask: self,
-            settled: Some(settled),
+
+        let mut reservation = QueueReservation {
+            check: self,
+            resolved: Some(resolved),
         };
-        if turn <= left {
+        if wait <= left {
             let clock = &self.limiter.inner.clock;
             clock
-                .sleep(Micros::from_duration_ceil(turn).unwrap_or(Micros::MAX))
+                .sleep(Micros::from_duration_ceil(wait).unwrap_or(Micros::MAX))
                 .await;
-            return pass.keep();
+            return reservation.take();
         }
-        let Settled { decision, local } = pass.give_back();
-        Settled {
-            decision: decision.turned_late(),
+
+        let ResolvedDecision { decision, local } = reservation.cancel();
+        ResolvedDecision {
+            decision: decision.into_queue_denial(),
             local,
         }
     }
 }
 
-/// True when a limit refuses for no other reason than its failure policy, whichever limit refuses
-/// longest.
-fn is_refused_by_policy(decision: &Decision) -> bool {
+/// True when a limit denies the request only because of its failure policy, even if another limit
+/// denies it for longer.
+fn is_denied_by_policy(decision: &Decision) -> bool {
     decision
         .limits()
         .iter()
-        .any(|status| status.is_enforced_denial() && status.is_refused_by_policy())
+        .any(|limit| limit.is_enforced_denial() && limit.is_denied_by_policy())
 }
 
-/// A pass that is given back unless it is kept.
-struct Pass<'p, 'a, S: Demands<'a>> {
-    ask: &'p Check<'a, S>,
-    settled: Option<Settled>,
+/// An allowed request that waits in a queue. Dropping it cancels the request: what was charged is
+/// returned.
+struct QueueReservation<'p, 'a, S: Demands<'a>> {
+    check: &'p Check<'a, S>,
+    /// `None` once the reservation has been taken or cancelled.
+    resolved: Option<ResolvedDecision>,
 }
 
-impl<'a, S: Demands<'a>> Pass<'_, 'a, S> {
-    fn keep(&mut self) -> Settled {
-        self.settled
+impl<'a, S: Demands<'a>> QueueReservation<'_, 'a, S> {
+    /// Ends the wait: the request proceeds.
+    fn take(&mut self) -> ResolvedDecision {
+        self.resolved
             .take()
-            .expect("a pass is kept or given back once")
+            .expect("a reservation is taken or cancelled only once")
     }
 
-    /// Gives back what was charged, where it was charged: not what a shadow limit would have
-    /// refused, and not what a failure policy let through.
-    fn give_back(&mut self) -> Settled {
-        let settled = self.keep();
-        let Settled { decision, local } = &settled;
-        let store = &self.ask.limiter.inner.store;
-        let given_back = self.ask.select.with(self.ask.limiter, |_, checks| {
-            let both = checks.iter().zip(decision.limits());
-            let charged = both
-                .filter(|(_, status)| status.counts())
-                .map(|(check, _)| *check);
-            let charged: SmallVec<[Demand<'_>; 4]> = charged.collect();
-            // Refunds and releases take effect even when nobody waits for their answer.
+    /// Returns the units and permits to where they were charged. Limits that were not charged are
+    /// skipped: shadow limits that deny, and limits whose fallback is to allow.
+    fn cancel(&mut self) -> ResolvedDecision {
+        let resolved = self.take();
+        let ResolvedDecision { decision, local } = &resolved;
+        let limiter = self.check.limiter;
+        let store = &limiter.inner.store;
+
+        let result = self.check.demands.with(limiter, |_, demands| {
+            let pairs = demands.iter().zip(decision.limits());
+            let charged: SmallVec<[Demand<'_>; 4]> = pairs
+                .filter(|(_, limit)| limit.is_charged())
+                .map(|(demand, _)| *demand)
+                .collect();
+
+            // Refunds and releases take effect even if their futures are dropped.
             match local {
                 Some(local) => local.refund(&charged),
                 None => drop(store.refund(&charged)),
             }
-            let Some(lease) = decision.permit_id() else {
+            let Some(permit_id) = decision.permit_id() else {
                 return Ok(());
             };
-            charged.iter().for_each(|check| match local {
-                Some(local) => _ = local.release(check, lease),
-                None => drop(store.release(check, lease)),
+            charged.iter().for_each(|demand| match local {
+                Some(local) => _ = local.release(demand, permit_id),
+                None => drop(store.release(demand, permit_id)),
             });
             Ok(())
         });
-        debug_assert!(given_back.is_ok(), "the same checks have just been made");
-        settled
+
+        debug_assert!(result.is_ok(), "the same demands were valid before");
+        resolved
     }
 }
 
-impl<'a, S: Demands<'a>> Drop for Pass<'_, 'a, S> {
+impl<'a, S: Demands<'a>> Drop for QueueReservation<'_, 'a, S> {
     fn drop(&mut self) {
-        if self.settled.is_some() {
-            drop(self.give_back());
+        if self.resolved.is_some() {
+            drop(self.cancel());
         }
     }
 }

@@ -1,11 +1,10 @@
-//! A store that stops answering: what each limit says then, what is logged and counted, and what is
-//! held meanwhile.
+//! A store that becomes unavailable: decisions by failure policies, logs, counters, permits.
 
-mod holding;
 mod local;
+mod local_limits;
 mod outages;
+mod permits;
 mod policies;
-mod scoped;
 mod store;
 
 use std::future::IntoFuture;
@@ -15,80 +14,81 @@ use pollster::block_on;
 use tollgate::limiter::{Check, Demands, LimiterBuilder};
 use tollgate::{Decision, Error, FailurePolicy, Limit, Limiter, ManualClock};
 
-use store::{Fault, Flaky, Way};
+use store::{FaultyStore, InjectedFault, ReplyMode};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A limiter, its store to be broken and the clock of both.
-struct Scene {
+/// A limiter, its store, which can be made to fail, and the clock of both.
+struct Fixture {
     limiter: Limiter,
-    store: Flaky,
+    store: FaultyStore,
     clock: ManualClock,
 }
 
-impl Scene {
+impl Fixture {
     fn new(limits: impl IntoIterator<Item = Limit>) -> Self {
-        Self::with(Way::AtOnce, limits, |builder| builder)
+        Self::with(ReplyMode::Ready, limits, |builder| builder)
     }
 
-    fn of_replicas(replicas: u32, limits: impl IntoIterator<Item = Limit>) -> Self {
-        Self::with(Way::AtOnce, limits, |builder| {
+    fn with_replicas(replicas: u32, limits: impl IntoIterator<Item = Limit>) -> Self {
+        Self::with(ReplyMode::Ready, limits, |builder| {
             builder.expected_replicas(replicas)
         })
     }
 
     fn with(
-        way: Way,
+        reply_mode: ReplyMode,
         limits: impl IntoIterator<Item = Limit>,
-        more: impl FnOnce(LimiterBuilder) -> LimiterBuilder,
+        configure: impl FnOnce(LimiterBuilder) -> LimiterBuilder,
     ) -> Self {
         let clock = ManualClock::default();
-        let store = Flaky::new(&clock, way);
+        let store = FaultyStore::new(&clock, reply_mode);
+
         let builder = Limiter::builder()
             .store(store.clone())
             .clock(clock.clone())
             .limits(limits);
         Self {
-            limiter: more(builder).build().expect("right limits"),
+            limiter: configure(builder).build().expect("valid limits"),
             store,
             clock,
         }
     }
 
-    /// The same, the store being away.
-    fn away(self) -> Self {
-        self.store.fail(Fault::Away);
+    /// Makes the store unavailable.
+    fn unavailable(self) -> Self {
+        self.store.fail(InjectedFault::Unavailable);
         self
     }
 
     fn check(&self, limit: &str) -> Decision {
-        decided(self.limiter.check(limit, "ann"))
+        decide(self.limiter.check(limit, "ann"))
     }
 
-    /// Brings the store back and has the limiter notice.
+    /// Makes the store available, and lets the limiter notice.
     fn recover(&self, limit: &str) {
         self.store.heal();
         self.clock.advance(SECOND + Duration::from_micros(1));
-        assert!(!decided(self.limiter.peek(limit, "nobody")).is_degraded());
+        assert!(!decide(self.limiter.peek(limit, "other")).is_degraded());
         assert!(!self.limiter.health().degraded);
     }
 }
 
-fn decided<'a, S: Demands<'a> + Unpin>(ask: Check<'a, S>) -> Decision {
-    asked(ask).expect("a decision")
+fn decide<'a, S: Demands<'a> + Unpin>(check: Check<'a, S>) -> Decision {
+    try_decide(check).expect("a decision")
 }
 
-fn asked<'a, S: Demands<'a> + Unpin>(ask: Check<'a, S>) -> Result<Decision, Error> {
-    block_on(ask.into_future())
+fn try_decide<'a, S: Demands<'a> + Unpin>(check: Check<'a, S>) -> Result<Decision, Error> {
+    block_on(check.into_future())
 }
 
-/// So many per minute, counted one by one.
+/// A sliding log over a minute, with a failure policy.
 fn per_minute(name: &str, limit: u64, policy: FailurePolicy) -> Limit {
     Limit::sliding_log(name, limit, MINUTE).on_store_failure(policy)
 }
 
-/// The policy that each limit of a decision was answered by.
+/// The failure policy that decided each limit.
 fn fallbacks(decision: &Decision) -> Vec<Option<FailurePolicy>> {
     decision
         .limits()

@@ -1,4 +1,4 @@
-//! When an outage begins and ends, what is logged about it, and what is counted.
+//! Outages: when they begin and end, what is logged and what is counted.
 
 use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,15 +10,15 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use super::*;
 
-/// Keeps every event as a line.
+/// Records every event as a line.
 #[derive(Clone, Default)]
-struct Log {
+struct EventLog {
     lines: Arc<Mutex<Vec<String>>>,
 }
 
-impl Log {
-    /// Runs `work` and gives what was logged meanwhile on this thread.
-    fn of(work: impl FnOnce()) -> Vec<String> {
+impl EventLog {
+    /// Runs `work` and returns what was logged on this thread.
+    fn record(work: impl FnOnce()) -> Vec<String> {
         let log = Self::default();
         tracing::subscriber::with_default(log.clone(), work);
         log.lines().clone()
@@ -31,9 +31,9 @@ impl Log {
     }
 }
 
-struct Line(String);
+struct EventLine(String);
 
-impl Visit for Line {
+impl Visit for EventLine {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let name = if field.name() == "message" {
             ""
@@ -41,11 +41,11 @@ impl Visit for Line {
             field.name()
         };
         let equals = if name.is_empty() { "" } else { "=" };
-        write!(self.0, " {name}{equals}{value:?}").expect("a string takes everything");
+        write!(self.0, " {name}{equals}{value:?}").expect("writing to a string never fails");
     }
 }
 
-impl Subscriber for Log {
+impl Subscriber for EventLog {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         *metadata.level() <= Level::INFO
     }
@@ -59,7 +59,7 @@ impl Subscriber for Log {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line(event.metadata().level().to_string());
+        let mut line = EventLine(event.metadata().level().to_string());
         event.record(&mut line);
         self.lines().push(line.0);
     }
@@ -69,120 +69,129 @@ impl Subscriber for Log {
     fn exit(&self, _: &Id) {}
 }
 
-const BEGUN: &str = "WARN the store gives no answer; until it does, limits answer by their failure policies \
-    kind=\"away\" error=the store cannot be reached: connection refused";
+const OUTAGE_BEGINS: &str = "WARN store unavailable; limits fall back to their failure policies \
+    kind=\"unavailable\" error=store unavailable: connection refused";
 
 #[test]
-fn an_outage_is_two_lines_in_the_log() {
-    for way in [Way::AtOnce, Way::Later] {
-        let scene = Scene::with(
-            way,
+fn an_outage_logs_two_lines() {
+    for reply_mode in [ReplyMode::Ready, ReplyMode::Pending] {
+        let fixture = Fixture::with(
+            reply_mode,
             [per_minute("api", 5, FailurePolicy::Allow)],
             |builder| builder,
         );
-        let lines = Log::of(|| {
-            assert!(scene.check("api").is_allowed());
-            scene.store.fail(Fault::Away);
+
+        let lines = EventLog::record(|| {
+            assert!(fixture.check("api").is_allowed());
+            fixture.store.fail(InjectedFault::Unavailable);
             for _ in 0..10 {
-                assert!(scene.check("api").is_degraded());
-                scene.clock.advance(SECOND / 2);
+                assert!(fixture.check("api").is_degraded());
+                fixture.clock.advance(SECOND / 2);
             }
-            scene.recover("api");
-            assert!(!scene.check("api").is_degraded());
+            fixture.recover("api");
+            assert!(!fixture.check("api").is_degraded());
         });
-        let over = "INFO the store answers again, and limits are counted there degraded_ms=6000 decisions=10";
-        assert_eq!(lines, [BEGUN, over]);
+
+        let outage_ends = "INFO store available again degraded_ms=6000 decisions=10";
+        assert_eq!(lines, [OUTAGE_BEGINS, outage_ends]);
     }
 }
 
-/// In a cluster that lost some of its slots, answers and failures alternate.
+/// In a cluster that lost some of its slots, successes and failures alternate.
 #[test]
-fn answers_between_failures_do_not_end_the_outage() {
+fn successes_between_failures_do_not_end_the_outage() {
     let local = per_minute("api", 60, FailurePolicy::Local);
-    let scene = Scene::new([local]);
-    let lines = Log::of(|| {
+    let fixture = Fixture::new([local]);
+
+    let lines = EventLog::record(|| {
         for _ in 0..50 {
-            scene.store.fail(Fault::Away);
-            assert!(scene.check("api").is_degraded());
-            scene.store.heal();
-            scene.clock.advance(SECOND);
-            assert!(!scene.check("api").is_degraded());
+            fixture.store.fail(InjectedFault::Unavailable);
+            assert!(fixture.check("api").is_degraded());
+            fixture.store.heal();
+            fixture.clock.advance(SECOND);
+            assert!(!fixture.check("api").is_degraded());
             assert!(
-                scene.limiter.health().degraded,
-                "a second is not more than a second"
+                fixture.limiter.health().degraded,
+                "the outage ends after more than a second"
             );
         }
-        scene.store.fail(Fault::Timeout);
+
+        fixture.store.fail(InjectedFault::Timeout);
         assert!(
-            scene.check("api").is_allowed(),
-            "the local counters went on"
+            fixture.check("api").is_allowed(),
+            "the local counters are kept"
         );
     });
-    assert_eq!(lines, [BEGUN]);
-    scene.recover("api");
+    assert_eq!(lines, [OUTAGE_BEGINS]);
+    fixture.recover("api");
 }
 
 #[test]
 fn every_outage_is_logged() {
-    let scene = Scene::new([per_minute("api", 5, FailurePolicy::Deny)]);
-    let lines = Log::of(|| {
-        for fault in Fault::ALL {
-            scene.store.fail(fault);
-            assert!(scene.check("api").is_degraded());
-            scene.recover("api");
+    let fixture = Fixture::new([per_minute("api", 5, FailurePolicy::Deny)]);
+    let lines = EventLog::record(|| {
+        for fault in InjectedFault::ALL {
+            fixture.store.fail(fault);
+            assert!(fixture.check("api").is_degraded());
+            fixture.recover("api");
         }
     });
+
     let kinds: Vec<&str> = lines
         .iter()
         .filter_map(|line| line.split("kind=\"").nth(1))
         .collect();
     let expected = [
-        "timeout\" error=the store did not answer within its deadline",
-        "away\" error=the store cannot be reached: connection refused",
-        "overloaded\" error=as many requests wait for the store as may; this one was not sent",
-        "refused\" error=the store refused the request: READONLY",
+        "timeout\" error=store call timed out",
+        "unavailable\" error=store unavailable: connection refused",
+        "overloaded\" error=store overloaded: too many calls in flight",
+        "refused\" error=store refused the request: READONLY",
     ];
     assert_eq!(kinds, expected);
-    assert_eq!(lines.len(), 2 * Fault::ALL.len());
+    assert_eq!(lines.len(), 2 * InjectedFault::ALL.len());
 }
 
 #[test]
-fn keys_show_neither_in_the_log_nor_in_debug_output() {
+fn keys_appear_neither_in_the_log_nor_in_debug_output() {
     let limits = [
         per_minute("api", 60, FailurePolicy::Local),
         Limit::concurrency("jobs", 5, MINUTE).on_store_failure(FailurePolicy::Local),
     ];
-    let scene = Scene::new(limits);
-    let lines = Log::of(|| {
-        scene.store.fail(Fault::Away);
+    let fixture = Fixture::new(limits);
+
+    let lines = EventLog::record(|| {
+        fixture.store.fail(InjectedFault::Unavailable);
         for _ in 0..3 {
-            let decision = decided(scene.limiter.check("api", "s3cret"));
-            let held = block_on(scene.limiter.acquire("jobs", "s3cret")).unwrap();
-            let shown = format!("{decision:?} {held:?} {:?}", scene.limiter);
+            let decision = decide(fixture.limiter.check("api", "s3cret"));
+            let held = block_on(fixture.limiter.acquire("jobs", "s3cret")).unwrap();
+            let shown = format!("{decision:?} {held:?} {:?}", fixture.limiter);
             assert!(!shown.contains("s3cret"), "{shown}");
-            scene.clock.advance(SECOND);
+            fixture.clock.advance(SECOND);
         }
-        scene.recover("api");
+        fixture.recover("api");
     });
+
     assert_eq!(lines.len(), 2);
     assert!(!lines.concat().contains("s3cret"), "{lines:?}");
 }
 
 #[test]
 fn decisions_and_errors_are_counted() {
-    let scene = Scene::new([
+    let fixture = Fixture::new([
         per_minute("allow", 5, FailurePolicy::Allow),
         per_minute("deny", 5, FailurePolicy::Deny),
     ]);
-    assert_eq!(scene.limiter.health(), Health::default());
-    let start = scene.clock.now();
-    for (fault, times) in Fault::ALL.into_iter().zip(1..) {
-        scene.store.fail(fault);
-        (0..times).for_each(|_| assert!(scene.check("allow").is_allowed()));
-        assert!(!scene.check("deny").is_allowed());
-        scene.clock.advance(SECOND);
+    assert_eq!(fixture.limiter.health(), Health::default());
+
+    let start = fixture.clock.now();
+    for (fault, times) in InjectedFault::ALL.into_iter().zip(1..) {
+        fixture.store.fail(fault);
+        (0..times).for_each(|_| assert!(fixture.check("allow").is_allowed()));
+        assert!(!fixture.check("deny").is_allowed());
+        fixture.clock.advance(SECOND);
     }
-    let health = scene.limiter.health();
+
+    let health = fixture.limiter.health();
     assert_eq!(
         (health.degraded, health.degraded_since),
         (true, Some(start))
@@ -193,9 +202,10 @@ fn decisions_and_errors_are_counted() {
         "an outage counts while it lasts"
     );
     assert_eq!((health.degraded_allowed, health.degraded_denied), (10, 4));
+
     let counted = [
         ("timeout", 2),
-        ("away", 3),
+        ("unavailable", 3),
         ("overloaded", 4),
         ("refused", 5),
     ];
@@ -203,59 +213,63 @@ fn decisions_and_errors_are_counted() {
         (health.store_errors.by_kind(), health.store_errors.total()),
         (counted, 14)
     );
-    scene.recover("allow");
-    let after = scene.limiter.health();
+
+    fixture.recover("allow");
+    let after = fixture.limiter.health();
     assert_eq!((after.degraded, after.degraded_since), (false, None));
     assert_eq!(
         (after.degraded_allowed, after.store_errors),
         (10, health.store_errors),
         "counts only grow"
     );
+
     let whole = Micros::from_secs(5).after(Micros::new(1));
-    scene.clock.advance(SECOND);
+    fixture.clock.advance(SECOND);
     assert_eq!(
-        scene.limiter.health().degraded_for,
+        fixture.limiter.health().degraded_for,
         whole,
-        "and not after it"
+        "and not afterwards"
     );
 }
 
-/// No limit had to answer, so nothing is degraded; the errors are counted all the same.
+/// No limit falls back, so nothing is degraded; the errors are counted nevertheless.
 #[test]
-fn giving_back_and_forgetting_stay_errors_and_begin_no_outage() {
+fn failed_refunds_resets_and_releases_are_errors_and_begin_no_outage() {
     let limits = [
         per_minute("api", 5, FailurePolicy::Allow),
         Limit::concurrency("jobs", 5, MINUTE),
     ];
-    let scene = Scene::new(limits);
-    let lines = Log::of(|| {
+    let fixture = Fixture::new(limits);
+
+    let lines = EventLog::record(|| {
         block_on(async {
-            let permit = scene
+            let permit = fixture
                 .limiter
                 .acquire("jobs", "ann")
                 .await
                 .unwrap()
                 .permit()
                 .unwrap();
-            let lease = permit.decision().permit_id().unwrap();
-            scene.store.fail(Fault::Overloaded);
+            let permit_id = permit.decision().permit_id().unwrap();
+            fixture.store.fail(InjectedFault::Overloaded);
             assert!(matches!(
-                scene.limiter.refund("api", "ann").await,
+                fixture.limiter.refund("api", "ann").await,
                 Err(Error::Store(_))
             ));
             assert!(matches!(
-                scene.limiter.reset("api", "ann").await,
+                fixture.limiter.reset("api", "ann").await,
                 Err(Error::Store(_))
             ));
             assert!(matches!(
-                scene.limiter.release("jobs", "ann", lease).await,
+                fixture.limiter.release("jobs", "ann", permit_id).await,
                 Err(Error::Store(_))
             ));
             assert!(matches!(permit.renew().await, Err(Error::Store(_))));
             assert!(matches!(permit.release().await, Err(Error::Store(_))));
         });
     });
-    let health = scene.limiter.health();
+
+    let health = fixture.limiter.health();
     assert_eq!(
         (health.store_errors.overloaded, health.degraded),
         (5, false)
@@ -267,13 +281,14 @@ fn giving_back_and_forgetting_stay_errors_and_begin_no_outage() {
 fn many_threads_begin_one_outage() {
     const THREADS: u64 = 8;
     const EACH: u64 = 1_000;
-    let scene = Scene::new([per_minute("api", 60, FailurePolicy::Local)]).away();
-    assert!(!scene.check("api").is_allowed());
-    scene.clock.advance(40 * SECOND);
+    let fixture = Fixture::new([per_minute("api", 60, FailurePolicy::Local)]).unavailable();
+    assert!(!fixture.check("api").is_allowed());
+    fixture.clock.advance(40 * SECOND);
+
     let passed: u64 = std::thread::scope(|scope| {
         let work = || {
             (0..EACH)
-                .map(|_| u64::from(scene.limiter.check("api", "ann").is_allowed().unwrap()))
+                .map(|_| u64::from(fixture.limiter.check("api", "ann").is_allowed().unwrap()))
                 .sum()
         };
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
@@ -283,10 +298,11 @@ fn many_threads_begin_one_outage() {
             .sum()
     });
     assert_eq!(passed, 40, "all threads count together");
-    let health = scene.limiter.health();
+
+    let health = fixture.limiter.health();
     assert_eq!(
         (health.degraded_allowed, health.degraded_denied),
         (40, THREADS * EACH - 40 + 1)
     );
-    assert_eq!(health.store_errors.away, THREADS * EACH + 1);
+    assert_eq!(health.store_errors.unavailable, THREADS * EACH + 1);
 }

@@ -1,18 +1,19 @@
-//! Allow, deny or local: what a limit says, alone and with others.
+//! The policies `Allow`, `Deny` and `Local`, for one limit and for several.
 
 use tollgate::{Retry, Source, Verdict};
 
 use super::*;
 
 #[test]
-fn a_store_that_answers_decides_and_no_policy_shows() {
-    for way in [Way::AtOnce, Way::Later] {
-        let scene = Scene::with(
-            way,
+fn an_available_store_decides_without_policies() {
+    for reply_mode in [ReplyMode::Ready, ReplyMode::Pending] {
+        let fixture = Fixture::with(
+            reply_mode,
             [per_minute("api", 5, FailurePolicy::Deny)],
             |builder| builder,
         );
-        let decision = scene.check("api");
+
+        let decision = fixture.check("api");
         assert_eq!((decision.is_allowed(), decision.remaining()), (true, 4));
         assert_eq!(
             (decision.source(), decision.is_degraded()),
@@ -24,10 +25,10 @@ fn a_store_that_answers_decides_and_no_policy_shows() {
 }
 
 #[test]
-fn every_kind_of_error_is_answered_by_policy_whether_it_comes_at_once_or_later() {
-    for (way, fault) in [Way::AtOnce, Way::Later]
+fn every_kind_of_error_falls_back_to_the_policy_in_both_reply_modes() {
+    for (reply_mode, fault) in [ReplyMode::Ready, ReplyMode::Pending]
         .into_iter()
-        .flat_map(|way| Fault::ALL.map(|it| (way, it)))
+        .flat_map(|reply_mode| InjectedFault::ALL.map(|fault| (reply_mode, fault)))
     {
         let limits = [
             FailurePolicy::Allow,
@@ -35,18 +36,19 @@ fn every_kind_of_error_is_answered_by_policy_whether_it_comes_at_once_or_later()
             FailurePolicy::Local,
         ]
         .map(|policy| per_minute(policy.as_str(), 5, policy));
-        let scene = Scene::with(way, limits, |builder| builder);
-        scene.store.fail(fault);
+        let fixture = Fixture::with(reply_mode, limits, |builder| builder);
+        fixture.store.fail(fault);
+
         for (policy, allowed) in [
             (FailurePolicy::Allow, true),
             (FailurePolicy::Deny, false),
             (FailurePolicy::Local, false),
         ] {
-            let decision = scene.check(policy.as_str());
+            let decision = fixture.check(policy.as_str());
             assert_eq!(
                 decision.is_allowed(),
                 allowed,
-                "{policy:?} {fault:?} {way:?}"
+                "{policy:?} {fault:?} {reply_mode:?}"
             );
             assert_eq!(
                 (decision.source(), decision.is_degraded()),
@@ -59,14 +61,15 @@ fn every_kind_of_error_is_answered_by_policy_whether_it_comes_at_once_or_later()
 }
 
 #[test]
-fn to_allow_is_what_happens_when_nothing_is_said() {
-    let scene = Scene::new([Limit::fixed_window("api", 5, MINUTE)]).away();
+fn allow_is_the_default_policy() {
+    let fixture = Fixture::new([Limit::fixed_window("api", 5, MINUTE)]).unavailable();
     assert_eq!(
-        scene.limiter.rule("api").unwrap().on_store_failure(),
+        fixture.limiter.rule("api").unwrap().on_store_failure(),
         FailurePolicy::Allow
     );
+
     for _ in 0..100 {
-        let decision = scene.check("api");
+        let decision = fixture.check("api");
         assert!(decision.is_allowed());
         assert_eq!(
             (
@@ -77,40 +80,43 @@ fn to_allow_is_what_happens_when_nothing_is_said() {
             (5, 5, Duration::ZERO)
         );
     }
-    scene.recover("api");
+
+    fixture.recover("api");
     assert_eq!(
-        scene.check("api").remaining(),
+        fixture.check("api").remaining(),
         4,
-        "what passed meanwhile was not counted"
+        "requests during the outage were not counted"
     );
 }
 
 #[test]
-fn to_deny_is_to_come_back_in_a_second() {
-    let scene = Scene::new([per_minute("login", 5, FailurePolicy::Deny)]).away();
-    let decision = scene.check("login");
+fn deny_reports_a_retry_time_of_one_second() {
+    let fixture = Fixture::new([per_minute("login", 5, FailurePolicy::Deny)]).unavailable();
+    let decision = fixture.check("login");
     assert_eq!(
         (decision.retry_after(), decision.reset_after()),
         (Some(SECOND), SECOND)
     );
     assert_eq!((decision.limit(), decision.remaining()), (5, 0));
-    scene.recover("login");
+
+    fixture.recover("login");
     assert_eq!(
-        scene.check("login").remaining(),
+        fixture.check("login").remaining(),
         4,
-        "what was refused was not counted"
+        "denied requests were not counted"
     );
 }
 
 #[test]
-fn what_can_never_fit_is_refused_for_good_by_every_policy() {
+fn a_cost_above_the_limit_can_never_pass_under_any_policy() {
     for policy in [
         FailurePolicy::Allow,
         FailurePolicy::Deny,
         FailurePolicy::Local,
     ] {
-        let scene = Scene::new([per_minute("api", 5, policy)]).away();
-        let decision = decided(scene.limiter.check("api", "ann").cost(6));
+        let fixture = Fixture::new([per_minute("api", 5, policy)]).unavailable();
+
+        let decision = decide(fixture.limiter.check("api", "ann").cost(6));
         assert!(
             decision.is_never() && !decision.is_unavailable(),
             "{policy:?}"
@@ -118,105 +124,114 @@ fn what_can_never_fit_is_refused_for_good_by_every_policy() {
     }
 }
 
-/// Eight fit into the limit and not into this replica's quarter of it: the store can say yes once
-/// it is back.
+/// A cost of eight fits into the limit but not into this replica's quarter of it: the store can
+/// allow it when it is available again.
 #[test]
-fn what_never_fits_into_the_share_may_pass_when_the_store_is_back() {
-    let scene = Scene::of_replicas(4, [per_minute("api", 20, FailurePolicy::Local)]).away();
-    let decision = decided(scene.limiter.check("api", "ann").cost(8));
+fn a_cost_above_the_share_may_pass_when_the_store_is_available() {
+    let fixture =
+        Fixture::with_replicas(4, [per_minute("api", 20, FailurePolicy::Local)]).unavailable();
+    let decision = decide(fixture.limiter.check("api", "ann").cost(8));
     assert_eq!(decision.retry(), Some(Retry::After(SECOND)));
     assert_eq!(decision.limit(), 5);
-    scene.recover("api");
-    assert!(decided(scene.limiter.check("api", "ann").cost(8)).is_allowed());
+    fixture.recover("api");
+    assert!(decide(fixture.limiter.check("api", "ann").cost(8)).is_allowed());
 }
 
 #[test]
-fn one_limit_that_denies_refuses_the_request_and_local_ones_are_only_looked_at() {
-    let scene = Scene::new([
+fn a_denial_by_policy_charges_no_local_counter() {
+    let fixture = Fixture::new([
         per_minute("allow", 5, FailurePolicy::Allow),
         per_minute("deny", 5, FailurePolicy::Deny),
         per_minute("local", 60, FailurePolicy::Local),
     ])
-    .away();
-    assert!(!scene.check("local").is_allowed(), "it starts with nothing");
-    scene.clock.advance(SECOND);
-    let ask = || scene.limiter.check("allow", "ann").and("local", "ann");
-    let refused = decided(ask().and("deny", "ann"));
-    assert_eq!(refused.denied_by().unwrap().name(), "deny");
-    assert!(refused.is_unavailable());
-    let verdicts: Vec<bool> = refused
+    .unavailable();
+    assert!(
+        !fixture.check("local").is_allowed(),
+        "the budget is empty at first"
+    );
+    fixture.clock.advance(SECOND);
+    let check = || fixture.limiter.check("allow", "ann").and("local", "ann");
+
+    let denied = decide(check().and("deny", "ann"));
+    assert_eq!(denied.denied_by().unwrap().name(), "deny");
+    assert!(denied.is_unavailable());
+    let verdicts: Vec<bool> = denied
         .limits()
         .iter()
         .map(|limit| limit.outcome().verdict.is_allowed())
         .collect();
     assert_eq!(verdicts, [true, true, false]);
     assert_eq!(
-        refused.limits()[1].remaining(),
+        denied.limits()[1].remaining(),
         1,
-        "a refused request consumes nothing"
+        "a denied request charges nothing"
     );
-    let passed = decided(ask());
+
+    let passed = decide(check());
     assert!(passed.is_allowed());
     assert_eq!(
         fallbacks(&passed),
         [Some(FailurePolicy::Allow), Some(FailurePolicy::Local)]
     );
     assert_eq!(passed.limits()[1].remaining(), 0);
-    assert!(!decided(ask()).is_allowed());
+    assert!(!decide(check()).is_allowed());
 }
 
 #[test]
 fn local_limits_pass_together_or_none_is_charged() {
-    let scene = Scene::new([
+    let fixture = Fixture::new([
         per_minute("user", 60, FailurePolicy::Local),
         per_minute("tenant", 30, FailurePolicy::Local),
     ])
-    .away();
-    assert!(!scene.check("user").is_allowed());
-    scene.clock.advance(SECOND);
-    let refused = decided(scene.limiter.check("user", "ann").and("tenant", "acme"));
-    assert_eq!(refused.denied_by().unwrap().name(), "tenant");
+    .unavailable();
+
+    assert!(!fixture.check("user").is_allowed());
+    fixture.clock.advance(SECOND);
+
+    let denied = decide(fixture.limiter.check("user", "ann").and("tenant", "acme"));
+    assert_eq!(denied.denied_by().unwrap().name(), "tenant");
     assert!(
-        scene.check("user").is_allowed(),
-        "the refused request was charged to the user"
+        fixture.check("user").is_allowed(),
+        "the denied request was charged to the user"
     );
 }
 
-/// The longest refusal decides here too: a client that comes back in a second would be refused
-/// again.
+/// The longest denial decides: a client that retries after a second would be denied again.
 #[test]
-fn a_local_refusal_that_lasts_longer_decides() {
-    let scene = Scene::new([
+fn a_longer_local_denial_decides() {
+    let fixture = Fixture::new([
         per_minute("deny", 5, FailurePolicy::Deny),
         per_minute("local", 2, FailurePolicy::Local),
     ])
-    .away();
-    let refused = decided(scene.limiter.check("deny", "ann").and("local", "ann"));
-    assert_eq!(refused.denied_by().unwrap().name(), "local");
-    assert_eq!(refused.retry_after(), Some(30 * SECOND));
-    assert!(!refused.is_unavailable());
+    .unavailable();
+    let denied = decide(fixture.limiter.check("deny", "ann").and("local", "ann"));
+    assert_eq!(denied.denied_by().unwrap().name(), "local");
+    assert_eq!(denied.retry_after(), Some(30 * SECOND));
+    assert!(!denied.is_unavailable());
 }
 
 #[test]
-fn shadow_limits_say_what_they_would_have_done_and_refuse_nothing() {
-    let scene = Scene::new([
+fn shadow_limits_report_a_denial_without_denying() {
+    let fixture = Fixture::new([
         per_minute("deny", 5, FailurePolicy::Deny).shadow(),
         per_minute("tried", 1, FailurePolicy::Local).shadow(),
         per_minute("local", 60, FailurePolicy::Local),
     ])
-    .away();
-    let ask = || {
-        decided(
-            scene
+    .unavailable();
+    let check = || {
+        decide(
+            fixture
                 .limiter
                 .check("deny", "ann")
                 .and("tried", "ann")
                 .and("local", "ann"),
         )
     };
-    assert_eq!(ask().denied_by().unwrap().name(), "local");
-    scene.clock.advance(SECOND);
-    let passed = ask();
+
+    assert_eq!(check().denied_by().unwrap().name(), "local");
+    fixture.clock.advance(SECOND);
+
+    let passed = check();
     assert!(passed.is_allowed() && !passed.is_unavailable());
     assert!(
         passed.limits()[..2]
@@ -224,78 +239,80 @@ fn shadow_limits_say_what_they_would_have_done_and_refuse_nothing() {
             .all(|limit| matches!(limit.outcome().verdict, Verdict::Deny { .. }))
     );
     assert!(
-        !ask().is_allowed(),
+        !check().is_allowed(),
         "the local limit was charged although a shadow limit denied"
     );
 }
 
 #[test]
-fn a_look_takes_nothing() {
-    let scene = Scene::new([per_minute("local", 60, FailurePolicy::Local)]).away();
-    assert!(!scene.check("local").is_allowed());
-    scene.clock.advance(SECOND);
+fn a_peek_charges_nothing() {
+    let fixture = Fixture::new([per_minute("local", 60, FailurePolicy::Local)]).unavailable();
+    assert!(!fixture.check("local").is_allowed());
+    fixture.clock.advance(SECOND);
     for _ in 0..3 {
-        let look = decided(scene.limiter.peek("local", "ann"));
-        assert!(look.is_allowed() && look.is_degraded());
-        assert_eq!(look.remaining(), 1);
+        let peek = decide(fixture.limiter.peek("local", "ann"));
+        assert!(peek.is_allowed() && peek.is_degraded());
+        assert_eq!(peek.remaining(), 1);
     }
-    assert!(scene.check("local").is_allowed());
+    assert!(fixture.check("local").is_allowed());
 }
 
 #[test]
-fn decisions_without_an_executor_follow_the_policy_if_the_store_answers_at_once() {
+fn decisions_without_an_executor_follow_the_policy_if_the_reply_is_ready() {
     let limits = || {
         [FailurePolicy::Allow, FailurePolicy::Deny]
             .map(|policy| per_minute(policy.as_str(), 5, policy))
     };
-    let scene = Scene::new(limits()).away();
+
+    let fixture = Fixture::new(limits()).unavailable();
     assert!(
-        scene
+        fixture
             .limiter
             .check("allow", "ann")
             .now_or_never()
             .unwrap()
             .is_degraded()
     );
-    assert!(scene.limiter.check("allow", "ann").is_allowed().unwrap());
-    assert!(!scene.limiter.check("deny", "ann").is_allowed().unwrap());
+    assert!(fixture.limiter.check("allow", "ann").is_allowed().unwrap());
+    assert!(!fixture.limiter.check("deny", "ann").is_allowed().unwrap());
     assert!(
-        scene
+        fixture
             .limiter
             .check("deny", "ann")
             .now_or_never()
             .unwrap()
             .is_unavailable()
     );
-    let later = Scene::with(Way::Later, limits(), |builder| builder).away();
+
+    let pending = Fixture::with(ReplyMode::Pending, limits(), |builder| builder).unavailable();
     assert!(matches!(
-        later.limiter.check("allow", "ann").is_allowed(),
+        pending.limiter.check("allow", "ann").is_allowed(),
         Err(Error::WouldBlock)
     ));
     assert!(matches!(
-        later.limiter.check("allow", "ann").now_or_never(),
+        pending.limiter.check("allow", "ann").now_or_never(),
         Err(Error::WouldBlock)
     ));
 }
 
 #[test]
-fn no_replicas_at_all_are_refused_with_what_would_be_right() {
-    let wrong = Limiter::builder().expected_replicas(0).build().unwrap_err();
+fn zero_replicas_are_rejected() {
+    let error = Limiter::builder().expected_replicas(0).build().unwrap_err();
     assert_eq!(
-        wrong.to_string(),
-        "expected_replicas is 0; it must be at least 1, the number of processes that share the store"
+        error.to_string(),
+        "expected_replicas is 0: must be at least 1, the number of replicas that share the store"
     );
 }
 
 #[test]
-fn wrong_requests_stay_wrong_while_the_store_is_away() {
-    let scene = Scene::new([per_minute("api", 5, FailurePolicy::Allow)]).away();
+fn invalid_requests_are_rejected_while_the_store_is_unavailable() {
+    let fixture = Fixture::new([per_minute("api", 5, FailurePolicy::Allow)]).unavailable();
     assert!(matches!(
-        asked(scene.limiter.check("apu", "ann")),
+        try_decide(fixture.limiter.check("apu", "ann")),
         Err(Error::UnknownLimit { .. })
     ));
     assert!(matches!(
-        asked(scene.limiter.check("api", "")),
+        try_decide(fixture.limiter.check("api", "")),
         Err(Error::Key { .. })
     ));
 }

@@ -1,4 +1,4 @@
-//! A store that fails on command.
+//! A store with fault injection.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,59 +8,64 @@ use std::task::{Context, Poll};
 use tollgate::store::{Intent, SpendReply, StoreFuture};
 use tollgate::{Demand, Key, ManualClock, MemoryStore, PermitId, Store, StoreError};
 
-/// How the store fails.
+/// How store calls fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum InjectedFault {
     Timeout,
-    Away,
+    Unavailable,
     Overloaded,
     Refused,
 }
 
-impl Fault {
-    pub(crate) const ALL: [Self; 4] = [Self::Timeout, Self::Away, Self::Overloaded, Self::Refused];
+impl InjectedFault {
+    pub(crate) const ALL: [Self; 4] = [
+        Self::Timeout,
+        Self::Unavailable,
+        Self::Overloaded,
+        Self::Refused,
+    ];
 
     fn error(self) -> StoreError {
         match self {
             Self::Timeout => StoreError::Timeout,
-            Self::Away => StoreError::Unavailable("connection refused".into()),
+            Self::Unavailable => StoreError::Unavailable("connection refused".into()),
             Self::Overloaded => StoreError::Overloaded,
             Self::Refused => StoreError::Refused("READONLY".into()),
         }
     }
 }
 
-/// How the store answers.
+/// How the store replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// At once.
-    AtOnce,
-    /// After its future has been polled once in vain, as one that travels.
-    Later,
+pub(crate) enum ReplyMode {
+    /// With a future that is ready.
+    Ready,
+    /// With a future that is ready when polled for the second time, like a remote store.
+    Pending,
 }
 
-/// A memory store that is asked only while nothing is wrong. Clones share everything.
+/// A memory store that is called only while no fault is injected. Clones share everything.
 #[derive(Clone, Debug)]
-pub(crate) struct Flaky {
+pub(crate) struct FaultyStore {
     memory: MemoryStore,
-    fault: Arc<Mutex<Option<Fault>>>,
-    way: Way,
-    /// How often it was asked to give something back.
+    fault: Arc<Mutex<Option<InjectedFault>>>,
+    reply_mode: ReplyMode,
+    /// How many refunds and releases were called.
     returns: Arc<AtomicU64>,
 }
 
-impl Flaky {
-    pub(crate) fn new(clock: &ManualClock, way: Way) -> Self {
+impl FaultyStore {
+    pub(crate) fn new(clock: &ManualClock, reply_mode: ReplyMode) -> Self {
         let memory = MemoryStore::builder().clock(clock.clone()).build();
         Self {
             memory,
             fault: Arc::default(),
-            way,
+            reply_mode,
             returns: Arc::default(),
         }
     }
 
-    pub(crate) fn fail(&self, fault: Fault) {
+    pub(crate) fn fail(&self, fault: InjectedFault) {
         self.set(Some(fault));
     }
 
@@ -68,7 +73,7 @@ impl Flaky {
         self.set(None);
     }
 
-    fn set(&self, fault: Option<Fault>) {
+    fn set(&self, fault: Option<InjectedFault>) {
         *self
             .fault
             .lock()
@@ -79,35 +84,37 @@ impl Flaky {
         self.returns.load(Relaxed)
     }
 
-    fn answer<'a, T: Send + Unpin + 'a>(
+    fn reply<'a, T: Send + Unpin + 'a>(
         &'a self,
-        ask: impl FnOnce() -> StoreFuture<'a, T>,
+        call: impl FnOnce() -> StoreFuture<'a, T>,
     ) -> StoreFuture<'a, T> {
         let fault = *self
             .fault
             .lock()
             .expect("nothing panics while it is locked");
-        let answer = match fault {
+
+        let reply = match fault {
             Some(fault) => StoreFuture::ready(Err(fault.error())),
-            None => ask(),
+            None => call(),
         };
-        match self.way {
-            Way::AtOnce => answer,
-            Way::Later => StoreFuture::Pending(Box::pin(async move {
-                Once::default().await;
-                answer.await
+
+        match self.reply_mode {
+            ReplyMode::Ready => reply,
+            ReplyMode::Pending => StoreFuture::Pending(Box::pin(async move {
+                PendingOnce::default().await;
+                reply.await
             })),
         }
     }
 }
 
-/// Pending once.
+/// A future that is pending on its first poll.
 #[derive(Default)]
-struct Once {
+struct PendingOnce {
     polled: bool,
 }
 
-impl Future for Once {
+impl Future for PendingOnce {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -120,31 +127,31 @@ impl Future for Once {
     }
 }
 
-impl Store for Flaky {
+impl Store for FaultyStore {
     fn spend<'a>(
         &'a self,
-        checks: &[Demand<'_>],
+        demands: &[Demand<'_>],
         intent: Intent,
-        lease: PermitId,
+        permit_id: PermitId,
     ) -> StoreFuture<'a, SpendReply> {
-        self.answer(|| self.memory.spend(checks, intent, lease))
+        self.reply(|| self.memory.spend(demands, intent, permit_id))
     }
 
-    fn refund<'a>(&'a self, checks: &[Demand<'_>]) -> StoreFuture<'a, ()> {
+    fn refund<'a>(&'a self, demands: &[Demand<'_>]) -> StoreFuture<'a, ()> {
         self.returns.fetch_add(1, Relaxed);
-        self.answer(|| self.memory.refund(checks))
+        self.reply(|| self.memory.refund(demands))
     }
 
     fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()> {
-        self.answer(|| self.memory.reset(key))
+        self.reply(|| self.memory.reset(key))
     }
 
-    fn release<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool> {
+    fn release<'a>(&'a self, demand: &Demand<'_>, permit_id: PermitId) -> StoreFuture<'a, bool> {
         self.returns.fetch_add(1, Relaxed);
-        self.answer(|| self.memory.release(check, lease))
+        self.reply(|| self.memory.release(demand, permit_id))
     }
 
-    fn renew<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool> {
-        self.answer(|| self.memory.renew(check, lease))
+    fn renew<'a>(&'a self, demand: &Demand<'_>, permit_id: PermitId) -> StoreFuture<'a, bool> {
+        self.reply(|| self.memory.renew(demand, permit_id))
     }
 }

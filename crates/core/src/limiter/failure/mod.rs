@@ -1,17 +1,17 @@
-//! What limits answer when the store gives no answer: each by its own policy.
+//! Decisions while the store is unavailable: every limit follows its failure policy.
 //!
-//! Owns the decision by policy, the counters of an outage and the watch over the store's state.
-//! Knows nothing of why a store fails, and sets no timer: a store answers within a deadline of its
-//! own.
+//! This module makes the decisions, keeps the local counters of an outage and monitors whether the
+//! store is available. It does not know why a store fails, and sets no timers: a store replies
+//! within a deadline of its own.
 
-mod local;
-mod watch;
+mod local_fallback;
+mod monitor;
 
 use smallvec::SmallVec;
 
-pub(super) use local::Local;
-pub(super) use watch::Watch;
-pub use watch::{Health, StoreErrors};
+pub(super) use local_fallback::LocalFallback;
+pub(super) use monitor::StoreMonitor;
+pub use monitor::{Health, StoreErrors};
 
 use super::{Inner, split_store};
 use crate::algorithm::{Outcome, PermitId, Quota, Verdict};
@@ -21,151 +21,176 @@ use crate::memory::MemoryStore;
 use crate::store::{Demand, Intent, StoreError};
 use crate::time::Micros;
 
-/// When to come back to a limit that refuses because the store is away: stores notice within this
-/// time that they are back.
-const RECOVERY: Micros = Micros::from_secs(1);
+/// The retry time of a limit that denies because the store is unavailable. Stores notice their
+/// recovery within this time.
+const RECOVERY_TIME: Micros = Micros::from_secs(1);
 
-/// What this process's own limits say, and what those say that count their share here, with that
-/// share.
-type Counted = (SmallVec<[Outcome; 1]>, SmallVec<[(Quota, Outcome); 1]>);
-
-/// A decision, and the counters of the outage that it was charged to if the store did not make it.
-#[derive(Debug)]
-pub(super) struct Settled {
-    pub(super) decision: Decision,
-    pub(super) local: Option<Local>,
+/// The outcomes of the demands that are counted in this process, in order.
+struct FallbackOutcomes {
+    /// Of the limits whose consistency is `Local`.
+    local_limits: SmallVec<[Outcome; 1]>,
+    /// Of the limits whose failure policy is `Local`, each with this process's share of the quota.
+    shares: SmallVec<[(Quota, Outcome); 1]>,
 }
 
-/// A question that was put to the store.
+/// A decision. If the store failed, also the local counters that it was charged to.
+#[derive(Debug)]
+pub(super) struct ResolvedDecision {
+    pub(super) decision: Decision,
+    pub(super) local: Option<LocalFallback>,
+}
+
+/// A request as it is sent to the store, with the rule of each demand.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Question<'q> {
+pub(super) struct StoreRequest<'q> {
     pub(super) rules: &'q [&'q Rule],
-    pub(super) checks: &'q [Demand<'q>],
+    pub(super) demands: &'q [Demand<'q>],
     pub(super) intent: Intent,
-    pub(super) lease: Option<PermitId>,
+    pub(super) permit_id: Option<PermitId>,
 }
 
 impl Inner {
-    /// Answers a question that the store did not.
+    /// Decides a request by the limits' failure policies, because the store failed.
     #[cold]
-    pub(super) fn fall_back(&self, question: &Question<'_>, error: &StoreError) -> Settled {
+    pub(super) fn fall_back(
+        &self,
+        request: &StoreRequest<'_>,
+        error: &StoreError,
+    ) -> ResolvedDecision {
         let now = self.clock.now();
-        let local = self.watch.failed(error, now, || {
-            Local::new(self.replicas, self.clock.clone(), now)
+        let local = self.monitor.record_failure(error, now, || {
+            LocalFallback::new(self.replicas, self.clock.clone(), now)
         });
-        let decision = question.decide(&local, self.own.as_ref());
-        self.watch.decided(&decision);
-        Settled {
+
+        let decision = request.decide(&local, self.local_store.as_ref());
+        self.monitor.count_decision(&decision);
+        ResolvedDecision {
             decision,
             local: Some(local),
         }
     }
 }
 
-impl Question<'_> {
-    fn decide(&self, outage: &Local, own: Option<&MemoryStore>) -> Decision {
-        let both = self.rules.iter().zip(self.checks);
-        let stated: SmallVec<[Option<Outcome>; 4]> = both
-            .map(|(rule, check)| {
-                if check.key.is_local() {
+impl StoreRequest<'_> {
+    fn decide(&self, local: &LocalFallback, local_store: Option<&MemoryStore>) -> Decision {
+        let pairs = self.rules.iter().zip(self.demands);
+        let fixed: SmallVec<[Option<Outcome>; 4]> = pairs
+            .map(|(rule, demand)| {
+                if demand.key.is_local() {
                     None
                 } else {
-                    stated(rule.on_store_failure(), check)
+                    policy_outcome(rule.on_store_failure(), demand)
                 }
             })
             .collect();
-        let (owned, counted) = self.count(&stated, outage, own);
-        let (mut owned, mut counted) = (owned.into_iter(), counted.into_iter());
-        let answers = self.rules.iter().zip(self.checks).zip(&stated);
-        let statuses = answers.map(|((rule, check), stated)| {
-            if check.key.is_local() {
-                let outcome = owned
-                    .next()
-                    .expect("every check of this process was counted");
-                return LimitOutcome::new(rule.name(), check, outcome, Source::Local);
+
+        let counted = self.count(&fixed, local, local_store);
+        let mut local_limits = counted.local_limits.into_iter();
+        let mut shares = counted.shares.into_iter();
+
+        let rows = self.rules.iter().zip(self.demands).zip(&fixed);
+        let limits = rows.map(|((rule, demand), fixed)| {
+            if demand.key.is_local() {
+                let outcome = local_limits.next().expect("every local limit was counted");
+                return LimitOutcome::new(rule.name(), demand, outcome, Source::Local);
             }
-            let (quota, outcome) = match stated {
-                Some(outcome) => (*check.quota, *outcome),
-                None => counted
-                    .next()
-                    .expect("every check that no policy answered was counted"),
+
+            let (quota, outcome) = match fixed {
+                Some(outcome) => (*demand.quota, *outcome),
+                None => shares.next().expect("every other demand was counted"),
             };
-            let check = Demand {
+            let demand = Demand {
                 quota: &quota,
-                ..*check
+                ..*demand
             };
-            LimitOutcome::new(rule.name(), &check, outcome, Source::Fallback)
-                .by_policy(rule.on_store_failure())
+            LimitOutcome::new(rule.name(), &demand, outcome, Source::Fallback)
+                .with_fallback(rule.on_store_failure())
         });
-        let statuses: SmallVec<[LimitOutcome; 1]> = statuses.collect();
-        let lease = self.lease.filter(|_| self.holds(&statuses));
-        Decision::new(statuses, Source::Fallback, lease)
+        let limits: SmallVec<[LimitOutcome; 1]> = limits.collect();
+
+        let permit_id = self.permit_id.filter(|_| self.takes_permit(&limits));
+        Decision::new(limits, Source::Fallback, permit_id)
     }
 
-    /// What the limits say that no policy answered: those of this process, and those that count
-    /// their share here until the store is back. All of them give, or none; where a policy refuses
-    /// the request, they are only looked at.
+    /// Counts the demands without a fixed outcome in this process: those of local limits, and those
+    /// whose policy is to count a share. All are charged, or none. If a policy denies the request,
+    /// nothing is charged.
     fn count(
         &self,
-        stated: &[Option<Outcome>],
-        outage: &Local,
-        own: Option<&MemoryStore>,
-    ) -> Counted {
-        let both = || self.checks.iter().zip(stated);
-        let denies = |(check, outcome): (&Demand<'_>, &Option<Outcome>)| {
-            !check.shadow && outcome.is_some_and(|outcome| !outcome.verdict.is_allowed())
+        fixed: &[Option<Outcome>],
+        local: &LocalFallback,
+        local_store: Option<&MemoryStore>,
+    ) -> FallbackOutcomes {
+        let pairs = || self.demands.iter().zip(fixed);
+        let denies = |(demand, outcome): (&Demand<'_>, &Option<Outcome>)| {
+            !demand.shadow && outcome.is_some_and(|outcome| !outcome.verdict.is_allowed())
         };
-        let mut intent = if both().any(denies) {
+        let mut intent = if pairs().any(denies) {
             Intent::Peek
         } else {
             self.intent
         };
-        let lease = self.lease.unwrap_or(PermitId::NONE);
-        let open = both()
+        let permit_id = self.permit_id.unwrap_or(PermitId::NONE);
+
+        let open: SmallVec<[Demand<'_>; 4]> = pairs()
             .filter(|(_, outcome)| outcome.is_none())
-            .map(|(check, _)| *check);
-        let (mine, shares) = split_store::split(&open.collect::<SmallVec<[Demand<'_>; 4]>>());
-        let Some(own) = own.filter(|_| !mine.is_empty()) else {
-            return (SmallVec::new(), outage.spend(&shares, intent, lease));
+            .map(|(demand, _)| *demand)
+            .collect();
+        let (local_demands, share_demands) = split_store::split(&open);
+        let Some(local_store) = local_store.filter(|_| !local_demands.is_empty()) else {
+            return FallbackOutcomes {
+                local_limits: SmallVec::new(),
+                shares: local.spend(&share_demands, intent, permit_id),
+            };
         };
-        let mut owned = own.spend_together(&mine, intent, lease).outcomes;
-        if split_store::refuses(&mine, &owned) {
+
+        let mut local_limits = local_store
+            .spend_together(&local_demands, intent, permit_id)
+            .outcomes;
+        if split_store::is_denied(&local_demands, &local_limits) {
             intent = Intent::Peek;
         }
-        let counted = outage.spend(&shares, intent, lease);
-        let outcomes: SmallVec<[Outcome; 1]> =
-            counted.iter().map(|(_, outcome)| *outcome).collect();
-        if intent == Intent::Spend && split_store::refuses(&shares, &outcomes) {
-            split_store::give_back(own, &mine, lease);
-            owned = own.spend_together(&mine, Intent::Peek, lease).outcomes;
+
+        let shares = local.spend(&share_demands, intent, permit_id);
+        let outcomes: SmallVec<[Outcome; 1]> = shares.iter().map(|(_, outcome)| *outcome).collect();
+
+        // A share denied the request: undo what the local limits have spent.
+        if intent == Intent::Spend && split_store::is_denied(&share_demands, &outcomes) {
+            split_store::undo_spend(local_store, &local_demands, permit_id);
+            local_limits = local_store
+                .spend_together(&local_demands, Intent::Peek, permit_id)
+                .outcomes;
         }
-        (owned, counted)
+
+        FallbackOutcomes {
+            local_limits,
+            shares,
+        }
     }
 
-    /// True when a pass takes a place among the local ones. What a policy lets through takes none.
-    fn holds(&self, statuses: &[LimitOutcome]) -> bool {
-        let mut both = self.checks.iter().zip(statuses);
-        both.any(|(check, status)| check.needs_permit() && status.counts())
+    /// True when a limit counted in this process granted a permit. A limit whose policy is `Allow`
+    /// grants none.
+    fn takes_permit(&self, limits: &[LimitOutcome]) -> bool {
+        let mut pairs = self.demands.iter().zip(limits);
+        pairs.any(|(demand, limit)| demand.needs_permit() && limit.is_charged())
     }
 }
 
-/// What a limit answers by its policy alone; `None` when it must count.
-fn stated(policy: FailurePolicy, check: &Demand<'_>) -> Option<Outcome> {
-    let limit = check.quota.limit();
+/// The outcome that follows from the policy alone; `None` when the limit must be counted.
+fn policy_outcome(policy: FailurePolicy, demand: &Demand<'_>) -> Option<Outcome> {
+    let limit = demand.quota.limit();
+    let denial = Verdict::Deny {
+        retry_after: RECOVERY_TIME,
+    };
+
     let (verdict, remaining, reset_after) = match policy {
         FailurePolicy::Local => return None,
-        // No store is needed to know that this cannot pass, and it will not pass when the store is
-        // back.
-        _ if check.cost > limit => (Verdict::Never, limit, Micros::ZERO),
+        // Such a request cannot pass, whether the store is available or not.
+        _ if demand.cost > limit => (Verdict::Never, limit, Micros::ZERO),
         FailurePolicy::Allow => (Verdict::ALLOW, limit, Micros::ZERO),
-        FailurePolicy::Deny => (
-            Verdict::Deny {
-                retry_after: RECOVERY,
-            },
-            0,
-            RECOVERY,
-        ),
+        FailurePolicy::Deny => (denial, 0, RECOVERY_TIME),
     };
+
     Some(Outcome {
         verdict,
         limit,

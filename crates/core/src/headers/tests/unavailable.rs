@@ -1,42 +1,47 @@
-//! Golden texts for answers given while the store is away: fields and bodies, by each failure
+//! Golden tests of header fields and bodies while the store is unavailable, for each failure
 //! policy.
 
 use super::bodies::one_line;
 use super::*;
-use crate::store::{Intent, SpendReply, StoreFuture as Told};
+use crate::store::{Intent, SpendReply, StoreFuture};
 use crate::{Demand, FailurePolicy, Key, PermitId, Store, StoreError};
 
-/// A store that never answers in time.
+/// A store whose calls all time out.
 #[derive(Debug)]
-struct Away;
+struct UnavailableStore;
 
-impl Store for Away {
-    fn spend<'a>(&'a self, _: &[Demand<'_>], _: Intent, _: PermitId) -> Told<'a, SpendReply> {
-        Told::ready(Err(StoreError::Timeout))
+impl Store for UnavailableStore {
+    fn spend<'a>(
+        &'a self,
+        _: &[Demand<'_>],
+        _: Intent,
+        _: PermitId,
+    ) -> StoreFuture<'a, SpendReply> {
+        StoreFuture::ready(Err(StoreError::Timeout))
     }
 
-    fn refund<'a>(&'a self, _: &[Demand<'_>]) -> Told<'a, ()> {
-        Told::ready(Err(StoreError::Timeout))
+    fn refund<'a>(&'a self, _: &[Demand<'_>]) -> StoreFuture<'a, ()> {
+        StoreFuture::ready(Err(StoreError::Timeout))
     }
 
-    fn reset<'a>(&'a self, _: &Key<'_>) -> Told<'a, ()> {
-        Told::ready(Err(StoreError::Timeout))
+    fn reset<'a>(&'a self, _: &Key<'_>) -> StoreFuture<'a, ()> {
+        StoreFuture::ready(Err(StoreError::Timeout))
     }
 
-    fn release<'a>(&'a self, _: &Demand<'_>, _: PermitId) -> Told<'a, bool> {
-        Told::ready(Err(StoreError::Timeout))
+    fn release<'a>(&'a self, _: &Demand<'_>, _: PermitId) -> StoreFuture<'a, bool> {
+        StoreFuture::ready(Err(StoreError::Timeout))
     }
 
-    fn renew<'a>(&'a self, _: &Demand<'_>, _: PermitId) -> Told<'a, bool> {
-        Told::ready(Err(StoreError::Timeout))
+    fn renew<'a>(&'a self, _: &Demand<'_>, _: PermitId) -> StoreFuture<'a, bool> {
+        StoreFuture::ready(Err(StoreError::Timeout))
     }
 }
 
-/// A limiter whose store is away, one of two replicas, at 2027-01-01 00:00:00 UTC.
+/// A limiter whose store is unavailable, one of two replicas, at 2027-01-01 00:00:00 UTC.
 pub(super) fn limiter(limits: impl IntoIterator<Item = Limit>) -> Limiter {
     let clock = ManualClock::default();
     Limiter::builder()
-        .store(Away)
+        .store(UnavailableStore)
         .clock(clock)
         .limits(limits)
         .expected_replicas(2)
@@ -49,13 +54,14 @@ fn window(name: &str, limit: u64, policy: FailurePolicy) -> Limit {
 }
 
 #[test]
-fn a_pass_that_nobody_counted_says_that_nothing_is_missing() {
+fn policy_allow_reports_a_full_budget() {
     let limiter = limiter([window("burst", 100, FailurePolicy::Allow)]);
     let decision = limiter
         .check("burst", "ann")
         .cost(50)
         .now_or_never()
         .unwrap();
+
     let expected = r#"RateLimit-Policy: "burst";q=100;w=60
 RateLimit: "burst";r=100;t=0
 X-RateLimit-Limit: 100
@@ -65,15 +71,18 @@ X-RateLimit-Fallback: true
 "#;
     assert_eq!(sent(&decision), expected);
     assert_eq!(Problem::denied(&decision), None);
+
     let expected = r#"{"allowed":true,"source":"fallback","degraded":true,"wait_ms":0,"limits":[
-        {"name":"burst","limit":100,"remaining":100,"reset_after_ms":0,"retry_after_ms":null,"fallback":"allow"}]}"#;
+        {"name":"burst","limit":100,"remaining":100,
+        "reset_after_ms":0,"retry_after_ms":null,"fallback":"allow"}]}"#;
     assert_eq!(DecisionBody::new(&decision).to_json(), one_line(expected));
 }
 
 #[test]
-fn a_store_that_is_away_is_not_the_clients_fault() {
+fn policy_deny_is_status_503() {
     let limiter = limiter([window("login", 5, FailurePolicy::Deny)]);
     let decision = limiter.check("login", "ann").now_or_never().unwrap();
+
     let expected = r#"RateLimit-Policy: "login";q=5;w=60
 RateLimit: "login";r=0;t=1
 X-RateLimit-Limit: 5
@@ -83,13 +92,16 @@ Retry-After: 1
 X-RateLimit-Fallback: true
 "#;
     assert_eq!(sent(&decision), expected);
-    let expected = r#"{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+
+    let expected = r#"{
+        "type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
         "title":"Request cannot be satisfied due to temporary server capacity constraints",
         "status":503,
-        "detail":"The limit \"login\" cannot be counted at the moment; try again in 1 second.",
+        "detail":"Limit \"login\" is temporarily unavailable; retry in 1 second.",
         "violated-policies":["login"],
         "allowed":false,"source":"fallback","degraded":true,"wait_ms":0,"limits":[
-        {"name":"login","limit":5,"remaining":0,"reset_after_ms":1000,"retry_after_ms":1000,"fallback":"deny"}]}"#;
+        {"name":"login","limit":5,"remaining":0,
+        "reset_after_ms":1000,"retry_after_ms":1000,"fallback":"deny"}]}"#;
     assert_eq!(
         Problem::denied(&decision).unwrap().to_json(),
         one_line(expected)
@@ -98,9 +110,10 @@ X-RateLimit-Fallback: true
 }
 
 #[test]
-fn a_share_that_is_used_up_is_the_clients_fault() {
+fn policy_local_is_status_429() {
     let limiter = limiter([window("api", 4, FailurePolicy::Local)]);
     let decision = limiter.check("api", "ann").now_or_never().unwrap();
+
     let expected = r#"RateLimit-Policy: "api";q=2;w=60
 RateLimit: "api";r=0;t=30
 X-RateLimit-Limit: 2
@@ -110,13 +123,15 @@ Retry-After: 30
 X-RateLimit-Fallback: true
 "#;
     assert_eq!(sent(&decision), expected);
+
     let expected = r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",
         "title":"Request cannot be satisfied as assigned quota has been exceeded",
         "status":429,
-        "detail":"The limit \"api\" has no room for this request now; try again in 30 seconds.",
+        "detail":"Limit \"api\" exceeded; retry in 30 seconds.",
         "violated-policies":["api"],
         "allowed":false,"source":"fallback","degraded":true,"wait_ms":0,"limits":[
-        {"name":"api","limit":2,"remaining":0,"reset_after_ms":60000,"retry_after_ms":30000,"fallback":"local"}]}"#;
+        {"name":"api","limit":2,"remaining":0,
+        "reset_after_ms":60000,"retry_after_ms":30000,"fallback":"local"}]}"#;
     assert_eq!(
         Problem::denied(&decision).unwrap().to_json(),
         one_line(expected)
@@ -125,14 +140,15 @@ X-RateLimit-Fallback: true
 }
 
 #[test]
-fn what_can_never_fit_is_not_blamed_on_the_store() {
+fn a_request_that_can_never_pass_is_status_429() {
     let limiter = limiter([window("login", 5, FailurePolicy::Deny)]);
     let decision = limiter
         .check("login", "ann")
         .cost(6)
         .now_or_never()
         .unwrap();
+
     let problem = Problem::denied(&decision).unwrap();
     assert_eq!((problem.status, problem.kind), (429, QUOTA_EXCEEDED));
-    assert!(problem.answer.limits[0].never);
+    assert!(problem.decision.limits[0].never);
 }
