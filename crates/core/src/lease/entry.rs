@@ -194,7 +194,7 @@ impl Entry {
     /// name of the lease, and without a reason to think that more is to be had than before. What
     /// was taken of a window that is over is gone with it.
     pub(super) fn undo_spend(&mut self, cost: u64, generation: u64, now: Micros) -> bool {
-        let is_window = self.quota.edge(generation).is_some();
+        let is_window = self.quota.window_end(generation).is_some();
         if is_window && !self.is_eventual && self.generation != generation && self.generation != 0 {
             return true;
         }
@@ -307,9 +307,9 @@ impl Entry {
         now: Micros,
     ) -> Option<Outcome> {
         self.flight = None;
-        let (after, outcome) = self.quota.step(given.seen, asked.cost, given.at)?;
+        let (after, outcome) = self.quota.spend(given.seen, asked.cost, given.at)?;
         let passed = outcome.verdict.is_allowed();
-        let (after, charged) = self.quota.step(after, given.units, given.at)?;
+        let (after, charged) = self.quota.spend(after, given.units, given.at)?;
         (self.told_at, self.heard) = (given.at, now);
         self.until = Micros::ZERO;
         self.hear(&charged, now);
@@ -409,7 +409,7 @@ impl Entry {
         self.left = if given.is_kept { self.left } else { 0 }.saturating_add(given.units);
         self.held = kept.saturating_add(given.units);
         self.generation = if self.held > 0 { given.generation } else { 0 };
-        let life = match self.quota.edge(given.generation) {
+        let life = match self.quota.window_end(given.generation) {
             // A clock may run a tenth too slow here too.
             Some(edge) => {
                 let window = edge.since(given.at);
@@ -454,7 +454,7 @@ impl Entry {
     /// When so many units more are to be had than were asked of the store.
     #[cold]
     fn retry_for(&self, more: u64) -> Micros {
-        match self.quota.time_for(more) {
+        match self.quota.refill_time(more) {
             Some(longer) => self.retry_at.after(longer),
             // Windows do not tell when more is to be had; when all of it is, it is.
             None => self.full_at.max(self.retry_at),

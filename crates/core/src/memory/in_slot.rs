@@ -3,7 +3,8 @@
 use super::fingerprint::Fingerprint;
 use super::slot::Slot;
 use crate::algorithm::{
-    Counts, FixedWindow, Gcra, LeakyBucket, Outcome, Rest, SlidingWindow, TokenBucket, Used,
+    BucketState, FixedWindow, Gcra, LeakyBucket, Outcome, SlidingCounts, SlidingWindow,
+    TokenBucket, WindowCount,
 };
 use crate::time::Micros;
 
@@ -28,7 +29,9 @@ pub(super) trait InSlot {
 impl InSlot for SlidingWindow {
     #[inline(always)]
     fn step(&self, slot: Option<&Slot>, print: Fingerprint, cost: u64, now: Micros) -> Step {
-        let counts = slot.map_or(Counts::default(), |slot| slot.as_sliding(self.length));
+        let counts = slot.map_or(SlidingCounts::default(), |slot| {
+            slot.as_sliding(self.length)
+        });
         let (next, outcome) = self.spend(counts, cost, now);
         let moved = next.start < counts.start;
         Step {
@@ -47,7 +50,7 @@ impl InSlot for SlidingWindow {
 impl InSlot for FixedWindow {
     #[inline(always)]
     fn step(&self, slot: Option<&Slot>, print: Fingerprint, cost: u64, now: Micros) -> Step {
-        let used = slot.map_or(Used::default(), Slot::as_fixed);
+        let used = slot.map_or(WindowCount::default(), Slot::as_fixed);
         let (next, outcome) = self.spend(used, cost, now);
         Step {
             outcome,
@@ -93,7 +96,7 @@ impl InSlot for LeakyBucket {
 
 /// What a slot says of a bucket.
 struct Bucket {
-    rest: Rest,
+    rest: BucketState,
     /// The moment that was kept, before it was converted.
     kept: Micros,
     /// It was last used with other numbers.
@@ -103,9 +106,9 @@ struct Bucket {
 impl Bucket {
     #[inline(always)]
     fn read(gcra: &Gcra, slot: Option<&Slot>, now: Micros) -> Self {
-        let rest = slot.map_or(Rest::default(), Slot::as_bucket);
+        let rest = slot.map_or(BucketState::default(), Slot::as_bucket);
         let other = slot.map(Slot::span).filter(|span| *span != gcra.span);
-        let converted = other.and_then(|span| gcra.converted(rest, span, now));
+        let converted = other.and_then(|span| gcra.convert(rest, span, now));
         Self {
             rest: converted.unwrap_or(rest),
             kept: rest.at,
@@ -114,7 +117,7 @@ impl Bucket {
     }
 
     #[inline(always)]
-    fn step(&self, gcra: &Gcra, print: Fingerprint, next: Rest, outcome: Outcome) -> Step {
+    fn step(&self, gcra: &Gcra, print: Fingerprint, next: BucketState, outcome: Outcome) -> Step {
         let moved = next.at < self.kept || self.is_converted;
         Step {
             outcome,
@@ -126,6 +129,6 @@ impl Bucket {
 
 fn bucket_refunded(gcra: &Gcra, slot: &Slot, cost: u64, now: Micros) -> Slot {
     let rest = slot.as_bucket();
-    let rest = gcra.converted(rest, slot.span(), now).unwrap_or(rest);
+    let rest = gcra.convert(rest, slot.span(), now).unwrap_or(rest);
     Slot::bucket(slot.print(), gcra.refund(rest, cost, now), gcra)
 }

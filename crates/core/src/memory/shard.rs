@@ -7,7 +7,7 @@ use super::sides::{Side, SideState, Sides};
 use super::slot::{Kind, Slot, Usage};
 use super::table::Table;
 use crate::algorithm::{
-    Concurrency, Held, Log, Outcome, PermitId, Permits, Quota, SlidingLog, Verdict,
+    Concurrency, HitLog, Outcome, PermitEntry, PermitId, Permits, Quota, SlidingLog, Verdict,
 };
 use crate::store::Demand;
 use crate::time::Micros;
@@ -319,7 +319,7 @@ impl Shard {
                     ..
                 }) = self.sides.get_mut(slot.as_side())
                 {
-                    quota.settle(log, now);
+                    quota.prune(log, now);
                     log.refund(cost);
                 }
                 self.update_side(index, check.quota, budget);
@@ -350,10 +350,10 @@ impl Shard {
         else {
             return false;
         };
-        Concurrency::settle(leases, spend.now);
-        let held = leases.take(spend.lease);
+        Concurrency::prune(leases, spend.now);
+        let held = leases.remove(spend.lease);
         if let (LeaseChange::Renew, Some(held)) = (change, held) {
-            leases.push(Held::new(
+            leases.insert(PermitEntry::new(
                 held.id,
                 held.cost,
                 quota.permit_timeout,
@@ -404,10 +404,10 @@ impl Shard {
                 state: SideState::Log(log),
                 ..
             }) => {
-                quota.settle(log, now);
-                quota.look(log, cost, now)
+                quota.prune(log, now);
+                quota.evaluate(log, cost, now)
             }
-            _ => quota.look(&Log::default(), cost, now),
+            _ => quota.evaluate(&HitLog::default(), cost, now),
         }
     }
 
@@ -423,10 +423,10 @@ impl Shard {
                 state: SideState::Permits(leases),
                 ..
             }) => {
-                Concurrency::settle(leases, now);
-                quota.look(leases, cost, now)
+                Concurrency::prune(leases, now);
+                quota.evaluate(leases, cost, now)
             }
-            _ => quota.look(&Permits::default(), cost, now),
+            _ => quota.evaluate(&Permits::default(), cost, now),
         }
     }
 
@@ -442,7 +442,7 @@ impl Shard {
         let index = at.unwrap_or_else(|| {
             let state = match check.quota {
                 Quota::Concurrency(_) => SideState::Permits(Permits::default()),
-                _ => SideState::Log(Log::default()),
+                _ => SideState::Log(HitLog::default()),
             };
             let side = self.sides.insert(state);
             self.add(Slot::side(print, side, now, Usage::ALL));
@@ -457,7 +457,12 @@ impl Shard {
                 }),
                 Quota::Concurrency(quota),
             ) => {
-                leases.push(Held::new(lease, check.cost, quota.permit_timeout, now));
+                leases.insert(PermitEntry::new(
+                    lease,
+                    check.cost,
+                    quota.permit_timeout,
+                    now,
+                ));
             }
             (
                 Some(Side {
@@ -479,12 +484,12 @@ impl Shard {
         };
         let (until, usage) = match (&side.state, quota) {
             (SideState::Log(log), Quota::SlidingLog(quota)) => {
-                (quota.full_at(log), Usage::of(log.sum(), quota.limit))
+                (quota.empty_at(log), Usage::of(log.sum(), quota.limit))
             }
             // Places in flight are forgotten last, however few: nobody waits for them to come back
             // by themselves.
-            (SideState::Permits(leases), _) if leases.sum() > 0 => (leases.full_at(), Usage::ALL),
-            (SideState::Permits(leases), _) => (leases.full_at(), Usage(0)),
+            (SideState::Permits(leases), _) if leases.sum() > 0 => (leases.empty_at(), Usage::ALL),
+            (SideState::Permits(leases), _) => (leases.empty_at(), Usage(0)),
             _ => return 0,
         };
         let over = side.recharge(budget);

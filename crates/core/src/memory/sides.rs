@@ -1,7 +1,7 @@
 //! The states that do not fit into a slot: logs and leases, which grow with use.
 
 use super::budget::Budget;
-use crate::algorithm::{Log, Permits};
+use crate::algorithm::{HitLog, Permits};
 
 /// A state of its own size, and what of the store's budget it has taken.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub(super) struct Side {
 
 #[derive(Debug)]
 pub(super) enum SideState {
-    Log(Log),
+    Log(HitLog),
     Permits(Permits),
 }
 
@@ -26,7 +26,7 @@ impl Side {
         // A key takes about 60 bytes, a hit 16 and a holder 48.
         let weight = match &self.state {
             SideState::Log(log) => log.hits().len().div_ceil(4),
-            SideState::Permits(leases) => leases.held().len(),
+            SideState::Permits(leases) => leases.entries().len(),
         };
         let charged = std::mem::replace(&mut self.charged, weight);
         if weight > charged {

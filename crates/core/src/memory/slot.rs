@@ -1,7 +1,7 @@
 //! One counter, in 32 bytes.
 
 use super::fingerprint::Fingerprint;
-use crate::algorithm::{Counts, Gcra, Rest, Used};
+use crate::algorithm::{BucketState, Gcra, SlidingCounts, WindowCount};
 use crate::time::Micros;
 
 /// How much of a budget is used, from 0 (none) to [`Usage::ALL`].
@@ -113,11 +113,16 @@ impl Slot {
         self.low == print.low && self.print() == print && !self.is_vacant()
     }
 
-    pub(super) const fn fixed(print: Fingerprint, used: Used, limit: u64) -> Self {
+    pub(super) const fn fixed(print: Fingerprint, used: WindowCount, limit: u64) -> Self {
         Self::new(print, used.count, limit, Kind::Fixed, used.ends, 0)
     }
 
-    pub(super) fn sliding(print: Fingerprint, counts: Counts, length: Micros, limit: u64) -> Self {
+    pub(super) fn sliding(
+        print: Fingerprint,
+        counts: SlidingCounts,
+        length: Micros,
+        limit: u64,
+    ) -> Self {
         let until = counts.start.after(length).after(length);
         let used = counts.current.max(counts.previous);
         let usage = u64::from(Usage::of(used, limit).0) * USAGE_MAX / u64::from(Usage::ALL.0);
@@ -131,7 +136,7 @@ impl Slot {
         )
     }
 
-    pub(super) const fn bucket(print: Fingerprint, rest: Rest, gcra: &Gcra) -> Self {
+    pub(super) const fn bucket(print: Fingerprint, rest: BucketState, gcra: &Gcra) -> Self {
         Self::new(print, rest.part, gcra.span.get(), Kind::Bucket, rest.at, 0)
     }
 
@@ -139,7 +144,7 @@ impl Slot {
     pub(super) const fn empty_bucket(print: Fingerprint, gcra: &Gcra, moment: Micros) -> Self {
         Self::bucket(
             print,
-            Rest {
+            BucketState {
                 at: moment.after(gcra.span),
                 part: 0,
             },
@@ -183,24 +188,24 @@ impl Slot {
         self.until() < now
     }
 
-    pub(super) const fn as_fixed(&self) -> Used {
-        Used {
+    pub(super) const fn as_fixed(&self) -> WindowCount {
+        WindowCount {
             count: self.first(),
             ends: self.until(),
         }
     }
 
-    pub(super) const fn as_sliding(&self, length: Micros) -> Counts {
+    pub(super) const fn as_sliding(&self, length: Micros) -> SlidingCounts {
         let start = self.until().since(length).since(length);
-        Counts {
+        SlidingCounts {
             current: self.first(),
             previous: self.second(),
             start,
         }
     }
 
-    pub(super) const fn as_bucket(&self) -> Rest {
-        Rest {
+    pub(super) const fn as_bucket(&self) -> BucketState {
+        BucketState {
             at: self.until(),
             part: self.first(),
         }

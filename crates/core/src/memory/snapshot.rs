@@ -11,7 +11,9 @@ use super::builder::MemoryStoreBuilder;
 use super::fingerprint::{Fingerprint, Fingerprinter, Seeds};
 use super::sides::{SideState, Sides};
 use super::slot::{Kind, Slot};
-use crate::algorithm::{Held, Hit, IN_FLIGHT_MAX, LOG_HITS_MAX, Log, PermitId, Permits};
+use crate::algorithm::{
+    HitLog, IN_FLIGHT_MAX, LOG_HITS_MAX, LogHit, PermitEntry, PermitId, Permits,
+};
 use crate::time::Micros;
 
 const MAGIC: [u8; 8] = *b"TOLLGATE";
@@ -155,16 +157,16 @@ impl Writer {
             }
             Some(SideState::Permits(leases)) => {
                 self.number(1);
-                self.number(leases.held().len() as u64);
-                leases.held().for_each(|held| self.held(held));
+                self.number(leases.entries().len() as u64);
+                leases.entries().for_each(|held| self.held(held));
             }
             None => [0, 0].into_iter().for_each(|word| self.number(word)),
         }
     }
 
-    fn held(&mut self, held: Held) {
+    fn held(&mut self, held: PermitEntry) {
         self.0.extend_from_slice(&held.id.get().to_le_bytes());
-        [held.cost, held.length.get(), held.expires.get()]
+        [held.cost, held.timeout.get(), held.expires.get()]
             .into_iter()
             .for_each(|word| self.number(word));
     }
@@ -217,11 +219,11 @@ impl Reader<'_> {
         if kind > 1 || count > count_max {
             return None;
         }
-        let mut log = Log::default();
+        let mut log = HitLog::default();
         let mut leases = Permits::default();
         for _ in 0..count {
             if kind == 0 {
-                let hit = Hit {
+                let hit = LogHit {
                     at: Micros::new(self.number()?),
                     cost: self.number()?,
                 };
@@ -229,10 +231,10 @@ impl Reader<'_> {
             } else {
                 let (id, cost) = (PermitId::new(self.wide()?), self.number()?);
                 let (length, expires) = (Micros::new(self.number()?), Micros::new(self.number()?));
-                leases.push(Held {
+                leases.insert(PermitEntry {
                     id,
                     cost,
-                    length,
+                    timeout: length,
                     expires,
                 });
             }
