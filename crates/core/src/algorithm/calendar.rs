@@ -74,7 +74,7 @@ const fn next_month_start_day(day: u64) -> u64 {
     let month = (5 * (day_of_era - year_start) + 2) / 153;
 
     let next_start = if month == 11 {
-        // February is the last month of such a year: the next month starts the next year.
+        // February is the last month of a year that starts in March.
         let next = year_of_era + 1;
         next * 365 + next / 4 - next / 100 + next / 400
     } else {

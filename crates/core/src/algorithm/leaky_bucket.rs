@@ -66,6 +66,7 @@ impl LeakyBucket {
                 wait: self.gcra.wait(state, now),
             };
         }
+
         (next, outcome)
     }
 }

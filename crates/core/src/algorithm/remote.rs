@@ -154,6 +154,7 @@ impl Quota {
         // The cap does not apply to buckets: no demand ever spent more than the cap, but the
         // backlog of a bucket can be slightly more than a full one, and a refund must cover it.
         let (limit, cost) = (self.limit(), units.min(COST_ABOVE_LIMITS));
+
         match self {
             Self::TokenBucket(TokenBucket { gcra })
             | Self::LeakyBucket(LeakyBucket { gcra, .. }) => Numbers::Bucket {

@@ -104,6 +104,7 @@ impl SlidingWindow {
     #[inline(always)]
     fn roll(&self, counts: SlidingCounts, now: Micros) -> SlidingCounts {
         let start = Micros::new(now.get() - now.get() % self.length.get());
+
         if start == counts.start || (start < counts.start && counts.start.since(now) <= CLOCK_SLACK)
         {
             counts

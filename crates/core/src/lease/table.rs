@@ -27,7 +27,7 @@ pub struct LeaseTable {
 
 struct Inner {
     clock: Time,
-    prints: Fingerprinter,
+    fingerprinter: Fingerprinter,
     shards: Box<[Padded<Shard>]>,
 }
 
@@ -92,7 +92,7 @@ impl LeaseTable {
         Self {
             inner: Arc::new(Inner {
                 clock,
-                prints: Fingerprinter::random(),
+                fingerprinter: Fingerprinter::with_random_seeds(),
                 shards,
             }),
         }
@@ -106,7 +106,7 @@ impl LeaseTable {
         &self,
         check: &Demand<'_>,
     ) -> Option<(Outcome, Source, Option<Box<LeaseCall>>)> {
-        let print = self.inner.prints.of(&check.key);
+        let print = self.inner.fingerprinter.fingerprint(&check.key);
         let now = self.inner.clock.now();
         let mut shard = self.shard(print);
         let entry = shard
@@ -156,7 +156,7 @@ impl LeaseTable {
         check: &Demand<'_>,
         unknown: impl FnOnce(&mut Entry, Fingerprint, Micros, Step) -> LeaseStep,
     ) -> LeaseStep {
-        let print = self.inner.prints.of(&check.key);
+        let print = self.inner.fingerprinter.fingerprint(&check.key);
         let now = self.inner.clock.now();
         let mut shard = self.shard(print);
         let Some(entry) = shard.entry(print, check, now) else {
@@ -208,7 +208,7 @@ impl LeaseTable {
 
     /// Forgets a counter, and what is held of it.
     pub fn forget(&self, key: &Key<'_>) {
-        let print = self.inner.prints.of(key);
+        let print = self.inner.fingerprinter.fingerprint(key);
         self.shard(print).entries.remove(&print);
     }
 
@@ -285,7 +285,7 @@ impl LeaseTable {
     }
 
     fn with<T>(&self, key: &Key<'_>, then: impl FnOnce(&mut Entry, Micros) -> T) -> Option<T> {
-        let print = self.inner.prints.of(key);
+        let print = self.inner.fingerprinter.fingerprint(key);
         let now = self.inner.clock.now();
         self.shard(print)
             .entries
