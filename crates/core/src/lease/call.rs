@@ -120,7 +120,7 @@ impl LeaseCall {
     }
 
     /// Ends the call with the reply of the store, and returns the outcome for the request that
-    /// caused it. Returns `None` when the counter's state in the reply belongs to another algorithm.
+    /// caused it; `None` when the counter's state in the reply belongs to another algorithm.
     pub fn complete(mut self, grant: &LeaseGrant) -> Option<LeaseOutcome> {
         let request = self.request;
         let applied = self.finish(|entry, now| entry.apply_grant(&request, grant, now));

@@ -38,7 +38,7 @@ pub(super) struct LeaseEntry {
     expires_at: Micros,
     /// The next batch is leased when at most this many units are available.
     low_mark: u64,
-    /// When a demand was last decided for this counter.
+    /// When a demand for the counter was last recorded.
     used_at: Micros,
     demand_rate: DemandRate,
     /// The consistency of `demand`, copied to where it is faster to read.

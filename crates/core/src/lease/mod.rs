@@ -1,18 +1,19 @@
 //! Decisions without a store call: units leased from a shared store in advance, and cached denials.
 //!
-//! For stores that need a network round trip. An instance leases a batch of a key's units with one
-//! store call and spends them locally. The store counts leased units as spent, so that all instances
+//! This is for stores on the network. An instance leases a batch of a key's units with one store
+//! call and spends them locally. The store counts leased units as spent, so that all instances
 //! together never allow more than the limit. A denial is cached until it can change, so that an
 //! attack does not become load on the store.
 //!
 //! | consistency | bound for any interval s, with any number of instances | decided |
 //! |---|---|---|
 //! | [`Strict`](Consistency::Strict) | the bound of the algorithm | at the store |
-//! | [`Leased`](Consistency::Leased) | the same: allowed <= capacity + rate x s | locally, prepaid |
-//! | [`Eventual`](Consistency::Eventual) | the same and N x q more, N instances | locally, postpaid |
+//! | [`Leased`](Consistency::Leased) | the same: at most capacity + rate x s | locally, prepaid |
+//! | [`Eventual`](Consistency::Eventual) | the same plus N x q | locally, reported later |
 //!
-//! where q = [`quantum`]`(limit, expected replicas)`, a tenth of the limit shared among the expected
-//! replicas. Eventual instances report what they have spent to the store within 50 ms.
+//! Here N is the number of instances, and q = [`quantum`]`(limit, expected replicas)` is a tenth of
+//! the limit divided by the expected replicas. Under eventual consistency an instance reports to
+//! the store within 50 ms what it has spent.
 //!
 //! **Why leases never exceed the limit.** The store keeps, next to a bucket's level, how many units
 //! are lent out, and refills the bucket only up to the capacity minus those: level + lent <=
@@ -25,8 +26,8 @@
 //!
 //! This module owns what an instance holds and knows, and the rules by which it leases, keeps and
 //! returns units. It makes no store calls and has no tasks. A store asks it first
-//! ([`LeaseTable::spend`]), makes the [`LeaseCall`]s that it returns, and sweeps for idle units every
-//! [`SWEEP_EVERY`].
+//! ([`LeaseTable::spend`]), makes the [`LeaseCall`]s that it returns, and sweeps for idle units
+//! every [`SWEEP_EVERY`].
 
 mod call;
 mod entry;

@@ -7,10 +7,11 @@ use crate::time::Micros;
 pub(super) const BATCH_HORIZON: Micros = Micros::from_millis(50);
 /// Leased units that were not used for this long are returned.
 pub(super) const IDLE_AFTER: Micros = Micros::from_millis(100);
-/// The longest time an instance spends a lease, by its own clock. The store counts the units as lent
-/// for at least a second, so the instance stops in time even if its clock runs a tenth too slow.
+/// The longest time an instance spends a lease, by its own clock. The store counts the units as
+/// lent for at least a second, so the instance stops in time even if its clock runs a tenth too
+/// slow.
 pub(super) const LEASE_LIFE: Micros = Micros::from_millis(900);
-/// Units spent locally under eventual consistency are reported to the store after at most this long.
+/// Units spent locally under eventual consistency are reported to the store after this long.
 pub(super) const MERGE_AFTER: Micros = Micros::from_millis(50);
 /// How often the store should call [`LeaseTable::sweep`](super::LeaseTable::sweep).
 pub const SWEEP_EVERY: Micros = Micros::from_millis(25);
@@ -32,8 +33,8 @@ const UNITS_MAX: u64 = 1 << 20;
 /// The most counters with an entry.
 pub(super) const KEYS_MAX: usize = 65_536;
 
-/// The realistic time until `units` are available, when the store said `retry_after`. A large part
-/// of a limit can be leased by other instances, which return it only after it has been idle there.
+/// The realistic time until `units` are available, which the store expects after `retry_after`. A
+/// large part of a limit can be leased by other instances, which return it only once it is idle.
 pub(super) fn realistic_retry(quota: &Quota, units: u64, retry_after: Micros) -> Micros {
     if units > quota.limit() / 2 {
         retry_after.max(IDLE_AFTER.after(SWEEP_EVERY).after(SWEEP_EVERY))

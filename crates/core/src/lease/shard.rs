@@ -16,7 +16,7 @@ pub(super) struct LeaseShard {
     pub(super) entries: HashMap<Fingerprint, LeaseEntry, BuildHasherDefault<IdentityHasher>>,
     /// The entries that hold units, by the time of their next sweep.
     sweep_queue: VecDeque<(Micros, Fingerprint)>,
-    /// The entries that may be removed, by the time at which to look at them.
+    /// The entries that may be removed, by the time of the next attempt.
     removal_queue: VecDeque<(Micros, Fingerprint)>,
 }
 
@@ -45,8 +45,8 @@ impl Hash for Fingerprint {
 }
 
 impl LeaseShard {
-    /// The entry of a counter, created if there is room for it. Returns `None` when there is no
-    /// room, or when a call with another quota is in flight.
+    /// The entry of a counter, created if there is room for it. Returns `None` when the shard is
+    /// full, or when a call with another quota is in flight.
     pub(super) fn entry(
         &mut self,
         fingerprint: Fingerprint,
@@ -99,8 +99,8 @@ impl LeaseShard {
         }
     }
 
-    /// Passes the entries that are due for a sweep to `visit`, and removes entries that are no
-    /// longer needed.
+    /// Passes the entries that are due for a sweep to `visit`, and removes unneeded
+    /// entries.
     pub(super) fn sweep(
         &mut self,
         now: Micros,

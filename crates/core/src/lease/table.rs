@@ -224,7 +224,7 @@ impl LeaseTable {
         self.shard(fingerprint).entries.remove(&fingerprint);
     }
 
-    /// Removes entries that are no longer needed. Returns the calls that are due without a request,
+    /// Removes unneeded entries. Returns the calls that are due without a request,
     /// and whether the table still has entries.
     pub fn sweep(&self) -> (Vec<LeaseCall>, bool) {
         let now = self.inner.clock.now();
