@@ -93,6 +93,7 @@ mod tests {
         let leap = |year: u64| {
             (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400)
         };
+
         (1970..2256u64)
             .flat_map(move |year| {
                 let february = if leap(year) { 29 } else { 28 };

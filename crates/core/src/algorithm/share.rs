@@ -148,6 +148,7 @@ mod tests {
             SlidingLog::new(100, MINUTE).unwrap().into(),
             meter.into(),
         ];
+
         assert!(wholes.iter().all(|whole| whole.share(replicas(3)) == share));
         assert_eq!(token_bucket(100, 100, MINUTE).share(replicas(3)), share);
     }
@@ -183,12 +184,14 @@ mod tests {
         let Quota::TokenBucket(share) = month.share(replicas(3)) else {
             panic!("a bucket")
         };
+
         let (amount, micros) = share.refill();
         let day = 86_400_000_000;
         let (taken, due) = (
             u128::from(micros) * 1_001,
             u128::from(amount) * 3 * 31 * day,
         );
+
         assert!(
             due < taken,
             "{amount} per {micros} us is more than the share"
@@ -221,6 +224,7 @@ mod tests {
             token_bucket(1_220, 1, 30 * DAY),
             Concurrency::new(IN_FLIGHT_MAX, MINUTE).unwrap().into(),
         ];
+
         for (whole, count) in wholes
             .iter()
             .flat_map(|whole| [1, 2, 7, u32::MAX].map(|count| (whole, count)))
@@ -249,6 +253,7 @@ mod tests {
         let (millis, per) = (Duration::from_millis, |(n, secs)| {
             Rate::new(n, Duration::from_secs(secs))
         });
+
         prop_oneof![
             window().prop_map(move |(n, ms)| FixedWindow::new(n, millis(ms)).unwrap().into()),
             window().prop_map(move |(n, ms)| SlidingWindow::new(n, millis(ms)).unwrap().into()),
@@ -271,15 +276,18 @@ mod tests {
             count in 1..=1_000u32,
         ) {
             let share = whole.share(replicas(count));
+
             if whole.limit() >= u64::from(count) {
                 prop_assert!(share.limit() * u64::from(count) <= whole.limit());
             }
             prop_assert!(share.limit() >= 1);
+
             let ((part, part_micros), (all, all_micros)) = (refill(&share), refill(&whole));
             // Where a rate can represent it, the division is exact; elsewhere it gives no more.
             let exact = (all, all_micros * u128::from(count));
             let divisor = gcd(exact.0, exact.1);
             let is_exact = exact.1 / divisor <= PERIOD_MAX && exact.0 <= exact.1 * PER_MICRO_MAX;
+
             let (given, due) = (part * u128::from(count) * all_micros, all * part_micros);
             let is_slowest = (part, part_micros) == (1, PERIOD_MAX);
             prop_assert!(given == due || !is_exact, "{} of {}", given, due);

@@ -124,6 +124,7 @@ mod tests {
     fn a_batch_follows_the_demand_rate() {
         let mut rate = DemandRate::default();
         let at = |millis: u64| Micros::from_millis(1_000_000 + millis);
+
         // 2,500 units per second.
         (0..1_000u64).for_each(|hit| rate.record(1, Micros::new(at(0).get() + hit * 400)));
         let batch = rate.batch_size(20_000, 0, Micros::MAX);
@@ -138,6 +139,7 @@ mod tests {
             batch / 10,
             "no more than the window needs"
         );
+
         // Then one unit per second.
         rate.record(1, at(3_000));
         rate.record(1, at(4_000));
@@ -164,6 +166,7 @@ mod tests {
     #[test]
     fn a_denial_is_cached_for_tens_of_milliseconds() {
         let cached = |quota, retry_after| deny_cache_time(&quota, Micros::new(retry_after));
+
         assert_eq!(cached(bucket(1_000, 1_000), 1_000), Micros::from_millis(25));
         assert_eq!(
             cached(bucket(10, 1), 300_000),

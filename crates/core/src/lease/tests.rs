@@ -26,6 +26,7 @@ impl Scene {
         let clock = ManualClock::new(Micros::from_secs(1_800_000_000));
         let limit =
             Limit::token_bucket("api", 1_000, Rate::per_second(1_000)).consistency(consistency);
+
         let limiter = Limiter::builder()
             .limit(limit)
             .expected_replicas(4)
@@ -72,9 +73,11 @@ impl Scene {
             at: at.after(backlog),
             part: 0,
         };
+
         let units = left
             .checked_sub(call.demand().cost)
             .map_or(0, |rest| rest.min(call.request().most));
+
         LeaseGrant {
             seen,
             at,
@@ -104,6 +107,7 @@ impl Scene {
 #[test]
 fn the_first_call_leases_nothing_and_later_ones_what_the_demand_rate_needs() {
     let scene = Scene::new(Consistency::Leased);
+
     let call = scene.call(20);
     assert_eq!(
         *call.request(),
@@ -113,6 +117,7 @@ fn the_first_call_leases_nothing_and_later_ones_what_the_demand_rate_needs() {
         }
     );
     assert_eq!(scene.reply(call, 900).remaining, 880);
+
     let call = scene.call(20);
     assert_eq!(
         call.request().most,
@@ -124,7 +129,9 @@ fn the_first_call_leases_nothing_and_later_ones_what_the_demand_rate_needs() {
         860,
         "leased units still count as remaining"
     );
+
     assert_eq!(scene.leases.units(), 20);
+
     let (outcome, source) = scene.decide(5);
     assert_eq!((outcome.remaining, source), (855, Source::Lease));
 }
@@ -142,20 +149,24 @@ fn a_request_waits_for_the_call_in_flight() {
 fn a_lease_that_runs_low_is_renewed_while_it_is_spent() {
     let scene = Scene::new(Consistency::Leased);
     assert_eq!(scene.lease(), 20);
+
     let LeaseStep::Decided(_, None) = scene.spend(14) else {
         panic!("there are enough units")
     };
     let LeaseStep::Decided(_, Some(call)) = scene.spend(1) else {
         panic!("the lease runs low")
     };
+
     let request = *call.request();
     assert_eq!(
         (request.generation, request.held, request.keep, request.back),
         (7, 20, 5, 0)
     );
     assert!(request.most > 0 && call.demand().cost == 0);
+
     // The lease is still spent while the call is in flight.
     assert_eq!(scene.decide(3).1, Source::Lease);
+
     let grant = LeaseGrant {
         units: 50,
         ..scene.grant(&call, 800)
@@ -166,6 +177,7 @@ fn a_lease_that_runs_low_is_renewed_while_it_is_spent() {
         55,
         "the kept and the granted units, spent or not"
     );
+
     assert_eq!(scene.decide(52).1, Source::Lease);
     assert!(!matches!(scene.spend(1), LeaseStep::Decided(..)));
 }
@@ -177,12 +189,14 @@ fn units_that_the_store_does_not_know_are_not_spent() {
     let LeaseStep::Decided(_, Some(call)) = scene.spend(16) else {
         panic!("the lease runs low")
     };
+
     let grant = LeaseGrant {
         units: 0,
         is_kept: false,
         ..scene.grant(&call, 500)
     };
     call.complete(&grant).unwrap();
+
     assert!(!matches!(scene.spend(1), LeaseStep::Decided(..)));
 }
 
@@ -192,9 +206,11 @@ fn a_lease_expires_locally_before_it_expires_at_the_store() {
     let call = scene.call(20);
     scene.reply(call, 900);
     let call = scene.call(20);
+
     // The reply takes a while; the life of the lease starts before the call.
     scene.clock.advance(Duration::from_millis(300));
     scene.reply(call, 880);
+
     scene.clock.advance(Duration::from_millis(599));
     assert_eq!(scene.decide(1).1, Source::Lease);
     scene.clock.advance(Duration::from_millis(1));
@@ -208,12 +224,14 @@ fn a_dropped_call_counts_as_failed_and_its_generation_is_unknown() {
     let LeaseStep::Decided(_, Some(call)) = scene.spend(16) else {
         panic!("the lease runs low")
     };
+
     drop(call);
     assert_eq!(
         scene.decide(4).1,
         Source::Lease,
         "the available units are spent"
     );
+
     let call = scene.call(1);
     assert_eq!(
         (
@@ -246,8 +264,10 @@ fn a_denial_is_cached_for_a_while() {
         },
         "not before the store is asked again"
     );
+
     let (again, source) = scene.decide(20);
     assert_eq!((again.verdict, source), (denied.verdict, Source::DenyCache));
+
     let (more, _) = scene.decide(50);
     assert_eq!(
         more.verdict,
@@ -261,6 +281,7 @@ fn a_denial_is_cached_for_a_while() {
         matches!(scene.spend(19), LeaseStep::Call(_)),
         "a lower cost may be allowed"
     );
+
     scene.clock.advance(Duration::from_millis(25));
     assert!(!matches!(scene.spend(20), LeaseStep::Decided(..)));
 }
@@ -279,6 +300,7 @@ fn idle_units_are_returned_and_the_entry_is_removed() {
     scene.lease();
     assert_eq!(scene.decide(5).1, Source::Lease);
     assert!(scene.leases.sweep().0.is_empty(), "the lease is in use");
+
     scene.clock.advance(Duration::from_millis(100));
     let (mut calls, _) = scene.leases.sweep();
     let call = calls.pop().unwrap();
@@ -287,8 +309,10 @@ fn idle_units_are_returned_and_the_entry_is_removed() {
         (request.held, request.keep, request.back, request.most),
         (20, 0, 15, 0)
     );
+
     scene.reply(call, 900);
     assert_eq!((scene.leases.units(), scene.leases.keys()), (0, 1));
+
     scene.clock.advance(Duration::from_secs(2));
     scene.leases.sweep();
     assert!(!scene.leases.sweep().1, "the table is empty");
@@ -313,10 +337,12 @@ fn eventual_limits_allow_a_quantum_before_they_report_it() {
     let scene = Scene::new(Consistency::Eventual);
     assert_eq!(quantum(1_000, 4), 25);
     (0..25).for_each(|_| assert_eq!(scene.decide(1).1, Source::Lease));
+
     let call = scene.call(1);
     assert_eq!((call.request().most, call.request().is_lent), (25, false));
     scene.reply(call, 900);
     assert_eq!(scene.leases.units(), 0, "everything is reported");
+
     scene.clock.advance(Duration::from_millis(50));
     assert_eq!(scene.decide(3).1, Source::Lease);
     scene.clock.advance(Duration::from_millis(50));

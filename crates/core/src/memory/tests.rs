@@ -48,15 +48,18 @@ fn remaining(store: &MemoryStore, rule: &Rule, key: &str) -> u64 {
 fn the_cap_holds_and_exhausted_keys_survive_a_flood_of_new_keys() {
     let (store, _) = store(10_000);
     let rule = bucket(100);
+
     for exhausted in 0..1_000 {
         assert!(spend(&store, &rule, &format!("exhausted:{exhausted}"), 100).is_allowed());
     }
+
     for new in 0..200_000 {
         assert!(spend(&store, &rule, &format!("new:{new}"), 1).is_allowed());
         if new % 1_000 == 0 {
             assert!(store.keys() <= 10_000);
         }
     }
+
     let freed = (0..1_000)
         .filter(|key| spend(&store, &rule, &format!("exhausted:{key}"), 1).is_allowed())
         .count();
@@ -70,15 +73,18 @@ fn the_cap_holds_and_exhausted_keys_survive_a_flood_of_new_keys() {
 fn evicted_keys_were_never_more_used_than_those_that_stay() {
     let (store, _) = store(1_000); // one shard, so the order is strict
     let rule = bucket(10_000);
+
     for key in 0..1_000u64 {
         spend(&store, &rule, &format!("key:{key}"), 1 + key * 7 % 1_000);
     }
     spend(&store, &rule, "one too many", 500);
+
     let used = |key: u64| 1 + key * 7 % 1_000;
     let (kept, evicted): (Vec<u64>, Vec<u64>) =
         (0..1_000).partition(|key| remaining(&store, &rule, &format!("key:{key}")) < 10_000);
     let most_used_evicted = evicted.iter().map(|key| used(*key)).max().unwrap();
     let least_used_kept = kept.iter().map(|key| used(*key)).min().unwrap();
+
     assert!(
         most_used_evicted <= least_used_kept,
         "a key with {most_used_evicted} used was evicted, one with {least_used_kept} stayed"
@@ -96,17 +102,20 @@ fn a_key_with_quota_left_is_evicted_before_any_exhausted_key() {
     ] {
         let (store, _) = store(100);
         let rule = rule(&limit);
+
         for exhausted in 0..99 {
             spend(&store, &rule, &format!("exhausted:{exhausted}"), 5);
         }
         spend(&store, &rule, "less used", 4);
         spend(&store, &rule, "new", 5);
+
         assert_eq!(
             remaining(&store, &rule, "less used"),
             5,
             "{}: the key with quota left was not evicted",
             rule.name()
         );
+
         for exhausted in 0..99 {
             assert_eq!(
                 remaining(&store, &rule, &format!("exhausted:{exhausted}")),
@@ -147,6 +156,7 @@ fn logs_count_against_the_cap_by_their_size() {
         1 << 40,
         Duration::from_secs(3_600),
     ));
+
     for _ in 0..10 {
         for key in 0..200 {
             for _ in 0..4 {
@@ -154,6 +164,7 @@ fn logs_count_against_the_cap_by_their_size() {
                 spend(&store, &rule, &format!("key:{key}"), 1);
             }
         }
+
         assert!(
             store.inner.budget.used() <= 1_001,
             "{}",
@@ -183,6 +194,7 @@ fn memory_is_freed_after_a_burst_of_new_keys() {
     let (store, clock) = store(1_000_000);
     let rule = rule(&Limit::fixed_window("api", 5, Duration::from_secs(60)));
     let log = self::rule(&Limit::sliding_log("log", 5, Duration::from_secs(60)));
+
     for key in 0..100_000 {
         spend(&store, &rule, &format!("key:{key}"), 1);
     }
@@ -191,11 +203,13 @@ fn memory_is_freed_after_a_burst_of_new_keys() {
     }
     let burst = store.table_bytes();
     assert!(burst > 100_000 * 40);
+
     // Two minutes of ordinary traffic on one key sweep all shards.
     for _ in 0..1_200 {
         clock.advance(Duration::from_millis(100));
         spend(&store, &rule, "someone", 1);
     }
+
     assert_eq!(store.keys(), 1);
     assert!(
         store.table_bytes() < burst / 50,
@@ -209,10 +223,12 @@ fn memory_is_freed_after_a_burst_of_new_keys() {
 fn a_million_keys_take_at_most_64_bytes_each() {
     let (store, _) = store(2_000_000);
     let rule = bucket(5);
+
     for key in 0..1_000_000u32 {
         let demand = rule.demand(key, 1).unwrap();
         drop(store.spend(&[demand.as_demand()], Intent::Spend, PermitId::NONE));
     }
+
     assert_eq!(store.keys(), 1_000_000);
     assert!(
         store.table_bytes() <= 64_000_000,
@@ -244,6 +260,7 @@ fn a_snapshot_restores_every_kind_of_state() {
         Limit::concurrency("flight", 10, Duration::from_secs(60)),
     ]
     .map(|limit| rule(&limit));
+
     for rule in &rules {
         spend(&store, rule, "ann", 2);
         clock.advance(Duration::from_millis(300));
@@ -253,6 +270,7 @@ fn a_snapshot_restores_every_kind_of_state() {
         .iter()
         .map(|rule| remaining(&store, rule, "ann"))
         .collect();
+
     let restored = MemoryStore::builder()
         .clock(clock.clone())
         .restore(&store.snapshot())
@@ -261,8 +279,10 @@ fn a_snapshot_restores_every_kind_of_state() {
         .iter()
         .map(|rule| remaining(&restored, rule, "ann"))
         .collect();
+
     assert_eq!(before, after);
     assert_eq!(before, [5, 5, 5, 5, 5, 5]);
+
     let demand = rules[5].demand("ann", 1).unwrap();
     assert!(matches!(
         restored.release(&demand.as_demand(), PermitId::new(1)),
@@ -277,6 +297,7 @@ fn restoring_leaves_out_expired_counters_and_respects_the_cap() {
         rule(&Limit::fixed_window("short", 5, Duration::from_secs(1))),
         rule(&Limit::fixed_window("long", 5, Duration::from_secs(60))),
     );
+
     for key in 0..100 {
         spend(&store, &short, &format!("key:{key}"), 1);
         spend(
@@ -286,6 +307,7 @@ fn restoring_leaves_out_expired_counters_and_respects_the_cap() {
             1 + u64::from(key < 10) * 4,
         );
     }
+
     let snapshot = store.snapshot();
     clock.advance(Duration::from_secs(2));
     let restored = MemoryStore::builder()
@@ -293,6 +315,7 @@ fn restoring_leaves_out_expired_counters_and_respects_the_cap() {
         .restore(&snapshot)
         .unwrap();
     assert_eq!(restored.keys(), 100);
+
     let smaller = MemoryStore::builder()
         .keys_max(20)
         .clock(clock)
@@ -314,9 +337,11 @@ fn damaged_and_foreign_snapshots_are_rejected() {
     let log = rule(&Limit::sliding_log("log", 50, Duration::from_secs(60)));
     spend(&store, &log, "ann", 1);
     let snapshot = store.snapshot();
+
     let error = |bytes: &[u8]| MemoryStore::restore(bytes).unwrap_err();
     assert_eq!(error(b""), SnapshotError::NotASnapshot);
     assert_eq!(error(&[0; 200]), SnapshotError::NotASnapshot);
+
     for cut in 48..snapshot.len() {
         assert_eq!(
             error(&snapshot[..cut]),
@@ -324,11 +349,13 @@ fn damaged_and_foreign_snapshots_are_rejected() {
             "cut to {cut} bytes"
         );
     }
+
     for (at, _) in snapshot.iter().enumerate().skip(16) {
         let mut changed = snapshot.clone();
         changed[at] ^= 1;
         assert_eq!(error(&changed), SnapshotError::Damaged, "byte {at} changed");
     }
+
     let mut newer = snapshot.clone();
     newer[8] = 9;
     assert_eq!(
@@ -360,7 +387,9 @@ fn buckets_that_started_empty_are_dropped_once_they_are_full() {
         .empty_since(clock.now());
     let store = builder.build();
     let rule = bucket(100);
+
     assert_eq!(remaining(&store, &rule, "ann"), 0);
+
     let denied = spend(&store, &rule, "ann", 1);
     assert_eq!(
         denied,
@@ -369,6 +398,7 @@ fn buckets_that_started_empty_are_dropped_once_they_are_full() {
         }
     );
     assert_eq!(store.keys(), 0, "a denial stores no counter");
+
     clock.advance(Duration::from_secs(1_800));
     assert!(spend(&store, &rule, "ann", 20).is_allowed());
     let demand = rule.demand("bob", 30).unwrap();
@@ -383,6 +413,7 @@ fn buckets_that_started_empty_are_dropped_once_they_are_full() {
         ),
         (30, 50)
     );
+
     clock.advance(Duration::from_secs(3_600));
     store.sweep();
     assert_eq!(store.keys(), 0);
@@ -393,6 +424,7 @@ fn buckets_that_started_empty_are_dropped_once_they_are_full() {
         ),
         (100, 100)
     );
+
     assert!(
         spend(&store, &rule, "ann", 100).is_allowed()
             && !spend(&store, &rule, "ann", 1).is_allowed()
