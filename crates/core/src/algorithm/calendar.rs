@@ -1,10 +1,11 @@
-//! Calendar units in UTC: where the second, minute, hour, day or month of a moment ends.
+//! Units of the UTC calendar: when the second, minute, hour, day or month of a moment ends.
 
 use crate::time::Micros;
 
+/// A day in microseconds.
 const DAY: u64 = 86_400_000_000;
 
-/// A unit of the UTC calendar. Leap seconds do not exist in UNIX time.
+/// A unit of the UTC calendar. UNIX time has no leap seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Calendar {
     /// From one whole second to the next.
@@ -20,7 +21,7 @@ pub enum Calendar {
 }
 
 impl Calendar {
-    /// The end of the unit that holds `now`; always later than `now`.
+    /// The end of the unit that contains `now`; always later than `now`.
     pub const fn end_of(self, now: Micros) -> Micros {
         let now = now.get();
         let length = match self {
@@ -30,10 +31,11 @@ impl Calendar {
             Self::Day => DAY,
             Self::Month => return Micros::new(next_month_start_day(now / DAY).saturating_mul(DAY)),
         };
+
         Micros::new((now - now % length).saturating_add(length))
     }
 
-    /// The word for it.
+    /// The unit's name, as in a configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Second => "second",
@@ -44,7 +46,7 @@ impl Calendar {
         }
     }
 
-    /// The longest the unit can be.
+    /// The greatest length of the unit.
     pub const fn length_max(self) -> Micros {
         match self {
             Self::Second => Micros::from_secs(1),
@@ -56,26 +58,29 @@ impl Calendar {
     }
 }
 
-/// The day number, counted from 1970-01-01, on which the month after that of `day` begins.
+/// The first day of the month after the month of `day`, both counted from 1970-01-01.
 ///
 /// The civil calendar repeats every 400 years (146,097 days). Counting years from the first of
-/// March puts the leap day at the end, so that the months before it begin at the same day of every
-/// year: 0, 31, 61, 92, ... = (153 m + 2) / 5.
+/// March puts the leap day at the end of the year, so that every month starts on the same day of
+/// every year: 0, 31, 61, 92, ... = (153 m + 2) / 5.
 const fn next_month_start_day(day: u64) -> u64 {
-    // From 0000-03-01 instead of 1970-01-01.
+    // Count from 0000-03-01 instead of 1970-01-01.
     let day = day + 719_468;
     let (era, day_of_era) = (day / 146_097, day % 146_097);
+
     let year_of_era =
         (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let year_start = year_of_era * 365 + year_of_era / 4 - year_of_era / 100;
     let month = (5 * (day_of_era - year_start) + 2) / 153;
+
     let next_start = if month == 11 {
-        // February: the next month begins the next such year.
+        // February is the last month of a year that starts in March.
         let next = year_of_era + 1;
         next * 365 + next / 4 - next / 100 + next / 400
     } else {
         year_start + (153 * (month + 1) + 2) / 5
     };
+
     era * 146_097 + next_start - 719_468
 }
 
@@ -83,11 +88,12 @@ const fn next_month_start_day(day: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Month lengths, one after the other, as one would count them on the knuckles.
+    /// The first day of every month from 1970-02 on, by adding up the lengths of the months.
     fn month_starts() -> impl Iterator<Item = u64> {
         let leap = |year: u64| {
             (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400)
         };
+
         (1970..2256u64)
             .flat_map(move |year| {
                 let february = if leap(year) { 29 } else { 28 };
@@ -100,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn months_end_where_a_plain_count_says_for_286_years() {
+    fn months_end_where_adding_up_their_lengths_says_for_286_years() {
         let mut day = 0;
         for start in month_starts() {
             while day < start {
@@ -111,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_ends_after_the_moment_it_holds() {
+    fn a_unit_ends_after_the_moment_it_contains() {
         let noon = Micros::from_secs(1_794_744_000); // 2026-11-15 12:00:00 UTC
         assert_eq!(
             Calendar::Second.end_of(noon),

@@ -1,34 +1,35 @@
-//! Concurrency: at most so many units in flight per key. Each holder has a lease that runs out by
-//! itself, so that one that dies frees its place.
+//! Concurrency limit: a bound on the units in flight per key. Each permit times out by itself, so
+//! that a holder that crashed does not block the limit for good.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::outcome::{Outcome, Verdict};
-use super::{CLOCK_SLACK, window};
+use super::{CLOCK_SLACK, validate_window};
 use crate::limit::LimitError;
 use crate::time::Micros;
 
-/// The most that may be in flight for one key. Every holder is remembered, so this bounds memory
-/// too.
+/// The most units that may be in flight for one key. The store keeps every permit, so this bounds
+/// memory too.
 pub const IN_FLIGHT_MAX: u64 = 65_536;
 
-/// The numbers of a concurrency limit.
+/// The parameters of a concurrency limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Concurrency {
     pub(crate) limit: u64,
     pub(crate) permit_timeout: Micros,
 }
 
-/// Names one holder among all holders of all replicas.
+/// Identifies a permit among all permits of all replicas.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PermitId(u128);
 
 impl PermitId {
-    /// Stands where no lease is taken.
+    /// The id for requests that acquire no permit.
     pub const NONE: Self = Self(0);
 
-    /// A lease known by this number, which must be unguessable where strangers can release leases.
+    /// A permit with this number. It must be unguessable where untrusted clients can release
+    /// permits.
     pub const fn new(id: u128) -> Self {
         Self(id)
     }
@@ -39,104 +40,110 @@ impl PermitId {
     }
 }
 
+/// Hides the number, which lets anyone release the permit.
 impl fmt::Debug for PermitId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PermitId(..)")
     }
 }
 
-/// One holder.
+/// One acquired permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct PermitEntry {
     pub(crate) id: PermitId,
     pub(crate) cost: u64,
-    /// How long the lease is, which may not be what the limit says by now.
-    pub(crate) length: Micros,
+    /// The timeout with which the permit was acquired or renewed. The limit's own timeout may have
+    /// changed since.
+    pub(crate) timeout: Micros,
     pub(crate) expires: Micros,
 }
 
-impl Held {
-    /// A lease that begins now.
-    pub(crate) fn new(id: PermitId, cost: u64, length: Micros, now: Micros) -> Self {
+impl PermitEntry {
+    /// A permit whose timeout starts now.
+    pub(crate) fn new(id: PermitId, cost: u64, timeout: Micros, now: Micros) -> Self {
         Self {
             id,
             cost,
-            length,
-            expires: now.after(length),
+            timeout,
+            expires: now.after(timeout),
         }
     }
 }
 
-/// The holders of one key, soonest to expire first.
+/// The permits of one key, soonest to expire first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Permits {
-    held: Vec<Held>,
+    entries: Vec<PermitEntry>,
 }
 
 impl Concurrency {
-    /// At most `limit` units in flight; a holder that does not come back frees its place after
-    /// `lease`.
+    /// At most `limit` units in flight; a permit that is neither released nor renewed expires after
+    /// `permit_timeout`.
     pub fn new(limit: u64, permit_timeout: Duration) -> Result<Self, LimitError> {
         if limit == 0 || limit > IN_FLIGHT_MAX {
             return Err(LimitError::InFlight { found: limit });
         }
         Ok(Self {
             limit,
-            permit_timeout: window(permit_timeout)?,
+            permit_timeout: validate_window(permit_timeout)?,
         })
     }
 
-    /// The most that may be in flight at once.
+    /// The most units that may be in flight at the same time.
     pub const fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// How long a holder keeps its place without a word.
+    /// How long a permit lasts without being renewed.
     pub const fn permit_timeout(&self) -> Micros {
         self.permit_timeout
     }
 
-    /// What would happen to `cost` now. The leases must have been [settled](Self::settle) at the
-    /// same moment.
-    pub(crate) fn look(&self, leases: &Permits, cost: u64, now: Micros) -> Outcome {
-        let sum = leases.sum();
+    /// The outcome of acquiring `cost` units at `now`. The permits must have been
+    /// [pruned](Self::prune) at the same moment.
+    pub(crate) fn evaluate(&self, permits: &Permits, cost: u64, now: Micros) -> Outcome {
+        let sum = permits.sum();
         let verdict = if cost > self.limit {
             Verdict::Never
         } else if cost == 0 || cost <= self.limit.saturating_sub(sum) {
             Verdict::ALLOW
         } else {
-            let retry_after = leases
-                .frees_at(sum.saturating_add(cost).saturating_sub(self.limit))
-                .since(now);
-            Verdict::Deny { retry_after }
+            let missing = sum.saturating_add(cost).saturating_sub(self.limit);
+            Verdict::Deny {
+                retry_after: permits.frees_at(missing).since(now),
+            }
         };
-        let taken = if verdict.is_allowed() { cost } else { 0 };
-        let last = if taken > 0 {
-            leases.full_at().max(now.after(self.permit_timeout))
+
+        let acquired = if verdict.is_allowed() { cost } else { 0 };
+        let empty_at = if acquired > 0 {
+            permits.empty_at().max(now.after(self.permit_timeout))
         } else {
-            leases.full_at()
+            permits.empty_at()
         };
+
         Outcome {
             verdict,
             limit: self.limit,
-            remaining: self.limit.saturating_sub(sum.saturating_add(taken)),
-            reset_after: last.since(now),
+            remaining: self.limit.saturating_sub(sum.saturating_add(acquired)),
+            reset_after: empty_at.since(now),
         }
     }
 
-    /// Forgets leases that have run out, and pulls in those stamped before the clock was set back.
-    pub(crate) fn settle(leases: &mut Permits, now: Micros) {
-        let mut pulled_in = false;
-        leases.held.retain_mut(|held| {
-            let latest = now.after(held.length);
-            if held.expires.since(latest) > CLOCK_SLACK {
-                held.expires = latest;
-                pulled_in = true;
+    /// Drops expired permits. A permit from before the clock was set back then expires one timeout
+    /// from now.
+    pub(crate) fn prune(permits: &mut Permits, now: Micros) {
+        let mut is_reordered = false;
+        permits.entries.retain_mut(|entry| {
+            let latest = now.after(entry.timeout);
+            if entry.expires.since(latest) > CLOCK_SLACK {
+                entry.expires = latest;
+                is_reordered = true;
             }
-            held.expires > now
+            entry.expires > now
         });
-        if pulled_in {
-            leases.held.sort_by_key(|held| held.expires);
+
+        if is_reordered {
+            permits.entries.sort_by_key(|entry| entry.expires);
         }
     }
 }
@@ -144,41 +151,43 @@ impl Concurrency {
 impl Permits {
     /// Units in flight.
     pub(crate) fn sum(&self) -> u64 {
-        self.held
+        self.entries
             .iter()
-            .fold(0, |sum, held| sum.saturating_add(held.cost))
+            .fold(0, |sum, entry| sum.saturating_add(entry.cost))
     }
 
-    /// The holders, soonest to expire first.
-    pub(crate) fn held(&self) -> impl ExactSizeIterator<Item = Held> + '_ {
-        self.held.iter().copied()
+    /// The permits, soonest to expire first.
+    pub(crate) fn entries(&self) -> impl ExactSizeIterator<Item = PermitEntry> + '_ {
+        self.entries.iter().copied()
     }
 
-    /// Adds a holder that was found to fit.
-    pub(crate) fn push(&mut self, held: Held) {
-        let at = self
-            .held
-            .partition_point(|other| other.expires <= held.expires);
-        self.held.insert(at, held);
+    /// Adds a permit that fits.
+    pub(crate) fn insert(&mut self, entry: PermitEntry) {
+        let index = self
+            .entries
+            .partition_point(|other| other.expires <= entry.expires);
+        self.entries.insert(index, entry);
     }
 
-    /// Takes a holder out; `None` when its lease has already run out or been released.
-    pub(crate) fn take(&mut self, id: PermitId) -> Option<Held> {
-        let at = self.held.iter().position(|held| held.id == id)?;
-        Some(self.held.remove(at))
+    /// Removes a permit; `None` when it has expired or was released before.
+    pub(crate) fn remove(&mut self, id: PermitId) -> Option<PermitEntry> {
+        let index = self.entries.iter().position(|entry| entry.id == id)?;
+        Some(self.entries.remove(index))
     }
 
-    /// The moment at which the last lease runs out.
-    pub(crate) fn full_at(&self) -> Micros {
-        self.held.last().map_or(Micros::ZERO, |held| held.expires)
+    /// The moment at which the last permit expires.
+    pub(crate) fn empty_at(&self) -> Micros {
+        self.entries
+            .last()
+            .map_or(Micros::ZERO, |entry| entry.expires)
     }
 
-    /// The moment at which the leases that have run out make `missing` units of room.
+    /// The moment at which expired permits have freed `missing` units.
     fn frees_at(&self, mut missing: u64) -> Micros {
-        let last = self.held.iter().find(|held| {
-            missing = missing.saturating_sub(held.cost);
+        let last = self.entries.iter().find(|entry| {
+            missing = missing.saturating_sub(entry.cost);
             missing == 0
         });
-        last.map_or(Micros::ZERO, |held| held.expires)
+        last.map_or(Micros::ZERO, |entry| entry.expires)
     }
 }

@@ -1,21 +1,21 @@
 //! Products that may not fit into 64 bits, and their division.
 //!
-//! Almost every limit's products do fit, and then everything is a few instructions; 128 bits take a
-//! call to divide and ten times as long. The bucket's arithmetic is written once, over either
-//! width.
+//! The products of almost every limit fit into 64 bits and then take a few instructions. A 128-bit
+//! division is a function call and takes ten times as long. The arithmetic of a bucket is therefore
+//! written once and compiled for both widths.
 
 use std::ops::{Add, Sub};
 
-/// An integer wide enough for the products of a limit.
-pub(super) trait Width: Copy + Ord + Add<Output = Self> + Sub<Output = Self> {
+/// An integer type wide enough for the products of a limit.
+pub(super) trait ProductInt: Copy + Ord + Add<Output = Self> + Sub<Output = Self> {
     /// The product of two numbers, known to fit.
     fn product(a: u64, b: u64) -> Self;
-    /// A number as it is.
-    fn of(number: u64) -> Self;
-    /// Quotient and remainder, the quotient known to fit into 64 bits.
+    /// Converts a number.
+    fn from_u64(number: u64) -> Self;
+    /// Quotient and remainder; the quotient is known to fit into 64 bits.
     fn divide(self, divisor: u64) -> (u64, u64);
-    /// `self - other`, or zero.
-    fn less(self, other: Self) -> Self;
+    /// `self - other`, or zero when `other` is larger.
+    fn minus_or_zero(self, other: Self) -> Self;
 
     /// The quotient, rounded up.
     #[inline(always)]
@@ -25,20 +25,20 @@ pub(super) trait Width: Copy + Ord + Add<Output = Self> + Sub<Output = Self> {
     }
 }
 
-impl Width for u64 {
+impl ProductInt for u64 {
     #[inline(always)]
     fn product(a: u64, b: u64) -> Self {
         a.wrapping_mul(b)
     }
 
     #[inline(always)]
-    fn of(number: u64) -> Self {
+    fn from_u64(number: u64) -> Self {
         number
     }
 
     #[inline(always)]
     fn divide(self, divisor: u64) -> (u64, u64) {
-        // Everyday rates are one unit per so many microseconds.
+        // Most rates reduce to one unit every n microseconds, so the divisor is often 1.
         if divisor == 1 {
             (self, 0)
         } else {
@@ -47,19 +47,19 @@ impl Width for u64 {
     }
 
     #[inline(always)]
-    fn less(self, other: Self) -> Self {
+    fn minus_or_zero(self, other: Self) -> Self {
         self.saturating_sub(other)
     }
 }
 
-impl Width for u128 {
+impl ProductInt for u128 {
     #[inline(always)]
     fn product(a: u64, b: u64) -> Self {
         u128::from(a) * u128::from(b)
     }
 
     #[inline(always)]
-    fn of(number: u64) -> Self {
+    fn from_u64(number: u64) -> Self {
         number.into()
     }
 
@@ -72,7 +72,7 @@ impl Width for u128 {
     }
 
     #[inline(always)]
-    fn less(self, other: Self) -> Self {
+    fn minus_or_zero(self, other: Self) -> Self {
         self.saturating_sub(other)
     }
 }

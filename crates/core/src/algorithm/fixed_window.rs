@@ -1,12 +1,12 @@
-//! Fixed window: a count that starts again when the window ends.
+//! Fixed window: a count that starts again at zero when the window ends.
 //!
-//! The known flaw, where you choose: a full window's worth just before an edge and another just
-//! after it pass, so up to twice the limit can pass within one window's length. Choose
+//! Its known flaw: the whole limit can be spent just before the end of a window and again just
+//! after it, so up to twice the limit can be allowed within one window's length. Choose
 //! [`SlidingWindow`](super::SlidingWindow) or [`SlidingLog`](super::SlidingLog) where that matters.
 
 use super::calendar::Calendar;
 use super::outcome::{Outcome, Verdict};
-use super::{CLOCK_SLACK, amount, window};
+use super::{CLOCK_SLACK, validate_amount, validate_window};
 use crate::limit::LimitError;
 use crate::time::Micros;
 use std::time::Duration;
@@ -14,22 +14,22 @@ use std::time::Duration;
 /// When a fixed window begins and ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WindowStart {
-    /// With a key's first hit, for this long. Later hits never extend it.
+    /// The window begins with a key's first hit and lasts this long. Later hits do not extend it.
     FirstHit(Micros),
-    /// With the clock's unit, in UTC.
+    /// The window is a calendar unit in UTC.
     Clock(Calendar),
 }
 
-/// The numbers of a fixed window.
+/// The parameters of a fixed window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FixedWindow {
     pub(crate) limit: u64,
     pub(crate) start: WindowStart,
 }
 
-/// How much is used of the window that ends at `ends`.
+/// The units spent in the window that ends at `ends`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Used {
+pub(crate) struct WindowCount {
     pub(crate) count: u64,
     pub(crate) ends: Micros,
 }
@@ -38,20 +38,20 @@ impl FixedWindow {
     /// `limit` units per `length`, counted from a key's first hit.
     pub fn new(limit: u64, length: Duration) -> Result<Self, LimitError> {
         Ok(Self {
-            limit: amount("limit", limit)?,
-            start: WindowStart::FirstHit(window(length)?),
+            limit: validate_amount("limit", limit)?,
+            start: WindowStart::FirstHit(validate_window(length)?),
         })
     }
 
     /// `limit` units per calendar unit in UTC.
     pub fn aligned(limit: u64, unit: Calendar) -> Result<Self, LimitError> {
         Ok(Self {
-            limit: amount("limit", limit)?,
+            limit: validate_amount("limit", limit)?,
             start: WindowStart::Clock(unit),
         })
     }
 
-    /// The most that passes in one window.
+    /// The most units allowed in one window.
     pub const fn limit(&self) -> u64 {
         self.limit
     }
@@ -62,29 +62,28 @@ impl FixedWindow {
     }
 
     #[inline]
-    pub(crate) fn spend(&self, used: Used, cost: u64, now: Micros) -> (Used, Outcome) {
-        let open = self.open(used, now);
+    pub(crate) fn spend(
+        &self,
+        state: WindowCount,
+        cost: u64,
+        now: Micros,
+    ) -> (WindowCount, Outcome) {
+        let open = self.open_window(state, now);
         let left = self.limit.saturating_sub(open.count);
-        // Looking at a key with no window does not open one; a window pulled in after a clock step
-        // stays pulled in.
-        let kept = if used.ends <= now { used } else { open };
+        // A demand that spends nothing does not open a window. A window that was shortened because
+        // the clock was set back stays shortened.
+        let unspent = if state.ends <= now { state } else { open };
+
         if cost > self.limit {
-            (kept, self.outcome(Verdict::Never, kept, now))
+            (unspent, self.outcome(Verdict::Never, unspent, now))
         } else if cost > left {
-            (
-                kept,
-                self.outcome(
-                    Verdict::Deny {
-                        retry_after: open.ends.since(now),
-                    },
-                    kept,
-                    now,
-                ),
-            )
+            let retry_after = open.ends.since(now);
+            let outcome = self.outcome(Verdict::Deny { retry_after }, unspent, now);
+            (unspent, outcome)
         } else if cost == 0 {
-            (kept, self.outcome(Verdict::ALLOW, kept, now))
+            (unspent, self.outcome(Verdict::ALLOW, unspent, now))
         } else {
-            let spent = Used {
+            let spent = WindowCount {
                 count: open.count + cost,
                 ends: open.ends,
             };
@@ -92,42 +91,45 @@ impl FixedWindow {
         }
     }
 
-    pub(crate) fn refund(&self, used: Used, cost: u64, now: Micros) -> Used {
-        if used.ends <= now {
-            return used;
+    pub(crate) fn refund(&self, state: WindowCount, cost: u64, now: Micros) -> WindowCount {
+        if state.ends <= now {
+            return state;
         }
-        let open = self.open(used, now);
-        Used {
+
+        let open = self.open_window(state, now);
+        WindowCount {
             count: open.count.saturating_sub(cost),
             ends: open.ends,
         }
     }
 
-    /// The window that holds `now`: the one under way, or a new one with nothing used. A window
-    /// with more than its length to go comes from before the clock was set back: it keeps its count
-    /// and ends as if it had begun now.
-    fn open(&self, used: Used, now: Micros) -> Used {
+    /// The window that contains `now`: the current one, or a new one with nothing spent. A window
+    /// that ends later than its length allows was stored before the clock was set back: it keeps
+    /// its count and ends as if it had begun now.
+    fn open_window(&self, state: WindowCount, now: Micros) -> WindowCount {
         let (ends, length_max) = match self.start {
             WindowStart::FirstHit(length) => (now.after(length), length),
             WindowStart::Clock(unit) => (unit.end_of(now), unit.length_max()),
         };
-        if used.ends <= now {
-            Used { count: 0, ends }
-        } else if used.ends.since(now) > length_max.after(CLOCK_SLACK) {
-            Used { ends, ..used }
+
+        if state.ends <= now {
+            WindowCount { count: 0, ends }
+        } else if state.ends.since(now) > length_max.after(CLOCK_SLACK) {
+            WindowCount { ends, ..state }
         } else {
-            used
+            state
         }
     }
 
-    fn outcome(&self, verdict: Verdict, used: Used, now: Micros) -> Outcome {
-        let live = used.ends > now && used.count > 0;
-        let count = if live { used.count } else { 0 };
-        let reset_after = if live {
-            used.ends.since(now)
+    fn outcome(&self, verdict: Verdict, state: WindowCount, now: Micros) -> Outcome {
+        let is_open = state.ends > now && state.count > 0;
+        let count = if is_open { state.count } else { 0 };
+        let reset_after = if is_open {
+            state.ends.since(now)
         } else {
             Micros::ZERO
         };
+
         Outcome {
             verdict,
             limit: self.limit,

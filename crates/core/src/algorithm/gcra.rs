@@ -1,47 +1,51 @@
 //! The arithmetic of a bucket, shared by the token bucket and both leaky buckets.
 //!
-//! A bucket is kept as one moment: when it would be back at rest (full of tokens, or drained) if
-//! nothing more came. The distance from now to that moment is the backlog. With a rate of `per`
-//! units every `period` microseconds, one unit of cost weighs `period` and one microsecond works
-//! off `per`, so that everything is an integer and nothing is ever rounded: the moment is kept as
-//! whole microseconds and a remainder in `per`-ths of one.
+//! The state of a bucket is one moment: when the bucket will be idle (full of tokens, or drained)
+//! if nothing more is spent. This is the theoretical arrival time of the generic cell rate
+//! algorithm (GCRA). The distance from now to that moment is the backlog.
+//!
+//! With a rate of `per` units every `period` microseconds, the backlog is measured in `per`-ths of
+//! a microsecond: one unit of cost adds `period` to it and one microsecond works off `per`. So all
+//! values are integers and nothing is ever rounded. The moment is stored as whole microseconds and
+//! a remainder in `per`-ths of one.
 
-use super::division::{Width, product};
+use super::division::{ProductInt, product};
 use super::outcome::{Outcome, Verdict};
 use super::rate::Rate;
-use super::{AMOUNT_MAX, CLOCK_SLACK, amount};
+use super::{AMOUNT_MAX, CLOCK_SLACK, validate_amount};
 use crate::limit::LimitError;
 use crate::time::Micros;
 
-/// The longest a bucket may take to refill from empty: then its moment stays below 2^53 until the
-/// year 2155.
+/// The longest a bucket may take to refill from empty. With this bound the moment at which a bucket
+/// is idle stays below 2^53 until the year 2155.
 const SPAN_MAX: Micros = Micros::from_secs(100 * 366 * 86_400);
 
-/// The numbers of a bucket, checked.
+/// The validated parameters of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Gcra {
     pub(crate) capacity: u64,
-    /// `per` units every `period` microseconds, in lowest terms.
+    /// The rate is `per` units every `period` microseconds, in lowest terms.
     per: u64,
     period: u64,
-    /// The time to work off a whole bucket, rounded up.
+    /// The time to work off a backlog of the whole capacity, rounded up.
     pub(crate) span: Micros,
-    /// Every product that comes up fits into 64 bits.
+    /// True when every product of the computation fits into 64 bits.
     is_narrow: bool,
 }
 
-/// When the bucket is at rest again: `at` and `part / per` of a microsecond. A moment in the past
-/// is a bucket at rest.
+/// The moment at which the bucket is idle again: `at` plus `part / per` of a microsecond. A bucket
+/// whose moment is in the past is idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rest {
+pub(crate) struct BucketState {
     pub(crate) at: Micros,
     pub(crate) part: u64,
 }
 
 impl Gcra {
     pub(crate) fn new(capacity: u64, rate: Rate) -> Result<Self, LimitError> {
-        let capacity = amount("capacity", capacity)?;
+        let capacity = validate_amount("capacity", capacity)?;
         let (per, period) = rate.reduced()?;
+
         let span = product(capacity, period).div_ceil(u128::from(per));
         let Some(span) = u64::try_from(span)
             .ok()
@@ -50,7 +54,8 @@ impl Gcra {
         else {
             return Err(LimitError::SlowRefill { capacity, rate });
         };
-        // The largest is a whole bucket on top of the longest backlog that is taken as it is.
+
+        // The largest sum is the whole capacity on top of the longest backlog that is accepted.
         let largest = product(span.after(CLOCK_SLACK).get() + 1, per) + product(capacity, period);
         Ok(Self {
             capacity,
@@ -61,110 +66,133 @@ impl Gcra {
         })
     }
 
-    /// Units per microseconds, in lowest terms.
+    /// The rate in lowest terms, as `(units, microseconds)`.
     pub(crate) const fn rate(&self) -> (u64, u64) {
         (self.per, self.period)
     }
 
-    /// Spends `cost` when it fits. The state changes on a denial only where the clock has been set
-    /// back since: it is pulled in to an empty bucket, which refills nothing and locks nobody out.
+    /// Spends `cost` when it fits.
+    ///
+    /// A denial changes the state only when the clock has been set back since the last change. The
+    /// bucket then counts as empty at `now`: setting the clock back refills nothing and does not
+    /// deny a key for longer than an empty bucket takes to fill.
     #[inline(always)]
-    pub(crate) fn spend(&self, rest: Rest, cost: u64, now: Micros) -> (Rest, Outcome) {
+    pub(crate) fn spend(
+        &self,
+        state: BucketState,
+        cost: u64,
+        now: Micros,
+    ) -> (BucketState, Outcome) {
         if self.is_narrow {
-            self.spend_in::<u64>(rest, cost, now)
+            self.spend_in::<u64>(state, cost, now)
         } else {
-            self.spend_wide(rest, cost, now)
+            self.spend_wide(state, cost, now)
         }
     }
 
-    /// The same bucket by these numbers when it was last used by others, under which a whole bucket
-    /// took `span` to work off: half empty stays half empty. Rounded up, and `None` when there is
-    /// nothing to convert.
-    pub(crate) fn converted(&self, rest: Rest, span: Micros, now: Micros) -> Option<Rest> {
-        let ahead = rest
+    /// Converts a state last used with other parameters, under which a whole bucket took `span` to
+    /// work off: a half empty bucket stays half empty. Rounds the backlog up. Returns `None` when
+    /// there is nothing to convert.
+    pub(crate) fn convert(
+        &self,
+        state: BucketState,
+        span: Micros,
+        now: Micros,
+    ) -> Option<BucketState> {
+        let ahead = state
             .at
             .since(now)
             .get()
-            .saturating_add(u64::from(rest.part > 0));
-        if span == self.span || rest.at < now || ahead == 0 || span == Micros::ZERO {
+            .saturating_add(u64::from(state.part > 0));
+        if span == self.span || state.at < now || ahead == 0 || span == Micros::ZERO {
             return None;
         }
+
         let ahead = u128::product(ahead, self.span.get()).divide_ceil(span.get());
-        Some(Rest {
+        Some(BucketState {
             at: now.after(Micros::new(ahead)),
             part: 0,
         })
     }
 
-    /// How long the units already in the bucket take to drain: what a queue asks the next one to
-    /// wait.
-    pub(crate) fn wait(&self, rest: Rest, now: Micros) -> Micros {
-        Micros::new(self.backlog::<u128>(rest, now).0.divide_ceil(self.per))
+    /// How long the units already in the bucket take to drain: the wait of the next request in a
+    /// queue.
+    pub(crate) fn wait(&self, state: BucketState, now: Micros) -> Micros {
+        Micros::new(self.backlog::<u128>(state, now).0.divide_ceil(self.per))
     }
 
-    /// Gives `cost` back, at most what was spent.
-    pub(crate) fn refund(&self, rest: Rest, cost: u64, now: Micros) -> Rest {
-        let (backlog, _) = self.backlog::<u128>(rest, now);
-        self.rest_after(backlog.less(u128::product(cost, self.period)), now)
+    /// Returns `cost` units to the bucket, at most what was spent.
+    pub(crate) fn refund(&self, state: BucketState, cost: u64, now: Micros) -> BucketState {
+        let (backlog, _) = self.backlog::<u128>(state, now);
+        self.state_after(backlog.minus_or_zero(u128::product(cost, self.period)), now)
     }
 
     #[cold]
-    fn spend_wide(&self, rest: Rest, cost: u64, now: Micros) -> (Rest, Outcome) {
-        self.spend_in::<u128>(rest, cost, now)
+    fn spend_wide(&self, state: BucketState, cost: u64, now: Micros) -> (BucketState, Outcome) {
+        self.spend_in::<u128>(state, cost, now)
     }
 
     #[inline(always)]
-    fn spend_in<W: Width>(&self, rest: Rest, cost: u64, now: Micros) -> (Rest, Outcome) {
-        let whole = W::product(self.capacity, self.period);
-        let (backlog, rest) = self.backlog::<W>(rest, now);
+    fn spend_in<W: ProductInt>(
+        &self,
+        state: BucketState,
+        cost: u64,
+        now: Micros,
+    ) -> (BucketState, Outcome) {
+        let full_backlog = W::product(self.capacity, self.period);
+        let (backlog, state) = self.backlog::<W>(state, now);
         if cost > self.capacity {
-            return (rest, self.outcome(Verdict::Never, backlog));
+            return (state, self.outcome(Verdict::Never, backlog));
         }
+
         let wanted = backlog + W::product(cost, self.period);
-        if wanted > whole && cost > 0 {
-            let retry_after = Micros::new((wanted - whole).divide_ceil(self.per));
-            return (rest, self.outcome(Verdict::Deny { retry_after }, backlog));
+        if wanted > full_backlog && cost > 0 {
+            let retry_after = Micros::new((wanted - full_backlog).divide_ceil(self.per));
+            return (state, self.outcome(Verdict::Deny { retry_after }, backlog));
         }
+
         let spent = if cost == 0 {
-            rest
+            state
         } else {
-            self.rest_after(wanted, now)
+            self.state_after(wanted, now)
         };
         (spent, self.outcome(Verdict::ALLOW, wanted))
     }
 
-    /// What is still to be worked off, in `per`-ths of a microsecond, with the state it was read
-    /// from.
+    /// The backlog in `per`-ths of a microsecond, and the state it was read from. A moment further
+    /// ahead than a full backlog plus the slack comes from before the clock was set back; the state
+    /// is then replaced by a full backlog at `now`.
     #[inline(always)]
-    fn backlog<W: Width>(&self, rest: Rest, now: Micros) -> (W, Rest) {
-        if rest.at < now {
-            return (W::of(0), rest);
+    fn backlog<W: ProductInt>(&self, state: BucketState, now: Micros) -> (W, BucketState) {
+        if state.at < now {
+            return (W::from_u64(0), state);
         }
-        let ahead = rest.at.since(now);
+
+        let ahead = state.at.since(now);
         if ahead <= self.span.after(CLOCK_SLACK) {
-            return (
-                W::product(ahead.get(), self.per) + W::of(rest.part.min(self.per - 1)),
-                rest,
-            );
+            let part = state.part.min(self.per - 1);
+            return (W::product(ahead.get(), self.per) + W::from_u64(part), state);
         }
-        let whole = W::product(self.capacity, self.period);
-        (whole, self.rest_after(whole, now))
+
+        let full_backlog = W::product(self.capacity, self.period);
+        (full_backlog, self.state_after(full_backlog, now))
     }
 
     #[inline(always)]
-    fn rest_after<W: Width>(&self, backlog: W, now: Micros) -> Rest {
+    fn state_after<W: ProductInt>(&self, backlog: W, now: Micros) -> BucketState {
         let (micros, part) = backlog.divide(self.per);
-        Rest {
+        BucketState {
             at: now.after(Micros::new(micros)),
             part,
         }
     }
 
     #[inline(always)]
-    fn outcome<W: Width>(&self, verdict: Verdict, backlog: W) -> Outcome {
-        let whole = W::product(self.capacity, self.period);
-        let (remaining, _) = whole.less(backlog).divide(self.period);
+    fn outcome<W: ProductInt>(&self, verdict: Verdict, backlog: W) -> Outcome {
+        let full_backlog = W::product(self.capacity, self.period);
+        let (remaining, _) = full_backlog.minus_or_zero(backlog).divide(self.period);
         let reset_after = Micros::new(backlog.divide_ceil(self.per));
+
         Outcome {
             verdict,
             limit: self.capacity,

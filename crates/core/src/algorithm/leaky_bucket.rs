@@ -1,11 +1,11 @@
-//! Leaky bucket, in both meanings of the word.
+//! Leaky bucket, in both meanings of the term.
 //!
-//! As a meter it is a token bucket seen from the other side: requests fill it, it drains at the
-//! leak rate, and what would overflow is refused. As a queue it makes the outflow constant: each
-//! admitted request is told how long to wait for its turn, and one that would find the queue full
-//! is refused.
+//! A leaky bucket as a meter mirrors a token bucket: requests fill it, it drains at the leak rate,
+//! and what would overflow is denied. A leaky bucket as a queue makes the outflow constant: each
+//! admitted request gets the time it must wait in the queue, and a request that finds the queue
+//! full is denied.
 
-use super::gcra::{Gcra, Rest};
+use super::gcra::{BucketState, Gcra};
 use super::outcome::{Outcome, Verdict};
 use super::rate::Rate;
 use crate::limit::LimitError;
@@ -14,13 +14,13 @@ use crate::time::Micros;
 /// What a leaky bucket does with requests that it admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LeakyMode {
-    /// Lets them through at once and refuses what overflows.
+    /// Admits them without a wait and denies what would overflow.
     Meter,
-    /// Tells each how long to wait, so that they leave at the leak rate.
+    /// Gives each a time to wait, so that they leave the queue at the leak rate.
     Queue,
 }
 
-/// The numbers of a leaky bucket.
+/// The parameters of a leaky bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeakyBucket {
     pub(crate) gcra: Gcra,
@@ -28,17 +28,17 @@ pub struct LeakyBucket {
 }
 
 impl LeakyBucket {
-    /// A bucket that holds `capacity` units and leaks at `rate`, empty at first.
+    /// A bucket that holds `capacity` units and leaks at `rate`, initially empty.
     pub fn new(mode: LeakyMode, capacity: u64, rate: Rate) -> Result<Self, LimitError> {
         Gcra::new(capacity, rate).map(|gcra| Self { gcra, mode })
     }
 
-    /// The most it holds.
+    /// The most units the bucket holds.
     pub const fn capacity(&self) -> u64 {
         self.gcra.capacity
     }
 
-    /// The leak rate in lowest terms: so many units every so many microseconds.
+    /// The leak rate in lowest terms, as `(units, microseconds)`.
     pub const fn leak(&self) -> (u64, u64) {
         self.gcra.rate()
     }
@@ -48,19 +48,25 @@ impl LeakyBucket {
         self.gcra.span
     }
 
-    /// Meter or queue.
+    /// Whether the bucket is a meter or a queue.
     pub const fn mode(&self) -> LeakyMode {
         self.mode
     }
 
     #[inline]
-    pub(crate) fn spend(&self, rest: Rest, cost: u64, now: Micros) -> (Rest, Outcome) {
-        let (next, mut outcome) = self.gcra.spend(rest, cost, now);
+    pub(crate) fn spend(
+        &self,
+        state: BucketState,
+        cost: u64,
+        now: Micros,
+    ) -> (BucketState, Outcome) {
+        let (next, mut outcome) = self.gcra.spend(state, cost, now);
         if self.mode == LeakyMode::Queue && outcome.verdict.is_allowed() {
             outcome.verdict = Verdict::Allow {
-                wait: self.gcra.wait(rest, now),
+                wait: self.gcra.wait(state, now),
             };
         }
+
         (next, outcome)
     }
 }

@@ -1,44 +1,44 @@
-//! What an algorithm answers about one check.
+//! The outcome of one limit for one demand.
 
 use crate::time::Micros;
 
-/// The answer of one limit to one check.
+/// The outcome of one limit for one demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// May it pass, and if not, when.
+    /// Whether the limit allows the demand, and if not, when it would.
     pub verdict: Verdict,
-    /// The most that could ever pass at once: the limit, the capacity.
+    /// The most units that a full budget holds: the limit or the capacity.
     pub limit: u64,
-    /// Whole units left once the request has been dealt with.
+    /// Whole units left after the request has been decided.
     pub remaining: u64,
     /// How long until the budget is full again if nothing more is spent.
     pub reset_after: Micros,
 }
 
-/// Pass, later, or never.
+/// Whether a limit allows a demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It passes. A queue asks the caller to hold the request for `wait` first; every other
-    /// algorithm says zero.
+    /// The demand is allowed. A queue asks the caller to delay the request by `wait`; every other
+    /// algorithm sets it to zero.
     Allow {
-        /// How long to hold the request before letting it through.
+        /// How long the caller must delay the request.
         wait: Micros,
     },
-    /// It does not pass now. The same check alone passes after this long and not a microsecond
-    /// earlier; for a concurrency limit, after this long at the latest.
+    /// The demand is denied for now. Repeated alone, it is allowed after exactly this long and not
+    /// a microsecond earlier; for a concurrency limit, after this long at the latest.
     Deny {
-        /// How long until it would pass.
+        /// How long until the demand would be allowed.
         retry_after: Micros,
     },
-    /// It asks for more than the limit holds when full, so it can never pass.
+    /// The demand costs more than a full budget holds, so it can never be allowed.
     Never,
 }
 
 impl Verdict {
-    /// Passes now, without waiting.
+    /// Allowed without waiting.
     pub const ALLOW: Self = Self::Allow { wait: Micros::ZERO };
 
-    /// True when the check passes.
+    /// Returns true when the demand is allowed.
     pub const fn is_allowed(self) -> bool {
         matches!(self, Self::Allow { .. })
     }

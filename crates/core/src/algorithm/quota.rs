@@ -1,4 +1,4 @@
-//! Any algorithm's numbers, as one type.
+//! The parameters of any algorithm, as one type.
 
 use super::{
     Concurrency, FixedWindow, LeakyBucket, LeakyMode, SlidingLog, SlidingWindow, TokenBucket,
@@ -6,25 +6,25 @@ use super::{
 };
 use crate::time::Micros;
 
-/// What a limit allows: an algorithm and its numbers, checked.
+/// What a limit allows: an algorithm and its validated parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Quota {
-    /// A count that starts again when the window ends.
+    /// One count per window, which starts again at zero when the window ends.
     FixedWindow(FixedWindow),
-    /// Two counts, weighted.
+    /// The weighted counts of the current and the previous window.
     SlidingWindow(SlidingWindow),
-    /// Every hit stamped.
+    /// A timestamp for every hit.
     SlidingLog(SlidingLog),
-    /// Bursts, then a rate.
+    /// Bursts up to a capacity, refilled at a rate.
     TokenBucket(TokenBucket),
-    /// A meter that refuses what overflows, or a queue that spaces what it admits.
+    /// A meter that denies what would overflow, or a queue that spaces out what it admits.
     LeakyBucket(LeakyBucket),
-    /// So many at once.
+    /// A bound on the units in flight.
     Concurrency(Concurrency),
 }
 
 impl Quota {
-    /// The most that can pass at once.
+    /// The most units that can be spent at one moment: the limit or the capacity.
     pub const fn limit(&self) -> u64 {
         match self {
             Self::FixedWindow(quota) => quota.limit,
@@ -36,18 +36,14 @@ impl Quota {
         }
     }
 
-    /// The time over which [`limit`](Self::limit) is meant: the window, or how long a bucket takes
-    /// from empty to full. A concurrency limit has none.
+    /// The time to which [`limit`](Self::limit) refers: the window, or how long a bucket takes
+    /// from empty to full. `None` for a concurrency limit.
     pub const fn window(&self) -> Option<Micros> {
         match self {
-            Self::FixedWindow(FixedWindow {
-                start: WindowStart::FirstHit(length),
-                ..
-            }) => Some(*length),
-            Self::FixedWindow(FixedWindow {
-                start: WindowStart::Clock(unit),
-                ..
-            }) => Some(unit.length_max()),
+            Self::FixedWindow(quota) => match quota.start {
+                WindowStart::FirstHit(length) => Some(length),
+                WindowStart::Clock(unit) => Some(unit.length_max()),
+            },
             Self::SlidingWindow(quota) => Some(quota.length),
             Self::SlidingLog(quota) => Some(quota.length),
             Self::TokenBucket(quota) => Some(quota.gcra.span),
@@ -68,57 +64,54 @@ impl Quota {
         }
     }
 
-    /// What of the numbers gives a counter its meaning. Two quotas of the same shape can share a
-    /// counter: the limit and the rate may change, and usage carries over. Another algorithm or
-    /// window means another counter.
+    /// The part of the quota that determines what the state of a counter means.
+    ///
+    /// Two quotas of the same shape can share a counter: the limit and the rate may change, and
+    /// usage carries over. A different algorithm or window needs a different counter.
     pub fn shape(&self) -> Shape {
         let (tag, window) = match self {
-            Self::FixedWindow(FixedWindow {
-                start: WindowStart::FirstHit(length),
-                ..
-            }) => (b'f', length.get()),
-            Self::FixedWindow(FixedWindow {
-                start: WindowStart::Clock(unit),
-                ..
-            }) => (b'c', *unit as u64),
+            Self::FixedWindow(quota) => match quota.start {
+                WindowStart::FirstHit(length) => (b'f', length.get()),
+                WindowStart::Clock(unit) => (b'c', unit as u64),
+            },
             Self::SlidingWindow(quota) => (b's', quota.length.get()),
             Self::SlidingLog(quota) => (b'l', quota.length.get()),
             Self::TokenBucket(_) => (b't', 0),
-            Self::LeakyBucket(LeakyBucket {
-                mode: LeakyMode::Meter,
-                ..
-            }) => (b'm', 0),
-            Self::LeakyBucket(LeakyBucket {
-                mode: LeakyMode::Queue,
-                ..
-            }) => (b'q', 0),
+            Self::LeakyBucket(quota) => match quota.mode {
+                LeakyMode::Meter => (b'm', 0),
+                LeakyMode::Queue => (b'q', 0),
+            },
             Self::Concurrency(_) => (b'n', 0),
         };
+
         Shape { tag, window }
     }
 }
 
-/// See [`Quota::shape`].
+/// The algorithm and the window of a quota, see [`Quota::shape`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// One letter per algorithm.
     pub(crate) tag: u8,
-    /// Its window, where the state depends on it.
+    /// The window in microseconds or the calendar unit's number; 0 where the state does not depend
+    /// on a window.
     pub(crate) window: u64,
 }
 
 impl Shape {
-    /// Writes the letter, then the window in microseconds: short and safe in any key.
+    /// Appends the letter and the window in decimal digits, which is short and safe in any key.
     pub fn write(self, into: &mut Vec<u8>) {
         into.push(self.tag);
+
+        // A u64 has at most 20 decimal digits. They are filled in from the right.
         let mut digits = [b'0'; 20];
         let (mut at, mut rest) = (digits.len() - 1, self.window);
         while rest > 9 {
-            // A remainder of ten fits into a byte.
             digits[at] += u8::try_from(rest % 10).unwrap_or_default();
             (at, rest) = (at - 1, rest / 10);
         }
         digits[at] += u8::try_from(rest).unwrap_or_default();
+
         into.extend_from_slice(&digits[at..]);
     }
 }

@@ -6,13 +6,12 @@ use std::time::Duration;
 use crate::limit::LimitError;
 use crate::time::Micros;
 
-/// The fastest rate: ten million per second, ten in a microsecond.
+/// The fastest rate: ten units per microsecond, which is ten million per second.
 const PER_MICRO_MAX: u64 = 10;
-/// The longest period over which a rate may be stated.
+/// The longest period of a rate.
 const PERIOD_MAX: Micros = Micros::from_secs(30 * 86_400);
 
-/// A rate as people say it: so many per period. It is checked where it is used, in the quota's
-/// constructor.
+/// A rate as an amount per period. The constructor of the quota that uses it validates it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -53,21 +52,21 @@ impl Rate {
         Self::new(amount, Duration::from_secs(86_400))
     }
 
-    /// The same rate as a reduced fraction: units per microseconds.
+    /// The validated rate in lowest terms, as `(units, microseconds)`.
     pub(crate) fn reduced(self) -> Result<(u64, u64), LimitError> {
-        let refuse = || LimitError::Rate { found: self };
+        let out_of_range = || LimitError::Rate { found: self };
         let period = Micros::from_duration_ceil(self.period)
             .filter(|p| *p <= PERIOD_MAX)
-            .ok_or_else(refuse)?;
-        if !self.period.subsec_nanos().is_multiple_of(1_000)
-            || self.amount == 0
-            || period == Micros::ZERO
-        {
-            return Err(refuse());
+            .ok_or_else(out_of_range)?;
+
+        let is_whole_micros = self.period.subsec_nanos().is_multiple_of(1_000);
+        if !is_whole_micros || self.amount == 0 || period == Micros::ZERO {
+            return Err(out_of_range());
         }
         if self.amount > period.get().saturating_mul(PER_MICRO_MAX) {
-            return Err(refuse());
+            return Err(out_of_range());
         }
+
         let divisor = gcd(self.amount, period.get());
         Ok((self.amount / divisor, period.get() / divisor))
     }
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_outside_the_range_are_refused() {
+    fn rates_out_of_range_are_rejected() {
         for rate in [
             Rate::per_second(0),
             Rate::per_second(10_000_001),
@@ -114,8 +113,8 @@ mod tests {
             Rate::new(1, Duration::from_secs(31 * 86_400)),
             Rate::new(u64::MAX, Duration::MAX),
         ] {
-            let refused = rate.reduced().unwrap_err().to_string();
-            assert!(refused.contains("1 per 30d"), "{refused}");
+            let error = rate.reduced().unwrap_err().to_string();
+            assert!(error.contains("1 per 30d"), "{error}");
         }
     }
 }

@@ -1,135 +1,140 @@
-//! What a store elsewhere needs to know of a quota.
+//! What a remote store needs to know about a quota.
 //!
-//! A script decides by a few [`Numbers`] and additions alone, and reports the state it [`CounterState`];
-//! the outcome is then made here, by the same arithmetic as for the embedded store. So both give
-//! the same answers, and a script stays small.
+//! The store's script decides with a few [`Numbers`] and additions only, and returns the
+//! [`CounterState`] it found. The outcome is computed here from that state, by the same arithmetic
+//! as in the memory store. So both stores give the same outcomes, and the scripts stay small.
 
 mod lending;
 
 pub use lending::Lending;
 
-use super::division::{Width, product};
+use super::division::{ProductInt, product};
 use super::{AMOUNT_MAX, Gcra, LeakyBucket, Outcome, Quota, TokenBucket, Verdict, WindowStart};
 use crate::time::Micros;
 
-/// A length of time to a fraction of a microsecond: whole ones, and parts of which the rate's `per`
-/// make one.
+/// The time that a bucket takes to work off some units, to a fraction of a microsecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Weight {
+pub struct DrainTime {
     /// Whole microseconds.
     pub micros: u64,
-    /// Parts of one.
+    /// Parts of a microsecond; the rate's `per` parts make one.
     pub part: u64,
 }
 
-/// The numbers by which a check is decided. A double holds each of them exactly, and a cost
-/// that is more than the limit stays so.
+/// The numbers with which a script decides a demand. A double represents each of them exactly, and
+/// a cost above the limit stays above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {
     /// A token bucket or either leaky bucket.
     Bucket {
-        /// What a full backlog takes to work off.
-        whole: Weight,
-        /// What the check adds to the backlog.
-        cost: Weight,
-        /// Parts to a microsecond.
+        /// How long the whole capacity takes to work off.
+        whole: DrainTime,
+        /// What the demand adds to the backlog.
+        cost: DrainTime,
+        /// Parts per microsecond.
         per: u64,
         /// `whole` in microseconds, rounded up.
         span: Micros,
     },
     /// A fixed window.
     Fixed {
-        /// The most that passes.
+        /// The most units allowed in one window.
         limit: u64,
-        /// What the check costs.
+        /// The cost of the demand in units.
         cost: u64,
         /// When windows begin and end.
         start: WindowStart,
     },
     /// A sliding window counter.
     Sliding {
-        /// The most that passes.
+        /// The most units allowed in one window.
         limit: u64,
-        /// What the check costs.
+        /// The cost of the demand in units.
         cost: u64,
-        /// The window's length.
+        /// The length of the window.
         length: Micros,
     },
     /// A sliding window log.
     Log {
-        /// The most that passes.
+        /// The most units allowed in any interval of the window's length.
         limit: u64,
-        /// What the check costs.
+        /// The cost of the demand in units.
         cost: u64,
-        /// The window's length.
+        /// The length of the window.
         length: Micros,
     },
     /// A concurrency limit.
     Permits {
-        /// The most in flight.
+        /// The most units in flight.
         limit: u64,
-        /// What the check costs.
+        /// The cost of the demand in units.
         cost: u64,
-        /// How long a holder keeps its place.
+        /// The permit timeout.
         length: Micros,
     },
 }
 
-/// The state of a counter before a check, mended where the clock was set back since. It may still
-/// hold what has run out by the moment of the decision. A counter that nobody has used is all
-/// zeros.
+/// The state of a counter before a demand is spent, corrected if the clock was set back since.
+///
+/// It may still contain entries that have expired by the moment of the decision. All fields of a
+/// counter that was never used are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterState {
-    /// When the bucket is at rest again.
+    /// The moment at which a bucket is idle again: full of tokens, or drained.
     Bucket {
         /// Whole microseconds since the epoch.
         at: Micros,
-        /// Parts of one.
+        /// Parts of a microsecond.
         part: u64,
     },
-    /// What is used of the window under way.
+    /// The current window of a fixed window.
     Fixed {
-        /// Units.
+        /// Units spent in the window.
         count: u64,
-        /// When it ends.
+        /// When the window ends.
         ends: Micros,
     },
-    /// The window under way and the one before it.
+    /// The current and the previous window of a sliding window.
     Sliding {
-        /// Units in the one under way.
+        /// Units spent in the current window.
         current: u64,
-        /// Units in the one before.
+        /// Units spent in the previous window.
         previous: u64,
-        /// When the one under way began.
+        /// When the current window began.
         start: Micros,
     },
-    /// The hits of a log, or the leases.
+    /// The hits of a log or the permits of a concurrency limit.
     Held(PermitCounts),
 }
 
-/// What a log or leases hold.
+/// The totals of a log's hits or of a concurrency limit's permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PermitCounts {
-    /// Units.
+    /// The sum of their costs in units.
     pub sum: u64,
-    /// When the last of them runs out.
+    /// When the last of them expires.
     pub until: Micros,
-    /// When enough of them have run out for the check to pass, if it does not now.
+    /// When enough of them have expired for the demand to be allowed, if it is denied now.
     pub frees: Micros,
 }
 
-/// Beyond every limit, and exact as a double.
-const TOO_MUCH: u64 = (1 << 53) + 2;
+/// A cost above every limit that a double represents exactly.
+const COST_ABOVE_LIMITS: u64 = (1 << 53) + 2;
 
 impl Quota {
-    /// The numbers by which a script decides about `cost`.
+    /// The numbers with which a script decides whether `cost` fits.
     pub fn numbers(&self, cost: u64) -> Numbers {
-        let is_too_much = cost > self.limit();
-        let mut numbers = self.numbers_of(if is_too_much { TOO_MUCH } else { cost });
+        let exceeds_limit = cost > self.limit();
+        let mut numbers = self.numbers_for(if exceeds_limit {
+            COST_ABOVE_LIMITS
+        } else {
+            cost
+        });
+
         if let Numbers::Bucket { whole, cost, .. } = &mut numbers
-            && is_too_much
+            && exceeds_limit
         {
-            *cost = Weight {
+            *cost = DrainTime {
                 micros: whole.micros + 1,
                 part: whole.part,
             };
@@ -137,29 +142,27 @@ impl Quota {
         numbers
     }
 
-    /// The numbers by which a script gives `cost` back.
+    /// The numbers with which a script refunds `cost`.
     pub fn refund_numbers(&self, cost: u64) -> Numbers {
         match self {
-            Self::TokenBucket(_) | Self::LeakyBucket(_) => self.numbers_of(cost),
-            _ => self.numbers_of(cost.min(AMOUNT_MAX)),
+            Self::TokenBucket(_) | Self::LeakyBucket(_) => self.numbers_for(cost),
+            _ => self.numbers_for(cost.min(AMOUNT_MAX)),
         }
     }
 
-    fn numbers_of(&self, units: u64) -> Numbers {
-        // No check ever took more than this, but the backlog of a bucket can be slightly more than
-        // a whole one.
-        let (limit, cost) = (self.limit(), units.min(TOO_MUCH));
+    fn numbers_for(&self, units: u64) -> Numbers {
+        // The cap does not apply to buckets: no demand ever spent more than the cap, but the
+        // backlog of a bucket can be slightly more than a full one, and a refund must cover it.
+        let (limit, cost) = (self.limit(), units.min(COST_ABOVE_LIMITS));
+
         match self {
             Self::TokenBucket(TokenBucket { gcra })
-            | Self::LeakyBucket(LeakyBucket { gcra, .. }) => {
-                let (whole, cost) = (gcra.weight(limit), gcra.weight(units));
-                Numbers::Bucket {
-                    whole,
-                    cost,
-                    per: gcra.rate().0,
-                    span: gcra.span,
-                }
-            }
+            | Self::LeakyBucket(LeakyBucket { gcra, .. }) => Numbers::Bucket {
+                whole: gcra.drain_time(limit),
+                cost: gcra.drain_time(units),
+                per: gcra.rate().0,
+                span: gcra.span,
+            },
             Self::FixedWindow(quota) => Numbers::Fixed {
                 limit,
                 cost,
@@ -183,19 +186,19 @@ impl Quota {
         }
     }
 
-    /// What the limit says to `cost`, by the state that was seen; `None` when that is the state of
-    /// another algorithm.
-    pub fn outcome(&self, seen: CounterState, cost: u64, now: Micros) -> Option<Outcome> {
-        self.step(seen, cost, now).map(|(_, outcome)| outcome)
+    /// The outcome of spending `cost` from `state`; `None` when the state belongs to another
+    /// algorithm.
+    pub fn outcome(&self, state: CounterState, cost: u64, now: Micros) -> Option<Outcome> {
+        self.spend(state, cost, now).map(|(_, outcome)| outcome)
     }
 }
 
 impl Gcra {
-    /// What these units take to work off, at most longer than any bucket takes.
-    fn weight(&self, units: u64) -> Weight {
+    /// How long `units` take to work off, capped at a time that is longer than any bucket takes.
+    fn drain_time(&self, units: u64) -> DrainTime {
         let (per, period) = self.rate();
         let (micros, part) = product(units, period).divide(per);
-        Weight {
+        DrainTime {
             micros: micros.min(AMOUNT_MAX),
             part,
         }
@@ -203,7 +206,8 @@ impl Gcra {
 }
 
 impl PermitCounts {
-    /// A log and leases answer alike: what is taken now runs out a length from now.
+    /// The outcome of a log or a concurrency limit. It is the same for both: units spent now expire
+    /// one `length` from now.
     fn outcome(self, limit: u64, length: Micros, cost: u64, now: Micros) -> Outcome {
         let verdict = if cost > limit {
             Verdict::Never
@@ -214,16 +218,18 @@ impl PermitCounts {
                 retry_after: self.frees.since(now),
             }
         };
-        let taken = if verdict.is_allowed() { cost } else { 0 };
-        let until = if taken > 0 {
+
+        let spent = if verdict.is_allowed() { cost } else { 0 };
+        let until = if spent > 0 {
             self.until.max(now.after(length))
         } else {
             self.until
         };
+
         Outcome {
             verdict,
             limit,
-            remaining: limit.saturating_sub(self.sum.saturating_add(taken)),
+            remaining: limit.saturating_sub(self.sum.saturating_add(spent)),
             reset_after: until.since(now),
         }
     }
@@ -234,24 +240,26 @@ mod tests {
     use super::*;
     use crate::algorithm::{CLOCK_SLACK, LeakyMode, Rate};
 
-    /// A clock that was slightly set back leaves a backlog of more than a whole bucket, and a
-    /// refund of everything must take all of it.
+    /// A clock that was set back slightly leaves a backlog of more than a full bucket, and a
+    /// refund of everything must cover all of it.
     #[test]
-    fn a_refund_of_everything_outweighs_every_backlog() {
+    fn a_refund_of_everything_covers_every_backlog() {
         let fast = LeakyBucket::new(
             LeakyMode::Meter,
             AMOUNT_MAX,
             Rate::new(10_000_000, std::time::Duration::from_secs(1)),
         );
         let quota = Quota::from(fast.unwrap());
+
         let Numbers::Bucket { whole, cost, .. } = quota.refund_numbers(u64::MAX) else {
             panic!("not a bucket")
         };
+
         assert!(cost.micros > whole.micros + CLOCK_SLACK.get());
     }
 
     #[test]
-    fn what_is_too_much_stays_so() {
+    fn a_cost_above_the_limit_stays_above_it() {
         let quota = Quota::from(TokenBucket::new(5, Rate::per_second(1)).unwrap());
         let Numbers::Bucket { whole, cost, .. } = quota.numbers(6) else {
             panic!("not a bucket")

@@ -1,39 +1,39 @@
-//! Sliding window log: every hit stamped, so that no interval of the window's length ever holds
-//! more than the limit.
+//! Sliding window log: a timestamp for every hit, so that no interval of the window's length ever
+//! contains more than the limit.
 //!
-//! Exact, and paid for in memory. A key keeps at most [`LOG_HITS_MAX`] stamps; when more would be
-//! needed, the two oldest become one with the later stamp. That can deny a little longer than the
-//! exact answer and never admits more.
+//! The log is exact at the cost of memory. A key keeps at most [`LOG_HITS_MAX`] hits. Beyond that
+//! the two oldest hits are merged into one with the later timestamp. This can deny for slightly
+//! longer than an unbounded log would, and it never allows more.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::outcome::{Outcome, Verdict};
-use super::{CLOCK_SLACK, amount, window};
+use super::{CLOCK_SLACK, validate_amount, validate_window};
 use crate::limit::LimitError;
 use crate::time::Micros;
 
-/// The most stamps one key keeps.
+/// The most hits one key keeps.
 pub const LOG_HITS_MAX: usize = 8_192;
 
-/// The numbers of a sliding window log.
+/// The parameters of a sliding window log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SlidingLog {
     pub(crate) limit: u64,
     pub(crate) length: Micros,
 }
 
-/// When, and how much.
+/// The units spent at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Hit {
+pub(crate) struct LogHit {
     pub(crate) at: Micros,
     pub(crate) cost: u64,
 }
 
-/// The hits of one key, oldest first, and their sum.
+/// The hits of one key, oldest first, and the sum of their costs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Log {
-    hits: VecDeque<Hit>,
+pub(crate) struct HitLog {
+    hits: VecDeque<LogHit>,
     sum: u64,
 }
 
@@ -41,12 +41,12 @@ impl SlidingLog {
     /// `limit` units in any interval of `length`.
     pub fn new(limit: u64, length: Duration) -> Result<Self, LimitError> {
         Ok(Self {
-            limit: amount("limit", limit)?,
-            length: window(length)?,
+            limit: validate_amount("limit", limit)?,
+            length: validate_window(length)?,
         })
     }
 
-    /// The most that passes in any interval of the window's length.
+    /// The most units allowed in any interval of the window's length.
     pub const fn limit(&self) -> u64 {
         self.limit
     }
@@ -56,9 +56,9 @@ impl SlidingLog {
         self.length
     }
 
-    /// What would happen to `cost` now. The log must have been [settled](Self::settle) at the same
-    /// moment.
-    pub(crate) fn look(&self, log: &Log, cost: u64, now: Micros) -> Outcome {
+    /// The outcome of spending `cost` at `now`. The log must have been [pruned](Self::prune) at the
+    /// same moment.
+    pub(crate) fn evaluate(&self, log: &HitLog, cost: u64, now: Micros) -> Outcome {
         let verdict = if cost > self.limit {
             Verdict::Never
         } else if cost == 0 || cost <= self.limit.saturating_sub(log.sum) {
@@ -68,15 +68,16 @@ impl SlidingLog {
                 retry_after: self.retry_after(log, cost, now),
             }
         };
-        let sum = log
-            .sum
-            .saturating_add(if verdict.is_allowed() { cost } else { 0 });
+
+        let spent = if verdict.is_allowed() { cost } else { 0 };
+        let sum = log.sum.saturating_add(spent);
         let newest = log.hits.back().map(|hit| hit.at);
-        let last = if verdict.is_allowed() && cost > 0 {
+        let last = if spent > 0 {
             newest.max(Some(now))
         } else {
             newest
         };
+
         Outcome {
             verdict,
             limit: self.limit,
@@ -85,9 +86,9 @@ impl SlidingLog {
         }
     }
 
-    /// Drops what has left the window, and restamps with `now` what comes from before the clock was
-    /// set back. Changes no answer, so it may be done at any time.
-    pub(crate) fn settle(&self, log: &mut Log, now: Micros) {
+    /// Drops hits that have left the window. Hits from before the clock was set back get the
+    /// timestamp `now`. Pruning changes no outcome, so it may happen at any time.
+    pub(crate) fn prune(&self, log: &mut HitLog, now: Micros) {
         while let Some(hit) = log
             .hits
             .front()
@@ -97,7 +98,8 @@ impl SlidingLog {
             log.hits.pop_front();
             log.sum = log.sum.saturating_sub(hit.cost);
         }
-        let mut restamped = false;
+
+        let mut is_restamped = false;
         for hit in log
             .hits
             .iter_mut()
@@ -105,52 +107,56 @@ impl SlidingLog {
             .take_while(|hit| hit.at.since(now) > CLOCK_SLACK)
         {
             hit.at = now;
-            restamped = true;
+            is_restamped = true;
         }
-        if restamped {
+        if is_restamped {
             log.hits.make_contiguous().sort_by_key(|hit| hit.at);
         }
     }
 
-    /// The moment at which the log is empty if nothing more comes.
-    pub(crate) fn full_at(&self, log: &Log) -> Micros {
+    /// The moment at which the log is empty if no more hits are added.
+    pub(crate) fn empty_at(&self, log: &HitLog) -> Micros {
         log.hits
             .back()
             .map_or(Micros::ZERO, |hit| hit.at.after(self.length))
     }
 
-    /// The oldest hits must go until their costs make the room that is missing.
-    fn retry_after(&self, log: &Log, cost: u64, now: Micros) -> Micros {
+    /// How long until the oldest hits that make room for `cost` have left the window.
+    fn retry_after(&self, log: &HitLog, cost: u64, now: Micros) -> Micros {
         let mut missing = log.sum.saturating_add(cost).saturating_sub(self.limit);
         let last = log.hits.iter().find(|hit| {
             missing = missing.saturating_sub(hit.cost);
             missing == 0
         });
+
         last.map_or(Micros::ZERO, |hit| hit.at.after(self.length).since(now))
     }
 }
 
-impl Log {
-    /// The cost of all hits kept.
+impl HitLog {
+    /// The cost of all hits in the log.
     pub(crate) const fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// The hits kept, oldest first.
-    pub(crate) fn hits(&self) -> impl ExactSizeIterator<Item = Hit> + '_ {
+    /// The hits in the log, oldest first.
+    pub(crate) fn hits(&self) -> impl ExactSizeIterator<Item = LogHit> + '_ {
         self.hits.iter().copied()
     }
 
-    /// Stamps a hit that was found to fit.
+    /// Adds a hit that fits.
     pub(crate) fn push(&mut self, cost: u64, now: Micros) {
         if cost == 0 {
             return;
         }
+
         self.sum = self.sum.saturating_add(cost);
         match self.hits.back_mut() {
             Some(last) if last.at >= now => last.cost = last.cost.saturating_add(cost),
-            _ => self.hits.push_back(Hit { at: now, cost }),
+            _ => self.hits.push_back(LogHit { at: now, cost }),
         }
+
+        // Merge the two oldest hits when the log is full.
         if self.hits.len() > LOG_HITS_MAX
             && let Some(oldest) = self.hits.pop_front()
             && let Some(next) = self.hits.front_mut()
@@ -159,16 +165,17 @@ impl Log {
         }
     }
 
-    /// Gives back the newest cost first.
+    /// Removes `cost` units, starting with the newest hit.
     pub(crate) fn refund(&mut self, mut cost: u64) {
         while cost > 0 {
             let Some(last) = self.hits.back_mut() else {
                 return;
             };
-            let back = last.cost.min(cost);
-            last.cost -= back;
-            cost -= back;
-            self.sum = self.sum.saturating_sub(back);
+
+            let refunded = last.cost.min(cost);
+            last.cost -= refunded;
+            cost -= refunded;
+            self.sum = self.sum.saturating_sub(refunded);
             if last.cost == 0 {
                 self.hits.pop_back();
             }

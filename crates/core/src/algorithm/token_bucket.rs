@@ -1,29 +1,29 @@
-//! Token bucket: bursts up to the capacity, then the refill rate. In any interval of length s at
-//! most `capacity + rate * s` passes, exactly.
+//! Token bucket: allows bursts up to the capacity, then the refill rate. In any interval of length
+//! s it allows at most `capacity + rate * s` units, exactly.
 
 use super::gcra::Gcra;
 use super::rate::Rate;
 use crate::limit::LimitError;
 use crate::time::Micros;
 
-/// The numbers of a token bucket: how many tokens it holds and how fast they come back.
+/// The parameters of a token bucket: its capacity and its refill rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TokenBucket {
     pub(crate) gcra: Gcra,
 }
 
 impl TokenBucket {
-    /// A bucket of `capacity` tokens, refilled at `rate`, full at first.
+    /// A bucket of `capacity` tokens that refills at `rate`, initially full.
     pub fn new(capacity: u64, rate: Rate) -> Result<Self, LimitError> {
         Gcra::new(capacity, rate).map(|gcra| Self { gcra })
     }
 
-    /// The most tokens it holds.
+    /// The most tokens the bucket holds.
     pub const fn capacity(&self) -> u64 {
         self.gcra.capacity
     }
 
-    /// The refill rate in lowest terms: so many tokens every so many microseconds.
+    /// The refill rate in lowest terms, as `(tokens, microseconds)`.
     pub const fn refill(&self) -> (u64, u64) {
         self.gcra.rate()
     }

@@ -1,8 +1,8 @@
-//! What is asked of the store about one counter, and what it gives.
+//! A store call about the lease of one counter: its request, its grant and its end.
 
 use std::fmt;
 
-use super::entry::Entry;
+use super::entry::LeaseEntry;
 use super::pending::PendingCall;
 use super::table::{LeaseOutcome, LeaseTable};
 use crate::algorithm::remote::CounterState;
@@ -11,168 +11,169 @@ use crate::memory::fingerprint::Fingerprint;
 use crate::store::{Demand, DemandBuf};
 use crate::time::Micros;
 
-/// What a trip asks for beside the cost of its check. The store settles first, then spends the
-/// cost, then gives.
+/// What a store call asks for in addition to spending the cost of its demand. The store first
+/// settles the units that the instance holds, then spends the cost, then grants more units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeaseRequest {
-    /// Units more, at most, of what is left once the cost is spent.
+    /// The most units to grant of what is left after the cost is spent.
     pub most: u64,
-    /// They are lent, and count as out until they are settled; otherwise they are spent already.
+    /// True when the granted units are lent, and count as lent until they are settled. False when
+    /// they have been spent already and are only reported.
     pub is_lent: bool,
-    /// The name under which the store counts what we hold; 0 when we hold nothing that can be
-    /// settled.
+    /// The generation under which the store counts the held units; 0 when there are none that can
+    /// be settled.
     pub generation: u64,
-    /// So many units.
+    /// The units that the store counts as lent to this instance.
     pub held: u64,
-    /// Of these we go on holding so many, ...
+    /// How many of the held units the instance keeps.
     pub keep: u64,
-    /// ... and give so many back. The others are spent.
+    /// How many of the held units the instance returns. The others are spent.
     pub back: u64,
 }
 
-/// What the store gave.
+/// The reply of the store to a [`LeaseRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseGrant {
-    /// The counter once the trip was settled, before its cost was spent and units were given.
+    /// The counter after the held units were settled, before the cost was spent and units were
+    /// granted.
     pub seen: CounterState,
-    /// The moment on the store's timeline.
+    /// The moment of the call on the store's timeline.
     pub at: Micros,
-    /// Units more.
+    /// The number of granted units.
     pub units: u64,
-    /// The name under which it counts what we hold now. In a window, which window it is.
+    /// The generation under which the store now counts the held units. For a window it identifies
+    /// the window.
     pub generation: u64,
-    /// It still knew what we held. If not, that is worth nothing any more.
+    /// True when the store still knew the held units. If false, they must not be spent any more.
     pub is_kept: bool,
 }
 
-/// Why a trip did not bring an answer.
+/// Why a store call got no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallFailure {
-    /// It did not run at the store.
+    /// The call was not executed at the store.
     NotSent,
-    /// It may have run.
+    /// The call may have been executed at the store.
     Unknown,
 }
 
-/// What a trip asked.
+/// The content of a store call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallRequest {
-    pub(super) take: LeaseRequest,
+    pub(super) lease: LeaseRequest,
     pub(super) cost: u64,
-    /// When it left, on this process's clock: what it brings is counted from here, so that it ends
-    /// here before it ends at the store.
-    pub(super) at: Micros,
+    /// When the call was created, on this instance's clock. The life of the lease starts here, so
+    /// that it expires in the instance before it expires at the store.
+    pub(super) sent_at: Micros,
 }
 
-/// Why a trip is made.
+/// Why a store call is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallPurpose {
-    /// A request needs an answer.
+    /// A request waits for its decision.
     Decide,
-    /// The lease is running low.
+    /// The leased units are running low.
     Renew,
-    /// The lease is not used.
+    /// The leased units are idle.
     Return,
-    /// The store has not been told for a while.
+    /// Units were spent locally that the store does not know about yet.
     Merge,
 }
 
-/// A trip to the store about one counter. Whoever makes it says how it ended; if nobody does, it
-/// counts as lost.
+/// A store call about one counter. The caller ends it with [`complete`](Self::complete) or
+/// [`fail`](Self::fail). A call that is dropped counts as failed with [`CallFailure::Unknown`].
 pub struct LeaseCall {
     leases: LeaseTable,
-    print: Fingerprint,
-    check: DemandBuf,
-    asked: CallRequest,
-    flight: PendingCall,
-    has_landed: bool,
+    fingerprint: Fingerprint,
+    demand: DemandBuf,
+    request: CallRequest,
+    pending: PendingCall,
+    is_finished: bool,
 }
 
 impl LeaseCall {
     pub(super) fn new(
         leases: LeaseTable,
-        print: Fingerprint,
-        check: DemandBuf,
-        asked: CallRequest,
-        flight: PendingCall,
+        fingerprint: Fingerprint,
+        demand: DemandBuf,
+        request: CallRequest,
+        pending: PendingCall,
     ) -> Self {
         Self {
             leases,
-            print,
-            check,
-            asked,
-            flight,
-            has_landed: false,
+            fingerprint,
+            demand,
+            request,
+            pending,
+            is_finished: false,
         }
     }
 
-    /// The check to put to the store.
+    /// The demand to send to the store.
     pub fn demand(&self) -> Demand<'_> {
-        self.check.as_demand()
+        self.demand.as_demand()
     }
 
-    /// What to ask for beside it.
+    /// The lease request to send with the demand.
     pub const fn request(&self) -> &LeaseRequest {
-        &self.asked.take
+        &self.request.lease
     }
 
-    /// The store has answered. Gives the answer to the request that asked; `None` when what the
-    /// store said is of another algorithm.
-    pub fn complete(mut self, given: &LeaseGrant) -> Option<LeaseOutcome> {
-        let asked = self.asked;
-        let said = self.land(|entry, now| {
-            let outcome = entry.arrive(&asked, given, now)?;
-            Some(LeaseOutcome {
-                outcome,
-                source: Source::Store,
-                at: given.at,
-                generation: given.generation,
-            })
+    /// Ends the call with the reply of the store, and returns the outcome for the request that
+    /// caused it; `None` when the counter's state in the reply belongs to another algorithm.
+    pub fn complete(mut self, grant: &LeaseGrant) -> Option<LeaseOutcome> {
+        let request = self.request;
+        let applied = self.finish(|entry, now| entry.apply_grant(&request, grant, now));
+
+        // The entry may have been removed meanwhile. The outcome is still valid, and the granted
+        // units are not spent.
+        let outcome = applied.unwrap_or_else(|| {
+            let quota = &self.demand.quota;
+            quota.outcome(grant.seen, request.cost, grant.at)
         });
-        // Forgotten meanwhile: the answer stands, and what was given is not spent.
-        said.unwrap_or_else(|| {
-            let outcome = self.check.quota.outcome(given.seen, asked.cost, given.at)?;
-            Some(LeaseOutcome {
-                outcome,
-                source: Source::Store,
-                at: given.at,
-                generation: given.generation,
-            })
+        outcome.map(|outcome| LeaseOutcome {
+            outcome,
+            source: Source::Store,
+            at: grant.at,
+            generation: grant.generation,
         })
     }
 
-    /// No answer came.
-    pub fn fail(mut self, lost: CallFailure) {
-        self.give_up(lost);
+    /// Ends the call without a reply of the store.
+    pub fn fail(mut self, failure: CallFailure) {
+        self.abort(failure);
     }
 
-    fn give_up(&mut self, lost: CallFailure) {
-        let take = self.asked.take;
-        self.land(|entry, _| entry.lose(&take, lost));
+    fn abort(&mut self, failure: CallFailure) {
+        let lease = self.request.lease;
+        self.finish(|entry, _| entry.apply_failure(&lease, failure));
     }
 
-    /// Changes the entry, if it is still the one that sent this, and wakes those who wait.
-    fn land<T>(&mut self, then: impl FnOnce(&mut Entry, Micros) -> T) -> Option<T> {
-        self.has_landed = true;
-        let landed = self.leases.settle(self.print, &self.flight, then);
-        self.flight.land();
-        landed
+    /// Updates the entry, if it is still the one that started this call, and wakes the requests
+    /// that wait for the call.
+    fn finish<T>(&mut self, update: impl FnOnce(&mut LeaseEntry, Micros) -> T) -> Option<T> {
+        self.is_finished = true;
+        let result = self
+            .leases
+            .finish_call(self.fingerprint, &self.pending, update);
+        self.pending.finish();
+        result
     }
 }
 
 impl Drop for LeaseCall {
     fn drop(&mut self) {
-        if !self.has_landed {
-            self.give_up(CallFailure::Unknown);
+        if !self.is_finished {
+            self.abort(CallFailure::Unknown);
         }
     }
 }
 
-/// Without the key, which names a person.
+/// Omits the key, which may identify a person.
 impl fmt::Debug for LeaseCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeaseCall")
-            .field("asked", &self.asked)
+            .field("request", &self.request)
             .finish_non_exhaustive()
     }
 }

@@ -1,448 +1,495 @@
-//! What a process knows and holds of one counter.
+//! What an instance holds and knows of one counter.
 //!
-//! Pure: time is an argument, and trips are only described. The units that may be spent here are
-//! `left`. Leased ones have been charged at the store when they were taken. Eventual ones are told
-//! to it afterwards, and at most a quantum of them may be untold.
+//! An entry is pure: time is an argument, and store calls are only described. `available` units may
+//! be spent locally. Under leased consistency the store has charged them when they were leased.
+//! Under eventual consistency they are reported to the store afterwards, and at most a quantum of
+//! them may be unreported.
 
 mod upkeep;
 
 use super::call::{CallFailure, CallPurpose, CallRequest, LeaseGrant, LeaseRequest};
-use super::pace::{self, LIFE, Pace};
 use super::pending::PendingCall;
+use super::policy::{self, DemandRate, LEASE_LIFE};
 use crate::algorithm::{Outcome, Quota, Verdict};
 use crate::consistency::Consistency;
 use crate::decision::Source;
 use crate::store::{Demand, DemandBuf};
 use crate::time::Micros;
 
-/// What an entry says to a request.
+/// What an entry can do for a demand.
 #[derive(Debug)]
-pub(super) enum Step {
-    /// The answer. `renews` when it is time to take the next batch.
+pub(super) enum EntryStep {
+    /// The demand is decided locally. `renews` is true when it is time to lease the next batch.
     Decided {
         outcome: Outcome,
         source: Source,
         renews: bool,
     },
-    /// Somebody's trip is under way and will tell.
+    /// A call is in flight that may decide the demand.
     Wait(PendingCall),
-    /// The store must be asked.
-    Go,
+    /// The store must decide the demand.
+    Call,
 }
 
 #[derive(Debug)]
-pub(super) struct Entry {
-    /// Units that may be spent here, before ...
-    left: u64,
-    /// ... this moment.
-    ends: Micros,
-    /// At so many or fewer the next batch is taken.
-    low: u64,
-    /// When a unit was last spent.
-    used: Micros,
-    pace: Pace,
-    /// As its check says, and nearer.
+pub(super) struct LeaseEntry {
+    /// Units that may be spent locally before `expires_at`.
+    available: u64,
+    expires_at: Micros,
+    /// The next batch is leased when at most this many units are available.
+    low_mark: u64,
+    /// When a demand for the counter was last recorded.
+    used_at: Micros,
+    demand_rate: DemandRate,
+    /// The consistency of `demand`, copied to where it is faster to read.
     is_eventual: bool,
     quota: Quota,
-    /// Units left in the store when it last answered.
-    remaining: u64,
+    /// Units left at the store at its last reply.
+    store_remaining: u64,
     /// When the budget is full again.
     full_at: Micros,
-    /// So many units more than `left` are not to be had ...
-    short: u64,
-    /// ... before this moment, as far as is believed, ...
-    until: Micros,
-    /// ... and before this one as the store said.
+    /// The cached denial: a demand for this many units more than are available is denied until
+    /// `denied_until`.
+    denied_cost: u64,
+    denied_until: Micros,
+    /// When the store would allow `denied_cost` units. Can be later than `denied_until`, because a
+    /// denial is cached for a limited time.
     retry_at: Micros,
-    /// Leased: what the store counts as out for us. Eventual: what it has not been told.
-    held: u64,
-    /// While a trip is under way: leased, what it keeps; eventual, what it tells.
-    spoken_for: u64,
-    /// The name under which the store counts it; 0 when that is not known.
+    /// Leased: units that the store counts as lent to this instance. Eventual: units spent locally
+    /// and not reported yet.
+    outstanding: u64,
+    /// While a call is in flight. Leased: the units that it keeps. Eventual: the units that it
+    /// reports.
+    call_units: u64,
+    /// The generation under which the store counts the outstanding units; 0 when it is not known.
     generation: u64,
-    /// When the window ends in which that was taken.
-    edge: Micros,
-    /// The store's time when it last answered, and ours.
-    told_at: Micros,
-    heard: Micros,
-    /// The trip under way.
-    flight: Option<PendingCall>,
-    /// Whose counter it is; its cost means nothing.
-    check: Box<DemandBuf>,
-    /// It is in the queue of those that hold something, ...
-    pub(super) is_watched: bool,
-    /// ... in that of those that may be forgotten.
-    pub(super) is_filed: bool,
+    /// When the window of the leased units ends, on this instance's clock.
+    window_ends_at: Micros,
+    /// The time of the store's last reply on the store's timeline.
+    store_replied_at: Micros,
+    /// The time of the store's last reply on this instance's clock.
+    replied_at: Micros,
+    /// The call in flight.
+    pending: Option<PendingCall>,
+    /// A demand for the counter, whose cost is ignored.
+    demand: Box<DemandBuf>,
+    /// True while the entry is in the shard's queue of entries that hold units.
+    pub(super) is_in_sweep_queue: bool,
+    /// True while the entry is in the shard's queue of entries that may be removed.
+    pub(super) is_in_removal_queue: bool,
 }
 
-impl Entry {
-    pub(super) fn new(check: &Demand<'_>, now: Micros) -> Self {
+impl LeaseEntry {
+    pub(super) fn new(demand: &Demand<'_>, now: Micros) -> Self {
         let mut entry = Self {
-            left: 0,
-            ends: Micros::ZERO,
-            low: 0,
-            used: now,
-            pace: Pace::default(),
-            is_eventual: check.key.consistency() == Consistency::Eventual,
-            quota: *check.quota,
-            remaining: check.quota.limit(),
+            available: 0,
+            expires_at: Micros::ZERO,
+            low_mark: 0,
+            used_at: now,
+            demand_rate: DemandRate::default(),
+            is_eventual: demand.key.consistency() == Consistency::Eventual,
+            quota: *demand.quota,
+            store_remaining: demand.quota.limit(),
             full_at: Micros::ZERO,
-            short: 0,
-            until: Micros::ZERO,
+            denied_cost: 0,
+            denied_until: Micros::ZERO,
             retry_at: Micros::ZERO,
-            held: 0,
-            spoken_for: 0,
+            outstanding: 0,
+            call_units: 0,
             generation: 0,
-            edge: Micros::MAX,
-            told_at: now,
-            heard: now,
-            flight: None,
-            check: Box::new(check.to_buf()),
-            is_watched: false,
-            is_filed: false,
+            window_ends_at: Micros::MAX,
+            store_replied_at: now,
+            replied_at: now,
+            pending: None,
+            demand: Box::new(demand.to_buf()),
+            is_in_sweep_queue: false,
+            is_in_removal_queue: false,
         };
+
         if entry.is_eventual {
-            // Nobody waits for the first answer: what is admitted until then is within the quantum.
-            (entry.left, entry.ends) = (entry.quantum(), Micros::MAX);
+            // Requests do not wait for the store's first reply: what is allowed until then is
+            // within the quantum.
+            (entry.available, entry.expires_at) = (entry.quantum(), Micros::MAX);
         }
         entry
     }
 
-    /// The same counter by other numbers. What was taken by the old ones ends by itself; what the
-    /// store was not told counts on, or every change would let a quantum through.
-    pub(super) fn replaces(&mut self, old: &Self) {
+    /// Takes over what still matters of an entry for the same counter with another quota. Units
+    /// leased under the old quota expire by themselves. Unreported units stay unreported; otherwise
+    /// every change of the quota would allow another quantum.
+    pub(super) fn carry_over(&mut self, old: &Self) {
         if self.is_eventual && old.is_eventual {
-            self.held = old.held;
-            self.left = self.quantum().saturating_sub(self.held);
+            self.outstanding = old.outstanding;
+            self.available = self.quantum().saturating_sub(self.outstanding);
         }
     }
 
-    /// True when these are the numbers by which it was made.
+    /// Returns true when the entry was created with this quota.
     #[inline]
-    pub(super) fn goes_by(&self, quota: &Quota) -> bool {
+    pub(super) fn matches_quota(&self, quota: &Quota) -> bool {
         self.quota == *quota
     }
 
-    pub(super) const fn is_in_flight(&self) -> bool {
-        self.flight.is_some()
+    pub(super) const fn has_pending_call(&self) -> bool {
+        self.pending.is_some()
     }
 
-    pub(super) const fn flight(&self) -> Option<&PendingCall> {
-        self.flight.as_ref()
+    pub(super) const fn pending_call(&self) -> Option<&PendingCall> {
+        self.pending.as_ref()
     }
 
-    pub(super) fn flies(&self, flight: &PendingCall) -> bool {
-        self.flight.as_ref().is_some_and(|own| own.is(flight))
+    /// Returns true when `call` is the call in flight of this entry.
+    pub(super) fn is_pending_call(&self, call: &PendingCall) -> bool {
+        self.pending.as_ref().is_some_and(|own| own.is_same(call))
     }
 
     #[inline]
-    pub(super) fn spend(&mut self, cost: u64, now: Micros) -> Step {
-        if cost <= self.left && now < self.ends {
-            self.left -= cost;
-            self.used = now;
-            self.pace.count(cost, now);
+    pub(super) fn spend(&mut self, cost: u64, now: Micros) -> EntryStep {
+        if cost <= self.available && now < self.expires_at {
+            self.available -= cost;
+            self.used_at = now;
+            self.demand_rate.record(cost, now);
             if self.is_eventual {
-                self.held += cost;
+                self.outstanding += cost;
             }
-            let renews = self.left <= self.low && self.flight.is_none() && now >= self.until;
-            return Step::Decided {
-                outcome: self.allowed(now),
+
+            let renews = self.available <= self.low_mark
+                && self.pending.is_none()
+                && now >= self.denied_until;
+            return EntryStep::Decided {
+                outcome: self.allowed_outcome(now),
                 source: Source::Lease,
                 renews,
             };
         }
-        if let Some(outcome) = self.denied(cost, now) {
-            self.pace.count(cost, now);
-            self.used = now;
-            return Step::Decided {
+
+        if let Some(outcome) = self.cached_denial(cost, now) {
+            self.demand_rate.record(cost, now);
+            self.used_at = now;
+            return EntryStep::Decided {
                 outcome,
                 source: Source::DenyCache,
                 renews: false,
             };
         }
-        self.flight.clone().map_or(Step::Go, Step::Wait)
+
+        self.pending
+            .clone()
+            .map_or(EntryStep::Call, EntryStep::Wait)
     }
 
-    /// What is left, for a request that is not charged: here and, as the store said, there.
+    /// Combines the store's outcome of a peek with the units held locally.
     pub(super) fn add_held(&self, cost: u64, outcome: Outcome, now: Micros) -> Outcome {
-        let left = self.live(now);
+        let available = self.available_at(now);
         let remaining = if self.is_eventual {
-            outcome.remaining.saturating_sub(self.held)
+            outcome.remaining.saturating_sub(self.outstanding)
         } else {
-            outcome.remaining.saturating_add(left).min(outcome.limit)
+            let sum = outcome.remaining.saturating_add(available);
+            sum.min(outcome.limit)
         };
-        let fits = cost <= left && cost <= outcome.limit;
+
+        let fits = cost <= available && cost <= outcome.limit;
+        let verdict = if fits {
+            Verdict::ALLOW
+        } else {
+            outcome.verdict
+        };
         Outcome {
-            verdict: if fits {
-                Verdict::ALLOW
-            } else {
-                outcome.verdict
-            },
+            verdict,
             remaining,
             ..outcome
         }
     }
 
-    /// Units given back by a request that took them here; false when they were not taken here, or
-    /// are on their way.
+    /// Refunds units that a request spent locally. Returns false when the units were not spent
+    /// locally, or are already reported by a call in flight.
     pub(super) fn refund(&mut self, cost: u64, now: Micros) -> bool {
-        self.until = Micros::ZERO;
-        self.take_back(cost, now)
+        self.denied_until = Micros::ZERO;
+        self.restore_units(cost, now)
     }
 
-    /// The same for a request that was answered here and then refused, when `generation` was the
-    /// name of the lease, and without a reason to think that more is to be had than before. What
-    /// was taken of a window that is over is gone with it.
+    /// Undoes a local decision because another limit denied the request. `generation` is the
+    /// generation of the lease that the units came from.
+    ///
+    /// Unlike a refund this does not clear the cached denial, because no more units are available
+    /// than before. Units of a window that has ended are gone with it.
     pub(super) fn undo_spend(&mut self, cost: u64, generation: u64, now: Micros) -> bool {
-        let is_window = self.quota.edge(generation).is_some();
+        let is_window = self.quota.window_end(generation).is_some();
         if is_window && !self.is_eventual && self.generation != generation && self.generation != 0 {
             return true;
         }
-        self.take_back(cost, now)
+        self.restore_units(cost, now)
     }
 
-    fn take_back(&mut self, cost: u64, now: Micros) -> bool {
-        if now >= self.ends {
+    fn restore_units(&mut self, cost: u64, now: Micros) -> bool {
+        if now >= self.expires_at {
             return false;
         }
-        // What a trip under way speaks for is settled.
-        let spent = match (self.is_eventual, self.flight.is_some()) {
-            (true, true) => self.held.saturating_sub(self.spoken_for),
-            (true, false) => self.held,
-            (false, true) => self.spoken_for.saturating_sub(self.left),
-            (false, false) => self.held.saturating_sub(self.left),
+
+        // Units that a call in flight reports or returns cannot be restored.
+        let spent = match (self.is_eventual, self.pending.is_some()) {
+            (true, true) => self.outstanding.saturating_sub(self.call_units),
+            (true, false) => self.outstanding,
+            (false, true) => self.call_units.saturating_sub(self.available),
+            (false, false) => self.outstanding.saturating_sub(self.available),
         };
-        let is_ours = cost <= spent;
-        if is_ours {
-            self.left += cost;
-            self.held -= if self.is_eventual { cost } else { 0 };
+
+        let is_local = cost <= spent;
+        if is_local {
+            self.available += cost;
+            self.outstanding -= if self.is_eventual { cost } else { 0 };
         }
-        is_ours
+        is_local
     }
 
-    /// A request that was decided by the store together with others was refused by this limit.
+    /// Caches the denial of a demand that the store decided together with others.
     pub(super) fn learn_denial(&mut self, cost: u64, outcome: &Outcome, now: Micros) {
         if let Verdict::Deny { retry_after } = outcome.verdict {
-            self.hear(outcome, now);
-            self.believe(cost, retry_after, now);
+            self.record_outcome(outcome, now);
+            self.cache_denial(cost, retry_after, now);
         }
     }
 
-    /// Counts a request that the store decides together with others; true when it is time to take a
-    /// batch.
+    /// Records a demand that the store decides together with others. Returns true when it is time
+    /// to lease a batch.
     pub(super) fn wants_batch(&mut self, cost: u64, now: Micros) -> bool {
-        self.pace.count(cost, now);
-        self.used = now;
-        self.flight.is_none() && !self.is_eventual && now >= self.until && self.batch(cost, now) > 0
+        self.demand_rate.record(cost, now);
+        self.used_at = now;
+        self.pending.is_none()
+            && !self.is_eventual
+            && now >= self.denied_until
+            && self.batch_size(cost, now) > 0
     }
 
-    /// What to ask the store, and the trip that others may wait for from now on.
-    pub(super) fn depart(
+    /// Starts a call. Returns what to request from the store, and the call for other requests to
+    /// wait for.
+    pub(super) fn start_call(
         &mut self,
-        errand: CallPurpose,
+        purpose: CallPurpose,
         cost: u64,
         now: Micros,
     ) -> (LeaseRequest, PendingCall) {
-        self.pace.count(cost, now);
-        let flight = PendingCall::default();
-        self.flight = Some(flight.clone());
+        self.demand_rate.record(cost, now);
+        let pending = PendingCall::default();
+        self.pending = Some(pending.clone());
+
         if self.is_eventual {
-            self.spoken_for = self.held;
-            return (
-                LeaseRequest {
-                    most: self.held,
-                    ..LeaseRequest::default()
-                },
-                flight,
-            );
+            self.call_units = self.outstanding;
+            let request = LeaseRequest {
+                most: self.outstanding,
+                ..LeaseRequest::default()
+            };
+            return (request, pending);
         }
-        let most = if errand == CallPurpose::Return {
+
+        let most = if purpose == CallPurpose::Return {
             0
         } else {
-            self.batch(cost, now)
+            self.batch_size(cost, now)
         };
-        let keep = if errand == CallPurpose::Renew {
-            self.left
-        } else {
-            0
-        };
-        let back = self.left - keep;
-        self.spoken_for = if self.generation == 0 { 0 } else { keep };
-        let (generation, held) = (
-            self.generation,
-            if self.generation == 0 { 0 } else { self.held },
-        );
-        if generation == 0 {
-            // Nobody knows under which name the store counts these, so they cannot go on into the
-            // next lease.
-            self.left = 0;
-            return (
-                LeaseRequest {
-                    most,
-                    is_lent: true,
-                    ..LeaseRequest::default()
-                },
-                flight,
-            );
-        }
-        self.left = keep;
-        (
-            LeaseRequest {
+        if self.generation == 0 {
+            // The generation under which the store counts the available units is not known, so they
+            // cannot be carried over into the next lease.
+            (self.available, self.call_units) = (0, 0);
+            let request = LeaseRequest {
                 most,
                 is_lent: true,
-                generation,
-                held,
-                keep,
-                back,
-            },
-            flight,
-        )
+                ..LeaseRequest::default()
+            };
+            return (request, pending);
+        }
+
+        let keep = if purpose == CallPurpose::Renew {
+            self.available
+        } else {
+            0
+        };
+        let request = LeaseRequest {
+            most,
+            is_lent: true,
+            generation: self.generation,
+            held: self.outstanding,
+            keep,
+            back: self.available - keep,
+        };
+        (self.available, self.call_units) = (keep, keep);
+        (request, pending)
     }
 
-    /// The store has answered. Says what to answer to the request that asked.
-    pub(super) fn arrive(
+    /// Applies the reply of the store. Returns the outcome for the request that caused the call;
+    /// `None` when the counter's state in the reply belongs to another algorithm.
+    pub(super) fn apply_grant(
         &mut self,
-        asked: &CallRequest,
-        given: &LeaseGrant,
+        request: &CallRequest,
+        grant: &LeaseGrant,
         now: Micros,
     ) -> Option<Outcome> {
-        self.flight = None;
-        let (after, outcome) = self.quota.step(given.seen, asked.cost, given.at)?;
-        let passed = outcome.verdict.is_allowed();
-        let (after, charged) = self.quota.step(after, given.units, given.at)?;
-        (self.told_at, self.heard) = (given.at, now);
-        self.until = Micros::ZERO;
-        self.hear(&charged, now);
+        self.pending = None;
+
+        // Repeat what the store did: spend the cost, then grant the units.
+        let (state, outcome) = self.quota.spend(grant.seen, request.cost, grant.at)?;
+        let is_allowed = outcome.verdict.is_allowed();
+        let (state, charged) = self.quota.spend(state, grant.units, grant.at)?;
+        (self.store_replied_at, self.replied_at) = (grant.at, now);
+        self.denied_until = Micros::ZERO;
+        self.record_outcome(&charged, now);
+
         if self.is_eventual {
-            self.held = self.held.saturating_sub(given.units);
-            let room = self.quantum().saturating_sub(self.held);
-            self.left = if passed {
+            self.outstanding = self.outstanding.saturating_sub(grant.units);
+            let room = self.quantum().saturating_sub(self.outstanding);
+            self.available = if is_allowed {
                 room.min(charged.remaining)
             } else {
                 0
             };
-            self.low = self.left / 4;
+            self.low_mark = self.available / 4;
         } else {
-            self.keep(asked, given);
+            self.merge_lease(request, grant);
         }
+
         if let Verdict::Deny { retry_after } = outcome.verdict {
-            self.believe(asked.cost, retry_after, now);
-            let retry_after = self.retry_at.max(self.until).since(now);
+            self.cache_denial(request.cost, retry_after, now);
+            let retry_after = self.retry_at.max(self.denied_until).since(now);
             return Some(Outcome {
                 verdict: Verdict::Deny { retry_after },
                 ..outcome
             });
         }
-        if charged.remaining == 0 && passed && !matches!(self.quota, Quota::SlidingLog(_)) {
-            // The store is dry. Asking it for more is of no use until something has gathered.
-            let next = self.quota.outcome(after, 1, given.at)?;
+
+        if charged.remaining == 0 && is_allowed && !matches!(self.quota, Quota::SlidingLog(_)) {
+            // The store has nothing left. Another call would be in vain until it has refilled.
+            let next = self.quota.outcome(state, 1, grant.at)?;
             if let Verdict::Deny { retry_after } = next.verdict {
-                self.believe(1, retry_after, now);
+                self.cache_denial(1, retry_after, now);
             }
         }
-        Some(if passed {
+
+        Some(if is_allowed {
             Outcome {
                 verdict: outcome.verdict,
-                ..self.allowed(now)
+                ..self.allowed_outcome(now)
             }
         } else {
             outcome
         })
     }
 
-    /// No answer came.
-    pub(super) fn lose(&mut self, take: &LeaseRequest, lost: CallFailure) {
-        self.flight = None;
+    /// Applies the failure of a call that got no reply.
+    pub(super) fn apply_failure(&mut self, request: &LeaseRequest, failure: CallFailure) {
+        self.pending = None;
         if self.is_eventual {
-            // It may have been told, and is told again: that counts too much, never too little.
+            // The units may have been reported, and are reported again. That counts too many units
+            // at the store, never too few.
             return;
         }
-        match lost {
-            CallFailure::NotSent if take.generation != 0 => {
-                self.left = self.left.saturating_add(take.back);
-                self.generation = take.generation;
+
+        match failure {
+            CallFailure::NotSent if request.generation != 0 => {
+                self.available = self.available.saturating_add(request.back);
+                self.generation = request.generation;
             }
-            // The store may count what is left here under its old name or a new one. It is spent
-            // until it ends.
-            CallFailure::NotSent | CallFailure::Unknown => (self.generation, self.held) = (0, 0),
+            // The store may count the available units under the old generation or a new one. They
+            // are spent until they expire, and never settled.
+            CallFailure::NotSent | CallFailure::Unknown => {
+                (self.generation, self.outstanding) = (0, 0);
+            }
         }
-        self.low = 0;
+        self.low_mark = 0;
     }
 
     pub(super) const fn generation(&self) -> u64 {
         self.generation
     }
 
-    pub(super) fn check(&self) -> &DemandBuf {
-        &self.check
+    pub(super) fn demand(&self) -> &DemandBuf {
+        &self.demand
     }
 
-    /// The moment on the store's timeline, as far as is known here.
+    /// The present moment on the store's timeline, extrapolated from its last reply.
     pub(super) fn store_time(&self, now: Micros) -> Micros {
-        self.told_at.after(now.since(self.heard))
+        self.store_replied_at.after(now.since(self.replied_at))
     }
 
-    fn live(&self, now: Micros) -> u64 {
-        if now < self.ends { self.left } else { 0 }
+    fn available_at(&self, now: Micros) -> u64 {
+        if now < self.expires_at {
+            self.available
+        } else {
+            0
+        }
     }
 
     fn quantum(&self) -> u64 {
-        pace::quantum(self.quota.limit(), self.check.replicas().get()).min(self.quota.limit())
+        policy::quantum(self.quota.limit(), self.demand.replicas().get()).min(self.quota.limit())
     }
 
-    fn batch(&self, cost: u64, now: Micros) -> u64 {
-        // Hits of a log are stamped one by one.
+    fn batch_size(&self, cost: u64, now: Micros) -> u64 {
+        // Every hit of a log has its own timestamp, so hits cannot be leased in advance.
         if matches!(self.quota, Quota::SlidingLog(_)) {
             return 0;
         }
-        let left = if now < self.edge {
-            self.edge.since(now)
+
+        let window_left = if now < self.window_ends_at {
+            self.window_ends_at.since(now)
         } else {
             Micros::MAX
         };
-        self.pace.batch(self.quota.limit(), cost, left)
+        self.demand_rate
+            .batch_size(self.quota.limit(), cost, window_left)
     }
 
-    /// What was kept and what was given, as one lease.
-    fn keep(&mut self, asked: &CallRequest, given: &LeaseGrant) {
-        let kept = if given.is_kept { asked.take.keep } else { 0 };
-        self.left = if given.is_kept { self.left } else { 0 }.saturating_add(given.units);
-        self.held = kept.saturating_add(given.units);
-        self.generation = if self.held > 0 { given.generation } else { 0 };
-        let life = match self.quota.edge(given.generation) {
-            // A clock may run a tenth too slow here too.
-            Some(edge) => {
-                let window = edge.since(given.at);
-                self.edge = asked.at.after(window);
-                LIFE.min(Micros::new(window.get() - window.get().div_ceil(10)))
-            }
-            None => LIFE,
+    /// Merges the units that the call kept and those that were granted into one lease.
+    fn merge_lease(&mut self, request: &CallRequest, grant: &LeaseGrant) {
+        let (kept, available) = if grant.is_kept {
+            (request.lease.keep, self.available)
+        } else {
+            (0, 0)
         };
-        self.ends = asked.at.after(life);
-        self.low = self.left / 4;
+        self.available = available.saturating_add(grant.units);
+        self.outstanding = kept.saturating_add(grant.units);
+        self.generation = if self.outstanding > 0 {
+            grant.generation
+        } else {
+            0
+        };
+
+        let life = match self.quota.window_end(grant.generation) {
+            // As for the life of a lease, the clock may run a tenth too slow.
+            Some(window_end) => {
+                let left = window_end.since(grant.at);
+                self.window_ends_at = request.sent_at.after(left);
+                LEASE_LIFE.min(Micros::new(left.get() - left.get().div_ceil(10)))
+            }
+            None => LEASE_LIFE,
+        };
+        self.expires_at = request.sent_at.after(life);
+        self.low_mark = self.available / 4;
     }
 
-    fn hear(&mut self, outcome: &Outcome, now: Micros) {
-        self.remaining = outcome.remaining;
+    fn record_outcome(&mut self, outcome: &Outcome, now: Micros) {
+        self.store_remaining = outcome.remaining;
         self.full_at = now.after(outcome.reset_after);
     }
 
-    /// So many units are not to be had for this long.
-    fn believe(&mut self, short: u64, retry: Micros, now: Micros) {
-        let retry = pace::retry(&self.quota, short, retry);
-        self.short = short;
-        self.retry_at = now.after(retry);
-        self.until = now.after(pace::hold(&self.quota, retry));
+    /// Caches that the store denied `cost` units for `retry_after`.
+    fn cache_denial(&mut self, cost: u64, retry_after: Micros, now: Micros) {
+        let retry_after = policy::realistic_retry(&self.quota, cost, retry_after);
+        self.denied_cost = cost;
+        self.retry_at = now.after(retry_after);
+        self.denied_until = now.after(policy::deny_cache_time(&self.quota, retry_after));
     }
 
+    /// The outcome of a demand that is allowed locally and already charged.
     #[inline]
-    fn allowed(&self, now: Micros) -> Outcome {
+    fn allowed_outcome(&self, now: Micros) -> Outcome {
         let limit = self.quota.limit();
         let remaining = if self.is_eventual {
-            self.remaining.saturating_sub(self.held)
+            self.store_remaining.saturating_sub(self.outstanding)
         } else {
-            self.remaining.saturating_add(self.left).min(limit)
+            self.store_remaining
+                .saturating_add(self.available)
+                .min(limit)
         };
+
         Outcome {
             verdict: Verdict::ALLOW,
             limit,
@@ -451,37 +498,40 @@ impl Entry {
         }
     }
 
-    /// When so many units more are to be had than were asked of the store.
+    /// When `more` units are available than the cached denial is about.
     #[cold]
-    fn retry_for(&self, more: u64) -> Micros {
-        match self.quota.time_for(more) {
+    fn retry_at_for(&self, more: u64) -> Micros {
+        match self.quota.refill_time(more) {
             Some(longer) => self.retry_at.after(longer),
-            // Windows do not tell when more is to be had; when all of it is, it is.
+            // The state of a window does not reveal when more units are available; they are at the
+            // latest when the budget is full.
             None => self.full_at.max(self.retry_at),
         }
     }
 
-    /// The denial that is known to hold.
+    /// The denial of `cost` units, if it is known without asking the store.
     #[inline]
-    fn denied(&self, cost: u64, now: Micros) -> Option<Outcome> {
+    fn cached_denial(&self, cost: u64, now: Micros) -> Option<Outcome> {
         if cost > self.quota.limit() {
             return Some(Outcome {
                 verdict: Verdict::Never,
-                ..self.allowed(now)
+                ..self.allowed_outcome(now)
             });
         }
-        let enough = self.live(now).saturating_add(self.short);
-        if now >= self.until || cost < enough {
+
+        let denied = self.available_at(now).saturating_add(self.denied_cost);
+        if now >= self.denied_until || cost < denied {
             return None;
         }
-        let retry_at = match cost - enough {
+
+        let retry_at = match cost - denied {
             0 => self.retry_at,
-            more => self.retry_for(more),
+            more => self.retry_at_for(more),
         };
-        let retry_after = retry_at.max(self.until).since(now);
+        let retry_after = retry_at.max(self.denied_until).since(now);
         Some(Outcome {
             verdict: Verdict::Deny { retry_after },
-            ..self.allowed(now)
+            ..self.allowed_outcome(now)
         })
     }
 }

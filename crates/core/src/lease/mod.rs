@@ -1,41 +1,44 @@
-//! Decisions without a trip: units taken from a shared store in advance, and denials it has given.
+//! Decisions without a store call: units leased from a shared store in advance, and cached denials.
 //!
-//! For stores that must travel. A process takes a batch of units of a key in one trip and spends
-//! them here; what it holds counts as spent at the store, so that all processes together never pass
-//! more than the limit. A denial is believed until it can change, so that an attack does not become
-//! load on the store.
+//! This is for stores on the network. An instance leases a batch of a key's units with one store
+//! call and spends them locally. The store counts leased units as spent, so that all instances
+//! together never allow more than the limit. A denial is cached until it can change, so that an
+//! attack does not become load on the store.
 //!
-//! | consistency | promise for any interval s, with any number of processes | decided |
+//! | consistency | bound for any interval s, with any number of instances | decided |
 //! |---|---|---|
-//! | [`Strict`](Consistency::Strict) | what the algorithm promises | at the store |
-//! | [`Leased`](Consistency::Leased) | the same: admitted <= capacity + rate x s | here, from prepaid units |
-//! | [`Eventual`](Consistency::Eventual) | the same and N x q more, N processes running | here, told within 50 ms |
+//! | [`Strict`](Consistency::Strict) | the bound of the algorithm | at the store |
+//! | [`Leased`](Consistency::Leased) | the same: at most capacity + rate x s | locally, prepaid |
+//! | [`Eventual`](Consistency::Eventual) | the same plus N x q | locally, reported later |
 //!
-//! with q = [`quantum`]`(limit, expected replicas)`, a tenth of the limit shared among those
-//! expected.
+//! Here N is the number of instances, and q = [`quantum`]`(limit, expected replicas)` is a tenth of
+//! the limit divided by the expected replicas. Under eventual consistency an instance reports to
+//! the store within 50 ms what it has spent.
 //!
-//! **Why leased is never above.** The store keeps, beside a bucket's level, how many units are out,
-//! and refills only up to the capacity less those: level + out <= capacity. Time adds at most the
-//! rate to that sum, every admission takes from it, and giving back moves units from one side to
-//! the other. What a process that died held counts as spent when it has certainly ended: a process
-//! stops spending a lease 900 ms after the moment *before* it asked, the store counts it for a
-//! second at least, by generations. In a window units count as spent when they are taken, and end
-//! with the window.
+//! **Why leases never exceed the limit.** The store keeps, next to a bucket's level, how many units
+//! are lent out, and refills the bucket only up to the capacity minus those: level + lent <=
+//! capacity. Time adds at most the rate to that sum, every allowed request takes from it, and
+//! returning a lease moves units from one side to the other. The units of an instance that crashed
+//! count as spent, which is safe once their lease has certainly expired: an instance stops spending
+//! a lease 900 ms after the moment *before* it sent the call, while the store counts the lease for
+//! at least a second, by generations. In a window, units count as spent when they are leased, and
+//! the lease expires with the window.
 //!
-//! This module owns what a process knows and holds, and the rules by which it takes, keeps and
-//! returns. It makes no trips and has no tasks: a store asks it first ([`LeaseTable::spend`]), makes
-//! the [`LeaseCall`]s it is handed, and looks for idle units every [`SWEEP_EVERY`].
+//! This module owns what an instance holds and knows, and the rules by which it leases, keeps and
+//! returns units. It makes no store calls and has no tasks. A store asks it first
+//! ([`LeaseTable::spend`]), makes the [`LeaseCall`]s that it returns, and sweeps for idle units
+//! every [`SWEEP_EVERY`].
 
 mod call;
 mod entry;
-mod pace;
 mod pending;
+mod policy;
 mod shard;
 mod table;
 
 pub use call::{CallFailure, CallPurpose, LeaseCall, LeaseGrant, LeaseRequest};
-pub use pace::{HOLD_MOST, SWEEP_EVERY, quantum};
 pub use pending::{CallCompletion, PendingCall};
+pub use policy::{DENY_CACHE_MAX, SWEEP_EVERY, quantum};
 pub use table::{LeaseOutcome, LeaseStep, LeaseTable};
 
 #[cfg(doc)]

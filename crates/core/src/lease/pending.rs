@@ -1,4 +1,4 @@
-//! A trip to the store that others wait for.
+//! A store call in flight that other requests wait for.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,50 +7,51 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
-/// A trip under way about one counter. As many wait for it as there are requests in flight.
+/// A store call in flight about one counter. At most as many requests wait for it as are in flight.
 #[derive(Clone, Debug, Default)]
 pub struct PendingCall {
-    landing: Arc<Mutex<CallState>>,
+    state: Arc<Mutex<CallState>>,
 }
 
 #[derive(Debug, Default)]
 struct CallState {
-    has_landed: bool,
-    waiting: Vec<Waker>,
+    is_finished: bool,
+    /// The wakers of the requests that wait for the call.
+    wakers: Vec<Waker>,
 }
 
 impl PendingCall {
-    /// The answer has come, or will not.
-    pub(super) fn land(&self) {
-        let waiting = {
-            let mut landing = self.landing.lock();
-            landing.has_landed = true;
-            std::mem::take(&mut landing.waiting)
+    /// Marks the call as finished, with or without a reply, and wakes the requests that wait.
+    pub(super) fn finish(&self) {
+        let wakers = {
+            let mut state = self.state.lock();
+            state.is_finished = true;
+            std::mem::take(&mut state.wakers)
         };
-        // Nothing is locked while they are woken.
-        waiting.into_iter().for_each(Waker::wake);
+        // The lock is released before the wakers run.
+        wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until it has landed.
+    /// A future that is ready when the call is finished.
     pub fn completion(self) -> CallCompletion {
         CallCompletion {
-            flight: self,
-            place: None,
+            call: self,
+            waker_index: None,
         }
     }
 
-    /// True when both are the same trip.
-    pub(super) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.landing, &other.landing)
+    /// Returns true when both are the same call.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.state, &other.state)
     }
 }
 
-/// Waits for a [`PendingCall`] to land.
+/// Waits until a [`PendingCall`] is finished.
 #[derive(Debug)]
 pub struct CallCompletion {
-    flight: PendingCall,
-    /// Where our waker stands among those who wait.
-    place: Option<usize>,
+    call: PendingCall,
+    /// The index of this future's waker in the call's list, once it has been polled.
+    waker_index: Option<usize>,
 }
 
 impl Future for CallCompletion {
@@ -58,15 +59,19 @@ impl Future for CallCompletion {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
-        let mut landing = this.flight.landing.lock();
-        if landing.has_landed {
+        let mut state = this.call.state.lock();
+        if state.is_finished {
             return Poll::Ready(());
         }
-        if let Some(waker) = this.place.and_then(|place| landing.waiting.get_mut(place)) {
+
+        let waker = this
+            .waker_index
+            .and_then(|index| state.wakers.get_mut(index));
+        if let Some(waker) = waker {
             waker.clone_from(context.waker());
         } else {
-            this.place = Some(landing.waiting.len());
-            landing.waiting.push(context.waker().clone());
+            this.waker_index = Some(state.wakers.len());
+            state.wakers.push(context.waker().clone());
         }
         Poll::Pending
     }

@@ -1,29 +1,30 @@
-//! A part of the counters, behind one lock, and the queues of those to look after.
+//! One shard of the lease table: the entries behind one lock, and the queues of entries that need
+//! attention.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
-use super::entry::Entry;
-use super::pace::{FORGET, KEYS_MAX, SWEEP_EVERY};
+use super::entry::LeaseEntry;
+use super::policy::{KEYS_MAX, REMOVE_AFTER, SWEEP_EVERY};
 use super::table::SHARDS;
 use crate::memory::fingerprint::Fingerprint;
 use crate::store::Demand;
 use crate::time::Micros;
 
 #[derive(Default)]
-pub(super) struct Shard {
-    pub(super) entries: HashMap<Fingerprint, Entry, BuildHasherDefault<AsItIs>>,
-    /// When to look at entries that hold something, in the order of time.
-    soon: VecDeque<(Micros, Fingerprint)>,
-    /// The same for those that may be forgotten.
-    later: VecDeque<(Micros, Fingerprint)>,
+pub(super) struct LeaseShard {
+    pub(super) entries: HashMap<Fingerprint, LeaseEntry, BuildHasherDefault<IdentityHasher>>,
+    /// The entries that hold units, by the time of their next sweep.
+    sweep_queue: VecDeque<(Micros, Fingerprint)>,
+    /// The entries that may be removed, by the time of the next attempt.
+    removal_queue: VecDeque<(Micros, Fingerprint)>,
 }
 
-/// Fingerprints are hashes already.
+/// Uses a fingerprint as its own hash, because it is a hash already.
 #[derive(Default)]
-pub(super) struct AsItIs(u64);
+pub(super) struct IdentityHasher(u64);
 
-impl Hasher for AsItIs {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -43,82 +44,100 @@ impl Hash for Fingerprint {
     }
 }
 
-impl Shard {
-    /// The entry of this counter, a new one if there is room for it.
+impl LeaseShard {
+    /// The entry of a counter, created if there is room for it. Returns `None` when the shard is
+    /// full, or when a call with another quota is in flight.
     pub(super) fn entry(
         &mut self,
-        print: Fingerprint,
-        check: &Demand<'_>,
+        fingerprint: Fingerprint,
+        demand: &Demand<'_>,
         now: Micros,
-    ) -> Option<&mut Entry> {
-        let mut entry = match self.entries.get(&print) {
-            Some(entry) if entry.goes_by(check.quota) => return self.entries.get_mut(&print),
-            // Its trip is about other numbers.
-            Some(entry) if entry.is_in_flight() => return None,
+    ) -> Option<&mut LeaseEntry> {
+        let mut entry = match self.entries.get(&fingerprint) {
+            Some(entry) if entry.matches_quota(demand.quota) => {
+                return self.entries.get_mut(&fingerprint);
+            }
+            Some(entry) if entry.has_pending_call() => return None,
             None if self.entries.len() >= KEYS_MAX / SHARDS => return None,
-            _ => Entry::new(check, now),
+            _ => LeaseEntry::new(demand, now),
         };
-        if let Some(old) = self.entries.get(&print) {
-            entry.replaces(old);
-            (entry.is_filed, entry.is_watched) = (old.is_filed, old.is_watched);
+
+        if let Some(old) = self.entries.get(&fingerprint) {
+            entry.carry_over(old);
+            entry.is_in_sweep_queue = old.is_in_sweep_queue;
+            entry.is_in_removal_queue = old.is_in_removal_queue;
         }
-        self.entries.insert(print, entry);
-        self.file(print, now);
-        self.entries.get_mut(&print)
+        self.entries.insert(fingerprint, entry);
+        self.queue_removal(fingerprint, now);
+        self.entries.get_mut(&fingerprint)
     }
 
-    /// Has an entry looked at when it may be forgotten, unless it is in that queue already.
-    fn file(&mut self, print: Fingerprint, now: Micros) {
-        if let Some(entry) = self.entries.get_mut(&print).filter(|entry| !entry.is_filed) {
-            entry.is_filed = true;
-            self.later.push_back((now.after(FORGET), print));
-        }
-    }
-
-    /// Has an entry that holds something looked after, unless it is already.
-    #[inline]
-    pub(super) fn watch(&mut self, print: Fingerprint, now: Micros) {
+    /// Adds an entry to the removal queue, unless it is there already.
+    fn queue_removal(&mut self, fingerprint: Fingerprint, now: Micros) {
         if let Some(entry) = self
             .entries
-            .get_mut(&print)
-            .filter(|entry| entry.is_unwatched())
+            .get_mut(&fingerprint)
+            .filter(|entry| !entry.is_in_removal_queue)
         {
-            entry.is_watched = true;
-            self.soon.push_back((now.after(SWEEP_EVERY), print));
+            entry.is_in_removal_queue = true;
+            self.removal_queue
+                .push_back((now.after(REMOVE_AFTER), fingerprint));
         }
     }
 
-    /// Looks at the entries whose time has come, and forgets those that say nothing.
-    pub(super) fn due(&mut self, now: Micros, mut look: impl FnMut(&mut Entry, Fingerprint)) {
-        while let Some(print) = next(&mut self.soon, now) {
-            let Some(entry) = self.entries.get_mut(&print) else {
-                continue;
-            };
-            entry.is_watched = false;
-            look(entry, print);
-            self.watch(print, now);
-            self.file(print, now);
+    /// Adds an entry that holds units to the sweep queue, unless it is there already.
+    #[inline]
+    pub(super) fn queue_sweep(&mut self, fingerprint: Fingerprint, now: Micros) {
+        if let Some(entry) = self
+            .entries
+            .get_mut(&fingerprint)
+            .filter(|entry| entry.needs_sweep())
+        {
+            entry.is_in_sweep_queue = true;
+            self.sweep_queue
+                .push_back((now.after(SWEEP_EVERY), fingerprint));
         }
-        while let Some(print) = next(&mut self.later, now) {
-            let Some(entry) = self.entries.get_mut(&print) else {
+    }
+
+    /// Passes the entries that are due for a sweep to `visit`, and removes unneeded
+    /// entries.
+    pub(super) fn sweep(
+        &mut self,
+        now: Micros,
+        mut visit: impl FnMut(&mut LeaseEntry, Fingerprint),
+    ) {
+        while let Some(fingerprint) = pop_due(&mut self.sweep_queue, now) {
+            let Some(entry) = self.entries.get_mut(&fingerprint) else {
                 continue;
             };
-            entry.is_filed = false;
-            if entry.is_worthless(now) {
-                self.entries.remove(&print);
+            entry.is_in_sweep_queue = false;
+            visit(entry, fingerprint);
+            self.queue_sweep(fingerprint, now);
+            self.queue_removal(fingerprint, now);
+        }
+
+        while let Some(fingerprint) = pop_due(&mut self.removal_queue, now) {
+            let Some(entry) = self.entries.get_mut(&fingerprint) else {
+                continue;
+            };
+            entry.is_in_removal_queue = false;
+            if entry.is_removable(now) {
+                self.entries.remove(&fingerprint);
             } else {
-                self.file(print, now);
+                self.queue_removal(fingerprint, now);
             }
         }
+
+        // Frees the memory of the map and the queues.
         if self.entries.is_empty() {
             *self = Self::default();
         }
     }
 }
 
-/// The first of a queue, once its time has come.
-fn next(queue: &mut VecDeque<(Micros, Fingerprint)>, now: Micros) -> Option<Fingerprint> {
+/// Removes and returns the first element of a queue if its time has come.
+fn pop_due(queue: &mut VecDeque<(Micros, Fingerprint)>, now: Micros) -> Option<Fingerprint> {
     queue
         .pop_front_if(|(at, _)| *at <= now)
-        .map(|(_, print)| print)
+        .map(|(_, fingerprint)| fingerprint)
 }

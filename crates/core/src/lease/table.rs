@@ -1,12 +1,12 @@
-//! The counters of which a process holds or knows something.
+//! The lease entries of an instance, by counter.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::call::{CallPurpose, CallRequest, LeaseCall};
-use super::entry::{Entry, Step};
+use super::entry::{EntryStep, LeaseEntry};
 use super::pending::PendingCall;
-use super::shard::Shard;
+use super::shard::LeaseShard;
 use crate::algorithm::Outcome;
 use crate::clock::{Clock, SystemClock, Time};
 use crate::decision::Source;
@@ -16,10 +16,11 @@ use crate::memory::fingerprint::{Fingerprint, Fingerprinter};
 use crate::store::{Demand, OutcomeSources, SpendReply};
 use crate::time::Micros;
 
+/// The number of shards, a power of two.
 pub(super) const SHARDS: usize = 64;
 
-/// What a process holds of leased and eventual limits, and the denials it believes. Clones share
-/// everything.
+/// The units that an instance holds of leased and eventual limits, and its cached denials. Clones
+/// share everything.
 #[derive(Clone)]
 pub struct LeaseTable {
     inner: Arc<Inner>,
@@ -27,49 +28,43 @@ pub struct LeaseTable {
 
 struct Inner {
     clock: Time,
-    prints: Fingerprinter,
-    shards: Box<[Padded<Shard>]>,
+    fingerprinter: Fingerprinter,
+    shards: Box<[Padded<LeaseShard>]>,
 }
 
-/// What a request is told before any trip is made.
+/// What to do for a demand before any store call is made.
 #[derive(Debug)]
 pub enum LeaseStep {
-    /// The answer, and a trip to make in the background if it is time for one.
+    /// The demand is decided. If there is a call, make it in the background.
     Decided(LeaseOutcome, Option<LeaseCall>),
-    /// Somebody's trip is under way; ask again when it has landed.
+    /// A call is in flight for this counter. Wait for its completion, then try again.
     Wait(PendingCall),
-    /// Make this trip; it brings the answer.
+    /// Make this call; its completion returns the outcome.
     Call(LeaseCall),
-    /// Ask the store as for a strict limit, and make this trip in the background if there is one.
+    /// Let the store decide the demand as for a strict limit. If there is a call, make it in the
+    /// background.
     Strict(Option<LeaseCall>),
 }
 
-/// An answer that needed no trip.
+/// The outcome of a demand for a leased or eventual limit.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseOutcome {
-    /// What the limit says.
+    /// The outcome of the limit.
     pub outcome: Outcome,
-    /// From what.
+    /// Where the outcome came from: a lease, the deny cache or the store.
     pub source: Source,
-    /// The moment on the store's timeline, as far as is known here.
+    /// The moment of the decision on the store's timeline, extrapolated if the store was not asked.
     pub at: Micros,
-    /// The name of the lease that it came from.
+    /// The generation of the lease from which the units came.
     pub(super) generation: u64,
 }
 
 impl From<LeaseOutcome> for SpendReply {
-    fn from(
-        LeaseOutcome {
-            outcome,
-            source,
-            at,
-            ..
-        }: LeaseOutcome,
-    ) -> Self {
+    fn from(decided: LeaseOutcome) -> Self {
         Self {
-            outcomes: std::iter::once(outcome).collect(),
-            sources: OutcomeSources::all(source),
-            at,
+            outcomes: std::iter::once(decided.outcome).collect(),
+            sources: OutcomeSources::all(decided.source),
+            at: decided.at,
         }
     }
 }
@@ -81,8 +76,8 @@ impl Default for LeaseTable {
 }
 
 impl LeaseTable {
-    /// Nothing held, on this process's own time: only lengths are measured by it, so it need not
-    /// agree with anyone's.
+    /// An empty table with its own clock. The clock only measures lengths of time, so it need not
+    /// agree with the clock of the store or of other instances.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self::with_time(Time::Other(clock))
     }
@@ -92,167 +87,192 @@ impl LeaseTable {
         Self {
             inner: Arc::new(Inner {
                 clock,
-                prints: Fingerprinter::random(),
+                fingerprinter: Fingerprinter::with_random_seeds(),
                 shards,
             }),
         }
     }
 
-    /// The answer if it is known here; `None` when a trip must be made or waited for, and then
-    /// nothing has happened. A trip to make in the background comes with it when it is time for
-    /// one.
+    /// Decides a demand if that is possible locally. Returns `None` without any effect when a store
+    /// call must be made or waited for. The outcome comes with a call to make in the background
+    /// when it is time to renew the lease.
     #[inline]
     pub fn try_spend(
         &self,
-        check: &Demand<'_>,
+        demand: &Demand<'_>,
     ) -> Option<(Outcome, Source, Option<Box<LeaseCall>>)> {
-        let print = self.inner.prints.of(&check.key);
+        let fingerprint = self.inner.fingerprinter.fingerprint(&demand.key);
         let now = self.inner.clock.now();
-        let mut shard = self.shard(print);
+        let mut shard = self.shard(fingerprint);
         let entry = shard
             .entries
-            .get_mut(&print)
-            .filter(|entry| entry.goes_by(check.quota))?;
-        let Step::Decided {
+            .get_mut(&fingerprint)
+            .filter(|entry| entry.matches_quota(demand.quota))?;
+
+        let EntryStep::Decided {
             outcome,
             source,
             renews,
-        } = entry.spend(check.cost, now)
+        } = entry.spend(demand.cost, now)
         else {
             return None;
         };
-        // A trip is large and seldom: in a box, nothing of its size is moved where there is none.
-        let trip = if renews {
-            Some(self.boxed_renewal(entry, print, now))
+
+        // A call is large and rare. In a box it does not have to be moved when there is none.
+        let call = if renews {
+            Some(self.boxed_renewal(entry, fingerprint, now))
         } else {
             None
         };
-        if entry.is_unwatched() {
-            shard.watch(print, now);
+        if entry.needs_sweep() {
+            shard.queue_sweep(fingerprint, now);
         }
-        Some((outcome, source, trip))
+        Some((outcome, source, call))
     }
 
-    /// What to answer to a single check, or how to come by an answer.
-    pub fn spend(&self, check: &Demand<'_>) -> LeaseStep {
-        self.take_turn(check, |entry, print, now, step| match step {
-            Step::Wait(flight) => LeaseStep::Wait(flight),
-            _ => LeaseStep::Call(self.depart(entry, print, CallPurpose::Decide, Some(check), now)),
+    /// Decides a single demand, or returns how to get it decided.
+    pub fn spend(&self, demand: &Demand<'_>) -> LeaseStep {
+        self.spend_or_else(demand, |entry, fingerprint, now, step| match step {
+            EntryStep::Wait(pending) => LeaseStep::Wait(pending),
+            _ => {
+                let purpose = CallPurpose::Decide;
+                LeaseStep::Call(self.start_call(entry, fingerprint, purpose, Some(demand), now))
+            }
         })
     }
 
-    /// The same for one check among several. When the answer is not known here they are put to the
-    /// store together, and this says [`LeaseStep::Strict`], with a trip to make in the background if it
-    /// is time for one.
-    pub fn spend_jointly(&self, check: &Demand<'_>) -> LeaseStep {
-        self.take_turn(check, |entry, print, now, _| {
-            let wants = entry.wants_batch(check.cost, now);
-            LeaseStep::Strict(wants.then(|| self.renewal(entry, print, now)))
+    /// Decides one demand of a request with several.
+    ///
+    /// When it cannot be decided locally, the store decides all of them together, and this returns
+    /// [`LeaseStep::Strict`], with a call to make in the background when it is time to lease a
+    /// batch.
+    pub fn spend_jointly(&self, demand: &Demand<'_>) -> LeaseStep {
+        self.spend_or_else(demand, |entry, fingerprint, now, _| {
+            let wants_batch = entry.wants_batch(demand.cost, now);
+            LeaseStep::Strict(wants_batch.then(|| self.renewal(entry, fingerprint, now)))
         })
     }
 
-    fn take_turn(
+    /// Decides a demand locally, or calls `otherwise` with its entry.
+    fn spend_or_else(
         &self,
-        check: &Demand<'_>,
-        unknown: impl FnOnce(&mut Entry, Fingerprint, Micros, Step) -> LeaseStep,
+        demand: &Demand<'_>,
+        otherwise: impl FnOnce(&mut LeaseEntry, Fingerprint, Micros, EntryStep) -> LeaseStep,
     ) -> LeaseStep {
-        let print = self.inner.prints.of(&check.key);
+        let fingerprint = self.inner.fingerprinter.fingerprint(&demand.key);
         let now = self.inner.clock.now();
-        let mut shard = self.shard(print);
-        let Some(entry) = shard.entry(print, check, now) else {
+        let mut shard = self.shard(fingerprint);
+        let Some(entry) = shard.entry(fingerprint, demand, now) else {
             return LeaseStep::Strict(None);
         };
-        let turn = match entry.spend(check.cost, now) {
-            Step::Decided {
+
+        let step = match entry.spend(demand.cost, now) {
+            EntryStep::Decided {
                 outcome,
                 source,
                 renews,
             } => {
-                let trip = renews.then(|| self.renewal(entry, print, now));
-                LeaseStep::Decided(said(entry, outcome, source, now), trip)
+                let call = renews.then(|| self.renewal(entry, fingerprint, now));
+                let decided = LeaseOutcome {
+                    outcome,
+                    source,
+                    at: entry.store_time(now),
+                    generation: entry.generation(),
+                };
+                LeaseStep::Decided(decided, call)
             }
-            step => unknown(entry, print, now, step),
+            step => otherwise(entry, fingerprint, now, step),
         };
-        shard.watch(print, now);
-        turn
+
+        shard.queue_sweep(fingerprint, now);
+        step
     }
 
-    /// A check that was put to the store among others has been refused by this limit.
-    pub fn learn_denial(&self, check: &Demand<'_>, outcome: &Outcome) {
-        self.with(&check.key, |entry, now| {
-            entry.learn_denial(check.cost, outcome, now)
+    /// Caches a denial by the store of one demand of a request with several.
+    pub fn learn_denial(&self, demand: &Demand<'_>, outcome: &Outcome) {
+        self.with_entry(&demand.key, |entry, now| {
+            entry.learn_denial(demand.cost, outcome, now)
         });
     }
 
-    /// Gives back what a check took here; false when it did not take it here, and then the store is
-    /// to be told.
-    pub fn refund(&self, check: &Demand<'_>) -> bool {
-        self.with(&check.key, |entry, now| entry.refund(check.cost, now))
+    /// Refunds units that a demand spent locally. Returns false when it did not spend them locally;
+    /// the store must then refund them.
+    pub fn refund(&self, demand: &Demand<'_>) -> bool {
+        self.with_entry(&demand.key, |entry, now| entry.refund(demand.cost, now))
             .unwrap_or(false)
     }
 
-    /// Undoes a check that was answered here, because another check of its request was refused;
-    /// false when the store is to be told.
-    pub fn undo_spend(&self, check: &Demand<'_>, said: &LeaseOutcome) -> bool {
-        let undo = |entry: &mut Entry, now| entry.undo_spend(check.cost, said.generation, now);
-        self.with(&check.key, undo).unwrap_or(false)
+    /// Undoes a demand that was decided locally, because another demand of its request was denied.
+    /// Returns false when the store must refund the units.
+    pub fn undo_spend(&self, demand: &Demand<'_>, decided: &LeaseOutcome) -> bool {
+        let undo =
+            |entry: &mut LeaseEntry, now| entry.undo_spend(demand.cost, decided.generation, now);
+        self.with_entry(&demand.key, undo).unwrap_or(false)
     }
 
-    /// The store's answer to a look, and what is held here beside it.
-    pub fn add_held(&self, check: &Demand<'_>, outcome: Outcome) -> Outcome {
-        self.with(&check.key, |entry, now| {
-            entry.add_held(check.cost, outcome, now)
+    /// Combines the store's outcome of a peek with the units held locally.
+    pub fn add_held(&self, demand: &Demand<'_>, outcome: Outcome) -> Outcome {
+        self.with_entry(&demand.key, |entry, now| {
+            entry.add_held(demand.cost, outcome, now)
         })
         .unwrap_or(outcome)
     }
 
-    /// Forgets a counter, and what is held of it.
+    /// Removes the entry of a counter and the units it holds.
     pub fn forget(&self, key: &Key<'_>) {
-        let print = self.inner.prints.of(key);
-        self.shard(print).entries.remove(&print);
+        let fingerprint = self.inner.fingerprinter.fingerprint(key);
+        self.shard(fingerprint).entries.remove(&fingerprint);
     }
 
-    /// The trips that are due although nobody asks, and whether there is anything left to look
-    /// after.
+    /// Removes unneeded entries. Returns the calls that are due without a request,
+    /// and whether the table still has entries.
     pub fn sweep(&self) -> (Vec<LeaseCall>, bool) {
         let now = self.inner.clock.now();
-        let (mut trips, mut is_empty) = (Vec::new(), true);
+        let (mut calls, mut is_empty) = (Vec::new(), true);
         for shard in &self.inner.shards {
             let mut shard = shard.lock();
-            shard.due(now, |entry, print| {
-                if let Some(errand) = entry.due(now) {
-                    trips.push(self.depart(entry, print, errand, None, now));
+            shard.sweep(now, |entry, fingerprint| {
+                if let Some(purpose) = entry.due_call(now) {
+                    calls.push(self.start_call(entry, fingerprint, purpose, None, now));
                 }
             });
             is_empty &= shard.entries.is_empty();
         }
-        (trips, !is_empty)
+
+        (calls, !is_empty)
     }
 
-    /// The trips that give back everything and tell everything, and those under way that may bring
-    /// more.
+    /// The calls that return or report all units, and the calls in flight that may still bring
+    /// units.
     pub fn return_leases(&self) -> (Vec<LeaseCall>, Vec<PendingCall>) {
         let now = self.inner.clock.now();
-        let (mut trips, mut flights) = (Vec::new(), Vec::new());
+        let (mut calls, mut pending_calls) = (Vec::new(), Vec::new());
         for shard in &self.inner.shards {
-            for (print, entry) in &mut shard.lock().entries {
-                flights.extend(entry.flight().cloned());
-                if let Some(errand) = entry.leaves() {
-                    trips.push(self.depart(entry, *print, errand, None, now));
+            for (fingerprint, entry) in &mut shard.lock().entries {
+                pending_calls.extend(entry.pending_call().cloned());
+                if let Some(purpose) = entry.final_call() {
+                    calls.push(self.start_call(entry, *fingerprint, purpose, None, now));
                 }
             }
         }
-        (trips, flights)
+
+        (calls, pending_calls)
     }
 
-    /// Units held of all keys: taken in advance, or counted and not told.
+    /// Units held of all keys: leased in advance, or spent locally and not yet reported.
     pub fn units(&self) -> u64 {
-        let held =
-            |shard: &Padded<Shard>| shard.lock().entries.values().map(Entry::held).sum::<u64>();
-        self.inner.shards.iter().map(held).sum()
+        let units = |shard: &Padded<LeaseShard>| {
+            let shard = shard.lock();
+            shard
+                .entries
+                .values()
+                .map(LeaseEntry::outstanding)
+                .sum::<u64>()
+        };
+        self.inner.shards.iter().map(units).sum()
     }
 
-    /// Counters of which anything is known.
+    /// The number of counters with an entry.
     pub fn keys(&self) -> usize {
         self.inner
             .shards
@@ -262,80 +282,83 @@ impl LeaseTable {
     }
 
     #[inline]
-    fn shard(&self, print: Fingerprint) -> Guard<'_, Shard> {
-        self.inner.shards[print.high as usize & (SHARDS - 1)].lock()
+    fn shard(&self, fingerprint: Fingerprint) -> Guard<'_, LeaseShard> {
+        self.inner.shards[fingerprint.high as usize & (SHARDS - 1)].lock()
     }
 
-    /// Changes the entry that sent a trip, if it is still there, and has it looked after.
-    pub(super) fn settle<T>(
+    /// Updates the entry that started a call, if it still exists, and adds it to the sweep queue if
+    /// it holds units.
+    pub(super) fn finish_call<T>(
         &self,
-        print: Fingerprint,
-        flight: &PendingCall,
-        then: impl FnOnce(&mut Entry, Micros) -> T,
+        fingerprint: Fingerprint,
+        call: &PendingCall,
+        update: impl FnOnce(&mut LeaseEntry, Micros) -> T,
     ) -> Option<T> {
         let now = self.inner.clock.now();
-        let mut shard = self.shard(print);
+        let mut shard = self.shard(fingerprint);
         let entry = shard
             .entries
-            .get_mut(&print)
-            .filter(|entry| entry.flies(flight));
-        let settled = entry.map(|entry| then(entry, now));
-        shard.watch(print, now);
-        settled
+            .get_mut(&fingerprint)
+            .filter(|entry| entry.is_pending_call(call));
+
+        let result = entry.map(|entry| update(entry, now));
+        shard.queue_sweep(fingerprint, now);
+        result
     }
 
-    fn with<T>(&self, key: &Key<'_>, then: impl FnOnce(&mut Entry, Micros) -> T) -> Option<T> {
-        let print = self.inner.prints.of(key);
-        let now = self.inner.clock.now();
-        self.shard(print)
-            .entries
-            .get_mut(&print)
-            .map(|entry| then(entry, now))
-    }
-
-    #[cold]
-    fn boxed_renewal(&self, entry: &mut Entry, print: Fingerprint, now: Micros) -> Box<LeaseCall> {
-        Box::new(self.renewal(entry, print, now))
-    }
-
-    #[cold]
-    fn renewal(&self, entry: &mut Entry, print: Fingerprint, now: Micros) -> LeaseCall {
-        self.depart(entry, print, CallPurpose::Renew, None, now)
-    }
-
-    fn depart(
+    fn with_entry<T>(
         &self,
-        entry: &mut Entry,
-        print: Fingerprint,
-        errand: CallPurpose,
-        check: Option<&Demand<'_>>,
+        key: &Key<'_>,
+        update: impl FnOnce(&mut LeaseEntry, Micros) -> T,
+    ) -> Option<T> {
+        let fingerprint = self.inner.fingerprinter.fingerprint(key);
+        let now = self.inner.clock.now();
+        let mut shard = self.shard(fingerprint);
+        let entry = shard.entries.get_mut(&fingerprint);
+        entry.map(|entry| update(entry, now))
+    }
+
+    #[cold]
+    fn boxed_renewal(
+        &self,
+        entry: &mut LeaseEntry,
+        fingerprint: Fingerprint,
+        now: Micros,
+    ) -> Box<LeaseCall> {
+        Box::new(self.renewal(entry, fingerprint, now))
+    }
+
+    #[cold]
+    fn renewal(&self, entry: &mut LeaseEntry, fingerprint: Fingerprint, now: Micros) -> LeaseCall {
+        self.start_call(entry, fingerprint, CallPurpose::Renew, None, now)
+    }
+
+    /// Starts a call for `demand`, or a call that spends nothing if there is none.
+    fn start_call(
+        &self,
+        entry: &mut LeaseEntry,
+        fingerprint: Fingerprint,
+        purpose: CallPurpose,
+        demand: Option<&Demand<'_>>,
         now: Micros,
     ) -> LeaseCall {
-        let cost = check.map_or(0, |check| check.cost);
-        let (take, flight) = entry.depart(errand, cost, now);
-        let check = match check {
-            Some(check) => check.to_buf(),
-            None => entry.check().clone().with_cost(0),
+        let cost = demand.map_or(0, |demand| demand.cost);
+        let (lease, pending) = entry.start_call(purpose, cost, now);
+
+        let demand = match demand {
+            Some(demand) => demand.to_buf(),
+            None => entry.demand().clone().with_cost(0),
         };
-        let asked = CallRequest {
-            take,
+        let request = CallRequest {
+            lease,
             cost,
-            at: now,
+            sent_at: now,
         };
-        LeaseCall::new(self.clone(), print, check, asked, flight)
+        LeaseCall::new(self.clone(), fingerprint, demand, request, pending)
     }
 }
 
-fn said(entry: &Entry, outcome: Outcome, source: Source, now: Micros) -> LeaseOutcome {
-    LeaseOutcome {
-        outcome,
-        source,
-        at: entry.store_time(now),
-        generation: entry.generation(),
-    }
-}
-
-/// How much it holds, and nothing of whom.
+/// Shows the number of keys only, not the keys.
 impl fmt::Debug for LeaseTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeaseTable")

@@ -1,16 +1,16 @@
-//! The hard cap: how much all shards together may keep.
+//! The hard cap on the memory of all shards together.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Counts what is kept, in keys. Touched only when something is added or dropped, never on a plain
-/// hit.
+/// The memory that the store uses and may use, in keys. It changes only when something is added or
+/// dropped, never when a known key with a state of fixed size is checked.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct MemoryBudget {
     used: AtomicUsize,
     max: usize,
 }
 
-impl Budget {
+impl MemoryBudget {
     pub(super) fn new(max: usize) -> Self {
         Self {
             used: AtomicUsize::new(0),
@@ -18,16 +18,17 @@ impl Budget {
         }
     }
 
-    /// Takes `weight`, and says by how much the cap is now exceeded.
-    pub(super) fn take(&self, weight: usize) -> usize {
+    /// Charges `weight` keys and returns by how many keys the cap is now exceeded.
+    pub(super) fn charge(&self, weight: usize) -> usize {
         (self.used.fetch_add(weight, Relaxed) + weight).saturating_sub(self.max)
     }
 
-    pub(super) fn give_back(&self, weight: usize) {
+    /// Returns `weight` keys that were charged before.
+    pub(super) fn release(&self, weight: usize) {
         self.used.fetch_sub(weight, Relaxed);
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_exceeded(&self) -> bool {
         self.used.load(Relaxed) > self.max
     }
 

@@ -1,28 +1,29 @@
-//! Making a memory store.
+//! Builds a memory store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-use super::budget::Budget;
+use super::budget::MemoryBudget;
 use super::fingerprint::Fingerprinter;
-use super::shard::Newcomers;
+use super::shard::InitialBudget;
 use super::{Inner, MemoryStore};
 use crate::clock::{Clock, SystemClock, Time};
 use crate::lock::Padded;
 use crate::time::Micros;
 
-/// The cap when none is given: a million keys, at most 58 MB.
+/// The default cap: a million keys, which take at most 58 MB.
 pub const KEYS_MAX_DEFAULT: usize = 1_000_000;
-/// A shard is worth having for this many keys.
+/// The number of keys for which one more shard is worthwhile.
 const KEYS_PER_SHARD_MIN: usize = 1_024;
+/// The most shards of a store.
 const SHARDS_MAX: usize = 256;
 
-/// See [`MemoryStore::builder`].
+/// Configures a [`MemoryStore`], see [`MemoryStore::builder`].
 #[derive(Debug)]
 pub struct MemoryStoreBuilder {
     keys_max: usize,
     clock: Option<Time>,
-    newcomers: Newcomers,
+    initial_budget: InitialBudget,
 }
 
 impl Default for MemoryStoreBuilder {
@@ -30,71 +31,73 @@ impl Default for MemoryStoreBuilder {
         Self {
             keys_max: KEYS_MAX_DEFAULT,
             clock: None,
-            newcomers: Newcomers::Full,
+            initial_budget: InitialBudget::Full,
         }
     }
 }
 
 impl MemoryStoreBuilder {
-    /// The most counters to keep, at least 1. Hits of logs and holders of leases count too, by
-    /// their size; a single key may hold more than the cap when nothing else is left to forget.
+    /// Sets the most counters to keep, at least 1. The hits of logs and the permits of concurrency
+    /// limits count too, by their size. A single key may use more than the cap when no other key is
+    /// left to evict.
     #[must_use]
     pub fn keys_max(mut self, keys_max: usize) -> Self {
         self.keys_max = keys_max.max(1);
         self
     }
 
-    /// Where time comes from.
+    /// Sets the clock of the store. Defaults to the [`SystemClock`].
     #[must_use]
     pub fn clock(self, clock: impl Clock + 'static) -> Self {
         self.shared_clock(Arc::new(clock))
     }
 
-    /// A clock that someone else goes by too.
+    /// Sets a clock that others use too.
     #[must_use]
     pub(crate) fn shared_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(Time::Other(clock));
         self
     }
 
-    /// Buckets of keys that the store does not know had nothing at that moment, and refill from
-    /// then on.
+    /// Makes the buckets of unknown keys start empty at `moment` and refill from then on.
     #[must_use]
     pub(crate) fn empty_since(mut self, moment: Micros) -> Self {
-        self.newcomers = Newcomers::EmptySince(moment);
+        self.initial_budget = InitialBudget::EmptySince(moment);
         self
     }
 
-    /// The store.
+    /// Builds the store.
     pub fn build(self) -> MemoryStore {
-        self.build_with(Fingerprinter::random())
+        self.build_with(Fingerprinter::with_random_seeds())
     }
 
-    pub(super) fn build_with(self, prints: Fingerprinter) -> MemoryStore {
+    pub(super) fn build_with(self, fingerprinter: Fingerprinter) -> MemoryStore {
         MemoryStore {
-            inner: Arc::new(self.inner(prints)),
+            inner: Arc::new(self.inner(fingerprinter)),
         }
     }
 
-    /// What is in a store.
+    /// Builds the contents of a store, for an owner that does not share them.
     pub(super) fn build_inner(self) -> Inner {
-        self.inner(Fingerprinter::random())
+        self.inner(Fingerprinter::with_random_seeds())
     }
 
-    fn inner(self, prints: Fingerprinter) -> Inner {
+    fn inner(self, fingerprinter: Fingerprinter) -> Inner {
+        let clock = self
+            .clock
+            .unwrap_or_else(|| Time::System(Arc::new(SystemClock::new())));
         let shards = (self.keys_max / KEYS_PER_SHARD_MIN)
             .clamp(1, SHARDS_MAX)
             .next_power_of_two();
+
         Inner {
-            clock: self
-                .clock
-                .unwrap_or_else(|| Time::System(Arc::new(SystemClock::new()))),
-            prints,
+            clock,
+            fingerprinter,
             shards: (0..shards).map(|_| Padded::default()).collect(),
-            budget: Budget::new(self.keys_max),
+            budget: MemoryBudget::new(self.keys_max),
             sweep_at: AtomicU64::new(0),
             sweep_next: AtomicUsize::new(0),
-            newcomers: self.newcomers,
+            initial_budget: self.initial_budget,
         }
     }
 }

@@ -1,77 +1,90 @@
-//! How a shard forgets: what time has made worthless, and at the cap what changes least.
+//! How a shard drops counters: expired ones, and at the cap those whose loss changes least.
 
-use super::budget::Budget;
+use super::budget::MemoryBudget;
 use super::fingerprint::Fingerprint;
-use super::shard::Shard;
-use super::slot::{Slot, Usage};
+use super::shard::CounterShard;
+use super::slot::{QuotaUsage, Slot};
 use crate::algorithm::CLOCK_SLACK;
 use crate::time::Micros;
 
-/// Whether a shard may forget an offender, a key that has used up its budget.
+/// Whether a shard may evict an exhausted key, one that has used up its quota. Evicting it
+/// would let a client that is being limited start again with a full quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Offenders {
-    /// They stay.
-    Spare,
-    /// One may go, if there is nothing else.
-    LastResort,
+pub(super) enum EvictionPolicy {
+    /// Exhausted keys stay.
+    SpareExhausted,
+    /// One exhausted key may be evicted if no other key is left.
+    AllowExhausted,
 }
 
-impl Shard {
-    /// Drops what is as good as absent, and memory that is no longer needed.
-    pub(super) fn sweep(&mut self, now: Micros, budget: &Budget) {
-        // Another thread may have read the clock slightly earlier and not have had its turn yet.
+impl CounterShard {
+    /// Drops expired counters, and shrinks a table that has become too large.
+    pub(super) fn sweep(&mut self, now: Micros, budget: &MemoryBudget) {
+        // Another thread may have read the clock slightly earlier and still wait for the lock.
         let now = now.since(CLOCK_SLACK);
-        let table = self.table();
-        if table.is_sparse() || table.iter().any(|slot| slot.is_spent(now)) {
-            self.retain(budget, |slot| !slot.is_spent(now));
+
+        let table = self.flushed_table();
+        if table.is_sparse() || table.iter().any(|slot| slot.is_expired(now)) {
+            self.retain(budget, |slot| !slot.is_expired(now));
         }
     }
 
-    /// Forgets the keys with the most budget left, an eighth of the shard at a time so that the
-    /// cost of looking is shared. Whatever goes has at least as much left as anything that stays;
-    /// among equals chance decides, not the place in the table, which would clump it. The key that
-    /// needs the room never goes for it: a large log would make room by forgetting itself. True
-    /// when something went.
+    /// Evicts the keys with the most quota left, an eighth of the shard at a time so that many
+    /// insertions share the cost of the search. Returns true when something was evicted.
+    ///
+    /// Every evicted key has at least as much quota left as any key that stays. Among equals chance
+    /// decides and not the position in the table, which would leave clusters. The key that needs
+    /// the room is never evicted: a large log would make room by dropping itself.
     pub(super) fn evict(
         &mut self,
         needy: Fingerprint,
         now: Micros,
-        budget: &Budget,
-        offenders: Offenders,
+        budget: &MemoryBudget,
+        policy: EvictionPolicy,
     ) -> bool {
-        let turn = self.next_turn();
-        let rank = |slot: &Slot| (slot.usage(now), slot.print().low.wrapping_mul(turn | 1));
-        let others = self.table().iter().filter(|slot| slot.print() != needy);
-        let mut ranks: Vec<(Usage, u64)> = others.map(rank).collect();
+        let salt = self.next_salt();
+        let rank = |slot: &Slot| {
+            let tie_break = slot.fingerprint().low.wrapping_mul(salt | 1);
+            (slot.usage(now), tie_break)
+        };
+
+        let others = self
+            .flushed_table()
+            .iter()
+            .filter(|slot| slot.fingerprint() != needy);
+        let mut ranks: Vec<(QuotaUsage, u64)> = others.map(rank).collect();
         let Some(least) = ranks.iter().copied().min() else {
             return false;
         };
-        if least.0 >= Usage::OFFENDER && offenders == Offenders::Spare {
+        if least.0 >= QuotaUsage::EXHAUSTED && policy == EvictionPolicy::SpareExhausted {
             return false;
         }
+
         let share = ranks.len() / 8;
         let bound = *ranks.select_nth_unstable(share).1;
-        let last_to_go = if least.0 >= Usage::OFFENDER {
+        let last_evicted = if least.0 >= QuotaUsage::EXHAUSTED {
             least
         } else {
-            bound.min((Usage::OFFENDER, 0))
+            bound.min((QuotaUsage::EXHAUSTED, 0))
         };
+
         self.retain(budget, |slot| {
-            slot.print() == needy || rank(slot) > last_to_go
+            slot.fingerprint() == needy || rank(slot) > last_evicted
         });
         true
     }
 
-    fn retain(&mut self, budget: &Budget, mut keep: impl FnMut(&Slot) -> bool) {
+    fn retain(&mut self, budget: &MemoryBudget, mut keep: impl FnMut(&Slot) -> bool) {
         let mut dropped = Vec::new();
-        self.table().rebuild(|slot| {
-            let kept = keep(slot);
-            if !kept {
+        self.flushed_table().rebuild(|slot| {
+            let is_kept = keep(slot);
+            if !is_kept {
                 dropped.push(**slot);
             }
-            kept
+            is_kept
         });
-        let sides: usize = dropped.iter().map(|slot| self.drop_side(slot)).sum();
-        budget.give_back(dropped.len() + sides);
+
+        let side_weight: usize = dropped.iter().map(|slot| self.remove_side(slot)).sum();
+        budget.release(dropped.len() + side_weight);
     }
 }

@@ -1,4 +1,4 @@
-//! How the table knows a key without keeping it.
+//! How the table recognizes a key without storing it.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -6,15 +6,16 @@ use ahash::RandomState;
 
 use crate::key::Key;
 
-/// 84 bits that stand for a key, of a 128-bit hash: what a slot has room for. A million keys in
-/// place and a trillion that come and go make it likely to one in ten million that two ever meet.
-/// The hash depends on secrets drawn at the start of each process (and kept in snapshots), so
-/// nobody outside can look for two keys that do.
+/// 84 bits of a 128-bit hash of a key, which is what a slot has room for.
+///
+/// With a million keys stored and a trillion keys that come and go, the probability that any two
+/// collide is about one in ten million. The hash depends on random seeds chosen when the process
+/// starts (and stored in snapshots), so an outsider cannot search for two keys that collide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Fingerprint {
-    /// Places the key in its shard's table, by its upper bits.
+    /// Its upper bits determine the position in the table of a shard.
     pub(crate) low: u64,
-    /// Twenty bits more, the lowest of which choose the shard.
+    /// Twenty more bits; the lowest of them select the shard.
     pub(crate) high: u32,
 }
 
@@ -30,23 +31,24 @@ impl Fingerprint {
     }
 }
 
-/// The secrets, two independent hashes' worth.
-pub(super) type Seeds = [u64; 8];
+/// The secret seeds of two independent hashes, four words each.
+pub(super) type HashSeeds = [u64; 8];
 
+/// Computes the fingerprints of keys.
 pub(crate) struct Fingerprinter {
-    seeds: Seeds,
+    seeds: HashSeeds,
     high: RandomState,
     low: RandomState,
 }
 
 impl Fingerprinter {
-    /// With secrets from the operating system.
-    pub(crate) fn random() -> Self {
+    /// A fingerprinter with seeds from the operating system.
+    pub(crate) fn with_random_seeds() -> Self {
         let source = std::hash::RandomState::new();
         Self::from_seeds(std::array::from_fn(|index| source.hash_one(index)))
     }
 
-    pub(super) fn from_seeds(seeds: Seeds) -> Self {
+    pub(super) fn from_seeds(seeds: HashSeeds) -> Self {
         let half = |at: usize| {
             RandomState::with_seeds(seeds[at], seeds[at + 1], seeds[at + 2], seeds[at + 3])
         };
@@ -57,22 +59,23 @@ impl Fingerprinter {
         }
     }
 
-    pub(super) const fn seeds(&self) -> &Seeds {
+    pub(super) const fn seeds(&self) -> &HashSeeds {
         &self.seeds
     }
 
+    /// The fingerprint of a key.
     #[inline(always)]
-    pub(crate) fn of(&self, key: &Key<'_>) -> Fingerprint {
+    pub(crate) fn fingerprint(&self, key: &Key<'_>) -> Fingerprint {
         let (mut high, mut low) = (self.high.build_hasher(), self.low.build_hasher());
         key.feed(&mut high);
         key.feed(&mut low);
         Fingerprint::new(high.finish(), low.finish())
     }
 
-    /// A fingerprint of fixed bytes, which tells whether two builds hash alike.
+    /// The fingerprint of fixed bytes, which differs between builds with different hash functions.
     pub(super) fn probe(&self) -> Fingerprint {
-        let half =
-            |secrets: &RandomState| secrets.hash_one("the same hash gives the same fingerprint");
+        // The text is part of the snapshot format: another one makes every snapshot unreadable.
+        let half = |state: &RandomState| state.hash_one("the same hash gives the same fingerprint");
         Fingerprint::new(half(&self.high), half(&self.low))
     }
 }

@@ -1,13 +1,13 @@
-//! The counters of a memory store in the hands of one thread.
+//! The counters of a memory store for the exclusive use of one thread.
 
 use std::fmt;
 use std::hint::black_box;
 
-use super::evict::Offenders;
+use super::evict::EvictionPolicy;
 use super::fingerprint::Fingerprint;
-use super::shard::{Shard, Spend};
-use super::together::{Shards, Together};
-use super::{Budget, Inner, MemoryStore, NEIGHBOURS};
+use super::shard::{CounterShard, DemandContext};
+use super::transaction::{ShardAccess, Transaction};
+use super::{Inner, MemoryBudget, MemoryStore, NEIGHBOURS};
 use crate::algorithm::{Outcome, PermitId};
 use crate::clock::ManualClock;
 use crate::key::Key;
@@ -15,10 +15,11 @@ use crate::lock::Padded;
 use crate::store::{Demand, Intent};
 use crate::time::Micros;
 
-/// The counters of a [`MemoryStore`] in the hands of one thread: the same answers without locks and
-/// without a clock, for replays that put millions of questions. Whoever knows the next questions
-/// can [`fetch`](Self::fetch) their counters together, instead of waiting for memory with each of
-/// them.
+/// The counters of a [`MemoryStore`] for the exclusive use of one thread.
+///
+/// A ledger gives the same outcomes without locks and without a clock, for replays of millions of
+/// requests. A caller that knows its next requests can [`fetch`](Self::fetch) their counters
+/// together, instead of waiting for memory once per request.
 ///
 /// ```
 /// use std::time::Duration;
@@ -27,14 +28,14 @@ use crate::time::Micros;
 ///
 /// let rule = Limit::sliding_log("api", 2, Duration::from_secs(60)).rule()?;
 /// let key = EncodedKey::new("ann")?;
-/// let check = rule.demand_for(&key, rule.quota(), 1);
+/// let demand = rule.demand_for(&key, rule.quota(), 1);
 ///
 /// let mut ledger = Ledger::new(1_000_000);
-/// let place = ledger.place(&check.key);
-/// ledger.fetch(&[place]);
+/// let counter = ledger.place(&demand.key);
+/// ledger.fetch(&[counter]);
 /// let mut outcomes = Vec::new();
 /// for second in 0..3 {
-///     ledger.spend(&[check], &[place], Micros::from_secs(second), &mut outcomes);
+///     ledger.spend(&[demand], &[counter], Micros::from_secs(second), &mut outcomes);
 /// }
 /// assert_eq!(outcomes.iter().map(|outcome| outcome.remaining).collect::<Vec<_>>(), [1, 0, 0]);
 /// assert!(!outcomes[2].verdict.is_allowed());
@@ -44,105 +45,111 @@ pub struct Ledger {
     inner: Inner,
 }
 
-/// Where a [`Ledger`] keeps a counter.
+/// Identifies a counter of a [`Ledger`], whether it exists yet or not.
 #[derive(Clone, Copy, Debug)]
-pub struct Place(Fingerprint);
+pub struct CounterId(Fingerprint);
 
 impl Ledger {
-    /// An empty one with room for so many counters, at least 1.
+    /// An empty ledger for at most `keys_max` counters, at least 1.
     pub fn new(keys_max: usize) -> Self {
-        // Every question says what time it is, so this clock is never asked and costs nothing.
-        let unasked = ManualClock::default();
+        // Every call passes the time, so this clock is never read. Unlike a system clock it costs
+        // nothing to create.
+        let unused_clock = ManualClock::default();
         Self {
             inner: MemoryStore::builder()
                 .keys_max(keys_max)
-                .clock(unasked)
+                .clock(unused_clock)
                 .build_inner(),
         }
     }
 
-    /// How many counters are kept.
+    /// The number of counters in the ledger.
     pub fn keys(&self) -> usize {
         self.inner.keys()
     }
 
-    /// The cap that was asked for.
+    /// The configured cap on the number of counters.
     pub const fn keys_max(&self) -> usize {
         self.inner.budget.max()
     }
 
-    /// Where a counter is, or will be.
+    /// The id of the counter of `key`.
     #[inline]
-    pub fn place(&self, key: &Key<'_>) -> Place {
-        Place(self.inner.prints.of(key))
+    pub fn place(&self, key: &Key<'_>) -> CounterId {
+        CounterId(self.inner.fingerprinter.fingerprint(key))
     }
 
-    /// Brings counters near, all at the same time. It changes nothing but how soon they are at
-    /// hand.
-    pub fn fetch(&mut self, places: &[Place]) {
-        let mut shards = Own::new(&mut self.inner.shards, &self.inner.budget);
-        black_box(
-            places
-                .iter()
-                .fold(0, |sum, Place(print)| sum ^ shards.of(*print).touch(*print)),
-        );
+    /// Reads counters into the processor's cache, in parallel. This only makes them faster to
+    /// access.
+    pub fn fetch(&mut self, counters: &[CounterId]) {
+        let mut shards = ExclusiveShards::new(&mut self.inner.shards, &self.inner.budget);
+        black_box(counters.iter().fold(0, |sum, CounterId(fingerprint)| {
+            sum ^ shards.shard_for(*fingerprint).touch(*fingerprint)
+        }));
     }
 
-    /// Spends checks together or none of them, and tells the outcomes in the order asked. Checks
-    /// and places belong together one by one, and time does not go back. A check of a concurrency
-    /// limit takes a place that nobody gives back.
+    /// Spends all demands or none of them, and appends their outcomes to `outcomes` in the order of
+    /// the demands.
+    ///
+    /// `counters` holds the id of each demand's counter in the same order. `now` must not go back
+    /// from call to call. A demand of a concurrency limit acquires a permit that cannot be
+    /// released.
     #[inline]
     pub fn spend(
         &mut self,
-        checks: &[Demand<'_>],
-        places: &[Place],
+        demands: &[Demand<'_>],
+        counters: &[CounterId],
         now: Micros,
-        tell: &mut Vec<Outcome>,
+        outcomes: &mut Vec<Outcome>,
     ) {
-        self.inner.sweep_in_passing(now);
+        self.inner.sweep_if_due(now);
         let Inner {
             shards,
             budget,
-            newcomers,
+            initial_budget,
             ..
         } = &mut self.inner;
-        let (budget, newcomers, lease, intent) =
-            (&*budget, *newcomers, PermitId::NONE, Intent::Spend);
-        let mut shards = Own::new(shards, budget);
-        if let ([check], [Place(print)]) = (checks, places) {
-            let shard = shards.of(*print);
-            let spend = Spend {
-                check,
-                print: *print,
-                lease,
+        let (budget, permit_id) = (&*budget, PermitId::NONE);
+        let mut shards = ExclusiveShards::new(shards, budget);
+
+        // The fast path: a single demand of a known key whose state fits into a slot.
+        if let ([demand], &[CounterId(fingerprint)]) = (demands, counters) {
+            let context = DemandContext {
+                demand,
+                fingerprint,
+                permit_id,
                 now,
                 budget,
             };
-            let tell = |outcome: Outcome| tell.push(outcome);
+            let shard = shards.shard_for(fingerprint);
+            let report = |outcome: Outcome| outcomes.push(outcome);
             if shard
-                .find(*print)
-                .and_then(|at| shard.spend_at(at, &spend, tell))
+                .find(fingerprint)
+                .and_then(|index| shard.spend_at(index, &context, report))
                 .is_some()
             {
                 return;
             }
         }
-        let prints: smallvec::SmallVec<[Fingerprint; 4]> =
-            places.iter().map(|Place(print)| *print).collect();
-        let together = Together {
-            checks,
-            prints: &prints,
-            intent,
-            lease,
+
+        let fingerprints: smallvec::SmallVec<[Fingerprint; 4]> = counters
+            .iter()
+            .map(|CounterId(fingerprint)| *fingerprint)
+            .collect();
+        let transaction = Transaction {
+            demands,
+            fingerprints: &fingerprints,
+            intent: Intent::Spend,
+            permit_id,
             now,
             budget,
-            newcomers,
+            initial_budget: *initial_budget,
         };
-        together.spend(&mut shards, |outcome| tell.push(outcome));
+        transaction.spend(&mut shards, |outcome| outcomes.push(outcome));
     }
 }
 
-/// Its size, and nothing of what it knows.
+/// Shows the cap only, not the counters.
 impl fmt::Debug for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ledger")
@@ -151,17 +158,17 @@ impl fmt::Debug for Ledger {
     }
 }
 
-/// All shards, which are one's own.
-struct Own<'a> {
-    shards: &'a mut [Padded<Shard>],
-    /// The number of shards is a power of two.
+/// All shards of a ledger, which need no locks because the ledger is borrowed mutably.
+struct ExclusiveShards<'a> {
+    shards: &'a mut [Padded<CounterShard>],
+    /// The number of shards, a power of two, minus one.
     mask: usize,
-    budget: &'a Budget,
+    budget: &'a MemoryBudget,
 }
 
-impl<'a> Own<'a> {
+impl<'a> ExclusiveShards<'a> {
     #[inline]
-    fn new(shards: &'a mut [Padded<Shard>], budget: &'a Budget) -> Self {
+    fn new(shards: &'a mut [Padded<CounterShard>], budget: &'a MemoryBudget) -> Self {
         let mask = shards.len() - 1;
         Self {
             shards,
@@ -171,22 +178,23 @@ impl<'a> Own<'a> {
     }
 }
 
-impl Shards for Own<'_> {
+impl ShardAccess for ExclusiveShards<'_> {
     #[inline]
-    fn of(&mut self, print: Fingerprint) -> &mut Shard {
-        self.shards[print.high as usize & self.mask].get_mut()
+    fn shard_for(&mut self, fingerprint: Fingerprint) -> &mut CounterShard {
+        self.shards[fingerprint.high as usize & self.mask].get_mut()
     }
 
     #[cold]
     fn make_room(&mut self, needy: Fingerprint, now: Micros) {
         let (home, budget) = (needy.high as usize, self.budget);
-        let spared = (0..=NEIGHBOURS).any(|step| {
+        let is_evicted = (0..=NEIGHBOURS).any(|step| {
             let shard = self.shards[(home + step) & self.mask].get_mut();
-            shard.evict(needy, now, budget, Offenders::Spare)
+            shard.evict(needy, now, budget, EvictionPolicy::SpareExhausted)
         });
-        if !spared {
-            self.of(needy)
-                .evict(needy, now, budget, Offenders::LastResort);
+
+        if !is_evicted {
+            self.shard_for(needy)
+                .evict(needy, now, budget, EvictionPolicy::AllowExhausted);
         }
     }
 }
@@ -215,11 +223,16 @@ mod tests {
     }
 
     proptest! {
-        /// Both answer alike, whatever is fetched ahead.
+        /// A ledger and a store give the same outcomes, whether counters are fetched ahead or not.
         #[test]
-        fn it_answers_as_the_store_does(
+        fn a_ledger_gives_the_same_outcomes_as_the_store(
             requests in proptest::collection::vec(
-                (0..20_000_000_u64, prop::sample::subsequence(vec![0, 1, 2, 3, 4], 1..=5), 0..4_usize, 0..7_u64),
+                (
+                    0..20_000_000_u64,
+                    prop::sample::subsequence(vec![0, 1, 2, 3, 4], 1..=5),
+                    0..4_usize,
+                    0..7_u64,
+                ),
                 1..150,
             ),
             is_fetched in any::<bool>(),
@@ -227,19 +240,22 @@ mod tests {
             let (rules, clock) = (rules(), ManualClock::default());
             let store = MemoryStore::builder().clock(clock.clone()).build();
             let mut ledger = Ledger::new(1_000_000);
-            for (later, limits, who, cost) in requests {
-                clock.advance(Duration::from_micros(later));
-                let key = EncodedKey::new(["ann", "bob", "eve", "joe"][who]).unwrap();
-                let check = |limit: &usize| rules[*limit].demand_for(&key, rules[*limit].quota(), cost);
-                let checks: Vec<Demand<'_>> = limits.iter().map(check).collect();
-                let places: Vec<Place> = checks.iter().map(|check| ledger.place(&check.key)).collect();
+            for (elapsed, limits, user, cost) in requests {
+                clock.advance(Duration::from_micros(elapsed));
+                let key = EncodedKey::new(["ann", "bob", "eve", "joe"][user]).unwrap();
+                let demand =
+                    |limit: &usize| rules[*limit].demand_for(&key, rules[*limit].quota(), cost);
+                let demands: Vec<Demand<'_>> = limits.iter().map(demand).collect();
+                let counters: Vec<CounterId> =
+                    demands.iter().map(|demand| ledger.place(&demand.key)).collect();
+
                 if is_fetched {
-                    ledger.fetch(&places);
+                    ledger.fetch(&counters);
                 }
                 let mut outcomes = Vec::new();
-                ledger.spend(&checks, &places, crate::Clock::now(&clock), &mut outcomes);
-                let spent = store.spend_together(&checks, Intent::Spend, PermitId::NONE);
-                prop_assert_eq!(outcomes.as_slice(), spent.outcomes.as_slice());
+                ledger.spend(&demands, &counters, crate::Clock::now(&clock), &mut outcomes);
+                let reply = store.spend_together(&demands, Intent::Spend, PermitId::NONE);
+                prop_assert_eq!(outcomes.as_slice(), reply.outcomes.as_slice());
             }
         }
     }
@@ -250,9 +266,9 @@ mod tests {
         let mut ledger = Ledger::new(1_000);
         for number in 0..20_000_u64 {
             let key = EncodedKey::new(&number).unwrap();
-            let check = rule.demand_for(&key, rule.quota(), 1);
-            let place = ledger.place(&check.key);
-            ledger.spend(&[check], &[place], Micros::from_secs(1), &mut Vec::new());
+            let demand = rule.demand_for(&key, rule.quota(), 1);
+            let counter = ledger.place(&demand.key);
+            ledger.spend(&[demand], &[counter], Micros::from_secs(1), &mut Vec::new());
             assert!(ledger.keys() <= 1_000);
         }
     }

@@ -1,22 +1,23 @@
-//! The embedded store: no set-up, no network, bounded memory.
+//! The memory store: no setup, no network, bounded memory.
 //!
-//! A sharded table of 32-byte counters found by a randomly keyed fingerprint. A hit allocates
-//! nothing. What has expired is dropped in passing, and memory goes back after a burst of new keys.
-//! At the cap the keys nearest to a full budget are forgotten first, because forgetting them
-//! changes least; keys that have used theirs up go last.
+//! The store is a sharded table of 32-byte counters, looked up by a randomly seeded fingerprint. A
+//! check of a known key does not allocate. Expired counters are dropped while the store is in use,
+//! and memory is freed after a burst of new keys. At the cap the keys with the most quota left are
+//! evicted first, because their loss changes least; keys that have used up their quota are evicted
+//! last.
 
 mod budget;
 mod builder;
 mod evict;
 pub(crate) mod fingerprint;
-mod in_slot;
 mod ledger;
 mod shard;
-mod sides;
+mod side_table;
 mod slot;
+mod slot_quota;
+mod slot_table;
 mod snapshot;
-mod table;
-mod together;
+mod transaction;
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,30 +26,30 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use smallvec::SmallVec;
 
 pub use builder::{KEYS_MAX_DEFAULT, MemoryStoreBuilder};
-pub use ledger::{Ledger, Place};
+pub use ledger::{CounterId, Ledger};
 pub use snapshot::SnapshotError;
 
-use self::budget::Budget;
-use self::evict::Offenders;
+use self::budget::MemoryBudget;
+use self::evict::EvictionPolicy;
 use self::fingerprint::{Fingerprint, Fingerprinter};
-use self::shard::{LeaseChange, Newcomers, Shard, Spend};
-use self::together::{Shards, Together};
+use self::shard::{CounterShard, DemandContext, InitialBudget, PermitChange};
+use self::transaction::{ShardAccess, Transaction};
 use crate::algorithm::{Outcome, PermitId};
 use crate::clock::Time;
 use crate::decision::Source;
 use crate::key::Key;
-use crate::lock::{self, Padded};
+use crate::lock::{Guard, Padded};
 use crate::store::{Demand, Intent, SpendReply, Store, StoreFuture};
 use crate::time::Micros;
 
-/// Every shard is swept about this often, as long as anything is asked of the store at all.
+/// Every shard is swept about this often while the store is in use.
 const SWEEP_EVERY: Micros = Micros::from_secs(30);
-/// How many other shards are searched for something to forget before an offender is.
+/// How many other shards are searched for a key to evict before an exhausted key is evicted.
 const NEIGHBOURS: usize = 2;
 
-/// The embedded store. See the [module](self) for how it works and
-/// [`Limiter::in_memory`](crate::Limiter::in_memory) for the shortest way to one. Clones share the
-/// same counters.
+/// The memory store. See the [module](self) for how it works and
+/// [`Limiter::in_memory`](crate::Limiter::in_memory) for the shortest way to create one. Clones
+/// share the same counters.
 #[derive(Clone)]
 pub struct MemoryStore {
     inner: Arc<Inner>,
@@ -56,38 +57,39 @@ pub struct MemoryStore {
 
 struct Inner {
     clock: Time,
-    prints: Fingerprinter,
-    shards: Box<[Padded<Shard>]>,
-    budget: Budget,
+    fingerprinter: Fingerprinter,
+    /// The number of shards is a power of two.
+    shards: Box<[Padded<CounterShard>]>,
+    budget: MemoryBudget,
+    /// When the next shard is due to be swept, in microseconds.
     sweep_at: AtomicU64,
+    /// The number of shards swept so far, which selects the next one.
     sweep_next: AtomicUsize,
-    newcomers: Newcomers,
+    initial_budget: InitialBudget,
 }
 
-type Guard<'a> = lock::Guard<'a, Shard>;
-
 impl MemoryStore {
-    /// A store with the default cap and real time.
+    /// A store with the default cap and the system clock.
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// Choose the cap or the clock.
+    /// Configures the cap and the clock.
     pub fn builder() -> MemoryStoreBuilder {
         MemoryStoreBuilder::default()
     }
 
-    /// How many counters are kept.
+    /// The number of counters in the store.
     pub fn keys(&self) -> usize {
         self.inner.keys()
     }
 
-    /// The cap that was asked for.
+    /// The configured cap on the number of counters.
     pub fn keys_max(&self) -> usize {
         self.inner.budget.max()
     }
 
-    /// Bytes taken by the table, without the logs and leases beside it.
+    /// The size of the table in bytes, without the logs and permits outside it.
     pub fn table_bytes(&self) -> usize {
         let slots: usize = self
             .inner
@@ -98,8 +100,8 @@ impl MemoryStore {
         slots * size_of::<slot::Slot>() + size_of_val(&*self.inner.shards)
     }
 
-    /// Drops everything that has expired, now. Use makes this happen by itself; a store nobody asks
-    /// keeps what it has.
+    /// Drops all expired counters now. While the store is in use, checks do this
+    /// shard by shard; an unused store keeps expired counters until it is swept.
     pub fn sweep(&self) {
         let now = self.now();
         for shard in &self.inner.shards {
@@ -107,26 +109,28 @@ impl MemoryStore {
         }
     }
 
-    /// What [`Store::spend`] answers, without the wrapping.
+    /// [`Store::spend`] without the future.
     pub(crate) fn spend_together(
         &self,
-        checks: &[Demand<'_>],
+        demands: &[Demand<'_>],
         intent: Intent,
-        lease: PermitId,
+        permit_id: PermitId,
     ) -> SpendReply {
-        let spent = self.inner.spend_all(checks, intent, lease);
-        self.inner.sweep_in_passing(spent.at);
-        spent
+        let reply = self.inner.spend_all(demands, intent, permit_id);
+        self.inner.sweep_if_due(reply.at);
+        reply
     }
 
-    /// What [`Store::release`] answers, without the wrapping.
-    pub(crate) fn release_place(&self, check: &Demand<'_>, lease: PermitId) -> bool {
-        self.inner.change_lease(check, lease, LeaseChange::Release)
+    /// [`Store::release`] without the future.
+    pub(crate) fn release_place(&self, demand: &Demand<'_>, permit_id: PermitId) -> bool {
+        self.inner
+            .change_permit(demand, permit_id, PermitChange::Release)
     }
 
-    /// What [`Store::renew`] answers, without the wrapping.
-    pub(crate) fn renew_place(&self, check: &Demand<'_>, lease: PermitId) -> bool {
-        self.inner.change_lease(check, lease, LeaseChange::Renew)
+    /// [`Store::renew`] without the future.
+    pub(crate) fn renew_place(&self, demand: &Demand<'_>, permit_id: PermitId) -> bool {
+        self.inner
+            .change_permit(demand, permit_id, PermitChange::Renew)
     }
 
     fn now(&self) -> Micros {
@@ -134,7 +138,7 @@ impl MemoryStore {
     }
 }
 
-/// Its size, and nothing of what it knows.
+/// Shows the cap only, not the counters.
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryStore")
@@ -154,132 +158,148 @@ impl Inner {
         self.shards.iter().map(|shard| shard.lock().keys()).sum()
     }
 
-    fn shard_of(&self, print: Fingerprint) -> usize {
+    fn shard_index(&self, fingerprint: Fingerprint) -> usize {
         // The number of shards is a power of two.
-        print.high as usize & (self.shards.len() - 1)
+        fingerprint.high as usize & (self.shards.len() - 1)
     }
 
-    fn lock(&self, print: Fingerprint) -> Guard<'_> {
-        self.shards[self.shard_of(print)].lock()
+    fn lock(&self, fingerprint: Fingerprint) -> Guard<'_, CounterShard> {
+        self.shards[self.shard_index(fingerprint)].lock()
     }
 
-    /// One check, one lock. What `part` leaves of the outcome is all that is worked out.
+    /// Decides one demand under one lock. `map` selects the part of the outcome that the caller
+    /// needs, so that the compiler drops the computation of the rest.
     #[inline(always)]
     fn try_spend<T>(
         &self,
-        check: &Demand<'_>,
+        demand: &Demand<'_>,
         intent: Intent,
-        lease: PermitId,
-        part: impl Copy + FnOnce(Outcome) -> T,
+        permit_id: PermitId,
+        map: impl Copy + FnOnce(Outcome) -> T,
     ) -> T {
-        // In this order: reading the counter holds up what comes after it, and the key may be far
-        // away in memory.
-        let print = self.prints.of(&check.key);
+        // Hash first, then read the clock: reading the processor's counter stalls what comes after
+        // it, and the key may not be in the processor's cache.
+        let fingerprint = self.fingerprinter.fingerprint(&demand.key);
         let now = self.clock.now();
-        self.sweep_in_passing(now);
-        let spend = Spend {
-            check,
-            print,
-            lease,
+        self.sweep_if_due(now);
+
+        let context = DemandContext {
+            demand,
+            fingerprint,
+            permit_id,
             now,
             budget: &self.budget,
         };
-        let mut shard = self.lock(print);
-        let at = shard.find(print);
-        let usual = at
+        let mut shard = self.lock(fingerprint);
+        let index = shard.find(fingerprint);
+        let fast = index
             .filter(|_| intent == Intent::Spend)
-            .and_then(|at| shard.spend_at(at, &spend, part));
-        let told =
-            usual.unwrap_or_else(|| part(self.spend_unusual(&mut shard, at, &spend, intent)));
-        shard.offer_seat(at, print);
-        told
+            .and_then(|index| shard.spend_at(index, &context, map));
+        let result =
+            fast.unwrap_or_else(|| map(self.spend_slow(&mut shard, index, &context, intent)));
+
+        shard.update_hot_slot(index, fingerprint);
+        result
     }
 
-    /// A new key, a log, a place in flight, or only a look. A log must not see time go back, or
-    /// what one thread found expired would make room for a hit of a moment before; so the time is
-    /// asked for again, now that it is locked.
+    /// Decides a demand that the fast path does not cover: a new key, a log, a permit or a peek.
+    ///
+    /// Reads the clock again, now that the shard is locked. A log must not see time go back:
+    /// hits that one thread dropped as expired would make room for a hit with an earlier timestamp.
     #[cold]
-    fn spend_unusual(
+    fn spend_slow(
         &self,
-        shard: &mut Shard,
-        at: Option<usize>,
-        spend: &Spend<'_>,
+        shard: &mut CounterShard,
+        index: Option<usize>,
+        context: &DemandContext<'_>,
         intent: Intent,
     ) -> Outcome {
-        let spend = &Spend {
+        let context = &DemandContext {
             now: self.clock.now(),
-            ..*spend
+            ..*context
         };
-        let looked = shard.look(at, spend, self.newcomers);
-        let outcome = looked.outcome();
-        let fits = outcome.verdict.is_allowed() && spend.check.cost > 0;
+
+        let evaluation = shard.evaluate(index, context, self.initial_budget);
+        let outcome = evaluation.outcome();
+        let fits = outcome.verdict.is_allowed() && context.demand.cost > 0;
         if fits && intent == Intent::Peek {
-            return shard.uncharged(at, outcome.verdict, spend, self.newcomers);
+            return shard.evaluate_uncharged(index, outcome.verdict, context, self.initial_budget);
         }
-        if fits || looked.must_keep() {
-            together::commit(&mut LockedOne { inner: self, shard }, &looked, spend);
+
+        if fits || evaluation.must_store() {
+            transaction::commit(&mut ShardLock { inner: self, shard }, &evaluation, context);
         }
         outcome
     }
 
-    /// Locks the shards of all checks in order, so that requests cannot wait for each other in a
-    /// circle. The time is asked for once they are locked.
-    fn spend_all(&self, checks: &[Demand<'_>], intent: Intent, lease: PermitId) -> SpendReply {
-        let prints = self.prints_of(checks);
-        let mut locked = self.lock_all(&prints);
-        let (now, budget, newcomers) = (self.clock.now(), &self.budget, self.newcomers);
-        let mut outcomes = SmallVec::with_capacity(checks.len());
-        let together = Together {
-            checks,
-            prints: &prints,
+    /// Decides several demands. Locks their shards in ascending order, so that concurrent requests
+    /// cannot deadlock, and reads the clock once all of them are locked.
+    fn spend_all(&self, demands: &[Demand<'_>], intent: Intent, permit_id: PermitId) -> SpendReply {
+        let fingerprints = self.fingerprints(demands);
+        let mut locks = self.lock_all(&fingerprints);
+        let now = self.clock.now();
+
+        let mut outcomes = SmallVec::with_capacity(demands.len());
+        let transaction = Transaction {
+            demands,
+            fingerprints: &fingerprints,
             intent,
-            lease,
+            permit_id,
             now,
-            budget,
-            newcomers,
+            budget: &self.budget,
+            initial_budget: self.initial_budget,
         };
-        together.spend(&mut locked, |outcome| outcomes.push(outcome));
+        transaction.spend(&mut locks, |outcome| outcomes.push(outcome));
+
         SpendReply::by_store(outcomes, now)
     }
 
-    fn prints_of(&self, checks: &[Demand<'_>]) -> SmallVec<[Fingerprint; 4]> {
-        let mut prints = SmallVec::new();
-        for check in checks {
-            prints.push(self.prints.of(&check.key));
+    fn fingerprints(&self, demands: &[Demand<'_>]) -> SmallVec<[Fingerprint; 4]> {
+        let mut fingerprints = SmallVec::new();
+        for demand in demands {
+            fingerprints.push(self.fingerprinter.fingerprint(&demand.key));
         }
-        prints
+        fingerprints
     }
 
-    fn lock_all(&self, prints: &[Fingerprint]) -> Locked<'_> {
-        let mut homes: SmallVec<[usize; 4]> = SmallVec::new();
-        for print in prints {
-            homes.push(self.shard_of(*print));
+    fn lock_all(&self, fingerprints: &[Fingerprint]) -> ShardLocks<'_> {
+        let mut indexes: SmallVec<[usize; 4]> = SmallVec::new();
+        for fingerprint in fingerprints {
+            indexes.push(self.shard_index(*fingerprint));
         }
-        homes.sort_unstable();
-        homes.dedup();
-        let mut held = SmallVec::new();
-        for home in homes {
-            held.push((home, self.shards[home].lock()));
+        indexes.sort_unstable();
+        indexes.dedup();
+
+        let mut guards = SmallVec::new();
+        for index in indexes {
+            guards.push((index, self.shards[index].lock()));
         }
-        Locked { inner: self, held }
+        ShardLocks {
+            inner: self,
+            guards,
+        }
     }
 
-    /// Forgets something: here, else next door, else an offender here. Other shards are only tried,
-    /// never waited for, so this cannot deadlock with a request that holds them. False when there
-    /// was nothing to forget.
+    /// Evicts keys from this shard, otherwise from a neighbouring shard, otherwise an exhausted key
+    /// from this shard. Returns false when there was nothing to evict.
+    ///
+    /// Other shards are used only if they can be locked without waiting, so this cannot deadlock
+    /// with a request that has locked them.
     #[cold]
-    fn make_room(&self, shard: &mut Shard, needy: Fingerprint, now: Micros) -> bool {
-        let (home, budget) = (self.shard_of(needy), &self.budget);
-        let next_door = (1..=NEIGHBOURS).map(|step| (home + step) & (self.shards.len() - 1));
-        let mut others = next_door.filter_map(|other| self.shards[other].try_lock());
-        shard.evict(needy, now, budget, Offenders::Spare)
-            || others.any(|mut other| other.evict(needy, now, budget, Offenders::Spare))
-            || shard.evict(needy, now, budget, Offenders::LastResort)
+    fn make_room(&self, shard: &mut CounterShard, needy: Fingerprint, now: Micros) -> bool {
+        let (home, budget) = (self.shard_index(needy), &self.budget);
+        let neighbours = (1..=NEIGHBOURS).map(|step| (home + step) & (self.shards.len() - 1));
+        let mut others = neighbours.filter_map(|other| self.shards[other].try_lock());
+
+        let spare = EvictionPolicy::SpareExhausted;
+        shard.evict(needy, now, budget, spare)
+            || others.any(|mut other| other.evict(needy, now, budget, spare))
+            || shard.evict(needy, now, budget, EvictionPolicy::AllowExhausted)
     }
 
-    /// Sweeps one shard when its turn has come.
+    /// Sweeps one shard if the next sweep is due.
     #[inline]
-    fn sweep_in_passing(&self, now: Micros) {
+    fn sweep_if_due(&self, now: Micros) {
         if now.get() >= self.sweep_at.load(Relaxed) {
             self.sweep_next(now);
         }
@@ -288,71 +308,78 @@ impl Inner {
     #[cold]
     fn sweep_next(&self, now: Micros) {
         let due = self.sweep_at.load(Relaxed);
-        let next = now.after(Micros::new(SWEEP_EVERY.get() / self.shards.len() as u64));
-        if now.get() < due
-            || self
-                .sweep_at
-                .compare_exchange(due, next.get(), Relaxed, Relaxed)
-                .is_err()
-        {
+        if now.get() < due {
             return;
         }
-        let turn = self.sweep_next.fetch_add(1, Relaxed) & (self.shards.len() - 1);
-        if let Some(mut shard) = self.shards[turn].try_lock() {
+
+        // Of the threads that see the sweep due, the one that sets the next time does it.
+        let next = now.after(Micros::new(SWEEP_EVERY.get() / self.shards.len() as u64));
+        let claim = self
+            .sweep_at
+            .compare_exchange(due, next.get(), Relaxed, Relaxed);
+        if claim.is_err() {
+            return;
+        }
+
+        let index = self.sweep_next.fetch_add(1, Relaxed) & (self.shards.len() - 1);
+        if let Some(mut shard) = self.shards[index].try_lock() {
             shard.sweep(now, &self.budget);
         }
     }
 
-    fn change_lease(&self, check: &Demand<'_>, lease: PermitId, change: LeaseChange) -> bool {
-        let print = self.prints.of(&check.key);
+    fn change_permit(
+        &self,
+        demand: &Demand<'_>,
+        permit_id: PermitId,
+        change: PermitChange,
+    ) -> bool {
+        let fingerprint = self.fingerprinter.fingerprint(&demand.key);
         let now = self.clock.now();
-        let mut shard = self.lock(print);
-        let Some(index) = shard.find(print) else {
+        let mut shard = self.lock(fingerprint);
+        let Some(index) = shard.find(fingerprint) else {
             return false;
         };
-        shard.change_lease(
-            index,
-            change,
-            &Spend {
-                check,
-                print,
-                lease,
-                now,
-                budget: &self.budget,
-            },
-        )
+
+        let context = DemandContext {
+            demand,
+            fingerprint,
+            permit_id,
+            now,
+            budget: &self.budget,
+        };
+        shard.change_permit(index, change, &context)
     }
 }
 
-/// The shards that a request has locked, by their places.
-struct Locked<'a> {
+/// The locked shards of a request, each with its index.
+struct ShardLocks<'a> {
     inner: &'a Inner,
-    held: SmallVec<[(usize, Guard<'a>); 4]>,
+    guards: SmallVec<[(usize, Guard<'a, CounterShard>); 4]>,
 }
 
-impl Shards for Locked<'_> {
+impl ShardAccess for ShardLocks<'_> {
     #[inline]
-    fn of(&mut self, print: Fingerprint) -> &mut Shard {
-        let home = self.inner.shard_of(print);
-        let held = self.held.iter_mut().find(|(place, _)| *place == home);
-        &mut held.expect("every check's shard is locked").1
+    fn shard_for(&mut self, fingerprint: Fingerprint) -> &mut CounterShard {
+        let home = self.inner.shard_index(fingerprint);
+        let guard = self.guards.iter_mut().find(|(index, _)| *index == home);
+        &mut guard.expect("the shard of every demand is locked").1
     }
 
     fn make_room(&mut self, needy: Fingerprint, now: Micros) {
         let inner = self.inner;
-        inner.make_room(self.of(needy), needy, now);
+        inner.make_room(self.shard_for(needy), needy, now);
     }
 }
 
-/// The only shard of a request.
-struct LockedOne<'a> {
+/// The locked shard of a request with a single demand.
+struct ShardLock<'a> {
     inner: &'a Inner,
-    shard: &'a mut Shard,
+    shard: &'a mut CounterShard,
 }
 
-impl Shards for LockedOne<'_> {
+impl ShardAccess for ShardLock<'_> {
     #[inline]
-    fn of(&mut self, _: Fingerprint) -> &mut Shard {
+    fn shard_for(&mut self, _: Fingerprint) -> &mut CounterShard {
         self.shard
     }
 
@@ -364,56 +391,57 @@ impl Shards for LockedOne<'_> {
 impl Store for MemoryStore {
     fn spend<'a>(
         &'a self,
-        checks: &[Demand<'_>],
+        demands: &[Demand<'_>],
         intent: Intent,
-        lease: PermitId,
+        permit_id: PermitId,
     ) -> StoreFuture<'a, SpendReply> {
-        StoreFuture::ready(Ok(self.spend_together(checks, intent, lease)))
+        StoreFuture::ready(Ok(self.spend_together(demands, intent, permit_id)))
     }
 
     fn try_spend(
         &self,
-        check: &Demand<'_>,
+        demand: &Demand<'_>,
         intent: Intent,
-        lease: PermitId,
+        permit_id: PermitId,
     ) -> Option<(Outcome, Source)> {
-        self.inner.try_spend(check, intent, lease, |outcome| {
+        self.inner.try_spend(demand, intent, permit_id, |outcome| {
             Some((outcome, Source::Store))
         })
     }
 
-    fn try_is_allowed(&self, check: &Demand<'_>) -> Option<bool> {
-        let passes = |outcome: Outcome| Some(outcome.verdict.is_allowed());
+    fn try_is_allowed(&self, demand: &Demand<'_>) -> Option<bool> {
+        let is_allowed = |outcome: Outcome| Some(outcome.verdict.is_allowed());
         self.inner
-            .try_spend(check, Intent::Spend, PermitId::NONE, passes)
+            .try_spend(demand, Intent::Spend, PermitId::NONE, is_allowed)
     }
 
-    fn refund<'a>(&'a self, checks: &[Demand<'_>]) -> StoreFuture<'a, ()> {
+    fn refund<'a>(&'a self, demands: &[Demand<'_>]) -> StoreFuture<'a, ()> {
         let now = self.inner.clock.now();
-        let prints = self.inner.prints_of(checks);
-        let mut locked = self.inner.lock_all(&prints);
-        for (check, print) in checks.iter().zip(&prints) {
-            let shard = locked.of(*print);
-            if let Some(index) = shard.find(*print) {
-                shard.refund(index, check, now, &self.inner.budget);
+        let fingerprints = self.inner.fingerprints(demands);
+        let mut locks = self.inner.lock_all(&fingerprints);
+
+        for (demand, fingerprint) in demands.iter().zip(&fingerprints) {
+            let shard = locks.shard_for(*fingerprint);
+            if let Some(index) = shard.find(*fingerprint) {
+                shard.refund(index, demand, now, &self.inner.budget);
             }
         }
         StoreFuture::ready(Ok(()))
     }
 
     fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()> {
-        let print = self.inner.prints.of(key);
-        let mut shard = self.inner.lock(print);
-        shard.remove(print, &self.inner.budget);
+        let fingerprint = self.inner.fingerprinter.fingerprint(key);
+        let mut shard = self.inner.lock(fingerprint);
+        shard.remove(fingerprint, &self.inner.budget);
         StoreFuture::ready(Ok(()))
     }
 
-    fn release<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool> {
-        StoreFuture::ready(Ok(self.release_place(check, lease)))
+    fn release<'a>(&'a self, demand: &Demand<'_>, permit_id: PermitId) -> StoreFuture<'a, bool> {
+        StoreFuture::ready(Ok(self.release_place(demand, permit_id)))
     }
 
-    fn renew<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool> {
-        StoreFuture::ready(Ok(self.renew_place(check, lease)))
+    fn renew<'a>(&'a self, demand: &Demand<'_>, permit_id: PermitId) -> StoreFuture<'a, bool> {
+        StoreFuture::ready(Ok(self.renew_place(demand, permit_id)))
     }
 }
 

@@ -1,113 +1,122 @@
-//! One shard: a table of slots, the states beside it, and how a check is evaluated and committed.
+//! One shard of the counters: a table of slots and a side table, and how a demand is evaluated and
+//! committed.
 
-use super::budget::Budget;
+use super::budget::MemoryBudget;
 use super::fingerprint::Fingerprint;
-use super::in_slot::{InSlot, Step};
-use super::sides::{Side, SideState, Sides};
-use super::slot::{Kind, Slot, Usage};
-use super::table::Table;
+use super::side_table::{SideState, SideTable};
+use super::slot::{Kind, QuotaUsage, Slot};
+use super::slot_quota::{SlotQuota, SlotUpdate};
+use super::slot_table::SlotTable;
 use crate::algorithm::{
-    Concurrency, Held, Log, Outcome, PermitId, Permits, Quota, SlidingLog, Verdict,
+    Concurrency, HitLog, Outcome, PermitEntry, PermitId, Permits, Quota, SlidingLog, Verdict,
 };
 use crate::store::Demand;
 use crate::time::Micros;
 
-/// Found by [`Shard::look`], used by [`Shard::commit`] while the shard stays locked.
+/// The result of [`CounterShard::evaluate`], for [`CounterShard::commit`] while the shard stays
+/// locked.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Looked {
+pub(super) enum Evaluation {
     /// The state fits into a slot.
-    Plain(Step),
-    /// It is kept beside the table.
-    Beside(Outcome),
+    Slot(SlotUpdate),
+    /// The state is in the side table.
+    Side(Outcome),
 }
 
-impl Looked {
+impl Evaluation {
     pub(super) const fn outcome(&self) -> Outcome {
         match self {
-            Self::Plain(step) => step.outcome,
-            Self::Beside(outcome) => *outcome,
+            Self::Slot(update) => update.outcome,
+            Self::Side(outcome) => *outcome,
         }
     }
 
-    /// True when the state must be kept although nothing is spent: the clock was set back.
-    pub(super) const fn must_keep(&self) -> bool {
-        matches!(self, Self::Plain(Step { moved: true, .. }))
+    /// Returns true when the state must be stored even if nothing is spent: the clock was set back,
+    /// or the parameters of a bucket have changed.
+    pub(super) const fn must_store(&self) -> bool {
+        matches!(
+            self,
+            Self::Slot(SlotUpdate {
+                must_store: true,
+                ..
+            })
+        )
     }
 }
 
-/// One check on its way into a shard.
+/// One demand and everything a shard needs to decide it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spend<'a> {
-    pub(super) check: &'a Demand<'a>,
-    pub(super) print: Fingerprint,
-    pub(super) lease: PermitId,
+pub(super) struct DemandContext<'a> {
+    pub(super) demand: &'a Demand<'a>,
+    pub(super) fingerprint: Fingerprint,
+    pub(super) permit_id: PermitId,
     pub(super) now: Micros,
-    pub(super) budget: &'a Budget,
+    pub(super) budget: &'a MemoryBudget,
 }
 
-/// What a key has of which the store knows nothing. It is asked for only once the key was not
+/// What a key starts with that the store does not know. It is used only after the key was not
 /// found.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Newcomers {
-    /// All of its budget.
+pub(super) enum InitialBudget {
+    /// The whole quota.
     Full,
-    /// What has come into its bucket since this moment, when that was empty. So forgetting a bucket
+    /// A bucket that was empty at this moment and has been refilling since. So evicting a bucket
     /// that is full again changes nothing here either. Other states than buckets start full.
     EmptySince(Micros),
 }
 
-impl Newcomers {
-    fn slot(self, quota: &Quota, print: Fingerprint) -> Option<Slot> {
+impl InitialBudget {
+    fn slot(self, quota: &Quota, fingerprint: Fingerprint) -> Option<Slot> {
         let Self::EmptySince(moment) = self else {
             return None;
         };
         match quota {
-            Quota::TokenBucket(quota) => Some(Slot::empty_bucket(print, &quota.gcra, moment)),
-            Quota::LeakyBucket(quota) => Some(Slot::empty_bucket(print, &quota.gcra, moment)),
+            Quota::TokenBucket(quota) => Some(Slot::empty_bucket(fingerprint, &quota.gcra, moment)),
+            Quota::LeakyBucket(quota) => Some(Slot::empty_bucket(fingerprint, &quota.gcra, moment)),
             _ => None,
         }
     }
 }
 
-/// What to do with a lease.
+/// What to do with a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LeaseChange {
+pub(super) enum PermitChange {
     Release,
     Renew,
 }
 
-/// Where [`Shard::find`] says a counter is when it has the seat.
-const SEAT: usize = usize::MAX;
+/// The index that [`CounterShard::find`] returns for the counter in the hot slot.
+const HOT_INDEX: usize = usize::MAX;
 
-/// A shard's first cache line, which the lock shares, holds a copy of one counter: a key that comes
-/// twice in a row takes the seat, and while it keeps coming, nothing else is touched. The table's
-/// copy is out of date meanwhile.
+/// A shard keeps a copy of one counter, the hot slot, on its first cache line, which it shares with
+/// the lock. A key that is checked twice in a row moves into the hot slot. While it is checked
+/// again and again, no other memory is touched. The copy in the table is out of date meanwhile.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Shard {
-    seat: Slot,
-    /// Part of the fingerprint of the key that came last, if it did not have the seat. It is on the
-    /// next cache line, which a key that has the seat only reads.
-    last: u64,
-    table: Table,
-    pub(super) sides: Sides,
-    /// How often this shard has had to make room, scrambled.
-    turn: u64,
+pub(super) struct CounterShard {
+    hot_slot: Slot,
+    /// The low bits of the fingerprint of the last key, if that was not the hot one. The field
+    /// is on the next cache line, which checks of the hot key only read.
+    last_low: u64,
+    table: SlotTable,
+    pub(super) side_table: SideTable,
+    /// Changes with every eviction, to break ties differently each time.
+    eviction_salt: u64,
 }
 
-impl Default for Shard {
+impl Default for CounterShard {
     fn default() -> Self {
         Self {
-            seat: Slot::VACANT,
-            last: 0,
-            table: Table::default(),
-            sides: Sides::default(),
-            turn: 0,
+            hot_slot: Slot::VACANT,
+            last_low: 0,
+            table: SlotTable::default(),
+            side_table: SideTable::default(),
+            eviction_salt: 0,
         }
     }
 }
 
-impl Shard {
+impl CounterShard {
     pub(super) fn keys(&self) -> usize {
         self.table.live()
     }
@@ -117,387 +126,397 @@ impl Shard {
     }
 
     #[inline(always)]
-    pub(super) fn find(&self, print: Fingerprint) -> Option<usize> {
-        if self.seat.holds(print) {
-            Some(SEAT)
+    pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<usize> {
+        if self.hot_slot.holds(fingerprint) {
+            Some(HOT_INDEX)
         } else {
-            self.table.find(print)
+            self.table.find(fingerprint)
         }
     }
 
-    /// Reads the memory where a counter is looked for first, and tells part of what stands there.
+    /// Reads the memory where the search for a counter begins, see [`SlotTable::touch`].
     #[inline(always)]
-    pub(super) fn touch(&self, print: Fingerprint) -> u64 {
-        self.table.touch(print)
+    pub(super) fn touch(&self, fingerprint: Fingerprint) -> u64 {
+        self.table.touch(fingerprint)
     }
 
-    /// Gives a key that came last time too the seat, unless it was found there.
+    /// Moves a key into the hot slot when it was the last key too. `index` is where it was found.
     #[inline(always)]
-    pub(super) fn offer_seat(&mut self, at: Option<usize>, print: Fingerprint) {
-        if at != Some(SEAT) {
-            if self.last == print.low {
-                self.change_seat(print);
+    pub(super) fn update_hot_slot(&mut self, index: Option<usize>, fingerprint: Fingerprint) {
+        if index != Some(HOT_INDEX) {
+            if self.last_low == fingerprint.low {
+                self.replace_hot_slot(fingerprint);
             }
-            self.last = print.low;
-        } else if self.last != 0 {
-            self.last = 0;
+            self.last_low = fingerprint.low;
+        } else if self.last_low != 0 {
+            self.last_low = 0;
         }
     }
 
     #[cold]
-    fn change_seat(&mut self, print: Fingerprint) {
-        self.clear_seat();
-        self.seat = self
+    fn replace_hot_slot(&mut self, fingerprint: Fingerprint) {
+        self.flush_hot_slot();
+        self.hot_slot = self
             .table
-            .find(print)
+            .find(fingerprint)
             .map_or(Slot::VACANT, |index| *self.table.get(index));
     }
 
-    /// Brings the table up to date.
-    fn clear_seat(&mut self) {
+    /// Writes the hot slot back to the table and vacates it.
+    fn flush_hot_slot(&mut self) {
         if let Some(index) = self
             .table
-            .find(self.seat.print())
-            .filter(|_| !self.seat.is_vacant())
+            .find(self.hot_slot.fingerprint())
+            .filter(|_| !self.hot_slot.is_vacant())
         {
-            self.table.set(index, self.seat);
+            self.table.set(index, self.hot_slot);
         }
-        self.seat = Slot::VACANT;
+        self.hot_slot = Slot::VACANT;
     }
 
-    /// The table, up to date, for everything but the way of a single check.
-    pub(super) fn table(&mut self) -> &mut Table {
-        self.clear_seat();
+    /// The table, brought up to date. Only the path of a single demand works without this.
+    pub(super) fn flushed_table(&mut self) -> &mut SlotTable {
+        self.flush_hot_slot();
         &mut self.table
     }
 
-    /// A number that differs from turn to turn in all its bits.
-    pub(super) fn next_turn(&mut self) -> u64 {
-        self.turn = self.turn.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        self.turn
+    /// A number that differs from the previous one in many bits.
+    pub(super) fn next_salt(&mut self) -> u64 {
+        self.eviction_salt = self.eviction_salt.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.eviction_salt
     }
 
     #[inline(always)]
-    fn slot(&self, at: usize) -> &Slot {
-        if at == SEAT {
-            &self.seat
+    fn slot(&self, index: usize) -> &Slot {
+        if index == HOT_INDEX {
+            &self.hot_slot
         } else {
-            self.table.get(at)
+            self.table.get(index)
         }
     }
 
     #[inline(always)]
-    fn set(&mut self, at: usize, slot: Slot) {
-        if at == SEAT {
-            self.seat = slot;
+    fn set(&mut self, index: usize, slot: Slot) {
+        if index == HOT_INDEX {
+            self.hot_slot = slot;
         } else {
-            self.table.set(at, slot);
+            self.table.set(index, slot);
         }
     }
 
-    /// The usual check from start to end: a known key, a state that fits into a slot, to be
-    /// charged. `None` when it is not the usual check, and then nothing has happened.
+    /// The fast path, which evaluates and commits in one step: a known key whose state fits into a
+    /// slot, to be charged. Returns `None` without any effect when the state is in the side table.
     #[inline(always)]
     pub(super) fn spend_at<T>(
         &mut self,
-        at: usize,
-        spend: &Spend<'_>,
-        part: impl FnOnce(Outcome) -> T,
+        index: usize,
+        context: &DemandContext<'_>,
+        map: impl FnOnce(Outcome) -> T,
     ) -> Option<T> {
-        match spend.check.quota {
-            Quota::SlidingWindow(quota) => Some(part(self.spend_in_slot(at, quota, spend))),
-            Quota::TokenBucket(quota) => Some(part(self.spend_in_slot(at, quota, spend))),
-            Quota::LeakyBucket(quota) => Some(part(self.spend_in_slot(at, quota, spend))),
-            Quota::FixedWindow(quota) => Some(part(self.spend_in_slot(at, quota, spend))),
+        match context.demand.quota {
+            Quota::SlidingWindow(quota) => Some(map(self.spend_in_slot(index, quota, context))),
+            Quota::TokenBucket(quota) => Some(map(self.spend_in_slot(index, quota, context))),
+            Quota::LeakyBucket(quota) => Some(map(self.spend_in_slot(index, quota, context))),
+            Quota::FixedWindow(quota) => Some(map(self.spend_in_slot(index, quota, context))),
             Quota::SlidingLog(_) | Quota::Concurrency(_) => None,
         }
     }
 
     #[inline(always)]
-    fn spend_in_slot(&mut self, at: usize, quota: &impl InSlot, spend: &Spend<'_>) -> Outcome {
-        let step = quota.step(
-            Some(self.slot(at)),
-            spend.print,
-            spend.check.cost,
-            spend.now,
-        );
-        if (step.outcome.verdict.is_allowed() && spend.check.cost > 0) || step.moved {
-            self.set(at, step.next);
-        }
-        step.outcome
-    }
-
-    /// What the check's limit says, changing no answer.
-    pub(super) fn look(
+    fn spend_in_slot(
         &mut self,
-        at: Option<usize>,
-        spend: &Spend<'_>,
-        newcomers: Newcomers,
-    ) -> Looked {
-        let &Spend {
-            check, print, now, ..
-        } = spend;
-        let slot = match at {
-            Some(index) => Some(*self.slot(index)),
-            None => newcomers.slot(check.quota, print),
-        };
-        let cost = check.cost;
-        match check.quota {
-            Quota::SlidingWindow(quota) => {
-                Looked::Plain(quota.step(slot.as_ref(), print, cost, now))
-            }
-            Quota::TokenBucket(quota) => Looked::Plain(quota.step(slot.as_ref(), print, cost, now)),
-            Quota::LeakyBucket(quota) => Looked::Plain(quota.step(slot.as_ref(), print, cost, now)),
-            Quota::FixedWindow(quota) => Looked::Plain(quota.step(slot.as_ref(), print, cost, now)),
-            Quota::SlidingLog(quota) => Looked::Beside(self.look_log(slot, quota, cost, now)),
-            Quota::Concurrency(quota) => Looked::Beside(self.look_leases(slot, quota, cost, now)),
-        }
-    }
-
-    /// The outcome of a check that would pass and is not charged: its verdict, and what is left
-    /// without it.
-    pub(super) fn uncharged(
-        &mut self,
-        at: Option<usize>,
-        verdict: Verdict,
-        spend: &Spend<'_>,
-        newcomers: Newcomers,
+        index: usize,
+        quota: &impl SlotQuota,
+        context: &DemandContext<'_>,
     ) -> Outcome {
-        let look = Demand {
+        let cost = context.demand.cost;
+        let slot = Some(self.slot(index));
+        let update = quota.evaluate_slot(slot, context.fingerprint, cost, context.now);
+
+        if (update.outcome.verdict.is_allowed() && cost > 0) || update.must_store {
+            self.set(index, update.next);
+        }
+        update.outcome
+    }
+
+    /// Evaluates a demand. Logs and permits are pruned, which changes no outcome; nothing else is
+    /// changed.
+    pub(super) fn evaluate(
+        &mut self,
+        index: Option<usize>,
+        context: &DemandContext<'_>,
+        initial_budget: InitialBudget,
+    ) -> Evaluation {
+        let &DemandContext {
+            demand,
+            fingerprint,
+            now,
+            ..
+        } = context;
+        let cost = demand.cost;
+
+        let slot = match index {
+            Some(index) => Some(*self.slot(index)),
+            None => initial_budget.slot(demand.quota, fingerprint),
+        };
+
+        let update = match demand.quota {
+            Quota::SlidingWindow(quota) => {
+                quota.evaluate_slot(slot.as_ref(), fingerprint, cost, now)
+            }
+            Quota::TokenBucket(quota) => quota.evaluate_slot(slot.as_ref(), fingerprint, cost, now),
+            Quota::LeakyBucket(quota) => quota.evaluate_slot(slot.as_ref(), fingerprint, cost, now),
+            Quota::FixedWindow(quota) => quota.evaluate_slot(slot.as_ref(), fingerprint, cost, now),
+            Quota::SlidingLog(quota) => {
+                return Evaluation::Side(self.evaluate_log(slot, quota, cost, now));
+            }
+            Quota::Concurrency(quota) => {
+                return Evaluation::Side(self.evaluate_permits(slot, quota, cost, now));
+            }
+        };
+        Evaluation::Slot(update)
+    }
+
+    /// The outcome of a demand that fits and is not charged: its verdict, and what is left without
+    /// charging it.
+    pub(super) fn evaluate_uncharged(
+        &mut self,
+        index: Option<usize>,
+        verdict: Verdict,
+        context: &DemandContext<'_>,
+        initial_budget: InitialBudget,
+    ) -> Outcome {
+        let free_demand = Demand {
             cost: 0,
-            ..*spend.check
+            ..*context.demand
         };
-        let spend = Spend {
-            check: &look,
-            ..*spend
+        let context = DemandContext {
+            demand: &free_demand,
+            ..*context
         };
-        let looked = self.look(at, &spend, newcomers);
-        if looked.must_keep() {
-            self.commit(at, &looked, &spend);
+
+        let evaluation = self.evaluate(index, &context, initial_budget);
+        if evaluation.must_store() {
+            self.commit(index, &evaluation, &context);
         }
         Outcome {
             verdict,
-            ..looked.outcome()
+            ..evaluation.outcome()
         }
     }
 
-    /// Keeps what [`look`](Self::look) found. A counter that is new (`at` is `None`) must have been
-    /// given its room. Returns by how much the store is now over its cap, as it can be when a log
-    /// grows.
+    /// Stores the result of [`evaluate`](Self::evaluate). The slot of a new counter (`index` is
+    /// `None`) must have been charged to the budget. Returns by how many keys the store now exceeds
+    /// its cap, which happens when a log or the number of permits grows.
     pub(super) fn commit(
         &mut self,
-        at: Option<usize>,
-        looked: &Looked,
-        spend: &Spend<'_>,
+        index: Option<usize>,
+        evaluation: &Evaluation,
+        context: &DemandContext<'_>,
     ) -> usize {
-        match (looked, at) {
-            (Looked::Plain(step), Some(index)) => self.set(index, step.next),
-            (Looked::Plain(step), None) => self.add(step.next),
-            (Looked::Beside(_), _) => return self.commit_side(at, spend),
+        match (evaluation, index) {
+            (Evaluation::Slot(update), Some(index)) => self.set(index, update.next),
+            (Evaluation::Slot(update), None) => self.insert(update.next),
+            (Evaluation::Side(_), _) => return self.commit_side(index, context),
         }
+
         0
     }
 
-    /// Gives the check's cost back to the counter at `index`.
+    /// Refunds the cost of a demand to the counter at `index`.
     pub(super) fn refund(
         &mut self,
         index: usize,
-        check: &Demand<'_>,
+        demand: &Demand<'_>,
         now: Micros,
-        budget: &Budget,
+        budget: &MemoryBudget,
     ) {
         let slot = *self.slot(index);
-        let cost = check.cost;
-        let refunded = match check.quota {
-            Quota::FixedWindow(quota) => quota.refunded(&slot, cost, now),
-            Quota::SlidingWindow(quota) => quota.refunded(&slot, cost, now),
-            Quota::TokenBucket(quota) => quota.refunded(&slot, cost, now),
-            Quota::LeakyBucket(quota) => quota.refunded(&slot, cost, now),
+        let cost = demand.cost;
+        let refunded = match demand.quota {
+            Quota::FixedWindow(quota) => quota.refund_slot(&slot, cost, now),
+            Quota::SlidingWindow(quota) => quota.refund_slot(&slot, cost, now),
+            Quota::TokenBucket(quota) => quota.refund_slot(&slot, cost, now),
+            Quota::LeakyBucket(quota) => quota.refund_slot(&slot, cost, now),
             Quota::SlidingLog(quota) => {
-                if let Some(Side {
-                    state: SideState::Log(log),
-                    ..
-                }) = self.sides.get_mut(slot.as_side())
-                {
-                    quota.settle(log, now);
+                if let Some(SideState::Log(log)) = self.side_state_mut(&slot) {
+                    quota.prune(log, now);
                     log.refund(cost);
                 }
-                self.update_side(index, check.quota, budget);
+                self.update_side_slot(index, demand.quota, budget);
                 return;
             }
             Quota::Concurrency(_) => return,
         };
+
         self.set(index, refunded);
     }
 
-    /// Ends a lease of the counter at `index`, or starts its time again. False when it has already
-    /// ended.
-    pub(super) fn change_lease(
+    /// Releases or renews a permit of the counter at `index`. Returns false when the permit has
+    /// expired or was released before.
+    pub(super) fn change_permit(
         &mut self,
         index: usize,
-        change: LeaseChange,
-        spend: &Spend<'_>,
+        change: PermitChange,
+        context: &DemandContext<'_>,
     ) -> bool {
-        let Quota::Concurrency(quota) = spend.check.quota else {
+        let Quota::Concurrency(quota) = context.demand.quota else {
             return false;
         };
-        let side = self.slot(index).as_side();
-        let side = self.sides.get_mut(side);
-        let Some(Side {
-            state: SideState::Permits(leases),
-            ..
-        }) = side
-        else {
+        let slot = *self.slot(index);
+        let Some(SideState::Permits(permits)) = self.side_state_mut(&slot) else {
             return false;
         };
-        Concurrency::settle(leases, spend.now);
-        let held = leases.take(spend.lease);
-        if let (LeaseChange::Renew, Some(held)) = (change, held) {
-            leases.push(Held::new(
-                held.id,
-                held.cost,
-                quota.permit_timeout,
-                spend.now,
-            ));
+
+        Concurrency::prune(permits, context.now);
+        let removed = permits.remove(context.permit_id);
+        if let (PermitChange::Renew, Some(PermitEntry { id, cost, .. })) = (change, removed) {
+            let timeout = quota.permit_timeout;
+            permits.insert(PermitEntry::new(id, cost, timeout, context.now));
         }
-        self.update_side(index, spend.check.quota, spend.budget);
-        held.is_some()
+
+        self.update_side_slot(index, context.demand.quota, context.budget);
+        removed.is_some()
     }
 
-    /// Adds a slot that is not there yet and has been given its room.
-    pub(super) fn add(&mut self, slot: Slot) {
+    /// Adds a slot whose fingerprint is not in the table. It must have been charged to the budget.
+    pub(super) fn insert(&mut self, slot: Slot) {
         self.table.reserve_one();
         self.table.insert(slot);
     }
 
-    /// Adds a counter from a snapshot, which has been given the room for its slot.
-    pub(super) fn bring_back(&mut self, slot: Slot, side: Option<SideState>, budget: &Budget) {
+    /// Adds a counter from a snapshot. Its slot must have been charged to the budget.
+    pub(super) fn restore(&mut self, slot: Slot, side: Option<SideState>, budget: &MemoryBudget) {
         let Some(state) = side else {
-            return self.add(slot);
+            return self.insert(slot);
         };
-        let index = self.sides.insert(state);
-        self.add(slot.moved_to(index));
-        if let Some(side) = self.sides.get_mut(index) {
-            side.recharge(budget);
+
+        let index = self.side_table.insert(state);
+        self.insert(slot.with_side_index(index));
+        if let Some(entry) = self.side_table.get_mut(index) {
+            entry.update_charge(budget);
         }
     }
 
-    /// Forgets a counter, if it is there.
-    pub(super) fn remove(&mut self, print: Fingerprint, budget: &Budget) {
-        let Some(index) = self.table().find(print) else {
+    /// Removes a counter, if there is one.
+    pub(super) fn remove(&mut self, fingerprint: Fingerprint, budget: &MemoryBudget) {
+        let Some(index) = self.flushed_table().find(fingerprint) else {
             return;
         };
         let slot = *self.table.get(index);
         self.table.remove(index);
-        budget.give_back(1 + self.drop_side(&slot));
+        budget.release(1 + self.remove_side(&slot));
     }
 
-    fn look_log(
+    /// The log or the permits to which a slot refers.
+    fn side_state_mut(&mut self, slot: &Slot) -> Option<&mut SideState> {
+        let entry = self.side_table.get_mut(slot.side_index())?;
+        Some(&mut entry.state)
+    }
+
+    fn evaluate_log(
         &mut self,
         slot: Option<Slot>,
         quota: &SlidingLog,
         cost: u64,
         now: Micros,
     ) -> Outcome {
-        match slot.and_then(|slot| self.sides.get_mut(slot.as_side())) {
-            Some(Side {
-                state: SideState::Log(log),
-                ..
-            }) => {
-                quota.settle(log, now);
-                quota.look(log, cost, now)
+        match slot.and_then(|slot| self.side_state_mut(&slot)) {
+            Some(SideState::Log(log)) => {
+                quota.prune(log, now);
+                quota.evaluate(log, cost, now)
             }
-            _ => quota.look(&Log::default(), cost, now),
+            _ => quota.evaluate(&HitLog::default(), cost, now),
         }
     }
 
-    fn look_leases(
+    fn evaluate_permits(
         &mut self,
         slot: Option<Slot>,
         quota: &Concurrency,
         cost: u64,
         now: Micros,
     ) -> Outcome {
-        match slot.and_then(|slot| self.sides.get_mut(slot.as_side())) {
-            Some(Side {
-                state: SideState::Permits(leases),
-                ..
-            }) => {
-                Concurrency::settle(leases, now);
-                quota.look(leases, cost, now)
+        match slot.and_then(|slot| self.side_state_mut(&slot)) {
+            Some(SideState::Permits(permits)) => {
+                Concurrency::prune(permits, now);
+                quota.evaluate(permits, cost, now)
             }
-            _ => quota.look(&Permits::default(), cost, now),
+            _ => quota.evaluate(&Permits::default(), cost, now),
         }
     }
 
-    /// Stamps a hit, or adds a holder, in the state beside the table.
-    fn commit_side(&mut self, at: Option<usize>, spend: &Spend<'_>) -> usize {
-        let &Spend {
-            check,
-            print,
-            lease,
+    /// Adds a hit or a permit to the side table. Returns by how many keys the store now exceeds its
+    /// cap.
+    fn commit_side(&mut self, index: Option<usize>, context: &DemandContext<'_>) -> usize {
+        let &DemandContext {
+            demand,
+            fingerprint,
+            permit_id,
             now,
             budget,
-        } = spend;
-        let index = at.unwrap_or_else(|| {
-            let state = match check.quota {
+        } = context;
+
+        let index = index.unwrap_or_else(|| {
+            let state = match demand.quota {
                 Quota::Concurrency(_) => SideState::Permits(Permits::default()),
-                _ => SideState::Log(Log::default()),
+                _ => SideState::Log(HitLog::default()),
             };
-            let side = self.sides.insert(state);
-            self.add(Slot::side(print, side, now, Usage::ALL));
-            self.table.find(print).expect("it has just been added")
+            let side_index = self.side_table.insert(state);
+            self.insert(Slot::side(fingerprint, side_index, now, QuotaUsage::ALL));
+            let index = self.table.find(fingerprint);
+            index.expect("the slot has just been added")
         });
-        let side = self.slot(index).as_side();
-        match (self.sides.get_mut(side), check.quota) {
-            (
-                Some(Side {
-                    state: SideState::Permits(leases),
-                    ..
-                }),
-                Quota::Concurrency(quota),
-            ) => {
-                leases.push(Held::new(lease, check.cost, quota.permit_timeout, now));
+
+        let slot = *self.slot(index);
+        match (self.side_state_mut(&slot), demand.quota) {
+            (Some(SideState::Permits(permits)), Quota::Concurrency(quota)) => {
+                let timeout = quota.permit_timeout;
+                permits.insert(PermitEntry::new(permit_id, demand.cost, timeout, now));
             }
-            (
-                Some(Side {
-                    state: SideState::Log(log),
-                    ..
-                }),
-                _,
-            ) => log.push(check.cost, now),
+            (Some(SideState::Log(log)), _) => log.push(demand.cost, now),
             _ => {}
         }
-        self.update_side(index, check.quota, budget)
+
+        self.update_side_slot(index, demand.quota, budget)
     }
 
-    /// Squares the slot and the budget with the state beside the table after it has changed.
-    fn update_side(&mut self, index: usize, quota: &Quota, budget: &Budget) -> usize {
+    /// Updates the slot and the memory budget after a state in the side table has changed. Returns
+    /// by how many keys the store now exceeds its cap.
+    fn update_side_slot(&mut self, index: usize, quota: &Quota, budget: &MemoryBudget) -> usize {
         let slot = *self.slot(index);
-        let Some(side) = self.sides.get_mut(slot.as_side()) else {
+        let side_index = slot.side_index();
+        let Some(entry) = self.side_table.get_mut(side_index) else {
             return 0;
         };
-        let (until, usage) = match (&side.state, quota) {
+
+        let (until, usage) = match (&entry.state, quota) {
             (SideState::Log(log), Quota::SlidingLog(quota)) => {
-                (quota.full_at(log), Usage::of(log.sum(), quota.limit))
+                let usage = QuotaUsage::from_ratio(log.sum(), quota.limit);
+                (quota.empty_at(log), usage)
             }
-            // Places in flight are forgotten last, however few: nobody waits for them to come back
-            // by themselves.
-            (SideState::Permits(leases), _) if leases.sum() > 0 => (leases.full_at(), Usage::ALL),
-            (SideState::Permits(leases), _) => (leases.full_at(), Usage(0)),
+            // Permits in flight are evicted last, however few there are: unlike a budget, they do
+            // not recover by themselves.
+            (SideState::Permits(permits), _) if permits.sum() > 0 => {
+                (permits.empty_at(), QuotaUsage::ALL)
+            }
+            (SideState::Permits(permits), _) => (permits.empty_at(), QuotaUsage(0)),
             _ => return 0,
         };
-        let over = side.recharge(budget);
+
+        let excess = entry.update_charge(budget);
         self.set(
             index,
-            Slot::side(slot.print(), slot.as_side(), until, usage),
+            Slot::side(slot.fingerprint(), side_index, until, usage),
         );
-        over
+        excess
     }
 
-    pub(super) fn drop_side(&mut self, slot: &Slot) -> usize {
+    /// Removes the log or the permits of a slot, if it has any, and returns what they had charged
+    /// to the budget.
+    pub(super) fn remove_side(&mut self, slot: &Slot) -> usize {
         if slot.kind() == Kind::Side {
-            self.sides.remove(slot.as_side())
+            self.side_table.remove(slot.side_index())
         } else {
             0
         }

@@ -1,46 +1,50 @@
 //! One counter, in 32 bytes.
 
 use super::fingerprint::Fingerprint;
-use crate::algorithm::{Counts, Gcra, Rest, Used};
+use crate::algorithm::{BucketState, Gcra, SlidingCounts, WindowCount};
 use crate::time::Micros;
 
-/// How much of a budget is used, from 0 (none) to [`Usage::ALL`].
+/// How much of a quota is used, from 0 (nothing) to [`QuotaUsage::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Usage(pub(super) u32);
+pub(super) struct QuotaUsage(pub(super) u32);
 
-impl Usage {
+impl QuotaUsage {
     pub(super) const ALL: Self = Self(1 << 20);
-    /// From here on a key counts as an offender, which is forgotten only when there is nothing else
-    /// to forget.
-    pub(super) const OFFENDER: Self = Self((1 << 20) / 20 * 19);
+    /// From this usage on, 95 %, a key counts as exhausted. Exhausted keys are evicted only when
+    /// no other key is left.
+    pub(super) const EXHAUSTED: Self = Self((1 << 20) / 20 * 19);
 
-    /// `used / all`, rounded up.
-    pub(super) fn of(used: u64, all: u64) -> Self {
-        let parts = (u128::from(used) << 20).div_ceil(u128::from(all.max(1)));
+    /// `used / limit`, rounded up.
+    pub(super) fn from_ratio(used: u64, limit: u64) -> Self {
+        let parts = (u128::from(used) << 20).div_ceil(u128::from(limit.max(1)));
         Self(u32::try_from(parts).unwrap_or(u32::MAX).min(Self::ALL.0))
     }
 }
 
-/// What the words of a slot mean.
+/// What the two words of a slot contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Nothing here.
+    /// The slot is empty.
     Vacant,
-    /// A fixed window: count, limit.
+    /// A fixed window: count and limit.
     Fixed,
-    /// A sliding window: current and previous count. `until` is two lengths after the window's
-    /// start.
+    /// A sliding window: current and previous count. `until` is two lengths after the start of the
+    /// current window.
     Sliding,
-    /// A bucket: part of a microsecond, span. `until` is its moment of rest.
+    /// A bucket: part of a microsecond, and span. `until` is the moment at which the bucket is
+    /// idle.
     Bucket,
-    /// A log or leases: where the shard keeps them.
+    /// A log or permits: the index in the shard's side table, and usage.
     Side,
 }
 
-/// A counter, packed into half a cache line: 64 bits of its fingerprint; two words by kind of 54
-/// bits, each with ten more bits of the fingerprint; and a word with the moment from which on the
-/// counter is as good as none (53 bits), the usage where the words do not tell it (8 bits) and the
-/// kind (3 bits).
+/// A counter, packed into half a cache line:
+///
+/// - 64 bits of its fingerprint;
+/// - two words of 54 bits, whose meaning depends on the kind, each with ten more bits of the
+///   fingerprint above them;
+/// - a word with the moment from which on the counter is expired (53 bits), the usage where the
+///   two words do not determine it (8 bits), and the kind (3 bits).
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub(super) struct Slot {
@@ -56,7 +60,7 @@ const USAGE_MAX: u64 = (1 << USAGE_BITS) - 1;
 /// Enough for a limit of 2^53 that is used up.
 const WORD_BITS: u32 = 54;
 const WORD_MAX: u64 = (1 << WORD_BITS) - 1;
-/// How much of the fingerprint travels above each word.
+/// How many bits of the fingerprint are stored above each word.
 const TAG_BITS: u32 = u64::BITS - WORD_BITS;
 const TAG_MAX: u32 = (1 << TAG_BITS) - 1;
 
@@ -70,7 +74,7 @@ impl Slot {
 
     #[inline(always)]
     const fn new(
-        print: Fingerprint,
+        fingerprint: Fingerprint,
         first: u64,
         second: u64,
         kind: Kind,
@@ -82,15 +86,16 @@ impl Slot {
         } else {
             until.get()
         };
+
         Self {
-            low: print.low,
-            first: word(first, print.high & TAG_MAX),
-            second: word(second, print.high >> TAG_BITS & TAG_MAX),
+            low: fingerprint.low,
+            first: word(first, fingerprint.high & TAG_MAX),
+            second: word(second, fingerprint.high >> TAG_BITS & TAG_MAX),
             meta: until << (KIND_BITS + USAGE_BITS) | usage << KIND_BITS | kind as u64,
         }
     }
 
-    /// The first word, as it is.
+    /// The low 64 bits of the fingerprint.
     #[inline(always)]
     pub(super) const fn low(&self) -> u64 {
         self.low
@@ -99,7 +104,7 @@ impl Slot {
     /// The fingerprint of the key.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "two tags make twenty bits")]
-    pub(super) const fn print(&self) -> Fingerprint {
+    pub(super) const fn fingerprint(&self) -> Fingerprint {
         let high = (self.second >> WORD_BITS << TAG_BITS | self.first >> WORD_BITS) as u32;
         Fingerprint {
             low: self.low,
@@ -107,48 +112,57 @@ impl Slot {
         }
     }
 
-    /// True when a counter is here and it is this key's.
+    /// Returns true when the slot holds the counter of this key.
     #[inline(always)]
-    pub(super) fn holds(&self, print: Fingerprint) -> bool {
-        self.low == print.low && self.print() == print && !self.is_vacant()
+    pub(super) fn holds(&self, fingerprint: Fingerprint) -> bool {
+        self.low == fingerprint.low && self.fingerprint() == fingerprint && !self.is_vacant()
     }
 
-    pub(super) const fn fixed(print: Fingerprint, used: Used, limit: u64) -> Self {
-        Self::new(print, used.count, limit, Kind::Fixed, used.ends, 0)
+    pub(super) const fn fixed(fingerprint: Fingerprint, count: WindowCount, limit: u64) -> Self {
+        Self::new(fingerprint, count.count, limit, Kind::Fixed, count.ends, 0)
     }
 
-    pub(super) fn sliding(print: Fingerprint, counts: Counts, length: Micros, limit: u64) -> Self {
+    pub(super) fn sliding(
+        fingerprint: Fingerprint,
+        counts: SlidingCounts,
+        length: Micros,
+        limit: u64,
+    ) -> Self {
         let until = counts.start.after(length).after(length);
         let used = counts.current.max(counts.previous);
-        let usage = u64::from(Usage::of(used, limit).0) * USAGE_MAX / u64::from(Usage::ALL.0);
-        Self::new(
-            print,
-            counts.current,
-            counts.previous,
-            Kind::Sliding,
-            until,
-            usage,
-        )
+        let usage = u64::from(QuotaUsage::from_ratio(used, limit).0) * USAGE_MAX
+            / u64::from(QuotaUsage::ALL.0);
+
+        let (current, previous) = (counts.current, counts.previous);
+        Self::new(fingerprint, current, previous, Kind::Sliding, until, usage)
     }
 
-    pub(super) const fn bucket(print: Fingerprint, rest: Rest, gcra: &Gcra) -> Self {
-        Self::new(print, rest.part, gcra.span.get(), Kind::Bucket, rest.at, 0)
+    pub(super) const fn bucket(fingerprint: Fingerprint, state: BucketState, gcra: &Gcra) -> Self {
+        let span = gcra.span.get();
+        Self::new(fingerprint, state.part, span, Kind::Bucket, state.at, 0)
     }
 
-    /// A bucket of which nothing was left at that moment.
-    pub(super) const fn empty_bucket(print: Fingerprint, gcra: &Gcra, moment: Micros) -> Self {
-        Self::bucket(
-            print,
-            Rest {
-                at: moment.after(gcra.span),
-                part: 0,
-            },
-            gcra,
-        )
+    /// A bucket that was empty at `moment`.
+    pub(super) const fn empty_bucket(
+        fingerprint: Fingerprint,
+        gcra: &Gcra,
+        moment: Micros,
+    ) -> Self {
+        let state = BucketState {
+            at: moment.after(gcra.span),
+            part: 0,
+        };
+        Self::bucket(fingerprint, state, gcra)
     }
 
-    pub(super) const fn side(print: Fingerprint, index: u32, until: Micros, usage: Usage) -> Self {
-        Self::new(print, index as u64, usage.0 as u64, Kind::Side, until, 0)
+    pub(super) const fn side(
+        fingerprint: Fingerprint,
+        index: u32,
+        until: Micros,
+        usage: QuotaUsage,
+    ) -> Self {
+        let (index, usage) = (index as u64, usage.0 as u64);
+        Self::new(fingerprint, index, usage, Kind::Side, until, 0)
     }
 
     const fn first(&self) -> u64 {
@@ -173,72 +187,70 @@ impl Slot {
         self.meta == 0
     }
 
-    /// The moment from which on forgetting the counter changes nothing. A bucket's moment may have
-    /// a part, so it counts only once it is past.
+    /// The moment from which on dropping the counter changes no decision. The moment of a bucket
+    /// may have a fraction, so the counter is expired only after it.
     pub(super) const fn until(&self) -> Micros {
         Micros::new(self.meta >> (KIND_BITS + USAGE_BITS))
     }
 
-    pub(super) fn is_spent(&self, now: Micros) -> bool {
+    pub(super) fn is_expired(&self, now: Micros) -> bool {
         self.until() < now
     }
 
-    pub(super) const fn as_fixed(&self) -> Used {
-        Used {
+    pub(super) const fn as_fixed(&self) -> WindowCount {
+        WindowCount {
             count: self.first(),
             ends: self.until(),
         }
     }
 
-    pub(super) const fn as_sliding(&self, length: Micros) -> Counts {
-        let start = self.until().since(length).since(length);
-        Counts {
+    pub(super) const fn as_sliding(&self, length: Micros) -> SlidingCounts {
+        SlidingCounts {
             current: self.first(),
             previous: self.second(),
-            start,
+            start: self.until().since(length).since(length),
         }
     }
 
-    pub(super) const fn as_bucket(&self) -> Rest {
-        Rest {
+    pub(super) const fn as_bucket(&self) -> BucketState {
+        BucketState {
             at: self.until(),
             part: self.first(),
         }
     }
 
-    /// How long the bucket took to work off a whole one by the numbers it was last used with.
+    /// How long a full backlog of the bucket took to work off, with the parameters it was last used
+    /// with.
     pub(super) const fn span(&self) -> Micros {
         Micros::new(self.second())
     }
 
+    /// The index of a log or of permits in the shard's side table.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "it was a u32 when it was packed"
     )]
-    pub(super) const fn as_side(&self) -> u32 {
+    pub(super) const fn side_index(&self) -> u32 {
         self.first() as u32
     }
 
-    /// The same counter, its state kept elsewhere.
-    pub(super) const fn moved_to(self, index: u32) -> Self {
+    /// The same counter with its state at another index of a side table.
+    pub(super) const fn with_side_index(self, index: u32) -> Self {
         Self {
             first: word(index as u64, (self.first >> WORD_BITS) as u32),
             ..self
         }
     }
 
-    /// How much of the budget is used at `now`, without knowing the limit.
-    pub(super) fn usage(&self, now: Micros) -> Usage {
+    /// How much of the quota is used at `now`. The limit itself is not known here.
+    pub(super) fn usage(&self, now: Micros) -> QuotaUsage {
         match self.kind() {
-            Kind::Vacant => Usage(0),
-            _ if self.is_spent(now) => Usage(0),
-            Kind::Fixed => Usage::of(self.first(), self.second()),
-            Kind::Bucket => Usage::of(self.until().since(now).get(), self.second()),
-            Kind::Side => Usage(u32::try_from(self.second()).unwrap_or(u32::MAX)),
-            Kind::Sliding => {
-                let usage = self.meta >> KIND_BITS & USAGE_MAX;
-                Usage::of(usage, USAGE_MAX)
-            }
+            Kind::Vacant => QuotaUsage(0),
+            _ if self.is_expired(now) => QuotaUsage(0),
+            Kind::Fixed => QuotaUsage::from_ratio(self.first(), self.second()),
+            Kind::Bucket => QuotaUsage::from_ratio(self.until().since(now).get(), self.second()),
+            Kind::Side => QuotaUsage(u32::try_from(self.second()).unwrap_or(u32::MAX)),
+            Kind::Sliding => QuotaUsage::from_ratio(self.meta >> KIND_BITS & USAGE_MAX, USAGE_MAX),
         }
     }
 
@@ -256,9 +268,8 @@ impl Slot {
     }
 }
 
-/// A word of 54 bits with ten bits of the fingerprint above. Everything kept here fits: counts and
-/// limits are at most 2^53, and so are moments and their parts; what does not is kept as large as
-/// it can be.
+/// A word of 54 bits with ten bits of the fingerprint above it. All stored values fit: counts,
+/// limits, moments and their parts are at most 2^53. A larger value becomes the largest word.
 #[inline(always)]
 const fn word(value: u64, tag: u32) -> u64 {
     let value = if value > WORD_MAX { WORD_MAX } else { value };
@@ -267,5 +278,5 @@ const fn word(value: u64, tag: u32) -> u64 {
 
 const _: () = assert!(
     size_of::<Slot>() == 32,
-    "the size of a counter is a promise"
+    "the documented size of a counter is 32 bytes"
 );

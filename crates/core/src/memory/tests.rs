@@ -29,65 +29,71 @@ fn bucket(capacity: u64) -> Rule {
 }
 
 fn spend(store: &MemoryStore, rule: &Rule, key: &str, cost: u64) -> Verdict {
-    let check = rule.demand(key, cost).unwrap();
-    match store.spend(&[check.as_demand()], Intent::Spend, PermitId::new(1)) {
-        StoreFuture::Ready(Some(Ok(spent))) => spent.outcomes[0].verdict,
-        answer => panic!("the memory store answers at once, not with {answer:?}"),
+    let demand = rule.demand(key, cost).unwrap();
+    match store.spend(&[demand.as_demand()], Intent::Spend, PermitId::new(1)) {
+        StoreFuture::Ready(Some(Ok(reply))) => reply.outcomes[0].verdict,
+        other => panic!("expected a ready reply of the memory store, got {other:?}"),
     }
 }
 
 fn remaining(store: &MemoryStore, rule: &Rule, key: &str) -> u64 {
-    let check = rule.demand(key, 0).unwrap();
-    match store.spend(&[check.as_demand()], Intent::Peek, PermitId::NONE) {
-        StoreFuture::Ready(Some(Ok(spent))) => spent.outcomes[0].remaining,
-        answer => panic!("the memory store answers at once, not with {answer:?}"),
+    let demand = rule.demand(key, 0).unwrap();
+    match store.spend(&[demand.as_demand()], Intent::Peek, PermitId::NONE) {
+        StoreFuture::Ready(Some(Ok(reply))) => reply.outcomes[0].remaining,
+        other => panic!("expected a ready reply of the memory store, got {other:?}"),
     }
 }
 
 #[test]
-fn the_cap_holds_and_offenders_keep_their_state_through_a_flood() {
+fn the_cap_holds_and_exhausted_keys_survive_a_flood_of_new_keys() {
     let (store, _) = store(10_000);
     let rule = bucket(100);
-    for offender in 0..1_000 {
-        assert!(spend(&store, &rule, &format!("offender:{offender}"), 100).is_allowed());
+
+    for exhausted in 0..1_000 {
+        assert!(spend(&store, &rule, &format!("exhausted:{exhausted}"), 100).is_allowed());
     }
-    for stranger in 0..200_000 {
-        assert!(spend(&store, &rule, &format!("stranger:{stranger}"), 1).is_allowed());
-        if stranger % 1_000 == 0 {
+
+    for new in 0..200_000 {
+        assert!(spend(&store, &rule, &format!("new:{new}"), 1).is_allowed());
+        if new % 1_000 == 0 {
             assert!(store.keys() <= 10_000);
         }
     }
+
     let freed = (0..1_000)
-        .filter(|key| spend(&store, &rule, &format!("offender:{key}"), 1).is_allowed())
+        .filter(|key| spend(&store, &rule, &format!("exhausted:{key}"), 1).is_allowed())
         .count();
     assert_eq!(
         freed, 0,
-        "an offender was forgotten while fuller keys were there to forget"
+        "an exhausted key was evicted although keys with quota left could have been"
     );
 }
 
 #[test]
-fn what_is_evicted_was_never_more_used_than_what_stays() {
+fn evicted_keys_were_never_more_used_than_those_that_stay() {
     let (store, _) = store(1_000); // one shard, so the order is strict
     let rule = bucket(10_000);
+
     for key in 0..1_000u64 {
         spend(&store, &rule, &format!("key:{key}"), 1 + key * 7 % 1_000);
     }
     spend(&store, &rule, "one too many", 500);
+
     let used = |key: u64| 1 + key * 7 % 1_000;
-    let (kept, gone): (Vec<u64>, Vec<u64>) =
+    let (kept, evicted): (Vec<u64>, Vec<u64>) =
         (0..1_000).partition(|key| remaining(&store, &rule, &format!("key:{key}")) < 10_000);
-    let most_used_gone = gone.iter().map(|key| used(*key)).max().unwrap();
+    let most_used_evicted = evicted.iter().map(|key| used(*key)).max().unwrap();
     let least_used_kept = kept.iter().map(|key| used(*key)).min().unwrap();
+
     assert!(
-        most_used_gone <= least_used_kept,
-        "{most_used_gone} went and {least_used_kept} stayed"
+        most_used_evicted <= least_used_kept,
+        "a key with {most_used_evicted} used was evicted, one with {least_used_kept} stayed"
     );
     assert_eq!(remaining(&store, &rule, "one too many"), 9_500);
 }
 
 #[test]
-fn one_key_with_budget_left_goes_before_any_offender() {
+fn a_key_with_quota_left_is_evicted_before_any_exhausted_key() {
     for limit in [
         Limit::fixed_window("fixed", 5, Duration::from_secs(60)),
         Limit::sliding_window("sliding", 5, Duration::from_secs(60)),
@@ -96,22 +102,25 @@ fn one_key_with_budget_left_goes_before_any_offender() {
     ] {
         let (store, _) = store(100);
         let rule = rule(&limit);
-        for offender in 0..99 {
-            spend(&store, &rule, &format!("offender:{offender}"), 5);
+
+        for exhausted in 0..99 {
+            spend(&store, &rule, &format!("exhausted:{exhausted}"), 5);
         }
-        spend(&store, &rule, "fuller", 4);
+        spend(&store, &rule, "less used", 4);
         spend(&store, &rule, "new", 5);
+
         assert_eq!(
-            remaining(&store, &rule, "fuller"),
+            remaining(&store, &rule, "less used"),
             5,
-            "{}: the fuller key stayed",
+            "{}: the key with quota left was not evicted",
             rule.name()
         );
-        for offender in 0..99 {
+
+        for exhausted in 0..99 {
             assert_eq!(
-                remaining(&store, &rule, &format!("offender:{offender}")),
+                remaining(&store, &rule, &format!("exhausted:{exhausted}")),
                 0,
-                "{} {offender}",
+                "{} {exhausted}",
                 rule.name()
             );
         }
@@ -119,7 +128,7 @@ fn one_key_with_budget_left_goes_before_any_offender() {
 }
 
 #[test]
-fn a_store_full_of_offenders_still_counts_newcomers() {
+fn a_store_full_of_exhausted_keys_still_counts_new_keys() {
     let (store, _) = store(50);
     let rule = bucket(5);
     for key in 0..200 {
@@ -130,7 +139,7 @@ fn a_store_full_of_offenders_still_counts_newcomers() {
 }
 
 #[test]
-fn a_cap_of_one_key_is_a_cap() {
+fn a_cap_of_one_key_holds() {
     let (store, _) = store(1);
     let rule = bucket(5);
     for key in 0..10 {
@@ -147,6 +156,7 @@ fn logs_count_against_the_cap_by_their_size() {
         1 << 40,
         Duration::from_secs(3_600),
     ));
+
     for _ in 0..10 {
         for key in 0..200 {
             for _ in 0..4 {
@@ -154,6 +164,7 @@ fn logs_count_against_the_cap_by_their_size() {
                 spend(&store, &rule, &format!("key:{key}"), 1);
             }
         }
+
         assert!(
             store.inner.budget.used() <= 1_001,
             "{}",
@@ -168,7 +179,7 @@ fn logs_count_against_the_cap_by_their_size() {
 }
 
 #[test]
-fn places_in_flight_outlast_a_flood() {
+fn permits_in_flight_survive_a_flood_of_new_keys() {
     let (store, _) = store(1_000);
     let jobs = rule(&Limit::concurrency("jobs", 20, Duration::from_secs(60)));
     spend(&store, &jobs, "tenant", 1);
@@ -179,10 +190,11 @@ fn places_in_flight_outlast_a_flood() {
 }
 
 #[test]
-fn memory_comes_back_after_a_burst_of_new_keys() {
+fn memory_is_freed_after_a_burst_of_new_keys() {
     let (store, clock) = store(1_000_000);
     let rule = rule(&Limit::fixed_window("api", 5, Duration::from_secs(60)));
     let log = self::rule(&Limit::sliding_log("log", 5, Duration::from_secs(60)));
+
     for key in 0..100_000 {
         spend(&store, &rule, &format!("key:{key}"), 1);
     }
@@ -191,15 +203,17 @@ fn memory_comes_back_after_a_burst_of_new_keys() {
     }
     let burst = store.table_bytes();
     assert!(burst > 100_000 * 40);
-    // Ordinary traffic on one key, two minutes of it, is all it takes.
+
+    // Two minutes of ordinary traffic on one key sweep all shards.
     for _ in 0..1_200 {
         clock.advance(Duration::from_millis(100));
         spend(&store, &rule, "someone", 1);
     }
+
     assert_eq!(store.keys(), 1);
     assert!(
         store.table_bytes() < burst / 50,
-        "{} of {burst} bytes are still taken",
+        "{} of {burst} bytes are still in use",
         store.table_bytes()
     );
     assert_eq!(store.inner.budget.used(), 1);
@@ -209,10 +223,12 @@ fn memory_comes_back_after_a_burst_of_new_keys() {
 fn a_million_keys_take_at_most_64_bytes_each() {
     let (store, _) = store(2_000_000);
     let rule = bucket(5);
+
     for key in 0..1_000_000u32 {
-        let check = rule.demand(key, 1).unwrap();
-        drop(store.spend(&[check.as_demand()], Intent::Spend, PermitId::NONE));
+        let demand = rule.demand(key, 1).unwrap();
+        drop(store.spend(&[demand.as_demand()], Intent::Spend, PermitId::NONE));
     }
+
     assert_eq!(store.keys(), 1_000_000);
     assert!(
         store.table_bytes() <= 64_000_000,
@@ -222,18 +238,18 @@ fn a_million_keys_take_at_most_64_bytes_each() {
 }
 
 #[test]
-fn a_reset_key_gives_back_its_room() {
+fn resetting_a_key_frees_its_memory() {
     let (store, _) = store(100);
     let log = rule(&Limit::sliding_log("log", 50, Duration::from_secs(60)));
     spend(&store, &log, "ann", 1);
-    let check = log.demand("ann", 1).unwrap();
-    drop(store.reset(&check.as_demand().key));
+    let demand = log.demand("ann", 1).unwrap();
+    drop(store.reset(&demand.as_demand().key));
     assert_eq!((store.keys(), store.inner.budget.used()), (0, 0));
 }
 
-/// Every kind of state, saved, brought back in another store, and asked again.
+/// Saves every kind of state, restores it in another store and compares the outcomes.
 #[test]
-fn a_snapshot_brings_back_every_kind_of_state() {
+fn a_snapshot_restores_every_kind_of_state() {
     let (store, clock) = store(1_000);
     let rules = [
         Limit::fixed_window("fixed", 10, Duration::from_secs(60)),
@@ -244,6 +260,7 @@ fn a_snapshot_brings_back_every_kind_of_state() {
         Limit::concurrency("flight", 10, Duration::from_secs(60)),
     ]
     .map(|limit| rule(&limit));
+
     for rule in &rules {
         spend(&store, rule, "ann", 2);
         clock.advance(Duration::from_millis(300));
@@ -253,6 +270,7 @@ fn a_snapshot_brings_back_every_kind_of_state() {
         .iter()
         .map(|rule| remaining(&store, rule, "ann"))
         .collect();
+
     let restored = MemoryStore::builder()
         .clock(clock.clone())
         .restore(&store.snapshot())
@@ -261,22 +279,25 @@ fn a_snapshot_brings_back_every_kind_of_state() {
         .iter()
         .map(|rule| remaining(&restored, rule, "ann"))
         .collect();
+
     assert_eq!(before, after);
     assert_eq!(before, [5, 5, 5, 5, 5, 5]);
-    let check = rules[5].demand("ann", 1).unwrap();
+
+    let demand = rules[5].demand("ann", 1).unwrap();
     assert!(matches!(
-        restored.release(&check.as_demand(), PermitId::new(1)),
+        restored.release(&demand.as_demand(), PermitId::new(1)),
         StoreFuture::Ready(Some(Ok(true)))
     ));
 }
 
 #[test]
-fn a_snapshot_leaves_out_what_has_expired_and_respects_the_cap() {
+fn restoring_leaves_out_expired_counters_and_respects_the_cap() {
     let (store, clock) = store(1_000);
     let (short, long) = (
         rule(&Limit::fixed_window("short", 5, Duration::from_secs(1))),
         rule(&Limit::fixed_window("long", 5, Duration::from_secs(60))),
     );
+
     for key in 0..100 {
         spend(&store, &short, &format!("key:{key}"), 1);
         spend(
@@ -286,6 +307,7 @@ fn a_snapshot_leaves_out_what_has_expired_and_respects_the_cap() {
             1 + u64::from(key < 10) * 4,
         );
     }
+
     let snapshot = store.snapshot();
     clock.advance(Duration::from_secs(2));
     let restored = MemoryStore::builder()
@@ -293,6 +315,7 @@ fn a_snapshot_leaves_out_what_has_expired_and_respects_the_cap() {
         .restore(&snapshot)
         .unwrap();
     assert_eq!(restored.keys(), 100);
+
     let smaller = MemoryStore::builder()
         .keys_max(20)
         .clock(clock)
@@ -303,44 +326,47 @@ fn a_snapshot_leaves_out_what_has_expired_and_respects_the_cap() {
         assert_eq!(
             remaining(&smaller, &long, &format!("key:{key}")),
             0,
-            "an offender was left behind"
+            "an exhausted key was not restored"
         );
     }
 }
 
 #[test]
-fn damaged_and_foreign_snapshots_are_refused() {
+fn damaged_and_foreign_snapshots_are_rejected() {
     let (store, _) = store(100);
     let log = rule(&Limit::sliding_log("log", 50, Duration::from_secs(60)));
     spend(&store, &log, "ann", 1);
     let snapshot = store.snapshot();
-    let refused = |bytes: &[u8]| MemoryStore::restore(bytes).unwrap_err();
-    assert_eq!(refused(b""), SnapshotError::NotASnapshot);
-    assert_eq!(refused(&[0; 200]), SnapshotError::NotASnapshot);
+
+    let error = |bytes: &[u8]| MemoryStore::restore(bytes).unwrap_err();
+    assert_eq!(error(b""), SnapshotError::NotASnapshot);
+    assert_eq!(error(&[0; 200]), SnapshotError::NotASnapshot);
+
     for cut in 48..snapshot.len() {
         assert_eq!(
-            refused(&snapshot[..cut]),
+            error(&snapshot[..cut]),
             SnapshotError::Damaged,
             "cut to {cut} bytes"
         );
     }
+
     for (at, _) in snapshot.iter().enumerate().skip(16) {
         let mut changed = snapshot.clone();
         changed[at] ^= 1;
-        assert_eq!(
-            refused(&changed),
-            SnapshotError::Damaged,
-            "byte {at} changed"
-        );
+        assert_eq!(error(&changed), SnapshotError::Damaged, "byte {at} changed");
     }
+
     let mut newer = snapshot.clone();
     newer[8] = 9;
-    assert_eq!(refused(&newer), SnapshotError::Version { found: 9 });
+    assert_eq!(
+        error(&newer),
+        SnapshotError::UnsupportedVersion { found: 9 }
+    );
 }
 
-/// The quota of a shape that is not the stored one cannot reach the stored state: the key differs.
+/// A quota of another shape cannot reach the stored state, because its key differs.
 #[test]
-fn a_changed_window_starts_a_new_counter_and_changed_numbers_do_not() {
+fn a_changed_window_starts_a_new_counter_and_a_changed_limit_does_not() {
     let (store, _) = store(100);
     let minute = rule(&Limit::fixed_window("api", 5, Duration::from_secs(60)));
     let hour = rule(&Limit::fixed_window("api", 5, Duration::from_secs(3_600)));
@@ -351,17 +377,19 @@ fn a_changed_window_starts_a_new_counter_and_changed_numbers_do_not() {
     assert!(matches!(minute.quota(), Quota::FixedWindow(_)));
 }
 
-/// As the limiter counts while its store is away. What a key has must not depend on whether it was
-/// forgotten meanwhile.
+/// The limiter counts like this while its store is unavailable. The budget of a key must not depend
+/// on whether the key was evicted meanwhile.
 #[test]
-fn buckets_that_began_empty_are_forgotten_once_they_are_full() {
+fn buckets_that_started_empty_are_dropped_once_they_are_full() {
     let clock = ManualClock::default();
     let builder = MemoryStore::builder()
         .clock(clock.clone())
         .empty_since(clock.now());
     let store = builder.build();
     let rule = bucket(100);
+
     assert_eq!(remaining(&store, &rule, "ann"), 0);
+
     let denied = spend(&store, &rule, "ann", 1);
     assert_eq!(
         denied,
@@ -369,14 +397,15 @@ fn buckets_that_began_empty_are_forgotten_once_they_are_full() {
             retry_after: Micros::from_secs(36)
         }
     );
-    assert_eq!(store.keys(), 0, "a denial takes no room");
+    assert_eq!(store.keys(), 0, "a denial stores no counter");
+
     clock.advance(Duration::from_secs(1_800));
     assert!(spend(&store, &rule, "ann", 20).is_allowed());
-    let check = rule.demand("bob", 30).unwrap();
-    let (one, _) = store
-        .try_spend(&check.as_demand(), Intent::Spend, PermitId::NONE)
+    let demand = rule.demand("bob", 30).unwrap();
+    let (outcome, _) = store
+        .try_spend(&demand.as_demand(), Intent::Spend, PermitId::NONE)
         .unwrap();
-    assert_eq!((one.verdict, one.remaining), (Verdict::ALLOW, 20));
+    assert_eq!((outcome.verdict, outcome.remaining), (Verdict::ALLOW, 20));
     assert_eq!(
         (
             remaining(&store, &rule, "ann"),
@@ -384,6 +413,7 @@ fn buckets_that_began_empty_are_forgotten_once_they_are_full() {
         ),
         (30, 50)
     );
+
     clock.advance(Duration::from_secs(3_600));
     store.sweep();
     assert_eq!(store.keys(), 0);
@@ -394,6 +424,7 @@ fn buckets_that_began_empty_are_forgotten_once_they_are_full() {
         ),
         (100, 100)
     );
+
     assert!(
         spend(&store, &rule, "ann", 100).is_allowed()
             && !spend(&store, &rule, "ann", 1).is_allowed()

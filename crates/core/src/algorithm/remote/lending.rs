@@ -1,65 +1,68 @@
-//! What lending units of a counter takes beside the numbers of a check.
+//! What a remote store's script needs to lend units of a counter.
 
-use super::{CounterState, PermitCounts, Weight};
-use crate::algorithm::{Counts, Outcome, Quota, Rest, Used};
+use super::{CounterState, DrainTime, PermitCounts};
+use crate::algorithm::{BucketState, Outcome, Quota, SlidingCounts, WindowCount};
 use crate::time::Micros;
 
-/// The numbers by which a script lends units and takes them back.
+/// The numbers with which a script lends units and takes them back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lending {
-    /// What comes back, in the measure of the counter: what a bucket takes to work it off, or
-    /// units.
-    pub back: Weight,
-    /// So many microseconds for ...
+    /// The returned units, in the measure of the counter: for a bucket the time it takes to work
+    /// them off, for a window the units themselves (in `micros`).
+    pub back: DrainTime,
+    /// A bucket refills `per` units in this many microseconds; 1 for a window.
     pub period: u64,
-    /// ... so many units, in a bucket; 1 in a window.
+    /// The units that a bucket refills per `period`; 1 for a window.
     pub per: u64,
 }
 
 impl Quota {
-    /// The numbers by which a script takes `back` units back, and lends others.
-    pub fn lending(&self, back: u64) -> Lending {
+    /// The numbers with which a script takes `returned` units back and lends others.
+    pub fn lending(&self, returned: u64) -> Lending {
         let gcra = match self {
             Self::TokenBucket(bucket) => &bucket.gcra,
             Self::LeakyBucket(bucket) => &bucket.gcra,
             _ => {
+                let back = DrainTime {
+                    micros: returned,
+                    part: 0,
+                };
                 return Lending {
-                    back: Weight {
-                        micros: back,
-                        part: 0,
-                    },
+                    back,
                     period: 1,
                     per: 1,
                 };
             }
         };
+
         let (per, period) = gcra.rate();
         Lending {
-            back: gcra.weight(back),
+            back: gcra.drain_time(returned),
             period,
             per,
         }
     }
 
-    /// The state after spending `units`, with what the limit says to it; `None` when the state is
-    /// that of another algorithm.
-    pub fn step(
+    /// Spends `units` from `state` if they fit, and returns the state after that and the outcome;
+    /// `None` when the state belongs to another algorithm.
+    pub fn spend(
         &self,
-        seen: CounterState,
+        state: CounterState,
         units: u64,
         now: Micros,
     ) -> Option<(CounterState, Outcome)> {
-        let bucket = |(Rest { at, part }, outcome)| (CounterState::Bucket { at, part }, outcome);
-        match (self, seen) {
+        match (self, state) {
             (Self::TokenBucket(quota), CounterState::Bucket { at, part }) => {
-                Some(bucket(quota.gcra.spend(Rest { at, part }, units, now)))
+                let (next, outcome) = quota.gcra.spend(BucketState { at, part }, units, now);
+                Some((next.into(), outcome))
             }
             (Self::LeakyBucket(quota), CounterState::Bucket { at, part }) => {
-                Some(bucket(quota.spend(Rest { at, part }, units, now)))
+                let (next, outcome) = quota.spend(BucketState { at, part }, units, now);
+                Some((next.into(), outcome))
             }
             (Self::FixedWindow(quota), CounterState::Fixed { count, ends }) => {
-                let (Used { count, ends }, outcome) = quota.spend(Used { count, ends }, units, now);
-                Some((CounterState::Fixed { count, ends }, outcome))
+                let (next, outcome) = quota.spend(WindowCount { count, ends }, units, now);
+                Some((next.into(), outcome))
             }
             (
                 Self::SlidingWindow(quota),
@@ -69,42 +72,27 @@ impl Quota {
                     start,
                 },
             ) => {
-                let (counts, outcome) = quota.spend(
-                    Counts {
-                        current,
-                        previous,
-                        start,
-                    },
-                    units,
-                    now,
-                );
-                let Counts {
+                let counts = SlidingCounts {
                     current,
                     previous,
                     start,
-                } = counts;
-                Some((
-                    CounterState::Sliding {
-                        current,
-                        previous,
-                        start,
-                    },
-                    outcome,
-                ))
+                };
+                let (next, outcome) = quota.spend(counts, units, now);
+                Some((next.into(), outcome))
             }
-            (Self::SlidingLog(quota), CounterState::Held(held)) => {
-                Some(held.step(quota.limit, quota.length, units, now))
+            (Self::SlidingLog(quota), CounterState::Held(counts)) => {
+                Some(counts.spend(quota.limit, quota.length, units, now))
             }
-            (Self::Concurrency(quota), CounterState::Held(held)) => {
-                Some(held.step(quota.limit, quota.permit_timeout, units, now))
+            (Self::Concurrency(quota), CounterState::Held(counts)) => {
+                Some(counts.spend(quota.limit, quota.permit_timeout, units, now))
             }
             _ => None,
         }
     }
 
-    /// When units that were lent under this name end with their window; never before their time in
-    /// a bucket.
-    pub(crate) fn edge(&self, generation: u64) -> Option<Micros> {
+    /// When the window of units that were lent under this generation ends. `None` for a bucket,
+    /// whose units are not bound to a window.
+    pub(crate) fn window_end(&self, generation: u64) -> Option<Micros> {
         match self {
             Self::FixedWindow(_) => Some(Micros::new(generation)),
             Self::SlidingWindow(window) => Some(Micros::new(generation).after(window.length)),
@@ -112,33 +100,55 @@ impl Quota {
         }
     }
 
-    /// How long a bucket takes to make up so many units more, rounded up; `None` for what is no
-    /// bucket.
-    pub(crate) fn time_for(&self, units: u64) -> Option<Micros> {
+    /// How long a bucket takes to refill `units`, rounded up; `None` for other algorithms.
+    pub(crate) fn refill_time(&self, units: u64) -> Option<Micros> {
         let gcra = match self {
             Self::TokenBucket(bucket) => &bucket.gcra,
             Self::LeakyBucket(bucket) => &bucket.gcra,
             _ => return None,
         };
-        let Weight { micros, part } = gcra.weight(units);
+        let DrainTime { micros, part } = gcra.drain_time(units);
         Some(Micros::new(micros.saturating_add(u64::from(part > 0))))
     }
 }
 
+impl From<BucketState> for CounterState {
+    fn from(BucketState { at, part }: BucketState) -> Self {
+        Self::Bucket { at, part }
+    }
+}
+
+impl From<WindowCount> for CounterState {
+    fn from(WindowCount { count, ends }: WindowCount) -> Self {
+        Self::Fixed { count, ends }
+    }
+}
+
+impl From<SlidingCounts> for CounterState {
+    fn from(counts: SlidingCounts) -> Self {
+        Self::Sliding {
+            current: counts.current,
+            previous: counts.previous,
+            start: counts.start,
+        }
+    }
+}
+
 impl PermitCounts {
-    /// What a log or leases hold once these units are among them.
-    fn step(self, limit: u64, length: Micros, units: u64, now: Micros) -> (CounterState, Outcome) {
+    /// Spends `units` from a log or a concurrency limit if they fit.
+    fn spend(self, limit: u64, length: Micros, units: u64, now: Micros) -> (CounterState, Outcome) {
         let outcome = self.outcome(limit, length, units, now);
-        let taken = if outcome.verdict.is_allowed() {
+        let spent = if outcome.verdict.is_allowed() {
             units
         } else {
             0
         };
-        let held = Self {
-            sum: self.sum.saturating_add(taken),
+
+        let counts = Self {
+            sum: self.sum.saturating_add(spent),
             until: now.after(outcome.reset_after),
             ..self
         };
-        (CounterState::Held(held), outcome)
+        (CounterState::Held(counts), outcome)
     }
 }

@@ -1,61 +1,66 @@
-//! What there is to do about a counter although nobody asks for it.
+//! The calls and the removal of an entry that no request asks for.
 
-use super::Entry;
+use super::LeaseEntry;
 use crate::lease::call::CallPurpose;
-use crate::lease::pace::{FORGET, IDLE, MERGE};
+use crate::lease::policy::{IDLE_AFTER, MERGE_AFTER, REMOVE_AFTER};
 use crate::time::Micros;
 
-impl Entry {
-    /// What there is to do although nobody asks.
-    pub(in crate::lease) fn due(&self, now: Micros) -> Option<CallPurpose> {
-        if self.flight.is_some() {
+impl LeaseEntry {
+    /// The call that a sweep should start for this entry, if any.
+    pub(in crate::lease) fn due_call(&self, now: Micros) -> Option<CallPurpose> {
+        if self.pending.is_some() {
             None
         } else if self.is_eventual {
-            (self.held > 0 && now.since(self.heard) >= MERGE && now >= self.until)
-                .then_some(CallPurpose::Merge)
+            let is_due = self.outstanding > 0
+                && now.since(self.replied_at) >= MERGE_AFTER
+                && now >= self.denied_until;
+            is_due.then_some(CallPurpose::Merge)
         } else {
-            let is_idle = now.since(self.used) >= IDLE || now >= self.ends;
-            (is_idle && self.owes()).then_some(CallPurpose::Return)
+            let is_idle = now.since(self.used_at) >= IDLE_AFTER || now >= self.expires_at;
+            (is_idle && self.has_lease()).then_some(CallPurpose::Return)
         }
     }
 
-    /// What there is to give back or to tell before the process ends.
-    pub(in crate::lease) fn leaves(&self) -> Option<CallPurpose> {
-        let errand = if self.is_eventual {
+    /// The call that returns or reports all units before the instance shuts down, if there are any.
+    pub(in crate::lease) fn final_call(&self) -> Option<CallPurpose> {
+        let purpose = if self.is_eventual {
             CallPurpose::Merge
         } else {
             CallPurpose::Return
         };
-        let has_something = if self.is_eventual {
-            self.held > 0
-        } else {
-            self.owes()
-        };
-        (self.flight.is_none() && has_something).then_some(errand)
+
+        (self.pending.is_none() && self.has_units()).then_some(purpose)
     }
 
-    /// True when forgetting it changes nothing.
-    pub(in crate::lease) fn is_worthless(&self, now: Micros) -> bool {
-        let holds = if self.is_eventual {
-            self.held > 0
-        } else {
-            self.owes()
-        };
-        self.flight.is_none() && !holds && now >= self.until && now.since(self.used) >= FORGET
+    /// Returns true when removing the entry changes nothing.
+    pub(in crate::lease) fn is_removable(&self, now: Micros) -> bool {
+        self.pending.is_none()
+            && !self.has_units()
+            && now >= self.denied_until
+            && now.since(self.used_at) >= REMOVE_AFTER
     }
 
-    /// Units that are out, or not told.
-    pub(in crate::lease) const fn held(&self) -> u64 {
-        self.held
+    /// Units that the store counts as lent to this instance, or that it does not know about yet.
+    pub(in crate::lease) const fn outstanding(&self) -> u64 {
+        self.outstanding
     }
 
-    /// True when it holds something and nobody looks after it.
+    /// Returns true when the entry holds units and is not in the sweep queue.
     #[inline]
-    pub(in crate::lease) const fn is_unwatched(&self) -> bool {
-        self.held > 0 && !self.is_watched
+    pub(in crate::lease) const fn needs_sweep(&self) -> bool {
+        self.outstanding > 0 && !self.is_in_sweep_queue
     }
 
-    fn owes(&self) -> bool {
-        self.generation != 0 && self.held > 0
+    /// Returns true when there are units to return or to report.
+    fn has_units(&self) -> bool {
+        if self.is_eventual {
+            self.outstanding > 0
+        } else {
+            self.has_lease()
+        }
+    }
+
+    fn has_lease(&self) -> bool {
+        self.generation != 0 && self.outstanding > 0
     }
 }
