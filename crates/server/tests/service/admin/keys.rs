@@ -58,7 +58,7 @@ fn a_reset_gives_everything_back_to_that_key_alone() {
     assert_eq!(json(&get(&service, ANN_KEY))["remaining"], 3);
     assert_eq!(check(&service, "login", ANN).status, 200);
     assert_eq!(check(&service, "login", bob).status, 429);
-    service.wait_for_log("an operator reset a key");
+    service.wait_for_log("a key was reset through the admin port");
     assert!(!service.log().contains("example.com"), "{}", service.log());
 }
 

@@ -50,7 +50,7 @@ fn both_themes_can_be_read_and_the_switch_has_the_last_word() {
     (0..40).for_each(|_| drop(service.check(LOGIN)));
     (0..40).for_each(|_| drop(service.check(ORDERS)));
     page.until(
-        "document.querySelectorAll('#refused tbody tr').length > 1",
+        "document.querySelectorAll('#denied-keys tbody tr').length > 1",
         "something to see",
     );
     let back = || page.eval("getComputedStyle(document.body).backgroundColor");
@@ -110,7 +110,7 @@ fn everything_is_reached_with_the_keyboard_and_has_a_name() {
     let page = open(&browser, &service);
     (0..5).for_each(|_| drop(service.check(LOGIN)));
     page.until(
-        "document.querySelectorAll('#refused tbody tr').length === 1",
+        "document.querySelectorAll('#denied-keys tbody tr').length === 1",
         "a limited key",
     );
 

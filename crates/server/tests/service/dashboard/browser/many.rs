@@ -89,11 +89,11 @@ fn on_a_telephone_nothing_scrolls_sideways() {
     page.resize(360, 740, 2.0);
     ask(&service, 5, 9);
     page.until(
-        "document.querySelectorAll('#refused tbody tr').length === 1",
+        "document.querySelectorAll('#denied-keys tbody tr').length === 1",
         "a limited key",
     );
     expect_no_sideways_scrolling(&page, "plots");
-    page.click("#refused tbody button");
+    page.click("#denied-keys tbody button");
     page.until(
         "document.querySelector('#key-answer dl')?.dataset.remaining === '0'",
         "where the key stands",

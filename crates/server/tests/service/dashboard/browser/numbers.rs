@@ -86,7 +86,7 @@ fn numbers_equal_metrics_while_load_runs_and_after() {
             && NAMES.iter().all(|name| shown(&page, name) == expected[*name])
     });
     let most = |page: &testkit::browser::Page<'_>| page.text("#share-note");
-    assert!(most(&page).contains("answers"), "{}", most(&page));
+    assert!(most(&page).contains("decisions"), "{}", most(&page));
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
 
@@ -99,27 +99,27 @@ fn a_key_is_looked_up_and_reset_by_hand() {
     (0..5).for_each(|_| drop(service.check(LOGIN)));
     (0..6).for_each(|_| drop(service.check(ORDERS)));
     page.until(
-        "document.querySelectorAll('#refused tbody tr').length === 2",
+        "document.querySelectorAll('#denied-keys tbody tr').length === 2",
         "two limited keys",
     );
     assert!(
-        page.text("#refused tbody tr:first-child")
+        page.text("#denied-keys tbody tr:first-child")
             .contains("ann+x@example.com")
     );
-    let words = page.text("#refused tbody");
+    let words = page.text("#denied-keys tbody");
     assert!(
         words.contains("203.0.113.7") && !words.contains("sk-live"),
         "{words}"
     );
 
-    page.click("#refused tbody tr:first-child button");
+    page.click("#denied-keys tbody tr:first-child button");
     page.until(
         "document.querySelector('#key-answer dl')?.dataset.remaining === '0'",
         "where the key stands",
     );
     let answer = page.text("#key-answer");
     assert!(
-        answer.contains("0 of 3") && answer.contains("refused for"),
+        answer.contains("0 of 3") && answer.contains("denied for"),
         "{answer}"
     );
     page.click("#key-reset");
@@ -131,7 +131,7 @@ fn a_key_is_looked_up_and_reset_by_hand() {
         "the fresh start",
     );
     assert_eq!(service.check(LOGIN).status, 200);
-    service.wait_for_log("an operator reset a key");
+    service.wait_for_log("a key was reset through the admin port");
 
     // By hand, with a secret that is shown as its hash.
     page.eval("(() => { const s = document.querySelector('#key-limit'); s.value = 'plan'; s.dispatchEvent(new Event('change')); })()");

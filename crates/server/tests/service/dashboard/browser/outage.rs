@@ -63,8 +63,8 @@ fn an_outage_shows_within_two_seconds_and_clears_within_two_of_its_end() {
         shown - before
     );
     assert!(shown - before <= SAMPLES_MAX, "{} samples", shown - before);
-    assert_eq!(page.text("#pill-store"), "redis away");
-    assert!(page.text("#notices").contains("The store is away."));
+    assert_eq!(page.text("#pill-store"), "redis unavailable");
+    assert!(page.text("#notices").contains("The store is unavailable."));
     assert_eq!(service.check(LOGIN).status, 503, "by its policy");
 
     store.restart();
@@ -82,11 +82,11 @@ fn an_outage_shows_within_two_seconds_and_clears_within_two_of_its_end() {
         "the past",
     );
     page.until(
-        "document.querySelector('li[data-limit=\"login\"] .stack-words').textContent.includes('fallback')",
+        "document.querySelector('li[data-limit=\"login\"] .stack-labels').textContent.includes('fallback')",
         "how it was decided meanwhile",
     );
     assert!(
-        page.text("#degraded-total").contains("away"),
+        page.text("#degraded-total").contains("degraded for"),
         "{}",
         page.text("#degraded-total")
     );
@@ -98,17 +98,14 @@ fn a_refused_configuration_shows_its_error_until_a_right_one_comes() {
     let service = Tollgate::with_config(CONFIG);
     let browser = Browser::start();
     let page = open(&browser, &service);
-    assert_eq!(page.text("#pill-config"), "3 limits in force");
+    assert_eq!(page.text("#pill-config"), "3 limits active");
     service.rewrite_config(&CONFIG.replace("limit: 3", "limit: three"));
     page.click("#reload");
     page.until(
         "document.querySelector('#pill-config').dataset.state === 'bad'",
         "the refusal",
     );
-    assert!(
-        page.text("#notices")
-            .contains("The last configuration was refused.")
-    );
+    assert!(page.text("#notices").contains("The last reload failed."));
     let error = page.text("#config-error-text");
     assert!(
         error.contains("tollgate.yaml:6:") && error.contains("three"),
@@ -152,7 +149,10 @@ fn an_alert_shows_on_its_limit_and_the_end_of_the_service_on_the_page() {
         "document.querySelector('li[data-limit=\"login\"]').dataset.firing === 'true'",
         "the alert",
     );
-    assert!(page.text("#notices").contains("login refuses too much."));
+    assert!(
+        page.text("#notices")
+            .contains("login denies too many requests.")
+    );
     assert_eq!(page.text("#pill-alerts"), "1 alert");
     assert!(
         page.text("li[data-limit='login'] .meter-row")
