@@ -45,6 +45,7 @@ impl AdminGuard {
             Some(_) => Err(Fault::unauthorized()),
             None => {
                 expect_local_host(request)?;
+
                 let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
                 if is_read || is_same_origin(request) {
                     Ok(())
@@ -180,6 +181,7 @@ mod tests {
             assert_eq!(with(wrong), 401, "{wrong:?}");
         }
         assert_eq!(status(&guard, "GET", &[]), 401);
+
         let right = ("authorization", "Bearer correct-horse-battery");
         assert_eq!(
             status(&guard, "GET", &[right, right]),
@@ -206,6 +208,7 @@ mod tests {
         let with = |name: &'static str, value: &'static str| {
             ["POST", "DELETE"].map(|method| status(&guard, method, &[host, (name, value)]))
         };
+
         assert_eq!(status(&guard, "POST", &[host]), 200, "a program");
         assert_eq!(with("sec-fetch-site", "none"), [200; 2]);
         assert_eq!(with("sec-fetch-site", "same-origin"), [200; 2]);
@@ -241,6 +244,7 @@ mod tests {
         ] {
             assert_eq!(with(own), [200; 2], "{own}");
         }
+
         for foreign in [
             "rebind.example:9090",
             "localhost.example",
@@ -251,6 +255,7 @@ mod tests {
         ] {
             assert_eq!(with(foreign), [403; 2], "{foreign}");
         }
+
         let target = Request::builder()
             .uri("http://rebind.example/metrics")
             .header("host", "localhost");

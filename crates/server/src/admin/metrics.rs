@@ -77,6 +77,7 @@ fn write_config(service: &Service, running: &Running, page: &mut Page) {
 fn write_load(service: &Service, running: &Running, page: &mut Page) {
     page.gauge("keys", "Counters in the memory of this process")
         .line(&[], size(status::key_count(running)));
+
     page.gauge("connections", "Open client connections")
         .line(&[], size(service.load.connections()));
     page.gauge("in_flight_requests", "Client requests in flight")

@@ -96,6 +96,7 @@ mod tests {
             ("header:x-id", "1&2"),
         ]);
         assert_eq!(parsed, Ok(("login".into(), attributes)));
+
         assert_eq!(
             parse("a=b&&limit=x&c"),
             Ok(("x".into(), pairs(&[("a", "b"), ("c", "")])))
@@ -116,6 +117,7 @@ mod tests {
             Err("parameter-twice")
         );
         assert_eq!(parse("limit=%ff"), Err("not-text"));
+
         let many: String =
             (0..=ATTRIBUTES_MAX).fold("limit=a".into(), |query, n| format!("{query}&a{n}=1"));
         assert_eq!(parse(&many), Err("too-many-attributes"));

@@ -56,6 +56,7 @@ pub(super) async fn respond(service: &Service) -> Result<Response<Body>, Fault> 
     match service.reloader.reload().await {
         Ok(()) => {
             let config = &service.gate.running().config;
+
             Ok(json_ok(&ReloadResponse {
                 reloaded: true,
                 limits: config.limits.len(),

@@ -80,6 +80,7 @@ mod tests {
                 .lines()
                 .filter_map(|line| line.split_once(" from './")?.1.split_once('\''))
                 .map(|(name, _)| format!("/dashboard/{name}"));
+
             for referenced in quoted.map(str::to_owned).chain(imported) {
                 assert!(find(&referenced).is_some(), "{referenced}");
             }
@@ -95,6 +96,7 @@ mod tests {
                 !without_namespace.contains("://"),
                 "{path} refers to another server"
             );
+
             for inline in [
                 "innerHTML",
                 "outerHTML",

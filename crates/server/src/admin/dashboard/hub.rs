@@ -10,7 +10,7 @@ use hyper::body::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use super::sample::{CounterReading, Sampler};
+use super::sample::{CounterSnapshot, Sampler};
 use super::stream::EventStream;
 use crate::http::Fault;
 
@@ -74,12 +74,12 @@ impl EventHub {
         Ok(EventStream::new(backlog, receiver))
     }
 
-    /// Turns `reading` into a sample, keeps it in the history, and sends it to all viewers, followed
+    /// Turns `snapshot` into a sample, adds it to the history, and sends it to all viewers, followed
     /// by `status`. If the limits have changed, a `limits` event goes first. `on_sent` is called
     /// under the hub's lock with whether any viewer is left, so before another can join.
     pub(super) fn publish(
         &self,
-        reading: Option<&CounterReading>,
+        snapshot: Option<&CounterSnapshot>,
         status: Option<&Bytes>,
         on_sent: impl FnOnce(bool),
     ) {
@@ -91,7 +91,7 @@ impl EventHub {
             ..
         } = &mut *state;
 
-        let (limits, sample) = reading.map(|reading| sampler.sample(reading)).unzip();
+        let (limits, sample) = snapshot.map(|snapshot| sampler.sample(snapshot)).unzip();
         for event in limits.flatten().iter().chain(&sample).chain(status) {
             // Sending fails for a viewer that has gone and for one whose queue is full.
             viewers.retain(|viewer| viewer.try_send(event.clone()).is_ok());
@@ -168,11 +168,13 @@ mod tests {
                 .err()
         };
         assert_eq!(code(&hub), Some("too-many-viewers"));
+
         drop(open);
         hub.publish(None, Some(&Bytes::new()), |has_viewers| {
             assert!(!has_viewers)
         });
         assert!(!hub.has_viewers());
+
         hub.close();
         assert_eq!(code(&hub), Some("shutting-down"));
     }

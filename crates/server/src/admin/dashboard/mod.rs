@@ -22,7 +22,7 @@ use tollgate::Micros;
 
 pub(super) use self::files::find as file;
 use self::hub::EventHub;
-use self::sample::CounterReading;
+use self::sample::CounterSnapshot;
 use self::status_event::WatchedState;
 pub(super) use self::stream::AdminBody;
 use crate::http::Fault;
@@ -124,12 +124,12 @@ impl Dashboard {
             denied_keys.turn();
         }
 
-        let reading = (is_due || is_reloaded).then(|| CounterReading::new(service));
+        let snapshot = (is_due || is_reloaded).then(|| CounterSnapshot::new(service));
         // Without viewers, the status is not encoded.
         let status = ((is_due || has_changed) && self.hub.has_viewers())
             .then(|| status_event::encode(service));
         self.hub
-            .publish(reading.as_ref(), status.as_ref(), |has_viewers| {
+            .publish(snapshot.as_ref(), status.as_ref(), |has_viewers| {
                 denied_keys.watch(has_viewers)
             });
     }

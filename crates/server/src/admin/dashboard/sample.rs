@@ -1,6 +1,6 @@
 //! Samples: how much the counters increased in about one second, encoded for the page.
 //!
-//! The sampler computes the difference between two readings of the counters. It has no clock and
+//! The sampler computes the difference between two snapshots of the counters. It has no clock and
 //! does not know the viewers.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ const ROWS_MAX: usize = 256;
 
 /// The values of all counters at one time.
 #[derive(Debug)]
-pub(super) struct CounterReading {
+pub(super) struct CounterSnapshot {
     pub(super) at: Micros,
     pub(super) limits: Vec<(Arc<LimitMeter>, Tally)>,
     pub(super) durations: Durations,
@@ -30,7 +30,7 @@ pub(super) struct CounterReading {
     pub(super) degraded_for: Micros,
 }
 
-/// Turns readings into samples. Remembers the values that samples have covered so far.
+/// Turns snapshots into samples. Remembers the values that samples have covered so far.
 #[derive(Debug, Default)]
 pub(super) struct Sampler {
     /// By the id of the limit.
@@ -81,7 +81,7 @@ struct LimitTotals<'a> {
     counts: [u64; 3 + SOURCES.len()],
 }
 
-impl CounterReading {
+impl CounterSnapshot {
     pub(super) fn new(service: &Service) -> Self {
         let running = service.gate.running();
         let meters = service.gate.meters();
@@ -103,11 +103,11 @@ impl CounterReading {
 impl Sampler {
     /// The increase since the last sample as a `sample` event, and before it a `limits` event if
     /// the set of limits has changed.
-    pub(super) fn sample(&mut self, reading: &CounterReading) -> (Option<Bytes>, Bytes) {
-        let limits = self.update_limits(reading).then(|| self.limits_event());
+    pub(super) fn sample(&mut self, snapshot: &CounterSnapshot) -> (Option<Bytes>, Bytes) {
+        let limits = self.update_limits(snapshot).then(|| self.limits_event());
 
         let mut rows = Vec::new();
-        for (meter, tally) in &reading.limits {
+        for (meter, tally) in &snapshot.limits {
             let Some(sampled) = self.limits.get_mut(&meter.id()) else {
                 continue;
             };
@@ -117,17 +117,17 @@ impl Sampler {
             }
         }
 
-        let durations = reading.durations.since(&self.durations);
-        let degraded = reading.degraded_for.since(self.degraded_for);
-        self.durations.clone_from(&reading.durations);
-        self.degraded_for = reading.degraded_for;
+        let durations = snapshot.durations.since(&self.durations);
+        let degraded = snapshot.degraded_for.since(self.degraded_for);
+        self.durations.clone_from(&snapshot.durations);
+        self.degraded_for = snapshot.degraded_for;
 
         let sample = Sample {
-            t: millis(reading.at),
+            t: millis(snapshot.at),
             n: durations.total(),
             p50: micros(durations.quantile_seconds(0.5)),
             p99: micros(durations.p99_seconds()),
-            up: reading.is_up,
+            up: snapshot.is_up,
             degraded: millis(degraded),
             rows,
         };
@@ -141,6 +141,7 @@ impl Sampler {
             name: sampled.meter.name(),
             counts: counts(&sampled.tally),
         });
+
         let event = LimitsEvent {
             sources: SOURCES.map(tollgate::Source::as_str),
             limits: limits.collect(),
@@ -150,15 +151,15 @@ impl Sampler {
 
     /// Adds new limits, with counts of zero, and removes those that are gone. Returns whether
     /// anything changed.
-    fn update_limits(&mut self, reading: &CounterReading) -> bool {
+    fn update_limits(&mut self, snapshot: &CounterSnapshot) -> bool {
         let is_known =
             |(meter, _): &(Arc<LimitMeter>, Tally)| self.limits.contains_key(&meter.id());
-        if reading.limits.len() == self.limits.len() && reading.limits.iter().all(is_known) {
+        if snapshot.limits.len() == self.limits.len() && snapshot.limits.iter().all(is_known) {
             return false;
         }
 
         let mut before = std::mem::take(&mut self.limits);
-        self.limits = reading
+        self.limits = snapshot
             .limits
             .iter()
             .map(|(meter, _)| {
@@ -176,6 +177,7 @@ impl Sampler {
 fn counts(tally: &Tally) -> [u64; 3 + SOURCES.len()] {
     let [store, lease, deny_cache, fallback, local] = tally.by_source;
     let outcomes = tally.said;
+
     [
         outcomes.allowed,
         outcomes.denied,

@@ -53,8 +53,8 @@ function unitRate({ units, every_us: every }) {
 
 function quota(rule) {
   switch (rule.algorithm) {
-    case 'token_bucket': return `burst ${count(rule.limit)}, refill ${unitRate(rule.refill)}`;
-    case 'leaky_bucket': return `${rule.mode === 'queue' ? 'queue' : 'burst'} ${count(rule.limit)}, leak ${unitRate(rule.leak)}`;
+    case 'token_bucket': return `capacity ${count(rule.limit)}, refill ${unitRate(rule.refill)}`;
+    case 'leaky_bucket': return `${rule.mode === 'queue' ? 'queue of' : 'capacity'} ${count(rule.limit)}, leak ${unitRate(rule.leak)}`;
     case 'concurrency': return `${count(rule.limit)} in flight`;
     default: return `${count(rule.limit)} per ${rule.calendar ?? duration(rule.window_ms)}`;
   }

@@ -17,9 +17,9 @@ fn tally(allowed: u64, denied: u64) -> Tally {
     }
 }
 
-fn reading(limits: &[(Arc<LimitMeter>, Tally)], durations: Durations) -> CounterReading {
+fn snapshot(limits: &[(Arc<LimitMeter>, Tally)], durations: Durations) -> CounterSnapshot {
     let (at, degraded_for) = (Micros::from_secs(7), Micros::ZERO);
-    CounterReading {
+    CounterSnapshot {
         at,
         limits: limits.to_vec(),
         durations,
@@ -42,16 +42,17 @@ fn a_sample_has_the_increase_since_the_one_before() {
     let [a, b] = [meters[0].clone(), meters[1].clone()];
     let millisecond = Duration::from_millis(1);
     let mut sampler = Sampler::default();
-    let first = reading(
+    let first = snapshot(
         &[(a.clone(), tally(5, 1)), (b.clone(), tally(0, 0))],
         Durations::default(),
     );
     let sample = data(&sampler.sample(&first).1, "sample");
     assert_eq!(sample["rows"], json!([[a.id(), 5, 1, 0, 6, 0, 0, 0, 0]]));
-    let later = CounterReading {
+
+    let later = CounterSnapshot {
         is_up: false,
         degraded_for: Micros::from_millis(400),
-        ..reading(
+        ..snapshot(
             &[(a.clone(), tally(7, 1)), (b.clone(), tally(0, 3))],
             Durations::of(&[(4, millisecond)]),
         )
@@ -73,6 +74,7 @@ fn a_sample_has_the_increase_since_the_one_before() {
         sample["p50"].as_u64() <= Some(1_000) && sample["p99"].as_u64() <= Some(1_000),
         "{sample}"
     );
+
     let quiet = data(&sampler.sample(&later).1, "sample");
     assert_eq!(
         (&quiet["rows"], &quiet["n"], &quiet["degraded"]),
@@ -90,10 +92,11 @@ fn rows_that_exceed_the_bound_are_in_the_next_sample() {
         .into_iter()
         .map(|meter| (meter, tally(1, 0)))
         .collect();
+
     let mut sampler = Sampler::default();
     let mut rows = || {
         let sample = data(
-            &sampler.sample(&reading(&all, Durations::default())).1,
+            &sampler.sample(&snapshot(&all, Durations::default())).1,
             "sample",
         );
         sample["rows"].as_array().map(Vec::len)
@@ -109,7 +112,7 @@ fn the_limits_event_has_the_sum_of_all_samples() {
     let all = Meters::new();
     let meters = all.limits(["a", "b"].into_iter(), []);
     let mut sampler = Sampler::default();
-    let one = reading(&[(meters[0].clone(), tally(5, 1))], Durations::default());
+    let one = snapshot(&[(meters[0].clone(), tally(5, 1))], Durations::default());
     let (first, _) = sampler.sample(&one);
     let counts = &data(&first.expect("the limit is new"), "limits")["limits"][0]["said"];
     assert_eq!(
@@ -117,6 +120,7 @@ fn the_limits_event_has_the_sum_of_all_samples() {
         json!([0, 0, 0, 0, 0, 0, 0, 0]),
         "its counts are in the sample that follows"
     );
+
     assert_eq!(sampler.sample(&one).0, None, "no limit is new");
     let event = data(&sampler.limits_event(), "limits");
     assert_eq!(
@@ -125,7 +129,8 @@ fn the_limits_event_has_the_sum_of_all_samples() {
     );
     let expected = json!([{"id": meters[0].id(), "name": "a", "said": [5, 1, 0, 6, 0, 0, 0, 0]}]);
     assert_eq!(event["limits"], expected);
-    sampler.sample(&reading(
+
+    sampler.sample(&snapshot(
         &[(meters[1].clone(), tally(0, 0))],
         Durations::default(),
     ));
