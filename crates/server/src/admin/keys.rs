@@ -42,7 +42,7 @@ struct ResetResponse<'a> {
 }
 
 /// The counter that a query names.
-struct KeyLookup<'r> {
+struct ResolvedCounter<'r> {
     spend: Spend<'r>,
     key: Vec<KeyPartView<'r>>,
     tier: Option<String>,
@@ -54,7 +54,7 @@ pub(super) async fn show<B>(
     request: &Request<B>,
 ) -> Result<Response<Body>, Fault> {
     let running = service.gate.running();
-    let KeyLookup { spend, key, tier } = look_up(&running, request)?;
+    let ResolvedCounter { spend, key, tier } = look_up(&running, request)?;
 
     let decided = service
         .gate
@@ -87,7 +87,7 @@ pub(super) async fn reset<B>(
     request: &Request<B>,
 ) -> Result<Response<Body>, Fault> {
     let running = service.gate.running();
-    let KeyLookup { spend, key, .. } = look_up(&running, request)?;
+    let ResolvedCounter { spend, key, .. } = look_up(&running, request)?;
 
     running
         .limiter
@@ -108,7 +108,10 @@ pub(super) async fn reset<B>(
 }
 
 /// Finds the counter that the query of a request names. The limit's `match` is ignored.
-fn look_up<'r, B>(running: &'r Running, request: &Request<B>) -> Result<KeyLookup<'r>, Fault> {
+fn look_up<'r, B>(
+    running: &'r Running,
+    request: &Request<B>,
+) -> Result<ResolvedCounter<'r>, Fault> {
     let query = KeyQuery::parse(request.uri().query().unwrap_or_default())?;
     let explained = running
         .selector
@@ -126,7 +129,7 @@ fn look_up<'r, B>(running: &'r Running, request: &Request<B>) -> Result<KeyLooku
                 cost: 1,
                 ..Spend::from(chosen)
             };
-            Ok(KeyLookup {
+            Ok(ResolvedCounter {
                 spend,
                 key: parts.into_iter().map(KeyPartView::from).collect(),
                 tier,

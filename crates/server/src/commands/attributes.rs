@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tollgate_rules::{Attribute, Attributes, Value};
 
-use super::Failure;
+use super::CommandError;
 
 /// The attributes of a request.
 #[derive(Clone, Debug, clap::Args)]
@@ -32,17 +32,17 @@ pub(super) type Given = RequestAttributes;
 
 impl AttributeArgs {
     /// Parses the attributes. Errors never contain the values: they may be secrets.
-    pub(super) fn read(&self) -> Result<RequestAttributes, Failure> {
+    pub(super) fn read(&self) -> Result<RequestAttributes, CommandError> {
         let mut attributes = RequestAttributes::default();
 
         for (index, text) in self.attributes.iter().enumerate() {
             let (name, value) = text.split_once('=').ok_or_else(|| missing_value(index))?;
             let attribute: Attribute = name
                 .parse()
-                .map_err(|error| Failure::wrong(format!("-a: {error}")))?;
+                .map_err(|error| CommandError::invalid(format!("-a: {error}")))?;
             if attributes.0.iter().any(|(known, _)| *known == attribute) {
                 let reason = format!("-a: duplicate attribute `{attribute}`");
-                return Err(Failure::wrong(reason));
+                return Err(CommandError::invalid(reason));
             }
             attributes.0.push((attribute, value.to_owned()));
         }
@@ -50,9 +50,9 @@ impl AttributeArgs {
     }
 }
 
-fn missing_value(index: usize) -> Failure {
+fn missing_value(index: usize) -> CommandError {
     let number = index + 1;
-    Failure::wrong(format!(
+    CommandError::invalid(format!(
         "-a: attribute {number} has no `=`; expected NAME=VALUE, such as \
          -a client_ip=203.0.113.7"
     ))
@@ -81,7 +81,7 @@ mod tests {
         let attributes = attributes.iter().map(|&text| text.to_owned()).collect();
         AttributeArgs { attributes }
             .read()
-            .map_err(|failure| failure.reason)
+            .map_err(|error| error.reason)
     }
 
     #[test]

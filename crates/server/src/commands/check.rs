@@ -12,9 +12,9 @@ use hyper::{Method, StatusCode};
 use serde_json::{Map, Value};
 
 use super::attributes::{AttributeArgs, RequestAttributes};
-use super::client::{ClientArgs, ServiceRequest, ServiceResponse, Target};
+use super::client::{ClientArgs, ServiceRequest, ServiceResponse, ServiceUrl};
 use super::terminal::Paint;
-use super::{CommandResult, Exit, Failure, end};
+use super::{CommandError, CommandResult, Exit, end};
 
 /// Arguments of `tollgate check`.
 #[derive(Clone, Debug, clap::Args)]
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &CheckArgs) -> ExitCode {
 }
 
 fn check(args: &CheckArgs) -> CommandResult {
-    let target = Target::parse(&args.url)?;
+    let service = ServiceUrl::parse(&args.url)?;
     let body = body(&args.request.read()?, args);
 
     let path = if args.peek { "/v1/peek" } else { "/v1/check" };
@@ -53,7 +53,7 @@ fn check(args: &CheckArgs) -> CommandResult {
         token: None,
         body: body.to_string().into_bytes(),
     };
-    let response = target.send(request, args.client.timeout)?;
+    let response = service.send(request, args.client.timeout)?;
     let decision = decision(&response)?;
 
     let exit = if is_allowed(&decision) == Some(true) {
@@ -90,7 +90,7 @@ fn is_allowed(decision: &Value) -> Option<bool> {
 }
 
 /// The decision in a response, or why it has none.
-fn decision(response: &ServiceResponse) -> Result<Value, Failure> {
+fn decision(response: &ServiceResponse) -> Result<Value, CommandError> {
     let status = response.status;
     if let Some(body) = response.json().filter(|body| is_allowed(body).is_some()) {
         return Ok(body);
@@ -102,16 +102,16 @@ fn decision(response: &ServiceResponse) -> Result<Value, Failure> {
             status,
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS
         );
-    let failure = match response.detail() {
-        Some(detail) if is_bad_request => Failure::wrong(format!(
+    let error = match response.detail() {
+        Some(detail) if is_bad_request => CommandError::invalid(format!(
             "the service rejected the request ({status}): {detail}"
         )),
         Some(detail) => {
-            Failure::no_answer(format!("the service made no decision ({status}): {detail}"))
+            CommandError::no_response(format!("the service made no decision ({status}): {detail}"))
         }
-        None => Failure::no_answer(format!(
+        None => CommandError::no_response(format!(
             "the response ({status}) is not a decision; is this the HTTP port of tollgate serve?"
         )),
     };
-    Err(failure.with_response(response))
+    Err(error.with_response(response))
 }

@@ -10,7 +10,7 @@ use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::Failure;
+use super::CommandError;
 
 /// The largest response body in bytes. A decision about sixteen limits has some 3 KiB.
 const RESPONSE_MAX: usize = 1 << 20;
@@ -35,9 +35,9 @@ pub(super) fn timeout(text: &str) -> Result<Duration, String> {
     Ok(length)
 }
 
-/// The address of a service.
+/// The URL of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct ServiceUrl {
     host: String,
     port: u16,
     /// Host and port as written in the URL.
@@ -65,16 +65,17 @@ pub(super) struct ServiceResponse {
     pub(super) body: Bytes,
 }
 
-/// The former name of [`ServiceRequest`].
+/// The former names of [`ServiceUrl`] and [`ServiceRequest`].
+pub(super) type Target = ServiceUrl;
 #[cfg(test)]
 pub(super) type Ask<'a> = ServiceRequest<'a>;
 
-impl Target {
+impl ServiceUrl {
     /// Parses `http://host:port`; the scheme may be omitted. Errors never show a user name or
     /// password.
-    pub(super) fn parse(url: &str) -> Result<Self, Failure> {
+    pub(super) fn parse(url: &str) -> Result<Self, CommandError> {
         let invalid = |problem: &str| {
-            Failure::wrong(format!(
+            CommandError::invalid(format!(
                 "invalid URL: {problem}; expected http://HOST:PORT, such as http://127.0.0.1:8080"
             ))
         };
@@ -124,12 +125,12 @@ impl Target {
         &self,
         request: ServiceRequest<'_>,
         timeout: Duration,
-    ) -> Result<ServiceResponse, Failure> {
+    ) -> Result<ServiceResponse, CommandError> {
         let request = self.http_request(request)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| Failure::no_answer(format!("cannot start: {error}")))?;
+            .map_err(|error| CommandError::no_response(format!("cannot start: {error}")))?;
 
         let response = runtime.block_on(async {
             tokio::time::timeout(timeout, self.exchange(request))
@@ -138,16 +139,25 @@ impl Target {
         });
         // A name lookup that is still in flight must not delay the exit.
         runtime.shutdown_background();
-        response.map_err(|reason| Failure::no_answer(format!("no response from {self}: {reason}")))
+        response.map_err(|reason| {
+            CommandError::no_response(format!("no response from {self}: {reason}"))
+        })
     }
 
     /// The former name of [`send`](Self::send).
     #[cfg(test)]
-    pub(super) fn ask(&self, ask: Ask<'_>, timeout: Duration) -> Result<ServiceResponse, Failure> {
+    pub(super) fn ask(
+        &self,
+        ask: Ask<'_>,
+        timeout: Duration,
+    ) -> Result<ServiceResponse, CommandError> {
         self.send(ask, timeout)
     }
 
-    fn http_request(&self, request: ServiceRequest<'_>) -> Result<Request<Full<Bytes>>, Failure> {
+    fn http_request(
+        &self,
+        request: ServiceRequest<'_>,
+    ) -> Result<Request<Full<Bytes>>, CommandError> {
         let ServiceRequest {
             method,
             path,
@@ -164,7 +174,7 @@ impl Target {
         }
         if let Some(token) = token {
             let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
-                Failure::wrong("the token has characters that a header cannot contain")
+                CommandError::invalid("the token has characters that a header cannot contain")
             })?;
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
@@ -172,7 +182,7 @@ impl Target {
 
         request
             .body(body.into())
-            .map_err(|error| Failure::wrong(format!("invalid request: {error}")))
+            .map_err(|error| CommandError::invalid(format!("invalid request: {error}")))
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<ServiceResponse, String> {
@@ -204,14 +214,14 @@ impl Target {
     }
 }
 
-impl From<Target> for tollgate_load::Replica {
-    fn from(target: Target) -> Self {
-        let Target {
+impl From<ServiceUrl> for tollgate_load::Replica {
+    fn from(url: ServiceUrl) -> Self {
+        let ServiceUrl {
             host,
             port,
             authority,
             base,
-        } = target;
+        } = url;
 
         Self {
             host,
@@ -222,14 +232,14 @@ impl From<Target> for tollgate_load::Replica {
     }
 }
 
-impl std::fmt::Display for Target {
+impl std::fmt::Display for ServiceUrl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "http://{}{}", self.authority, self.base)
     }
 }
 
-fn no_tls() -> Failure {
-    Failure::wrong(
+fn no_tls() -> CommandError {
+    CommandError::invalid(
         "https is not supported: the service speaks plain http; run this command on its machine, \
          with a URL such as http://127.0.0.1:8080, or through a tunnel",
     )
@@ -267,7 +277,7 @@ mod tests {
     use super::*;
 
     fn parse(url: &str) -> Result<(String, u16, String), String> {
-        let target = Target::parse(url).map_err(|failure| failure.reason)?;
+        let target = ServiceUrl::parse(url).map_err(|error| error.reason)?;
         Ok((target.host, target.port, target.base))
     }
 

@@ -11,9 +11,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 
 use super::attributes::{AttributeArgs, RequestAttributes};
-use super::client::{ClientArgs, ServiceRequest, ServiceResponse, Target};
+use super::client::{ClientArgs, ServiceRequest, ServiceResponse, ServiceUrl};
 use super::terminal::{Paint, Tone, plain};
-use super::{CommandResult, Exit, Failure, end, numbers};
+use super::{CommandError, CommandResult, Exit, end, numbers};
 
 /// The variable with the token; the service reads its token from the same one.
 const TOKEN_VARIABLE: &str = "TOLLGATE_ADMIN_TOKEN";
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &KeysArgs) -> ExitCode {
 }
 
 fn send(method: Method, args: &KeyArgs) -> CommandResult {
-    let target = Target::parse(&args.admin)?;
+    let service = ServiceUrl::parse(&args.admin)?;
     let path = path(&args.limit, &args.key.read()?)?;
     let token = std::env::var(TOKEN_VARIABLE)
         .ok()
@@ -80,9 +80,8 @@ fn send(method: Method, args: &KeyArgs) -> CommandResult {
         token: token.as_deref(),
         body: Vec::new(),
     };
-    let response = target.send(request, args.client.timeout)?;
-    let body =
-        parse(&response, token.is_some()).map_err(|failure| failure.with_response(&response))?;
+    let response = service.send(request, args.client.timeout)?;
+    let body = parse(&response, token.is_some()).map_err(|error| error.with_response(&response))?;
 
     let text = if args.client.json {
         format!("{}\n", Value::Object(body))
@@ -92,13 +91,13 @@ fn send(method: Method, args: &KeyArgs) -> CommandResult {
     Ok((text, Exit::Done))
 }
 
-fn path(limit: &str, attributes: &RequestAttributes) -> Result<String, Failure> {
+fn path(limit: &str, attributes: &RequestAttributes) -> Result<String, CommandError> {
     let escaped = |text: &str| utf8_percent_encode(text, ESCAPED).to_string();
 
     let mut path = format!("/admin/keys?limit={}", escaped(limit));
     for (attribute, value) in attributes.iter() {
         if attribute.name() == "limit" {
-            return Err(Failure::wrong(
+            return Err(CommandError::invalid(
                 "-a: the attribute `limit` is not supported here: it would be taken for the name \
                  of the limit",
             ));
@@ -109,13 +108,13 @@ fn path(limit: &str, attributes: &RequestAttributes) -> Result<String, Failure> 
 }
 
 /// The JSON object of a successful response; an empty body is an empty object.
-fn parse(response: &ServiceResponse, had_token: bool) -> Result<Map<String, Value>, Failure> {
+fn parse(response: &ServiceResponse, had_token: bool) -> Result<Map<String, Value>, CommandError> {
     let status = response.status;
     if status.is_success() {
         return match response.json() {
             Some(Value::Object(body)) => Ok(body),
             _ if response.body.is_empty() => Ok(Map::new()),
-            _ => Err(Failure::no_answer(
+            _ => Err(CommandError::no_response(
                 "the response is not from an admin port; is the URL right?",
             )),
         };
@@ -127,7 +126,7 @@ fn parse(response: &ServiceResponse, had_token: bool) -> Result<Map<String, Valu
         } else {
             "the admin port requires a token; set TOLLGATE_ADMIN_TOKEN"
         };
-        return Err(Failure::wrong(problem));
+        return Err(CommandError::invalid(problem));
     }
 
     let detail = response
@@ -135,7 +134,7 @@ fn parse(response: &ServiceResponse, had_token: bool) -> Result<Map<String, Valu
         .map(|detail| format!(": {detail}"))
         .unwrap_or_default();
     if status.is_client_error() && !detail.is_empty() {
-        return Err(Failure::wrong(format!(
+        return Err(CommandError::invalid(format!(
             "the admin port rejected the request ({status}){detail}"
         )));
     }
@@ -146,7 +145,9 @@ fn parse(response: &ServiceResponse, had_token: bool) -> Result<Map<String, Valu
     } else {
         "unexpected response from the admin port"
     };
-    Err(Failure::no_answer(format!("{problem} ({status}){detail}")))
+    Err(CommandError::no_response(format!(
+        "{problem} ({status}){detail}"
+    )))
 }
 
 /// The members one per line, beginning with the limit and the key.

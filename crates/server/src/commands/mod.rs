@@ -62,15 +62,16 @@ impl From<Exit> for ExitCode {
 
 /// Why a command failed.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CommandError {
     exit: Exit,
     reason: String,
     /// The body of the service's response, which `--json` prints.
     response: Option<serde_json::Value>,
 }
 
-impl Failure {
-    fn wrong(reason: impl Into<String>) -> Self {
+impl CommandError {
+    /// Invalid arguments, configuration or request.
+    fn invalid(reason: impl Into<String>) -> Self {
         Self {
             exit: Exit::Invalid,
             reason: reason.into(),
@@ -78,7 +79,8 @@ impl Failure {
         }
     }
 
-    fn no_answer(reason: impl Into<String>) -> Self {
+    /// The service did not respond, or made no decision.
+    fn no_response(reason: impl Into<String>) -> Self {
         Self {
             exit: Exit::NoResponse,
             reason: reason.into(),
@@ -86,7 +88,17 @@ impl Failure {
         }
     }
 
-    /// Adds the response that caused the failure, if it is a JSON object.
+    /// The former name of [`invalid`](Self::invalid).
+    fn wrong(reason: impl Into<String>) -> Self {
+        Self::invalid(reason)
+    }
+
+    /// The former name of [`no_response`](Self::no_response).
+    fn no_answer(reason: impl Into<String>) -> Self {
+        Self::no_response(reason)
+    }
+
+    /// Adds the response that caused the error, if it is a JSON object.
     fn with_response(self, response: &client::ServiceResponse) -> Self {
         Self {
             response: response.json().filter(serde_json::Value::is_object),
@@ -96,17 +108,18 @@ impl Failure {
 }
 
 /// The text for standard output and the exit code, or why the command failed.
-type CommandResult = Result<(String, Exit), Failure>;
+type CommandResult = Result<(String, Exit), CommandError>;
 
-/// The former name of [`CommandResult`].
+/// The former names of [`CommandError`] and [`CommandResult`].
+type Failure = CommandError;
 type Printed = CommandResult;
 
-/// Prints the result of a command and returns its exit code. With `json`, a failure is also printed
+/// Prints the result of a command and returns its exit code. With `json`, an error is also printed
 /// as an object on standard output.
 fn end(result: CommandResult, json: bool) -> ExitCode {
     let (text, exit) = match result {
         Ok(success) => success,
-        Err(Failure {
+        Err(CommandError {
             exit,
             reason,
             response,

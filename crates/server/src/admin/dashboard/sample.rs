@@ -48,7 +48,7 @@ struct SampledLimit {
 
 /// The `sample` event. The names are short because hundreds of samples are kept.
 #[derive(Debug, Serialize)]
-struct Sample {
+struct DashboardSample {
     /// The time, in milliseconds since the UNIX epoch.
     t: u64,
     /// The number of decisions.
@@ -122,7 +122,7 @@ impl Sampler {
         self.durations.clone_from(&snapshot.durations);
         self.degraded_for = snapshot.degraded_for;
 
-        let sample = Sample {
+        let sample = DashboardSample {
             t: millis(snapshot.at),
             n: durations.total(),
             p50: micros(durations.quantile_seconds(0.5)),

@@ -11,10 +11,10 @@ use std::process::ExitCode;
 
 use tollgate_rules::{Config, Selector};
 
-use self::output::{ExplainOutput, LimitReport};
+use self::output::{ExplainOutput, LimitExplanation};
 use super::attributes::{AttributeArgs, RequestAttributes};
 use super::terminal::Paint;
-use super::{CommandResult, Exit, Failure, configuration, end};
+use super::{CommandError, CommandResult, Exit, configuration, end};
 
 /// Arguments of `tollgate explain`.
 #[derive(Clone, Debug, clap::Args)]
@@ -41,7 +41,7 @@ fn run_explain(args: &ExplainArgs) -> CommandResult {
     let config = match &args.config {
         None => Config::built_in(),
         Some(file) => configuration::read(file)
-            .map_err(|error| Failure::wrong(format!("invalid configuration:\n{error}")))?,
+            .map_err(|error| CommandError::invalid(format!("invalid configuration:\n{error}")))?,
     };
 
     let output = explain(&config, &attributes, &args.limits)?;
@@ -59,11 +59,11 @@ fn explain(
     config: &Config,
     attributes: &RequestAttributes,
     names: &[String],
-) -> Result<ExplainOutput, Failure> {
+) -> Result<ExplainOutput, CommandError> {
     let selector = Selector::new(config);
     for name in names {
         if !selector.rules().any(|rule| rule.limit.name() == name) {
-            return Err(Failure::wrong(unknown_limit(&selector, name)));
+            return Err(CommandError::invalid(unknown_limit(&selector, name)));
         }
     }
 
@@ -76,7 +76,7 @@ fn explain(
     let limits = explanations
         .iter()
         .filter(|(rule, _)| is_wanted(rule.limit.name()))
-        .map(|(rule, explanation)| LimitReport::new(rule, explanation, hashed));
+        .map(|(rule, explanation)| LimitExplanation::new(rule, explanation, hashed));
 
     Ok(ExplainOutput {
         limits: limits.collect(),

@@ -11,7 +11,7 @@ use super::super::numbers;
 #[derive(Debug, Serialize)]
 pub(super) struct ExplainOutput {
     /// The limits, in the order of the file.
-    pub(super) limits: Vec<LimitReport>,
+    pub(super) limits: Vec<LimitExplanation>,
     /// Attributes of the request that no limit uses.
     pub(super) unused: Vec<UnusedAttribute>,
 }
@@ -42,7 +42,7 @@ pub(super) enum Applicability {
 
 /// One limit.
 #[derive(Debug, Serialize)]
-pub(super) struct LimitReport {
+pub(super) struct LimitExplanation {
     pub(super) name: String,
     #[serde(rename = "outcome")]
     pub(super) applicability: Applicability,
@@ -51,7 +51,7 @@ pub(super) struct LimitReport {
     pub(super) reason: Option<String>,
     /// What would be counted; absent unless the limit applies.
     #[serde(flatten)]
-    pub(super) demand: Option<DemandReport>,
+    pub(super) demand: Option<DemandExplanation>,
     pub(super) shadow: bool,
     pub(super) consistency: &'static str,
     pub(super) on_store_failure: &'static str,
@@ -59,9 +59,9 @@ pub(super) struct LimitReport {
 
 /// The key, the cost and the quota of a limit that applies.
 #[derive(Debug, Serialize)]
-pub(super) struct DemandReport {
+pub(super) struct DemandExplanation {
     /// The parts of the key; empty if all requests share one counter.
-    pub(super) key: Vec<KeyPartReport>,
+    pub(super) key: Vec<KeyPartExplanation>,
     pub(super) cost: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tier: Option<String>,
@@ -77,13 +77,13 @@ pub(super) struct DemandReport {
 
 /// One attribute of a key. For a hashed attribute, `value` is the hash.
 #[derive(Debug, Serialize)]
-pub(super) struct KeyPartReport {
+pub(super) struct KeyPartExplanation {
     pub(super) attribute: String,
     pub(super) value: String,
     pub(super) hashed: bool,
 }
 
-impl LimitReport {
+impl LimitExplanation {
     /// `hashed` lists the attributes whose values must not be shown.
     pub(super) fn new(
         limit: &LimitConfig,
@@ -99,8 +99,8 @@ impl LimitReport {
                 tier,
             } => {
                 let quota = chosen.quota.or(rule.as_ref().map(|rule| rule.quota()));
-                let demand =
-                    quota.map(|quota| DemandReport::new(quota, chosen.cost, parts, tier.clone()));
+                let demand = quota
+                    .map(|quota| DemandExplanation::new(quota, chosen.cost, parts, tier.clone()));
                 (Applicability::Applies, None, demand)
             }
             Explanation::No { condition, found } => {
@@ -138,9 +138,9 @@ impl LimitReport {
     }
 }
 
-impl DemandReport {
+impl DemandExplanation {
     fn new(quota: &Quota, cost: u64, parts: &[DisplayPart<'_>], tier: Option<String>) -> Self {
-        let part = |part: &DisplayPart<'_>| KeyPartReport {
+        let part = |part: &DisplayPart<'_>| KeyPartExplanation {
             attribute: part.attribute.to_string(),
             value: part.value.clone(),
             hashed: part.is_hashed,

@@ -4,7 +4,9 @@
 use std::fmt::Write as _;
 
 use super::super::terminal::{Paint, Tone, plain};
-use super::output::{Applicability, DemandReport, ExplainOutput, KeyPartReport, LimitReport};
+use super::output::{
+    Applicability, DemandExplanation, ExplainOutput, KeyPartExplanation, LimitExplanation,
+};
 
 /// The width of the second column.
 const LABEL_WIDTH: usize = "applies".len();
@@ -40,7 +42,7 @@ const fn label(applicability: Applicability) -> (&'static str, Tone) {
     }
 }
 
-fn details(limit: &LimitReport) -> Vec<String> {
+fn details(limit: &LimitExplanation) -> Vec<String> {
     let Some(demand) = &limit.demand else {
         return limit.reason.as_deref().map(plain).into_iter().collect();
     };
@@ -52,7 +54,7 @@ fn details(limit: &LimitReport) -> Vec<String> {
     lines
 }
 
-fn quota(limit: &LimitReport, demand: &DemandReport) -> String {
+fn quota(limit: &LimitExplanation, demand: &DemandExplanation) -> String {
     let tier = demand
         .tier
         .as_ref()
@@ -72,12 +74,12 @@ fn quota(limit: &LimitReport, demand: &DemandReport) -> String {
     format!("{tier}{}{local}{shadow}", demand.quota)
 }
 
-fn key(parts: &[KeyPartReport]) -> String {
+fn key(parts: &[KeyPartExplanation]) -> String {
     if parts.is_empty() {
         return "key: none, one counter for all requests".to_owned();
     }
 
-    let part = |part: &KeyPartReport| {
+    let part = |part: &KeyPartExplanation| {
         let hash = if part.hashed { " (hash)" } else { "" };
         format!("{} = {}{hash}", part.attribute, plain(&part.value))
     };
