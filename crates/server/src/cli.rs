@@ -1,4 +1,4 @@
-//! What can be typed after `tollgate`. The comments here are the help texts.
+//! The command line. Doc comments of arguments and commands are the help texts.
 
 pub(crate) mod help;
 
@@ -9,75 +9,76 @@ use crate::commands::{
     CheckArgs, CompletionsArgs, ExplainArgs, KeysArgs, LoadArgs, SimulateArgs, ValidateArgs,
 };
 
-/// Exact rate limiting, as a service and as a tool.
+/// Distributed rate limiter with exact limits.
 #[derive(Debug, clap::Parser)]
 #[command(name = "tollgate", version, after_long_help = help::TOLLGATE)]
 pub struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// One of the things the binary does.
+/// The commands.
 #[derive(Debug, clap::Subcommand)]
 #[non_exhaustive]
 pub enum Command {
-    /// Start the service: HTTP decisions and forward-auth, Envoy's gRPC, administration
+    /// Run the service: HTTP API, forward-auth, Envoy rate limit service, admin port
     #[command(after_long_help = help::SERVE)]
     Serve(ServeArgs),
-    /// Say whether a configuration is right, and if not, everything that is wrong with it
+    /// Validate configuration files and report every mistake
     #[command(after_long_help = help::VALIDATE)]
     Validate(ValidateArgs),
-    /// Say which limits a request meets, with which key, and why not the others
+    /// Show which limits apply to a request, with which key, and why the others do not
     #[command(after_long_help = help::EXPLAIN)]
     Explain(ExplainArgs),
-    /// Ask a running service for one decision
+    /// Check a request against a running service
     #[command(after_long_help = help::CHECK)]
     Check(CheckArgs),
-    /// Look at what was counted for a caller, or forget it
+    /// Show or reset what a key has used of a limit
     #[command(after_long_help = help::KEYS)]
     Keys(KeysArgs),
-    /// Load a service or an application from many clients, and see whether its limits hold
+    /// Send load to a service or an application, and verify that its limits hold
     #[command(after_long_help = help::LOAD)]
     Load(LoadArgs),
-    /// Say what a configuration would have refused of the requests in an access log
+    /// Replay an access log, and report which requests a configuration would have denied
     #[command(after_long_help = help::SIMULATE)]
     Simulate(SimulateArgs),
-    /// Print what a shell needs to complete the command line
+    /// Print a shell completion script
     #[command(after_long_help = help::COMPLETIONS)]
     Completions(CompletionsArgs),
-    /// Print the JSON schema of configurations, for editors
+    /// Print the JSON schema of the configuration file, for editors
     #[command(after_long_help = help::SCHEMA)]
     Schema,
 }
 
-/// How to start the service.
+/// Arguments of `tollgate serve`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ServeArgs {
-    /// The configuration; without one, 100 requests per minute and client address, counted in
-    /// memory
+    /// Configuration file [default: 100 requests per minute and client address, in memory]
     #[arg(long, short, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Where decisions and forward-auth are answered
+    /// Address of the HTTP listener: check API and forward-auth
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
     pub http: SocketAddr,
-    /// Where Envoy is answered
+    /// Address of the gRPC listener for Envoy's rate limit service
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081")]
     pub grpc: SocketAddr,
-    /// Where operators are answered; any but a loopback address needs `TOLLGATE_ADMIN_TOKEN`
+    /// Address of the admin listener: dashboard, admin API and metrics
+    ///
+    /// Any address other than loopback requires `TOLLGATE_ADMIN_TOKEN`.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090")]
     pub admin: SocketAddr,
-    /// How logs are written; text on a terminal and JSON elsewhere, if nothing is said
+    /// Log format [default: text on a terminal, json otherwise]
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
 }
 
-/// How logs are written.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
-    /// For people.
+    /// Human-readable lines.
     Text,
-    /// For programs: one object a line.
+    /// One JSON object per line.
     Json,
 }
 

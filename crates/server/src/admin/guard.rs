@@ -1,50 +1,53 @@
-//! Who may ask on the admin port.
+//! Access control of the admin port.
 //!
-//! With a token, whoever has it. Without one the port is on a loopback address, and the danger is a
-//! browser on the same machine: a page of another site can make it send requests here, and can
-//! point a name of its own here to read the answers.
+//! With a token, every request must carry it. Without one, the port listens on a loopback address
+//! and every local program has access. The remaining danger is a browser on the same machine: a
+//! page of another site can make the browser send requests to this port (cross-site request
+//! forgery), and can resolve its own host name to this address to read the responses (DNS
+//! rebinding). Both are rejected.
 
 use std::fmt;
 use std::net::IpAddr;
 
-use hyper::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
+use hyper::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, ORIGIN};
 use hyper::{Method, Request};
 use subtle::ConstantTimeEq as _;
 
 use crate::http::Fault;
 
-/// Where a browser says how the page that makes a request is related to where it goes.
+/// How the page that makes a request is related to this site; browsers send it.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Lets requests in or not.
-pub(super) struct Guard {
+/// Decides which requests may use the admin port.
+pub(super) struct AdminGuard {
     token: Option<String>,
 }
 
-/// Without the token.
-impl fmt::Debug for Guard {
+/// Does not show the token.
+impl fmt::Debug for AdminGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard")
-            .field("wants_token", &self.token.is_some())
+        f.debug_struct("AdminGuard")
+            .field("has_token", &self.token.is_some())
             .finish()
     }
 }
 
-impl Guard {
+impl AdminGuard {
     pub(super) const fn new(token: Option<String>) -> Self {
         Self { token }
     }
 
-    /// Nothing, or why the request is not let in.
-    pub(super) fn admit<B>(&self, request: &Request<B>) -> Result<(), Fault> {
+    /// Authorises a request to the admin API.
+    pub(super) fn authorize<B>(&self, request: &Request<B>) -> Result<(), Fault> {
         match &self.token {
-            // No page can know it, so whoever sends it means it.
+            // A page of another site does not know the token, so no further check is needed.
             Some(token) if has_token(request, token) => Ok(()),
             Some(_) => Err(Fault::unauthorized()),
             None => {
-                expect_own_name(request)?;
-                let only_looks = matches!(*request.method(), Method::GET | Method::HEAD);
-                if only_looks || is_from_here(request) {
+                expect_local_host(request)?;
+
+                let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+                if is_read || is_same_origin(request) {
                     Ok(())
                 } else {
                     Err(Fault::cross_site())
@@ -53,21 +56,21 @@ impl Guard {
         }
     }
 
-    /// The same for the files of the dashboard. A browser has no token to send before there is a
-    /// page that asks for one, and the files are the same for everyone.
-    pub(super) fn admit_to_page<B>(&self, request: &Request<B>) -> Result<(), Fault> {
+    /// Authorises a request for a file of the dashboard. No token is needed: the browser has none
+    /// to send until the page asks for it, and the files are public.
+    pub(super) fn authorize_page<B>(&self, request: &Request<B>) -> Result<(), Fault> {
         if self.token.is_some() {
             Ok(())
         } else {
-            expect_own_name(request)
+            expect_local_host(request)
         }
     }
 
-    /// The same for events, of which only so many can be listened to: a page of another site could
-    /// not read them, and yet take every place there is.
-    pub(super) fn admit_to_events<B>(&self, request: &Request<B>) -> Result<(), Fault> {
-        self.admit(request)?;
-        if self.token.is_some() || is_from_here(request) {
+    /// Authorises a request for the event stream. The number of streams is bounded: a page of
+    /// another site could not read one, but it could use up all of them.
+    pub(super) fn authorize_events<B>(&self, request: &Request<B>) -> Result<(), Fault> {
+        self.authorize(request)?;
+        if self.token.is_some() || is_same_origin(request) {
             Ok(())
         } else {
             Err(Fault::cross_site())
@@ -75,20 +78,23 @@ impl Guard {
     }
 }
 
-/// Compared in a time that does not depend on how much of it is right.
+/// Whether the request has exactly one `Authorization` header with the token. The comparison takes
+/// constant time.
 fn has_token<B>(request: &Request<B>, token: &str) -> bool {
-    let mut found = request.headers().get_all(AUTHORIZATION).iter();
-    let (Some(found), None) = (found.next(), found.next()) else {
+    let mut values = request.headers().get_all(AUTHORIZATION).iter();
+    let (Some(value), None) = (values.next(), values.next()) else {
         return false;
     };
-    let Some((scheme, found)) = found.as_bytes().split_at_checked("Bearer ".len()) else {
+
+    let Some((scheme, value)) = value.as_bytes().split_at_checked("Bearer ".len()) else {
         return false;
     };
-    scheme.eq_ignore_ascii_case(b"Bearer ") && found.trim_ascii().ct_eq(token.as_bytes()).into()
+    scheme.eq_ignore_ascii_case(b"Bearer ") && value.trim_ascii().ct_eq(token.as_bytes()).into()
 }
 
-/// Refuses a name that anyone could have pointed here: the host must be an address or localhost.
-fn expect_own_name<B>(request: &Request<B>) -> Result<(), Fault> {
+/// Rejects host names, which anyone can point at this address: the host must be an IP address or
+/// `localhost`.
+fn expect_local_host<B>(request: &Request<B>) -> Result<(), Fault> {
     let in_target = request
         .uri()
         .authority()
@@ -97,17 +103,18 @@ fn expect_own_name<B>(request: &Request<B>) -> Result<(), Fault> {
         .headers()
         .get_all(HOST)
         .iter()
-        .map(hyper::header::HeaderValue::as_bytes);
+        .map(HeaderValue::as_bytes);
+
     for host in in_target.into_iter().chain(in_headers) {
         let host = String::from_utf8_lossy(host);
-        if !is_own_name(&host) {
+        if !is_local_host(&host) {
             return Err(Fault::foreign_host(&host));
         }
     }
     Ok(())
 }
 
-fn is_own_name(host: &str) -> bool {
+fn is_local_host(host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _port)) => address,
         None => host.split_once(':').map_or(host, |(name, _port)| name),
@@ -115,25 +122,24 @@ fn is_own_name(host: &str) -> bool {
     name.parse::<IpAddr>().is_ok() || name.trim_end_matches('.').eq_ignore_ascii_case("localhost")
 }
 
-/// True unless a browser says that a page of another site is behind the request. Programs say
-/// nothing about it.
-fn is_from_here<B>(request: &Request<B>) -> bool {
+/// False if a browser says that a page of another site made the request. Other programs send
+/// neither of the two headers.
+fn is_same_origin<B>(request: &Request<B>) -> bool {
     let headers = request.headers();
-    let sites = headers.get_all(SEC_FETCH_SITE);
-    let host = headers.get(HOST).map(hyper::header::HeaderValue::as_bytes);
-    let is_own = |origin: &[u8]| {
-        let place = origin
+    let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
+    let mut origins = headers.get_all(ORIGIN).iter();
+
+    let host = headers.get(HOST).map(HeaderValue::as_bytes);
+    let is_own = |origin: &HeaderValue| {
+        let origin = origin.as_bytes();
+        let authority = origin
             .strip_prefix(b"http://")
             .or_else(|| origin.strip_prefix(b"https://"));
-        place.is_some_and(|place| host.is_some_and(|host| host.eq_ignore_ascii_case(place)))
+        authority
+            .is_some_and(|authority| host.is_some_and(|host| host.eq_ignore_ascii_case(authority)))
     };
-    sites
-        .iter()
-        .all(|site| site == "same-origin" || site == "none")
-        && headers
-            .get_all(ORIGIN)
-            .iter()
-            .all(|origin| is_own(origin.as_bytes()))
+
+    sites.all(|site| site == "same-origin" || site == "none") && origins.all(is_own)
 }
 
 #[cfg(test)]
@@ -150,15 +156,15 @@ mod tests {
         request.body(()).expect("a request")
     }
 
-    fn status(guard: &Guard, method: &str, headers: &[(&str, &str)]) -> u16 {
+    fn status(guard: &AdminGuard, method: &str, headers: &[(&str, &str)]) -> u16 {
         guard
-            .admit(&request(method, headers))
+            .authorize(&request(method, headers))
             .map_or_else(|fault| fault.status.as_u16(), |()| 200)
     }
 
     #[test]
-    fn whoever_has_the_token_is_let_in_and_nobody_else() {
-        let guard = Guard::new(Some(TOKEN.into()));
+    fn only_requests_with_the_token_are_authorized() {
+        let guard = AdminGuard::new(Some(TOKEN.into()));
         let with = |value: &str| status(&guard, "POST", &[("authorization", value)]);
         assert_eq!(with("Bearer correct-horse-battery"), 200);
         assert_eq!(with("bearer  correct-horse-battery"), 200);
@@ -175,32 +181,34 @@ mod tests {
             assert_eq!(with(wrong), 401, "{wrong:?}");
         }
         assert_eq!(status(&guard, "GET", &[]), 401);
+
         let right = ("authorization", "Bearer correct-horse-battery");
         assert_eq!(
             status(&guard, "GET", &[right, right]),
             401,
-            "of two, one may be someone else's"
+            "two headers are ambiguous"
         );
-        let strange = [
+        let foreign = [
             right,
             ("host", "tollgate.example"),
             ("origin", "http://elsewhere.example"),
         ];
         assert_eq!(
-            status(&guard, "POST", &strange),
+            status(&guard, "POST", &foreign),
             200,
-            "no page knows the token"
+            "no page of another site knows the token"
         );
         assert!(!format!("{guard:?}").contains("horse"));
     }
 
     #[test]
-    fn pages_of_other_sites_change_nothing() {
-        let guard = Guard::new(None);
+    fn cross_site_writes_are_rejected() {
+        let guard = AdminGuard::new(None);
         let host = ("host", "127.0.0.1:9090");
         let with = |name: &'static str, value: &'static str| {
             ["POST", "DELETE"].map(|method| status(&guard, method, &[host, (name, value)]))
         };
+
         assert_eq!(status(&guard, "POST", &[host]), 200, "a program");
         assert_eq!(with("sec-fetch-site", "none"), [200; 2]);
         assert_eq!(with("sec-fetch-site", "same-origin"), [200; 2]);
@@ -217,13 +225,13 @@ mod tests {
         assert_eq!(
             status(&guard, "GET", &[host, ("sec-fetch-site", "cross-site")]),
             200,
-            "it cannot be read there"
+            "the browser does not let the other site read it"
         );
     }
 
     #[test]
-    fn names_that_anyone_can_point_here_are_refused() {
-        let guard = Guard::new(None);
+    fn foreign_host_names_are_rejected() {
+        let guard = AdminGuard::new(None);
         let with =
             |host: &str| ["GET", "POST"].map(|method| status(&guard, method, &[("host", host)]));
         for own in [
@@ -236,6 +244,7 @@ mod tests {
         ] {
             assert_eq!(with(own), [200; 2], "{own}");
         }
+
         for foreign in [
             "rebind.example:9090",
             "localhost.example",
@@ -246,9 +255,14 @@ mod tests {
         ] {
             assert_eq!(with(foreign), [403; 2], "{foreign}");
         }
+
         let target = Request::builder()
             .uri("http://rebind.example/metrics")
             .header("host", "localhost");
-        assert!(guard.admit(&target.body(()).expect("a request")).is_err());
+        assert!(
+            guard
+                .authorize(&target.body(()).expect("a request"))
+                .is_err()
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! One client and one limit: where it stands, and a fresh start.
+//! `/admin/keys`: the state of one key under one limit, and its reset.
 
 use hyper::{Request, Response};
 use serde::Serialize;
@@ -6,58 +6,61 @@ use tollgate::headers::{DecisionBody, LimitBody};
 use tollgate::store::Intent;
 use tollgate_rules::{DisplayPart, Explanation};
 
+use super::json_ok;
 use super::query::KeyQuery;
-use super::shown;
 use crate::gate::{Running, Spend, Undecided};
 use crate::http::{Body, Fault};
 use crate::serve::Service;
 
-/// Where a client stands.
+/// The body of `GET /admin/keys`.
 #[derive(Debug, Serialize)]
-struct KeyAnswer<'a> {
+struct KeyResponse<'a> {
     #[serde(flatten)]
     limit: LimitBody<'a>,
-    key: Vec<PartAnswer<'a>>,
-    /// The tier whose numbers are used, where there are tiers.
+    key: Vec<KeyPartView<'a>>,
+    /// The tier whose quota applies; absent for a limit without tiers.
     #[serde(skip_serializing_if = "Option::is_none")]
     tier: Option<String>,
     source: &'static str,
     degraded: bool,
 }
 
-/// A part of a key. What is hashed stays hashed.
+/// One attribute of a key. For attributes in `hash_keys`, `value` is the hash.
 #[derive(Debug, Serialize)]
-pub(super) struct PartAnswer<'a> {
+pub(super) struct KeyPartView<'a> {
     attribute: &'a str,
     value: String,
     hashed: bool,
 }
 
+/// The body of `DELETE /admin/keys`.
 #[derive(Debug, Serialize)]
-struct ResetAnswer<'a> {
+struct ResetResponse<'a> {
     reset: bool,
     name: &'a str,
-    key: Vec<PartAnswer<'a>>,
+    key: Vec<KeyPartView<'a>>,
 }
 
-/// A counter that was asked about.
-struct Found<'r> {
+/// The counter that a query names.
+struct ResolvedCounter<'r> {
     spend: Spend<'r>,
-    key: Vec<PartAnswer<'r>>,
+    key: Vec<KeyPartView<'r>>,
     tier: Option<String>,
 }
 
-/// Where a client stands with a limit. Charges nothing.
-pub(super) async fn look<B>(
+/// Shows the state of a key under a limit. Consumes nothing.
+pub(super) async fn show<B>(
     service: &Service,
     request: &Request<B>,
 ) -> Result<Response<Body>, Fault> {
     let running = service.gate.running();
-    let Found { spend, key, tier } = find(&running, request)?;
+    let ResolvedCounter { spend, key, tier } = look_up(&running, request)?;
+
     let decided = service
         .gate
         .spend(&running, std::slice::from_ref(&spend), Intent::Peek)
         .await?;
+
     let DecisionBody {
         limits,
         source,
@@ -67,8 +70,9 @@ pub(super) async fn look<B>(
     let limit = limits
         .into_iter()
         .next()
-        .ok_or_else(|| Fault::internal("the limit gave no answer"))?;
-    Ok(shown(&KeyAnswer {
+        .ok_or_else(|| Fault::internal("the decision has no outcome for the limit"))?;
+
+    Ok(json_ok(&KeyResponse {
         limit,
         key,
         tier,
@@ -77,70 +81,82 @@ pub(super) async fn look<B>(
     }))
 }
 
-/// Forgets what a client has used of a limit.
+/// Resets what a key has used of a limit.
 pub(super) async fn reset<B>(
     service: &Service,
     request: &Request<B>,
 ) -> Result<Response<Body>, Fault> {
     let running = service.gate.running();
-    let Found { spend, key, .. } = find(&running, request)?;
+    let ResolvedCounter { spend, key, .. } = look_up(&running, request)?;
+
     running
         .limiter
         .reset(spend.limit, &spend.key)
         .await
         .map_err(Undecided::from)?;
-    tracing::info!(limit = spend.limit, "an operator reset a key");
-    Ok(shown(&ResetAnswer {
+
+    // The key itself is left out: it may be personal data.
+    tracing::info!(
+        limit = spend.limit,
+        "a key was reset through the admin port"
+    );
+    Ok(json_ok(&ResetResponse {
         reset: true,
         name: spend.limit,
         key,
     }))
 }
 
-/// The counter that a request asks about, by the limit's name and whatever its conditions say.
-fn find<'r, B>(running: &'r Running, request: &Request<B>) -> Result<Found<'r>, Fault> {
-    let asked = KeyQuery::read(request.uri().query().unwrap_or_default())?;
-    let met = running
+/// Finds the counter that the query of a request names. The limit's `match` is ignored.
+fn look_up<'r, B>(
+    running: &'r Running,
+    request: &Request<B>,
+) -> Result<ResolvedCounter<'r>, Fault> {
+    let query = KeyQuery::parse(request.uri().query().unwrap_or_default())?;
+    let explained = running
         .selector
-        .explain_named(&asked.limit, &asked.attributes);
-    let (rule, meeting) = met.map_err(Undecided::from)?;
-    match meeting {
+        .explain_named(&query.limit, &query.attributes);
+    let (rule, explanation) = explained.map_err(Undecided::from)?;
+
+    match explanation {
         Explanation::Met {
             chosen,
             parts,
             tier,
         } => {
-            // What the next request would be told, if it cost one.
+            // Cost 1, so that `retry_after_ms` says when the next ordinary request would pass.
             let spend = Spend {
                 cost: 1,
                 ..Spend::from(chosen)
             };
-            Ok(Found {
+            Ok(ResolvedCounter {
                 spend,
-                key: parts.into_iter().map(PartAnswer::from).collect(),
+                key: parts.into_iter().map(KeyPartView::from).collect(),
                 tier,
             })
         }
         Explanation::Wrong(error) => Err(Undecided::from(error).into()),
-        // Conditions are not asked here, so what is left is an optional limit without its key.
+        // Conditions are not evaluated here, so only a missing key of an optional limit remains.
         Explanation::PassedOver | Explanation::No { .. } => {
             let detail = format!(
-                "the limit {:?} counts by {}, which is not all there; a request without it is let by",
+                "missing attribute: the key of limit {:?} is {}; the limit is optional, so it \
+                 ignores requests without that key",
                 rule.limit.name(),
-                super::limits::recipe(&rule.key).join(" and ")
+                super::limits::key_recipe(&rule.key).join(" and ")
             );
             Err(Fault::unfit("missing-attribute", detail))
         }
     }
 }
 
-impl<'r> From<DisplayPart<'r>> for PartAnswer<'r> {
+impl<'r> From<DisplayPart<'r>> for KeyPartView<'r> {
     fn from(part: DisplayPart<'r>) -> Self {
         let DisplayPart {
             attribute,
             value,
             is_hashed,
         } = part;
+
         Self {
             attribute: attribute.name(),
             value,

@@ -1,4 +1,4 @@
-//! The limits in force, as an operator would write them down, and what each has said so far.
+//! `GET /admin/limits`: the limits of the active configuration, each with its decision counts.
 
 use hyper::Response;
 use serde::Serialize;
@@ -6,106 +6,115 @@ use tollgate::algorithm::WindowStart;
 use tollgate::{Consistency, FailurePolicy, LeakyMode, Quota};
 use tollgate_rules::{Attribute, Condition, Cost, LimitConfig, Pattern, Recipe, Tiers};
 
-use super::{millis, shown};
+use super::{json_ok, millis};
 use crate::http::Body;
 use crate::metrics::Said;
 use crate::serve::Service;
 
+/// The body of the response.
 #[derive(Debug, Serialize)]
-struct LimitsAnswer<'a> {
-    limits: Vec<LimitShown<'a>>,
+struct LimitsResponse<'a> {
+    limits: Vec<LimitView<'a>>,
 }
 
+/// One limit. Field names are JSON member names.
 #[derive(Debug, Serialize)]
-struct LimitShown<'a> {
+struct LimitView<'a> {
     name: &'a str,
     #[serde(flatten)]
-    numbers: Numbers,
-    /// The parts of a key, each as the file writes it.
+    quota: QuotaView,
+    /// The parts of the key, each written as in the configuration file.
     key: Vec<String>,
-    /// Every one of these must hold.
+    /// The conditions of `match`; the limit applies when all of them hold.
     #[serde(rename = "match")]
-    conditions: Vec<ConditionShown<'a>>,
+    conditions: Vec<ConditionView<'a>>,
     consistency: &'static str,
     on_store_failure: &'static str,
     shadow: bool,
     optional: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cost: Option<CostShown<'a>>,
+    cost: Option<CostView<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tiers: Option<TiersShown<'a>>,
-    /// Since this process began, or since the limit was first in force.
-    said: Said,
+    tiers: Option<TiersView<'a>>,
+    /// Decisions by outcome, since the process started or the limit was first configured.
+    #[serde(rename = "said")]
+    decisions: Said,
 }
 
-/// What an algorithm allows. Members that an algorithm does not have are left out.
+/// What a limit allows. Members that its algorithm does not have are absent.
 #[derive(Debug, Default, Serialize)]
-struct Numbers {
+struct QuotaView {
     algorithm: &'static str,
-    /// The most that passes at once: the limit, or a bucket's capacity.
+    /// The limit of a window, the capacity of a bucket, or the permits of a concurrency limit.
     limit: u64,
     /// The window, or how long a bucket takes from empty to full.
     #[serde(skip_serializing_if = "Option::is_none")]
     window_ms: Option<u64>,
-    /// The unit of the calendar that the window is.
+    /// The calendar unit of a window aligned to the clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     calendar: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    refill: Option<RateShown>,
+    refill: Option<RateView>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    leak: Option<RateShown>,
+    leak: Option<RateView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     permit_timeout_ms: Option<u64>,
 }
 
-/// So many units every so many microseconds, in lowest terms.
+/// A rate of `units` per `every_us` microseconds, in lowest terms.
 #[derive(Debug, Serialize)]
-struct RateShown {
+struct RateView {
     units: u64,
     every_us: u64,
 }
 
+/// A condition of `match`: the attribute must match one of the patterns.
 #[derive(Debug, Serialize)]
-struct ConditionShown<'a> {
+struct ConditionView<'a> {
     attribute: &'a str,
     any_of: Vec<&'a str>,
 }
 
+/// The cost of a request.
 #[derive(Debug, Serialize)]
-struct CostShown<'a> {
+struct CostView<'a> {
+    /// The attribute that holds the cost, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<&'a str>,
     default: u64,
 }
 
+/// The tiers of a limit.
 #[derive(Debug, Serialize)]
-struct TiersShown<'a> {
+struct TiersView<'a> {
+    /// The attribute that names the tier.
     by: &'a str,
     default: &'a str,
-    tiers: Vec<TierShown<'a>>,
+    tiers: Vec<TierView<'a>>,
 }
 
+/// One tier and its quota.
 #[derive(Debug, Serialize)]
-struct TierShown<'a> {
+struct TierView<'a> {
     name: &'a str,
     #[serde(flatten)]
-    numbers: Numbers,
+    quota: QuotaView,
 }
 
-/// The limits of the file, in its order.
-pub(super) fn answer(service: &Service) -> Response<Body> {
+/// Lists the limits in the order of the configuration file.
+pub(super) fn respond(service: &Service) -> Response<Body> {
     let running = service.gate.running();
-    let both = running.config.limits.iter().zip(running.meters());
-    let limits = both
-        .filter_map(|(rule, meter)| LimitShown::of(rule, meter.said()))
+    let limits_and_meters = running.config.limits.iter().zip(running.meters());
+    let limits = limits_and_meters
+        .filter_map(|(limit, meter)| LimitView::new(limit, meter.said()))
         .collect();
-    shown(&LimitsAnswer { limits })
+    json_ok(&LimitsResponse { limits })
 }
 
-/// The parts of a key, each as the file writes it.
-pub(super) fn recipe(key: &Recipe) -> Vec<String> {
+/// The parts of a key, each written as in the configuration file.
+pub(super) fn key_recipe(key: &Recipe) -> Vec<String> {
     let part = |part: &Vec<Attribute>| {
         part.iter()
             .map(Attribute::name)
@@ -115,39 +124,37 @@ pub(super) fn recipe(key: &Recipe) -> Vec<String> {
     key.parts.iter().map(part).collect()
 }
 
-impl<'a> LimitShown<'a> {
-    /// A configuration holds only limits that are right, so that there always is something.
-    fn of(rule: &'a LimitConfig, said: Said) -> Option<Self> {
-        let checked = rule.limit.rule().ok()?;
+impl<'a> LimitView<'a> {
+    /// `None` only for an invalid limit, which a configuration never holds.
+    fn new(limit: &'a LimitConfig, decisions: Said) -> Option<Self> {
+        let rule = limit.limit.rule().ok()?;
+        let conditions = limit.applies.conditions.iter();
+
         Some(Self {
-            name: rule.limit.name(),
-            numbers: Numbers::of(checked.quota()),
-            key: recipe(&rule.key),
-            conditions: rule
-                .applies
-                .conditions
-                .iter()
-                .map(ConditionShown::of)
-                .collect(),
-            consistency: Consistency::as_str(checked.consistency()),
-            on_store_failure: FailurePolicy::as_str(checked.on_store_failure()),
-            shadow: checked.is_shadow(),
-            optional: rule.optional,
-            cost: rule.cost.as_ref().map(CostShown::of),
-            tiers: rule.tiers.as_ref().map(TiersShown::of),
-            said,
+            name: limit.limit.name(),
+            quota: QuotaView::new(rule.quota()),
+            key: key_recipe(&limit.key),
+            conditions: conditions.map(ConditionView::new).collect(),
+            consistency: Consistency::as_str(rule.consistency()),
+            on_store_failure: FailurePolicy::as_str(rule.on_store_failure()),
+            shadow: rule.is_shadow(),
+            optional: limit.optional,
+            cost: limit.cost.as_ref().map(CostView::new),
+            tiers: limit.tiers.as_ref().map(TiersView::new),
+            decisions,
         })
     }
 }
 
-impl Numbers {
-    fn of(quota: &Quota) -> Self {
+impl QuotaView {
+    fn new(quota: &Quota) -> Self {
         let common = Self {
             algorithm: quota.algorithm(),
             limit: quota.limit(),
             window_ms: quota.window().map(millis),
             ..Self::default()
         };
+
         match quota {
             Quota::SlidingWindow(_) | Quota::SlidingLog(_) => common,
             Quota::FixedWindow(window) => match window.start() {
@@ -158,7 +165,7 @@ impl Numbers {
                 },
             },
             Quota::TokenBucket(bucket) => Self {
-                refill: Some(RateShown::of(bucket.refill())),
+                refill: Some(RateView::new(bucket.refill())),
                 ..common
             },
             Quota::LeakyBucket(bucket) => {
@@ -167,27 +174,27 @@ impl Numbers {
                     LeakyMode::Queue => "queue",
                 };
                 Self {
-                    leak: Some(RateShown::of(bucket.leak())),
+                    leak: Some(RateView::new(bucket.leak())),
                     mode: Some(mode),
                     ..common
                 }
             }
-            Quota::Concurrency(places) => Self {
-                permit_timeout_ms: Some(millis(places.permit_timeout())),
+            Quota::Concurrency(concurrency) => Self {
+                permit_timeout_ms: Some(millis(concurrency.permit_timeout())),
                 ..common
             },
         }
     }
 }
 
-impl RateShown {
-    const fn of((units, every_us): (u64, u64)) -> Self {
+impl RateView {
+    const fn new((units, every_us): (u64, u64)) -> Self {
         Self { units, every_us }
     }
 }
 
-impl<'a> ConditionShown<'a> {
-    fn of(condition: &'a Condition) -> Self {
+impl<'a> ConditionView<'a> {
+    fn new(condition: &'a Condition) -> Self {
         let text = |pattern: &'a Pattern| match pattern {
             Pattern::Exact(text) => &**text,
             Pattern::Glob(glob) => glob.as_str(),
@@ -199,8 +206,8 @@ impl<'a> ConditionShown<'a> {
     }
 }
 
-impl<'a> CostShown<'a> {
-    fn of(cost: &'a Cost) -> Self {
+impl<'a> CostView<'a> {
+    fn new(cost: &'a Cost) -> Self {
         Self {
             by: cost.by.as_ref().map(Attribute::name),
             default: cost.default,
@@ -208,21 +215,21 @@ impl<'a> CostShown<'a> {
     }
 }
 
-impl<'a> TiersShown<'a> {
-    fn of(tiers: &'a Tiers) -> Self {
+impl<'a> TiersView<'a> {
+    fn new(tiers: &'a Tiers) -> Self {
         Self {
             by: tiers.by.name(),
             default: &tiers.default,
-            tiers: tiers.quotas.iter().map(TierShown::of).collect(),
+            tiers: tiers.quotas.iter().map(TierView::new).collect(),
         }
     }
 }
 
-impl<'a> TierShown<'a> {
-    fn of((name, quota): (&'a impl AsRef<str>, &Quota)) -> Self {
+impl<'a> TierView<'a> {
+    fn new((name, quota): (&'a impl AsRef<str>, &Quota)) -> Self {
         Self {
             name: name.as_ref(),
-            numbers: Numbers::of(quota),
+            quota: QuotaView::new(quota),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The admin port: what operators look at, reset and reload.
+//! The admin port: the dashboard, the admin API and the metrics page.
 //!
-//! Each request goes three steps: may it ask (`guard`), what it asks, the answer. Owns no state:
-//! everything shown is read from the service at the moment of the question. What goes wrong is a
+//! Every request is authorised (`guard`), routed and answered. The port keeps no state besides the
+//! dashboard's: responses are built from the service at the time of the request. Errors are a
 //! [`Fault`], as on the HTTP port.
 
 mod dashboard;
@@ -23,61 +23,66 @@ use serde::Serialize;
 
 use self::dashboard::AdminBody;
 pub(crate) use self::dashboard::{Dashboard, watch};
-use self::guard::Guard;
+use self::guard::AdminGuard;
 use crate::http::{Body, Fault, alive, get, json, problem};
 use crate::listen::{Front, Load};
 use crate::serve::Service;
 
-/// The most connections of operators and their programs.
+/// The most connections to the admin port.
 const CONNECTIONS_MAX: usize = 256;
-/// The most of their requests at once.
+/// The most requests in flight on the admin port.
 const IN_FLIGHT_MAX: usize = 64;
 
-/// Answers the requests of the admin port.
+/// The handler of the admin port.
 #[derive(Debug)]
 pub(crate) struct AdminFront {
     service: Arc<Service>,
-    guard: Guard,
+    guard: AdminGuard,
 }
 
-/// Room of its own, so that an operator gets in when clients have filled the service.
+/// The admin port's own connection and request limits, so that operators get in when clients have
+/// used up those of the service.
 pub(crate) fn load(of_clients: &Load) -> Arc<Load> {
     of_clients.apart(CONNECTIONS_MAX, IN_FLIGHT_MAX)
 }
 
 impl AdminFront {
-    /// A front that wants this token, or none.
+    /// Creates the handler. With a `token`, requests must carry it.
     pub(crate) fn new(service: Arc<Service>, token: Option<String>) -> Self {
         Self {
             service,
-            guard: Guard::new(token),
+            guard: AdminGuard::new(token),
         }
     }
 
     async fn route(&self, request: &Request<Incoming>) -> Result<Response<Body>, Fault> {
         let service = &*self.service;
         let path = request.uri().path();
+
+        // Health probes need neither a token nor a known host name.
         match path {
             "/healthz" => return get(request).map(|()| alive()),
             "/readyz" => return get(request).map(|()| service.readiness.answer(&service.gate)),
             _ => {}
         }
+
         if let Some(file) = dashboard::file(path) {
-            self.guard.admit_to_page(request)?;
+            self.guard.authorize_page(request)?;
             return get(request).map(|()| file);
         }
-        self.guard.admit(request)?;
+
+        self.guard.authorize(request)?;
         match path {
-            "/metrics" => get(request).and_then(|()| metrics::answer(service)),
-            "/admin/limits" => get(request).map(|()| limits::answer(service)),
-            "/admin/status" => get(request).map(|()| status::answer(service)),
+            "/metrics" => get(request).and_then(|()| metrics::respond(service)),
+            "/admin/limits" => get(request).map(|()| limits::respond(service)),
+            "/admin/status" => get(request).map(|()| status::respond(service)),
             "/admin/keys" => match *request.method() {
-                Method::GET | Method::HEAD => keys::look(service, request).await,
+                Method::GET | Method::HEAD => keys::show(service, request).await,
                 Method::DELETE => keys::reset(service, request).await,
                 ref other => Err(Fault::method(other, "GET, HEAD, DELETE")),
             },
             "/admin/reload" => match *request.method() {
-                Method::POST => reload::answer(service).await,
+                Method::POST => reload::respond(service).await,
                 ref other => Err(Fault::method(other, "POST")),
             },
             _ => Err(Fault::not_listed(path)),
@@ -85,7 +90,7 @@ impl AdminFront {
     }
 
     fn events(&self, request: &Request<Incoming>) -> Result<Response<AdminBody>, Fault> {
-        self.guard.admit_to_events(request)?;
+        self.guard.authorize_events(request)?;
         match *request.method() {
             Method::GET => dashboard::events(&self.service),
             ref other => Err(Fault::method(other, "GET")),
@@ -97,20 +102,21 @@ impl Front for AdminFront {
     type Body = AdminBody;
 
     async fn answer(&self, request: Request<Incoming>, _peer: SocketAddr) -> Response<AdminBody> {
-        let answer = match request.uri().path() {
+        let result = match request.uri().path() {
             "/admin/events" => self.events(&request),
             _ => self
                 .route(&request)
                 .await
                 .map(|response| response.map(AdminBody::from)),
         };
-        let mut response = answer.unwrap_or_else(|fault| problem(&fault).map(AdminBody::from));
-        let is_refused = response.status() == StatusCode::UNAUTHORIZED;
+        let mut response = result.unwrap_or_else(|fault| problem(&fault).map(AdminBody::from));
+
+        let is_unauthorized = response.status() == StatusCode::UNAUTHORIZED;
         let headers = response.headers_mut();
-        // True for a moment, and for whoever asked.
+        // Responses change from second to second and may be for authorised clients only.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        if is_refused {
+        if is_unauthorized {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
@@ -121,13 +127,13 @@ impl Front for AdminFront {
     }
 }
 
-/// A body of this.
-fn shown(body: &impl Serialize) -> Response<Body> {
+/// A 200 response with `body` as JSON.
+fn json_ok(body: &impl Serialize) -> Response<Body> {
     // Structs of text, numbers and lists never fail to serialise.
     json(StatusCode::OK, serde_json::to_vec(body).unwrap_or_default())
 }
 
-/// A moment, or a length of time, in whole milliseconds.
+/// A time or a duration in whole milliseconds, rounded down.
 const fn millis(time: tollgate::Micros) -> u64 {
     time.get() / 1_000
 }

@@ -1,4 +1,4 @@
-//! The question of `/admin/keys`: a limit, and the attributes that make up a key.
+//! The query string of `/admin/keys`: a limit, and the attributes of a key.
 
 use std::borrow::Cow;
 
@@ -6,56 +6,58 @@ use percent_encoding::percent_decode_str;
 
 use crate::http::{ATTRIBUTES_MAX, Fault, Named, same};
 
-/// What is asked about.
+/// A parsed query string.
 #[derive(Debug)]
 pub(super) struct KeyQuery<'q> {
+    /// The name of the limit.
     pub(super) limit: Cow<'q, str>,
+    /// The attributes of the request, each at most once.
     pub(super) attributes: Named<'q>,
 }
 
 impl<'q> KeyQuery<'q> {
-    /// `limit=<name>&<attribute>=<value>`, both sides percent-encoded; `+` is a plus, as it is in
-    /// addresses of mail. The first `limit` names the limit, and a second one is the attribute of
-    /// that name.
-    pub(super) fn read(query: &'q str) -> Result<Self, Fault> {
+    /// Parses `limit=<name>&<attribute>=<value>..`. Names and values are percent-encoded; `+` is a
+    /// plus sign, because mail addresses contain it. The first `limit` names the limit; a second
+    /// one is an attribute called `limit`.
+    pub(super) fn parse(query: &'q str) -> Result<Self, Fault> {
         let mut limit = None;
         let mut attributes = Named::default();
+
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let (name, value) = (decoded(name)?, decoded(value)?);
+            let (name, value) = (decode(name)?, decode(value)?);
+
             if limit.is_none() && name == "limit" {
                 limit = Some(value);
                 continue;
             }
+
             if attributes.0.iter().any(|(known, _)| same(known, &name)) {
                 let name: String = name.chars().take(80).collect();
-                return Err(Fault::malformed(
-                    "parameter-twice",
-                    format!("the attribute {name:?} stands twice"),
-                ));
+                let detail = format!("duplicate attribute {name:?}");
+                return Err(Fault::malformed("parameter-twice", detail));
             }
             if attributes.0.len() == ATTRIBUTES_MAX {
-                let detail = format!("more than {ATTRIBUTES_MAX} attributes");
+                let detail = format!("too many attributes: at most {ATTRIBUTES_MAX} are allowed");
                 return Err(Fault::malformed("too-many-attributes", detail));
             }
             attributes.0.push((name, value));
         }
+
         let limit = limit.ok_or_else(|| {
-            let detail =
-                "nothing says which limit; ask as in /admin/keys?limit=login&client_ip=203.0.113.7";
+            let detail = "missing parameter `limit`; expected \
+                          /admin/keys?limit=<name>&<attribute>=<value>";
             Fault::malformed("no-limit", detail)
         })?;
         Ok(Self { limit, attributes })
     }
 }
 
-fn decoded(text: &str) -> Result<Cow<'_, str>, Fault> {
+fn decode(text: &str) -> Result<Cow<'_, str>, Fault> {
     percent_decode_str(text).decode_utf8().map_err(|_| {
         let text: String = text.chars().take(80).collect();
-        Fault::malformed(
-            "not-text",
-            format!("{text:?} is not UTF-8 once its percent signs are decoded"),
-        )
+        let detail = format!("{text:?} is not valid UTF-8 after percent-decoding");
+        Fault::malformed("not-text", detail)
     })
 }
 
@@ -63,11 +65,11 @@ fn decoded(text: &str) -> Result<Cow<'_, str>, Fault> {
 mod tests {
     use super::*;
 
-    /// A limit, and attributes with their values.
-    type Asked = (String, Vec<(String, String)>);
+    /// The name of the limit, and the attributes with their values.
+    type ParsedQuery = (String, Vec<(String, String)>);
 
-    fn read(query: &str) -> Result<Asked, &'static str> {
-        let KeyQuery { limit, attributes } = KeyQuery::read(query).map_err(|fault| fault.code)?;
+    fn parse(query: &str) -> Result<ParsedQuery, &'static str> {
+        let KeyQuery { limit, attributes } = KeyQuery::parse(query).map_err(|fault| fault.code)?;
         let owned =
             |(name, value): (Cow<'_, str>, Cow<'_, str>)| (name.into_owned(), value.into_owned());
         Ok((
@@ -84,8 +86,8 @@ mod tests {
     }
 
     #[test]
-    fn a_question_names_a_limit_and_attributes() {
-        let asked = read(
+    fn a_query_names_a_limit_and_attributes() {
+        let parsed = parse(
             "limit=login&client_ip=203.0.113.7&email=ann%2Bx+y%40example.com&header%3Ax-id=1%262",
         );
         let attributes = pairs(&[
@@ -93,29 +95,31 @@ mod tests {
             ("email", "ann+x+y@example.com"),
             ("header:x-id", "1&2"),
         ]);
-        assert_eq!(asked, Ok(("login".into(), attributes)));
+        assert_eq!(parsed, Ok(("login".into(), attributes)));
+
         assert_eq!(
-            read("a=b&&limit=x&c"),
+            parse("a=b&&limit=x&c"),
             Ok(("x".into(), pairs(&[("a", "b"), ("c", "")])))
         );
         assert_eq!(
-            read("limit=x&limit=gold"),
+            parse("limit=x&limit=gold"),
             Ok(("x".into(), pairs(&[("limit", "gold")])))
         );
     }
 
     #[test]
-    fn a_question_that_cannot_be_read_says_why() {
-        assert_eq!(read(""), Err("no-limit"));
-        assert_eq!(read("client_ip=1"), Err("no-limit"));
-        assert_eq!(read("limit=a&b=1&b=2"), Err("parameter-twice"));
+    fn invalid_queries_have_an_error_code() {
+        assert_eq!(parse(""), Err("no-limit"));
+        assert_eq!(parse("client_ip=1"), Err("no-limit"));
+        assert_eq!(parse("limit=a&b=1&b=2"), Err("parameter-twice"));
         assert_eq!(
-            read("limit=a&header:A=1&header:a=2"),
+            parse("limit=a&header:A=1&header:a=2"),
             Err("parameter-twice")
         );
-        assert_eq!(read("limit=%ff"), Err("not-text"));
+        assert_eq!(parse("limit=%ff"), Err("not-text"));
+
         let many: String =
             (0..=ATTRIBUTES_MAX).fold("limit=a".into(), |query, n| format!("{query}&a{n}=1"));
-        assert_eq!(read(&many), Err("too-many-attributes"));
+        assert_eq!(parse(&many), Err("too-many-attributes"));
     }
 }

@@ -1,4 +1,4 @@
-//! Reading the configuration again because someone asks.
+//! `POST /admin/reload`: reads the configuration file again.
 
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
@@ -6,33 +6,36 @@ use serde::Serialize;
 use tollgate::headers::PROBLEM_JSON;
 use tollgate_rules::ConfigError;
 
-use super::shown;
+use super::json_ok;
 use crate::http::{Body, Fault, json};
 use crate::reload::Refused;
 use crate::serve::Service;
 
+/// The body of a successful reload.
 #[derive(Debug, Serialize)]
-struct Done<'a> {
+struct ReloadResponse<'a> {
     reloaded: bool,
-    /// The limits now in force.
+    /// The number of limits in the active configuration.
     limits: usize,
-    /// What is right and yet worth knowing.
+    /// Warnings about a valid configuration.
     notes: &'a [String],
 }
 
-/// A problem with everything that is wrong with the file.
+/// The problem body for an invalid configuration.
 #[derive(Debug, Serialize)]
-struct FaultsAnswer<'a> {
+struct ConfigProblem<'a> {
     #[serde(flatten)]
     fault: Fault,
-    faults: Vec<FaultShown<'a>>,
-    /// How many more there are than are told.
+    #[serde(rename = "faults")]
+    diagnostics: Vec<DiagnosticView<'a>>,
+    /// How many further diagnostics were left out.
     #[serde(skip_serializing_if = "is_zero")]
     more: usize,
 }
 
+/// One mistake in the configuration file.
 #[derive(Debug, Serialize)]
-struct FaultShown<'a> {
+struct DiagnosticView<'a> {
     file: &'a str,
     line: usize,
     column: usize,
@@ -48,38 +51,39 @@ const fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-pub(super) async fn answer(service: &Service) -> Result<Response<Body>, Fault> {
+/// Reloads the configuration and reports the result.
+pub(super) async fn respond(service: &Service) -> Result<Response<Body>, Fault> {
     match service.reloader.reload().await {
         Ok(()) => {
             let config = &service.gate.running().config;
-            Ok(shown(&Done {
+
+            Ok(json_ok(&ReloadResponse {
                 reloaded: true,
                 limits: config.limits.len(),
                 notes: &config.notes,
             }))
         }
-        Err(refused @ Refused::NoFile) => Err(Fault::conflict("no-file", refused.to_string())),
-        Err(Refused::ConfigError(faults)) => Ok(refused(&faults)),
-        Err(Refused::Store(fault)) => Err(Fault::unfit("bad-store", fault.to_string())),
+        Err(error @ Refused::NoFile) => Err(Fault::conflict("no-file", error.to_string())),
+        Err(Refused::ConfigError(error)) => Ok(config_problem(&error)),
+        Err(Refused::Store(error)) => Err(Fault::unfit("bad-store", error.to_string())),
     }
 }
 
-fn refused(faults: &ConfigError) -> Response<Body> {
-    let detail =
-        "the configuration was refused and the old one stays in force; `faults` says what is wrong";
-    let told = faults.iter().map(|fault| FaultShown {
-        file: &fault.file,
-        line: fault.line,
-        column: fault.column,
-        field: &fault.field,
-        message: &fault.message,
+fn config_problem(error: &ConfigError) -> Response<Body> {
+    let detail = "invalid configuration, see `faults`; the previous one stays active";
+    let diagnostics = error.iter().map(|diagnostic| DiagnosticView {
+        file: &diagnostic.file,
+        line: diagnostic.line,
+        column: diagnostic.column,
+        field: &diagnostic.field,
+        message: &diagnostic.message,
     });
-    let fault = Fault::unfit("bad-config", detail);
-    let body = FaultsAnswer {
-        fault,
-        faults: told.collect(),
-        more: faults.more(),
+    let body = ConfigProblem {
+        fault: Fault::unfit("bad-config", detail),
+        diagnostics: diagnostics.collect(),
+        more: error.more(),
     };
+
     // Structs of text, numbers and lists never fail to serialise.
     let mut response = json(
         StatusCode::UNPROCESSABLE_ENTITY,

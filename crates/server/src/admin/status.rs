@@ -1,4 +1,4 @@
-//! How the service is: one page for whoever is called at night.
+//! `GET /admin/status`: the state of the service on one page.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,16 @@ use hyper::Response;
 use serde::Serialize;
 use tollgate::Health;
 
-use super::{millis, shown};
+use super::{json_ok, millis};
 use crate::alerts::Standing;
 use crate::gate::Running;
 use crate::http::Body;
 use crate::reload::Reloads;
 use crate::serve::Service;
 
+/// The body of the response. Times are milliseconds since the UNIX epoch.
 #[derive(Debug, Serialize)]
-pub(super) struct Status {
+pub(super) struct ServiceStatus {
     version: &'static str,
     uptime_ms: u64,
     ready: bool,
@@ -22,85 +23,92 @@ pub(super) struct Status {
     config: ConfigStatus,
     connections: usize,
     in_flight: usize,
-    /// Requests and connections turned away so far.
+    /// Requests and connections rejected so far because the service was full.
     shed: u64,
-    /// Counters kept in this process.
+    /// Counters in the memory of this process.
     keys: usize,
-    /// Those that fire.
+    /// The alerts that are firing.
     alerts: Vec<AlertStatus>,
 }
 
+/// The state of the store.
 #[derive(Debug, Serialize)]
 struct StoreStatus {
     kind: &'static str,
     up: bool,
     degraded: bool,
     degraded_since_ms: Option<u64>,
-    /// All outages together.
+    /// The duration of all degraded periods together.
     degraded_for_ms: u64,
+    /// Failed store calls by kind.
     errors: BTreeMap<&'static str, u64>,
 }
 
+/// The active configuration and its reloads.
 #[derive(Debug, Serialize)]
 struct ConfigStatus {
-    /// None when the built-in configuration is in force.
+    /// `None` for the built-in configuration.
     file: Option<String>,
     limits: usize,
-    /// When the one in force was put there.
+    /// When the active configuration was loaded.
     loaded_at_ms: u64,
     reloads: u64,
     refused: u64,
-    /// Why the last one was refused, if it was.
-    error: Option<ReloadError>,
+    /// Why the last reload failed; `None` if it succeeded.
+    error: Option<ReloadErrorView>,
 }
 
+/// A failed reload.
 #[derive(Debug, Serialize)]
-struct ReloadError {
+struct ReloadErrorView {
     at_ms: u64,
     message: String,
 }
 
+/// A firing alert.
 #[derive(Debug, Serialize)]
 struct AlertStatus {
     alert: &'static str,
-    /// Left out when it is about all of them.
+    /// Absent for an alert about all limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<String>,
     since_ms: u64,
     value: f64,
+    /// The threshold from which the alert fires.
     bound: f64,
 }
 
-pub(super) fn answer(service: &Service) -> Response<Body> {
-    shown(&Status::of(service))
+pub(super) fn respond(service: &Service) -> Response<Body> {
+    json_ok(&ServiceStatus::new(service))
 }
 
-/// Counters kept in this process: those of a memory store, and those of limits that are its own.
-pub(super) fn keys(running: &Running) -> usize {
+/// Counters in the memory of this process: those of a memory store and of `local` limits.
+pub(super) fn key_count(running: &Running) -> usize {
     running.store.keys() + running.limiter.local_keys()
 }
 
-impl Status {
-    pub(super) fn of(service: &Service) -> Self {
+impl ServiceStatus {
+    pub(super) fn new(service: &Service) -> Self {
         let running = service.gate.running();
-        let standing = service.alerts.standing();
+        let alerts = service.alerts.standing();
+
         Self {
             version: env!("CARGO_PKG_VERSION"),
             uptime_ms: millis(service.gate.now().since(service.since)),
             ready: service.readiness.is_ready(),
-            store: StoreStatus::of(&running),
-            config: ConfigStatus::of(service, &running),
+            store: StoreStatus::new(&running),
+            config: ConfigStatus::new(service, &running),
             connections: service.load.connections(),
             in_flight: service.load.in_flight(),
             shed: service.load.shed(),
-            keys: keys(&running),
-            alerts: standing.iter().filter_map(AlertStatus::of).collect(),
+            keys: key_count(&running),
+            alerts: alerts.iter().filter_map(AlertStatus::from_firing).collect(),
         }
     }
 }
 
 impl StoreStatus {
-    fn of(running: &Running) -> Self {
+    fn new(running: &Running) -> Self {
         let Health {
             degraded,
             degraded_since,
@@ -108,6 +116,7 @@ impl StoreStatus {
             store_errors,
             ..
         } = running.limiter.health();
+
         Self {
             kind: running.store.kind(),
             up: running.store.is_up(),
@@ -120,23 +129,22 @@ impl StoreStatus {
 }
 
 impl ConfigStatus {
-    fn of(service: &Service, running: &Running) -> Self {
+    fn new(service: &Service, running: &Running) -> Self {
         let Reloads {
             at,
             done,
             refused,
             error,
         } = service.reloader.reloads();
+        let file = service.reloader.file();
+
         Self {
-            file: service
-                .reloader
-                .file()
-                .map(|file| file.display().to_string()),
+            file: file.map(|file| file.display().to_string()),
             limits: running.config.limits.len(),
             loaded_at_ms: millis(at),
             reloads: done,
             refused,
-            error: error.map(|(at, message)| ReloadError {
+            error: error.map(|(at, message)| ReloadErrorView {
                 at_ms: millis(at),
                 message,
             }),
@@ -145,8 +153,8 @@ impl ConfigStatus {
 }
 
 impl AlertStatus {
-    /// Nothing when it does not fire.
-    fn of(standing: &Standing) -> Option<Self> {
+    /// `None` if the alert is not firing.
+    fn from_firing(standing: &Standing) -> Option<Self> {
         let Standing {
             alert,
             limit,
@@ -154,6 +162,7 @@ impl AlertStatus {
             bound,
             since,
         } = standing;
+
         Some(Self {
             alert: alert.as_str(),
             limit: Some(limit.to_string()).filter(|limit| !limit.is_empty()),

@@ -1,42 +1,44 @@
-//! What stands below the options in `--help`: an example that works, and how the command ends.
+//! The text below the options in `--help`: examples, environment variables and exit codes.
 
 pub(super) const TOLLGATE: &str = "\
-Start with:
-  tollgate serve                                   the service, with a limit that is built in
-  tollgate check -a client_ip=203.0.113.7          a decision of it
-  tollgate explain -a client_ip=203.0.113.7        why it decides so
-  tollgate validate tollgate.yaml                  is a configuration right?
-  tollgate load -a client_ip={ip}                  does it hold what it promises?
-  tollgate simulate -c tollgate.yaml access.log    what would it have refused?
+Examples:
+  tollgate serve                                   run the service with the built-in limit
+  tollgate check -a client_ip=203.0.113.7          check a request against it
+  tollgate explain -a client_ip=203.0.113.7        see which limits apply, and why
+  tollgate validate tollgate.yaml                  validate a configuration
+  tollgate load -a client_ip={ip}                  verify under load that limits hold
+  tollgate simulate -c tollgate.yaml access.log    see which requests it would have denied
 
 Exit codes:
-  0  done; of check: allowed
+  0  success; check: allowed
   1  check: denied; load: a limit was exceeded
-  2  the arguments, the configuration or the request are wrong
-  3  no answer from the service
+  2  invalid arguments, configuration or request
+  3  no response from the service
 
-`tollgate COMMAND --help` says more about each.";
+`tollgate COMMAND --help` describes each command.";
 
 pub(super) const SERVE: &str = "\
 Examples:
   tollgate serve
   tollgate serve --config tollgate.yaml --http 0.0.0.0:8080
 
-Variables:
-  TOLLGATE_LOG          what is logged, as in `warn` or `info,tollgate_server=debug`; info if nothing is said
-  TOLLGATE_ADMIN_TOKEN  the token that the admin port wants, of at least 16 characters; needed when that port
-                        listens on any but a loopback address
+Environment variables:
+  TOLLGATE_LOG          log level or filter, such as `warn` or `info,tollgate_server=debug`
+                        [default: info]
+  TOLLGATE_ADMIN_TOKEN  token that the admin listener requires, at least 16 characters; mandatory
+                        unless it listens on a loopback address
 
-The configuration may name further variables, as in ${REDIS_PASSWORD}. It is read again when its file changes and
-on SIGHUP; one that is wrong changes nothing. SIGTERM and SIGINT let requests under way finish.
+The configuration can refer to further variables, such as ${REDIS_PASSWORD}. It is reloaded when the
+file changes and on SIGHUP; an invalid file is rejected and the active configuration stays. SIGTERM
+and SIGINT shut the service down after draining connections.
 
 Exit codes:
   0  stopped by a signal
-  2  cannot start: the configuration is wrong, or a port is taken";
+  2  cannot start: invalid configuration, or an address is in use";
 
 pub(super) const VALIDATE: &str = "\
-Faults go to standard error, one a line, as FILE:LINE:COLUMN: FIELD: what was found; what would be right.
-Variables such as ${REDIS_PASSWORD} must be set. No server is asked.
+Errors are printed to standard error, one per line: FILE:LINE:COLUMN: FIELD: MESSAGE
+Variables such as ${REDIS_PASSWORD} must be set. No server is contacted.
 
 Examples:
   tollgate validate tollgate.yaml
@@ -44,24 +46,24 @@ Examples:
   helm template . | tollgate validate -
 
 Exit codes:
-  0  every file is right
-  2  something is wrong";
+  0  all files are valid
+  2  at least one file is invalid";
 
 pub(super) const EXPLAIN: &str = "\
-Nothing is counted and no service is asked: the configuration says it all. Attributes that are hashed are shown
-as their hash.
+Works from the configuration alone: nothing is counted and no service is contacted. Hashed
+attributes are shown as their hash.
 
 Examples:
-  tollgate explain --config tollgate.yaml -a client_ip=203.0.113.7 -a method=POST -a path=/auth/login
-  tollgate explain --config tollgate.yaml --limit plan -a header:x-api-key=k1 -a path=/v1/users -a tier=pro
+  tollgate explain -c tollgate.yaml -a client_ip=203.0.113.7 -a method=POST -a path=/auth/login
+  tollgate explain -c tollgate.yaml -l plan -a header:x-api-key=k1 -a path=/v1/users -a tier=pro
 
 Exit codes:
-  0  explained, whichever limits apply
-  2  the arguments or the configuration are wrong";
+  0  success, whether or not a limit applies
+  2  invalid arguments or configuration";
 
 pub(super) const CHECK: &str = "\
-The exit code follows the decision. A limit that refuses because the store is away and its policy is deny (status
-503) has decided: that is a denial. Status 503 without a decision is no answer.
+The exit code follows the decision. If the store is unavailable, a limit with on_store_failure: deny
+denies with status 503: that is a denial (1). A 503 without a decision is no response (3).
 
 Examples:
   tollgate check -a client_ip=203.0.113.7
@@ -71,86 +73,90 @@ Examples:
 Exit codes:
   0  allowed
   1  denied
-  2  the arguments or the request are wrong; the service says what
-  3  no answer: nobody there, too late, or no decision";
+  2  invalid arguments, or the service rejected the request
+  3  no response: connection refused, timed out, or no decision";
 
 pub(super) const KEYS: &str = "\
-Variables:
-  TOLLGATE_ADMIN_TOKEN  the token that the admin port wants, if it wants one
+Environment variables:
+  TOLLGATE_ADMIN_TOKEN  token of the admin listener, if it requires one
 
 Examples:
   tollgate keys get --limit login -a client_ip=203.0.113.7 -a email=ann@example.com
   tollgate keys reset --limit login -a client_ip=203.0.113.7 -a email=ann@example.com
 
 Exit codes:
-  0  done
-  2  the arguments are wrong, or the admin port refuses
-  3  no answer from the admin port";
+  0  success
+  2  invalid arguments, or the admin port rejected the request
+  3  no response from the admin port, or the store is unavailable";
 
 pub(crate) const KEYS_GET: &str = "\
 Example:
   tollgate keys get --limit login -a client_ip=203.0.113.7 -a email=ann@example.com
 
 Exit codes:
-  0  shown
-  2  the arguments are wrong, or the admin port refuses (is TOLLGATE_ADMIN_TOKEN set?)
-  3  no answer from the admin port";
+  0  success
+  2  invalid arguments, or the admin port rejected the request (is TOLLGATE_ADMIN_TOKEN set?)
+  3  no response from the admin port";
 
 pub(crate) const KEYS_RESET: &str = "\
 Example:
   tollgate keys reset --limit login -a client_ip=203.0.113.7 -a email=ann@example.com
 
 Exit codes:
-  0  reset
-  2  the arguments are wrong, or the admin port refuses (is TOLLGATE_ADMIN_TOKEN set?)
-  3  no answer from the admin port";
+  0  the key was reset
+  2  invalid arguments, or the admin port rejected the request (is TOLLGATE_ADMIN_TOKEN set?)
+  3  no response from the admin port, or the store is unavailable";
 
 pub(super) const LOAD: &str = "\
-Requests leave when they are due, whatever became of those before them, and latencies count from that moment. Values of
-attributes may have places to fill in: {key} is the client's name, {ip} an address of its own.
+Requests are sent when they are due, whether or not earlier ones have been answered (open loop), and
+latencies are measured from the due time. Attribute values can contain placeholders: {key} is the
+name of the client, {ip} an address of its own.
 
-A limit is called exceeded only when that is certain: a request was let through at some moment between its sending and
-its answer, and an interval counts only those that lie in it with both. With --config limits are judged by what they
-are; without it by what answers say of them, which is little, so that more is overlooked.
+A limit is reported as exceeded only if that is certain: a request was admitted at some time between
+its sending and its response, and an interval counts only the requests of which it contains both.
+With --config, limits are judged by the configuration. Without it, they are judged by what responses
+say about them, which detects fewer violations.
 
 Keys:
   one            always the same client
-  uniform:N      any of N
-  zipf:N[:S]     the k-th of N in proportion to 1/k^S; S is 1 if nothing is said
+  uniform:N      one of N clients, all equally likely
+  zipf:N[:S]     one of N clients, the k-th in proportion to 1/k^S [default S: 1]
   file:PATH      any line of a file
 
 Shapes:
-  steady                as --arrivals says
-  credential-stuffing   the accounts are {key}, each asked for from any of --addresses, which are {ip}
-  edge-burst            everything in bursts around the edges of windows of --window
+  steady                requests arrive as --arrivals says
+  credential-stuffing   {key} is an account; each request comes from any of --addresses, as {ip}
+  edge-burst            bursts around the edges of windows of length --window
 
 Examples:
   tollgate load --rate 5000 --duration 30s
-  tollgate load --url 10.0.0.5:8080 --url 10.0.0.6:8080 --config tollgate.yaml --keys zipf:10000:1.1 -a tenant={key}
+  tollgate load --url 10.0.0.5:8080 --url 10.0.0.6:8080 -a tenant={key} --keys zipf:10000:1.1
   tollgate load --shape credential-stuffing --limit login -a client_ip={ip} -a email={key}
   tollgate load --get /search?q=x -a header:x-api-key={key} --keys uniform:50 --allow 120/1m
 
 Exit codes:
   0  every limit that could be judged held
   1  a limit was exceeded
-  2  the arguments, the configuration or the request are wrong
-  3  no answer: nobody there, or not one decision";
+  2  invalid arguments, configuration or request
+  3  no response: connection refused, or not a single decision";
+
 pub(super) const SIMULATE: &str = "\
-Each request is put to the limits at its time, by the service's own selection and arithmetic; nothing is asked of
-any server. Known are the common and combined formats, with a virtual host in front or not, and JSON as nginx, Caddy
-and Traefik write it; gzip is seen by itself. A line says client_ip, method, path, host if it has one, query:<name>,
-header:user-agent, header:referer, user, status and bytes; JSON also any other field by its name.
+Each request is checked at the time of its log line, with the selection and the algorithms of the
+service; no server is contacted. Supported are the common and combined log formats, with or without
+a leading virtual host, and JSON as written by nginx, Caddy and Traefik; gzip is detected. A line
+provides client_ip, method, path, host if logged, query:<name>, header:user-agent, header:referer,
+user, status and bytes; JSON lines also provide any other field by its name.
 
 Examples:
   tollgate simulate --config tollgate.yaml /var/log/nginx/access.log
-  tollgate simulate --config tollgate.yaml --html report.html access.log.2.gz access.log.1 access.log
+  tollgate simulate -c tollgate.yaml --html report.html access.log.2.gz access.log.1 access.log
   tollgate simulate --config old.yaml --against new.yaml --json access.log | jq .comparison
   zcat access.log.*.gz | tollgate simulate --config tollgate.yaml -
   tollgate simulate --suggest --field time=ts --field tenant=labels.tenant caddy.json
 
 Exit codes:
-  0  replayed, whatever was refused
-  2  the arguments or a configuration are wrong, or no line of the log can be read";
+  0  success, whether or not requests would have been denied
+  2  invalid arguments or configuration, or no line of the log is readable";
 
 pub(super) const COMPLETIONS: &str = "\
 Examples:
@@ -159,15 +165,15 @@ Examples:
   tollgate completions fish > ~/.config/fish/completions/tollgate.fish
 
 Exit codes:
-  0  printed
-  2  no such shell";
+  0  success
+  2  unknown shell";
 
 pub(super) const SCHEMA: &str = "\
 Example:
   tollgate schema > tollgate.schema.json
 
-With this first line of a configuration, editors that know YAML check it while it is written:
+With this first line in a configuration file, editors with YAML support validate it as you type:
   # yaml-language-server: $schema=./tollgate.schema.json
 
 Exit codes:
-  0  printed";
+  0  success";

@@ -1,18 +1,19 @@
-//! `-a NAME=VALUE`: the attributes of a request, as they are typed.
+//! `-a NAME=VALUE`: the attributes of a request on the command line.
 
 use std::borrow::Cow;
 
 use tollgate_rules::{Attribute, Attributes, Value};
 
-use super::Failure;
+use super::CommandError;
 
-/// The request to ask about.
+/// The attributes of a request.
 #[derive(Clone, Debug, clap::Args)]
 pub struct AttributeArgs {
-    /// Something known of the request, as in `client_ip=203.0.113.7`; may be given several times
+    /// An attribute of the request, such as `client_ip=203.0.113.7`; may be repeated
     ///
-    /// The service knows `client_ip`, `method`, `path`, `host`, `header:<name>`, `query:<name>` and
-    /// `cookie:<name>`; any other name is the caller's own, such as `tenant`.
+    /// The service itself knows `client_ip`, `method`, `path`, `host`, `header:<name>`,
+    /// `query:<name>` and `cookie:<name>`. Any other name, such as `tenant`, is defined by your
+    /// application.
     #[arg(
         verbatim_doc_comment,
         long = "attribute",
@@ -22,38 +23,42 @@ pub struct AttributeArgs {
     attributes: Vec<String>,
 }
 
-/// The attributes of a request.
+/// The parsed attributes, each at most once.
 #[derive(Debug, Default)]
-pub(super) struct Given(Vec<(Attribute, String)>);
+pub(super) struct RequestAttributes(Vec<(Attribute, String)>);
+
+/// The former name of [`RequestAttributes`].
+pub(super) type Given = RequestAttributes;
 
 impl AttributeArgs {
-    /// The attributes, each known once and by a name that there can be. Values are not repeated:
-    /// they may be secrets.
-    pub(super) fn read(&self) -> Result<Given, Failure> {
-        let mut given = Given::default();
+    /// Parses the attributes. Errors never contain the values: they may be secrets.
+    pub(super) fn read(&self) -> Result<RequestAttributes, CommandError> {
+        let mut attributes = RequestAttributes::default();
+
         for (index, text) in self.attributes.iter().enumerate() {
-            let (name, value) = text.split_once('=').ok_or_else(|| no_value(index))?;
+            let (name, value) = text.split_once('=').ok_or_else(|| missing_value(index))?;
             let attribute: Attribute = name
                 .parse()
-                .map_err(|error| Failure::wrong(format!("-a: {error}")))?;
-            if given.0.iter().any(|(known, _)| *known == attribute) {
-                return Err(Failure::wrong(format!(
-                    "-a: the attribute `{attribute}` is given twice; leave one out"
-                )));
+                .map_err(|error| CommandError::invalid(format!("-a: {error}")))?;
+            if attributes.0.iter().any(|(known, _)| *known == attribute) {
+                let reason = format!("-a: duplicate attribute `{attribute}`");
+                return Err(CommandError::invalid(reason));
             }
-            given.0.push((attribute, value.to_owned()));
+            attributes.0.push((attribute, value.to_owned()));
         }
-        Ok(given)
+        Ok(attributes)
     }
 }
 
-fn no_value(index: usize) -> Failure {
+fn missing_value(index: usize) -> CommandError {
     let number = index + 1;
-    let right = "write NAME=VALUE, as in -a client_ip=203.0.113.7";
-    Failure::wrong(format!("-a: attribute {number} has no `=`; {right}"))
+    CommandError::invalid(format!(
+        "-a: attribute {number} has no `=`; expected NAME=VALUE, such as \
+         -a client_ip=203.0.113.7"
+    ))
 }
 
-impl Given {
+impl RequestAttributes {
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Attribute, &str)> {
         self.0
             .iter()
@@ -61,7 +66,7 @@ impl Given {
     }
 }
 
-impl Attributes for Given {
+impl Attributes for RequestAttributes {
     fn get(&self, attribute: &Attribute) -> Option<Value<'_>> {
         let found = self.iter().find(|(known, _)| *known == attribute);
         found.map(|(_, value)| Value::Text(Cow::Borrowed(value)))
@@ -72,33 +77,36 @@ impl Attributes for Given {
 mod tests {
     use super::*;
 
-    fn read(attributes: &[&str]) -> Result<Given, String> {
+    fn read(attributes: &[&str]) -> Result<RequestAttributes, String> {
         let attributes = attributes.iter().map(|&text| text.to_owned()).collect();
         AttributeArgs { attributes }
             .read()
-            .map_err(|failure| failure.reason)
+            .map_err(|error| error.reason)
     }
 
     #[test]
     fn a_value_may_hold_anything() {
-        let given = read(&["header:X-Key=a=b", "empty="]).unwrap();
+        let attributes = read(&["header:X-Key=a=b", "empty="]).unwrap();
         let key: Attribute = "header:x-key".parse().unwrap();
-        assert_eq!(given.get(&key), Some(Value::Text("a=b".into())));
+        assert_eq!(attributes.get(&key), Some(Value::Text("a=b".into())));
     }
 
     #[test]
-    fn wrong_ones_are_told_without_their_values() {
-        for (wrong, told) in [
+    fn errors_do_not_show_values() {
+        for (wrong, expected) in [
             (["clientip=secret", "a=b"], "did you mean `client_ip`?"),
             (["a=b", "secret"], "attribute 2 has no `=`"),
             (
                 ["header:A=secret", "header:a=secret"],
-                "`header:a` is given twice",
+                "duplicate attribute `header:a`",
             ),
             (["=secret", "a=b"], "0 bytes"),
         ] {
             let error = read(&wrong).unwrap_err();
-            assert!(error.contains(told) && !error.contains("secret"), "{error}");
+            assert!(
+                error.contains(expected) && !error.contains("secret"),
+                "{error}"
+            );
         }
     }
 }

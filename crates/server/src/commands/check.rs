@@ -1,37 +1,37 @@
 //! `tollgate check`: one decision of a running service.
 //!
-//! Whoever asks wants to know whether to go on, so the exit code follows the decision and not the
-//! status: a body that says `allowed` is a decision, also with status 503, where a limit's policy
-//! refuses because the store is away. A 503 without one is no answer.
+//! The exit code follows the decision, not the HTTP status. A body with `allowed` is a decision,
+//! even with status 503: then a limit denies because the store is unavailable and its failure
+//! policy is `deny`. A 503 without a decision is no response.
 
-mod told;
+mod output;
 
 use std::process::ExitCode;
 
 use hyper::{Method, StatusCode};
 use serde_json::{Map, Value};
 
-use super::attributes::{AttributeArgs, Given};
-use super::client::{Answer, Ask, ClientArgs, Target};
+use super::attributes::{AttributeArgs, RequestAttributes};
+use super::client::{ClientArgs, ServiceRequest, ServiceResponse, ServiceUrl};
 use super::terminal::Paint;
-use super::{Exit, Failure, Printed, end};
+use super::{CommandError, CommandResult, Exit, end};
 
-/// What to ask, and whom.
+/// Arguments of `tollgate check`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CheckArgs {
-    /// The HTTP port of the service; http:// may be left out
+    /// URL of the HTTP listener; `http://` may be omitted
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
     url: String,
     #[command(flatten)]
     request: AttributeArgs,
-    /// Ask this limit, whatever its conditions say, instead of all whose conditions hold; may be
-    /// given several times
+    /// Check this limit even if its `match` does not apply, instead of all limits that apply; may
+    /// be repeated
     #[arg(long = "limit", short, value_name = "NAME")]
     limits: Vec<String>,
-    /// What the request costs; the limit's own cost if nothing is said
+    /// Cost of the request [default: the cost configured for the limit]
     #[arg(long, value_name = "N")]
     cost: Option<u64>,
-    /// Only look, and consume nothing
+    /// Show the decision without consuming anything
     #[arg(long)]
     peek: bool,
     #[command(flatten)]
@@ -42,18 +42,20 @@ pub(crate) fn run(args: &CheckArgs) -> ExitCode {
     end(check(args), args.client.json)
 }
 
-fn check(args: &CheckArgs) -> Printed {
-    let target = Target::parse(&args.url)?;
+fn check(args: &CheckArgs) -> CommandResult {
+    let service = ServiceUrl::parse(&args.url)?;
     let body = body(&args.request.read()?, args);
+
     let path = if args.peek { "/v1/peek" } else { "/v1/check" };
-    let ask = Ask {
+    let request = ServiceRequest {
         method: Method::POST,
         path,
         token: None,
         body: body.to_string().into_bytes(),
     };
-    let answer = target.ask(ask, args.client.timeout)?;
-    let decision = decision(&answer)?;
+    let response = service.send(request, args.client.timeout)?;
+    let decision = decision(&response)?;
+
     let exit = if is_allowed(&decision) == Some(true) {
         Exit::Done
     } else {
@@ -62,15 +64,16 @@ fn check(args: &CheckArgs) -> Printed {
     let text = if args.client.json {
         format!("{decision}\n")
     } else {
-        told::told(&decision, answer.status, args.peek, Paint::for_stdout())
+        output::render(&decision, response.status, args.peek, Paint::for_stdout())
     };
     Ok((text, exit))
 }
 
-fn body(given: &Given, args: &CheckArgs) -> Value {
-    let attributes = given
+fn body(attributes: &RequestAttributes, args: &CheckArgs) -> Value {
+    let attributes = attributes
         .iter()
         .map(|(name, value)| (name.to_string(), Value::from(value)));
+
     let mut body = Map::new();
     body.insert("attributes".to_owned(), Value::Object(attributes.collect()));
     if !args.limits.is_empty() {
@@ -86,28 +89,29 @@ fn is_allowed(decision: &Value) -> Option<bool> {
     decision.get("allowed")?.as_bool()
 }
 
-/// The decision in an answer, or what the answer is instead.
-fn decision(answer: &Answer) -> Result<Value, Failure> {
-    let status = answer.status;
-    if let Some(body) = answer.json().filter(|body| is_allowed(body).is_some()) {
+/// The decision in a response, or why it has none.
+fn decision(response: &ServiceResponse) -> Result<Value, CommandError> {
+    let status = response.status;
+    if let Some(body) = response.json().filter(|body| is_allowed(body).is_some()) {
         return Ok(body);
     }
-    let detail = answer.detail();
-    let is_ours_to_mend = status.is_client_error()
+
+    // A 408 or 429 without a decision comes from a proxy or an overloaded service.
+    let is_bad_request = status.is_client_error()
         && !matches!(
             status,
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS
         );
-    let failure = match detail {
-        Some(detail) if is_ours_to_mend => Failure::wrong(format!(
-            "the service refuses the request ({status}): {detail}"
+    let error = match response.detail() {
+        Some(detail) if is_bad_request => CommandError::invalid(format!(
+            "the service rejected the request ({status}): {detail}"
         )),
         Some(detail) => {
-            Failure::no_answer(format!("the service gave no decision ({status}): {detail}"))
+            CommandError::no_response(format!("the service made no decision ({status}): {detail}"))
         }
-        None => Failure::no_answer(format!(
-            "what came ({status}) is no decision; is this the HTTP port of tollgate serve?"
+        None => CommandError::no_response(format!(
+            "the response ({status}) is not a decision; is this the HTTP port of tollgate serve?"
         )),
     };
-    Err(failure.with(answer))
+    Err(error.with_response(response))
 }

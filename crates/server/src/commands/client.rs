@@ -1,5 +1,5 @@
-//! One request to a running service, and its answer: plain HTTP/1.1, within a time and a size. What
-//! the answer means is the commands' own business.
+//! A single HTTP/1.1 request to a running service, with a timeout and a size limit. The commands
+//! interpret the response.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::Failure;
+use super::CommandError;
 
-/// The longest answer that is read. A decision about sixteen limits has some 3 KiB.
-const ANSWER_MAX: usize = 1 << 20;
+/// The largest response body in bytes. A decision about sixteen limits has some 3 KiB.
+const RESPONSE_MAX: usize = 1 << 20;
 const TIMEOUT_MAX: Duration = Duration::from_secs(3_600);
 
-/// How to ask.
+/// Arguments of all commands that send a request.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ClientArgs {
-    /// How long to wait for the answer, as in 500ms or 5s
+    /// Time to wait for the response, such as 500ms or 5s
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = timeout)]
     pub(super) timeout: Duration,
-    /// Print the answer as it came, for programs
+    /// Print the response as JSON
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -30,83 +30,84 @@ pub struct ClientArgs {
 pub(super) fn timeout(text: &str) -> Result<Duration, String> {
     let length = tollgate_rules::config::length(text)?;
     if length.is_zero() || length > TIMEOUT_MAX {
-        return Err("it must be more than 0 and at most 1h".to_owned());
+        return Err("out of range: must be more than 0 and at most 1h".to_owned());
     }
     Ok(length)
 }
 
-/// Where a service is.
+/// The URL of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct ServiceUrl {
     host: String,
     port: u16,
-    /// Host and port as they were written.
+    /// Host and port as written in the URL.
     authority: String,
-    /// What stands before every path, where a proxy serves several things under one name.
+    /// The path prefix, for a service behind a proxy.
     base: String,
 }
 
-/// What to ask for.
+/// A request to a service.
 #[derive(Debug)]
-pub(super) struct Ask<'a> {
+pub(super) struct ServiceRequest<'a> {
     pub(super) method: Method,
-    /// With its query.
+    /// The path with its query.
     pub(super) path: &'a str,
-    /// Shown to the admin port.
+    /// The token of the admin port.
     pub(super) token: Option<&'a str>,
-    /// JSON, or nothing.
+    /// JSON, or empty.
     pub(super) body: Vec<u8>,
 }
 
-/// What came back.
+/// The response of a service.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ServiceResponse {
     pub(super) status: StatusCode,
     pub(super) body: Bytes,
 }
 
-impl Target {
-    /// `http://host:port`, with or without the scheme. What stands before an `@` is never repeated.
-    pub(super) fn parse(url: &str) -> Result<Self, Failure> {
-        const RIGHT: &str = "write http://HOST:PORT, as in http://127.0.0.1:8080";
-        let place = match url.split_once("://") {
-            None => url,
-            Some(("http", place)) => place,
-            Some(("https", _)) => return Err(no_tls()),
-            Some(_) => {
-                return Err(Failure::wrong(format!(
-                    "the URL's scheme is not http; {RIGHT}"
-                )));
-            }
+/// The former names of [`ServiceUrl`] and [`ServiceRequest`].
+pub(super) type Target = ServiceUrl;
+#[cfg(test)]
+pub(super) type Ask<'a> = ServiceRequest<'a>;
+
+impl ServiceUrl {
+    /// Parses `http://host:port`; the scheme may be omitted. Errors never show a user name or
+    /// password.
+    pub(super) fn parse(url: &str) -> Result<Self, CommandError> {
+        let invalid = |problem: &str| {
+            CommandError::invalid(format!(
+                "invalid URL: {problem}; expected http://HOST:PORT, such as http://127.0.0.1:8080"
+            ))
         };
-        if place.contains('@') {
-            return Err(Failure::wrong(format!(
-                "the URL names a user, which the service has none of; {RIGHT}"
-            )));
+
+        let rest = match url.split_once("://") {
+            None => url,
+            Some(("http", rest)) => rest,
+            Some(("https", _)) => return Err(no_tls()),
+            Some(_) => return Err(invalid("the scheme must be http")),
+        };
+        if rest.contains('@') {
+            return Err(invalid("user names are not supported"));
         }
-        if place.contains(['?', '#']) {
-            return Err(Failure::wrong(format!(
-                "the URL has a query or a fragment; {RIGHT}"
-            )));
+        if rest.contains(['?', '#']) {
+            return Err(invalid("it must not have a query or fragment"));
         }
-        let uri: Result<Uri, _> = format!("http://{place}").parse();
-        let uri = uri
-            .map_err(|error| Failure::wrong(format!("the URL is not usable: {error}; {RIGHT}")))?;
+
+        let uri: Uri = format!("http://{rest}")
+            .parse()
+            .map_err(|error: hyper::http::uri::InvalidUri| invalid(&error.to_string()))?;
         let authority = uri
             .authority()
-            .filter(|authority| !authority.host().is_empty());
-        let authority =
-            authority.ok_or_else(|| Failure::wrong(format!("the URL has no host; {RIGHT}")))?;
+            .filter(|authority| !authority.host().is_empty())
+            .ok_or_else(|| invalid("missing host"))?;
+
         let port = match authority.as_str().rsplit_once(':') {
-            // A port that is no number is no part of an IPv6 address either.
+            // The last colon may belong to an IPv6 address, as in `[::1]`.
             Some((_, port)) if !port.ends_with(']') => port.parse().ok().filter(|port| *port > 0),
             _ => Some(80),
         };
-        let port = port.ok_or_else(|| {
-            Failure::wrong(format!(
-                "the URL's port is no number from 1 to 65535; {RIGHT}"
-            ))
-        })?;
+        let port = port.ok_or_else(|| invalid("the port must be between 1 and 65535"))?;
+
         Ok(Self {
             host: authority
                 .host()
@@ -119,82 +120,109 @@ impl Target {
         })
     }
 
-    /// Asks, and waits for the answer at most so long.
-    pub(super) fn ask(&self, ask: Ask<'_>, timeout: Duration) -> Result<Answer, Failure> {
-        let request = self.request(ask)?;
+    /// Sends a request and waits for the response, at most for `timeout`.
+    pub(super) fn send(
+        &self,
+        request: ServiceRequest<'_>,
+        timeout: Duration,
+    ) -> Result<ServiceResponse, CommandError> {
+        let request = self.http_request(request)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
-            .build();
-        let runtime =
-            runtime.map_err(|error| Failure::no_answer(format!("cannot start: {error}")))?;
-        let answer = runtime.block_on(async {
-            let waited = tokio::time::timeout(timeout, self.exchange(request)).await;
-            waited.unwrap_or_else(|_| Err(format!("nothing came within {timeout:?}")))
+            .build()
+            .map_err(|error| CommandError::no_response(format!("cannot start: {error}")))?;
+
+        let response = runtime.block_on(async {
+            tokio::time::timeout(timeout, self.exchange(request))
+                .await
+                .unwrap_or_else(|_| Err(format!("timed out after {timeout:?}")))
         });
-        // A name that is still being looked up must not hold up the end.
+        // A name lookup that is still in flight must not delay the exit.
         runtime.shutdown_background();
-        answer.map_err(|reason| Failure::no_answer(format!("no answer from {self}: {reason}")))
+        response.map_err(|reason| {
+            CommandError::no_response(format!("no response from {self}: {reason}"))
+        })
     }
 
-    fn request(&self, ask: Ask<'_>) -> Result<Request<Full<Bytes>>, Failure> {
-        let Ask {
+    /// The former name of [`send`](Self::send).
+    #[cfg(test)]
+    pub(super) fn ask(
+        &self,
+        ask: Ask<'_>,
+        timeout: Duration,
+    ) -> Result<ServiceResponse, CommandError> {
+        self.send(ask, timeout)
+    }
+
+    fn http_request(
+        &self,
+        request: ServiceRequest<'_>,
+    ) -> Result<Request<Full<Bytes>>, CommandError> {
+        let ServiceRequest {
             method,
             path,
             token,
             body,
-        } = ask;
+        } = request;
+
         let mut request = Request::builder()
             .method(method)
-            .uri(format!("{}{path}", self.base));
-        request = request.header(HOST, &self.authority);
+            .uri(format!("{}{path}", self.base))
+            .header(HOST, &self.authority);
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
         if let Some(token) = token {
-            let value = HeaderValue::try_from(format!("Bearer {token}"));
-            let mut value = value
-                .map_err(|_| Failure::wrong("the token has characters that no header can hold"))?;
+            let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
+                CommandError::invalid("the token has characters that a header cannot contain")
+            })?;
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
         }
+
         request
             .body(body.into())
-            .map_err(|error| Failure::wrong(format!("this cannot be asked: {error}")))
+            .map_err(|error| CommandError::invalid(format!("invalid request: {error}")))
     }
 
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Answer, String> {
-        let connected = TcpStream::connect((self.host.as_str(), self.port)).await;
-        let stream =
-            connected.map_err(|error| format!("{error}; is the service running there?"))?;
-        let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-        let (mut sender, connection) = shaken.map_err(|error| error.to_string())?;
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<ServiceResponse, String> {
+        let stream = TcpStream::connect((self.host.as_str(), self.port))
+            .await
+            .map_err(|error| format!("{error}; is the service running there?"))?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| error.to_string())?;
         let connection = tokio::spawn(connection);
+
         let response = sender
             .send_request(request)
             .await
             .map_err(|error| describe(&error))?;
         let status = response.status();
-        let body = Limited::new(response.into_body(), ANSWER_MAX)
+        let body = Limited::new(response.into_body(), RESPONSE_MAX)
             .collect()
-            .await;
-        let body = body
-            .map_err(|_| format!("the answer broke off, or is longer than {ANSWER_MAX} bytes"))?;
+            .await
+            .map_err(|_| {
+                format!("the response is incomplete or larger than {RESPONSE_MAX} bytes")
+            })?;
+
         connection.abort();
-        Ok(Answer {
+        Ok(ServiceResponse {
             status,
             body: body.to_bytes(),
         })
     }
 }
 
-impl From<Target> for tollgate_load::Replica {
-    fn from(target: Target) -> Self {
-        let Target {
+impl From<ServiceUrl> for tollgate_load::Replica {
+    fn from(url: ServiceUrl) -> Self {
+        let ServiceUrl {
             host,
             port,
             authority,
             base,
-        } = target;
+        } = url;
+
         Self {
             host,
             port,
@@ -204,22 +232,22 @@ impl From<Target> for tollgate_load::Replica {
     }
 }
 
-impl std::fmt::Display for Target {
+impl std::fmt::Display for ServiceUrl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "http://{}{}", self.authority, self.base)
     }
 }
 
-fn no_tls() -> Failure {
-    Failure::wrong(
-        "the URL begins with https, and the service itself speaks plain http; ask it on its own machine, as in \
-         http://127.0.0.1:8080, or through a tunnel to there",
+fn no_tls() -> CommandError {
+    CommandError::invalid(
+        "https is not supported: the service speaks plain http; run this command on its machine, \
+         with a URL such as http://127.0.0.1:8080, or through a tunnel",
     )
 }
 
 fn describe(error: &hyper::Error) -> String {
     if error.is_parse() {
-        return "what came is no HTTP; is this the right port?".to_owned();
+        return "the response is not HTTP; is this the right port?".to_owned();
     }
     match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),
@@ -227,13 +255,13 @@ fn describe(error: &hyper::Error) -> String {
     }
 }
 
-impl Answer {
+impl ServiceResponse {
     /// The body, if it is JSON.
     pub(super) fn json(&self) -> Option<serde_json::Value> {
         serde_json::from_slice(&self.body).ok()
     }
 
-    /// The body's own words about what is wrong, if it is a problem.
+    /// The `detail` of a problem body, if there is one.
     pub(super) fn detail(&self) -> Option<String> {
         let text = self
             .json()?
@@ -249,44 +277,44 @@ mod tests {
     use super::*;
 
     fn parse(url: &str) -> Result<(String, u16, String), String> {
-        let target = Target::parse(url).map_err(|failure| failure.reason)?;
+        let target = ServiceUrl::parse(url).map_err(|error| error.reason)?;
         Ok((target.host, target.port, target.base))
     }
 
     #[test]
-    fn urls_say_where_to_ask() {
-        let found = |host: &str, port, base: &str| Ok((host.to_owned(), port, base.to_owned()));
-        assert_eq!(parse("127.0.0.1:8080"), found("127.0.0.1", 8080, ""));
+    fn urls_are_parsed() {
+        let target = |host: &str, port, base: &str| Ok((host.to_owned(), port, base.to_owned()));
+        assert_eq!(parse("127.0.0.1:8080"), target("127.0.0.1", 8080, ""));
         assert_eq!(
             parse("http://localhost:8080/"),
-            found("localhost", 8080, "")
+            target("localhost", 8080, "")
         );
         assert_eq!(
             parse("http://[::1]:9090/gate/"),
-            found("::1", 9090, "/gate")
+            target("::1", 9090, "/gate")
         );
-        assert_eq!(parse("http://[::1]"), found("::1", 80, ""));
-        assert_eq!(parse("limits.internal"), found("limits.internal", 80, ""));
+        assert_eq!(parse("http://[::1]"), target("::1", 80, ""));
+        assert_eq!(parse("limits.internal"), target("limits.internal", 80, ""));
     }
 
     #[test]
-    fn wrong_urls_are_told_what_would_be_right() {
-        for (url, told) in [
+    fn errors_say_what_is_expected() {
+        for (url, expected) in [
             ("https://h", "speaks plain http"),
-            ("ftp://h", "scheme is not http"),
-            ("http://ann:hunter2@h", "names a user"),
+            ("ftp://h", "scheme must be http"),
+            ("http://ann:hunter2@h", "user names are not supported"),
             ("http://h?x=1", "a query"),
-            ("http://", "not usable"),
-            ("", "not usable"),
-            ("h:99999", "port is no number"),
-            ("h:0", "port is no number"),
-            ("h:x", "port is no number"),
-            ("a b", "not usable"),
-            ("http://:80", "no host"),
+            ("http://", "invalid URL"),
+            ("", "invalid URL"),
+            ("h:99999", "port must be between"),
+            ("h:0", "port must be between"),
+            ("h:x", "port must be between"),
+            ("a b", "invalid URL"),
+            ("http://:80", "missing host"),
         ] {
             let error = parse(url).unwrap_err();
             assert!(
-                error.contains(told) && !error.contains("hunter2"),
+                error.contains(expected) && !error.contains("hunter2"),
                 "{url}: {error}"
             );
         }

@@ -1,4 +1,4 @@
-//! `tollgate completions` and `tollgate schema`: what shells and editors want to know.
+//! `tollgate completions` and `tollgate schema`: files for shells and editors.
 
 use std::process::ExitCode;
 
@@ -6,29 +6,24 @@ use clap::CommandFactory as _;
 
 use super::{Exit, end};
 
-/// What editors check configurations with.
+/// The JSON schema of the configuration.
 const SCHEMA: &str = include_str!("../../../../docs/tollgate.schema.json");
 
-/// For which shell.
+/// Arguments of `tollgate completions`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CompletionsArgs {
-    /// The shell
+    /// Name of the shell
     shell: clap_complete::Shell,
 }
 
 pub(crate) fn completions(args: &CompletionsArgs) -> ExitCode {
-    // The generator panics when it cannot write, so it writes into memory.
+    let mut command = crate::Cli::command();
+    // The generator panics if it cannot write, so it writes into memory.
     let mut script = Vec::new();
-    clap_complete::generate(
-        args.shell,
-        &mut crate::Cli::command(),
-        "tollgate",
-        &mut script,
-    );
-    end(
-        Ok((String::from_utf8_lossy(&script).into_owned(), Exit::Done)),
-        false,
-    )
+    clap_complete::generate(args.shell, &mut command, "tollgate", &mut script);
+
+    let script = String::from_utf8_lossy(&script).into_owned();
+    end(Ok((script, Exit::Done)), false)
 }
 
 pub(crate) fn schema() -> ExitCode {

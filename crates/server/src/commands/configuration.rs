@@ -1,5 +1,5 @@
-//! A configuration as the commands want it: read from a file or standard input, and judged as far
-//! as the service would judge it at its start, without reaching for any server.
+//! Reading a configuration from a file or standard input, for the commands. It is validated as by
+//! the service at its start, but no server is contacted.
 
 use std::path::Path;
 
@@ -10,23 +10,25 @@ use tollgate_rules::config::{Diagnostic, RedisTopology, StoreConfig};
 use super::terminal::plain;
 use crate::gate::OpenStore;
 
-/// What faults call standard input.
+/// The file name of standard input in diagnostics.
 const STDIN_NAME: &str = "<stdin>";
 
-/// Everything that is wrong with a configuration.
+/// The mistakes in a configuration.
 #[derive(Debug)]
-pub(super) struct Wrong {
-    pub(super) faults: Vec<Diagnostic>,
-    /// How many more there are than are told.
+pub(super) struct InvalidConfigError {
+    pub(super) diagnostics: Vec<Diagnostic>,
+    /// How many further diagnostics were left out.
     pub(super) more: usize,
 }
 
-impl std::fmt::Display for Wrong {
+/// One diagnostic per line.
+impl std::fmt::Display for InvalidConfigError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (index, fault) in self.faults.iter().enumerate() {
-            let line = plain(&fault.to_string());
+        for (index, diagnostic) in self.diagnostics.iter().enumerate() {
+            let line = plain(&diagnostic.to_string());
             write!(f, "{}{line}", if index == 0 { "" } else { "\n" })?;
         }
+
         if self.more > 0 {
             write!(f, "\nand {} more", self.more)
         } else {
@@ -35,7 +37,7 @@ impl std::fmt::Display for Wrong {
     }
 }
 
-/// What a file is called: `-` is standard input.
+/// The name of a file in messages; `-` is standard input.
 pub(super) fn name(file: &Path) -> String {
     if is_stdin(file) {
         STDIN_NAME.to_owned()
@@ -44,24 +46,27 @@ pub(super) fn name(file: &Path) -> String {
     }
 }
 
-/// The configuration in a file, or on standard input for `-`, if it is right in every respect that
-/// can be known here.
-pub(super) fn read(file: &Path) -> Result<Config, Wrong> {
+/// Reads and validates the configuration in a file; `-` is standard input.
+pub(super) fn read(file: &Path) -> Result<Config, InvalidConfigError> {
     let env = |name: &str| std::env::var(name).ok();
     let read = if is_stdin(file) {
         Config::read_from(std::io::stdin().lock(), STDIN_NAME, &env)
     } else {
         Config::read(file, &env)
     };
-    let config = read.map_err(|faults| Wrong {
-        faults: faults.iter().cloned().collect(),
-        more: faults.more(),
+    let config = read.map_err(|error| InvalidConfigError {
+        diagnostics: error.iter().cloned().collect(),
+        more: error.more(),
     })?;
-    let faults = store_faults(&config);
-    if faults.is_empty() {
+
+    let diagnostics = store_diagnostics(&config);
+    if diagnostics.is_empty() {
         Ok(config)
     } else {
-        Err(Wrong { faults, more: 0 })
+        Err(InvalidConfigError {
+            diagnostics,
+            more: 0,
+        })
     }
 }
 
@@ -70,13 +75,14 @@ pub(super) fn is_stdin(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-/// Each endpoint that is wrong, or else what is wrong with them together. No message repeats a
-/// password.
-fn store_faults(config: &Config) -> Vec<Diagnostic> {
+/// The mistakes in the store section: of single endpoints, or else of all endpoints together. No
+/// message contains a password.
+fn store_diagnostics(config: &Config) -> Vec<Diagnostic> {
     let StoreConfig::Redis(redis) = &config.store else {
         return Vec::new();
     };
-    let wrong = redis
+
+    let diagnostics = redis
         .endpoints
         .iter()
         .enumerate()
@@ -88,10 +94,11 @@ fn store_faults(config: &Config) -> Vec<Diagnostic> {
                     .fault(&format!("store.endpoints[{index}]"), error),
             )
         });
-    let faults: Vec<Diagnostic> = wrong.collect();
-    if !faults.is_empty() {
-        return faults;
+    let diagnostics: Vec<Diagnostic> = diagnostics.collect();
+    if !diagnostics.is_empty() {
+        return diagnostics;
     }
+
     let together = OpenStore::check(&config.store).err();
     together
         .map(|error| config.places.fault("store", error))
@@ -99,8 +106,8 @@ fn store_faults(config: &Config) -> Vec<Diagnostic> {
         .collect()
 }
 
-/// Where counters live, in a few words and without any secret.
-pub(super) fn store_words(config: &Config) -> String {
+/// A short description of the store, without secrets.
+pub(super) fn describe_store(config: &Config) -> String {
     match &config.store {
         StoreConfig::Memory { keys_max } => format!("memory (at most {keys_max} counters)"),
         StoreConfig::Redis(redis) => {
@@ -110,6 +117,7 @@ pub(super) fn store_words(config: &Config) -> String {
             } else {
                 format!("{count} endpoints")
             };
+
             format!(
                 "{} ({endpoints}, prefix {:?})",
                 store_type(config),
@@ -119,7 +127,7 @@ pub(super) fn store_words(config: &Config) -> String {
     }
 }
 
-/// The store's type, as in a configuration.
+/// The type of the store, as in the configuration.
 pub(super) const fn store_type(config: &Config) -> &'static str {
     match &config.store {
         StoreConfig::Memory { .. } => "memory",

@@ -1,7 +1,7 @@
-//! `tollgate keys`: looks at a counter, or sets it back, through the admin port.
+//! `tollgate keys`: shows or resets a counter through the admin port.
 //!
-//! What the port says about a counter is printed as it comes, member by member, so that a service
-//! of another version can be asked too.
+//! The members of the response are printed one by one, so that services of other versions can be
+//! queried too.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -10,50 +10,50 @@ use hyper::{Method, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 
-use super::attributes::{AttributeArgs, Given};
-use super::client::{Answer, Ask, ClientArgs, Target};
+use super::attributes::{AttributeArgs, RequestAttributes};
+use super::client::{ClientArgs, ServiceRequest, ServiceResponse, ServiceUrl};
 use super::terminal::{Paint, Tone, plain};
-use super::{Exit, Failure, Printed, end, numbers};
+use super::{CommandError, CommandResult, Exit, end, numbers};
 
-/// The same variable as the service reads its token from.
+/// The variable with the token; the service reads its token from the same one.
 const TOKEN_VARIABLE: &str = "TOLLGATE_ADMIN_TOKEN";
-/// What a query can hold as it is.
+/// The characters that must be escaped in a query.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
     .remove(b'.')
     .remove(b'~');
 
-/// What to do with a counter.
+/// Arguments of `tollgate keys`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct KeysArgs {
     #[command(subcommand)]
     command: KeysCommand,
 }
 
-/// What to do with a counter.
+/// The subcommands of `tollgate keys`.
 #[derive(Clone, Debug, clap::Subcommand)]
 #[non_exhaustive]
 pub enum KeysCommand {
-    /// Show what a limit has counted for a caller
+    /// Show what a key has used of a limit
     #[command(after_long_help = crate::cli::help::KEYS_GET)]
     Get(KeyArgs),
-    /// Forget what a limit has counted for a caller
+    /// Reset what a key has used of a limit
     #[command(after_long_help = crate::cli::help::KEYS_RESET)]
     Reset(KeyArgs),
 }
 
-/// Which counter, and whom to ask.
+/// Arguments of both subcommands: the counter, and the service that has it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct KeyArgs {
-    /// The admin port of the service; http:// may be left out
+    /// URL of the admin listener; `http://` may be omitted
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9090")]
     admin: String,
-    /// The limit
+    /// Name of the limit
     #[arg(long, short, value_name = "NAME")]
     limit: String,
     #[command(flatten)]
-    caller: AttributeArgs,
+    key: AttributeArgs,
     #[command(flatten)]
     client: ClientArgs,
 }
@@ -63,39 +63,43 @@ pub(crate) fn run(args: &KeysArgs) -> ExitCode {
         KeysCommand::Get(args) => (Method::GET, args),
         KeysCommand::Reset(args) => (Method::DELETE, args),
     };
-    end(ask(method, args), args.client.json)
+    end(send(method, args), args.client.json)
 }
 
-fn ask(method: Method, args: &KeyArgs) -> Printed {
-    let target = Target::parse(&args.admin)?;
-    let path = path(&args.limit, &args.caller.read()?)?;
+fn send(method: Method, args: &KeyArgs) -> CommandResult {
+    let service = ServiceUrl::parse(&args.admin)?;
+    let path = path(&args.limit, &args.key.read()?)?;
     let token = std::env::var(TOKEN_VARIABLE)
         .ok()
         .filter(|token| !token.is_empty());
+
     let is_reset = method == Method::DELETE;
-    let ask = Ask {
+    let request = ServiceRequest {
         method,
         path: &path,
         token: token.as_deref(),
         body: Vec::new(),
     };
-    let answer = target.ask(ask, args.client.timeout)?;
-    let body = read(&answer, token.is_some()).map_err(|failure| failure.with(&answer))?;
+    let response = service.send(request, args.client.timeout)?;
+    let body = parse(&response, token.is_some()).map_err(|error| error.with_response(&response))?;
+
     let text = if args.client.json {
         format!("{}\n", Value::Object(body))
     } else {
-        told(&body, is_reset, Paint::for_stdout())
+        render(&body, is_reset, Paint::for_stdout())
     };
     Ok((text, Exit::Done))
 }
 
-fn path(limit: &str, given: &Given) -> Result<String, Failure> {
+fn path(limit: &str, attributes: &RequestAttributes) -> Result<String, CommandError> {
     let escaped = |text: &str| utf8_percent_encode(text, ESCAPED).to_string();
+
     let mut path = format!("/admin/keys?limit={}", escaped(limit));
-    for (attribute, value) in given.iter() {
+    for (attribute, value) in attributes.iter() {
         if attribute.name() == "limit" {
-            return Err(Failure::wrong(
-                "-a: the attribute `limit` cannot be asked about here, because --limit goes by that name",
+            return Err(CommandError::invalid(
+                "-a: the attribute `limit` is not supported here: it would be taken for the name \
+                 of the limit",
             ));
         }
         let _infallible = write!(path, "&{}={}", escaped(attribute.name()), escaped(value));
@@ -103,73 +107,88 @@ fn path(limit: &str, given: &Given) -> Result<String, Failure> {
     Ok(path)
 }
 
-/// The object in an answer that is one; nothing at all is an empty one.
-fn read(answer: &Answer, had_token: bool) -> Result<Map<String, Value>, Failure> {
-    let status = answer.status;
+/// The JSON object of a successful response; an empty body is an empty object.
+fn parse(response: &ServiceResponse, had_token: bool) -> Result<Map<String, Value>, CommandError> {
+    let status = response.status;
     if status.is_success() {
-        return match answer.json() {
+        return match response.json() {
             Some(Value::Object(body)) => Ok(body),
-            _ if answer.body.is_empty() => Ok(Map::new()),
-            _ => Err(Failure::no_answer(
-                "what came is no answer of an admin port; is this its address?",
+            _ if response.body.is_empty() => Ok(Map::new()),
+            _ => Err(CommandError::no_response(
+                "the response is not from an admin port; is the URL right?",
             )),
         };
     }
-    let detail = answer
+
+    if status == StatusCode::UNAUTHORIZED {
+        let problem = if had_token {
+            "the token in TOLLGATE_ADMIN_TOKEN is not that of the service"
+        } else {
+            "the admin port requires a token; set TOLLGATE_ADMIN_TOKEN"
+        };
+        return Err(CommandError::invalid(problem));
+    }
+
+    let detail = response
         .detail()
         .map(|detail| format!(": {detail}"))
         .unwrap_or_default();
-    if status == StatusCode::UNAUTHORIZED {
-        let hint = if had_token {
-            "it is not the service's"
-        } else {
-            "it is not set here"
-        };
-        return Err(Failure::wrong(format!(
-            "the admin port wants the token of {TOKEN_VARIABLE}, and {hint}"
-        )));
-    }
     if status.is_client_error() && !detail.is_empty() {
-        return Err(Failure::wrong(format!(
-            "the admin port refuses ({status}){detail}"
+        return Err(CommandError::invalid(format!(
+            "the admin port rejected the request ({status}){detail}"
         )));
     }
-    Err(Failure::no_answer(format!(
-        "the admin port gave no answer ({status}){detail}"
+
+    let code = response.json().map(|body| body["code"].clone());
+    let problem = if code.is_some_and(|code| code == "store-unavailable") {
+        "the store is unavailable, nothing was changed"
+    } else {
+        "unexpected response from the admin port"
+    };
+    Err(CommandError::no_response(format!(
+        "{problem} ({status}){detail}"
     )))
 }
 
-/// The members, those first that say whose counter it is.
-fn told(body: &Map<String, Value>, is_reset: bool, paint: Paint) -> String {
+/// The members one per line, beginning with the limit and the key.
+fn render(body: &Map<String, Value>, is_reset: bool, paint: Paint) -> String {
     let mut text = if is_reset {
         paint.tone(Tone::Good, "reset") + "\n"
     } else {
         String::new()
     };
+
     let first = ["limit", "key"];
-    let named = first.iter().filter_map(|name| body.get_key_value(*name));
+    let leading = first.iter().filter_map(|name| body.get_key_value(*name));
     let others = body
         .iter()
         .filter(|(name, _)| !first.contains(&name.as_str()));
-    let width = body
-        .keys()
-        .map(|name| plain(name).len())
-        .max()
-        .unwrap_or_default();
-    for (name, value) in named.chain(others) {
-        let name = format!("{:width$}", plain(name));
-        let _infallible = writeln!(
-            text,
-            "{}  {}",
-            paint.tone(Tone::Name, &name),
-            shown(name.trim_end(), value)
-        );
+    let rows: Vec<(String, String)> = leading
+        .chain(others)
+        .map(|(name, value)| (label(name, value), format_value(name, value)))
+        .collect();
+
+    let width = rows.iter().map(|(label, _)| label.len()).max();
+    let width = width.unwrap_or_default();
+    for (label, value) in rows {
+        let label = paint.tone(Tone::Name, &format!("{label:width$}"));
+        let _infallible = writeln!(text, "{label}  {value}");
     }
     text
 }
 
-/// A member's value on one line.
-fn shown(name: &str, value: &Value) -> String {
+/// The name of a member. Durations are printed with their units, so `_ms` is dropped.
+fn label(name: &str, value: &Value) -> String {
+    let is_duration = value.is_u64() || value.is_null();
+    let name = name
+        .strip_suffix("_ms")
+        .filter(|_| is_duration)
+        .unwrap_or(name);
+    plain(name)
+}
+
+/// The value of a member on one line.
+fn format_value(name: &str, value: &Value) -> String {
     match value {
         Value::String(text) => plain(text),
         Value::Null => "none".to_owned(),
@@ -177,21 +196,23 @@ fn shown(name: &str, value: &Value) -> String {
             .as_u64()
             .map_or_else(|| number.to_string(), numbers::length),
         Value::Array(parts) if name == "key" && parts.is_empty() => {
-            "one counter for everyone".to_owned()
+            "one counter for all requests".to_owned()
         }
         Value::Array(parts) if name == "key" => {
-            parts.iter().map(part).collect::<Vec<_>>().join(", ")
+            let parts: Vec<String> = parts.iter().map(format_key_part).collect();
+            parts.join(", ")
         }
         other => plain(&other.to_string()),
     }
 }
 
-/// A part of a key: `client_ip = 203.0.113.7`.
-fn part(part: &Value) -> String {
+/// A part of a key, such as `client_ip = 203.0.113.7`.
+fn format_key_part(part: &Value) -> String {
     let (Some(attribute), Some(value)) = (part["attribute"].as_str(), part["value"].as_str())
     else {
         return plain(&part.to_string());
     };
+
     let hash = if part["hashed"] == true {
         " (hash)"
     } else {
@@ -205,21 +226,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_is_told_member_by_member() {
+    fn members_are_printed_one_per_line() {
         let body = serde_json::json!({
-            "remaining": 3, "retry_after_ms": null, "reset_after_ms": 61_000, "new": {"a": [1]}, "limit": "login",
-            "key": [{"attribute": "client_ip", "value": "203.0.113.7"}, {"attribute": "email", "value": "ab12", "hashed": true}],
+            "remaining": 3, "retry_after_ms": null, "reset_after_ms": 61_000, "new": {"a": [1]},
+            "limit": "login",
+            "key": [{"attribute": "client_ip", "value": "203.0.113.7"},
+                    {"attribute": "email", "value": "ab12", "hashed": true}],
         });
         assert_eq!(
-            told(body.as_object().unwrap(), false, Paint::off()),
-            "limit           login\nkey             client_ip = 203.0.113.7, email = ab12 (hash)\n\
-             new             {\"a\":[1]}\nremaining       3\nreset_after_ms  1m 1s\nretry_after_ms  none\n"
+            render(body.as_object().unwrap(), false, Paint::off()),
+            "limit        login\nkey          client_ip = 203.0.113.7, email = ab12 (hash)\n\
+             new          {\"a\":[1]}\nremaining    3\nreset_after  1m 1s\nretry_after  none\n"
         );
     }
 
     #[test]
     fn everything_in_a_query_is_escaped() {
         let wanted = "/admin/keys?limit=a%2Fb";
-        assert_eq!(path("a/b", &Given::default()).unwrap(), wanted);
+        assert_eq!(path("a/b", &RequestAttributes::default()).unwrap(), wanted);
     }
 }

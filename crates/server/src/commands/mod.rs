@@ -1,8 +1,7 @@
-//! The commands that are tools: each takes its arguments, does one thing, prints it and ends with
-//! an exit code.
+//! All commands except `serve`: each does one thing, prints the result and ends with an exit code.
 //!
-//! They use the service as its clients do, over HTTP, and the configuration as the service does.
-//! They know nothing of how the service is run.
+//! They use a running service over HTTP, as its clients do, and read the configuration as the
+//! service does. They do not depend on how the service is run.
 
 mod attributes;
 mod check;
@@ -37,17 +36,17 @@ pub(crate) use load::run as load;
 pub(crate) use simulate::run as simulate;
 pub(crate) use validate::run as validate;
 
-/// How a command ended. The numbers are fixed: scripts rely on them.
+/// The result of a command as an exit code. The codes are stable: scripts rely on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Done; of a decision, that it allows.
+    /// Success; for a decision, allowed.
     Done,
-    /// A decision that denies, or a limit that was exceeded.
+    /// Denied, or a limit was exceeded.
     Denied,
-    /// The arguments, the configuration or the request are wrong.
-    Wrong,
-    /// Nobody answered, or not with what was asked for.
-    NoAnswer,
+    /// Invalid arguments, configuration or request.
+    Invalid,
+    /// The service did not respond, or made no decision.
+    NoResponse,
 }
 
 impl From<Exit> for ExitCode {
@@ -55,77 +54,92 @@ impl From<Exit> for ExitCode {
         match exit {
             Exit::Done => Self::SUCCESS,
             Exit::Denied => Self::from(1),
-            Exit::Wrong => Self::from(2),
-            Exit::NoAnswer => Self::from(3),
+            Exit::Invalid => Self::from(2),
+            Exit::NoResponse => Self::from(3),
         }
     }
 }
 
-/// Why a command has nothing to print.
+/// Why a command failed.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CommandError {
     exit: Exit,
     reason: String,
-    /// What the service itself says about it, for programs.
-    answer: Option<serde_json::Value>,
+    /// The body of the service's response, which `--json` prints.
+    response: Option<serde_json::Value>,
 }
 
-impl Failure {
+impl CommandError {
+    /// Invalid arguments, configuration or request.
+    fn invalid(reason: impl Into<String>) -> Self {
+        Self {
+            exit: Exit::Invalid,
+            reason: reason.into(),
+            response: None,
+        }
+    }
+
+    /// The service did not respond, or made no decision.
+    fn no_response(reason: impl Into<String>) -> Self {
+        Self {
+            exit: Exit::NoResponse,
+            reason: reason.into(),
+            response: None,
+        }
+    }
+
+    /// The former name of [`invalid`](Self::invalid).
     fn wrong(reason: impl Into<String>) -> Self {
-        Self {
-            exit: Exit::Wrong,
-            reason: reason.into(),
-            answer: None,
-        }
+        Self::invalid(reason)
     }
 
+    /// The former name of [`no_response`](Self::no_response).
     fn no_answer(reason: impl Into<String>) -> Self {
-        Self {
-            exit: Exit::NoAnswer,
-            reason: reason.into(),
-            answer: None,
-        }
+        Self::no_response(reason)
     }
 
-    /// With what came instead of an answer, where that is an object.
-    fn with(self, answer: &client::Answer) -> Self {
+    /// Adds the response that caused the error, if it is a JSON object.
+    fn with_response(self, response: &client::ServiceResponse) -> Self {
         Self {
-            answer: answer.json().filter(serde_json::Value::is_object),
+            response: response.json().filter(serde_json::Value::is_object),
             ..self
         }
     }
 }
 
-/// What a command prints on standard output, and how it ends.
-type Printed = Result<(String, Exit), Failure>;
+/// The text for standard output and the exit code, or why the command failed.
+type CommandResult = Result<(String, Exit), CommandError>;
 
-/// Prints what a command has to say, and ends it. With `json`, also a failure is an object on
-/// standard output.
-fn end(printed: Printed, json: bool) -> ExitCode {
-    let (text, exit) = match printed {
-        Ok(printed) => printed,
-        Err(Failure {
+/// The former names of [`CommandError`] and [`CommandResult`].
+type Failure = CommandError;
+type Printed = CommandResult;
+
+/// Prints the result of a command and returns its exit code. With `json`, an error is also printed
+/// as an object on standard output.
+fn end(result: CommandResult, json: bool) -> ExitCode {
+    let (text, exit) = match result {
+        Ok(success) => success,
+        Err(CommandError {
             exit,
             reason,
-            answer,
+            response,
         }) => {
             terminal::complain(&format!("error: {reason}"));
-            let object = || answer.unwrap_or_else(|| serde_json::json!({ "error": reason }));
-            (
-                if json {
-                    format!("{}\n", object())
-                } else {
-                    String::new()
-                },
-                exit,
-            )
+            let text = if json {
+                let object = response.unwrap_or_else(|| serde_json::json!({ "error": reason }));
+                format!("{object}\n")
+            } else {
+                String::new()
+            };
+            (text, exit)
         }
     };
+
     match terminal::print(&text) {
         Ok(()) => exit.into(),
         Err(error) => {
             terminal::complain(&format!("error: cannot write the output: {error}"));
-            Exit::NoAnswer.into()
+            Exit::NoResponse.into()
         }
     }
 }

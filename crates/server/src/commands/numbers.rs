@@ -1,32 +1,34 @@
-//! Limits and times in words.
+//! Quotas and durations as text.
 
 use tollgate::algorithm::WindowStart;
 use tollgate::{Calendar, LeakyMode, Micros, Quota};
 
-/// What a limit allows, in a few words.
+/// A quota in one line, with its algorithm.
 pub(super) fn quota(quota: &Quota) -> String {
     let limit = quota.limit();
-    let numbers = match quota {
+    let text = match quota {
         Quota::FixedWindow(window) => match window.start() {
             WindowStart::FirstHit(length) => {
-                format!("{limit} per {length} from the first request on")
+                format!("{limit} per {length} from the first request")
             }
             WindowStart::Clock(unit) => format!("{limit} per {} (UTC)", calendar(unit)),
         },
         Quota::SlidingWindow(window) => format!("{limit} per {}", window.window()),
         Quota::SlidingLog(window) => format!("{limit} per {}", window.window()),
-        Quota::TokenBucket(bucket) => format!("{limit} at once, {} back", rate(bucket.refill())),
+        Quota::TokenBucket(bucket) => format!("capacity {limit}, refill {}", rate(bucket.refill())),
         Quota::LeakyBucket(bucket) if bucket.mode() == LeakyMode::Queue => {
-            format!("{limit} waiting, {} let through", rate(bucket.leak()))
+            format!("queue of {limit}, leak {}", rate(bucket.leak()))
         }
         Quota::LeakyBucket(bucket) => {
-            format!("{limit} in the bucket, {} leak out", rate(bucket.leak()))
+            format!("capacity {limit}, leak {}", rate(bucket.leak()))
         }
-        Quota::Concurrency(places) => {
-            format!("{limit} in flight, leases of {}", places.permit_timeout())
+        Quota::Concurrency(concurrency) => {
+            let timeout = concurrency.permit_timeout();
+            format!("{limit} in flight, permit timeout {timeout}")
         }
     };
-    format!("{numbers}, {}", quota.algorithm())
+
+    format!("{text}, {}", quota.algorithm())
 }
 
 const fn calendar(unit: Calendar) -> &'static str {
@@ -39,24 +41,24 @@ const fn calendar(unit: Calendar) -> &'static str {
     }
 }
 
-/// A rate in lowest terms as people say it: 1 every 100 ms is 10 per second.
-fn rate((amount, micros): (u64, u64)) -> String {
+/// A rate per second, minute, hour or day if it is a whole number: 1 every 100 ms is 10 per second.
+fn rate((units, micros): (u64, u64)) -> String {
     const UNITS: [(u64, &str); 4] = [
         (1_000_000, "second"),
         (60_000_000, "minute"),
         (3_600_000_000, "hour"),
         (86_400_000_000, "day"),
     ];
+
     let whole = UNITS
         .iter()
         .find(|(unit, _)| micros > 0 && unit.is_multiple_of(micros));
-    let said = whole.and_then(|(unit, name)| {
-        Some(format!("{} per {name}", amount.checked_mul(unit / micros)?))
-    });
-    said.unwrap_or_else(|| format!("{amount} per {}", Micros::new(micros)))
+    let text = whole
+        .and_then(|(unit, name)| Some(format!("{} per {name}", units.checked_mul(unit / micros)?)));
+    text.unwrap_or_else(|| format!("{units} per {}", Micros::new(micros)))
 }
 
-/// A length of time in its two largest units, rounded up: whoever waits so long has waited long
+/// A duration in its two largest units, rounded up: a client that waits this long has waited long
 /// enough.
 pub(super) fn length(millis: u64) -> String {
     const UNITS: [(u64, &str); 4] = [
@@ -68,21 +70,23 @@ pub(super) fn length(millis: u64) -> String {
     if millis < 1_000 {
         return format!("{millis}ms");
     }
+
     let first = UNITS
         .iter()
         .position(|(unit, _)| millis >= *unit)
         .unwrap_or(UNITS.len() - 1);
     let finest = UNITS[(first + 1).min(UNITS.len() - 1)].0;
     let mut left = millis.div_ceil(finest).saturating_mul(finest);
-    let mut said = Vec::new();
-    // Rounding up may have filled a larger unit.
+
+    let mut parts = Vec::new();
+    // Start at the largest unit again: rounding up may have filled it.
     for (unit, name) in UNITS {
-        if left >= unit && said.len() < 2 {
-            said.push(format!("{}{name}", left / unit));
+        if left >= unit && parts.len() < 2 {
+            parts.push(format!("{}{name}", left / unit));
             left %= unit;
         }
     }
-    said.join(" ")
+    parts.join(" ")
 }
 
 #[cfg(test)]
@@ -95,7 +99,7 @@ mod tests {
 
     #[test]
     fn times_are_rounded_up_to_two_units() {
-        for (millis, said) in [
+        for (millis, expected) in [
             (0, "0ms"),
             (999, "999ms"),
             (1_000, "1s"),
@@ -107,42 +111,42 @@ mod tests {
             (3_660_001, "1h 2m"),
             (86_400_000 + 3_600_000, "1d 1h"),
         ] {
-            assert_eq!(length(millis), said, "{millis}");
+            assert_eq!(length(millis), expected, "{millis}");
         }
         assert!(length(u64::MAX).contains('d'));
     }
 
     #[test]
-    fn limits_are_said_as_people_say_them() {
-        let said = |limit: Limit| quota(limit.rule().unwrap().quota());
+    fn quotas_are_described_in_one_line() {
+        let text = |limit: Limit| quota(limit.rule().unwrap().quota());
         let minute = Duration::from_secs(60);
         assert_eq!(
-            said(Limit::sliding_window("a", 600, minute)),
+            text(Limit::sliding_window("a", 600, minute)),
             "600 per 1m, sliding_window"
         );
         assert_eq!(
-            said(Limit::calendar_window("a", 7, Calendar::Month)),
+            text(Limit::calendar_window("a", 7, Calendar::Month)),
             "7 per month (UTC), fixed_window"
         );
         assert_eq!(
-            said(Limit::token_bucket("a", 5, Rate::per_minute(6))),
-            "5 at once, 6 per minute back, token_bucket"
+            text(Limit::token_bucket("a", 5, Rate::per_minute(6))),
+            "capacity 5, refill 6 per minute, token_bucket"
         );
         assert_eq!(
-            said(Limit::queue("a", 50, Rate::per_second(20))),
-            "50 waiting, 20 per second let through, leaky_bucket"
+            text(Limit::queue("a", 50, Rate::per_second(20))),
+            "queue of 50, leak 20 per second, leaky_bucket"
         );
         assert_eq!(
-            said(Limit::leaky_bucket(
+            text(Limit::leaky_bucket(
                 "a",
                 50,
                 Rate::new(1, Duration::from_secs(7))
             )),
-            "50 in the bucket, 1 per 7s leak out, leaky_bucket"
+            "capacity 50, leak 1 per 7s, leaky_bucket"
         );
         assert_eq!(
-            said(Limit::concurrency("a", 20, minute)),
-            "20 in flight, leases of 1m, concurrency"
+            text(Limit::concurrency("a", 20, minute)),
+            "20 in flight, permit timeout 1m, concurrency"
         );
     }
 }

@@ -1,11 +1,11 @@
-//! Where output goes: standard output for what was asked, standard error for complaints, and colour
-//! only for eyes that want it. Readers may go at any time (`tollgate explain | head -1`), which is
-//! no reason to fail.
+//! Output: results go to standard output, errors to standard error. Colours are used on terminals
+//! only. A reader may close the pipe at any time (`tollgate explain | head -1`); that is not an
+//! error.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 
-/// Writes to standard output. A reader that has gone has read what it wanted.
+/// Writes to standard output. A closed pipe is not an error.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();
     match output
@@ -17,7 +17,7 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     }
 }
 
-/// Writes a line to standard error. When nobody reads that either, there is nobody to tell.
+/// Writes a line to standard error. A failure to write is ignored: it could not be reported.
 pub(crate) fn complain(line: &str) {
     drop(
         io::stderr()
@@ -26,8 +26,8 @@ pub(crate) fn complain(line: &str) {
     );
 }
 
-/// A text that cannot move the cursor, clear the screen or begin a line of its own: whatever a file
-/// or a server says, it stays in its place.
+/// Escapes control characters, so that text from a file or a server cannot move the cursor, clear
+/// the screen or start a new line.
 pub(crate) fn plain(text: &str) -> String {
     let escape = |c: char| {
         if c.is_control() {
@@ -39,13 +39,18 @@ pub(crate) fn plain(text: &str) -> String {
     text.chars().map(escape).collect()
 }
 
-/// What a piece of text means; its colour follows.
+/// The meaning of a piece of text, which determines its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
+    /// Success.
     Good,
+    /// Failure or denial.
     Bad,
+    /// A warning.
     Careful,
+    /// Secondary information.
     Aside,
+    /// The name of a limit.
     Name,
 }
 
@@ -61,39 +66,40 @@ impl Tone {
     }
 }
 
-/// Puts colour on text, or leaves it.
+/// Colours text, if colours are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Paint {
     is_on: bool,
 }
 
 impl Paint {
-    /// As the one who reads standard output wants it.
+    /// Colours for standard output: on for a terminal, unless the environment disables them.
     pub(super) fn for_stdout() -> Self {
         let (no_color, term) = (std::env::var_os("NO_COLOR"), std::env::var_os("TERM"));
-        Self::wanted(
+        Self::detect(
             io::stdout().is_terminal(),
             no_color.as_deref(),
             term.as_deref(),
         )
     }
 
-    /// On a terminal that knows colours, unless `NO_COLOR` says anything at all.
-    fn wanted(is_terminal: bool, no_color: Option<&OsStr>, term: Option<&OsStr>) -> Self {
-        let is_refused = no_color.is_some_and(|value| !value.is_empty());
+    /// On for a terminal that supports colours, unless `NO_COLOR` is set and not empty.
+    fn detect(is_terminal: bool, no_color: Option<&OsStr>, term: Option<&OsStr>) -> Self {
+        let is_disabled = no_color.is_some_and(|value| !value.is_empty());
         let is_dumb = term.is_none_or(|term| term == "dumb");
+
         Self {
-            is_on: is_terminal && !is_refused && !is_dumb,
+            is_on: is_terminal && !is_disabled && !is_dumb,
         }
     }
 
-    /// None.
+    /// No colours.
     #[cfg(test)]
     pub(super) const fn off() -> Self {
         Self { is_on: false }
     }
 
-    /// The text, which must be plain, in the colour of its tone.
+    /// Colours `text`, which must have no control characters.
     pub(super) fn tone(self, tone: Tone, text: &str) -> String {
         if self.is_on && !text.is_empty() {
             format!("\x1b[{}m{text}\x1b[0m", tone.code())
@@ -108,9 +114,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colour_is_for_terminals_that_want_it() {
+    fn colours_are_for_terminals_that_support_them() {
         let wanted = |is_terminal, no_color: Option<&str>, term: Option<&str>| {
-            Paint::wanted(is_terminal, no_color.map(OsStr::new), term.map(OsStr::new)).is_on
+            Paint::detect(is_terminal, no_color.map(OsStr::new), term.map(OsStr::new)).is_on
         };
         assert!(wanted(true, None, Some("xterm")));
         assert!(wanted(true, Some(""), Some("xterm")));
@@ -121,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn paint_surrounds_the_text_or_leaves_it() {
+    fn text_is_coloured_only_if_colours_are_on() {
         assert_eq!(
             Paint { is_on: true }.tone(Tone::Bad, "denied"),
             "\x1b[31mdenied\x1b[0m"
@@ -130,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_foreign_reaches_the_terminal() {
+    fn control_characters_are_escaped() {
         assert_eq!(plain("a\x1b[2Jb\r\nc"), "a\\u{1b}[2Jb\\r\\nc");
     }
 }

@@ -1,4 +1,4 @@
-//! `tollgate validate`: is a configuration right, and if not, everything that is wrong with it.
+//! `tollgate validate`: reports every mistake in a configuration.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -8,57 +8,56 @@ use serde_json::{Value, json};
 use tollgate_rules::Config;
 use tollgate_rules::config::Diagnostic;
 
-use super::configuration::{self, Wrong};
+use super::configuration::{self, InvalidConfigError};
 use super::terminal::{self, Paint, Tone, plain};
 use super::{Exit, end};
 
-/// What to look at.
+/// Arguments of `tollgate validate`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ValidateArgs {
-    /// The configurations; - is standard input
+    /// Configuration files; - for standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Print one object for programs: valid, faults, notes, files
+    /// Print a JSON object with valid, faults, notes and files
     #[arg(long)]
     json: bool,
 }
 
-/// A file and what became of it.
-struct Looked {
+/// A file, and its configuration or the mistakes in it.
+struct ValidatedFile {
     name: String,
-    read: Result<Config, Wrong>,
+    result: Result<Config, InvalidConfigError>,
 }
 
 pub(crate) fn run(args: &ValidateArgs) -> ExitCode {
-    let look = |file: &PathBuf| Looked {
+    let validate = |file: &PathBuf| ValidatedFile {
         name: configuration::name(file),
-        read: configuration::read(file),
+        result: configuration::read(file),
     };
-    let looked: Vec<Looked> = args.files.iter().map(look).collect();
-    let exit = if looked.iter().all(|looked| looked.read.is_ok()) {
-        Exit::Done
-    } else {
-        Exit::Wrong
-    };
+    let files: Vec<ValidatedFile> = args.files.iter().map(validate).collect();
+
     let text = if args.json {
-        format!("{}\n", object(&looked))
+        format!("{}\n", object(&files))
     } else {
-        for wrong in looked
-            .iter()
-            .filter_map(|looked| looked.read.as_ref().err())
-        {
-            terminal::complain(&wrong.to_string());
+        for error in files.iter().filter_map(|file| file.result.as_ref().err()) {
+            terminal::complain(&error.to_string());
         }
         let paint = Paint::for_stdout();
-        looked
+        files
             .iter()
-            .filter_map(|looked| Some(summary(&looked.name, looked.read.as_ref().ok()?, paint)))
+            .filter_map(|file| Some(summary(&file.name, file.result.as_ref().ok()?, paint)))
             .collect()
+    };
+
+    let exit = if files.iter().all(|file| file.result.is_ok()) {
+        Exit::Done
+    } else {
+        Exit::Invalid
     };
     end(Ok((text, exit)), args.json)
 }
 
-/// A line about a file that is right, and one for each note.
+/// A line about a valid file, and one for each note.
 fn summary(name: &str, config: &Config, paint: Paint) -> String {
     let count = config.limits.len();
     let limits = if count == 1 {
@@ -66,57 +65,54 @@ fn summary(name: &str, config: &Config, paint: Paint) -> String {
     } else {
         format!("{count} limits")
     };
-    let store = configuration::store_words(config);
+    let store = configuration::describe_store(config);
     let valid = paint.tone(Tone::Good, "valid");
+
     let mut text = format!(
-        "{}: {valid}, {limits}, counted in {}\n",
+        "{}: {valid}, {limits}, store: {}\n",
         plain(name),
         plain(&store)
     );
     for note in &config.notes {
-        let _infallible = writeln!(
-            text,
-            "{} {}",
-            paint.tone(Tone::Careful, "note:"),
-            plain(note)
-        );
+        let label = paint.tone(Tone::Careful, "note:");
+        let _infallible = writeln!(text, "{label} {}", plain(note));
     }
     text
 }
 
-/// Everything about all files in one object.
-fn object(looked: &[Looked]) -> Value {
-    let faults = looked
-        .iter()
-        .filter_map(|looked| looked.read.as_ref().err());
-    let configs = looked.iter().filter_map(|looked| looked.read.as_ref().ok());
+/// The output of `--json`.
+fn object(files: &[ValidatedFile]) -> Value {
+    let errors = files.iter().filter_map(|file| file.result.as_ref().err());
+    let diagnostics = errors.clone().flat_map(|error| &error.diagnostics);
+    let configs = files.iter().filter_map(|file| file.result.as_ref().ok());
+
     json!({
-        "valid": looked.iter().all(|looked| looked.read.is_ok()),
-        "faults": faults.clone().flat_map(|wrong| &wrong.faults).map(fault).collect::<Vec<_>>(),
-        "faults_more": faults.map(|wrong| wrong.more).sum::<usize>(),
+        "valid": files.iter().all(|file| file.result.is_ok()),
+        "faults": diagnostics.map(diagnostic_object).collect::<Vec<_>>(),
+        "faults_more": errors.map(|error| error.more).sum::<usize>(),
         "notes": configs.flat_map(|config| &config.notes).collect::<Vec<_>>(),
-        "files": looked.iter().map(file).collect::<Vec<_>>(),
+        "files": files.iter().map(file_object).collect::<Vec<_>>(),
     })
 }
 
-fn fault(fault: &Diagnostic) -> Value {
+fn diagnostic_object(diagnostic: &Diagnostic) -> Value {
     let Diagnostic {
         file,
         line,
         column,
         field,
         message,
-    } = fault;
+    } = diagnostic;
     json!({ "file": file, "line": line, "column": column, "field": field, "message": message })
 }
 
-fn file(looked: &Looked) -> Value {
-    match &looked.read {
-        Err(_) => json!({ "file": looked.name, "valid": false }),
+fn file_object(file: &ValidatedFile) -> Value {
+    match &file.result {
+        Err(_) => json!({ "file": file.name, "valid": false }),
         Ok(config) => {
             let limits: Vec<&str> = config.limits.iter().map(|rule| rule.limit.name()).collect();
             let store = configuration::store_type(config);
-            json!({ "file": looked.name, "valid": true, "limits": limits, "store": store })
+            json!({ "file": file.name, "valid": true, "limits": limits, "store": store })
         }
     }
 }

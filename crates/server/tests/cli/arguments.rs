@@ -1,4 +1,4 @@
-//! Whatever is typed, it is understood or refused, and nothing breaks.
+//! Arbitrary arguments are accepted or rejected, but never cause a panic.
 
 use clap::Parser as _;
 use proptest::prelude::*;
@@ -6,14 +6,14 @@ use tollgate_server::{Cli, Command};
 
 use super::{command, text};
 
-/// Words of the command line, and some that almost are.
+/// Words of the command line, and some that are nearly valid.
 const WORDS: &str = "
     tollgate serve validate explain check keys load get reset completions schema help --config -c --http -a
     --attribute --limit -l --cost --peek --json --url --admin --timeout --rate --keys zipf:9 --allow 1/s - -- --help -h -V bash
     127.0.0.1:0 client_ip=203.0.113.7 a=b header:= 5s -1 18446744073709551616 http://[::1]:1
 ";
 
-/// Words of the command line and words that are none.
+/// Words of the command line and arbitrary text.
 fn word() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => proptest::sample::select(WORDS.split_whitespace().collect::<Vec<_>>()).prop_map(str::to_owned),
@@ -34,8 +34,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Through the binary, so that what comes after the parser is met as well. What would serve, or
-    /// wait for someone who may be there, is left out.
+    /// Runs the binary, so that the code after the parser is tested too. Commands that serve or
+    /// connect are left out.
     #[test]
     fn no_arguments_break_the_binary(words in prop::collection::vec(word(), 0..7)) {
         let words: Vec<String> = words.into_iter().filter(|word| !word.contains('\0')).collect();

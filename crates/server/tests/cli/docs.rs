@@ -1,14 +1,14 @@
-//! `docs/cli.md` is true, as far as that needs no service.
+//! `docs/cli.md` shows the real output of the commands that need no service.
 
 use super::page::{self, PAGE};
 use super::{text, tollgate};
 
-/// What the page calls a file, so that its lines stay short.
+/// The page uses a short name for this file.
 const SHORT: &str = "wrong.yaml";
 const WRONG: &str = "crates/server/tests/cli/data/wrong.yaml";
 
 #[test]
-fn what_the_page_shows_is_what_is_printed() {
+fn the_page_shows_the_real_output() {
     let mut compared = 0;
     for example in page::examples() {
         if !matches!(example.arguments[0], "validate" | "explain") {
@@ -32,7 +32,7 @@ fn what_the_page_shows_is_what_is_printed() {
 }
 
 #[test]
-fn the_page_has_every_command_and_exit_code() {
+fn the_page_lists_every_command_and_exit_code() {
     let help = tollgate(&["--help"]);
     let help = text(&help.stdout);
     let commands = help

@@ -1,7 +1,7 @@
-//! Commands and the very text they print, in `golden/`.
+//! Compares the exact output of commands with the files in `golden/`.
 //!
-//! `TOLLGATE_BLESS=1 cargo test -p tollgate-server --test cli` writes what is printed now. Read the
-//! difference: it is what users read.
+//! `TOLLGATE_BLESS=1 cargo test -p tollgate-server --test cli` updates the files. Review the diff:
+//! it is what users see.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ const WRONG: &str = "crates/server/tests/cli/data/wrong.yaml";
 const ENDPOINTS: &str = "crates/server/tests/cli/data/endpoints.yaml";
 const MIXED: &str = "crates/server/tests/cli/data/mixed.yaml";
 
-/// Runs a command and compares all it says with its golden file.
+/// Runs a command and compares its output with the golden file.
 pub(super) fn golden(name: &str, arguments: &[&str]) {
     let output = tollgate(arguments);
     let exit = output
@@ -22,27 +22,30 @@ pub(super) fn golden(name: &str, arguments: &[&str]) {
         .code()
         .map_or_else(|| "a signal".to_owned(), |code| code.to_string());
     let (out, err) = (text(&output.stdout), text(&output.stderr));
-    let said = format!(
+    let actual = format!(
         "$ tollgate {}\n--- exit {exit}\n--- stdout\n{out}--- stderr\n{err}",
         arguments.join(" ")
     );
     for (variable, secret) in SECRETS {
-        assert!(!said.contains(secret), "{name} shows what {variable} holds");
+        assert!(
+            !actual.contains(secret),
+            "{name} shows the value of {variable}"
+        );
     }
     assert!(
         !out.contains('\x1b') && !err.contains('\x1b'),
-        "{name} has colours, and nobody there to see them"
+        "{name} has colours without a terminal"
     );
     let file =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cli/golden/{name}.txt"));
     if std::env::var_os("TOLLGATE_BLESS").is_some() {
-        std::fs::write(file, said).expect("the golden files can be written");
+        std::fs::write(file, actual).expect("the golden files can be written");
         return;
     }
     let golden = std::fs::read_to_string(file).unwrap_or_default();
     assert_eq!(
-        said, golden,
-        "{name}; TOLLGATE_BLESS=1 writes the golden files anew"
+        actual, golden,
+        "{name}; TOLLGATE_BLESS=1 updates the golden files"
     );
 }
 
@@ -108,7 +111,7 @@ fn usage() {
 }
 
 #[test]
-fn loads_that_make_no_sense() {
+fn invalid_load_arguments() {
     let golden = |name: &str, arguments: &[&str]| {
         golden(&format!("load-{name}"), &[&["load"], arguments].concat())
     };
@@ -231,7 +234,7 @@ fn explain() {
 }
 
 #[test]
-fn explain_shows_no_value_that_is_hashed_nor_moves_the_cursor() {
+fn explain_shows_no_hashed_values_and_escapes_control_characters() {
     let config = "crates/server/tests/cli/data/hidden.yaml";
     golden(
         "explain-hidden",

@@ -1,4 +1,4 @@
-//! What programs read.
+//! The output of `--json`.
 
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ fn a_valid_configuration() {
 }
 
 #[test]
-fn faults_have_their_place() {
+fn diagnostics_have_a_position() {
     let found = object(
         &[
             "validate",
@@ -66,7 +66,7 @@ fn explanations() {
 }
 
 #[test]
-fn failures_are_objects_too() {
+fn failures_are_objects() {
     let found = object(&["check", "--json", "--url", "https://h"], 2);
     assert!(
         found["error"]
@@ -79,7 +79,7 @@ fn failures_are_objects_too() {
 }
 
 #[test]
-fn the_schema_is_one() {
+fn the_schema_is_printed() {
     let schema = object(&["schema"], 0);
     assert_eq!(
         schema["properties"]["limits"]["type"], "array",
@@ -88,9 +88,9 @@ fn the_schema_is_one() {
     );
 }
 
-/// Every shell's own checker would be needed for more; this is what they agree on.
+/// Checks only what all shells have in common; a stricter test would need the shells themselves.
 #[test]
-fn every_shell_gets_a_script_that_knows_the_commands() {
+fn every_shell_has_a_script_with_the_commands() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = tollgate(&["completions", shell]);
         assert_eq!(output.status.code(), Some(0));
@@ -100,7 +100,7 @@ fn every_shell_gets_a_script_that_knows_the_commands() {
 }
 
 #[test]
-fn bash_takes_its_script() {
+fn bash_accepts_its_script() {
     let script = tollgate(&["completions", "bash"]);
     let checked = std::process::Command::new("bash")
         .args(["-nc", text(&script.stdout)])
@@ -109,7 +109,7 @@ fn bash_takes_its_script() {
 }
 
 #[test]
-fn a_dash_is_standard_input() {
+fn a_dash_reads_standard_input() {
     use std::io::Write as _;
     use std::process::Stdio;
     let mut command = command(&["validate", "-"]);

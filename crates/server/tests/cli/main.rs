@@ -1,5 +1,5 @@
-//! The `tollgate` binary as its users meet it: what it prints, where, and with which exit code.
-//! What needs a running service is in `tests/service`.
+//! The `tollgate` binary: its output and exit codes. Tests that need a running service are in
+//! `tests/service`.
 
 mod arguments;
 mod docs;
@@ -13,14 +13,14 @@ mod simulate;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// What the variables of the examples hold. None of it is ever printed.
+/// The variables of the examples. Their values are never printed.
 const SECRETS: [(&str, &str); 2] = [
     ("REDIS_PASSWORD", "hunter2-correct-horse"),
     ("TOLLGATE_HASH_SECRET", "battery-staple-0123456789"),
 ];
 
-/// The binary, in the root of the repository, so that paths are the same everywhere; and with
-/// nothing in its environment that a test does not know.
+/// The binary, run in the root of the repository so that paths are the same everywhere, with an
+/// empty environment besides the secrets.
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
     command

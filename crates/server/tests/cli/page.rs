@@ -1,18 +1,18 @@
-//! The examples of `docs/cli.md`: what the page shows is what the binary prints.
+//! The examples in `docs/cli.md`, which tests compare with the real output.
 
-/// The page.
+/// The text of the page.
 pub(crate) const PAGE: &str = include_str!("../../../../docs/cli.md");
 
-/// A command of the page, and what the page says that it prints.
+/// A command on the page, and its output there.
 pub(crate) struct Example {
-    /// What stands after `tollgate`.
+    /// The words after `tollgate`.
     pub(crate) arguments: Vec<&'static str>,
     pub(crate) printed: String,
-    /// What `echo $?` shows after it.
+    /// The output of `echo $?` after it, if the page has one.
     pub(crate) code: Option<i32>,
 }
 
-/// Every `$ tollgate ..` in the blocks of the page that are sessions on a console.
+/// Every `$ tollgate ..` in the `console` blocks of the page.
 pub(crate) fn examples() -> Vec<Example> {
     let mut examples: Vec<Example> = Vec::new();
     let blocks = PAGE

@@ -1,32 +1,31 @@
-//! Readers that go before the end, as `head -1` does. No panic, and the exit code is the command's
-//! own.
+//! Closed pipes, as with `head -1`: no panic, and the usual exit code.
 
 use std::io::Read as _;
 use std::process::Stdio;
 
 use super::{command, text};
 
-/// Runs a command whose standard output nobody reads.
-fn unread(arguments: &[&str]) -> (Option<i32>, String) {
+/// Runs a command whose standard output is closed.
+fn run_with_closed_stdout(arguments: &[&str]) -> (Option<i32>, String) {
     let mut process = command(arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary was built");
     drop(process.stdout.take());
-    let mut told = Vec::new();
+    let mut stderr = Vec::new();
     process
         .stderr
         .take()
         .expect("it is piped")
-        .read_to_end(&mut told)
+        .read_to_end(&mut stderr)
         .expect("it ends");
     let code = process.wait().expect("it is ours").code();
-    (code, text(&told).to_owned())
+    (code, text(&stderr).to_owned())
 }
 
 #[test]
-fn nobody_need_read_to_the_end() {
+fn a_closed_stdout_is_not_an_error() {
     for arguments in [
         &["--help"][..],
         &["help", "check"],
@@ -43,14 +42,18 @@ fn nobody_need_read_to_the_end() {
         &["validate", "examples/tollgate.yaml"],
         &["validate", "--json", "examples/tollgate.yaml"],
     ] {
-        assert_eq!(unread(arguments), (Some(0), String::new()), "{arguments:?}");
+        assert_eq!(
+            run_with_closed_stdout(arguments),
+            (Some(0), String::new()),
+            "{arguments:?}"
+        );
     }
-    let (code, _) = unread(&["validate", "--json", "nowhere.yaml"]);
+    let (code, _) = run_with_closed_stdout(&["validate", "--json", "nowhere.yaml"]);
     assert_eq!(code, Some(2));
 }
 
 #[test]
-fn nobody_need_read_the_complaints() {
+fn a_closed_stderr_does_not_change_the_exit_code() {
     for arguments in [
         &["validate", "nowhere.yaml"][..],
         &["explain", "-a", "x"],
@@ -69,9 +72,9 @@ fn nobody_need_read_the_complaints() {
     }
 }
 
-/// A disk that is full is a reason to fail: what was asked for is not there.
+/// A full disk is an error: the output is lost.
 #[test]
-fn output_that_is_lost_is_a_failure() {
+fn lost_output_is_an_error() {
     let full = std::fs::OpenOptions::new()
         .write(true)
         .open("/dev/full")

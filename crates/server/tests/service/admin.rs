@@ -1,4 +1,4 @@
-//! The admin port: who may ask, what is shown, what can be changed.
+//! The admin port: access control and the admin API.
 
 mod keys;
 mod metrics;
@@ -11,8 +11,7 @@ use crate::harness::{PATIENCE, Tollgate};
 
 const TOKEN: &str = "a-token-of-enough-letters";
 
-/// A limit by address and mail, one by a secret that stays hashed, one with tiers, one that is
-/// optional.
+/// A limit by address and mail, one by a hashed secret with tiers, and two optional ones.
 const CONFIG: &str = r#"
 hash_keys: ["header:x-api-key"]
 hash_secret: not-so-secret-in-a-test
@@ -26,21 +25,21 @@ limits:
   - { name: jobs, key: [tenant], algorithm: concurrency, limit: 2, permit_timeout: 30s, optional: true, consistency: local }
 "#;
 
-/// Asks the admin port.
-fn ask(service: &Tollgate, method: &str, path: &str) -> Response {
+/// Sends a request to the admin port.
+fn send(service: &Tollgate, method: &str, path: &str) -> Response {
     reverse_proxy::send(service.admin, method, path, &[], b"")
 }
 
 fn get(service: &Tollgate, path: &str) -> Response {
-    ask(service, "GET", path)
+    send(service, "GET", path)
 }
 
-/// The body of an answer, which must be JSON.
+/// The body of a response, which must be JSON.
 fn json(response: &Response) -> serde_json::Value {
     serde_json::from_slice(&response.body).expect("a body of JSON")
 }
 
-/// A check of one limit, by name.
+/// Checks one limit by name.
 fn check(service: &Tollgate, limit: &str, attributes: &str) -> Response {
     service.check(&format!(
         r#"{{"attributes": {attributes}, "limits": ["{limit}"]}}"#
@@ -48,7 +47,7 @@ fn check(service: &Tollgate, limit: &str, attributes: &str) -> Response {
 }
 
 #[test]
-fn what_is_not_there_or_not_asked_for_so_says_what_would_be_right() {
+fn unknown_paths_and_methods_are_rejected() {
     let service = Tollgate::with_config(CONFIG);
     let missing = get(&service, "/admin/nothing");
     assert_eq!(
@@ -63,23 +62,23 @@ fn what_is_not_there_or_not_asked_for_so_says_what_would_be_right() {
         ("POST", "/", "GET, HEAD"),
         ("POST", "/healthz", "GET, HEAD"),
     ] {
-        let refused = ask(&service, method, path);
+        let rejected = send(&service, method, path);
         assert_eq!(
-            (refused.status, refused.header("allow")),
+            (rejected.status, rejected.header("allow")),
             (405, Some(allow)),
             "{method} {path}"
         );
         assert_eq!(
-            refused.header("content-type"),
+            rejected.header("content-type"),
             Some("application/problem+json")
         );
     }
-    let head = ask(&service, "HEAD", "/admin/status");
+    let head = send(&service, "HEAD", "/admin/status");
     assert_eq!((head.status, head.body.len()), (200, 0));
 }
 
 #[test]
-fn with_a_token_everything_but_health_wants_it() {
+fn a_configured_token_is_required_except_for_health_and_files() {
     let service = Tollgate::with(CONFIG, &[], &[("TOLLGATE_ADMIN_TOKEN", TOKEN)]);
     let routes = [
         ("GET", "/metrics"),
@@ -96,11 +95,11 @@ fn with_a_token_everything_but_health_wants_it() {
             vec![],
             vec![("authorization", "Bearer wrong-wrong-wrong-wrong")],
         ] {
-            let refused = reverse_proxy::send(service.admin, method, path, &headers, b"");
-            assert_eq!(refused.status, 401, "{method} {path}");
-            assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
+            let rejected = reverse_proxy::send(service.admin, method, path, &headers, b"");
+            assert_eq!(rejected.status, 401, "{method} {path}");
+            assert_eq!(rejected.header("www-authenticate"), Some("Bearer"));
             assert_eq!(
-                refused.header("content-type"),
+                rejected.header("content-type"),
                 Some("application/problem+json")
             );
         }
@@ -108,29 +107,29 @@ fn with_a_token_everything_but_health_wants_it() {
             ("authorization", right.as_str()),
             ("host", "tollgate.example"),
         ];
-        let answered = reverse_proxy::send(service.admin, method, path, &headers, b"");
+        let accepted = reverse_proxy::send(service.admin, method, path, &headers, b"");
         let expected = if path == "/admin/nothing" { 404 } else { 200 };
         assert_eq!(
-            answered.status,
+            accepted.status,
             expected,
             "{method} {path}: {}",
-            answered.text()
+            accepted.text()
         );
     }
     for open in ["/healthz", "/readyz", "/", "/dashboard/app.js"] {
         assert_eq!(
             get(&service, open).status,
             200,
-            "{open}: a page cannot ask for a token before it is there"
+            "{open}: the page must load before it can ask for a token"
         );
     }
     assert!(!service.log().contains(TOKEN));
 }
 
 #[test]
-fn pages_of_other_sites_get_nothing_done() {
+fn cross_site_and_rebound_requests_are_rejected() {
     let service = Tollgate::with_config(CONFIG);
-    let send = |method: &str, path: &str, name: &str, value: &str| {
+    let send_with = |method: &str, path: &str, name: &str, value: &str| {
         reverse_proxy::send(service.admin, method, path, &[(name, value)], b"")
     };
     let keys = "/admin/keys?limit=quota&tenant=a";
@@ -141,31 +140,34 @@ fn pages_of_other_sites_get_nothing_done() {
             ("origin", "https://elsewhere.example"),
             ("origin", "null"),
         ] {
-            let refused = send(method, path, name, value);
+            let rejected = send_with(method, path, name, value);
             assert_eq!(
-                (refused.status, json(&refused)["code"].as_str()),
+                (rejected.status, json(&rejected)["code"].as_str()),
                 (403, Some("cross-site")),
                 "{value}"
             );
         }
         let own = format!("http://{}", service.admin);
-        assert_eq!(send(method, path, "origin", &own).status, 200);
-        assert_eq!(ask(&service, method, path).status, 200);
+        assert_eq!(send_with(method, path, "origin", &own).status, 200);
+        assert_eq!(send(&service, method, path).status, 200);
     }
-    let rebound = send("GET", "/admin/limits", "host", "rebind.example");
+    let rebound = send_with("GET", "/admin/limits", "host", "rebind.example");
     assert_eq!(
         (rebound.status, json(&rebound)["code"].as_str()),
         (403, Some("foreign-host"))
     );
     assert_eq!(
-        send("GET", "/admin/limits", "host", "localhost:9090").status,
+        send_with("GET", "/admin/limits", "host", "localhost:9090").status,
         200
     );
-    assert_eq!(send("GET", "/healthz", "host", "probe.example").status, 200);
+    assert_eq!(
+        send_with("GET", "/healthz", "host", "probe.example").status,
+        200
+    );
 }
 
 #[test]
-fn where_strangers_can_reach_it_it_does_not_start_without_a_token() {
+fn a_public_address_requires_a_token() {
     let start = |token: Option<&str>| {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tollgate"));
         command.args([
@@ -186,22 +188,22 @@ fn where_strangers_can_reach_it_it_does_not_start_without_a_token() {
             String::from_utf8(output.stderr).expect("text"),
         )
     };
-    let (code, said) = start(None);
-    assert_eq!(code, Some(2), "{said}");
+    let (code, stderr) = start(None);
+    assert_eq!(code, Some(2), "{stderr}");
     assert!(
-        said.contains("TOLLGATE_ADMIN_TOKEN is not set") && said.contains("0.0.0.0"),
-        "{said}"
+        stderr.contains("TOLLGATE_ADMIN_TOKEN is not set") && stderr.contains("0.0.0.0"),
+        "{stderr}"
     );
-    let (code, said) = start(Some("short"));
-    assert_eq!(code, Some(2), "{said}");
+    let (code, stderr) = start(Some("short"));
+    assert_eq!(code, Some(2), "{stderr}");
     assert!(
-        said.contains("at least 16") && !said.contains("\"short\""),
-        "{said}"
+        stderr.contains("at least 16") && !stderr.contains("\"short\""),
+        "{stderr}"
     );
 }
 
 #[test]
-fn where_strangers_can_reach_it_the_token_opens_it() {
+fn a_public_address_accepts_the_token() {
     let arguments = ["--admin", "0.0.0.0:0"];
     let service = Tollgate::with(CONFIG, &arguments, &[("TOLLGATE_ADMIN_TOKEN", TOKEN)]);
     let here = std::net::SocketAddr::from(([127, 0, 0, 1], service.admin.port()));
@@ -213,13 +215,13 @@ fn where_strangers_can_reach_it_the_token_opens_it() {
     );
 }
 
-/// When clients have filled the service is when an operator wants to see it.
+/// Operators need access most when clients have filled the service.
 #[test]
-fn operators_get_in_when_clients_have_filled_the_service() {
+fn the_admin_port_responds_when_clients_have_filled_the_service() {
     let service = Tollgate::with_config(&format!("server: {{ connections_max: 1 }}{CONFIG}"));
     let held = std::net::TcpStream::connect(service.http).expect("it listens");
     let full = || json(&get(&service, "/admin/status"))["connections"] == 1;
-    testkit::wait::until_true(PATIENCE, "the connection to be let in", full);
+    testkit::wait::until_true(PATIENCE, "the connection to be accepted", full);
     assert_eq!(
         reverse_proxy::get(service.http, "/healthz", &[]).status,
         503

@@ -1,4 +1,4 @@
-//! The commands that ask a service: what they print and how they end.
+//! The commands that send requests to a service: their output and exit codes.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -20,7 +20,7 @@ fn tollgate(arguments: &[&str]) -> Output {
 }
 
 /// Exit code, standard output, standard error.
-fn ended(output: &Output) -> (i32, String, String) {
+fn result_of(output: &Output) -> (i32, String, String) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("the binary prints UTF-8");
     (
         output.status.code().expect("no signal"),
@@ -30,12 +30,12 @@ fn ended(output: &Output) -> (i32, String, String) {
 }
 
 fn check(url: &impl ToString, arguments: &[&str]) -> (i32, String, String) {
-    ended(&tollgate(
+    result_of(&tollgate(
         &[&["check", "--url", &url.to_string()], arguments].concat(),
     ))
 }
 
-/// Lengths of time depend on when a test runs.
+/// Removes durations, which depend on the time of the test run.
 fn without_times(text: &str) -> String {
     let is_time = |word: &str| {
         let word = word.trim_end_matches([',', ';', '\n']);
@@ -56,7 +56,7 @@ fn without_times(text: &str) -> String {
 }
 
 #[test]
-fn what_the_page_shows_is_what_a_service_says() {
+fn docs_show_the_real_output_of_check() {
     let service = Tollgate::start();
     let examples = page::examples()
         .into_iter()
@@ -77,7 +77,7 @@ fn what_the_page_shows_is_what_a_service_says() {
 }
 
 #[test]
-fn a_look_consumes_nothing_and_a_program_gets_the_answer_as_it_is() {
+fn peek_consumes_nothing_and_json_is_the_response() {
     let service = Tollgate::start();
     let url = format!("http://{}/", service.http);
     for _ in 0..2 {
@@ -102,7 +102,7 @@ fn a_look_consumes_nothing_and_a_program_gets_the_answer_as_it_is() {
 }
 
 #[test]
-fn a_request_that_does_not_fit_is_told_in_the_words_of_the_service() {
+fn a_rejected_request_shows_the_detail_of_the_service() {
     let service = Tollgate::start();
     let (code, out, err) = check(&service.http, &["-a", "tenant=acme"]);
     assert_eq!((code, out.as_str()), (2, ""));
@@ -113,7 +113,7 @@ fn a_request_that_does_not_fit_is_told_in_the_words_of_the_service() {
 }
 
 #[test]
-fn limits_are_asked_by_name_with_headers_queues_and_places() {
+fn named_limits_with_headers_queues_and_permits() {
     let service = Tollgate::with_config(
         "limits:
   - { name: key, match: { path: /never }, key: [\"header:x-key\"], algorithm: sliding_log, limit: 1, window: 1h }
@@ -137,33 +137,33 @@ fn limits_are_asked_by_name_with_headers_queues_and_places() {
     assert_eq!(check(&service.http, &["--limit", "line"]).0, 0);
     let (_, out, _) = check(&service.http, &["--limit", "line"]);
     assert!(
-        out.contains("\nhold the request for ") && out.contains(" before letting it through\n"),
+        out.contains("\ndelay the request by ") && out.contains(" before processing it\n"),
         "{out}"
     );
     let (_, out, _) = check(&service.http, &["-l", "places", "-l", "trial"]);
     assert!(
-        out.contains("a place is held until POST /v1/release with {\"permit\": \""),
+        out.contains("a permit is held until POST /v1/release with {\"permit\": \""),
         "{out}"
     );
     assert!(
-        out.contains("  places  1 of 2 left") && out.contains("shadow: never refuses"),
+        out.contains("  places  1 of 2 left") && out.contains("shadow: never denies"),
         "{out}"
     );
     let (code, out, _) = check(&service.http, &["-l", "trial"]);
-    assert!(code == 0 && out.contains("shadow: would refuse"), "{out}");
+    assert!(code == 0 && out.contains("shadow: would deny"), "{out}");
     let (code, out, _) = check(
         &service.http,
         &["-l", "key", "-a", "header:x-key=j", "--cost", "2"],
     );
     assert!(
-        code == 1 && out.starts_with("denied by key: it asks for more than key ever allows\n"),
+        code == 1 && out.starts_with("denied by key: the cost exceeds what key ever allows\n"),
         "{out}"
     );
 }
 
-/// The policy has decided, although nobody could count.
+/// The failure policy has decided, although nothing could be counted.
 #[test]
-fn a_refusal_by_policy_is_a_denial() {
+fn a_denial_by_failure_policy_is_a_denial() {
     let service = Tollgate::with_config(
         "store: { type: redis, endpoints: [\"redis://127.0.0.1:1\"] }
 limits: [{ name: login, key: [], algorithm: sliding_log, limit: 5, window: 1h, on_store_failure: deny }]
@@ -173,14 +173,15 @@ limits: [{ name: login, key: [], algorithm: sliding_log, limit: 5, window: 1h, o
     assert_eq!((code, err.as_str()), (1, ""));
     assert!(
         out.starts_with(
-            "denied by login: the store is away and the policy is to refuse; try again in "
+            "denied by login: the store is unavailable and the failure policy is deny; try again in "
         ),
         "{out}"
     );
 }
 
-/// A server that takes one request and answers it with these bytes; the request can be read then.
-fn answering(answer: impl Into<Vec<u8>>) -> (SocketAddr, Receiver<String>) {
+/// A server that accepts one request and responds with these bytes; the request is then sent to the
+/// channel.
+fn serve_once(answer: impl Into<Vec<u8>>) -> (SocketAddr, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound");
     let (sender, requests) = channel();
@@ -211,7 +212,7 @@ fn http(status: &str, body: &str) -> String {
 }
 
 #[test]
-fn whatever_is_no_decision_is_no_answer() {
+fn anything_but_a_decision_is_no_response() {
     let free = TcpListener::bind("127.0.0.1:0")
         .expect("a free port")
         .local_addr()
@@ -222,20 +223,19 @@ fn whatever_is_no_decision_is_no_answer() {
         err.contains("Connection refused") && err.contains("is the service running there?"),
         "{err}"
     );
-    // What never comes is waited for as long as was said; the others must not be cut short on a
-    // slow machine.
+    // Only missing responses run into the timeout; the others must not time out on a slow machine.
     let (short, long) = ("50ms", "20s");
-    for (answer, timeout, told) in [
-        (String::new(), short, "nothing came within 50ms"),
+    for (answer, timeout, expected) in [
+        (String::new(), short, "timed out after 50ms"),
         (
             "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{".to_owned(),
             short,
-            "nothing came within 50ms",
+            "timed out after 50ms",
         ),
         ("+PONG\r\n".to_owned(), long, "is this the right port?"),
-        (http("200 OK", "{}"), long, "is no decision"),
-        (http("404 Not Found", "<html>"), long, "is no decision"),
-        (http("429 Too Many Requests", ""), long, "is no decision"),
+        (http("200 OK", "{}"), long, "is not a decision"),
+        (http("404 Not Found", "<html>"), long, "is not a decision"),
+        (http("429 Too Many Requests", ""), long, "is not a decision"),
         (
             http(
                 "503 Service Unavailable",
@@ -244,14 +244,14 @@ fn whatever_is_no_decision_is_no_answer() {
             long,
             "too busy\\u{1b}[2J",
         ),
-        (http("200 OK", &" ".repeat(2 << 20)), long, "is longer than"),
+        (http("200 OK", &" ".repeat(2 << 20)), long, "larger than"),
     ] {
-        let (address, _requests) = answering(answer);
+        let (address, _requests) = serve_once(answer);
         let (code, out, err) = check(&address, &["--timeout", timeout, "-a", ANN]);
         assert_eq!((code, out.as_str()), (3, ""), "{err}");
         assert!(
-            err.starts_with("error: ") && err.contains(told),
-            "{told}: {err}"
+            err.starts_with("error: ") && err.contains(expected),
+            "{expected}: {err}"
         );
     }
 }
@@ -260,8 +260,8 @@ const COUNTER: &str = r#"{"limit": "login", "key": [{"attribute": "client_ip", "
     "remaining": 3, "reset_after_ms": 61000, "retry_after_ms": null, "something_new": true}"#;
 
 #[test]
-fn keys_are_looked_at_and_reset() {
-    let (address, requests) = answering(http("200 OK", COUNTER));
+fn keys_are_shown_and_reset() {
+    let (address, requests) = serve_once(http("200 OK", COUNTER));
     let admin = address.to_string();
     let arguments = [
         "--admin",
@@ -273,14 +273,14 @@ fn keys_are_looked_at_and_reset() {
         "-a",
         "header:X-Key=k&1 ü",
     ];
-    let (code, out, err) = ended(&tollgate(&[&["keys", "get"], &arguments[..]].concat()));
+    let (code, out, err) = result_of(&tollgate(&[&["keys", "get"], &arguments[..]].concat()));
     assert_eq!((code, err.as_str()), (0, ""));
     assert_eq!(
         out,
-        "limit           login\nkey             client_ip = 203.0.113.7\nremaining       3\nreset_after_ms  1m 1s\n\
-         retry_after_ms  none\nsomething_new   true\n"
+        "limit          login\nkey            client_ip = 203.0.113.7\nremaining      3\n\
+         reset_after    1m 1s\nretry_after    none\nsomething_new  true\n"
     );
-    let request = requests.recv().expect("it was asked");
+    let request = requests.recv().expect("a request was sent");
     let line = "GET /admin/keys?limit=a%2Fb&client_ip=203.0.113.7&header%3Ax-key=k%261%20%C3%BC HTTP/1.1\r\n";
     assert!(request.starts_with(line), "{request}");
     assert!(
@@ -288,9 +288,9 @@ fn keys_are_looked_at_and_reset() {
         "{request}"
     );
 
-    let (address, requests) = answering(http("200 OK", COUNTER));
+    let (address, requests) = serve_once(http("200 OK", COUNTER));
     let admin = address.to_string();
-    let (code, out, _) = ended(&tollgate(&[
+    let (code, out, _) = result_of(&tollgate(&[
         "keys", "reset", "--admin", &admin, "--limit", "login", "-a", ANN, "--json",
     ]));
     let counter: serde_json::Value = serde_json::from_str(&out).unwrap();
@@ -298,12 +298,12 @@ fn keys_are_looked_at_and_reset() {
     assert!(
         requests
             .recv()
-            .expect("it was asked")
+            .expect("a request was sent")
             .starts_with("DELETE /admin/keys?limit=login&")
     );
 
-    let (address, _requests) = answering("HTTP/1.1 204 No Content\r\n\r\n");
-    let (code, out, _) = ended(&tollgate(&[
+    let (address, _requests) = serve_once("HTTP/1.1 204 No Content\r\n\r\n");
+    let (code, out, _) = result_of(&tollgate(&[
         "keys",
         "reset",
         "--admin",
@@ -318,7 +318,7 @@ fn keys_are_looked_at_and_reset() {
 fn the_token_is_sent_and_never_shown() {
     let token = "sesame-0123456789";
     for (status, code) in [("200 OK", 0), ("401 Unauthorized", 2)] {
-        let (address, requests) = answering(http(status, r#"{"limit": "login"}"#));
+        let (address, requests) = serve_once(http(status, r#"{"limit": "login"}"#));
         let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
         command.args([
             "keys",
@@ -328,7 +328,7 @@ fn the_token_is_sent_and_never_shown() {
             "--limit",
             "login",
         ]);
-        let (found, out, err) = ended(
+        let (found, out, err) = result_of(
             &command
                 .env("TOLLGATE_ADMIN_TOKEN", token)
                 .output()
@@ -336,7 +336,7 @@ fn the_token_is_sent_and_never_shown() {
         );
         assert_eq!(found, code, "{err}");
         assert!(!out.contains(token) && !err.contains(token), "{out}{err}");
-        let request = requests.recv().expect("it was asked");
+        let request = requests.recv().expect("a request was sent");
         assert!(
             request.contains("authorization: Bearer sesame-0123456789\r\n"),
             "{request}"
@@ -346,35 +346,51 @@ fn the_token_is_sent_and_never_shown() {
     command
         .args(["keys", "get", "--limit", "login"])
         .env("TOLLGATE_ADMIN_TOKEN", "two\nlines-sesame");
-    let (code, _, err) = ended(&command.output().expect("the binary was built"));
+    let (code, _, err) = result_of(&command.output().expect("the binary was built"));
     assert!(
-        code == 2 && err.contains("no header can hold") && !err.contains("sesame"),
+        code == 2 && err.contains("a header cannot contain") && !err.contains("sesame"),
         "{err}"
     );
 }
 
 #[test]
-fn an_admin_port_that_refuses_or_is_none() {
-    for (answer, code, told) in [
+fn errors_of_the_admin_port() {
+    for (answer, code, expected) in [
         (
             http("401 Unauthorized", "{}"),
             2,
-            "wants the token of TOLLGATE_ADMIN_TOKEN, and it is not set here",
+            "requires a token; set TOLLGATE_ADMIN_TOKEN",
         ),
         (
             http(
                 "422 Unprocessable Content",
-                r#"{"detail": "there is no limit"}"#,
+                r#"{"detail": "unknown limit"}"#,
             ),
             2,
-            "there is no limit",
+            "unknown limit",
         ),
-        (http("404 Not Found", ""), 3, "no answer (404 Not Found)"),
-        (http("500 Internal Server Error", "{}"), 3, "no answer (500"),
-        (http("200 OK", "[]"), 3, "no answer of an admin port"),
+        (
+            http("404 Not Found", ""),
+            3,
+            "unexpected response from the admin port (404 Not Found)",
+        ),
+        (
+            http("500 Internal Server Error", "{}"),
+            3,
+            "unexpected response from the admin port (500",
+        ),
+        (
+            http(
+                "503 Service Unavailable",
+                r#"{"code": "store-unavailable", "detail": "timed out"}"#,
+            ),
+            3,
+            "the store is unavailable, nothing was changed (503 Service Unavailable): timed out",
+        ),
+        (http("200 OK", "[]"), 3, "not from an admin port"),
     ] {
-        let (address, _requests) = answering(answer);
-        let (found, out, err) = ended(&tollgate(&[
+        let (address, _requests) = serve_once(answer);
+        let (found, out, err) = result_of(&tollgate(&[
             "keys",
             "get",
             "--admin",
@@ -383,13 +399,13 @@ fn an_admin_port_that_refuses_or_is_none() {
             "login",
         ]));
         assert_eq!((found, out.as_str()), (code, ""), "{err}");
-        assert!(err.contains(told), "{err}");
+        assert!(err.contains(expected), "{err}");
     }
-    let (code, _, err) = ended(&tollgate(&[
+    let (code, _, err) = result_of(&tollgate(&[
         "keys", "get", "--limit", "login", "-a", "limit=5",
     ]));
     assert!(
-        code == 2 && err.contains("--limit goes by that name"),
+        code == 2 && err.contains("would be taken for the name of the limit"),
         "{err}"
     );
 }

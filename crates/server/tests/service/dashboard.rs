@@ -1,4 +1,4 @@
-//! The dashboard: what it is told, and what a real browser shows of it.
+//! The dashboard: its event stream, and the page in a real browser.
 
 mod browser;
 mod events;
@@ -11,11 +11,11 @@ use testkit::reverse_proxy;
 
 use crate::harness::Tollgate;
 
-/// What a limit has said: allowed, denied, shadow denied.
-type Said = [u64; 3];
+/// The decisions of a limit: allowed, denied, shadow denied.
+type Counts = [u64; 3];
 
-/// What `/metrics` says that limits have said, over all sources.
-fn counted(service: &Tollgate) -> BTreeMap<String, Said> {
+/// The decisions of each limit according to `/metrics`, over all sources.
+fn counted(service: &Tollgate) -> BTreeMap<String, Counts> {
     let page = reverse_proxy::get(service.admin, "/metrics", &[]).text();
     let mut counted = BTreeMap::new();
     for line in page
@@ -32,9 +32,8 @@ fn counted(service: &Tollgate) -> BTreeMap<String, Said> {
         let place = ["allowed", "denied", "shadow_denied"]
             .iter()
             .position(|name| *name == label("outcome"));
-        let said: &mut Said = counted.entry(label("limit").to_owned()).or_default();
-        said[place.expect("an outcome that there is")] +=
-            value.parse::<u64>().expect("a whole number");
+        let counts: &mut Counts = counted.entry(label("limit").to_owned()).or_default();
+        counts[place.expect("a known outcome")] += value.parse::<u64>().expect("a whole number");
     }
     counted
 }

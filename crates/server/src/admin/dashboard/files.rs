@@ -1,5 +1,5 @@
-//! The files of the page, built into the binary. Nothing here is secret, and nothing is fetched
-//! from elsewhere.
+//! The static files of the dashboard, built into the binary. They are public, and they load
+//! nothing from other servers.
 
 use hyper::Response;
 use hyper::body::Bytes;
@@ -7,31 +7,24 @@ use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
 
 use crate::http::{Body, json};
 
-/// The page runs its own scripts and styles, talks to where it came from, and is shown in no other
-/// page.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
-                                 form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
+/// The content security policy: the page may run its own scripts and styles and connect to its own
+/// origin. No other page may embed it.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+                      connect-src 'self'; form-action 'none'; frame-ancestors 'none'; \
+                      base-uri 'none'";
 
 const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
-const PICTURE: &str = "image/svg+xml";
+const SVG: &str = "image/svg+xml";
 
-/// Where each file is, what it is, and itself.
+/// Path, content type and content of each file.
 const FILES: [(&str, &str, &str); 13] = [
     ("/", HTML, include_str!("page/index.html")),
     ("/dashboard/style.css", CSS, include_str!("page/style.css")),
-    (
-        "/dashboard/icon.svg",
-        PICTURE,
-        include_str!("page/icon.svg"),
-    ),
+    ("/dashboard/icon.svg", SVG, include_str!("page/icon.svg")),
     ("/dashboard/app.js", SCRIPT, include_str!("page/app.js")),
-    (
-        "/dashboard/server.js",
-        SCRIPT,
-        include_str!("page/server.js"),
-    ),
+    ("/dashboard/api.js", SCRIPT, include_str!("page/api.js")),
     ("/dashboard/model.js", SCRIPT, include_str!("page/model.js")),
     ("/dashboard/plot.js", SCRIPT, include_str!("page/plot.js")),
     (
@@ -45,21 +38,30 @@ const FILES: [(&str, &str, &str); 13] = [
         include_str!("page/limits.js"),
     ),
     (
-        "/dashboard/refused.js",
+        "/dashboard/denied-keys.js",
         SCRIPT,
-        include_str!("page/refused.js"),
+        include_str!("page/denied-keys.js"),
     ),
-    ("/dashboard/key.js", SCRIPT, include_str!("page/key.js")),
+    (
+        "/dashboard/key-form.js",
+        SCRIPT,
+        include_str!("page/key-form.js"),
+    ),
     ("/dashboard/dom.js", SCRIPT, include_str!("page/dom.js")),
-    ("/dashboard/words.js", SCRIPT, include_str!("page/words.js")),
+    (
+        "/dashboard/format.js",
+        SCRIPT,
+        include_str!("page/format.js"),
+    ),
 ];
 
 /// The file at a path, if there is one.
 pub(crate) fn find(path: &str) -> Option<Response<Body>> {
-    let (_, kind, text) = FILES.iter().find(|(own, ..)| *own == path)?;
+    let (_, content_type, text) = FILES.iter().find(|(own, ..)| *own == path)?;
+
     let mut response = json(hyper::StatusCode::OK, Bytes::from_static(text.as_bytes()));
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     Some(response)
 }
@@ -69,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_that_is_named_is_there() {
+    fn every_referenced_file_exists() {
         for (_, _, text) in FILES {
             let quoted = text
                 .split(['"', '\''])
@@ -78,18 +80,23 @@ mod tests {
                 .lines()
                 .filter_map(|line| line.split_once(" from './")?.1.split_once('\''))
                 .map(|(name, _)| format!("/dashboard/{name}"));
-            for named in quoted.map(str::to_owned).chain(imported) {
-                assert!(find(&named).is_some(), "{named}");
+
+            for referenced in quoted.map(str::to_owned).chain(imported) {
+                assert!(find(&referenced).is_some(), "{referenced}");
             }
         }
         assert!(find("/dashboard/").is_none() && find("/dashboard/../lib.rs").is_none());
     }
 
     #[test]
-    fn nothing_comes_from_elsewhere_and_nothing_stands_inline() {
-        for (path, kind, text) in FILES {
-            let elsewhere = text.replace("http://www.w3.org/2000/svg", "");
-            assert!(!elsewhere.contains("://"), "{path} names another place");
+    fn nothing_is_loaded_from_elsewhere_and_no_script_is_inline() {
+        for (path, content_type, text) in FILES {
+            let without_namespace = text.replace("http://www.w3.org/2000/svg", "");
+            assert!(
+                !without_namespace.contains("://"),
+                "{path} refers to another server"
+            );
+
             for inline in [
                 "innerHTML",
                 "outerHTML",
@@ -99,7 +106,7 @@ mod tests {
             ] {
                 assert!(!text.contains(inline), "{path} uses {inline}");
             }
-            if kind == HTML {
+            if content_type == HTML {
                 assert!(
                     !text.contains("style=") && !text.contains("<style"),
                     "{path}"

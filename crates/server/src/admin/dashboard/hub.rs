@@ -1,8 +1,8 @@
-//! Those who have the page open, and what they missed.
+//! The event streams of open dashboards, and the history that a new one receives.
 //!
-//! Owns the last minutes as texts that are ready to be sent, and a bounded queue for each viewer.
-//! Whoever does not read fast enough is sent away and comes back to the whole story; nobody is
-//! waited for.
+//! The hub keeps the samples of the last minutes as encoded events, and a bounded queue for each
+//! viewer. A viewer that reads too slowly is disconnected; it reconnects and receives the history
+//! again. The hub never waits for a viewer.
 
 use std::collections::VecDeque;
 
@@ -10,97 +10,100 @@ use hyper::body::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use super::sample::{Reading, Sampler};
-use super::stream::Events;
+use super::sample::{CounterSnapshot, Sampler};
+use super::stream::EventStream;
 use crate::http::Fault;
 
-/// The most viewers at once.
+/// The most viewers connected at the same time.
 pub(super) const VIEWERS_MAX: usize = 16;
-/// The most events that a viewer may be behind: several seconds.
-const BEHIND_MAX: usize = 16;
-/// How many samples are kept: fifteen minutes of them.
+/// The most events queued for a viewer: several seconds of them.
+const QUEUE_MAX: usize = 16;
+/// The most samples in the history: fifteen minutes of them.
 const SAMPLES_MAX: usize = 900;
-/// The most bytes of samples that are kept: fifteen minutes of 200 busy limits.
+/// The most bytes of samples in the history: fifteen minutes of 200 busy limits.
 const BYTES_MAX: usize = 8 << 20;
 
-/// Sends what happens to whoever wants to see it.
+/// Sends events to all viewers.
 #[derive(Debug, Default)]
-pub(super) struct Hub(Mutex<State>);
+pub(super) struct EventHub(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     sampler: Sampler,
-    past: Past,
+    history: SampleHistory,
     viewers: Vec<mpsc::Sender<Bytes>>,
     is_closed: bool,
 }
 
-/// The samples of the last minutes.
+/// The samples of the last minutes, oldest first.
 #[derive(Debug, Default)]
-struct Past {
+struct SampleHistory {
     samples: VecDeque<Bytes>,
+    /// The size of all samples together.
     bytes: usize,
 }
 
-impl Hub {
+impl EventHub {
     pub(super) fn has_viewers(&self) -> bool {
         !self.0.lock().viewers.is_empty()
     }
 
-    /// A viewer more, who is told the past, `now`, and then whatever happens. `joined` is called
-    /// before anything can happen.
-    pub(super) fn join(&self, now: Bytes, joined: impl FnOnce()) -> Result<Events, Fault> {
+    /// Adds a viewer. Its stream begins with the limits, the history and `status`. `on_join` is
+    /// called under the hub's lock, so before any further event.
+    pub(super) fn join(&self, status: Bytes, on_join: impl FnOnce()) -> Result<EventStream, Fault> {
         let mut state = self.0.lock();
+
         if state.is_closed {
-            return Err(Fault::busy(
-                "leaving",
-                "the service is leaving; its successor has a page of its own",
-            ));
+            return Err(Fault::busy("shutting-down", "the service is shutting down"));
         }
         if state.viewers.len() >= VIEWERS_MAX {
             let detail = format!(
-                "the dashboard is open {VIEWERS_MAX} times, and that is as often as it can be; close one of them"
+                "too many open dashboards: at most {VIEWERS_MAX} are allowed; close one of them"
             );
             return Err(Fault::busy("too-many-viewers", detail));
         }
-        let (sender, receiver) = mpsc::channel(BEHIND_MAX);
+
+        let (sender, receiver) = mpsc::channel(QUEUE_MAX);
         state.viewers.push(sender);
-        joined();
-        let mut first = Vec::with_capacity(state.past.samples.len() + 2);
-        first.push(state.sampler.limits());
-        first.extend(state.past.samples.iter().cloned());
-        first.push(now);
-        Ok(Events::new(first, receiver))
+        on_join();
+
+        let mut backlog = Vec::with_capacity(state.history.samples.len() + 2);
+        backlog.push(state.sampler.limits_event());
+        backlog.extend(state.history.samples.iter().cloned());
+        backlog.push(status);
+        Ok(EventStream::new(backlog, receiver))
     }
 
-    /// Keeps what the counters say, and tells everyone; of the limits too, if they are others than
-    /// before. `told` hears whether anyone is left, before another can come.
-    pub(super) fn tell(
+    /// Turns `snapshot` into a sample, adds it to the history, and sends it to all viewers, followed
+    /// by `status`. If the limits have changed, a `limits` event goes first. `on_sent` is called
+    /// under the hub's lock with whether any viewer is left, so before another can join.
+    pub(super) fn publish(
         &self,
-        reading: Option<&Reading>,
-        now: Option<&Bytes>,
-        told: impl FnOnce(bool),
+        snapshot: Option<&CounterSnapshot>,
+        status: Option<&Bytes>,
+        on_sent: impl FnOnce(bool),
     ) {
         let mut state = self.0.lock();
         let State {
             sampler,
-            past,
+            history,
             viewers,
             ..
         } = &mut *state;
-        let (limits, sample) = reading.map(|reading| sampler.sample(reading)).unzip();
-        // First the limits, with what they had said, and then what they say since.
-        for text in limits.flatten().iter().chain(&sample).chain(now) {
-            // One who has gone, and one whose queue is full, are let go alike.
-            viewers.retain(|viewer| viewer.try_send(text.clone()).is_ok());
+
+        let (limits, sample) = snapshot.map(|snapshot| sampler.sample(snapshot)).unzip();
+        for event in limits.flatten().iter().chain(&sample).chain(status) {
+            // Sending fails for a viewer that has gone and for one whose queue is full.
+            viewers.retain(|viewer| viewer.try_send(event.clone()).is_ok());
         }
+
         if let Some(sample) = sample {
-            past.keep(sample);
+            history.push(sample);
         }
-        told(!viewers.is_empty());
+        on_sent(!viewers.is_empty());
     }
 
-    /// Sends everyone away and lets nobody in any more.
+    /// Disconnects all viewers and accepts no more.
     pub(super) fn close(&self) {
         let mut state = self.0.lock();
         state.is_closed = true;
@@ -108,10 +111,12 @@ impl Hub {
     }
 }
 
-impl Past {
-    fn keep(&mut self, sample: Bytes) {
+impl SampleHistory {
+    /// Appends a sample, and drops the oldest ones that exceed a bound.
+    fn push(&mut self, sample: Bytes) {
         self.bytes += sample.len();
         self.samples.push_back(sample);
+
         while self.samples.len() > SAMPLES_MAX || self.bytes > BYTES_MAX {
             let Some(oldest) = self.samples.pop_front() else {
                 return;
@@ -126,49 +131,51 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_past_has_a_bound_in_samples_and_in_bytes() {
-        let mut past = Past::default();
-        (0..2 * SAMPLES_MAX).for_each(|_| past.keep(Bytes::from_static(b"short")));
+    fn the_history_is_bounded_in_samples_and_in_bytes() {
+        let mut history = SampleHistory::default();
+        (0..2 * SAMPLES_MAX).for_each(|_| history.push(Bytes::from_static(b"short")));
         assert_eq!(
-            (past.samples.len(), past.bytes),
+            (history.samples.len(), history.bytes),
             (SAMPLES_MAX, 5 * SAMPLES_MAX)
         );
         let long = Bytes::from(vec![b' '; BYTES_MAX / 4]);
-        (0..20).for_each(|_| past.keep(long.clone()));
-        assert_eq!((past.samples.len(), past.bytes), (4, BYTES_MAX));
+        (0..20).for_each(|_| history.push(long.clone()));
+        assert_eq!((history.samples.len(), history.bytes), (4, BYTES_MAX));
     }
 
     #[test]
-    fn whoever_does_not_read_is_sent_away_and_others_stay() {
-        let hub = Hub::default();
+    fn a_slow_viewer_is_disconnected_and_others_stay() {
+        let hub = EventHub::default();
         let slow = hub.join(Bytes::new(), || ()).expect("there is room");
-        for _ in 0..BEHIND_MAX {
-            hub.tell(None, Some(&Bytes::from_static(b"x")), |_| ());
+        for _ in 0..QUEUE_MAX {
+            hub.publish(None, Some(&Bytes::from_static(b"x")), |_| ());
         }
         let _other = hub.join(Bytes::new(), || ()).expect("there is room");
-        hub.tell(None, Some(&Bytes::from_static(b"x")), |_| ());
+        hub.publish(None, Some(&Bytes::from_static(b"x")), |_| ());
         assert_eq!(hub.0.lock().viewers.len(), 1);
         drop(slow);
     }
 
     #[test]
-    fn there_is_room_for_so_many_and_for_nobody_at_the_end() {
-        let hub = Hub::default();
+    fn viewers_are_bounded_and_rejected_after_close() {
+        let hub = EventHub::default();
         let open: Vec<_> = (0..VIEWERS_MAX)
             .map(|_| hub.join(Bytes::new(), || ()).expect("room"))
             .collect();
-        let code = |hub: &Hub| {
+        let code = |hub: &EventHub| {
             hub.join(Bytes::new(), || ())
                 .map_err(|fault| fault.code)
                 .err()
         };
         assert_eq!(code(&hub), Some("too-many-viewers"));
+
         drop(open);
-        hub.tell(None, Some(&Bytes::new()), |has_viewers| {
+        hub.publish(None, Some(&Bytes::new()), |has_viewers| {
             assert!(!has_viewers)
         });
         assert!(!hub.has_viewers());
+
         hub.close();
-        assert_eq!(code(&hub), Some("leaving"));
+        assert_eq!(code(&hub), Some("shutting-down"));
     }
 }

@@ -1,15 +1,15 @@
-//! The dashboard: a page that shows what the counters say, as it happens.
+//! The dashboard: a page that shows the decision counters live.
 //!
-//! Once a second the counters become a *sample* (`sample`), which is kept for a while and sent to
-//! whoever has the page open (`hub`, `stream`), together with how the service is at that moment
-//! (`now`). The page itself (`files`) knows nothing of the service; it gets everything from here
-//! and from the rest of the admin port. Decisions never wait for any of this: they count as they
-//! always do, and only here the counts are looked at.
+//! Once a second the counters become a *sample* (`sample`). Samples are kept for some minutes and
+//! sent to every open page (`hub`, `stream`), together with the state of the service
+//! (`status_event`). The page (`files`) gets everything it shows from this stream and from the
+//! admin API. Decisions never wait for the dashboard: they increment the counters in any case, and
+//! the dashboard only reads them.
 
 mod files;
 mod hub;
-mod now;
 mod sample;
+mod status_event;
 mod stream;
 
 use std::sync::Arc;
@@ -21,68 +21,72 @@ use parking_lot::Mutex;
 use tollgate::Micros;
 
 pub(super) use self::files::find as file;
-use self::hub::Hub;
-use self::now::State;
+use self::hub::EventHub;
+use self::sample::CounterSnapshot;
+use self::status_event::WatchedState;
 pub(super) use self::stream::AdminBody;
 use crate::http::Fault;
 use crate::listen::{Phase, Stop};
 use crate::serve::Service;
 
-/// How often the counters are looked at.
-const SAMPLE_EVERY: Duration = Duration::from_secs(1);
-/// How often the state of the service is looked at while the page is open, so that whoever has it
-/// open hears of an outage at once.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// The look that comes nearest to a second after the last sample makes the next.
-const DUE_AFTER: Micros = Micros::from_millis(900);
-/// After so many samples, those who are refused most are counted anew.
+/// The time between two samples.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+/// The time between two polls while a page is open, so that it shows an outage quickly.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// A poll takes a sample if the last one is at least this old: the poll nearest to one second.
+const SAMPLE_AGE_MIN: Micros = Micros::from_millis(900);
+/// The number of samples after which the most denied keys are counted in a new span.
 const SAMPLES_PER_SPAN: u64 = 60;
 
-/// Proxies such as nginx would keep events until they have a buffer full of them.
+/// Tells proxies such as nginx not to buffer the event stream.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// What the page is told, and who has it open.
+/// The viewers of the dashboard, and what they were last sent.
 #[derive(Debug, Default)]
 pub(crate) struct Dashboard {
-    hub: Hub,
-    seen: Mutex<Seen>,
+    hub: EventHub,
+    last_poll: Mutex<LastPoll>,
 }
 
-/// What the last look saw.
+/// The result of the last poll.
 #[derive(Debug, Default)]
-struct Seen {
+struct LastPoll {
+    /// Samples taken so far.
     samples: u64,
     sampled_at: Micros,
-    state: Option<State>,
+    state: Option<WatchedState>,
 }
 
-/// Looks at the service until it stops, then sends everyone away, so that nobody keeps it from
-/// ending.
+/// Polls the service until it shuts down, then disconnects all viewers, because an open event
+/// stream would delay the shutdown.
 pub(crate) async fn watch(service: Arc<Service>, mut stop: Stop) {
     loop {
-        service.dashboard.look(&service);
+        service.dashboard.poll(&service);
+
         let pause = if service.dashboard.hub.has_viewers() {
-            LOOK_EVERY
+            POLL_INTERVAL
         } else {
-            SAMPLE_EVERY
+            SAMPLE_INTERVAL
         };
         tokio::select! {
             () = stop.reached(Phase::Leaving) => break,
             () = tokio::time::sleep(pause) => {}
         }
     }
+
     service.dashboard.hub.close();
     service.gate.meters().refused().watch(false);
 }
 
-/// Everything that happened of late, and then everything as it happens.
+/// The event stream: the history, then every event as it happens.
 pub(super) fn events(service: &Service) -> Result<Response<AdminBody>, Fault> {
-    let now = now::event(service);
-    let joined = service
+    let status = status_event::encode(service);
+    let stream = service
         .dashboard
         .hub
-        .join(now, || service.gate.meters().refused().watch(true));
-    let mut response = Response::new(AdminBody::Events(joined?));
+        .join(status, || service.gate.meters().refused().watch(true))?;
+
+    let mut response = Response::new(AdminBody::Events(stream));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
@@ -90,38 +94,43 @@ pub(super) fn events(service: &Service) -> Result<Response<AdminBody>, Fault> {
 }
 
 impl Dashboard {
-    fn look(&self, service: &Service) {
+    fn poll(&self, service: &Service) {
         let now = service.gate.now();
-        let mut seen = self.seen.lock();
-        let state = State::of(service);
-        let has_changed = seen.state.as_ref() != Some(&state);
-        let is_reloaded = seen
+        let mut last = self.last_poll.lock();
+
+        let state = WatchedState::new(service);
+        let has_changed = last.state.as_ref() != Some(&state);
+        let is_reloaded = last
             .state
             .as_ref()
             .is_none_or(|before| before.reloads != state.reloads);
-        // A clock that was set back does not stop the samples.
-        let is_due = now < seen.sampled_at || now.since(seen.sampled_at) >= DUE_AFTER;
-        let begins_span = is_due && seen.samples.is_multiple_of(SAMPLES_PER_SPAN);
-        if is_due {
-            seen.samples += 1;
-            seen.sampled_at = now;
-        }
-        seen.state = Some(state);
-        drop(seen);
 
-        let refused = service.gate.meters().refused();
-        if is_reloaded {
-            // Keys are shown by the recipes in force, so those of others are not kept.
-            refused.forget();
-        } else if begins_span {
-            refused.turn();
+        // A clock that was set back must not stop the samples.
+        let is_due = now < last.sampled_at || now.since(last.sampled_at) >= SAMPLE_AGE_MIN;
+        let starts_span = is_due && last.samples.is_multiple_of(SAMPLES_PER_SPAN);
+        if is_due {
+            last.samples += 1;
+            last.sampled_at = now;
         }
-        let reading = (is_due || is_reloaded).then(|| sample::Reading::of(service));
-        // Nobody pays for words that nobody reads.
-        let now = ((is_due || has_changed) && self.hub.has_viewers()).then(|| now::event(service));
+        last.state = Some(state);
+        drop(last);
+
+        let denied_keys = service.gate.meters().refused();
+        if is_reloaded {
+            // Keys are decoded by the key recipes of the active configuration, so keys counted
+            // under the previous one are dropped.
+            denied_keys.forget();
+        } else if starts_span {
+            denied_keys.turn();
+        }
+
+        let snapshot = (is_due || is_reloaded).then(|| CounterSnapshot::new(service));
+        // Without viewers, the status is not encoded.
+        let status = ((is_due || has_changed) && self.hub.has_viewers())
+            .then(|| status_event::encode(service));
         self.hub
-            .tell(reading.as_ref(), now.as_ref(), |has_viewers| {
-                refused.watch(has_viewers)
+            .publish(snapshot.as_ref(), status.as_ref(), |has_viewers| {
+                denied_keys.watch(has_viewers)
             });
     }
 }

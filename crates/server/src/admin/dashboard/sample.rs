@@ -1,6 +1,7 @@
-//! What the counters said in about a second, as the page reads it.
+//! Samples: how much the counters increased in about one second, encoded for the page.
 //!
-//! Owns the difference between two looks, and its text. Knows no clock and no viewer.
+//! The sampler computes the difference between two snapshots of the counters. It has no clock and
+//! does not know the viewers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,84 +10,89 @@ use hyper::body::Bytes;
 use serde::Serialize;
 use tollgate::Micros;
 
+use super::super::millis;
+use super::stream;
 use crate::metrics::{Durations, LimitMeter, SOURCES, Tally};
 use crate::serve::Service;
 
-use super::stream::event;
-
-/// The most limits of one sample. What the others said waits for the next one, so that nothing is
-/// lost.
+/// The most limits in one sample. The counts of further limits go into the next sample, so none
+/// are lost.
 const ROWS_MAX: usize = 256;
 
-/// What the counters say at a moment.
+/// The values of all counters at one time.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct CounterSnapshot {
     pub(super) at: Micros,
     pub(super) limits: Vec<(Arc<LimitMeter>, Tally)>,
     pub(super) durations: Durations,
     pub(super) is_up: bool,
+    /// The duration of all degraded periods so far.
     pub(super) degraded_for: Micros,
 }
 
-/// Remembers what was told so far.
+/// Turns snapshots into samples. Remembers the values that samples have covered so far.
 #[derive(Debug, Default)]
 pub(super) struct Sampler {
-    told: BTreeMap<u32, Told>,
+    /// By the id of the limit.
+    limits: BTreeMap<u32, SampledLimit>,
     durations: Durations,
     degraded_for: Micros,
 }
 
+/// A limit, and its counts up to the last sample that included it.
 #[derive(Debug)]
-struct Told {
+struct SampledLimit {
     meter: Arc<LimitMeter>,
     tally: Tally,
 }
 
-/// One sample. Short names, because hundreds are kept.
+/// The `sample` event. The names are short because hundreds of samples are kept.
 #[derive(Debug, Serialize)]
-struct Sample {
-    /// When, in milliseconds since the epoch.
+struct DashboardSample {
+    /// The time, in milliseconds since the UNIX epoch.
     t: u64,
-    /// Decisions.
+    /// The number of decisions.
     n: u64,
-    /// The times within which half of them, and 99 of 100, were made, in microseconds.
+    /// The median and the 99th percentile of decision times, in microseconds.
     p50: u64,
     p99: u64,
-    /// Whether all of the store could be asked.
+    /// Whether every server of the store was reachable.
     up: bool,
-    /// For how many milliseconds limits answered by their failure policies.
+    /// For how many milliseconds limits used their failure policies.
     degraded: u64,
-    /// What each limit said that was asked: id, allowed, denied, shadow denied, and how often by
-    /// each source.
+    /// One row for each limit with decisions: id, allowed, denied, shadow denied, then decisions by
+    /// source.
     rows: Vec<[u64; 4 + SOURCES.len()]>,
 }
 
-/// Every limit in force, and what it had said when it was last in a sample.
+/// The `limits` event: all limits, with their counts up to the last sample.
 #[derive(Debug, Serialize)]
-struct Limits<'a> {
+struct LimitsEvent<'a> {
     sources: [&'static str; SOURCES.len()],
-    limits: Vec<LimitTold<'a>>,
+    limits: Vec<LimitTotals<'a>>,
 }
 
 #[derive(Debug, Serialize)]
-struct LimitTold<'a> {
+struct LimitTotals<'a> {
     id: u32,
     name: &'a str,
-    /// Allowed, denied, shadow denied, and how often by each source.
-    said: [u64; 3 + SOURCES.len()],
+    /// Allowed, denied, shadow denied, then decisions by source.
+    #[serde(rename = "said")]
+    counts: [u64; 3 + SOURCES.len()],
 }
 
-impl Reading {
-    pub(super) fn of(service: &Service) -> Self {
+impl CounterSnapshot {
+    pub(super) fn new(service: &Service) -> Self {
         let running = service.gate.running();
         let meters = service.gate.meters();
-        let tallied = |meter: Arc<LimitMeter>| {
+        let with_tally = |meter: Arc<LimitMeter>| {
             let tally = meter.tally();
             (meter, tally)
         };
+
         Self {
             at: service.gate.now(),
-            limits: meters.in_force().into_iter().map(tallied).collect(),
+            limits: meters.in_force().into_iter().map(with_tally).collect(),
             durations: meters.durations(),
             is_up: running.store.is_up(),
             degraded_for: running.limiter.health().degraded_for,
@@ -95,65 +101,69 @@ impl Reading {
 }
 
 impl Sampler {
-    /// What was said since the last sample; before it the limits, if they are others than then.
-    pub(super) fn sample(&mut self, reading: &Reading) -> (Option<Bytes>, Bytes) {
-        let limits = self.know(reading).then(|| self.limits());
+    /// The increase since the last sample as a `sample` event, and before it a `limits` event if
+    /// the set of limits has changed.
+    pub(super) fn sample(&mut self, snapshot: &CounterSnapshot) -> (Option<Bytes>, Bytes) {
+        let limits = self.update_limits(snapshot).then(|| self.limits_event());
+
         let mut rows = Vec::new();
-        for (meter, tally) in &reading.limits {
-            let Some(told) = self.told.get_mut(&meter.id()) else {
+        for (meter, tally) in &snapshot.limits {
+            let Some(sampled) = self.limits.get_mut(&meter.id()) else {
                 continue;
             };
-            if *tally != told.tally && rows.len() < ROWS_MAX {
-                rows.push(row(meter.id(), &tally.since(&told.tally)));
-                told.tally = *tally;
+            if *tally != sampled.tally && rows.len() < ROWS_MAX {
+                rows.push(row(meter.id(), &tally.since(&sampled.tally)));
+                sampled.tally = *tally;
             }
         }
-        let durations = reading.durations.since(&self.durations);
-        let degraded = reading.degraded_for.since(self.degraded_for);
-        self.durations.clone_from(&reading.durations);
-        self.degraded_for = reading.degraded_for;
-        let sample = Sample {
-            t: super::super::millis(reading.at),
+
+        let durations = snapshot.durations.since(&self.durations);
+        let degraded = snapshot.degraded_for.since(self.degraded_for);
+        self.durations.clone_from(&snapshot.durations);
+        self.degraded_for = snapshot.degraded_for;
+
+        let sample = DashboardSample {
+            t: millis(snapshot.at),
             n: durations.total(),
             p50: micros(durations.quantile_seconds(0.5)),
             p99: micros(durations.p99_seconds()),
-            up: reading.is_up,
-            degraded: super::super::millis(degraded),
+            up: snapshot.is_up,
+            degraded: millis(degraded),
             rows,
         };
-        (limits, event("sample", &sample))
+        (limits, stream::encode("sample", &sample))
     }
 
-    /// The limits in force.
-    pub(super) fn limits(&self) -> Bytes {
-        let told = self.told.values();
-        let shown = told.map(|told| LimitTold {
-            id: told.meter.id(),
-            name: told.meter.name(),
-            said: counts(&told.tally),
+    /// The `limits` event.
+    pub(super) fn limits_event(&self) -> Bytes {
+        let limits = self.limits.values().map(|sampled| LimitTotals {
+            id: sampled.meter.id(),
+            name: sampled.meter.name(),
+            counts: counts(&sampled.tally),
         });
-        event(
-            "limits",
-            &Limits {
-                sources: SOURCES.map(tollgate::Source::as_str),
-                limits: shown.collect(),
-            },
-        )
+
+        let event = LimitsEvent {
+            sources: SOURCES.map(tollgate::Source::as_str),
+            limits: limits.collect(),
+        };
+        stream::encode("limits", &event)
     }
 
-    /// Begins with the limits that are new, and forgets those that are gone; true when there were
-    /// any.
-    fn know(&mut self, reading: &Reading) -> bool {
-        let is_known = |(meter, _): &(Arc<LimitMeter>, Tally)| self.told.contains_key(&meter.id());
-        if reading.limits.len() == self.told.len() && reading.limits.iter().all(is_known) {
+    /// Adds new limits, with counts of zero, and removes those that are gone. Returns whether
+    /// anything changed.
+    fn update_limits(&mut self, snapshot: &CounterSnapshot) -> bool {
+        let is_known =
+            |(meter, _): &(Arc<LimitMeter>, Tally)| self.limits.contains_key(&meter.id());
+        if snapshot.limits.len() == self.limits.len() && snapshot.limits.iter().all(is_known) {
             return false;
         }
-        let mut before = std::mem::take(&mut self.told);
-        self.told = reading
+
+        let mut before = std::mem::take(&mut self.limits);
+        self.limits = snapshot
             .limits
             .iter()
             .map(|(meter, _)| {
-                let new = || Told {
+                let new = || SampledLimit {
                     meter: meter.clone(),
                     tally: Tally::default(),
                 };
@@ -166,11 +176,12 @@ impl Sampler {
 
 fn counts(tally: &Tally) -> [u64; 3 + SOURCES.len()] {
     let [store, lease, deny_cache, fallback, local] = tally.by_source;
-    let said = tally.said;
+    let outcomes = tally.said;
+
     [
-        said.allowed,
-        said.denied,
-        said.shadow_denied,
+        outcomes.allowed,
+        outcomes.denied,
+        outcomes.shadow_denied,
         store,
         lease,
         deny_cache,
@@ -188,7 +199,7 @@ fn row(id: u32, tally: &Tally) -> [u64; 4 + SOURCES.len()] {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a time from nothing to a minute, in microseconds"
+    reason = "durations are not negative, and at most a minute"
 )]
 fn micros(seconds: f64) -> u64 {
     (seconds * 1e6).round() as u64

@@ -1,4 +1,4 @@
-//! Answers that go on: server-sent events as the body of a response.
+//! Server-sent events as a response body.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,42 +12,42 @@ use tokio::sync::mpsc;
 
 use crate::http::Body;
 
-/// The body of an answer of the admin port.
+/// The body of a response of the admin port.
 #[derive(Debug)]
 pub(crate) enum AdminBody {
-    /// All of it is there.
-    Whole(Body),
-    /// More comes as it happens.
-    Events(Events),
+    /// A complete body.
+    Full(Body),
+    /// A stream of events.
+    Events(EventStream),
 }
 
-/// What has happened, then what happens. It ends when the other side has nothing more to say.
+/// The backlog of events, then live ones. The stream ends when the hub drops its sender.
 #[derive(Debug)]
-pub(crate) struct Events {
-    first: vec::IntoIter<Bytes>,
-    then: mpsc::Receiver<Bytes>,
+pub(crate) struct EventStream {
+    backlog: vec::IntoIter<Bytes>,
+    live: mpsc::Receiver<Bytes>,
 }
 
-impl Events {
-    pub(super) fn new(first: Vec<Bytes>, then: mpsc::Receiver<Bytes>) -> Self {
+impl EventStream {
+    pub(super) fn new(backlog: Vec<Bytes>, live: mpsc::Receiver<Bytes>) -> Self {
         Self {
-            first: first.into_iter(),
-            then,
+            backlog: backlog.into_iter(),
+            live,
         }
     }
 }
 
-/// An event of a name, as it is sent.
-pub(super) fn event(name: &str, data: &impl Serialize) -> Bytes {
-    // Structs of text, numbers and lists never fail to serialise, and JSON on one line has no line
-    // ends.
+/// Encodes an event with this name and `data` as JSON.
+pub(super) fn encode(name: &str, data: &impl Serialize) -> Bytes {
+    // Structs of text, numbers and lists never fail to serialise. Compact JSON contains no line
+    // break, which would end the `data` field.
     let data = serde_json::to_string(data).unwrap_or_default();
     format!("event: {name}\ndata: {data}\n\n").into()
 }
 
 impl From<Body> for AdminBody {
     fn from(body: Body) -> Self {
-        Self::Whole(body)
+        Self::Full(body)
     }
 }
 
@@ -60,27 +60,27 @@ impl HttpBody for AdminBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut *self {
-            Self::Whole(body) => Pin::new(body).poll_frame(context),
-            Self::Events(events) => match events.first.next() {
-                Some(text) => Poll::Ready(Some(Ok(Frame::data(text)))),
+            Self::Full(body) => Pin::new(body).poll_frame(context),
+            Self::Events(events) => match events.backlog.next() {
+                Some(event) => Poll::Ready(Some(Ok(Frame::data(event)))),
                 None => events
-                    .then
+                    .live
                     .poll_recv(context)
-                    .map(|text| text.map(|text| Ok(Frame::data(text)))),
+                    .map(|event| event.map(|event| Ok(Frame::data(event)))),
             },
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Whole(body) => body.is_end_stream(),
+            Self::Full(body) => body.is_end_stream(),
             Self::Events(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Whole(body) => body.size_hint(),
+            Self::Full(body) => body.size_hint(),
             Self::Events(_) => SizeHint::default(),
         }
     }

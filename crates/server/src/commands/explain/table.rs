@@ -1,125 +1,122 @@
-//! The explanation for people: a limit a line, and below those that apply what would be counted.
+//! The text output of `tollgate explain`: one line per limit, and below each limit that applies
+//! what would be counted.
 
 use std::fmt::Write as _;
 
 use super::super::terminal::{Paint, Tone, plain};
-use super::shown::{Check, Explained, Outcome, Part, Shown};
+use super::output::{
+    Applicability, DemandExplanation, ExplainOutput, KeyPartExplanation, LimitExplanation,
+};
 
-/// The widest word of the second column.
-const ANSWER_WIDTH: usize = "applies".len();
+/// The width of the second column.
+const LABEL_WIDTH: usize = "applies".len();
 
-pub(super) fn table(explained: &Explained, paint: Paint) -> String {
-    let width = explained
-        .limits
-        .iter()
-        .map(|limit| limit.name.len())
-        .max()
-        .unwrap_or_default();
+pub(super) fn render(output: &ExplainOutput, paint: Paint) -> String {
+    let names = output.limits.iter().map(|limit| limit.name.len());
+    let width = names.max().unwrap_or_default();
+
     let mut text = String::new();
-    for limit in &explained.limits {
-        let (word, tone) = answer(limit.outcome);
+    for limit in &output.limits {
+        let (label, tone) = label(limit.applicability);
         let name = paint.tone(Tone::Name, &format!("{:width$}", limit.name));
-        let answer = paint.tone(tone, &format!("{word:ANSWER_WIDTH$}"));
-        let mut lines = about(limit).into_iter();
-        let _infallible = writeln!(
-            text,
-            "{name}  {answer}  {}",
-            lines.next().unwrap_or_default()
-        );
+        let label = paint.tone(tone, &format!("{label:LABEL_WIDTH$}"));
+        let mut lines = details(limit).into_iter();
+        let first = lines.next().unwrap_or_default();
+        let _infallible = writeln!(text, "{name}  {label}  {first}");
+
+        let indent = width + LABEL_WIDTH + 4;
         for line in lines {
-            let _infallible = writeln!(
-                text,
-                "{:width$}  {:ANSWER_WIDTH$}  {}",
-                "",
-                "",
-                paint.tone(Tone::Aside, &line)
-            );
+            let line = paint.tone(Tone::Aside, &line);
+            let _infallible = writeln!(text, "{:indent$}{line}", "");
         }
     }
-    text + &ending(explained, paint)
+    text + &summary(output, paint)
 }
 
-const fn answer(outcome: Outcome) -> (&'static str, Tone) {
-    match outcome {
-        Outcome::Applies => ("applies", Tone::Good),
-        Outcome::DoesNotApply => ("no", Tone::Aside),
-        Outcome::PassedOver => ("skipped", Tone::Careful),
-        Outcome::Error => ("error", Tone::Bad),
+const fn label(applicability: Applicability) -> (&'static str, Tone) {
+    match applicability {
+        Applicability::Applies => ("applies", Tone::Good),
+        Applicability::DoesNotApply => ("no", Tone::Aside),
+        Applicability::Skipped => ("skipped", Tone::Careful),
+        Applicability::Error => ("error", Tone::Bad),
     }
 }
 
-fn about(limit: &Shown) -> Vec<String> {
-    let reason = limit.reason.as_deref().map(plain);
-    let Some(check) = &limit.check else {
-        return reason.into_iter().collect();
+fn details(limit: &LimitExplanation) -> Vec<String> {
+    let Some(demand) = &limit.demand else {
+        return limit.reason.as_deref().map(plain).into_iter().collect();
     };
-    let mut lines = vec![numbers(limit, check), key(&check.key)];
-    if check.cost != 1 {
-        lines.push(format!("cost {}", check.cost));
+
+    let mut lines = vec![quota(limit, demand), key(&demand.key)];
+    if demand.cost != 1 {
+        lines.push(format!("cost {}", demand.cost));
     }
     lines
 }
 
-fn numbers(limit: &Shown, check: &Check) -> String {
-    let tier = check
+fn quota(limit: &LimitExplanation, demand: &DemandExplanation) -> String {
+    let tier = demand
         .tier
         .as_ref()
         .map(|tier| format!("tier {}: ", plain(tier)))
         .unwrap_or_default();
-    let shadow = if limit.shadow {
-        ", shadow: counts and never refuses"
-    } else {
-        ""
-    };
     let local = if limit.consistency == "local" {
-        ", in each process by itself"
+        ", counted per replica"
     } else {
         ""
     };
-    format!("{tier}{}{local}{shadow}", check.numbers)
+    let shadow = if limit.shadow {
+        ", shadow: counts, never denies"
+    } else {
+        ""
+    };
+
+    format!("{tier}{}{local}{shadow}", demand.quota)
 }
 
-fn key(parts: &[Part]) -> String {
+fn key(parts: &[KeyPartExplanation]) -> String {
     if parts.is_empty() {
-        return "key: none, one counter for everyone".to_owned();
+        return "key: none, one counter for all requests".to_owned();
     }
-    let part = |part: &Part| {
+
+    let part = |part: &KeyPartExplanation| {
         let hash = if part.hashed { " (hash)" } else { "" };
         format!("{} = {}{hash}", part.attribute, plain(&part.value))
     };
-    format!(
-        "key: {}",
-        parts.iter().map(part).collect::<Vec<_>>().join(", ")
-    )
+    let parts: Vec<String> = parts.iter().map(part).collect();
+    format!("key: {}", parts.join(", "))
 }
 
-/// How many apply, and what the request would better be.
-fn ending(explained: &Explained, paint: Paint) -> String {
-    let count = |outcome| {
-        explained
-            .limits
-            .iter()
-            .filter(|limit| limit.outcome == outcome)
-            .count()
+/// The number of limits that apply, errors, and unused attributes.
+fn summary(output: &ExplainOutput, paint: Paint) -> String {
+    let count = |wanted| {
+        let limits = output.limits.iter();
+        limits.filter(|limit| limit.applicability == wanted).count()
     };
-    let mut text = match (count(Outcome::Applies), explained.limits.len()) {
+
+    let has_errors = count(Applicability::Error) > 0;
+    let mut text = match (count(Applicability::Applies), output.limits.len()) {
         (1, 1) => "\nthe limit applies\n".to_owned(),
-        (_, 1) if count(Outcome::Error) > 0 => "\n".to_owned(),
+        (_, 1) if has_errors => "\n".to_owned(),
         (_, 1) => "\nthe limit does not apply\n".to_owned(),
         (applying, all) => format!("\n{applying} of {all} limits apply\n"),
     };
-    if count(Outcome::Error) > 0 {
-        let told = "the service would answer this request with 422, because of the errors above";
-        let _infallible = writeln!(text, "{}", paint.tone(Tone::Bad, told));
+    if has_errors {
+        let line = "the service would reject this request (422) because of the errors above";
+        let _infallible = writeln!(text, "{}", paint.tone(Tone::Bad, line));
     }
-    for unused in &explained.unused {
-        let meant = unused
-            .meant
+
+    for unused in &output.unused {
+        let suggestion = unused
+            .suggestion
             .as_ref()
-            .map(|meant| format!("; did you mean `{meant}`?"))
+            .map(|suggestion| format!("; did you mean `{suggestion}`?"))
             .unwrap_or_default();
-        let told = format!("no limit looks at `{}`{meant}", plain(&unused.attribute));
-        let _infallible = writeln!(text, "{}", paint.tone(Tone::Careful, &told));
+        let line = format!(
+            "no limit uses the attribute `{}`{suggestion}",
+            plain(&unused.attribute)
+        );
+        let _infallible = writeln!(text, "{}", paint.tone(Tone::Careful, &line));
     }
     text
 }

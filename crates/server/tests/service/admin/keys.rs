@@ -1,15 +1,15 @@
-//! One client and one limit: looked at, reset, and what can be wrong about the question.
+//! `/admin/keys`: showing and resetting a key, and invalid queries.
 
 use testkit::servers::{Flavor, Server};
 
-use super::{CONFIG, ask, check, get, json};
+use super::{CONFIG, check, get, json, send};
 use crate::harness::Tollgate;
 
 const ANN: &str = r#"{"client_ip": "203.0.113.7", "email": "ann+x@example.com"}"#;
 const ANN_KEY: &str = "/admin/keys?limit=login&client_ip=203.0.113.7&email=ann%2Bx%40example.com";
 
 #[test]
-fn a_key_shows_where_it_stands_and_looking_costs_nothing() {
+fn showing_a_key_consumes_nothing() {
     let service = Tollgate::with_config(CONFIG);
     assert_eq!(check(&service, "login", ANN).status, 200);
     for _ in 0..3 {
@@ -45,7 +45,7 @@ fn a_key_shows_where_it_stands_and_looking_costs_nothing() {
 }
 
 #[test]
-fn a_reset_gives_everything_back_to_that_key_alone() {
+fn a_reset_affects_only_its_key() {
     let service = Tollgate::with_config(CONFIG);
     let bob = r#"{"client_ip": "203.0.113.7", "email": "bob@example.com"}"#;
     for _ in 0..3 {
@@ -53,17 +53,17 @@ fn a_reset_gives_everything_back_to_that_key_alone() {
         assert_eq!(check(&service, "login", bob).status, 200);
     }
     assert_eq!(check(&service, "login", ANN).status, 429);
-    let reset = ask(&service, "DELETE", ANN_KEY);
+    let reset = send(&service, "DELETE", ANN_KEY);
     assert_eq!((reset.status, &json(&reset)["reset"]), (200, &true.into()));
     assert_eq!(json(&get(&service, ANN_KEY))["remaining"], 3);
     assert_eq!(check(&service, "login", ANN).status, 200);
     assert_eq!(check(&service, "login", bob).status, 429);
-    service.wait_for_log("an operator reset a key");
+    service.wait_for_log("a key was reset through the admin port");
     assert!(!service.log().contains("example.com"), "{}", service.log());
 }
 
 #[test]
-fn places_in_flight_of_this_process_are_reset_too() {
+fn permits_of_a_local_limit_are_reset_too() {
     let service = Tollgate::with_config(CONFIG);
     let tenant = r#"{"tenant": "acme"}"#;
     (0..2).for_each(|_| assert_eq!(check(&service, "jobs", tenant).status, 200));
@@ -76,12 +76,12 @@ fn places_in_flight_of_this_process_are_reset_too() {
         ),
         (&"local".into(), &0.into())
     );
-    assert_eq!(ask(&service, "DELETE", key).status, 200);
+    assert_eq!(send(&service, "DELETE", key).status, 200);
     assert_eq!(check(&service, "jobs", tenant).status, 200);
 }
 
 #[test]
-fn what_is_hashed_stays_hashed_and_is_the_same_key() {
+fn hashed_attributes_are_shown_as_hashes_and_name_the_same_key() {
     let service = Tollgate::with_config(CONFIG);
     let secret = "sk-live-0123456789";
     let attributes =
@@ -96,12 +96,12 @@ fn what_is_hashed_stays_hashed_and_is_the_same_key() {
         (&shown["tier"], &shown["limit"]),
         (&"pro".into(), &100.into())
     );
-    assert_eq!(shown["remaining"], 99, "it is the key that was charged");
+    assert_eq!(shown["remaining"], 99, "the key that was charged");
     assert_eq!(
         (&shown["key"][0]["attribute"], &shown["key"][0]["hashed"]),
         (&"header:x-api-key".into(), &true.into())
     );
-    let reset = ask(
+    let reset = send(
         &service,
         "DELETE",
         &format!("/admin/keys?limit=plan&header:x-api-key={secret}"),
@@ -115,13 +115,13 @@ fn what_is_hashed_stays_hashed_and_is_the_same_key() {
     ));
     assert_eq!(
         by_address["key"][0]["value"], "203.0.113.7",
-        "the next alternative, when the first is not there"
+        "the second alternative, if the first is missing"
     );
     assert_eq!(by_address["remaining"], 10);
 }
 
 #[test]
-fn a_wrong_question_says_what_is_wrong() {
+fn invalid_queries_are_rejected_with_a_code() {
     let service = Tollgate::with_config(CONFIG);
     for (query, status, code) in [
         ("", 400, "no-limit"),
@@ -139,14 +139,14 @@ fn a_wrong_question_says_what_is_wrong() {
         ("?limit=quota", 422, "missing-attribute"),
     ] {
         for method in ["GET", "DELETE"] {
-            let refused = ask(&service, method, &format!("/admin/keys{query}"));
+            let rejected = send(&service, method, &format!("/admin/keys{query}"));
             assert_eq!(
-                (refused.status, json(&refused)["code"].as_str()),
+                (rejected.status, json(&rejected)["code"].as_str()),
                 (status, Some(code)),
                 "{method} {query}"
             );
             assert_eq!(
-                refused.header("content-type"),
+                rejected.header("content-type"),
                 Some("application/problem+json")
             );
         }
@@ -154,7 +154,7 @@ fn a_wrong_question_says_what_is_wrong() {
 }
 
 #[test]
-fn while_the_store_is_away_looking_says_so_and_a_reset_is_refused() {
+fn while_the_store_is_unavailable_keys_are_degraded_and_resets_fail() {
     let gone = Server::start(Flavor::Redis);
     gone.kill();
     let config = format!(
@@ -172,10 +172,10 @@ fn while_the_store_is_away_looking_says_so_and_a_reset_is_refused() {
         (&shown["fallback"], &shown["remaining"]),
         (&"deny".into(), &0.into())
     );
-    let refused = ask(&service, "DELETE", ANN_KEY);
+    let rejected = send(&service, "DELETE", ANN_KEY);
     assert_eq!(
-        (refused.status, json(&refused)["code"].as_str()),
+        (rejected.status, json(&rejected)["code"].as_str()),
         (503, Some("store-unavailable"))
     );
-    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(rejected.header("retry-after"), Some("1"));
 }

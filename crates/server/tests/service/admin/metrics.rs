@@ -1,5 +1,4 @@
-//! The page for Prometheus: right by Prometheus' own tool, bounded, and without anything about
-//! clients.
+//! `/metrics`: valid according to promtool, bounded, and without client data.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -8,10 +7,10 @@ use testkit::reverse_proxy::find_program;
 use testkit::servers::{Flavor, Server};
 use testkit::wait;
 
-use super::{CONFIG, ask, check, get, json};
+use super::{CONFIG, check, get, json, send};
 use crate::harness::{PATIENCE, Tollgate};
 
-/// What Prometheus' own tool has to say about a page.
+/// The output of `promtool check metrics` for a page.
 fn lint(page: &str) -> String {
     let mut tool = Command::new(find_program("TOLLGATE_PROMTOOL", "promtool"))
         .args(["check", "metrics"])
@@ -26,14 +25,14 @@ fn lint(page: &str) -> String {
         .write_all(page.as_bytes())
         .expect("it reads");
     let output = tool.wait_with_output().expect("it ends");
-    let said = [output.stdout, output.stderr]
+    let printed = [output.stdout, output.stderr]
         .map(|text| String::from_utf8_lossy(&text).into_owned())
         .concat();
-    assert!(output.status.success(), "{said}\n{page}");
-    said
+    assert!(output.status.success(), "{printed}\n{page}");
+    printed
 }
 
-/// The value of a series, named as on the page.
+/// The value of a series, by its name and labels.
 fn value(page: &str, series: &str) -> Option<f64> {
     let line = page
         .lines()
@@ -46,7 +45,7 @@ fn series(page: &str) -> usize {
 }
 
 #[test]
-fn the_page_of_a_service_with_a_past_is_right_by_prometheus_own_tool() {
+fn promtool_accepts_the_page_after_an_outage_and_a_reload() {
     let server = Server::start(Flavor::Redis);
     let limits = "
 monitoring: { alerts: { deny_ratio: 0.5, latency_p99: 1s } }
@@ -84,9 +83,9 @@ limits:
     });
 
     service.rewrite_config("limits: wrong");
-    assert_eq!(ask(&service, "POST", "/admin/reload").status, 422);
+    assert_eq!(send(&service, "POST", "/admin/reload").status, 422);
     service.rewrite_config(&config);
-    assert_eq!(ask(&service, "POST", "/admin/reload").status, 200);
+    assert_eq!(send(&service, "POST", "/admin/reload").status, 200);
 
     let answer = get(&service, "/metrics");
     assert_eq!(
@@ -144,11 +143,11 @@ limits:
     assert_eq!(value(&page, "tollgate_config_reload_failed"), Some(0.0));
 }
 
-/// The most checks of one test: enough that a label made of a key would show.
+/// Enough clients that a label made of a key would be noticed.
 const CLIENTS: usize = 10_000;
 
 #[test]
-fn clients_do_not_make_series_and_neither_do_names_of_the_past() {
+fn neither_clients_nor_removed_limits_create_series() {
     let config = |name: &str| {
         format!(
             "
@@ -187,7 +186,7 @@ limits:
 
     for round in 0..20 {
         service.rewrite_config(&config(&format!("name-{round}")));
-        assert_eq!(ask(&service, "POST", "/admin/reload").status, 200);
+        assert_eq!(send(&service, "POST", "/admin/reload").status, 200);
         spend(&service, round);
     }
     let last = r#"tollgate_alert_firing{alert="deny_ratio",limit="name-19"}"#;
@@ -203,7 +202,7 @@ limits:
 }
 
 #[test]
-fn places_and_overrides_show_only_when_they_are_used() {
+fn overrides_are_listed_only_once_used() {
     let service = Tollgate::with_config(CONFIG);
     assert_eq!(check(&service, "quota", r#"{"tenant": "a"}"#).status, 200);
     let page = get(&service, "/metrics").text();

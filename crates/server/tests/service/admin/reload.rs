@@ -1,6 +1,6 @@
-//! Reading the configuration again because someone asks.
+//! `POST /admin/reload`.
 
-use super::{ask, check, get, json};
+use super::{check, get, json, send};
 use crate::harness::Tollgate;
 
 fn config(name: &str, limit: &str) -> String {
@@ -10,11 +10,11 @@ fn config(name: &str, limit: &str) -> String {
 }
 
 #[test]
-fn a_new_file_is_applied_and_counts_stay() {
+fn a_valid_file_is_applied_and_counts_stay() {
     let service = Tollgate::with_config(&config("api", "10"));
     (0..4).for_each(|_| assert_eq!(check(&service, "api", r#"{"tenant": "a"}"#).status, 200));
     service.rewrite_config(&config("api", "5"));
-    let reloaded = ask(&service, "POST", "/admin/reload");
+    let reloaded = send(&service, "POST", "/admin/reload");
     assert_eq!(reloaded.status, 200, "{}", reloaded.text());
     assert_eq!(
         (&json(&reloaded)["reloaded"], &json(&reloaded)["limits"]),
@@ -34,15 +34,15 @@ fn a_new_file_is_applied_and_counts_stay() {
 }
 
 #[test]
-fn a_bad_file_is_refused_with_its_line_and_the_old_one_stays() {
+fn an_invalid_file_is_rejected_with_its_line_and_the_old_one_stays() {
     let service = Tollgate::with_config(&config("api", "10"));
     service.rewrite_config(&config("api", "many"));
-    let refused = ask(&service, "POST", "/admin/reload");
+    let rejected = send(&service, "POST", "/admin/reload");
     assert_eq!(
-        (refused.status, refused.header("content-type")),
+        (rejected.status, rejected.header("content-type")),
         (422, Some("application/problem+json"))
     );
-    let body = json(&refused);
+    let body = json(&rejected);
     assert_eq!(
         (&body["code"], &body["status"]),
         (&"bad-config".into(), &422.into())
@@ -67,10 +67,10 @@ fn a_bad_file_is_refused_with_its_line_and_the_old_one_stays() {
     );
     assert_eq!(check(&service, "api", r#"{"tenant": "a"}"#).status, 200);
     let status = json(&get(&service, "/admin/status"));
-    let told = status["config"]["error"]["message"]
+    let message = status["config"]["error"]["message"]
         .as_str()
         .unwrap_or_default();
-    assert!(told.contains("limits[api].limit"), "{status}");
+    assert!(message.contains("limits[api].limit"), "{status}");
     assert!(
         get(&service, "/metrics")
             .text()
@@ -78,7 +78,7 @@ fn a_bad_file_is_refused_with_its_line_and_the_old_one_stays() {
     );
 
     service.rewrite_config(&config("api", "7"));
-    assert_eq!(ask(&service, "POST", "/admin/reload").status, 200);
+    assert_eq!(send(&service, "POST", "/admin/reload").status, 200);
     assert!(json(&get(&service, "/admin/status"))["config"]["error"].is_null());
     assert!(
         get(&service, "/metrics")
@@ -88,11 +88,11 @@ fn a_bad_file_is_refused_with_its_line_and_the_old_one_stays() {
 }
 
 #[test]
-fn without_a_file_there_is_nothing_to_read_again() {
+fn a_reload_without_a_file_is_a_conflict() {
     let service = Tollgate::start();
-    let refused = ask(&service, "POST", "/admin/reload");
+    let rejected = send(&service, "POST", "/admin/reload");
     assert_eq!(
-        (refused.status, json(&refused)["code"].as_str()),
+        (rejected.status, json(&rejected)["code"].as_str()),
         (409, Some("no-file"))
     );
     assert!(json(&get(&service, "/admin/status"))["config"]["file"].is_null());

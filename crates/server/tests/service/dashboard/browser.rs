@@ -8,7 +8,7 @@ mod token;
 
 use testkit::browser::{Browser, Page};
 
-use super::Said;
+use super::Counts;
 use crate::harness::Tollgate;
 
 const CONFIG: &str = r#"
@@ -24,7 +24,7 @@ limits:
 const LOGIN: &str = r#"{"attributes": {"path": "/auth/login", "client_ip": "203.0.113.7", "email": "ann+x@example.com"}}"#;
 const ORDERS: &str = r#"{"attributes": {"path": "/v1/orders", "client_ip": "203.0.113.7", "tenant": "acme", "header:x-api-key": "sk-live-0123456789"}}"#;
 
-/// The dashboard of a service, once it shows something.
+/// Opens the dashboard of a service and waits for the first numbers.
 fn open<'b>(browser: &'b Browser, service: &Tollgate) -> Page<'b> {
     let page = browser.open(&format!("http://{}/", service.admin));
     page.until(
@@ -34,30 +34,30 @@ fn open<'b>(browser: &'b Browser, service: &Tollgate) -> Page<'b> {
     page
 }
 
-/// What the page shows that a limit has said, on its card.
-fn shown(page: &Page<'_>, limit: &str) -> Said {
+/// The decisions of a limit, as shown on its card.
+fn shown(page: &Page<'_>, limit: &str) -> Counts {
     numbers_of(
         page,
         &format!("[...document.querySelectorAll('li[data-limit=\"{limit}\"] .counts dd')]"),
     )
 }
 
-/// The same in its row of the table.
-fn shown_in_table(page: &Page<'_>, limit: &str) -> Said {
+/// The decisions of a limit, as shown in the table.
+fn shown_in_table(page: &Page<'_>, limit: &str) -> Counts {
     numbers_of(
         page,
         &format!("[...document.querySelectorAll('tr[data-limit=\"{limit}\"] td')].slice(1, 4)"),
     )
 }
 
-fn numbers_of(page: &Page<'_>, elements: &str) -> Said {
+fn numbers_of(page: &Page<'_>, elements: &str) -> Counts {
     let found = page.eval(&format!(
         "{elements}.map((e) => Number(e.textContent.replaceAll(',', '')))"
     ));
     [0, 1, 2].map(|place| found[place].as_u64().expect("a number"))
 }
 
-/// How many samples the page has had.
+/// How many samples the page has received.
 fn samples(page: &Page<'_>) -> u64 {
     page.eval("Number(document.body.dataset.samples)")
         .as_u64()

@@ -1,15 +1,15 @@
-//! The stream behind the page, read without a browser.
+//! The event stream of the dashboard, read without a browser.
 
 use testkit::reverse_proxy;
 use testkit::servers::{Flavor, Server};
 use testkit::wait;
 
 use super::counted;
-use super::viewer::{Viewer, add, told};
+use super::viewer::{Viewer, add, totals};
 use crate::harness::{PATIENCE, Tollgate};
 
 const TOKEN: &str = "a-token-of-enough-letters";
-/// As many as the service lets in.
+/// The most viewers that the service accepts.
 const VIEWERS_MAX: usize = 16;
 
 const CONFIG: &str = r#"
@@ -21,7 +21,7 @@ limits:
   - { name: seen, match: { path: /seen }, key: [tenant], algorithm: sliding_log, limit: 1, window: 1h, shadow: true }
 "#;
 
-fn ask(service: &Tollgate, path: &str, times: usize) {
+fn check(service: &Tollgate, path: &str, times: usize) {
     let body = format!(
         r#"{{"attributes": {{"path": "{path}", "client_ip": "203.0.113.7", "email": "ann@example.com", "tenant": "acme",
             "header:x-api-key": "sk-live-0123456789"}}}}"#
@@ -33,48 +33,52 @@ fn ask(service: &Tollgate, path: &str, times: usize) {
 }
 
 #[test]
-fn whoever_comes_is_told_the_past_and_then_everything() {
+fn a_viewer_receives_the_history_and_then_live_events() {
     let service = Tollgate::with_config(CONFIG);
-    ask(&service, "/narrow", 5);
+    check(&service, "/narrow", 5);
     let mut first = Viewer::open(&service);
     let limits = first.next().expect("an event");
     assert_eq!((first.status, limits.name.as_str()), (200, "limits"));
-    let (id, mut said) = told(&limits.data, "narrow");
-    // The past is part of what it had said; what comes after the first word about now is not.
-    first.until_now("the end of the past", |_| true);
-    ask(&service, "/narrow", 4);
+    let (id, mut counts) = totals(&limits.data, "narrow");
+    // The totals of the `limits` event include the history, but not what follows the first `now`.
+    first.until_now("the end of the history", |_| true);
+    check(&service, "/narrow", 4);
     let expected = [2, 7, 0];
     first.until("all of it", |event| {
         if event.name == "sample" {
-            add(&mut said, &event.data, id);
+            add(&mut counts, &event.data, id);
         }
-        said == expected
+        counts == expected
     });
     assert_eq!(counted(&service)["narrow"], expected);
 
     let mut later = Viewer::open(&service);
     let limits = later.next().expect("an event").data;
-    assert_eq!(told(&limits, "narrow"), (id, expected));
+    assert_eq!(totals(&limits, "narrow"), (id, expected));
     let mut past = [0; 3];
-    later.until("the end of the past", |event| {
+    later.until("the end of the history", |event| {
         if event.name == "sample" {
             add(&mut past, &event.data, id);
         }
         event.name == "now"
     });
-    assert_eq!(past, expected, "all of it was of late");
+    assert_eq!(past, expected, "the history covers everything");
 }
 
 #[test]
-fn those_who_are_limited_most_are_told_by_what_may_be_shown_while_someone_looks() {
+fn the_most_denied_keys_are_recorded_while_a_viewer_is_connected() {
     let service = Tollgate::with_config(CONFIG);
-    ask(&service, "/narrow", 50);
+    check(&service, "/narrow", 50);
     let mut viewer = Viewer::open(&service);
-    let before = viewer.until_now("the end of the past", |_| true);
-    assert_eq!(before["refused"], serde_json::json!([]), "nobody looked");
-    ask(&service, "/narrow", 4);
-    ask(&service, "/secret", 3);
-    ask(&service, "/seen", 2);
+    let before = viewer.until_now("the end of the history", |_| true);
+    assert_eq!(
+        before["refused"],
+        serde_json::json!([]),
+        "no viewer was connected"
+    );
+    check(&service, "/narrow", 4);
+    check(&service, "/secret", 3);
+    check(&service, "/seen", 2);
     let now = viewer.until_now("three keys", |now| {
         now["refused"].as_array().map(Vec::len) == Some(3)
     });
@@ -100,7 +104,7 @@ fn those_who_are_limited_most_are_told_by_what_may_be_shown_while_someone_looks(
     assert_eq!(
         (&refused[2]["key"], &refused[2]["count"]),
         (&shown, &1.into()),
-        "it would have been"
+        "denied by a shadow limit"
     );
     let asked = reverse_proxy::get(
         service.admin,
@@ -108,13 +112,10 @@ fn those_who_are_limited_most_are_told_by_what_may_be_shown_while_someone_looks(
         &[],
     );
     let asked: serde_json::Value = serde_json::from_slice(&asked.body).expect("JSON");
-    assert_eq!(
-        asked["key"][0], *hashed,
-        "the same hash as whoever asks about the key is told"
-    );
+    assert_eq!(asked["key"][0], *hashed, "the same hash as in /admin/keys");
     assert!(!now.to_string().contains("sk-live"), "{now}");
 
-    // Another configuration hashes what was in the clear: it does not show any more.
+    // The new configuration hashes an attribute that was in clear: it must not show any more.
     service.rewrite_config(
         &CONFIG.replace(r#"["header:x-api-key"]"#, r#"["header:x-api-key", email]"#),
     );
@@ -129,13 +130,13 @@ fn those_who_are_limited_most_are_told_by_what_may_be_shown_while_someone_looks(
     drop(viewer);
     let is_forgotten = || {
         let mut viewer = Viewer::open(&service);
-        viewer.until_now("the end of the past", |_| true)["refused"] == serde_json::json!([])
+        viewer.until_now("the end of the history", |_| true)["refused"] == serde_json::json!([])
     };
     wait::until_true(PATIENCE, "the keys to be forgotten", is_forgotten);
 }
 
 #[test]
-fn an_outage_and_its_end_are_told_at_once_and_kept_in_the_past() {
+fn an_outage_is_sent_quickly_and_kept_in_the_history() {
     let store = Server::start(Flavor::Redis);
     let config = format!(
         "store: {{ type: redis, endpoints: [\"{}\"], timeout: 200ms }}{CONFIG}",
@@ -157,7 +158,7 @@ fn an_outage_and_its_end_are_told_at_once_and_kept_in_the_past() {
             samples += u32::from(event.name == "sample");
             event.name == "now" && is(degraded)(&event.data)
         });
-        assert!(samples <= 2, "{what} was told after {samples} samples");
+        assert!(samples <= 2, "{what} was sent after {samples} samples");
     };
     store.kill();
     expect_soon(&mut viewer, "the outage", true);
@@ -165,25 +166,25 @@ fn an_outage_and_its_end_are_told_at_once_and_kept_in_the_past() {
         event.name == "sample" && event.data["degraded"].as_u64() > Some(0)
     });
     store.restart();
-    // Whoever comes now has not been told what came while the store began.
+    // A new viewer has not received the events of the restart.
     let mut fresh = Viewer::open(&service);
-    if !is(false)(&fresh.until_now("the end of the past", |_| true)) {
+    if !is(false)(&fresh.until_now("the end of the history", |_| true)) {
         expect_soon(&mut fresh, "its end", false);
     }
     let mut later = Viewer::open(&service);
-    let mut was_away = false;
-    later.until("the end of the past", |event| {
-        was_away |= event.data["degraded"].as_u64() > Some(0) && event.data["up"] == false;
+    let mut was_unavailable = false;
+    later.until("the end of the history", |event| {
+        was_unavailable |= event.data["degraded"].as_u64() > Some(0) && event.data["up"] == false;
         event.name == "now"
     });
-    assert!(was_away);
+    assert!(was_unavailable);
 }
 
 #[test]
-fn a_refused_file_is_told_with_its_error_and_a_new_one_with_its_limits() {
+fn reload_errors_and_new_limits_are_sent() {
     let service = Tollgate::with_config(CONFIG);
     let mut viewer = Viewer::open(&service);
-    viewer.until_now("the end of the past", |_| true);
+    viewer.until_now("the end of the history", |_| true);
     service.rewrite_config("limits: wrong");
     let refused = viewer.until_now("the refusal", |now| {
         !now["status"]["config"]["error"].is_null()
@@ -196,7 +197,7 @@ fn a_refused_file_is_told_with_its_error_and_a_new_one_with_its_limits() {
     let limits = viewer
         .until("the new limits", |event| event.name == "limits")
         .data;
-    assert_eq!(told(&limits, "other").1, [0; 3]);
+    assert_eq!(totals(&limits, "other").1, [0; 3]);
     let now = viewer.until_now("the end of the error", |now| {
         now["status"]["config"]["error"].is_null()
     });
@@ -204,7 +205,7 @@ fn a_refused_file_is_told_with_its_error_and_a_new_one_with_its_limits() {
 }
 
 #[test]
-fn events_are_for_those_who_may_ask() {
+fn events_require_authorization() {
     let open = Tollgate::with_config(CONFIG);
     assert_eq!(
         Viewer::with(&open, "Sec-Fetch-Site: cross-site\r\n").status,
@@ -238,7 +239,7 @@ fn events_are_for_those_who_may_ask() {
 }
 
 #[test]
-fn there_is_room_for_so_many_viewers_and_a_place_comes_back() {
+fn viewers_are_bounded() {
     let service = Tollgate::with_config(CONFIG);
     let open: Vec<Viewer> = (0..VIEWERS_MAX).map(|_| Viewer::open(&service)).collect();
     assert!(open.iter().all(|viewer| viewer.status == 200));
@@ -246,22 +247,24 @@ fn there_is_room_for_so_many_viewers_and_a_place_comes_back() {
     assert_eq!(
         reverse_proxy::get(service.admin, "/admin/status", &[]).status,
         200,
-        "only the page is full"
+        "only the viewers are bounded"
     );
     drop(open);
-    wait::until_true(PATIENCE, "a place", || Viewer::open(&service).status == 200);
+    wait::until_true(PATIENCE, "a viewer to be accepted", || {
+        Viewer::open(&service).status == 200
+    });
 }
 
 #[test]
-fn nobody_who_looks_keeps_the_service_from_ending() {
+fn an_open_viewer_does_not_delay_the_shutdown() {
     let config = format!("server: {{ drain_timeout: 60s }}{CONFIG}");
     let mut service = Tollgate::with_config(&config);
     let mut viewer = Viewer::open(&service);
-    viewer.until_now("the end of the past", |_| true);
+    viewer.until_now("the end of the history", |_| true);
     service.signal("TERM");
     while viewer.next().is_some() {}
     assert!(
         service.wait_for_exit().success(),
-        "well within the time that a connection would be given"
+        "well within the drain timeout"
     );
 }

@@ -1,6 +1,5 @@
-//! The picture of the dashboard in the README, made anew by `cargo xtask picture dashboard`: a
-//! service on a throwaway Redis, a few minutes of traffic with an attack and an outage in it, and a
-//! browser that looks.
+//! The screenshots of the dashboard, taken by `cargo xtask picture dashboard`: a service on a
+//! temporary Redis, with some minutes of traffic, an attack and an outage.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -15,12 +14,12 @@ use testkit::wait;
 use crate::harness::Tollgate;
 use crate::load::{Connection, Ends};
 
-/// Where the pictures go.
+/// The variable with the directory for the screenshots.
 const PLACE: &str = "TOLLGATE_PICTURES";
-/// How long the story takes, for whoever has less time.
+/// The variable with the duration of the run in seconds.
 const LENGTH: &str = "TOLLGATE_PICTURE_SECONDS";
 const LENGTH_USUAL: u64 = 300;
-/// How often a client asks.
+/// The time between two steps of a client.
 const STEP: Duration = Duration::from_millis(40);
 const WIDTH: u32 = 1280;
 const HEIGHT: u32 = 1100;
@@ -44,7 +43,7 @@ limits:
   - { name: daily-quota, match: { path: "/v1/**" }, key: [tenant], algorithm: fixed_window, align: clock, limit: 5000, window: 1d, shadow: true }
 "#;
 
-/// Someone who asks, and how many times a step on average, by how far the story has come.
+/// A kind of client, and its average requests per step, by how much of the run has passed (0 to 1).
 struct Client {
     body: fn(&mut Dice) -> String,
     rate: fn(f64) -> f64,
@@ -126,8 +125,14 @@ fn stuffing(dice: &mut Dice) -> String {
     check(7 + dice.below(3), "/auth/login", "acme", "")
 }
 
-/// Asks at its rate until it is over.
-fn ask(service: &Tollgate, client: &Client, seed: u64, length: Duration, is_over: &AtomicBool) {
+/// Sends requests at the rate of the client until the run is over.
+fn send_requests(
+    service: &Tollgate,
+    client: &Client,
+    seed: u64,
+    length: Duration,
+    is_over: &AtomicBool,
+) {
     let mut dice = Dice::new(seed);
     let mut connection = Connection::open(service.http).expect("the service listens");
     let began = wait::now();
@@ -172,7 +177,7 @@ fn picture() {
         let _also_when_it_fails = Ends(&is_over);
         for (seed, client) in (1..).zip(&CLIENTS) {
             let (service, is_over) = (&service, &is_over);
-            scope.spawn(move || ask(service, client, seed, length, is_over));
+            scope.spawn(move || send_requests(service, client, seed, length, is_over));
         }
         pause(length.mul_f64(0.42));
         store.kill();

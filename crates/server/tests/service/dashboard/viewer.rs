@@ -1,20 +1,20 @@
-//! Whoever listens to the events without a browser.
+//! A client of the event stream.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 
 use serde_json::Value;
 
-use super::Said;
+use super::Counts;
 use crate::harness::{PATIENCE, Tollgate};
 
-/// A listener. It speaks HTTP/1.0, so that what comes is not cut into chunks.
+/// A connection to the event stream. It uses HTTP/1.0 to avoid the chunked encoding.
 pub(super) struct Viewer {
     stream: BufReader<TcpStream>,
     pub(super) status: u16,
 }
 
-/// Something that was told.
+/// One event.
 #[derive(Debug)]
 pub(super) struct Event {
     pub(super) name: String,
@@ -26,7 +26,7 @@ impl Viewer {
         Self::with(service, "")
     }
 
-    /// One who sends more lines in the head, each with its end.
+    /// Connects with additional header lines, each with its line end.
     pub(super) fn with(service: &Tollgate, lines: &str) -> Self {
         let mut stream = TcpStream::connect(service.admin).expect("it listens");
         stream
@@ -51,7 +51,7 @@ impl Viewer {
         viewer
     }
 
-    /// The next event; nothing at the end.
+    /// The next event; `None` at the end of the stream.
     pub(super) fn next(&mut self) -> Option<Event> {
         let name = self.line().ok()?.strip_prefix("event: ")?.to_owned();
         let data = self
@@ -64,7 +64,7 @@ impl Viewer {
         Some(Event { name, data })
     }
 
-    /// The first of the coming events that is wanted.
+    /// Reads events until one is wanted.
     pub(super) fn until(&mut self, what: &str, mut is_wanted: impl FnMut(&Event) -> bool) -> Event {
         loop {
             let event = self
@@ -77,7 +77,7 @@ impl Viewer {
         }
     }
 
-    /// The next word about how the service is for which something holds.
+    /// Reads events until a `now` event is wanted, and returns its data.
     pub(super) fn until_now(&mut self, what: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
         self.until(what, |event| event.name == "now" && is_wanted(&event.data))
             .data
@@ -92,26 +92,26 @@ impl Viewer {
     }
 }
 
-/// What a limit had said when the limits were told, and its id.
-pub(super) fn told(limits: &Value, name: &str) -> (u64, Said) {
+/// The id of a limit and its counts in a `limits` event.
+pub(super) fn totals(limits: &Value, name: &str) -> (u64, Counts) {
     let all = limits["limits"].as_array().expect("a list");
     let limit = all
         .iter()
         .find(|limit| limit["name"] == name)
         .expect("a limit of that name");
-    let said = [0, 1, 2].map(|place| limit["said"][place].as_u64().expect("a count"));
-    (limit["id"].as_u64().expect("an id"), said)
+    let counts = [0, 1, 2].map(|place| limit["said"][place].as_u64().expect("a count"));
+    (limit["id"].as_u64().expect("an id"), counts)
 }
 
-/// Adds what a sample says of a limit.
-pub(super) fn add(said: &mut Said, sample: &Value, id: u64) {
+/// Adds the counts of a limit in a sample.
+pub(super) fn add(counts: &mut Counts, sample: &Value, id: u64) {
     for row in sample["rows"]
         .as_array()
         .expect("rows")
         .iter()
         .filter(|row| row[0] == id)
     {
-        for (place, count) in said.iter_mut().enumerate() {
+        for (place, count) in counts.iter_mut().enumerate() {
             *count += row[place + 1].as_u64().expect("a count");
         }
         let by_source: u64 = (4..9)

@@ -1,58 +1,58 @@
-// Puts the page together: what the server says goes into the model, and once per frame at most the model onto the page.
+// Connects the parts: events update the model, and the model is rendered at most once per frame.
 
+import { onTokenRequired, request, subscribe } from './api.js';
+import { showDeniedKeys } from './denied-keys.js';
 import { byId, h } from './dom.js';
-import { lookUpKey, startKey, takeRules } from './key.js';
+import { lookUpKey, setRules, startKeyForm } from './key-form.js';
 import { showLimits, startLimits } from './limits.js';
 import { Model } from './model.js';
-import { readInks } from './plot.js';
-import { showRefused } from './refused.js';
-import { ask, listen, onTokenWanted } from './server.js';
-import { showAll, showLive, showNow, startSummary } from './summary.js';
+import { readColors } from './plot.js';
+import { showAll, showConnection, showStatus, startSummary } from './summary.js';
 
 const THEME = 'tollgate-theme';
 const model = new Model();
-let is_planned = false;
+let is_scheduled = false;
 
-function plan() {
-  if (is_planned) return;
-  is_planned = true;
-  requestAnimationFrame(() => { is_planned = false; show(); });
+function scheduleRender() {
+  if (is_scheduled) return;
+  is_scheduled = true;
+  requestAnimationFrame(() => { is_scheduled = false; render(); });
 }
 
-function show() {
+function render() {
   if (!model.is_live) return;
   const span_s = Number(byId('span').value);
-  showNow(model);
+  showStatus(model);
   showAll(model, span_s);
   showLimits(model, span_s);
-  showRefused(model, lookUpKey);
+  showDeniedKeys(model, lookUpKey);
 }
 
-/** The rules behind the names, which change only when the configuration does. */
+/** Fetches the rules of the limits, which change only with the configuration. */
 async function fetchRules() {
-  const { limits } = await ask('/admin/limits');
+  const { limits } = await request('/admin/limits');
   model.rules = new Map(limits.map((rule) => [rule.name, rule]));
-  takeRules(model.rules);
-  plan();
+  setRules(model.rules);
+  scheduleRender();
 }
 
-const TAKE = {
-  limits: (told) => { model.takeLimits(told); fetchRules().catch(() => {}); },
+const EVENT_HANDLERS = {
+  limits: (limits) => { model.setLimits(limits); fetchRules().catch(() => {}); },
   sample: (sample) => {
-    model.takeSample(sample);
-    // For whoever wants to know how old the page is, in samples.
+    model.addSample(sample);
+    // Tests wait for this number of samples.
     document.body.dataset.samples = Number(document.body.dataset.samples ?? 0) + 1;
   },
   now: (now) => {
     const is_reloaded = model.now && model.now.status.config.reloads !== now.status.config.reloads;
-    model.takeNow(now);
+    model.setNow(now);
     if (is_reloaded) fetchRules().catch(() => {});
   },
 };
 
-function wantToken(was_wrong) {
+function promptForToken(was_rejected) {
   const dialog = byId('token-dialog');
-  byId('token-wrong').textContent = was_wrong ? 'That token is not the right one.' : '';
+  byId('token-wrong').textContent = was_rejected ? 'Invalid token.' : '';
   if (!dialog.open) dialog.showModal();
   return new Promise((resolve) => {
     byId('token-form').onsubmit = (event) => {
@@ -70,8 +70,8 @@ function startTheme() {
   const apply = () => {
     if (select.value === 'auto') delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = select.value;
-    readInks();
-    plan();
+    readColors();
+    scheduleRender();
   };
   select.value = localStorage.getItem(THEME) ?? 'auto';
   select.addEventListener('change', () => { localStorage.setItem(THEME, select.value); apply(); });
@@ -82,29 +82,29 @@ function startTheme() {
 async function reload() {
   const button = byId('reload');
   button.disabled = true;
-  // What became of it arrives with the next event; only that there is no file is told here alone.
-  await ask('/admin/reload', 'POST').catch((error) => {
+  // The next event has the result, except for 409: the service has no configuration file.
+  await request('/admin/reload', 'POST').catch((error) => {
     if (error.status === 409) byId('config').append(h('div', {}, h('dd', {}, error.message)));
   });
   button.disabled = false;
 }
 
-onTokenWanted(oneAtATime(wantToken));
-startTheme();
-startKey();
-startSummary(plan);
-startLimits(plan);
-byId('span').addEventListener('change', show);
-byId('reload').addEventListener('click', reload);
-addEventListener('resize', plan);
-listen({
-  on_event: (name, data) => { TAKE[name]?.(data); plan(); },
-  on_open: () => { model.forget(); showLive(true); },
-  on_lost: (reason) => showLive(false, reason),
-});
-
-/** Several questions that meet a closed door wait for one answer. */
-function oneAtATime(work) {
-  let under_way = null;
-  return (was_wrong) => under_way ??= work(was_wrong).finally(() => { under_way = null; });
+/** Concurrent calls share one promise, so that several requests without a token open one dialog. */
+function shareCall(work) {
+  let in_flight = null;
+  return (argument) => in_flight ??= work(argument).finally(() => { in_flight = null; });
 }
+
+onTokenRequired(shareCall(promptForToken));
+startTheme();
+startKeyForm();
+startSummary(scheduleRender);
+startLimits(scheduleRender);
+byId('span').addEventListener('change', render);
+byId('reload').addEventListener('click', reload);
+addEventListener('resize', scheduleRender);
+subscribe({
+  on_event: (name, data) => { EVENT_HANDLERS[name]?.(data); scheduleRender(); },
+  on_open: () => { model.clear(); showConnection(true); },
+  on_lost: (reason) => showConnection(false, reason),
+});

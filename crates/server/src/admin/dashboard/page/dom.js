@@ -1,8 +1,9 @@
-// Elements by hand: made from text and values, never from markup, so that nothing that is shown can become code.
+// DOM helpers. Elements are built from text and values, never from markup, so that no value that is
+// shown can become code.
 
 export const byId = (id) => document.getElementById(id);
 
-/** An element with attributes, handlers (`onclick`) and children. */
+/** Creates an element with attributes, event handlers (`onclick`) and children. */
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -14,21 +15,22 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Writes a text only when it changes, so that nothing is laid out or read aloud for nothing. */
-export function say(element, text) {
+/** Sets the text if it has changed. Unchanged text causes no layout and no screen reader output. */
+export function setText(element, text) {
   const next = String(text);
   if (element.textContent !== next) element.textContent = next;
 }
 
-export function mark(element, name, value) {
+/** Sets an attribute if it has changed. */
+export function setAttr(element, name, value) {
   const next = String(value);
   if (element.getAttribute(name) !== next) element.setAttribute(name, next);
 }
 
-/** Replaces the children when what they are made from has changed. */
-export function refill(element, made_from, make) {
-  const key = JSON.stringify(made_from);
-  if (element.madeFrom === key) return;
-  element.madeFrom = key;
-  element.replaceChildren(...make());
+/** Replaces the children if the data that they are built from has changed. */
+export function rebuild(element, data, build) {
+  const key = JSON.stringify(data);
+  if (element.builtFrom === key) return;
+  element.builtFrom = key;
+  element.replaceChildren(...build());
 }

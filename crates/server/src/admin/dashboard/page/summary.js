@@ -1,141 +1,165 @@
-// The head of the page: pills, notices, and everything about all limits together.
+// The head of the page: the state of the service, notices, and the numbers of all limits together.
 
-import { byId, h, mark, refill, say } from './dom.js';
-import { ALLOWED, DENIED, Model, SHADOW, SOURCES_AT } from './model.js';
-import { plotAnswers, plotStates, plotTimes, sampleAt } from './plot.js';
-import { SOURCE_WORDS, atDay, atTime, count, length, percent, rate, shortTime } from './words.js';
+import { byId, h, rebuild, setAttr, setText } from './dom.js';
+import { SOURCE_NAMES, count, dateTime, duration, latency, percent, rate, timeOfDay } from './format.js';
+import { ALLOWED, DENIED, FIRST_SOURCE, Model, SHADOW } from './model.js';
+import { plotDecisions, plotStates, plotTimes, sampleAt } from './plot.js';
 
-function pill(id, state, text) {
-  mark(byId(id), 'data-state', state);
-  say(byId(id), text);
+function showPill(id, state, text) {
+  setAttr(byId(id), 'data-state', state);
+  setText(byId(id), text);
 }
 
-export function showLive(is_live, reason = '') {
-  pill('pill-live', is_live ? 'ok' : 'bad', is_live ? 'live' : 'not connected');
+export function showConnection(is_live, reason = '') {
+  showPill('pill-live', is_live ? 'ok' : 'bad', is_live ? 'live' : 'not connected');
   document.body.dataset.live = is_live;
-  if (!is_live) notices([['connection', 'bad', 'Not connected.', `${reason}; trying again.`]]);
+  if (!is_live) showNotices([['connection', 'bad', 'Not connected.', `${reason}; reconnecting.`]]);
 }
 
-/** How the service is: what changes at once when something happens. */
-export function showNow(model) {
+/** Shows the last `now` event. */
+export function showStatus(model) {
   const { status, bounds } = model.now;
   const { store, config, alerts } = status;
-  const is_away = store.degraded || !store.up;
-  pill('pill-store', is_away ? 'bad' : 'ok', `${store.kind} ${is_away ? 'away' : 'up'}`);
-  pill('pill-config', config.error ? 'bad' : 'ok', config.error ? 'last file refused' : `${count(config.limits)} limits in force`);
-  pill('pill-alerts', alerts.length ? 'bad' : 'ok', alerts.length === 1 ? '1 alert' : `${alerts.length || 'no'} alerts`);
-  notices([
-    is_away && ['store', 'bad', 'The store is away.', `Limits answer by their failure policies${store.degraded_since_ms ? ` since ${atTime(store.degraded_since_ms)}` : ''}.`],
-    config.error && ['config', 'bad', 'The last configuration was refused.', `${config.error.message.split('\n')[0]} The one before stays in force.`],
-    ...alerts.map(({ alert, limit, value, bound, since_ms: since }) => [`${alert} ${limit}`, 'warn',
-      ...(alert === 'deny_ratio'
-        ? [`${limit} refuses too much.`, `${percent(value)} % of its requests in the last minute; the alert fires from ${percent(bound)} % on. Since ${atTime(since)}.`]
-        : ['Decisions are slow.', `p99 is ${shortTime(value * 1e6)}; the bound is ${shortTime(bound * 1e6)}. Since ${atTime(since)}.`])]),
+  const is_unavailable = store.degraded || !store.up;
+
+  showPill('pill-store', is_unavailable ? 'bad' : 'ok', `${store.kind} ${is_unavailable ? 'unavailable' : 'up'}`);
+  showPill('pill-config', config.error ? 'bad' : 'ok', config.error ? 'last reload failed' : `${count(config.limits)} limits active`);
+  showPill('pill-alerts', alerts.length ? 'bad' : 'ok', alerts.length === 1 ? '1 alert' : `${alerts.length || 'no'} alerts`);
+  showNotices([
+    is_unavailable && storeNotice(store),
+    config.error && ['config', 'bad', 'The last reload failed.', `${config.error.message.split('\n')[0]} The previous configuration stays active.`],
+    ...alerts.map(alertNotice),
   ]);
-  say(byId('p99-bound'), bounds.latency_p99_us ? shortTime(bounds.latency_p99_us) : 'none');
-  say(byId('version'), `Tollgate ${status.version}, up ${length(status.uptime_ms)}`);
+  setText(byId('p99-bound'), bounds.latency_p99_us ? latency(bounds.latency_p99_us) : 'none');
+  setText(byId('version'), `Tollgate ${status.version}, up ${duration(status.uptime_ms)}`);
   showConfig(config);
 }
 
-/** Notices by name: what stays is left alone, so that a screen reader says only what is new. */
-function notices(wanted) {
+function storeNotice({ degraded_since_ms: since_ms }) {
+  const since = since_ms ? ` since ${timeOfDay(since_ms)}` : '';
+  return ['store', 'bad', 'The store is unavailable.', `Limits use their failure policies${since}.`];
+}
+
+function alertNotice({ alert, limit, value, bound, since_ms }) {
+  const [title, text] = alert === 'deny_ratio'
+    ? [`${limit} denies too many requests.`, `${percent(value)} % of its requests in the last minute; the alert fires at ${percent(bound)} %.`]
+    : ['Decisions are slow.', `p99 is ${latency(value * 1e6)}; the alert fires above ${latency(bound * 1e6)}.`];
+  return [`${alert} ${limit}`, 'warn', title, `${text} Firing since ${timeOfDay(since_ms)}.`];
+}
+
+/** Shows notices of [name, kind, title, text]. Existing ones are kept, so that a screen reader reads only new ones. */
+function showNotices(wanted) {
   const box = byId('notices');
   const kept = new Set();
   for (const [name, kind, title, text] of wanted.filter(Boolean)) {
     kept.add(name);
-    const found = [...box.children].find((element) => element.dataset.name === name);
-    if (!found) {
-      box.append(h('p', { class: `notice ${kind}`, 'data-name': name }, h('strong', {}, title), h('span', {}, text)));
+    const existing = [...box.children].find((element) => element.dataset.name === name);
+    if (existing) {
+      setText(existing.lastChild, text);
     } else {
-      say(found.lastChild, text);
+      box.append(h('p', { class: `notice ${kind}`, 'data-name': name }, h('strong', {}, title), h('span', {}, text)));
     }
   }
   [...box.children].filter((element) => !kept.has(element.dataset.name)).forEach((element) => element.remove());
 }
 
 function showConfig(config) {
-  refill(byId('config'), config, () => [
+  rebuild(byId('config'), config, () => [
     ['file', config.file ?? 'built in'],
     ['limits', count(config.limits)],
-    ['in force since', atDay(config.loaded_at_ms)],
-    ['reloads', `${count(config.reloads)} applied, ${count(config.refused)} refused`],
+    ['active since', dateTime(config.loaded_at_ms)],
+    ['reloads', `${count(config.reloads)} applied, ${count(config.refused)} failed`],
   ].map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))));
   byId('config-error').hidden = !config.error;
-  if (config.error) say(byId('config-error-text'), `${atDay(config.error.at_ms)}\n${config.error.message}`);
+  if (config.error) setText(byId('config-error-text'), `${dateTime(config.error.at_ms)}\n${config.error.message}`);
 }
 
-/** A bar of where answers came from, with words below it. */
+/** Shows the sources of decisions as a bar with labels. */
 export function showSources(box, model, sums) {
-  const parts = model.sources.map((name, place) => [name, sums[SOURCES_AT + place]]);
-  const total = parts.reduce((sum, [, amount]) => sum + amount, 0);
-  const shown = parts.filter(([, amount]) => amount > 0).map(([name, amount]) => [name, percent(amount / total), (amount / total) * 100]);
-  refill(box, shown, () => {
-    const stack = h('div', { class: 'stack', 'aria-hidden': 'true' }, ...shown.map(([name, , wide]) => {
+  const counts = model.sources.map((name, index) => [name, sums[FIRST_SOURCE + index]]);
+  const total = counts.reduce((sum, [, amount]) => sum + amount, 0);
+  const shares = counts.filter(([, amount]) => amount > 0).map(([name, amount]) => [name, amount / total]);
+
+  rebuild(box, shares, () => {
+    const stack = h('div', { class: 'stack', 'aria-hidden': 'true' }, ...shares.map(([name, share]) => {
       const segment = h('i', { class: `src-${name}` });
-      segment.style.width = `${wide}%`;
+      segment.style.width = `${share * 100}%`;
       return segment;
     }));
-    const words = shown.map(([name, part]) => h('span', {}, h('i', { class: `src-${name}`, 'aria-hidden': 'true' }), `${SOURCE_WORDS[name]} ${part} %`));
-    return [stack, h('p', { class: 'stack-words' }, ...(words.length ? words : ['none in the last minute']))];
+    const labels = shares.map(([name, share]) =>
+      h('span', {}, h('i', { class: `src-${name}`, 'aria-hidden': 'true' }), `${SOURCE_NAMES[name]} ${percent(share)} %`));
+    return [stack, h('p', { class: 'stack-labels' }, ...(labels.length ? labels : ['none in the last minute']))];
   });
 }
 
-/** The numbers and plots of all limits together. */
+/** Shows the numbers and plots of all limits together. */
 export function showAll(model, span_s) {
-  const rates = [ALLOWED, DENIED, SHADOW].map((number) => model.rate(model.all, number));
-  say(byId('rate'), rate(rates[0] + rates[1] + rates[2]));
-  say(byId('rate-allowed'), `${rate(rates[0])}/s`);
-  say(byId('rate-denied'), `${rate(rates[1])}/s`);
+  const rates = [ALLOWED, DENIED, SHADOW].map((index) => model.rate(model.all, index));
+  setText(byId('rate'), rate(rates[0] + rates[1] + rates[2]));
+  setText(byId('rate-allowed'), `${rate(rates[0])}/s`);
+  setText(byId('rate-denied'), `${rate(rates[1])}/s`);
+
   const sums = model.lastMinute(model.all);
-  say(byId('share'), percent(Model.share(sums)));
   const total = sums[ALLOWED] + sums[DENIED] + sums[SHADOW];
-  say(byId('share-note'), `${count(sums[DENIED])} of ${count(total)} answers`);
-  const times = model.times();
-  say(byId('p99'), times ? shortTime(times.p99) : '–');
-  say(byId('p50'), times ? shortTime(times.p50) : '–');
+  setText(byId('share'), percent(Model.denyRatio(sums)));
+  setText(byId('share-note'), `${count(sums[DENIED])} of ${count(total)} decisions`);
+
+  const times = model.decisionTimes();
+  setText(byId('p99'), times ? latency(times.p99) : '–');
+  setText(byId('p50'), times ? latency(times.p50) : '–');
+
   showSources(byId('sources-all'), model, sums);
   showPeriods(model);
-  drawAll(model, span_s);
+  drawPlots(model, span_s);
 }
 
-/** Where the pointer is on the large plot, as a part of its width. */
+/** The position of the pointer on the large plot, from 0 to 1; null without a pointer. */
 let cursor = null;
 
-export function startSummary(show) {
+export function startSummary(schedule_render) {
   const plot = byId('plot-all');
-  const point = (part) => { cursor = part; show(); };
-  plot.addEventListener('pointermove', (event) => point(event.offsetX / plot.clientWidth));
-  plot.addEventListener('pointerleave', () => point(null));
+  const moveCursor = (position) => { cursor = position; schedule_render(); };
+  plot.addEventListener('pointermove', (event) => moveCursor(event.offsetX / plot.clientWidth));
+  plot.addEventListener('pointerleave', () => moveCursor(null));
 }
 
-/** What was said at the place that is pointed to. */
-function showCursor(model, span_s) {
+/** Shows the numbers at the cursor in place of the legend. */
+function showReadout(model, span_s) {
   const found = cursor === null ? null : sampleAt(model, span_s, cursor);
   byId('legend').hidden = found !== null;
   byId('readout').hidden = found === null;
   if (!found) return;
+
   const { slot, sample } = found;
-  const [allowed, denied, shadow] = [ALLOWED, DENIED, SHADOW].map((number) => rate(model.all[number][slot] / sample.seconds));
-  say(byId('readout'), `${atTime(sample.t)}: ${allowed}/s allowed, ${denied}/s denied, ${shadow}/s shadow, p99 ${shortTime(sample.p99)}${sample.degraded ? ', store away' : ''}`);
+  const [allowed, denied, shadow] = [ALLOWED, DENIED, SHADOW].map((index) => rate(model.all[index][slot] / sample.seconds));
+  const outage = sample.degraded ? ', store unavailable' : '';
+  setText(byId('readout'),
+    `${timeOfDay(sample.t)}: ${allowed}/s allowed, ${denied}/s denied, ${shadow}/s shadow, p99 ${latency(sample.p99)}${outage}`);
 }
 
-export function drawAll(model, span_s) {
+function drawPlots(model, span_s) {
   const plot = byId('plot-all');
-  showCursor(model, span_s);
-  plotAnswers(plot, model, model.all, span_s, { labels: true, words: (top) => `${count(top)}/s`, cursor });
+  showReadout(model, span_s);
+  plotDecisions(plot, model, model.all, span_s, { has_time_axis: true, format: (top) => `${count(top)}/s`, cursor });
+
   const sums = model.lastMinute(model.all);
-  mark(plot, 'aria-label', `Answers of all limits over ${span_s / 60} minutes; in the last one ${count(sums[ALLOWED])} allowed, ${count(sums[DENIED])} denied`);
+  const minute = `${count(sums[ALLOWED])} allowed and ${count(sums[DENIED])} denied in the last minute`;
+  setAttr(plot, 'aria-label', `Decisions of all limits over ${span_s / 60} minutes; ${minute}`);
   plotTimes(byId('plot-time'), model, span_s, model.now?.bounds.latency_p99_us);
-  mark(byId('plot-time'), 'aria-label', `p99 of decision times over ${span_s / 60} minutes`);
+  setAttr(byId('plot-time'), 'aria-label', `p99 of decision times over ${span_s / 60} minutes`);
   plotStates(byId('strip-store'), model, span_s);
 }
 
 function showPeriods(model) {
   const periods = model.degradedPeriods();
-  const away = periods.reduce((sum, { ms }) => sum + ms, 0);
-  const words = away ? `away ${length(Math.round(away / 1000) * 1000 || 1000)} of the last ${Math.max(1, Math.round(model.length / 60))} min` : 'never away in this time';
-  say(byId('degraded-total'), words);
-  mark(byId('strip-store'), 'aria-label', `State of the store: ${words}`);
-  say(byId('periods-summary'), periods.length ? `${periods.length} degraded ${periods.length === 1 ? 'period' : 'periods'}` : 'No degraded period');
-  refill(byId('periods'), periods, () => periods.map(({ from, to, ms }) => h('li', {}, `${atTime(from)} to ${atTime(to)}, ${length(ms)}`)));
+  const degraded_ms = periods.reduce((sum, { ms }) => sum + ms, 0);
+  const minutes = Math.max(1, Math.round(model.length / 60));
+  const length = degraded_ms < 1000 ? 'less than 1 s' : duration(Math.round(degraded_ms / 1000) * 1000);
+  const text = degraded_ms ? `degraded for ${length} of the last ${minutes} min` : `not degraded in the last ${minutes} min`;
+
+  setText(byId('degraded-total'), text);
+  setAttr(byId('strip-store'), 'aria-label', `State of the store: ${text}`);
+  setText(byId('periods-summary'), `${periods.length || 'No'} degraded ${periods.length === 1 ? 'period' : 'periods'}`);
+  rebuild(byId('periods'), periods, () =>
+    periods.map(({ from, to, ms }) => h('li', {}, `${timeOfDay(from)} to ${timeOfDay(to)}, ${duration(ms)}`)));
 }

@@ -17,9 +17,9 @@ fn tally(allowed: u64, denied: u64) -> Tally {
     }
 }
 
-fn reading(limits: &[(Arc<LimitMeter>, Tally)], durations: Durations) -> Reading {
+fn snapshot(limits: &[(Arc<LimitMeter>, Tally)], durations: Durations) -> CounterSnapshot {
     let (at, degraded_for) = (Micros::from_secs(7), Micros::ZERO);
-    Reading {
+    CounterSnapshot {
         at,
         limits: limits.to_vec(),
         durations,
@@ -37,21 +37,22 @@ fn data(text: &Bytes, name: &str) -> Value {
 }
 
 #[test]
-fn a_sample_has_what_was_said_since_the_one_before() {
+fn a_sample_has_the_increase_since_the_one_before() {
     let meters = Meters::new().limits(["a", "b"].into_iter(), []);
     let [a, b] = [meters[0].clone(), meters[1].clone()];
     let millisecond = Duration::from_millis(1);
     let mut sampler = Sampler::default();
-    let first = reading(
+    let first = snapshot(
         &[(a.clone(), tally(5, 1)), (b.clone(), tally(0, 0))],
         Durations::default(),
     );
     let sample = data(&sampler.sample(&first).1, "sample");
     assert_eq!(sample["rows"], json!([[a.id(), 5, 1, 0, 6, 0, 0, 0, 0]]));
-    let later = Reading {
+
+    let later = CounterSnapshot {
         is_up: false,
         degraded_for: Micros::from_millis(400),
-        ..reading(
+        ..snapshot(
             &[(a.clone(), tally(7, 1)), (b.clone(), tally(0, 3))],
             Durations::of(&[(4, millisecond)]),
         )
@@ -73,6 +74,7 @@ fn a_sample_has_what_was_said_since_the_one_before() {
         sample["p50"].as_u64() <= Some(1_000) && sample["p99"].as_u64() <= Some(1_000),
         "{sample}"
     );
+
     let quiet = data(&sampler.sample(&later).1, "sample");
     assert_eq!(
         (&quiet["rows"], &quiet["n"], &quiet["degraded"]),
@@ -81,7 +83,7 @@ fn a_sample_has_what_was_said_since_the_one_before() {
 }
 
 #[test]
-fn what_does_not_fit_into_a_sample_is_in_the_next() {
+fn rows_that_exceed_the_bound_are_in_the_next_sample() {
     let names: Vec<String> = (0..ROWS_MAX + 10)
         .map(|number| format!("limit-{number}"))
         .collect();
@@ -90,10 +92,11 @@ fn what_does_not_fit_into_a_sample_is_in_the_next() {
         .into_iter()
         .map(|meter| (meter, tally(1, 0)))
         .collect();
+
     let mut sampler = Sampler::default();
     let mut rows = || {
         let sample = data(
-            &sampler.sample(&reading(&all, Durations::default())).1,
+            &sampler.sample(&snapshot(&all, Durations::default())).1,
             "sample",
         );
         sample["rows"].as_array().map(Vec::len)
@@ -105,33 +108,35 @@ fn what_does_not_fit_into_a_sample_is_in_the_next() {
 }
 
 #[test]
-fn the_limits_are_told_with_what_the_samples_so_far_add_up_to() {
+fn the_limits_event_has_the_sum_of_all_samples() {
     let all = Meters::new();
     let meters = all.limits(["a", "b"].into_iter(), []);
     let mut sampler = Sampler::default();
-    let one = reading(&[(meters[0].clone(), tally(5, 1))], Durations::default());
+    let one = snapshot(&[(meters[0].clone(), tally(5, 1))], Durations::default());
     let (first, _) = sampler.sample(&one);
-    let said = &data(&first.expect("it is new"), "limits")["limits"][0]["said"];
+    let counts = &data(&first.expect("the limit is new"), "limits")["limits"][0]["said"];
     assert_eq!(
-        *said,
+        *counts,
         json!([0, 0, 0, 0, 0, 0, 0, 0]),
-        "what it has said is in the sample that follows"
+        "its counts are in the sample that follows"
     );
-    assert_eq!(sampler.sample(&one).0, None, "nothing is new");
-    let told = data(&sampler.limits(), "limits");
+
+    assert_eq!(sampler.sample(&one).0, None, "no limit is new");
+    let event = data(&sampler.limits_event(), "limits");
     assert_eq!(
-        told["sources"],
+        event["sources"],
         json!(["store", "lease", "deny_cache", "fallback", "local"])
     );
     let expected = json!([{"id": meters[0].id(), "name": "a", "said": [5, 1, 0, 6, 0, 0, 0, 0]}]);
-    assert_eq!(told["limits"], expected);
-    sampler.sample(&reading(
+    assert_eq!(event["limits"], expected);
+
+    sampler.sample(&snapshot(
         &[(meters[1].clone(), tally(0, 0))],
         Durations::default(),
     ));
     assert_eq!(
-        data(&sampler.limits(), "limits")["limits"][0]["name"],
+        data(&sampler.limits_event(), "limits")["limits"][0]["name"],
         "b",
-        "what is gone is forgotten"
+        "removed limits are forgotten"
     );
 }

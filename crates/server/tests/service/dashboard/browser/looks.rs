@@ -1,4 +1,4 @@
-//! How it looks and whom it leaves out: both themes, a keyboard, a screen reader.
+//! Themes and accessibility: contrast, keyboard, screen reader.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use testkit::browser::{Browser, Page, Scheme};
 use super::{CONFIG, LOGIN, ORDERS, open};
 use crate::harness::Tollgate;
 
-/// The contrast between two colours, as the accessibility guidelines reckon it.
+/// The lowest contrast of any text on the page, as defined by WCAG.
 const CONTRAST: &str = "(() => {
     const light = (color) => {
         const parts = color.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255);
@@ -43,14 +43,14 @@ fn keep(page: &Page<'_>, name: &str) {
 }
 
 #[test]
-fn both_themes_can_be_read_and_the_switch_has_the_last_word() {
+fn both_themes_have_enough_contrast_and_the_choice_is_kept() {
     let service = Tollgate::with_config(CONFIG);
     let browser = Browser::start();
     let page = open(&browser, &service);
     (0..40).for_each(|_| drop(service.check(LOGIN)));
     (0..40).for_each(|_| drop(service.check(ORDERS)));
     page.until(
-        "document.querySelectorAll('#refused tbody tr').length > 1",
+        "document.querySelectorAll('#denied-keys tbody tr').length > 1",
         "something to see",
     );
     let back = || page.eval("getComputedStyle(document.body).backgroundColor");
@@ -68,15 +68,15 @@ fn both_themes_can_be_read_and_the_switch_has_the_last_word() {
     }
     assert_ne!(backs[0], backs[1]);
     page.eval("(() => { const s = document.querySelector('#theme'); s.value = 'light'; s.dispatchEvent(new Event('change')); })()");
-    assert_eq!(back(), backs[0], "whatever the system prefers");
+    assert_eq!(back(), backs[0], "the choice overrides the system");
     page.go(&format!("http://{}/", service.admin));
     page.until("document.body.dataset.live === 'true'", "the page");
-    assert_eq!(back(), backs[0], "it is remembered");
+    assert_eq!(back(), backs[0], "the choice is remembered");
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
 
 #[test]
-fn whoever_points_at_the_plot_is_told_what_was_said_then() {
+fn pointing_at_the_plot_shows_its_numbers() {
     let service = Tollgate::with_config(CONFIG);
     let browser = Browser::start();
     let page = open(&browser, &service);
@@ -104,13 +104,13 @@ fn whoever_points_at_the_plot_is_told_what_was_said_then() {
 }
 
 #[test]
-fn everything_is_reached_with_the_keyboard_and_has_a_name() {
+fn everything_is_accessible_by_keyboard_and_named() {
     let service = Tollgate::with_config(CONFIG);
     let browser = Browser::start();
     let page = open(&browser, &service);
     (0..5).for_each(|_| drop(service.check(LOGIN)));
     page.until(
-        "document.querySelectorAll('#refused tbody tr').length === 1",
+        "document.querySelectorAll('#denied-keys tbody tr').length === 1",
         "a limited key",
     );
 

@@ -1,4 +1,4 @@
-//! Two hundred limits, and a screen as wide as a telephone's.
+//! Two hundred limits, and a small screen.
 
 use testkit::browser::{Browser, Page};
 
@@ -17,7 +17,7 @@ fn config() -> String {
     format!("limits:\n{}", (0..LIMITS).map(limit).collect::<String>())
 }
 
-fn ask(service: &Tollgate, team: usize, times: usize) {
+fn check(service: &Tollgate, team: usize, times: usize) {
     let body = format!(
         r#"{{"attributes": {{"team": "{team}", "client_ip": "2001:db8:1234:5678::7", "tenant": "acme"}}}}"#
     );
@@ -30,13 +30,13 @@ fn expect_no_sideways_scrolling(page: &Page<'_>, what: &str) {
 }
 
 #[test]
-fn two_hundred_limits_are_found_sorted_and_drawn_only_where_they_are_seen() {
+fn two_hundred_limits_are_filtered_sorted_and_drawn_only_if_visible() {
     let service = Tollgate::with_config(&config());
     let browser = Browser::start();
     let page = open(&browser, &service);
     page.resize(1280, 900, 1.0);
-    (0..LIMITS).for_each(|team| ask(&service, team, 1));
-    ask(&service, 123, 9);
+    (0..LIMITS).for_each(|team| check(&service, team, 1));
+    check(&service, 123, 9);
     page.until(
         &format!("document.querySelectorAll('li.limit:not([hidden])').length === {LIMITS}"),
         "all limits",
@@ -49,7 +49,7 @@ fn two_hundred_limits_are_found_sorted_and_drawn_only_where_they_are_seen() {
         "document.querySelector('#cards li:first-child .counts').innerText.replaceAll('\\n', ' ').includes('denied 8')",
         "its numbers",
     );
-    // A canvas that nobody has drawn on is as wide as all are made.
+    // A canvas that was never drawn has the default width of 300.
     let drawn = page.eval(
         "[...document.querySelectorAll('li.limit canvas')].filter((c) => c.width !== 300).length",
     );
@@ -82,21 +82,21 @@ fn two_hundred_limits_are_found_sorted_and_drawn_only_where_they_are_seen() {
 }
 
 #[test]
-fn on_a_telephone_nothing_scrolls_sideways() {
+fn nothing_scrolls_sideways_on_a_phone() {
     let service = Tollgate::with_config(&config());
     let browser = Browser::start();
     let page = open(&browser, &service);
     page.resize(360, 740, 2.0);
-    ask(&service, 5, 9);
+    check(&service, 5, 9);
     page.until(
-        "document.querySelectorAll('#refused tbody tr').length === 1",
+        "document.querySelectorAll('#denied-keys tbody tr').length === 1",
         "a limited key",
     );
     expect_no_sideways_scrolling(&page, "plots");
-    page.click("#refused tbody button");
+    page.click("#denied-keys tbody button");
     page.until(
         "document.querySelector('#key-answer dl')?.dataset.remaining === '0'",
-        "where the key stands",
+        "the state of the key",
     );
     expect_no_sideways_scrolling(&page, "with an answer");
     page.click("#as-table");

@@ -1,4 +1,4 @@
-//! What the page says is what the service counts; and a key can be looked up and reset.
+//! The page shows the numbers of `/metrics`, and looks up and resets keys.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -7,15 +7,15 @@ use testkit::browser::Browser;
 use testkit::wait;
 
 use super::{CONFIG, LOGIN, ORDERS, open, shown, shown_in_table};
-use crate::dashboard::{Said, counted};
+use crate::dashboard::{Counts, counted};
 use crate::harness::{PATIENCE, Tollgate};
 use crate::load::{Connection, Ends};
 
-/// Enough that the page must have taken in several samples of it.
+/// Enough requests for several samples.
 const REQUESTS_MIN: u64 = 500;
 const NAMES: [&str; 3] = ["login", "plan", "quota"];
 
-fn is_at_least(one: Said, other: Said) -> bool {
+fn is_at_least(one: Counts, other: Counts) -> bool {
     one.iter().zip(other).all(|(one, other)| *one >= other)
 }
 
@@ -39,7 +39,7 @@ fn numbers_equal_metrics_while_load_runs_and_after() {
         wait::until_true(PATIENCE, "load", || {
             counted(&service)["plan"][0] > REQUESTS_MIN
         });
-        // What was counted before shows soon, and what shows was counted.
+        // The page catches up with earlier counts, and never shows more than was counted.
         for _ in 0..3 {
             let before = counted(&service);
             wait::until_true(PATIENCE, "the page to catch up with the load", || {
@@ -71,13 +71,13 @@ fn numbers_equal_metrics_while_load_runs_and_after() {
             .all(|name| shown_in_table(&page, name) == expected[*name])
     });
     assert_eq!(counted(&service), expected);
-    let said = expected["login"];
+    let login = expected["login"];
     assert!(
-        said[0] == 3 && said[1] > 0 && expected["quota"][2] > 0,
+        login[0] == 3 && login[1] > 0 && expected["quota"][2] > 0,
         "{expected:?}"
     );
 
-    // Whoever opens it now is told the same.
+    // A page opened now shows the same.
     page.go("about:blank");
     page.go(&format!("http://{}/", service.admin));
     wait::until_true(PATIENCE, "the numbers of the past", || {
@@ -86,7 +86,7 @@ fn numbers_equal_metrics_while_load_runs_and_after() {
             && NAMES.iter().all(|name| shown(&page, name) == expected[*name])
     });
     let most = |page: &testkit::browser::Page<'_>| page.text("#share-note");
-    assert!(most(&page).contains("answers"), "{}", most(&page));
+    assert!(most(&page).contains("decisions"), "{}", most(&page));
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
 
@@ -95,31 +95,31 @@ fn a_key_is_looked_up_and_reset_by_hand() {
     let service = Tollgate::with_config(CONFIG);
     let browser = Browser::start();
     let page = open(&browser, &service);
-    // Refused while the page is open, so that it is among those who are limited most.
+    // Denied while the page is open, so that the keys are recorded.
     (0..5).for_each(|_| drop(service.check(LOGIN)));
     (0..6).for_each(|_| drop(service.check(ORDERS)));
     page.until(
-        "document.querySelectorAll('#refused tbody tr').length === 2",
-        "two limited keys",
+        "document.querySelectorAll('#denied-keys tbody tr').length === 2",
+        "two denied keys",
     );
     assert!(
-        page.text("#refused tbody tr:first-child")
+        page.text("#denied-keys tbody tr:first-child")
             .contains("ann+x@example.com")
     );
-    let words = page.text("#refused tbody");
+    let words = page.text("#denied-keys tbody");
     assert!(
         words.contains("203.0.113.7") && !words.contains("sk-live"),
         "{words}"
     );
 
-    page.click("#refused tbody tr:first-child button");
+    page.click("#denied-keys tbody tr:first-child button");
     page.until(
         "document.querySelector('#key-answer dl')?.dataset.remaining === '0'",
-        "where the key stands",
+        "the state of the key",
     );
     let answer = page.text("#key-answer");
     assert!(
-        answer.contains("0 of 3") && answer.contains("refused for"),
+        answer.contains("0 of 3") && answer.contains("denied for"),
         "{answer}"
     );
     page.click("#key-reset");
@@ -128,10 +128,10 @@ fn a_key_is_looked_up_and_reset_by_hand() {
     page.click("#key-reset");
     page.until(
         "document.querySelector('#key-answer dl')?.dataset.remaining === '3'",
-        "the fresh start",
+        "the reset",
     );
     assert_eq!(service.check(LOGIN).status, 200);
-    service.wait_for_log("an operator reset a key");
+    service.wait_for_log("a key was reset through the admin port");
 
     // By hand, with a secret that is shown as its hash.
     page.eval("(() => { const s = document.querySelector('#key-limit'); s.value = 'plan'; s.dispatchEvent(new Event('change')); })()");

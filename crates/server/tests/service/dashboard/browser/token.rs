@@ -1,4 +1,4 @@
-//! Where a token is wanted, the page asks for it and keeps it to itself.
+//! The page asks for the token, and keeps it in the tab.
 
 use testkit::browser::Browser;
 
@@ -19,7 +19,7 @@ fn the_page_asks_for_the_token_and_works_with_it() {
     assert_eq!(
         page.eval("document.activeElement.id"),
         "token",
-        "one can write at once"
+        "the field has the focus"
     );
     page.write("not-the-right-token");
     page.press("Enter", 13);
@@ -40,7 +40,7 @@ fn the_page_asks_for_the_token_and_works_with_it() {
 
     (0..5).for_each(|_| drop(service.check(LOGIN)));
     page.until(
-        "document.querySelectorAll('#refused tbody tr').length === 1",
+        "document.querySelectorAll('#denied-keys tbody tr').length === 1",
         "a limited key",
     );
     page.until(
@@ -48,19 +48,19 @@ fn the_page_asks_for_the_token_and_works_with_it() {
         "the denials",
     );
     assert_eq!(shown(&page, "login"), [3, 2, 0]);
-    page.click("#refused tbody button");
+    page.click("#denied-keys tbody button");
     page.until(
         "document.querySelector('#key-answer dl')?.dataset.remaining === '0'",
-        "where the key stands",
+        "the state of the key",
     );
     page.click("#key-reset");
     page.click("#key-reset");
     page.until(
         "document.querySelector('#key-answer dl')?.dataset.remaining === '3'",
-        "the fresh start",
+        "the reset",
     );
 
-    // It is in this tab alone.
+    // The token is stored in this tab only.
     let elsewhere =
         page.eval("JSON.stringify([location.href, { ...localStorage }, document.cookie])");
     assert!(!elsewhere.to_string().contains(TOKEN), "{elsewhere}");

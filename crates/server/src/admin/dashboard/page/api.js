@@ -1,14 +1,15 @@
-// The one place that talks to the server: with a token where it wants one.
+// Requests to the admin API, with the token where one is required.
 
 const TOKEN = 'tollgate-token';
-let askForToken = async () => null;
+let promptForToken = async () => null;
 
-/** Who asks the person for a token, when one is wanted. */
-export function onTokenWanted(ask) {
-  askForToken = ask;
+/** Registers the function that asks the user for the token. */
+export function onTokenRequired(prompt) {
+  promptForToken = prompt;
 }
 
-export class Refusal extends Error {
+/** A response that is not a success; `problem` is its body. */
+export class ApiError extends Error {
   constructor(status, problem) {
     super(problem.detail ?? `status ${status}`);
     this.status = status;
@@ -17,39 +18,40 @@ export class Refusal extends Error {
 }
 
 async function send(path, options = {}) {
-  for (let was_wrong = false; ; was_wrong = true) {
+  for (let was_rejected = false; ; was_rejected = true) {
     const token = sessionStorage.getItem(TOKEN);
     const headers = token ? { authorization: `Bearer ${token}` } : {};
     const response = await fetch(path, { ...options, headers, cache: 'no-store', credentials: 'omit' });
     if (response.status !== 401) return response;
+
     sessionStorage.removeItem(TOKEN);
-    sessionStorage.setItem(TOKEN, await askForToken(was_wrong || token !== null));
+    sessionStorage.setItem(TOKEN, await promptForToken(was_rejected || token !== null));
   }
 }
 
-/** An answer as JSON; whatever is no success is a Refusal that says why. */
-export async function ask(path, method = 'GET') {
+/** The body of a response as JSON. Throws an ApiError unless the request succeeds. */
+export async function request(path, method = 'GET') {
   const response = await send(path, { method });
   const body = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Refusal(response.status, body);
+  if (!response.ok) throw new ApiError(response.status, body);
   return body;
 }
 
 /**
- * Listens for events for as long as the page is open. `EventSource` cannot send a token, so the stream is read here; what
- * it does beside that is to come back after the connection broke.
+ * Reads the event stream for as long as the page is open, and reconnects when the connection breaks.
+ * `EventSource` would do that too, but it cannot send a token.
  */
-export async function listen({ on_event, on_open, on_lost }) {
+export async function subscribe({ on_event, on_open, on_lost }) {
   for (let wait_ms = 500; ; wait_ms = Math.min(wait_ms * 2, 5000)) {
     try {
       const response = await send('/admin/events');
-      if (!response.ok) throw new Refusal(response.status, await response.json().catch(() => ({})));
+      if (!response.ok) throw new ApiError(response.status, await response.json().catch(() => ({})));
       on_open();
       wait_ms = 250;
       await read(response.body, on_event);
-      on_lost('the service ended the connection');
+      on_lost('the service closed the connection');
     } catch (error) {
-      on_lost(error instanceof Refusal ? error.message : 'the service does not answer');
+      on_lost(error instanceof ApiError ? error.message : 'the service does not respond');
     }
     await new Promise((resume) => setTimeout(resume, wait_ms));
   }
@@ -61,6 +63,7 @@ async function read(body, on_event) {
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
+
     const events = (rest + value).split('\n\n');
     rest = events.pop();
     for (const text of events) {

@@ -1,0 +1,108 @@
+//! The `now` event: the status of the service, the alert thresholds and the most denied keys.
+
+use hyper::body::Bytes;
+use serde::Serialize;
+
+use super::super::keys::KeyPartView;
+use super::super::millis;
+use super::super::status::ServiceStatus;
+use super::stream;
+use crate::gate::Running;
+use crate::metrics::RefusedKey;
+use crate::serve::Service;
+
+/// The most keys in an event.
+const DENIED_KEYS_MAX: usize = 20;
+
+/// The state whose changes are sent without waiting for the next sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct WatchedState {
+    is_up: bool,
+    is_degraded: bool,
+    /// Successful reloads so far.
+    pub(super) reloads: u64,
+    /// Failed reloads so far.
+    failed_reloads: u64,
+}
+
+impl WatchedState {
+    pub(super) fn new(service: &Service) -> Self {
+        let running = service.gate.running();
+        let reloads = service.reloader.reloads();
+
+        Self {
+            is_up: running.store.is_up(),
+            is_degraded: running.limiter.health().degraded,
+            reloads: reloads.done,
+            failed_reloads: reloads.refused,
+        }
+    }
+}
+
+/// The data of the event. Field names are JSON member names.
+#[derive(Debug, Serialize)]
+struct StatusEvent<'a> {
+    at_ms: u64,
+    status: ServiceStatus,
+    bounds: AlertThresholds,
+    #[serde(rename = "refused")]
+    denied_keys: Vec<DeniedKeyView<'a>>,
+}
+
+/// The values from which alerts fire; `None` for an alert that is not configured.
+#[derive(Debug, Serialize)]
+struct AlertThresholds {
+    deny_ratio: Option<f64>,
+    latency_p99_us: Option<u128>,
+}
+
+/// A key that was denied often.
+#[derive(Debug, Serialize)]
+struct DeniedKeyView<'a> {
+    /// The id of the limit, as in the `limits` event.
+    limit: u32,
+    key: Vec<KeyPartView<'a>>,
+    /// An upper bound of the denials.
+    count: u64,
+    /// By how much `count` may be too high.
+    error: u64,
+}
+
+/// Encodes the event from the current state of the service.
+pub(super) fn encode(service: &Service) -> Bytes {
+    let running = service.gate.running();
+    let monitoring = &running.config.monitoring;
+    let denied_keys = service.gate.meters().refused().most(DENIED_KEYS_MAX);
+
+    let event = StatusEvent {
+        at_ms: millis(service.gate.now()),
+        status: ServiceStatus::new(service),
+        bounds: AlertThresholds {
+            deny_ratio: monitoring.deny_ratio,
+            latency_p99_us: monitoring.latency_p99.map(|bound| bound.as_micros()),
+        },
+        denied_keys: denied_keys
+            .iter()
+            .filter_map(|denied| DeniedKeyView::new(&running, denied))
+            .collect(),
+    };
+    stream::encode("now", &event)
+}
+
+impl<'a> DeniedKeyView<'a> {
+    /// `None` for a key of a limit that is no longer configured, or has another key recipe now.
+    fn new(running: &'a Running, denied: &RefusedKey) -> Option<Self> {
+        let index = running
+            .meters()
+            .iter()
+            .position(|meter| meter.id() == denied.limit)?;
+        let parts = running.selector.shown_key(index, &denied.key)?;
+
+        Some(Self {
+            limit: denied.limit,
+            key: parts.into_iter().map(KeyPartView::from).collect(),
+            count: denied.count,
+            error: denied.error,
+        })
+    }
+}
