@@ -62,7 +62,7 @@ fn the_object_has_these_members() {
         .filter(|name| !name.is_empty())
     {
         let is_told = page.contains(&format!("`{name}`")) || page.contains(&format!("`{name}[]`"));
-        assert!(is_told, "the page does not tell of {name}");
+        assert!(is_told, "docs/load.md does not document {name}");
     }
     let requests = &report["requests"];
     assert_eq!(
@@ -141,7 +141,7 @@ fn nobody_there_is_no_answer() {
             .expect("the binary was built"),
     );
     assert!(
-        code == 3 && err.contains("nothing came within 50ms"),
+        code == 3 && err.contains("timed out after 50ms"),
         "{err}"
     );
     let (code, out, _) = load(&[], &["--json", "--url", &free]);
@@ -243,7 +243,7 @@ fn applications_are_loaded_by_their_paths() {
     );
     let (code, out, _) = load(&service, &[&arguments[..], &["--allow", "5/1h"]].concat());
     assert!(
-        code == 1 && out.contains("limit  EXCEEDED by 15: 20 from 0."),
+        code == 1 && out.contains("limit  EXCEEDED by 15: 20 admitted from 0."),
         "{out}"
     );
     let (code, _, err) = load(
@@ -252,7 +252,7 @@ fn applications_are_loaded_by_their_paths() {
     );
     assert!(
         code == 3
-            && err.contains("not one of 10 requests was answered with a decision")
+            && err.contains("none of 10 requests got a decision")
             && err.contains("404"),
         "{err}"
     );
