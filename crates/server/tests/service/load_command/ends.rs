@@ -140,10 +140,7 @@ fn nobody_there_is_no_answer() {
             .output()
             .expect("the binary was built"),
     );
-    assert!(
-        code == 3 && err.contains("timed out after 50ms"),
-        "{err}"
-    );
+    assert!(code == 3 && err.contains("timed out after 50ms"), "{err}");
     let (code, out, _) = load(&[], &["--json", "--url", &free]);
     let failure: Value = serde_json::from_str(&out).expect("one object");
     assert!(code == 3 && failure["error"].is_string(), "{out}");
@@ -251,9 +248,7 @@ fn applications_are_loaded_by_their_paths() {
         &["--get", "/nowhere", "--rate", "100", "--duration", "100ms"],
     );
     assert!(
-        code == 3
-            && err.contains("none of 10 requests got a decision")
-            && err.contains("404"),
+        code == 3 && err.contains("none of 10 requests got a decision") && err.contains("404"),
         "{err}"
     );
 }
