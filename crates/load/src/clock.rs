@@ -1,45 +1,49 @@
-//! The only place here that asks for the time.
+//! The clocks of a load. No other module of this crate reads the time.
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// Time since the load began, in microseconds.
+/// Monotonic time since the load started, in microseconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
+pub(crate) struct LoadClock {
     start: Instant,
 }
 
-impl Clock {
+impl LoadClock {
     pub(crate) fn start() -> Self {
         Self { start: now() }
     }
 
-    /// Whole microseconds that have passed: not later than now.
+    /// Elapsed microseconds, rounded down.
     pub(crate) fn now_us(&self) -> u64 {
         micros(now().saturating_duration_since(self.start))
     }
 
-    /// The same, but not earlier than now.
+    /// Elapsed microseconds, rounded up.
     pub(crate) fn now_us_ceil(&self) -> u64 {
         self.now_us().saturating_add(1)
     }
 }
 
-/// How long ago the epoch was, by the wall clock; for bursts at the edges of windows that go by it.
-#[expect(clippy::disallowed_methods, reason = "windows begin by the wall clock")]
+/// Wall clock time since the Unix epoch. Bursts at window edges need it, because windows are
+/// aligned to the wall clock.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "windows are aligned to the wall clock"
+)]
 pub(crate) fn since_epoch() -> Duration {
     SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default()
 }
 
-/// Whole microseconds of a length of time.
-pub(crate) fn micros(length: Duration) -> u64 {
-    u64::try_from(length.as_micros()).unwrap_or(u64::MAX)
+/// Whole microseconds of a duration, saturating.
+pub(crate) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "what measures latencies needs the real time"
+    reason = "latencies are measured in real time"
 )]
 fn now() -> Instant {
     Instant::now()

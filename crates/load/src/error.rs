@@ -1,33 +1,33 @@
-//! Why there is nothing to report.
+//! The reasons why a load has no report.
 
-/// Why a load could not begin, or said nothing.
+/// An error that prevents a load from starting, or leaves it without any decision to report.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// Nobody is there, or not in time.
-    #[error("no answer from {url}: {reason}")]
-    NoAnswer {
-        /// Whom was asked.
+    /// The replica is unreachable, timed out, or did not respond with a decision.
+    #[error("no decision from {url}: {reason}")]
+    Unavailable {
+        /// URL of the replica.
         url: String,
-        /// What happened instead.
+        /// What went wrong.
         reason: String,
     },
-    /// Somebody is there and does not take the request.
-    #[error("{url} refuses the request ({status}): {detail}")]
-    Refused {
-        /// Whom was asked.
+    /// The replica rejected the first request with a client error.
+    #[error("{url} rejected the request with status {status}: {detail}")]
+    Rejected {
+        /// URL of the replica.
         url: String,
-        /// The status of the answer.
+        /// HTTP status of the response.
         status: u16,
-        /// Its own words.
+        /// The `detail` member of the problem document in the response.
         detail: String,
     },
-    /// The load went out, and nothing that came back was a decision.
-    #[error("not one of {sent} requests was answered with a decision; most of all: {reason}")]
+    /// Requests were sent, but no response was a decision.
+    #[error("none of {sent} requests got a decision; first error: {reason}")]
     NoDecision {
-        /// How many were sent.
+        /// Number of requests sent.
         sent: u64,
-        /// What came most often instead.
+        /// The first error.
         reason: String,
     },
 }

@@ -1,47 +1,48 @@
-//! Open-loop load on a rate limiter, and whether its limits held.
+//! Open-loop load generator for rate limiters, which also judges whether the limits held.
 //!
-//! Requests are due at times that are settled before anybody answers ([`Pace`]), from many virtual
-//! clients ([`Keys`], [`Template`]). They go to the replicas in turn over a bounded number of
-//! connections, and what comes back is counted, timed from the moment at which it was due, and held
-//! against what the limits allow ([`Standard`]). The end of it is a [`Report`].
+//! A [`LoadSchedule`] fixes when each request is due before the load starts, so slow responses do
+//! not slow down the load. The requests come from many virtual clients ([`KeyDistribution`],
+//! [`ValueTemplate`]) and go to the replicas round robin over a bounded number of connections.
+//! Latencies are measured from the time a request was due. Admitted requests are compared with
+//! what the limits allow ([`BoundSource`]). The result is a [`LoadReport`].
 //!
-//! Owns a client's half of HTTP/1.1 and the book-keeping. Knows what limits promise, from
-//! `tollgate-audit`, and whom they count, from `tollgate-rules`; must not know command lines,
-//! terminals, or how the service is made.
+//! This crate contains the HTTP/1.1 client and the bookkeeping. What limits promise comes from
+//! `tollgate-audit`, and which counter a request is charged to comes from `tollgate-rules`. The
+//! crate does not depend on command line parsing, terminals or the service itself.
 //!
-//! Everything runs in one thread, but for one that only sleeps: there is nothing to lock, and what
-//! is measured is not disturbed by the measuring.
+//! Everything runs on one thread, except for a timer thread that only sleeps. So there are no
+//! locks, and the bookkeeping does not distort the measurements.
 
 mod clock;
-mod course;
-mod draw;
 mod error;
+mod generator;
+mod http;
 mod judge;
 mod keys;
-mod lane;
 mod plan;
-mod question;
 mod record;
+mod replica;
 mod report;
+mod request;
+mod response;
 mod retry;
 mod run;
 mod schedule;
 mod template;
+mod timeline;
 mod timer;
-mod told;
-mod wire;
 mod zipf;
 
-pub use draw::{Addresses, Costs};
 pub use error::LoadError;
-pub use judge::{Allowance, Standard};
-pub use keys::{Keys, KeysError};
-pub use plan::{Asking, Plan, Replica};
-pub use record::Progress;
+pub use generator::{CostRange, SourceAddresses};
+pub use judge::{Allowance, BoundSource};
+pub use keys::{KeyDistribution, KeyDistributionError};
+pub use plan::{LoadPlan, Replica, RequestKind};
+pub use record::LoadProgress;
 pub use report::{
-    Errors, Generator, Latency, LimitReport, ReplicaReport, Report, Requests, RetryReport,
-    Timeline, Worst,
+    ErrorCounts, GeneratorReport, LatencySummary, LoadLimitReport, LoadReport, LoadTimeline,
+    LoadWorstInterval, ReplicaReport, RequestCounts, RetryReport,
 };
 pub use run::run;
-pub use schedule::{Arrivals, Pace};
-pub use template::{Template, TemplateError};
+pub use schedule::{Arrivals, LoadSchedule};
+pub use template::{TemplateError, ValueTemplate};

@@ -1,25 +1,25 @@
-//! Everything about a load that is settled before it begins.
+//! The plan of a load: everything that is fixed before it starts.
 
 use std::time::Duration;
 
 use tollgate_rules::Attribute;
 
-use crate::draw::{Addresses, Costs, Draws};
-use crate::judge::{Allowance, Standard};
-use crate::keys::Keys;
-use crate::schedule::Pace;
-use crate::template::Template;
+use crate::generator::{CostRange, RequestGenerator, SourceAddresses};
+use crate::judge::{Allowance, BoundSource};
+use crate::keys::KeyDistribution;
+use crate::schedule::LoadSchedule;
+use crate::template::ValueTemplate;
 
-/// Where a replica of the service is.
+/// The location of a replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replica {
-    /// A name or an address.
+    /// Host name or address.
     pub host: String,
-    /// The port.
+    /// TCP port.
     pub port: u16,
-    /// Host and port, as the `Host` header says them.
+    /// Host and port, as sent in the `Host` header.
     pub authority: String,
-    /// What stands before every path.
+    /// Prefix of every path; may be empty.
     pub base: String,
 }
 
@@ -29,75 +29,75 @@ impl std::fmt::Display for Replica {
     }
 }
 
-/// What is asked.
+/// The kind of requests to send.
 #[derive(Clone, Debug)]
-pub enum Asking {
-    /// Decisions of the service: `POST /v1/check`.
+pub enum RequestKind {
+    /// `POST /v1/check` to the Tollgate service.
     Check {
-        /// What is known of a request.
-        attributes: Vec<(Attribute, Template)>,
-        /// The limits to ask, or none for all whose conditions hold.
+        /// The attributes of a request.
+        attributes: Vec<(Attribute, ValueTemplate)>,
+        /// Names of the limits to check. If empty, the service checks all limits that match.
         limits: Vec<String>,
     },
-    /// Any application that answers 429 when it has had enough.
+    /// `GET` to any application that responds with 429 when it denies a request.
     Get {
-        /// The path, with its query.
-        path: Template,
-        /// Further header fields.
-        headers: Vec<(String, Template)>,
+        /// The path, including its query.
+        path: ValueTemplate,
+        /// Additional header fields.
+        headers: Vec<(String, ValueTemplate)>,
     },
 }
 
-/// A load.
+/// The plan of a load.
 #[derive(Debug)]
-pub struct Plan {
-    /// Who is asked, in turn; at least one.
+pub struct LoadPlan {
+    /// The replicas, used round robin. There must be at least one.
     pub replicas: Vec<Replica>,
-    /// What they are asked.
-    pub asking: Asking,
-    /// When.
-    pub pace: Pace,
-    /// By which clients.
-    pub keys: Keys,
-    /// From which addresses.
-    pub addresses: Addresses,
-    /// For how much; nothing leaves it to the limits.
-    pub costs: Option<Costs>,
-    /// Over how many connections in all, at least one for each replica.
+    /// The kind of requests to send.
+    pub request: RequestKind,
+    /// When requests are due.
+    pub schedule: LoadSchedule,
+    /// The keys of requests.
+    pub keys: KeyDistribution,
+    /// The source addresses of requests.
+    pub addresses: SourceAddresses,
+    /// The cost of requests. `None` leaves it to the limits.
+    pub cost: Option<CostRange>,
+    /// Total number of connections. Each replica gets at least one.
     pub connections: usize,
-    /// How long an answer may take.
+    /// How long to wait for a response.
     pub timeout: Duration,
-    /// By what limits are judged.
-    pub standard: Standard,
-    /// What limits allow, where that is said by hand.
+    /// What the limits allow, for judging them.
+    pub bounds: BoundSource,
+    /// What certain limits allow; takes precedence over `bounds`.
     pub allowances: Vec<Allowance>,
-    /// How long, after the load, may be spent on trying whether retry times are true.
+    /// How long to probe retry times after the load. Zero skips the probes.
     pub retry_budget: Duration,
-    /// The same seed asks the same questions.
+    /// Seed of the random numbers. The same seed generates the same requests.
     pub seed: u64,
 }
 
-impl Plan {
-    pub(crate) fn draws(&self) -> Draws<'_> {
+impl LoadPlan {
+    pub(crate) fn generator(&self) -> RequestGenerator<'_> {
         let random = fastrand::Rng::with_seed(self.seed);
-        Draws {
+        RequestGenerator {
             keys: &self.keys,
             addresses: self.addresses,
-            costs: self.costs.as_ref(),
+            cost: self.cost.as_ref(),
             random,
         }
     }
 
-    /// How many connections each replica gets.
-    pub(crate) fn connections_each(&self) -> usize {
+    /// The maximum number of connections to one replica.
+    pub(crate) fn connections_per_replica(&self) -> usize {
         self.connections.div_ceil(self.replicas.len().max(1)).max(1)
     }
 }
 
 #[cfg(test)]
-impl Plan {
-    /// A second's load on two replicas by any of a million users.
-    pub(crate) fn for_tests(standard: Standard) -> Self {
+impl LoadPlan {
+    /// A load of one second on two replicas by a million users.
+    pub(crate) fn for_tests(bounds: BoundSource) -> Self {
         let (host, authority) = ("h".to_owned(), "h:1".to_owned());
         let replica = Replica {
             host,
@@ -105,27 +105,30 @@ impl Plan {
             authority,
             base: String::new(),
         };
-        let attributes = vec![("user".parse().unwrap(), Template::parse("{key}").unwrap())];
+        let attributes = vec![(
+            "user".parse().unwrap(),
+            ValueTemplate::parse("{key}").unwrap(),
+        )];
         let (duration, ramp) = (Duration::from_secs(1), Duration::ZERO);
         Self {
             replicas: vec![replica.clone(), replica],
-            asking: Asking::Check {
+            request: RequestKind::Check {
                 attributes,
                 limits: Vec::new(),
             },
-            pace: Pace {
+            schedule: LoadSchedule {
                 rate_per_s: 1.0,
                 duration,
                 ramp,
                 arrivals: crate::Arrivals::Constant,
-                edges_of: None,
+                burst_window: None,
             },
-            keys: Keys::uniform(std::num::NonZeroU32::new(1_000_000).unwrap()),
-            addresses: Addresses::OfTheKey,
-            costs: None,
+            keys: KeyDistribution::uniform(std::num::NonZeroU32::new(1_000_000).unwrap()),
+            addresses: SourceAddresses::PerKey,
+            cost: None,
             connections: 1,
             timeout: duration,
-            standard,
+            bounds,
             allowances: Vec::new(),
             retry_budget: duration,
             seed: 0,

@@ -1,5 +1,4 @@
-//! What happened so far: counts, times, the course of it. Everything has a size that does not grow
-//! with the load.
+//! Records what happens during a load. Its size is fixed, whatever the number of requests.
 
 #[cfg(test)]
 mod tests;
@@ -12,78 +11,84 @@ use tollgate::Micros;
 use tollgate_audit::Span;
 
 use crate::clock::micros;
-use crate::course::{Course, histogram};
-use crate::draw::Draw;
+use crate::generator::RequestParams;
 use crate::judge::Judge;
-use crate::plan::{Plan, Replica};
-use crate::report::{Errors, Generator, Latency, ReplicaReport, Report, Requests, RetryReport};
-use crate::told::Told;
+use crate::plan::{LoadPlan, Replica};
+use crate::report::{
+    ErrorCounts, GeneratorReport, LatencySummary, LoadReport, ReplicaReport, RequestCounts,
+    RetryReport,
+};
+use crate::response::ResponseDecision;
+use crate::timeline::{TimelineBuilder, histogram};
 
-/// What is sent later than this is told.
+/// Requests that are sent later than this are counted as late.
 const LATE_US: u64 = 10_000;
-/// Denials that are remembered for the time after the load.
+/// How many denials are sampled for testing retry times.
 const DENIALS_MAX: usize = 64;
 
-/// One request on its way.
+/// One request of the schedule.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shot {
+pub(crate) struct ScheduledRequest {
     pub(crate) due_us: u64,
-    /// When it began to wait for a connection.
-    pub(crate) ready_us: u64,
+    /// When it started to wait for a connection.
+    pub(crate) queued_us: u64,
+    /// Index of the replica it is sent to.
     pub(crate) replica: usize,
-    pub(crate) draw: Draw,
+    pub(crate) params: RequestParams,
 }
 
 /// Why a request got no decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failed {
+pub(crate) enum RequestFailure {
     Timeout,
     Connection,
-    Answer,
+    Response,
 }
 
-/// How a load goes, while it goes.
+/// A snapshot of a load in progress.
 #[derive(Clone, Debug)]
-pub struct Progress {
-    /// Since it began.
+pub struct LoadProgress {
+    /// Time since the load started.
     pub elapsed: Duration,
-    /// What became of requests so far.
-    pub requests: Requests,
-    /// Microseconds that 99 % of those answered since the last time did not exceed.
+    /// Request counts so far.
+    pub requests: RequestCounts,
+    /// 99th percentile latency since the last snapshot, in microseconds. `None` without responses.
     pub p99_us: Option<u64>,
-    /// Limits that were exceeded.
+    /// Names of the limits exceeded so far.
     pub exceeded: Vec<String>,
 }
 
-/// How long it all took.
+/// The durations of a load.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Times {
+pub(crate) struct LoadDurations {
     /// Until the last request was due.
     pub(crate) sending: Duration,
-    /// Until the last answer came.
-    pub(crate) whole: Duration,
+    /// Until the last response arrived.
+    pub(crate) total: Duration,
     pub(crate) ended_early: bool,
 }
 
-/// The books.
+/// The counts and latencies of a load, and the judge of its limits.
 #[derive(Debug)]
-pub(crate) struct Record {
-    plan: Rc<Plan>,
+pub(crate) struct LoadRecord {
+    plan: Rc<LoadPlan>,
     pub(crate) judge: Judge,
-    pub(crate) requests: Requests,
-    errors: Errors,
-    generator: Generator,
+    pub(crate) requests: RequestCounts,
+    errors: ErrorCounts,
+    generator: GeneratorReport,
     latency: Histogram<u64>,
+    /// Latencies since the last progress snapshot.
     recent: Histogram<u64>,
-    course: Course,
+    timeline: TimelineBuilder,
     replicas: Vec<ReplicaReport>,
-    denials: Vec<Shot>,
+    /// A random sample of the denied requests (reservoir sampling).
+    denials: Vec<ScheduledRequest>,
     denials_seen: u64,
     random: fastrand::Rng,
 }
 
-impl Record {
-    pub(crate) fn new(plan: &Rc<Plan>) -> Self {
+impl LoadRecord {
+    pub(crate) fn new(plan: &Rc<LoadPlan>) -> Self {
         let replica = |replica: &Replica| {
             let url = replica.to_string();
             ReplicaReport {
@@ -93,15 +98,16 @@ impl Record {
                 errors: 0,
             }
         };
+
         Self {
             plan: Rc::clone(plan),
             judge: Judge::new(Rc::clone(plan)),
-            requests: Requests::default(),
-            errors: Errors::default(),
-            generator: Generator::default(),
+            requests: RequestCounts::default(),
+            errors: ErrorCounts::default(),
+            generator: GeneratorReport::default(),
             latency: histogram(3),
             recent: histogram(2),
-            course: Course::of(plan.pace.duration),
+            timeline: TimelineBuilder::new(plan.schedule.duration),
             replicas: plan.replicas.iter().map(replica).collect(),
             denials: Vec::new(),
             denials_seen: 0,
@@ -109,90 +115,99 @@ impl Record {
         }
     }
 
-    /// A request was handed over to be sent, so long after it was due.
-    pub(crate) fn due(&mut self, behind_us: u64) {
+    /// Records that a request was queued, `behind_us` after it was due.
+    pub(crate) fn record_due(&mut self, behind_us: u64) {
         self.requests.due += 1;
         self.generator.behind += u64::from(behind_us > LATE_US);
         self.generator.behind_max_us = self.generator.behind_max_us.max(behind_us);
     }
 
-    /// There was no connection for a request in time.
-    pub(crate) fn unsent(&mut self, at_us: u64) {
+    /// Records a request that got no connection in time.
+    pub(crate) fn record_unsent(&mut self, at_us: u64) {
         self.requests.unsent += 1;
-        self.took(at_us, micros(self.plan.timeout));
+        self.record_latency(at_us, micros(self.plan.timeout));
     }
 
-    /// Requests that were due when somebody ended the load, and will not be sent.
-    pub(crate) fn abandoned(&mut self, count: usize) {
+    /// Records requests that were due but are not sent because the load was stopped.
+    pub(crate) fn record_abandoned(&mut self, count: usize) {
         self.requests.unsent += u64::try_from(count).unwrap_or(u64::MAX);
     }
 
-    /// A request leaves, after it waited so long for a connection.
-    pub(crate) fn sent(&mut self, waited_us: u64) {
+    /// Records that a request is sent, after waiting this long for a connection.
+    pub(crate) fn record_sent(&mut self, waited_us: u64) {
         self.requests.sent += 1;
         self.generator.waited += u64::from(waited_us > LATE_US);
     }
 
-    /// A decision came.
-    pub(crate) fn answered(&mut self, shot: Shot, span: Span, told: &Told<'_>) {
+    /// Records the decision on a request that was in flight during `span`.
+    pub(crate) fn record_decision(
+        &mut self,
+        request: ScheduledRequest,
+        span: Span,
+        decision: &ResponseDecision<'_>,
+    ) {
         let received_us = span.to.get();
         self.requests.answered += 1;
-        self.requests.degraded += u64::from(told.is_degraded);
-        self.took(received_us, received_us.saturating_sub(shot.due_us));
-        let step = self.course.at(received_us);
-        if told.is_allowed {
+        self.requests.degraded += u64::from(decision.is_degraded);
+        self.record_latency(received_us, received_us.saturating_sub(request.due_us));
+
+        let step = self.timeline.step_at(received_us);
+        if decision.is_allowed {
             step.allowed += 1;
             self.requests.allowed += 1;
-            self.judge.admitted(shot.draw, span, told);
+            self.judge.record_admission(request.params, span, decision);
         } else {
             step.denied += 1;
             self.requests.denied += 1;
-            if told.retry_after_ms.is_some() {
-                self.keep_denial(shot);
+            if decision.retry_after_ms.is_some() {
+                self.sample_denial(request);
             }
         }
-        if let Some(replica) = self.replicas.get_mut(shot.replica) {
+
+        if let Some(replica) = self.replicas.get_mut(request.replica) {
             replica.answered += 1;
-            replica.allowed += u64::from(told.is_allowed);
+            replica.allowed += u64::from(decision.is_allowed);
         }
     }
 
-    /// No decision came.
-    pub(crate) fn failed(
+    /// Records a request that got no decision.
+    pub(crate) fn record_failure(
         &mut self,
-        shot: Shot,
+        request: ScheduledRequest,
         at_us: u64,
-        failed: Failed,
+        failure: RequestFailure,
         reason: impl FnOnce() -> String,
     ) {
         self.requests.errors += 1;
-        let count = match failed {
-            Failed::Timeout => &mut self.errors.timeout,
-            Failed::Connection => &mut self.errors.connection,
-            Failed::Answer => &mut self.errors.answer,
+        let count = match failure {
+            RequestFailure::Timeout => &mut self.errors.timeout,
+            RequestFailure::Connection => &mut self.errors.connection,
+            RequestFailure::Response => &mut self.errors.answer,
         };
         *count += 1;
         if self.errors.first.is_none() {
             self.errors.first = Some(reason());
         }
-        self.course.at(at_us).errors += 1;
-        if failed == Failed::Timeout {
-            self.took(at_us, at_us.saturating_sub(shot.due_us));
+
+        self.timeline.step_at(at_us).errors += 1;
+        if failure == RequestFailure::Timeout {
+            self.record_latency(at_us, at_us.saturating_sub(request.due_us));
         }
-        if let Some(replica) = self.replicas.get_mut(shot.replica) {
+        if let Some(replica) = self.replicas.get_mut(request.replica) {
             replica.errors += 1;
         }
     }
 
-    /// Some of the requests that were refused, each as likely as the others.
-    pub(crate) fn denials(&self) -> &[Shot] {
+    /// A uniform random sample of the denied requests that have a retry time.
+    pub(crate) fn denials(&self) -> &[ScheduledRequest] {
         &self.denials
     }
 
-    pub(crate) fn progress(&mut self, now_us: u64) -> Progress {
+    pub(crate) fn progress(&mut self, now_us: u64) -> LoadProgress {
         let p99_us = (!self.recent.is_empty()).then(|| self.recent.value_at_quantile(0.99));
         self.recent.reset();
-        Progress {
+
+        LoadProgress {
             elapsed: Duration::from_micros(now_us),
             requests: self.requests,
             p99_us,
@@ -200,54 +215,58 @@ impl Record {
         }
     }
 
-    /// The end of it.
-    pub(crate) fn report(&self, times: Times, retry_after: RetryReport) -> Report {
-        let Times {
+    /// The report at the end of the load.
+    pub(crate) fn report(&self, durations: LoadDurations, retry_after: RetryReport) -> LoadReport {
+        let LoadDurations {
             sending: duration,
-            whole,
+            total,
             ended_early,
-        } = times;
+        } = durations;
         let requests = self.requests;
         let late = self.generator.behind + self.generator.waited + requests.unsent;
-        Report {
+
+        LoadReport {
             duration_s: duration.as_secs_f64(),
             ended_early,
             requests,
-            answered_per_s: per_second(requests.answered, whole),
-            latency_us: self.latencies(),
+            answered_per_s: per_second(requests.answered, total),
+            latency_us: self.latency_summary(),
             errors: self.errors.clone(),
-            generator: Generator {
+            generator: GeneratorReport {
                 kept_up: late.saturating_mul(1_000) <= requests.due,
                 ..self.generator
             },
             replicas: self.replicas.clone(),
-            limits: self.judge.verdict(),
-            not_followed: self.judge.unfollowed(),
+            limits: self.judge.limit_reports(),
+            not_followed: self.judge.untracked_admissions(),
             retry_after,
-            timeline: self.course.timeline(duration),
+            timeline: self.timeline.timeline(duration),
         }
     }
 
-    fn took(&mut self, at_us: u64, latency_us: u64) {
+    fn record_latency(&mut self, at_us: u64, latency_us: u64) {
         self.latency.saturating_record(latency_us);
         self.recent.saturating_record(latency_us);
-        self.course.at(at_us).latency.saturating_record(latency_us);
+        self.timeline
+            .step_at(at_us)
+            .latency
+            .saturating_record(latency_us);
     }
 
-    fn keep_denial(&mut self, shot: Shot) {
+    fn sample_denial(&mut self, request: ScheduledRequest) {
         self.denials_seen += 1;
         if self.denials.len() < DENIALS_MAX {
-            self.denials.push(shot);
-        } else if let Ok(place) = usize::try_from(self.random.u64(..self.denials_seen))
-            && let Some(kept) = self.denials.get_mut(place)
+            self.denials.push(request);
+        } else if let Ok(index) = usize::try_from(self.random.u64(..self.denials_seen))
+            && let Some(sampled) = self.denials.get_mut(index)
         {
-            *kept = shot;
+            *sampled = request;
         }
     }
 
-    fn latencies(&self) -> Option<Latency> {
+    fn latency_summary(&self) -> Option<LatencySummary> {
         let at = |quantile| self.latency.value_at_quantile(quantile);
-        (!self.latency.is_empty()).then(|| Latency {
+        (!self.latency.is_empty()).then(|| LatencySummary {
             p50: at(0.5),
             p90: at(0.9),
             p99: at(0.99),
@@ -258,7 +277,7 @@ impl Record {
     }
 }
 
-/// From when to when a request was under way.
+/// The time during which a request was in flight.
 pub(crate) const fn span(sent_us: u64, received_us: u64) -> Span {
     Span {
         from: Micros::new(sent_us),
@@ -266,7 +285,7 @@ pub(crate) const fn span(sent_us: u64, received_us: u64) -> Span {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "it is only shown")]
+#[expect(clippy::cast_precision_loss, reason = "the rate is only displayed")]
 fn per_second(count: u64, duration: Duration) -> f64 {
     if duration.is_zero() {
         0.0

@@ -1,191 +1,190 @@
-//! What is known at the end. Field names are the members of the JSON object, and stay as they are.
+//! The report of a load. Field names are the member names of its JSON form and must not change.
 
 use serde::Serialize;
 
-/// A load, and what came of it.
+/// The results of a load.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// How long requests were sent.
+pub struct LoadReport {
+    /// How long requests were sent, in seconds.
     pub duration_s: f64,
-    /// Somebody ended it before its time.
+    /// Whether the load was stopped before its planned end.
     pub ended_early: bool,
-    /// What became of requests.
-    pub requests: Requests,
-    /// Answers a second, while requests were sent.
+    /// Request counts.
+    pub requests: RequestCounts,
+    /// Decisions per second, from the start of the load to the last response.
     pub answered_per_s: f64,
-    /// From the moment at which a request was due to its answer, in microseconds. What got no
-    /// answer in time counts with the time that was waited for it. Nothing when nothing was
-    /// answered.
-    pub latency_us: Option<Latency>,
-    /// What went wrong.
-    pub errors: Errors,
-    /// How the load itself did.
-    pub generator: Generator,
-    /// Who was asked.
+    /// Latencies in microseconds, from the time a request was due to its response. Requests
+    /// without a response in time count with the time waited. `None` without responses.
+    pub latency_us: Option<LatencySummary>,
+    /// Requests without a decision, by cause.
+    pub errors: ErrorCounts,
+    /// How well the generator kept to its schedule.
+    pub generator: GeneratorReport,
+    /// The replicas, in the order given.
     pub replicas: Vec<ReplicaReport>,
-    /// Whether the limits held.
-    pub limits: Vec<LimitReport>,
-    /// Admissions of keys that came when as many as can be followed were.
+    /// The limits that admitted requests, in the order they were first seen.
+    pub limits: Vec<LoadLimitReport>,
+    /// Admissions that were not judged, because more counters appeared than can be tracked.
     pub not_followed: u64,
-    /// Whether retry times were true.
+    /// Whether retry times were right.
     pub retry_after: RetryReport,
-    /// The course of it.
-    pub timeline: Timeline,
+    /// Counts and latencies over time.
+    pub timeline: LoadTimeline,
 }
 
-impl Report {
-    /// Whether a limit was exceeded.
+impl LoadReport {
+    /// Whether any limit was exceeded.
     pub fn is_exceeded(&self) -> bool {
         self.limits.iter().any(|limit| limit.exceeded)
     }
 }
 
-/// What became of requests. `due` is `sent` and `unsent` together, `sent` is `answered` and
-/// `errors`, and what was still under way when somebody ended the load.
+/// Numbers of requests. `due` is `sent` plus `unsent`. `sent` is `answered` plus `errors`, plus
+/// those still in flight when the load was stopped.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Requests {
-    /// That were due.
+pub struct RequestCounts {
+    /// Requests that were due.
     pub due: u64,
-    /// That were sent.
+    /// Requests that were sent.
     pub sent: u64,
-    /// That were due and not sent: there was no connection for them in time, or too many waited for
-    /// one.
+    /// Requests that were due but not sent: no connection was free in time, or too many requests
+    /// were waiting for one.
     pub unsent: u64,
-    /// That were answered with a decision.
+    /// Requests that got a decision.
     pub answered: u64,
-    /// Of these, let through.
+    /// Of `answered`: allowed.
     pub allowed: u64,
-    /// Of these, refused.
+    /// Of `answered`: denied.
     pub denied: u64,
-    /// Of these, decided by a failure policy.
+    /// Of `answered`: decided by a failure policy.
     pub degraded: u64,
-    /// That were sent and got no decision.
+    /// Requests that were sent but got no decision.
     pub errors: u64,
 }
 
-/// Microseconds that so many per cent of requests did not exceed.
+/// Latency percentiles in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Latency {
-    /// Half of them.
+pub struct LatencySummary {
+    /// Median.
     pub p50: u64,
-    /// 90 %.
+    /// 90th percentile.
     pub p90: u64,
-    /// 99 %.
+    /// 99th percentile.
     pub p99: u64,
-    /// 99.9 %.
+    /// 99.9th percentile.
     pub p999: u64,
-    /// All of them.
+    /// Maximum.
     pub max: u64,
-    /// On average.
+    /// Mean.
     pub mean: f64,
 }
 
-/// What went wrong, by kind.
+/// Requests without a decision, by cause.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Errors {
-    /// No answer in time.
+pub struct ErrorCounts {
+    /// No response within the timeout.
     pub timeout: u64,
-    /// No connection, or one that broke.
+    /// The connection failed.
     pub connection: u64,
-    /// An answer that is no decision.
+    /// The response was not a decision.
     pub answer: u64,
-    /// The first of them, in words.
+    /// Message of the first error.
     pub first: Option<String>,
 }
 
-/// How the load itself did.
+/// How well the generator kept to its schedule.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Generator {
-    /// Requests that this machine was more than 10 ms late to send, though there was nothing to
-    /// wait for.
+pub struct GeneratorReport {
+    /// Requests that were queued more than 10 ms after they were due, because this machine was
+    /// busy.
     pub behind: u64,
-    /// The most that it was late.
+    /// The maximum such delay in microseconds.
     pub behind_max_us: u64,
-    /// Requests that waited for more than 10 ms for a free connection.
+    /// Requests that waited more than 10 ms for a free connection.
     pub waited: u64,
-    /// Whether fewer than one in a thousand was late or unsent. If not, latencies are in part the
-    /// load's own.
+    /// Whether at most one request in a thousand was late or unsent. If not, the latencies include
+    /// delays of the generator itself.
     pub kept_up: bool,
 }
 
-/// One replica.
+/// The results of one replica.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReplicaReport {
-    /// Where it is.
+    /// URL of the replica.
     pub url: String,
-    /// What it decided.
+    /// Decisions it made.
     pub answered: u64,
-    /// What it let through.
+    /// Requests it allowed.
     pub allowed: u64,
-    /// What it did not decide.
+    /// Requests without a decision.
     pub errors: u64,
 }
 
-/// One limit.
+/// The verdict on one limit.
 #[derive(Clone, Debug, Serialize)]
-pub struct LimitReport {
-    /// Its name.
+pub struct LoadLimitReport {
+    /// Name of the limit.
     pub name: String,
-    /// Requests that it let through.
+    /// Requests it admitted, including those of the retry tests after the load.
     pub admitted: u64,
-    /// Of these, by its failure policy; they are not held against it.
+    /// Of `admitted`: by its failure policy. These are not judged.
     pub admitted_by_policy: u64,
-    /// Counters that were followed.
+    /// Number of counters (keys) that were tracked.
     pub keys: usize,
-    /// What it allows, in words; none when that is not known.
+    /// What the limit allows, as text. `None` if not known.
     pub allowed: Option<String>,
-    /// Where that is known from: `configuration`, `answers`, or `allow` where it was said by hand.
+    /// Where `allowed` is known from: `configuration`, `answers`, or `allow` for the command line
+    /// option.
     pub judged_by: Option<&'static str>,
-    /// Whether more was admitted than it allows, for certain.
+    /// Whether the limit certainly admitted more than it allows.
     pub exceeded: bool,
-    /// The interval in which it was exceeded most, or came closest.
-    pub worst: Option<Worst>,
-    /// Why it was not judged, or not all of it.
+    /// The interval with the largest excess, or that came closest to one.
+    pub worst: Option<LoadWorstInterval>,
+    /// Why some or all admissions were not judged.
     pub not_judged: Option<String>,
 }
 
-/// An interval, in seconds since the load began.
+/// An interval, in seconds since the load started.
 #[derive(Clone, Debug, Serialize)]
-pub struct Worst {
-    /// Whose.
+pub struct LoadWorstInterval {
+    /// The key whose counter it is.
     pub key: String,
-    /// When the first request of it was sent.
+    /// When its first request was sent.
     pub from_s: f64,
-    /// When the last answer of it came.
+    /// When its last response arrived.
     pub to_s: f64,
-    /// Units that were admitted in it, for certain.
+    /// Units that were certainly admitted in it.
     pub admitted: u64,
-    /// By how many that is more than allowed; below zero, by how many it is less.
+    /// Units above what is allowed. Negative if below.
     pub over: f64,
 }
 
-/// Whether retry times were true, tried by waiting as long as was told, alone.
+/// Whether the retry times of denials were right. Tested after the load, one request at a time.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct RetryReport {
-    /// Refusals that were waited out.
+    /// Retry times that were tested.
     pub tried: u64,
-    /// Of these, let through at the time told.
+    /// Of `tried`: allowed at the retry time.
     pub kept: u64,
-    /// Of these, refused at the time told: it was too early.
+    /// Of `tried`: denied at the retry time, so that was too early.
     pub early: u64,
-    /// Of these, would have been let through after nine tenths of the time already: it was longer
-    /// than needed.
+    /// Of `tried`: would have been allowed after nine tenths of the time, so that was too long.
     pub long: u64,
-    /// Refusals that were not tried, because what they told was longer than there was time for.
+    /// Retry times that were not tested, because they are longer than the time available.
     pub skipped: u64,
 }
 
-/// The course of a load, in steps of equal length.
+/// Counts and latencies over time, in steps of equal length.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Timeline {
-    /// The length of a step.
+pub struct LoadTimeline {
+    /// Length of a step in seconds.
     pub step_s: f64,
-    /// Let through in each.
+    /// Requests allowed in each step.
     pub allowed: Vec<u64>,
-    /// Refused in each.
+    /// Requests denied in each step.
     pub denied: Vec<u64>,
-    /// Without a decision in each.
+    /// Requests without a decision in each step.
     pub errors: Vec<u64>,
-    /// Microseconds that 99 % of the requests answered in each did not exceed.
+    /// 99th percentile latency in each step, in microseconds.
     pub p99_us: Vec<u64>,
 }

@@ -1,161 +1,173 @@
-//! Whether what a refusal says about the time is true: who waits so long, alone, must pass; and who
-//! waits much less must not.
+//! Tests whether the retry times of denials are right: a request that waits that long must be
+//! allowed, and one that waits much less must not.
 //!
-//! It is tried when the load is over, one request after another, because nobody can tell how long
-//! another's requests will take away what has come back. Whatever passes here is let through like
-//! everything else, and is held against the limits.
+//! The tests run after the load, one request at a time, because concurrent requests for the same
+//! key could use up what became available in the meantime. Requests that are allowed here count as
+//! admissions and are judged like all others.
 
 use std::rc::Rc;
 
 use tokio::time::timeout;
 
 use crate::clock::micros;
-use crate::lane::{Lane, Shared, exchange, read};
-use crate::plan::Asking;
-use crate::question::{CHECK, PEEK};
-use crate::record::{Shot, span};
+use crate::http::HttpConnection;
+use crate::plan::RequestKind;
+use crate::record::{ScheduledRequest, span};
+use crate::replica::{LoadContext, ReplicaQueue, exchange, parse_response};
 use crate::report::RetryReport;
-use crate::wire::Connection;
+use crate::request::{CHECK, PEEK};
 
-/// How often a client is asked for until it is refused.
-const ASKED_MAX: usize = 20;
+/// How many requests to send for a key until one is denied.
+const ATTEMPTS_MAX: usize = 20;
 
-/// How many refusals are waited out at most.
+/// The maximum number of retry times to test.
 const TRIED_MAX: u64 = 32;
 
-/// What came back.
+/// The result of one request.
 #[derive(Clone, Copy, Debug)]
-struct Said {
+struct ProbeResult {
     is_allowed: bool,
     retry_after_ms: Option<u64>,
     sent_us: u64,
     received_us: u64,
 }
 
-/// Waits out some of the refusals of a load, in turn, for as long as there is time and something
-/// comes of it.
-pub(crate) async fn tried(shared: &Shared, lanes: &[Rc<Lane>]) -> RetryReport {
-    let mut clients: Vec<Shot> = Vec::new();
-    for shot in shared.record.borrow().denials() {
-        if !clients.iter().any(|known| known.draw == shot.draw) {
-            clients.push(*shot);
+/// Tests the retry times of some of the denied requests, in turn, until the time budget is used up
+/// or no more denials can be provoked.
+pub(crate) async fn probe_retry_times(
+    context: &LoadContext,
+    queues: &[Rc<ReplicaQueue>],
+) -> RetryReport {
+    let mut denied: Vec<ScheduledRequest> = Vec::new();
+    for request in context.record.borrow().denials() {
+        if !denied.iter().any(|known| known.params == request.params) {
+            denied.push(*request);
         }
     }
-    let end_us = shared
+
+    let end_us = context
         .clock
         .now_us()
-        .saturating_add(micros(shared.plan.retry_budget));
+        .saturating_add(micros(context.plan.retry_budget));
     let mut report = RetryReport::default();
     for _ in 0..TRIED_MAX {
-        let before = report.tried;
-        for shot in &clients {
-            let is_over = report.tried >= TRIED_MAX || shared.clock.now_us() >= end_us;
-            let Some(lane) = lanes.get(shot.replica).filter(|_| !is_over) else {
+        let tried_before = report.tried;
+        for request in &denied {
+            let is_over = report.tried >= TRIED_MAX || context.clock.now_us() >= end_us;
+            let Some(queue) = queues.get(request.replica).filter(|_| !is_over) else {
                 return report;
             };
-            let mut asker = Asker {
-                shared,
-                lane,
+            let mut probe = RetryProbe {
+                context,
+                queue,
                 connection: None,
-                request: Vec::new(),
-                shot: *shot,
+                buffer: Vec::new(),
+                request: *request,
             };
-            // Whoever does not answer is no witness.
-            let _witnessed = asker.try_one(end_us, &mut report).await;
+            // A probe without a response proves nothing and is not counted.
+            let _completed = probe.run(end_us, &mut report).await;
         }
-        if report.tried == before {
+
+        if report.tried == tried_before {
             break;
         }
     }
     report
 }
 
-struct Asker<'s> {
-    shared: &'s Shared,
-    lane: &'s Lane,
-    connection: Option<Connection>,
-    request: Vec<u8>,
-    shot: Shot,
+/// Tests the retry time of one request.
+struct RetryProbe<'s> {
+    context: &'s LoadContext,
+    queue: &'s ReplicaQueue,
+    connection: Option<HttpConnection>,
+    buffer: Vec<u8>,
+    request: ScheduledRequest,
 }
 
-impl Asker<'_> {
-    async fn try_one(&mut self, end_us: u64, report: &mut RetryReport) -> Option<()> {
-        let refused = self.refusal().await?;
-        let wait_us = refused.retry_after_ms?.saturating_mul(1_000);
-        let told_us = refused.received_us.saturating_add(wait_us);
-        if told_us > end_us {
+impl RetryProbe<'_> {
+    /// Provokes a denial, waits for its retry time, and counts whether that was right. `None` if a
+    /// response is missing or there was no denial with a retry time.
+    async fn run(&mut self, end_us: u64, report: &mut RetryReport) -> Option<()> {
+        let denial = self.provoke_denial().await?;
+        let wait_us = denial.retry_after_ms?.saturating_mul(1_000);
+        let retry_us = denial.received_us.saturating_add(wait_us);
+        if retry_us > end_us {
             report.skipped += 1;
             return Some(());
         }
-        let mut is_long = false;
-        // An application cannot be asked without being charged.
-        if matches!(self.shared.plan.asking, Asking::Check { .. }) {
-            self.until(refused.sent_us.saturating_add(wait_us / 10 * 9))
+
+        // After nine tenths of the time, a peek must still be denied. Applications other than the
+        // service cannot be asked without being charged, so this is skipped for them.
+        let mut is_too_long = false;
+        if matches!(self.context.plan.request, RequestKind::Check { .. }) {
+            self.wait_until(denial.sent_us.saturating_add(wait_us / 10 * 9))
                 .await;
-            let early = self.ask(PEEK).await?;
-            // It was refused after it was sent, and the time was rounded up to a millisecond: only
-            // what passes before that is certain to have been told too long a time.
-            let surely_us = refused
-                .sent_us
-                .saturating_add(wait_us)
-                .saturating_sub(1_000);
-            is_long = early.is_allowed && early.received_us < surely_us;
+            let peek = self.send(PEEK).await?;
+            // The denial was decided after it was sent, and its time was rounded up to a
+            // millisecond. Only if the peek passes before that, the time was certainly too long.
+            let certain_us = denial.sent_us.saturating_add(wait_us).saturating_sub(1_000);
+            is_too_long = peek.is_allowed && peek.received_us < certain_us;
         }
-        self.until(told_us).await;
-        let again = self.ask(CHECK).await?;
+
+        self.wait_until(retry_us).await;
+        let retried = self.send(CHECK).await?;
         report.tried += 1;
-        report.kept += u64::from(again.is_allowed);
-        report.early += u64::from(!again.is_allowed);
-        report.long += u64::from(is_long);
+        report.kept += u64::from(retried.is_allowed);
+        report.early += u64::from(!retried.is_allowed);
+        report.long += u64::from(is_too_long);
         Some(())
     }
 
-    async fn until(&self, due_us: u64) {
-        self.shared.timer.until(&self.shared.clock, due_us).await;
+    async fn wait_until(&self, due_us: u64) {
+        self.context.timer.until(&self.context.clock, due_us).await;
     }
 
-    /// Asks until it is refused. Nothing if it is not.
-    async fn refusal(&mut self) -> Option<Said> {
-        for _ in 0..ASKED_MAX {
-            let said = self.ask(CHECK).await?;
-            if !said.is_allowed {
-                return Some(said);
+    /// Sends requests until one is denied. `None` if none is.
+    async fn provoke_denial(&mut self) -> Option<ProbeResult> {
+        for _ in 0..ATTEMPTS_MAX {
+            let result = self.send(CHECK).await?;
+            if !result.is_allowed {
+                return Some(result);
             }
         }
         None
     }
 
-    async fn ask(&mut self, path: &str) -> Option<Said> {
-        let Shared {
+    async fn send(&mut self, path: &str) -> Option<ProbeResult> {
+        let LoadContext {
             plan,
             clock,
             record,
             ..
-        } = self.shared;
-        self.lane
-            .question(plan)
-            .write(self.shot.draw, path, &mut self.request);
-        let asked = exchange(
+        } = self.context;
+        let params = self.request.params;
+        self.queue
+            .writer(plan)
+            .write(params, path, &mut self.buffer);
+
+        let response = exchange(
             &mut self.connection,
-            &self.lane.addresses,
-            &self.request,
+            &self.queue.addresses,
+            &self.buffer,
             clock,
         );
-        let Ok(Ok((sent_us, answer))) = timeout(plan.timeout, asked).await else {
+        let Ok(Ok((sent_us, response))) = timeout(plan.timeout, response).await else {
             self.connection = None;
             return None;
         };
+
         let received_us = clock.now_us_ceil();
-        let told = read(plan, &answer)?;
-        if told.is_allowed && path == CHECK {
-            record
-                .borrow_mut()
-                .judge
-                .admitted(self.shot.draw, span(sent_us, received_us), &told);
+        let decision = parse_response(plan, &response)?;
+        if decision.is_allowed && path == CHECK {
+            record.borrow_mut().judge.record_admission(
+                params,
+                span(sent_us, received_us),
+                &decision,
+            );
         }
-        Some(Said {
-            is_allowed: told.is_allowed,
-            retry_after_ms: told.retry_after_ms,
+        Some(ProbeResult {
+            is_allowed: decision.is_allowed,
+            retry_after_ms: decision.retry_after_ms,
             sent_us,
             received_us,
         })

@@ -1,5 +1,4 @@
-//! The load itself: replicas are reached, requests leave when they are due, and at the end there is
-//! a report.
+//! Runs a load: connects to the replicas, sends each request when it is due, and reports.
 
 use std::cell::RefCell;
 use std::pin::{Pin, pin};
@@ -9,241 +8,267 @@ use std::time::Duration;
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::timeout;
 
-use crate::clock::{Clock, since_epoch};
+use crate::clock::{LoadClock, since_epoch};
 use crate::error::LoadError;
-use crate::lane::{Lane, Shared, Worker, exchange, read, resolve};
-use crate::plan::{Asking, Plan, Replica};
-use crate::question::PEEK;
-use crate::record::{Progress, Record, Shot, Times};
-use crate::report::{Report, RetryReport};
+use crate::http::{HttpConnection, HttpResponse};
+use crate::plan::{LoadPlan, Replica, RequestKind};
+use crate::record::{LoadDurations, LoadProgress, LoadRecord, ScheduledRequest};
+use crate::replica::{
+    ConnectionWorker, LoadContext, ReplicaQueue, exchange, parse_response, resolve,
+};
+use crate::report::{LoadReport, RetryReport};
+use crate::request::PEEK;
 use crate::retry;
-use crate::timer::Timer;
-use crate::wire::{Answer, Connection};
+use crate::timer::PreciseTimer;
 
-/// How often whoever watches is told.
-const TICK: Duration = Duration::from_millis(100);
-/// How long answers are waited for when somebody ends the load.
-const LEAVING: Duration = Duration::from_millis(500);
-/// After so many requests at once, answers are looked at.
-const AT_ONCE: usize = 32;
-/// Times and requests are drawn apart, so that one does not change with the other.
+/// Interval between progress reports.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+/// How long to wait for outstanding responses when the load is stopped early.
+const STOP_GRACE: Duration = Duration::from_millis(500);
+/// After this many requests in a row, the generator yields so that responses are processed.
+const YIELD_EVERY: usize = 32;
+/// Times and requests use separate random sequences, so that one does not depend on the other.
 const TIMES_SEED: u64 = 0x7469_6d65;
 
-/// Runs a load until its end, or until `stop` completes; `watch` is told how it goes.
+/// Runs a load until its end, or until `stop` completes. `on_progress` is called about ten times
+/// per second.
 ///
-/// Nothing else must be busy on this thread meanwhile.
+/// Nothing else should run on this thread in the meantime, as that would distort latencies.
 pub async fn run(
-    plan: Plan,
+    plan: LoadPlan,
     stop: impl Future<Output = ()>,
-    watch: impl FnMut(&Progress),
-) -> Result<Report, LoadError> {
+    on_progress: impl FnMut(&LoadProgress),
+) -> Result<LoadReport, LoadError> {
     LocalSet::new()
-        .run_until(load(Rc::new(plan), pin!(stop), watch))
+        .run_until(load(Rc::new(plan), pin!(stop), on_progress))
         .await
 }
 
 async fn load(
-    plan: Rc<Plan>,
+    plan: Rc<LoadPlan>,
     mut stop: Pin<&mut impl Future<Output = ()>>,
-    mut watch: impl FnMut(&Progress),
-) -> Result<Report, LoadError> {
-    let mut lanes = Vec::with_capacity(plan.replicas.len());
+    mut on_progress: impl FnMut(&LoadProgress),
+) -> Result<LoadReport, LoadError> {
+    let mut queues = Vec::with_capacity(plan.replicas.len());
     for replica in &plan.replicas {
-        lanes.push(Rc::new(reach(&plan, replica).await?));
+        queues.push(Rc::new(probe_replica(&plan, replica).await?));
     }
-    let connections = connect(&plan, &lanes).await;
-    let record = RefCell::new(Record::new(&plan));
-    let shared = Rc::new(Shared {
+
+    // Open the connections before the clock starts.
+    let connections = open_connections(&plan, &queues).await;
+    let record = RefCell::new(LoadRecord::new(&plan));
+    let context = Rc::new(LoadContext {
         plan,
-        timer: Timer::new(),
-        clock: Clock::start(),
+        timer: PreciseTimer::new(),
+        clock: LoadClock::start(),
         record,
     });
     let mut workers = JoinSet::new();
-    for (lane, connection) in connections {
-        workers.spawn_local(
-            Worker {
-                shared: Rc::clone(&shared),
-                lane,
-                connection,
-            }
-            .work(),
-        );
+    for (queue, connection) in connections {
+        let worker = ConnectionWorker {
+            context: Rc::clone(&context),
+            queue,
+            connection,
+        };
+        workers.spawn_local(worker.run());
     }
 
-    let mut tell = || watch(&shared.record.borrow_mut().progress(shared.clock.now_us()));
-    let sending = async { watched(generate(&shared, &lanes), &mut tell).await };
-    let ended_early = tokio::select! { () = sending => false, () = &mut stop => true };
-    let sent_for = Duration::from_micros(shared.clock.now_us());
-    lanes
-        .iter()
-        .for_each(|lane| lane.close(ended_early, &shared));
-    let patience = if ended_early {
-        LEAVING
-    } else {
-        shared.plan.timeout + LEAVING
+    // Send requests until the schedule ends or the load is stopped.
+    let mut report_progress = || {
+        let now_us = context.clock.now_us();
+        on_progress(&context.record.borrow_mut().progress(now_us));
     };
-    let answers = async { while workers.join_next().await.is_some() {} };
-    let _whoever_is_late_is_cut_off = timeout(patience, watched(answers, &mut tell)).await;
-    lanes.iter().for_each(|lane| lane.close(true, &shared));
-    let whole = Duration::from_micros(shared.clock.now_us());
+    let sending = async {
+        with_progress(send_scheduled(&context, &queues), &mut report_progress).await;
+    };
+    let ended_early = tokio::select! { () = sending => false, () = &mut stop => true };
+    let sent_for = Duration::from_micros(context.clock.now_us());
+
+    // Wait for outstanding responses, but not forever.
+    queues
+        .iter()
+        .for_each(|queue| queue.close(ended_early, &context));
+    let grace = if ended_early {
+        STOP_GRACE
+    } else {
+        context.plan.timeout + STOP_GRACE
+    };
+    let responses = async { while workers.join_next().await.is_some() {} };
+    let _timed_out = timeout(grace, with_progress(responses, &mut report_progress)).await;
+    queues.iter().for_each(|queue| queue.close(true, &context));
+    let total = Duration::from_micros(context.clock.now_us());
 
     let mut retry_after = RetryReport::default();
-    if !ended_early && !shared.plan.retry_budget.is_zero() {
+    if !ended_early && !context.plan.retry_budget.is_zero() {
+        let probes = retry::probe_retry_times(&context, &queues);
         tokio::select! {
-            report = watched(retry::tried(&shared, &lanes), &mut tell) => retry_after = report,
+            report = with_progress(probes, &mut report_progress) => retry_after = report,
             () = &mut stop => {}
         }
     }
+
     let sending = if ended_early {
         sent_for
     } else {
-        shared.plan.pace.duration
+        context.plan.schedule.duration
     };
-    let report = shared.record.borrow().report(
-        Times {
-            sending,
-            whole,
-            ended_early,
-        },
-        retry_after,
-    );
-    decided(report)
+    let durations = LoadDurations {
+        sending,
+        total,
+        ended_early,
+    };
+    let report = context.record.borrow().report(durations, retry_after);
+    require_decision(report)
 }
 
-/// Tells how it goes while something goes on.
-async fn watched<T>(work: impl Future<Output = T>, tell: &mut impl FnMut()) -> T {
+/// Runs `work` and reports progress in the meantime.
+async fn with_progress<T>(work: impl Future<Output = T>, report: &mut impl FnMut()) -> T {
     let mut work = pin!(work);
-    let mut ticks = tokio::time::interval(TICK);
+    let mut ticks = tokio::time::interval(PROGRESS_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             result = &mut work => return result,
-            _ = ticks.tick() => tell(),
+            _ = ticks.tick() => report(),
         }
     }
 }
 
-/// Hands over every request when it is due, whatever became of those before it.
-async fn generate(shared: &Shared, lanes: &[Rc<Lane>]) {
-    let plan = &shared.plan;
-    let mut draws = plan.draws();
-    let times = plan.pace.times_us(
+/// Queues each request when it is due, whatever became of the earlier ones.
+async fn send_scheduled(context: &LoadContext, queues: &[Rc<ReplicaQueue>]) {
+    let plan = &context.plan;
+    let mut generator = plan.generator();
+    let times = plan.schedule.times_us(
         fastrand::Rng::with_seed(plan.seed ^ TIMES_SEED),
         since_epoch(),
     );
+
     for (number, due_us) in times.enumerate() {
-        if number % AT_ONCE == AT_ONCE - 1 {
+        if number % YIELD_EVERY == YIELD_EVERY - 1 {
             tokio::task::yield_now().await;
         }
-        let now_us = shared.timer.until(&shared.clock, due_us).await;
-        let replica = number % lanes.len();
-        let shot = Shot {
+
+        let now_us = context.timer.until(&context.clock, due_us).await;
+        let replica = number % queues.len();
+        let request = ScheduledRequest {
             due_us,
-            ready_us: now_us,
+            queued_us: now_us,
             replica,
-            draw: draws.next(),
+            params: generator.next(),
         };
-        let mut record = shared.record.borrow_mut();
-        record.due(now_us - due_us);
-        if !lanes[replica].push(shot) {
-            record.unsent(now_us);
+
+        let mut record = context.record.borrow_mut();
+        record.record_due(now_us - due_us);
+        if !queues[replica].push(request) {
+            record.record_unsent(now_us);
         }
     }
 }
 
-/// Finds a replica and sees that it is one, before thousands of requests go there.
-async fn reach(plan: &Plan, replica: &Replica) -> Result<Lane, LoadError> {
-    let no_answer = |reason: String| LoadError::NoAnswer {
+/// Resolves a replica, connects to it, and sends one peek, so that mistakes are reported before
+/// thousands of requests are sent.
+async fn probe_replica(plan: &LoadPlan, replica: &Replica) -> Result<ReplicaQueue, LoadError> {
+    let unavailable = |reason: String| LoadError::Unavailable {
         url: replica.to_string(),
         reason,
     };
-    let there =
-        |error: std::io::Error| no_answer(format!("{error}; is the service running there?"));
-    let too_slow = |_| no_answer(format!("nothing came within {:?}", plan.timeout));
+    let unreachable =
+        |error: std::io::Error| unavailable(format!("{error}; is the service running there?"));
+    let timed_out = |_| unavailable(format!("timed out after {:?}", plan.timeout));
+
     let addresses = resolve(&replica.host, replica.port, plan.timeout)
         .await
-        .map_err(there)?;
-    let lane = Lane::new(replica.clone(), addresses, plan.replicas.len());
-    let opened = timeout(plan.timeout, Connection::open(&lane.addresses))
+        .map_err(unreachable)?;
+    let queue = ReplicaQueue::new(replica.clone(), addresses, plan.replicas.len());
+    let opened = timeout(plan.timeout, HttpConnection::open(&queue.addresses))
         .await
-        .map_err(too_slow)?;
-    let mut connection = Some(opened.map_err(there)?);
-    if matches!(plan.asking, Asking::Check { .. }) {
+        .map_err(timed_out)?;
+    let mut connection = Some(opened.map_err(unreachable)?);
+
+    if matches!(plan.request, RequestKind::Check { .. }) {
         let mut request = Vec::new();
-        lane.question(plan)
-            .write(plan.draws().next(), PEEK, &mut request);
-        let clock = Clock::start();
-        let asked = timeout(
+        queue
+            .writer(plan)
+            .write(plan.generator().next(), PEEK, &mut request);
+        let clock = LoadClock::start();
+        let response = timeout(
             plan.timeout,
-            exchange(&mut connection, &lane.addresses, &request, &clock),
+            exchange(&mut connection, &queue.addresses, &request, &clock),
         )
         .await;
-        let (_, answer) = asked
-            .map_err(too_slow)?
-            .map_err(|error| no_answer(error.to_string()))?;
-        if read(plan, &answer).is_none() {
-            return Err(refusal(replica, &answer));
+        let (_, response) = response
+            .map_err(timed_out)?
+            .map_err(|error| unavailable(error.to_string()))?;
+        if parse_response(plan, &response).is_none() {
+            return Err(response_error(replica, &response));
         }
     }
-    Ok(lane)
+
+    Ok(queue)
 }
 
-/// What an answer that is no decision means.
-fn refusal(replica: &Replica, answer: &Answer<'_>) -> LoadError {
-    let (url, status) = (replica.to_string(), answer.head.status);
-    let body: Option<serde_json::Value> = serde_json::from_slice(answer.body).ok();
+/// The error for a response that is not a decision.
+fn response_error(replica: &Replica, response: &HttpResponse<'_>) -> LoadError {
+    let (url, status) = (replica.to_string(), response.head.status);
+    let body: Option<serde_json::Value> = serde_json::from_slice(response.body).ok();
     let detail = body.and_then(|body| Some(body.get("detail")?.as_str()?.to_owned()));
+
     match detail {
         Some(detail) if (400..500).contains(&status) && !matches!(status, 408 | 429) => {
-            LoadError::Refused {
+            LoadError::Rejected {
                 url,
                 status,
                 detail,
             }
         }
-        Some(detail) => LoadError::NoAnswer {
+        Some(detail) => LoadError::Unavailable {
             url,
-            reason: format!("it gave no decision ({status}): {detail}"),
+            reason: format!("status {status}: {detail}"),
         },
         None => {
             let reason = format!(
-                "what came ({status}) is no decision; is this the HTTP port of tollgate serve?"
+                "unexpected response with status {status}; \
+                 is this the HTTP port of `tollgate serve`?"
             );
-            LoadError::NoAnswer { url, reason }
+            LoadError::Unavailable { url, reason }
         }
     }
 }
 
-/// Opens all connections at once. One that cannot be opened now is tried again when it is needed.
-async fn connect(plan: &Plan, lanes: &[Rc<Lane>]) -> Vec<(Rc<Lane>, Option<Connection>)> {
+/// Opens all connections concurrently. Those that fail are opened again when they are needed.
+async fn open_connections(
+    plan: &LoadPlan,
+    queues: &[Rc<ReplicaQueue>],
+) -> Vec<(Rc<ReplicaQueue>, Option<HttpConnection>)> {
     let mut opening = JoinSet::new();
-    let mut left = plan.connections.max(lanes.len());
-    for round in 0..plan.connections_each() {
-        for lane in lanes {
+    let mut left = plan.connections.max(queues.len());
+
+    for round in 0..plan.connections_per_replica() {
+        for queue in queues {
             if left == 0 && round > 0 {
                 break;
             }
             left = left.saturating_sub(1);
-            let (lane, patience) = (Rc::clone(lane), plan.timeout);
+            let (queue, limit) = (Rc::clone(queue), plan.timeout);
             opening.spawn_local(async move {
-                let opened = timeout(patience, Connection::open(&lane.addresses)).await;
-                (lane, opened.ok().and_then(Result::ok))
+                let opened = timeout(limit, HttpConnection::open(&queue.addresses)).await;
+                (queue, opened.ok().and_then(Result::ok))
             });
         }
     }
     opening.join_all().await
 }
 
-/// A report, if there is anything to report.
-fn decided(report: Report) -> Result<Report, LoadError> {
+/// Turns a report without any decision into an error.
+fn require_decision(report: LoadReport) -> Result<LoadReport, LoadError> {
     let sent = report.requests.sent;
     if report.requests.answered > 0 {
         return Ok(report);
     }
+
     let reason = report
         .errors
         .first
-        .unwrap_or_else(|| "none was sent in time".to_owned());
+        .unwrap_or_else(|| "no request was sent in time".to_owned());
     Err(LoadError::NoDecision { sent, reason })
 }

@@ -1,65 +1,69 @@
-//! When requests are due. Nothing here knows of answers: the load does not wait for them.
+//! When requests are due. The schedule does not depend on responses.
 //!
-//! The number of requests that are due until a time grows along a curve (a ramp, then a line); the
-//! times are where the curve passes 0, 1, 2 .. or, for clients who know nothing of each other,
-//! numbers whose distances are exponential. A shape then moves those times.
+//! The expected number of requests up to a time follows a curve: a ramp, then a line. Constant
+//! arrivals are due where the curve reaches 0, 1, 2 and so on. Poisson arrivals are due where it
+//! reaches numbers with exponentially distributed gaps. For bursts, the times are then moved
+//! towards the window edges.
 
 use std::time::Duration;
 
 use fastrand::Rng;
 
-/// How requests are spread.
+/// How arrivals are spread over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arrivals {
-    /// At equal distances.
+    /// Evenly spaced.
     #[default]
     Constant,
-    /// As many clients who know nothing of each other: a Poisson process.
+    /// A Poisson process, as with many independent clients.
     Poisson,
 }
 
 /// When requests are due.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pace {
-    /// Requests a second; above 0.
+pub struct LoadSchedule {
+    /// Requests per second; must be above 0.
     pub rate_per_s: f64,
-    /// For how long.
+    /// How long to send requests.
     pub duration: Duration,
-    /// How long it takes from nothing to the full rate.
+    /// How long the rate takes to rise linearly from 0 to the full rate.
     pub ramp: Duration,
-    /// How requests are spread.
+    /// How arrivals are spread.
     pub arrivals: Arrivals,
-    /// The length of windows around whose edges all of them come, if so; as many in all, but as
-    /// bursts. Windows begin with the epoch, as those of calendars and sliding windows do.
-    pub edges_of: Option<Duration>,
+    /// If set, all requests arrive in bursts around the edges of windows of this length, at the
+    /// same average rate. Windows are aligned to the Unix epoch, as calendar and sliding windows
+    /// are.
+    pub burst_window: Option<Duration>,
 }
 
-/// How far before and behind an edge a burst reaches: as far as this, but no further than a tenth
-/// of the window.
-const NEAR_EDGE_MAX_S: f64 = 0.1;
+/// The maximum distance of a burst from its edge in seconds. A tenth of the window if that is less.
+const BURST_REACH_MAX_S: f64 = 0.1;
 
-impl Pace {
-    /// The times, in order, of a load that begins so long after the epoch.
+impl LoadSchedule {
+    /// The times at which requests are due, in order, for a load that starts at `epoch`, the time
+    /// since the Unix epoch.
     pub(crate) fn times_us(self, mut random: Rng, epoch: Duration) -> impl Iterator<Item = u64> {
-        let mut due = 0.0;
         let end_s = self.duration.as_secs_f64();
+
+        let mut number = 0.0;
         let nominal = std::iter::from_fn(move || {
-            let at_s = self.when(due);
-            due += match self.arrivals {
+            let at_s = self.time_s_of(number);
+            number += match self.arrivals {
                 Arrivals::Constant => 1.0,
                 Arrivals::Poisson => -(1.0 - random.f64()).ln(),
             };
             (at_s < end_s).then_some(at_s)
         });
+
         let moved = nominal.map(move |at_s| {
-            self.edges_of
-                .map_or(at_s, |window| near_edge(at_s, window, epoch))
+            self.burst_window
+                .map_or(at_s, |window| move_to_edge(at_s, window, epoch))
         });
         moved.take_while(move |at_s| *at_s < end_s).map(micros)
     }
 
-    /// When the curve reaches this number.
-    fn when(&self, number: f64) -> f64 {
+    /// The time at which the curve reaches this number of requests.
+    fn time_s_of(&self, number: f64) -> f64 {
         let ramp_s = self.ramp.as_secs_f64();
         let in_ramp = self.rate_per_s * ramp_s / 2.0;
         if number < in_ramp {
@@ -70,18 +74,17 @@ impl Pace {
     }
 }
 
-/// The moment near the nearest edge to which what would come at this moment is moved; the order
-/// stays.
-fn near_edge(at_s: f64, window: Duration, epoch: Duration) -> f64 {
+/// Moves a time towards the nearest window edge. The order of times is preserved.
+fn move_to_edge(at_s: f64, window: Duration, epoch: Duration) -> f64 {
     let window_s = window.as_secs_f64();
     let into_s = Duration::from_nanos(nanos(epoch) % nanos(window).max(1)).as_secs_f64();
     let edge_s = ((at_s + into_s) / window_s).round() * window_s - into_s;
-    let reach_s = NEAR_EDGE_MAX_S.min(window_s / 10.0);
+    let reach_s = BURST_REACH_MAX_S.min(window_s / 10.0);
     (edge_s + (at_s - edge_s) / window_s * 2.0 * reach_s).max(0.0)
 }
 
-fn nanos(length: Duration) -> u64 {
-    u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn micros(at_s: f64) -> u64 {
@@ -94,30 +97,30 @@ mod tests {
 
     use super::*;
 
-    fn pace(rate_per_s: f64, seconds: u64) -> Pace {
+    fn pace(rate_per_s: f64, seconds: u64) -> LoadSchedule {
         let duration = Duration::from_secs(seconds);
-        Pace {
+        LoadSchedule {
             rate_per_s,
             duration,
             ramp: Duration::ZERO,
             arrivals: Arrivals::Constant,
-            edges_of: None,
+            burst_window: None,
         }
     }
 
-    fn times(pace: Pace) -> Vec<u64> {
+    fn times(pace: LoadSchedule) -> Vec<u64> {
         times_since(pace, Duration::ZERO)
     }
 
     /// How many requests are due in all.
-    fn expected(pace: Pace) -> f64 {
+    fn expected(pace: LoadSchedule) -> f64 {
         let (ramp_s, end_s) = (pace.ramp.as_secs_f64(), pace.duration.as_secs_f64());
         let ramped_s = ramp_s.min(end_s);
         let slope = if ramp_s > 0.0 { ramped_s / ramp_s } else { 0.0 };
         pace.rate_per_s * (slope * ramped_s / 2.0 + (end_s - ramped_s))
     }
 
-    fn times_since(pace: Pace, epoch: Duration) -> Vec<u64> {
+    fn times_since(pace: LoadSchedule, epoch: Duration) -> Vec<u64> {
         pace.times_us(fastrand::Rng::with_seed(11), epoch).collect()
     }
 
@@ -130,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_ramp_reaches_the_rate_at_its_end() {
-        let ramped = Pace {
+        let ramped = LoadSchedule {
             ramp: Duration::from_secs(2),
             ..pace(1_000.0, 4)
         };
@@ -152,7 +155,7 @@ mod tests {
     /// The mean distance, and as many short distances as an exponential distribution has.
     #[test]
     fn poisson_is_memoryless() {
-        let times = times(Pace {
+        let times = times(LoadSchedule {
             arrivals: Arrivals::Poisson,
             ..pace(10_000.0, 20)
         });
@@ -181,8 +184,8 @@ mod tests {
         // 0.7 s before an edge.
         let epoch = Duration::from_millis(1_794_766_681_300);
         let bursts = times_since(
-            Pace {
-                edges_of: Some(Duration::from_secs(2)),
+            LoadSchedule {
+                burst_window: Some(Duration::from_secs(2)),
                 ..pace(100.0, 10)
             },
             epoch,
@@ -217,10 +220,10 @@ mod tests {
             window in 1..3_000u64, epoch in 0..1_000_000u64, burst: bool,
         ) {
             let window = Duration::from_millis(window);
-            let edges_of = burst.then_some(window);
+            let burst_window = burst.then_some(window);
             let arrivals = if poisson { Arrivals::Poisson } else { Arrivals::Constant };
             let duration = Duration::from_millis(millis);
-            let pace = Pace { rate_per_s: rate, duration, ramp: Duration::from_millis(ramp), arrivals, edges_of };
+            let pace = LoadSchedule { rate_per_s: rate, duration, ramp: Duration::from_millis(ramp), arrivals, burst_window };
             let times = times_since(pace, Duration::from_micros(epoch));
             prop_assert!(times.is_sorted());
             prop_assert!(times.iter().all(|at| *at <= millis * 1_000));

@@ -1,113 +1,114 @@
-//! Values with places to fill in: `{key}` is the client's name, `{ip}` its address.
+//! Templates for values in requests: `{key}` stands for the key and `{ip}` for the source address.
 
 use std::fmt::Write as _;
 
-use crate::draw::{Draw, address};
-use crate::keys::Keys;
+use crate::generator::{RequestParams, address};
+use crate::keys::KeyDistribution;
 
-/// A value of an attribute, a header or a path.
+/// A template for the value of an attribute, a header or a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template(Vec<Part>);
+pub struct ValueTemplate(Vec<TemplatePart>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum TemplatePart {
     Text(String),
     Key,
     Address,
 }
 
-/// Why a text is no template. The text is not repeated: it may be a secret.
+/// An invalid template. The message does not repeat the text, as it may be a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TemplateError {
-    /// A brace that nothing closes or opens.
+    /// A brace without its counterpart.
     #[error(
-        "it has a `{{` or `}}` of its own; write {{key}} or {{ip}}, or {{{{ and }}}} for the braces themselves"
+        "unmatched `{{` or `}}`; expected {{key}} or {{ip}}, \
+         or {{{{ and }}}} for literal braces"
     )]
     Brace,
-    /// No such thing to fill in.
-    #[error(
-        "`{{{0}}}` is nothing that can be filled in; write {{key}} for the client or {{ip}} for its address"
-    )]
+    /// A placeholder that does not exist.
+    #[error("unknown placeholder `{{{0}}}`; expected {{key}} or {{ip}}")]
     Unknown(String),
 }
 
-impl Template {
-    /// Reads a text.
+impl ValueTemplate {
+    /// Parses a template.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
         let mut parts = Vec::new();
-        let mut plain = String::new();
+        let mut literal = String::new();
         let mut rest = text;
+
         while let Some(at) = rest.find(['{', '}']) {
-            plain.push_str(&rest[..at]);
+            literal.push_str(&rest[..at]);
             rest = &rest[at..];
+
+            // A doubled brace is an escaped one.
             if let Some(after) = rest.strip_prefix("{{").or_else(|| rest.strip_prefix("}}")) {
-                plain.push_str(&rest[..1]);
+                literal.push_str(&rest[..1]);
                 rest = after;
                 continue;
             }
+
             let inside = rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
             let (name, after) = inside.ok_or(TemplateError::Brace)?;
             let part = match name {
-                "key" => Part::Key,
-                "ip" => Part::Address,
+                "key" => TemplatePart::Key,
+                "ip" => TemplatePart::Address,
                 _ => {
-                    return Err(TemplateError::Unknown(
-                        name.chars()
-                            .filter(|c| c.is_alphanumeric())
-                            .take(20)
-                            .collect(),
-                    ));
+                    let name = name.chars().filter(|c| c.is_alphanumeric()).take(20);
+                    return Err(TemplateError::Unknown(name.collect()));
                 }
             };
-            if !plain.is_empty() {
-                parts.push(Part::Text(std::mem::take(&mut plain)));
+
+            if !literal.is_empty() {
+                parts.push(TemplatePart::Text(std::mem::take(&mut literal)));
             }
             parts.push(part);
             rest = after;
         }
-        plain.push_str(rest);
-        if !plain.is_empty() {
-            parts.push(Part::Text(plain));
+
+        literal.push_str(rest);
+        if !literal.is_empty() {
+            parts.push(TemplatePart::Text(literal));
         }
         Ok(Self(parts))
     }
 
-    /// Adds the value for one request.
-    pub(crate) fn write(&self, draw: Draw, keys: &Keys, to: &mut String) {
+    /// Appends the value for one request.
+    pub(crate) fn write(&self, params: RequestParams, keys: &KeyDistribution, to: &mut String) {
         for part in &self.0 {
             match part {
-                Part::Text(text) => to.push_str(text),
-                Part::Key => to.push_str(&keys.value(draw.key)),
-                Part::Address => {
-                    let _infallible = write!(to, "{}", address(draw.address));
+                TemplatePart::Text(text) => to.push_str(text),
+                TemplatePart::Key => to.push_str(&keys.value(params.key)),
+                TemplatePart::Address => {
+                    let _infallible = write!(to, "{}", address(params.address));
                 }
             }
         }
     }
 
     /// The value for one request.
-    pub(crate) fn fill(&self, draw: Draw, keys: &Keys) -> String {
+    pub(crate) fn fill(&self, params: RequestParams, keys: &KeyDistribution) -> String {
         let mut value = String::new();
-        self.write(draw, keys, &mut value);
+        self.write(params, keys, &mut value);
         value
     }
 
-    /// The same for a report, which must not show lines of a file.
-    pub(crate) fn label(&self, draw: Draw, keys: &Keys) -> String {
-        let part = |part: &Part| match part {
-            Part::Text(text) => text.clone(),
-            Part::Key => keys.label(draw.key),
-            Part::Address => address(draw.address).to_string(),
+    /// The value for one request as shown in reports, without keys that come from a file.
+    pub(crate) fn label(&self, params: RequestParams, keys: &KeyDistribution) -> String {
+        let part = |part: &TemplatePart| match part {
+            TemplatePart::Text(text) => text.clone(),
+            TemplatePart::Key => keys.label(params.key),
+            TemplatePart::Address => address(params.address).to_string(),
         };
         self.0.iter().map(part).collect()
     }
 
-    /// Whether it holds what no header and no path can hold.
+    /// Whether the text has control characters, which are not allowed in headers and paths.
     pub fn has_controls(&self) -> bool {
-        self.0
-            .iter()
-            .any(|part| matches!(part, Part::Text(text) if text.chars().any(char::is_control)))
+        self.0.iter().any(
+            |part| matches!(part, TemplatePart::Text(text) if text.chars().any(char::is_control)),
+        )
     }
 }
 
@@ -116,14 +117,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_filled_in() {
-        let draw = Draw {
+    fn placeholders_are_filled_in() {
+        let params = RequestParams {
             key: 7,
             address: 300,
             cost: None,
         };
-        let filled =
-            |text: &str| Template::parse(text).map(|template| template.fill(draw, &Keys::one()));
+        let filled = |text: &str| {
+            ValueTemplate::parse(text)
+                .map(|template| template.fill(params, &KeyDistribution::single()))
+        };
         assert_eq!(filled("u-{key}@{ip}!"), Ok("u-key-7@10.0.1.45!".to_owned()));
         assert_eq!(filled("{{key}} {{{key}}}"), Ok("{key} {key-7}".to_owned()));
         assert_eq!(filled(""), Ok(String::new()));
@@ -139,20 +142,22 @@ mod tests {
             filled("{user}")
                 .unwrap_err()
                 .to_string()
-                .starts_with("`{user}` is nothing")
+                .starts_with("unknown placeholder `{user}`")
         );
     }
 
     #[test]
-    fn reports_do_not_show_what_a_file_holds() {
-        let keys = Keys::listed("sesame").unwrap();
-        let draw = Draw {
+    fn labels_do_not_show_keys_of_a_file() {
+        let keys = KeyDistribution::from_lines("sesame").unwrap();
+        let params = RequestParams {
             key: 0,
             address: 0,
             cost: None,
         };
         assert_eq!(
-            Template::parse("x-{key}").unwrap().label(draw, &keys),
+            ValueTemplate::parse("x-{key}")
+                .unwrap()
+                .label(params, &keys),
             "x-key 1 of the file"
         );
     }

@@ -1,9 +1,9 @@
-//! Waiting for a moment, to within some microseconds.
+//! A timer that is accurate to some microseconds.
 //!
-//! The runtime's own timers are late by up to a millisecond, which is ten times what a decision
-//! takes. Asking for the time over and over is punctual, but uses up a core, and a busy machine
-//! lets whoever does that wait when it matters. So most of the wait is slept by a thread that does
-//! nothing else, and only the rest is spent asking.
+//! The runtime's timers fire up to a millisecond late, which is ten times as long as a decision
+//! takes. Polling the clock is accurate but keeps a core busy, and a busy machine then preempts the
+//! thread at the wrong moment. So a separate thread sleeps for most of the wait, and only the rest
+//! is polled.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -12,76 +12,80 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::clock::Clock;
+use crate::clock::LoadClock;
 
-/// A thread's sleep ends late by up to this. What comes sooner is waited for by asking for the
-/// time.
-const SOON_US: u64 = 300;
-/// The same for the runtime's timers, where no thread can be had.
-const SOON_WITHOUT_US: u64 = 2_000;
+/// A thread's sleep ends late by up to this, so the last part of a wait is polled.
+const POLL_US: u64 = 300;
+/// The same for the runtime's timers, used if the thread cannot be started.
+const POLL_WITHOUT_THREAD_US: u64 = 2_000;
 
-/// Waits for moments, one at a time. The thread ends with it.
+/// Waits until a given time, one wait at a time. Dropping it ends its thread.
 #[derive(Debug)]
-pub(crate) struct Timer {
-    sleeper: Option<Sleeper>,
+pub(crate) struct PreciseTimer {
+    sleeper: Option<SleeperThread>,
 }
 
+/// A thread that sleeps for each duration it receives and then notifies.
 #[derive(Debug)]
-struct Sleeper {
-    lengths: Sender<Duration>,
-    rang: Arc<Notify>,
+struct SleeperThread {
+    durations: Sender<Duration>,
+    wakeup: Arc<Notify>,
 }
 
-impl Timer {
+impl PreciseTimer {
     pub(crate) fn new() -> Self {
         Self {
-            sleeper: Sleeper::start().ok(),
+            sleeper: SleeperThread::start().ok(),
         }
     }
 
-    /// Waits for a moment, and lets everything else go on meanwhile. Tells what time it is then.
-    pub(crate) async fn until(&self, clock: &Clock, due_us: u64) -> u64 {
-        let soon_us = if self.sleeper.is_some() {
-            SOON_US
+    /// Waits until `due_us` while other tasks run, and returns the current time.
+    pub(crate) async fn until(&self, clock: &LoadClock, due_us: u64) -> u64 {
+        let poll_us = if self.sleeper.is_some() {
+            POLL_US
         } else {
-            SOON_WITHOUT_US
+            POLL_WITHOUT_THREAD_US
         };
+
         loop {
             let now_us = clock.now_us();
             let left_us = due_us.saturating_sub(now_us);
             if left_us == 0 {
                 return now_us;
-            } else if left_us <= soon_us {
+            } else if left_us <= poll_us {
                 tokio::task::yield_now().await;
             } else {
-                self.sleep(Duration::from_micros(left_us - soon_us)).await;
+                self.sleep(Duration::from_micros(left_us - poll_us)).await;
             }
         }
     }
 
-    /// About so long, or less.
-    async fn sleep(&self, length: Duration) {
+    /// Sleeps for about this long. May return early if an earlier wait was cancelled.
+    async fn sleep(&self, duration: Duration) {
         match &self.sleeper {
-            Some(sleeper) if sleeper.lengths.send(length).is_ok() => sleeper.rang.notified().await,
-            _ => tokio::time::sleep(length).await,
+            Some(sleeper) if sleeper.durations.send(duration).is_ok() => {
+                sleeper.wakeup.notified().await;
+            }
+            _ => tokio::time::sleep(duration).await,
         }
     }
 }
 
-impl Sleeper {
+impl SleeperThread {
     fn start() -> std::io::Result<Self> {
-        let (lengths, asked) = channel();
-        let rang = Arc::new(Notify::new());
-        let bell = Arc::clone(&rang);
+        let (durations, receiver) = channel();
+        let wakeup = Arc::new(Notify::new());
+        let notify = Arc::clone(&wakeup);
+
         thread::Builder::new()
             .name("load-timer".to_owned())
             .spawn(move || {
-                for length in asked {
-                    thread::park_timeout(length);
-                    bell.notify_one();
+                for duration in receiver {
+                    thread::park_timeout(duration);
+                    notify.notify_one();
                 }
             })?;
-        Ok(Self { lengths, rang })
+        Ok(Self { durations, wakeup })
     }
 }
 
@@ -90,24 +94,27 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn moments_are_waited_for_and_never_missed_on_the_early_side() {
-        let clock = Clock::start();
-        for timer in [Timer::new(), Timer { sleeper: None }] {
+    async fn waits_never_end_early() {
+        let clock = LoadClock::start();
+        for timer in [PreciseTimer::new(), PreciseTimer { sleeper: None }] {
             for wait_us in [0, 50, 299, 301, 1_000, 5_000] {
                 let due_us = clock.now_us() + wait_us;
-                let told_us = timer.until(&clock, due_us).await;
-                assert!(told_us >= due_us && clock.now_us() >= told_us, "{wait_us}");
+                let ended_us = timer.until(&clock, due_us).await;
+                assert!(
+                    ended_us >= due_us && clock.now_us() >= ended_us,
+                    "{wait_us}"
+                );
             }
         }
     }
 
-    /// A wait that was given up does not end the next one.
+    /// A cancelled wait does not end the next one early.
     #[tokio::test]
-    async fn one_wait_does_not_end_another() {
-        let (clock, timer) = (Clock::start(), Timer::new());
+    async fn a_cancelled_wait_does_not_end_the_next_one() {
+        let (clock, timer) = (LoadClock::start(), PreciseTimer::new());
         for _ in 0..5 {
             let short = timer.until(&clock, clock.now_us() + 2_000);
-            let _given_up = tokio::time::timeout(Duration::from_millis(1), short).await;
+            let _cancelled = tokio::time::timeout(Duration::from_millis(1), short).await;
             let due_us = clock.now_us() + 6_000;
             assert!(timer.until(&clock, due_us).await >= due_us);
         }

@@ -1,19 +1,19 @@
-//! Popularity as it is in life: the k-th of n is asked for in proportion to 1 / k^s.
+//! The Zipf distribution: the k-th of n keys has a probability in proportion to 1 / k^s.
 //!
-//! Drawn by rejection-inversion (Hörmann and Derflinger 1996): no table, a constant number of
-//! steps, any n.
+//! Sampled by rejection-inversion (Hörmann and Derflinger 1996), which needs no table and a
+//! constant number of steps on average for any n.
 
 use fastrand::Rng;
 
-/// The distribution of so many keys.
+/// A Zipf distribution over the keys 0 to `count - 1`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Zipf {
     count: u32,
     exponent: f64,
-    /// The area up to the middle of the first key, and up to the end of the last.
+    /// Bounds of the areas to sample from.
     first: f64,
     last: f64,
-    /// Up to this distance from a key's place no further look is needed.
+    /// A sample that is at most this far below its key is accepted without a further test.
     sure: f64,
 }
 
@@ -27,25 +27,26 @@ impl Zipf {
             last: 0.0,
             sure: 0.0,
         };
+
         zipf.first = zipf.area(1.5) - 1.0;
         zipf.last = zipf.area(f64::from(count) + 0.5);
-        zipf.sure = 2.0 - zipf.place(zipf.area(2.5) - zipf.height(2.0));
+        zipf.sure = 2.0 - zipf.inverse_area(zipf.area(2.5) - zipf.height(2.0));
         zipf
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub(crate) const fn count(&self) -> u32 {
         self.count
     }
 
-    /// A key, from 0.
-    pub(crate) fn draw(&self, random: &mut Rng) -> u32 {
+    /// A random key, from 0.
+    pub(crate) fn sample(&self, random: &mut Rng) -> u32 {
         loop {
             let area = self.last + random.f64() * (self.first - self.last);
-            let place = self.place(area);
-            let key = place.round().clamp(1.0, f64::from(self.count));
-            if key - place <= self.sure || area >= self.area(key + 0.5) - self.height(key) {
-                return whole(key) - 1;
+            let x = self.inverse_area(area);
+            let key = x.round().clamp(1.0, f64::from(self.count));
+            if key - x <= self.sure || area >= self.area(key + 0.5) - self.height(key) {
+                return to_u32(key) - 1;
             }
         }
     }
@@ -66,25 +67,24 @@ impl Zipf {
         }
     }
 
-    /// The x up to which the area is this.
-    fn place(&self, area: f64) -> f64 {
+    /// The x for which `area(x)` is `area`.
+    fn inverse_area(&self, area: f64) -> f64 {
         let grown = (area * (1.0 - self.exponent)).max(-1.0);
-        (area
-            * if grown.abs() < 1e-8 {
-                1.0 - grown / 2.0
-            } else {
-                grown.ln_1p() / grown
-            })
-        .exp()
+        let factor = if grown.abs() < 1e-8 {
+            1.0 - grown / 2.0
+        } else {
+            grown.ln_1p() / grown
+        };
+        (area * factor).exp()
     }
 }
 
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "it lies between 1 and a u32"
+    reason = "the key lies between 1 and a u32"
 )]
-fn whole(key: f64) -> u32 {
+fn to_u32(key: f64) -> u32 {
     (key as u32).max(1)
 }
 
@@ -114,7 +114,7 @@ mod tests {
         ] {
             let (zipf, mut random) = (Zipf::new(count, exponent), Rng::with_seed(7));
             let mut counts = vec![0_u32; count as usize];
-            (0..DRAWN).for_each(|_| counts[zipf.draw(&mut random) as usize] += 1);
+            (0..DRAWN).for_each(|_| counts[zipf.sample(&mut random) as usize] += 1);
             for (found, share) in counts.iter().zip(shares(count, exponent)) {
                 let expected = share * f64::from(DRAWN);
                 let deviation = (expected * (1.0 - share)).sqrt();
@@ -134,7 +134,7 @@ mod tests {
             for exponent in [0.01, 0.5, 1.0, 1.000_000_001, 2.0, 10.0] {
                 let zipf = Zipf::new(count, exponent);
                 assert!(
-                    (0..1_000).all(|_| zipf.draw(&mut random) < count),
+                    (0..1_000).all(|_| zipf.sample(&mut random) < count),
                     "{count} {exponent}"
                 );
             }

@@ -1,45 +1,45 @@
-//! Two configurations side by side: what one refuses and the other does not.
+//! Compares the decisions of two configurations.
 
 use smallvec::SmallVec;
 use tollgate::Micros;
 
-use crate::replay::Replay;
-use crate::side::Said;
+use crate::config_run::ComparedDecision;
+use crate::replay::ConfigReplay;
 use crate::tally::KeyTable;
 
-/// The most keys that are known for each limit and direction.
-const KEYS_KNOWN: usize = 2_000;
+/// The maximum number of keys to remember for each limit and configuration.
+const KEYS_MAX: usize = 2_000;
 
-/// What two configurations say differently.
+/// How the decisions of two configurations differ.
 #[derive(Debug)]
 pub(crate) struct Comparison {
-    pub(crate) requests: Difference,
-    /// The limits of either, by name, in the order of the first file and then of the second.
+    pub(crate) requests: DenialCounts,
+    /// The limits of both, by name, in the order of the first configuration and then the second.
     pub(crate) limits: Vec<LimitDifference>,
-    /// For the limits of each configuration their places in the list above.
-    places: [Vec<usize>; 2],
+    /// For each configuration, the positions of its limits in `limits`.
+    positions: [Vec<usize>; 2],
 }
 
-/// How often the two refused.
+/// Denials by the configuration that made them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Difference {
+pub(crate) struct DenialCounts {
     pub(crate) only_first: u64,
     pub(crate) only_second: u64,
     pub(crate) both: u64,
 }
 
-/// What one limit does differently.
+/// How the decisions of one limit differ.
 #[derive(Debug)]
 pub(crate) struct LimitDifference {
     pub(crate) name: String,
-    /// Its place in each configuration that has it.
-    pub(crate) place_in: [Option<usize>; 2],
-    pub(crate) refused: Difference,
-    /// Who is refused by one of them alone.
+    /// Its index in each configuration that has it.
+    pub(crate) index_in: [Option<usize>; 2],
+    pub(crate) denials: DenialCounts,
+    /// The keys that only one configuration denied.
     pub(crate) keys: [KeyTable; 2],
 }
 
-impl Difference {
+impl DenialCounts {
     const fn count(&mut self, first: bool, second: bool) {
         match (first, second) {
             (true, true) => self.both += 1,
@@ -51,52 +51,55 @@ impl Difference {
 }
 
 impl Comparison {
-    pub(crate) fn new(first: &Replay, second: &Replay) -> Self {
+    pub(crate) fn new(first: &ConfigReplay, second: &ConfigReplay) -> Self {
         let mut limits: Vec<LimitDifference> = Vec::new();
-        let mut places = [Vec::new(), Vec::new()];
+        let mut positions = [Vec::new(), Vec::new()];
+
         for (side, replay) in [first, second].into_iter().enumerate() {
-            for (place_in, rule) in replay.rules().enumerate() {
+            for (index, rule) in replay.rules().enumerate() {
                 let name = rule.limit.name();
-                let place = limits
+                let position = limits
                     .iter()
                     .position(|limit| limit.name == name)
                     .unwrap_or(limits.len());
-                if place == limits.len() {
+                if position == limits.len() {
                     limits.push(LimitDifference::new(name));
                 }
-                limits[place].place_in[side] = Some(place_in);
-                places[side].push(place);
+                limits[position].index_in[side] = Some(index);
+                positions[side].push(position);
             }
         }
+
         Self {
-            requests: Difference::default(),
+            requests: DenialCounts::default(),
             limits,
-            places,
+            positions,
         }
     }
 
-    /// Counts a request, if both have decided about it.
-    pub(crate) fn count(&mut self, said: [&Said; 2], at: Micros) {
-        let [Some(first_passes), Some(second_passes)] = said.map(|said| said.passes) else {
+    /// Counts a request, if both configurations decided on it.
+    pub(crate) fn count(&mut self, decisions: [&ComparedDecision; 2], at: Micros) {
+        let [Some(first), Some(second)] = decisions.map(|decision| decision.is_allowed) else {
             return;
         };
-        self.requests.count(!first_passes, !second_passes);
-        let by: [SmallVec<[usize; 4]>; 2] = [0, 1].map(|side| {
-            said[side]
-                .refusals
+        self.requests.count(!first, !second);
+
+        let denied_by: [SmallVec<[usize; 4]>; 2] = [0, 1].map(|side| {
+            decisions[side]
+                .denials
                 .iter()
-                .map(|(index, _)| self.places[side][*index])
+                .map(|(index, _)| self.positions[side][*index])
                 .collect()
         });
         for side in [0, 1] {
-            for ((_, key), place) in said[side].refusals.iter().zip(&by[side]) {
-                let limit = &mut self.limits[*place];
-                if by[1 - side].contains(place) {
-                    // Both have it in their lists; it counts once.
-                    limit.refused.both += u64::from(side == 0);
+            for ((_, key), position) in decisions[side].denials.iter().zip(&denied_by[side]) {
+                let limit = &mut self.limits[*position];
+                if denied_by[1 - side].contains(position) {
+                    // It is in both lists, but must count once.
+                    limit.denials.both += u64::from(side == 0);
                 } else {
-                    limit.refused.count(side == 0, side == 1);
-                    limit.keys[side].refuse(key, at);
+                    limit.denials.count(side == 0, side == 1);
+                    limit.keys[side].record(key, at);
                 }
             }
         }
@@ -105,11 +108,11 @@ impl Comparison {
 
 impl LimitDifference {
     fn new(name: &str) -> Self {
-        let keys = || KeyTable::new(KEYS_KNOWN);
+        let keys = || KeyTable::new(KEYS_MAX);
         Self {
             name: name.to_owned(),
-            place_in: [None; 2],
-            refused: Difference::default(),
+            index_in: [None; 2],
+            denials: DenialCounts::default(),
             keys: [keys(), keys()],
         }
     }

@@ -1,29 +1,32 @@
-//! What a configuration of Tollgate would have refused of the requests in an access log.
+//! Replays an access log through a configuration of Tollgate and reports what it would have denied.
 //!
-//! [`Input`] (files, gzip, standard input) -> lines -> [`LogReader`] (common, combined, JSON) ->
-//! [`Replay`] (which limits a request meets, and what they say at its time) -> counts ->
-//! [`Report`].
+//! The stages are [`LogInput`] (files, gzip, standard input), [`LogParser`] (common, combined or
+//! JSON lines), [`ConfigReplay`] (selects the limits of each request and decides at its time), the
+//! counters, and [`SimulationReport`].
 //!
-//! Owns how logs are read and what is counted about them. Which limits a request meets is
-//! `tollgate-rules`' business, and what they say is `tollgate`'s: nothing of either is done here a
-//! second time. Knows nothing of command lines, and asks neither a server nor the clock.
+//! This crate reads logs and counts decisions. `tollgate-rules` selects the limits of a request and
+//! `tollgate` decides, exactly as in the service. The crate does not depend on the command line,
+//! and never contacts a server or reads the clock.
 
+mod batch;
 mod compare;
+mod config_run;
 mod input;
 mod log;
 mod replay;
 mod report;
-mod requests;
-mod side;
 mod simulation;
 mod suggest;
 mod tally;
 pub mod text;
 
-pub use input::{Chunk, Input, LINE_MAX, Line, Lines};
-pub use log::{BadLine, FieldError, Fields, Format, LogReader, Record, Unread, mended};
-pub use replay::{Answered, Replay, Undecided};
+pub use batch::ReplayRequest;
+pub use input::{LINE_MAX, LineChunk, LineReader, LogInput, LogLine};
+pub use log::{
+    AccessLogFormat, FieldError, FieldMap, LineError, LineErrorKind, LogParser, LogRecord,
+    to_utf8_lossy,
+};
+pub use replay::{ConfigReplay, ReplayDecision, ReplayError};
 pub use report::*;
-pub use requests::Request;
-pub use simulation::{Plan, Progress, Simulation};
-pub use suggest::Trials;
+pub use simulation::{Simulation, SimulationPlan, SimulationProgress};
+pub use suggest::SuggestionTrials;

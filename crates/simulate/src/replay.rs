@@ -1,7 +1,7 @@
-//! One configuration, asked about the requests of the past at their times.
+//! Replays requests through one configuration.
 //!
-//! Which limits a request meets is decided by the service's own selection, and whether they let it
-//! pass by its own counters. Only the time is another: it is what the log says.
+//! The limits of a request are selected and decided by the same code as in the service. Only the
+//! time comes from the log.
 
 use std::ops::Range;
 
@@ -13,158 +13,162 @@ use tollgate_rules::{
     Attributes, Config, LimitConfig, MissingKeyPolicy, SelectError, SelectedLimit, Selector,
 };
 
-use crate::requests::Request;
+use crate::batch::ReplayRequest;
 
-/// The most counters that stand for those of a shared store.
+/// The maximum number of counters that stand in for those of a shared store.
 const SHARED_KEYS_MAX: usize = 16_000_000;
 
-/// The most of a key that is shown, in characters.
-const KEY_SHOWN: usize = 160;
+/// Keys are truncated to this number of characters in reports.
+const KEY_CHARS_MAX: usize = 160;
 
-/// A configuration under replay.
+/// The replay of one configuration.
 #[derive(Debug)]
-pub struct Replay {
+pub struct ConfigReplay {
     selector: Selector,
-    /// The limits by their places, ready to be asked.
-    checked: Vec<Rule>,
+    /// The validated limits, in the order of the configuration.
+    rules: Vec<Rule>,
     ledger: Ledger,
     left_out: Vec<String>,
 }
 
-/// What a configuration says to one request.
+/// The decision of a configuration on one request.
 #[derive(Clone, Copy, Debug)]
-pub struct Answered<'a> {
-    /// The limits it had to pass, in the order of the file.
-    pub checks: &'a [SelectedLimit<'a>],
-    /// What they said, in the same order.
+pub struct ReplayDecision<'a> {
+    /// The limits that applied, in the order of the configuration.
+    pub limits: &'a [SelectedLimit<'a>],
+    /// Their outcomes, in the same order.
     pub outcomes: &'a [Outcome],
-    /// The limits that apply and whose key the log does not have, by their places.
+    /// Indexes of limits that match but were skipped, because the log lacks their key.
     pub unkeyed: &'a [usize],
-    /// Whether the request may pass: no limit refuses it, or only such as never do.
+    /// Whether the request is allowed: no limit denies it, except shadow limits.
     pub is_allowed: bool,
 }
 
-/// Why there is no decision. The service would answer with an error.
+/// Why a request got no decision. The service would respond with an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Undecided {
-    /// The request does not fit the limits.
+pub enum ReplayError {
+    /// An attribute of the request is missing or invalid.
     #[error(transparent)]
     Select(#[from] SelectError),
-    /// It meets more limits than a request may.
+    /// More limits match than a request may have.
     #[error(transparent)]
     TooMany(tollgate::Error),
 }
 
-/// The limits that some requests meet, one request after the other.
+/// The limits of a batch of requests, concatenated.
 #[derive(Default)]
-struct Selected<'r> {
-    chosen: Vec<SelectedLimit<'r>>,
+struct BatchSelection<'r> {
+    limits: Vec<SelectedLimit<'r>>,
     unkeyed: Vec<usize>,
-    /// For each request its own among those.
-    met: Vec<Result<Met, Undecided>>,
+    /// For each request, its ranges in the two lists.
+    requests: Vec<Result<RequestSelection, ReplayError>>,
 }
 
-/// Which of the limits, and of those without a key, belong to a request.
+/// The ranges of one request in a [`BatchSelection`].
 #[derive(Clone, Debug)]
-struct Met {
+struct RequestSelection {
     limits: Range<usize>,
     unkeyed: Range<usize>,
 }
 
-impl Replay {
-    /// Every limit of a configuration but those on requests in flight: when a request ended is not
-    /// in a log.
+impl ConfigReplay {
+    /// Replays all limits of a configuration, except concurrency limits: a log does not say when
+    /// requests ended.
     pub fn new(config: &Config) -> Self {
-        Self::with(config, |_| true)
+        Self::with_limits(config, |_| true)
     }
 
-    /// The same with limits that were changed; those for which `change` is false are left out.
-    pub(crate) fn with(config: &Config, mut change: impl FnMut(&mut LimitConfig) -> bool) -> Self {
+    /// Like [`new`](Self::new), but `change` may modify each limit, or return false to leave it
+    /// out.
+    pub(crate) fn with_limits(
+        config: &Config,
+        mut change: impl FnMut(&mut LimitConfig) -> bool,
+    ) -> Self {
         let mut config = config.clone();
         let mut left_out = Vec::new();
-        config.limits.retain_mut(|rule| {
-            let is_kept = !is_concurrency(rule) && change(rule);
+        config.limits.retain_mut(|limit| {
+            let is_kept = !is_concurrency(limit) && change(limit);
             if !is_kept {
-                left_out.push(rule.limit.name().to_owned());
+                left_out.push(limit.limit.name().to_owned());
             }
             is_kept
         });
+
         let keys_max = match &config.store {
             StoreConfig::Memory { keys_max } => *keys_max,
             StoreConfig::Redis(_) => SHARED_KEYS_MAX,
         };
-        let checked = config
+        let rules = config
             .limits
             .iter()
-            .filter_map(|rule| rule.limit.rule().ok())
+            .filter_map(|limit| limit.limit.rule().ok())
             .collect();
         Self {
             selector: Selector::new(&config),
-            checked,
+            rules,
             ledger: Ledger::new(keys_max),
             left_out,
         }
     }
 
-    /// What is said to each of some requests, whose moments never go back. They are decided in
-    /// order, but their counters are brought near together, so that memory is waited for once
-    /// instead of with every request.
+    /// Decides a batch of requests in order and passes each decision to `on_decision`. The times
+    /// must never go back.
+    ///
+    /// The counters of the whole batch are prefetched first, so that their memory accesses overlap.
     pub fn decide<R: Attributes>(
         &mut self,
-        requests: &[Request<R>],
-        mut then: impl FnMut(&Request<R>, Result<Answered<'_>, &Undecided>),
+        requests: &[ReplayRequest<R>],
+        mut on_decision: impl FnMut(&ReplayRequest<R>, Result<ReplayDecision<'_>, &ReplayError>),
     ) {
         let Self {
             selector,
-            checked,
+            rules,
             ledger,
             ..
         } = self;
-        let selected = Selected::of(selector, requests);
-        let Selected {
-            chosen,
-            unkeyed,
-            met,
-        } = &selected;
-        let checks: Vec<Demand<'_>> = chosen.iter().map(|chosen| check(checked, chosen)).collect();
-        let places: Vec<_> = checks
+
+        let batch = BatchSelection::new(selector, requests);
+        let demands: Vec<Demand<'_>> = batch
+            .limits
             .iter()
-            .map(|check| ledger.place(&check.key))
+            .map(|selected| demand(rules, selected))
+            .collect();
+        let places: Vec<_> = demands
+            .iter()
+            .map(|demand| ledger.place(&demand.key))
             .collect();
         ledger.fetch(&places);
+
         let mut outcomes = Vec::new();
-        for (request, met) in requests.iter().zip(met) {
-            let Met {
-                limits,
-                unkeyed: without,
-            } = match met {
-                Ok(met) => met.clone(),
-                Err(undecided) => {
-                    then(request, Err(undecided));
+        for (request, selection) in requests.iter().zip(&batch.requests) {
+            let RequestSelection { limits, unkeyed } = match selection {
+                Ok(selection) => selection.clone(),
+                Err(error) => {
+                    on_decision(request, Err(error));
                     continue;
                 }
             };
-            let checks = &checks[limits.clone()];
+
+            let demands = &demands[limits.clone()];
             outcomes.clear();
-            ledger.spend(checks, &places[limits.clone()], request.at, &mut outcomes);
-            let mut both = checks.iter().zip(&outcomes);
-            let is_allowed =
-                both.all(|(check, outcome)| check.shadow || outcome.verdict.is_allowed());
-            let (checks, unkeyed) = (&chosen[limits], &unkeyed[without]);
-            then(
-                request,
-                Ok(Answered {
-                    checks,
-                    outcomes: &outcomes,
-                    unkeyed,
-                    is_allowed,
-                }),
-            );
+            ledger.spend(demands, &places[limits.clone()], request.at, &mut outcomes);
+            let is_allowed = demands
+                .iter()
+                .zip(&outcomes)
+                .all(|(demand, outcome)| demand.shadow || outcome.verdict.is_allowed());
+
+            let decision = ReplayDecision {
+                limits: &batch.limits[limits],
+                outcomes: &outcomes,
+                unkeyed: &batch.unkeyed[unkeyed],
+                is_allowed,
+            };
+            on_decision(request, Ok(decision));
         }
     }
 
-    /// The limits under replay, in the order of the file.
+    /// The replayed limits, in the order of the configuration.
     pub fn rules(&self) -> impl ExactSizeIterator<Item = &LimitConfig> {
         self.selector.rules()
     }
@@ -174,76 +178,85 @@ impl Replay {
         &self.left_out
     }
 
-    /// True when there were more counters at once than are kept, so that some were forgotten early.
+    /// Whether the table of counters is full, so that some counters were evicted early.
     pub fn is_full(&self) -> bool {
         self.ledger.keys() >= self.ledger.keys_max()
     }
 
-    /// A key of the limit at a place for people. What is hashed stays hashed.
-    pub(crate) fn shown(&self, place: usize, key: &EncodedKey) -> String {
-        let parts = self.selector.shown_key(place, key).unwrap_or_default();
+    /// A key of the limit with this index, as text. Hashed parts stay hashed.
+    pub(crate) fn display_key(&self, index: usize, key: &EncodedKey) -> String {
+        let parts = self.selector.shown_key(index, key).unwrap_or_default();
         if parts.is_empty() {
             return "everyone".to_owned();
         }
+
         let parts: Vec<String> = parts
             .iter()
             .map(|part| format!("{}={}", part.attribute, part.value))
             .collect();
-        parts.join(", ").chars().take(KEY_SHOWN).collect()
+        parts.join(", ").chars().take(KEY_CHARS_MAX).collect()
     }
 }
 
-impl<'r> Selected<'r> {
-    fn of<R: Attributes>(selector: &'r Selector, requests: &[Request<R>]) -> Self {
-        let mut selected = Self {
-            chosen: Vec::with_capacity(2 * requests.len()),
+impl<'r> BatchSelection<'r> {
+    fn new<R: Attributes>(selector: &'r Selector, requests: &[ReplayRequest<R>]) -> Self {
+        let mut batch = Self {
+            limits: Vec::with_capacity(2 * requests.len()),
             unkeyed: Vec::new(),
-            met: Vec::new(),
+            requests: Vec::new(),
         };
-        selected.met.reserve_exact(requests.len());
+        batch.requests.reserve_exact(requests.len());
+
         for request in requests {
-            let met = selected.add(selector, &request.attributes);
-            selected.met.push(met);
+            let selection = batch.add(selector, &request.attributes);
+            batch.requests.push(selection);
         }
-        selected
+        batch
     }
 
-    fn add(&mut self, selector: &'r Selector, request: &impl Attributes) -> Result<Met, Undecided> {
+    fn add(
+        &mut self,
+        selector: &'r Selector,
+        request: &impl Attributes,
+    ) -> Result<RequestSelection, ReplayError> {
         let Self {
-            chosen, unkeyed, ..
+            limits, unkeyed, ..
         } = self;
-        let (limits, without) = (chosen.len(), unkeyed.len());
+        let (first_limit, first_unkeyed) = (limits.len(), unkeyed.len());
+
         selector.each(
             request,
             None,
             MissingKeyPolicy::PassOver,
-            |index, found| match found {
-                Some(found) => chosen.push(found),
+            |index, selected| match selected {
+                Some(selected) => limits.push(selected),
                 None => unkeyed.push(index),
             },
         )?;
-        if chosen.len() - limits > DEMANDS_MAX {
-            return Err(Undecided::TooMany(tollgate::Error::TooManyLimits));
+        if limits.len() - first_limit > DEMANDS_MAX {
+            return Err(ReplayError::TooMany(tollgate::Error::TooManyLimits));
         }
-        Ok(Met {
-            limits: limits..chosen.len(),
-            unkeyed: without..unkeyed.len(),
+
+        Ok(RequestSelection {
+            limits: first_limit..limits.len(),
+            unkeyed: first_unkeyed..unkeyed.len(),
         })
     }
 }
 
 #[inline]
-fn check<'a>(checked: &'a [Rule], chosen: &'a SelectedLimit<'_>) -> Demand<'a> {
-    let rule = &checked[chosen.index];
+fn demand<'a>(rules: &'a [Rule], selected: &'a SelectedLimit<'_>) -> Demand<'a> {
+    let rule = &rules[selected.index];
     rule.demand_for(
-        &chosen.key,
-        chosen.quota.unwrap_or(rule.quota()),
-        chosen.cost,
+        &selected.key,
+        selected.quota.unwrap_or(rule.quota()),
+        selected.cost,
     )
 }
 
-fn is_concurrency(rule: &LimitConfig) -> bool {
-    rule.limit
+fn is_concurrency(limit: &LimitConfig) -> bool {
+    limit
+        .limit
         .rule()
         .is_ok_and(|rule| matches!(rule.quota(), Quota::Concurrency(_)))
 }

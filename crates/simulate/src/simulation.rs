@@ -1,81 +1,85 @@
-//! A log replayed: line after line through one configuration, or through two side by side.
+//! A simulation: a log replayed line by line through one configuration, or through two side by
+//! side.
 
 use std::io;
 
 use tollgate_rules::{Attribute, Config, LimitConfig};
 
+use crate::batch::{ReplayRequest, for_each_batch};
 use crate::compare::Comparison;
-use crate::input::Input;
-use crate::log::{FieldError, Fields, Format, LogReader, Record};
-use crate::replay::Replay;
-use crate::requests::{Request, each_few};
-use crate::side::Side;
-use crate::suggest::{Peaks, Trials};
-use crate::tally::{LineTally, Timeline};
+use crate::config_run::ConfigRun;
+use crate::input::LogInput;
+use crate::log::{AccessLogFormat, FieldError, FieldMap, LogParser, LogRecord};
+use crate::replay::ConfigReplay;
+use crate::suggest::{SuggestionTrials, UsagePeaks};
+use crate::tally::{LineTally, SimulationTimeline};
 
 /// What to replay, and how.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan<'p> {
+pub struct SimulationPlan<'p> {
     /// The configuration.
     pub config: &'p Config,
-    /// Another one to compare it with.
+    /// A second configuration to compare with.
     pub against: Option<&'p Config>,
-    /// How lines are laid out.
-    pub format: Format,
-    /// Where JSON holds what, as in `("time", "ts")`.
+    /// The format of the log.
+    pub format: AccessLogFormat,
+    /// Names of JSON fields by attribute, such as `("time", "ts")`.
     pub fields: &'p [(String, String)],
-    /// Whether use is measured too, for suggestions.
+    /// Whether to measure usage, so that limits can be suggested.
     pub suggest: bool,
 }
 
-/// How far a replay is.
+/// The progress of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes read, packed as they are.
+pub struct SimulationProgress {
+    /// Bytes read from the current input, before decompression.
     pub bytes_read: u64,
-    /// Lines read.
+    /// Lines read in total.
     pub lines: u64,
 }
 
-/// A log under replay.
+/// A simulation in progress.
 #[derive(Debug)]
 pub struct Simulation {
-    reader: LogReader,
+    parser: LogParser,
     pub(crate) lines: LineTally,
-    pub(crate) replayed: Replayed,
+    pub(crate) state: SimulationState,
 }
 
-/// What came of the requests.
+/// The counters of a simulation.
 #[derive(Debug)]
-pub(crate) struct Replayed {
-    pub(crate) timeline: Timeline,
-    pub(crate) first: Side,
-    pub(crate) second: Option<(Side, Comparison)>,
-    pub(crate) peaks: Option<Peaks>,
+pub(crate) struct SimulationState {
+    pub(crate) timeline: SimulationTimeline,
+    pub(crate) first: ConfigRun,
+    /// The second configuration, and how it differs from the first.
+    pub(crate) second: Option<(ConfigRun, Comparison)>,
+    pub(crate) peaks: Option<UsagePeaks>,
 }
 
 impl Simulation {
-    /// A simulation that has seen nothing yet.
-    pub fn new(plan: &Plan<'_>) -> Result<Self, FieldError> {
+    /// A simulation that has not read anything yet.
+    pub fn new(plan: &SimulationPlan<'_>) -> Result<Self, FieldError> {
         let configs = || std::iter::once(plan.config).chain(plan.against);
         let attributes = configs()
             .flat_map(|config| &config.limits)
             .flat_map(attributes);
-        let fields = Fields::new(attributes, plan.fields)?;
-        let first = Side::new(Replay::new(plan.config), 0);
+        let fields = FieldMap::new(attributes, plan.fields)?;
+
+        let first = ConfigRun::new(ConfigReplay::new(plan.config), 0);
         let second = plan.against.map(|config| {
-            let side = Side::new(Replay::new(config), first.series_count());
-            let comparison = Comparison::new(&first.replay, &side.replay);
-            (side, comparison)
+            let run = ConfigRun::new(ConfigReplay::new(config), first.series_count());
+            let comparison = Comparison::new(&first.replay, &run.replay);
+            (run, comparison)
         });
         let series =
-            first.series_count() + second.as_ref().map_or(0, |(side, _)| side.series_count());
-        let peaks = plan.suggest.then(|| Peaks::new(plan.config));
+            first.series_count() + second.as_ref().map_or(0, |(run, _)| run.series_count());
+        let peaks = plan.suggest.then(|| UsagePeaks::new(plan.config));
+
         Ok(Self {
-            reader: LogReader::new(plan.format, fields),
+            parser: LogParser::new(plan.format, fields),
             lines: LineTally::default(),
-            replayed: Replayed {
-                timeline: Timeline::new(series),
+            state: SimulationState {
+                timeline: SimulationTimeline::new(series),
                 first,
                 second,
                 peaks,
@@ -83,16 +87,21 @@ impl Simulation {
         })
     }
 
-    /// Replays all lines of an input. `tell` hears every now and then how far it is.
-    pub fn replay(&mut self, input: &mut Input, tell: &mut dyn FnMut(Progress)) -> io::Result<()> {
+    /// Replays all lines of an input. `on_progress` is called after each chunk.
+    pub fn replay(
+        &mut self,
+        input: &mut LogInput,
+        on_progress: &mut dyn FnMut(SimulationProgress),
+    ) -> io::Result<()> {
         while let Some(chunk) = input.chunk()? {
             let Self {
-                reader,
+                parser,
                 lines,
-                replayed,
+                state,
             } = self;
-            each_few(reader, chunk, lines, |requests| replayed.replay(requests));
-            tell(Progress {
+            for_each_batch(parser, chunk, lines, |requests| state.replay(requests));
+
+            on_progress(SimulationProgress {
                 bytes_read: input.bytes_read(),
                 lines: self.lines.all,
             });
@@ -100,23 +109,23 @@ impl Simulation {
         Ok(())
     }
 
-    /// What limits of the sizes that were found would have refused: the log has to be replayed
-    /// through this a second time. `None` when use was not measured.
-    pub fn trials(&self) -> Option<Trials> {
-        self.replayed
+    /// Starts the second pass, which counts what the suggested limits would have denied. The caller
+    /// replays the same log through it. `None` if usage was not measured.
+    pub fn trials(&self) -> Option<SuggestionTrials> {
+        self.state
             .peaks
             .as_ref()
-            .map(|peaks| Trials::new(peaks, self.reader.again()))
+            .map(|peaks| SuggestionTrials::new(peaks, self.parser.with_same_format()))
     }
 
-    /// True when no line so far could be read.
+    /// Whether no line so far could be parsed.
     pub const fn is_unread(&self) -> bool {
         self.lines.read == 0
     }
 }
 
-impl Replayed {
-    fn replay(&mut self, requests: &[Request<Record<'_>>]) {
+impl SimulationState {
+    fn replay(&mut self, requests: &[ReplayRequest<LogRecord<'_>>]) {
         let Self {
             timeline,
             first,
@@ -126,6 +135,7 @@ impl Replayed {
         if let Some(peaks) = peaks {
             peaks.measure(requests);
         }
+
         let Some((second, comparison)) = second else {
             first.replay(requests, timeline, None);
             return;
@@ -133,13 +143,13 @@ impl Replayed {
         let (mut one, mut other) = (Vec::new(), Vec::new());
         first.replay(requests, timeline, Some(&mut one));
         second.replay(requests, timeline, Some(&mut other));
-        for (request, said) in requests.iter().zip(one.iter().zip(&other)) {
-            comparison.count([said.0, said.1], request.at);
+        for (request, decisions) in requests.iter().zip(one.iter().zip(&other)) {
+            comparison.count([decisions.0, decisions.1], request.at);
         }
     }
 }
 
-/// Every attribute that a limit looks at.
+/// All attributes that a limit uses.
 fn attributes(rule: &LimitConfig) -> impl Iterator<Item = &Attribute> {
     let conditions = rule
         .applies
@@ -148,6 +158,7 @@ fn attributes(rule: &LimitConfig) -> impl Iterator<Item = &Attribute> {
         .map(|condition| &condition.attribute);
     let tier = rule.tiers.iter().map(|tiers| &tiers.by);
     let cost = rule.cost.iter().filter_map(|cost| cost.by.as_ref());
+
     rule.key
         .parts
         .iter()

@@ -1,10 +1,10 @@
-//! Numbers and times for people, the same on the terminal and on the page.
+//! Formats numbers and times, the same way for the terminal and the HTML page.
 
 use tollgate::Micros;
 
 const DAY: u64 = 86_400;
 
-/// A whole number in groups of three digits.
+/// An integer in groups of three digits.
 ///
 /// ```
 /// assert_eq!(tollgate_simulate::text::grouped(1_234_567), "1,234,567");
@@ -21,13 +21,14 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// A part of a whole as a percentage, such that what is not nothing never looks like nothing, nor
-/// what is not all like all.
+/// A part of a whole as a percentage. Only 0 is shown as `0%`, and only the whole as `100%`.
 ///
 /// ```
 /// use tollgate_simulate::text::share;
 ///
-/// assert_eq!((share(1, 8), share(1, 1_000_000), share(0, 0)), ("12.5%".into(), "<0.1%".into(), "0%".into()));
+/// assert_eq!(share(1, 8), "12.5%");
+/// assert_eq!(share(1, 1_000_000), "<0.1%");
+/// assert_eq!(share(0, 0), "0%");
 /// ```
 pub fn share(part: u64, whole: u64) -> String {
     match (part, whole) {
@@ -43,12 +44,13 @@ pub fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// A moment in UTC, to the second: `2026-10-10T20:55:36Z`.
+/// A time in UTC, to the second: `2026-10-10T20:55:36Z`.
 ///
 /// ```
 /// use tollgate::Micros;
 ///
-/// assert_eq!(tollgate_simulate::text::utc(Micros::from_secs(1_791_665_736)), "2026-10-10T20:55:36Z");
+/// let time = Micros::from_secs(1_791_665_736);
+/// assert_eq!(tollgate_simulate::text::utc(time), "2026-10-10T20:55:36Z");
 /// ```
 pub fn utc(time: Micros) -> String {
     let (date, clock) = date_and_clock(time);
@@ -72,8 +74,8 @@ pub fn date_and_clock(time: Micros) -> (String, String) {
     )
 }
 
-/// A day of the calendar by its number since 1970. Years are counted from March, so that the day
-/// that leap years add is the last.
+/// Year, month and day of a number of days since 1970. Years start in March here, so that the leap
+/// day is the last day of a year.
 const fn civil(day: u64) -> (u64, u64, u64) {
     let day = day + 719_468;
     let (era, of_era) = (day / 146_097, day % 146_097);
@@ -106,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_do_not_hide_what_is_there() {
+    fn small_shares_are_not_shown_as_zero() {
         for (part, whole, text) in [
             (999_999, 1_000_000, "99.9%"),
             (5, 5, "100%"),

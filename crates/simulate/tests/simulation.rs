@@ -1,5 +1,5 @@
-//! Whole logs through whole configurations: what is counted, compared and suggested is what a slow
-//! and obvious count finds.
+//! Replays whole logs and compares the counts, comparisons and suggestions with a slow and obvious
+//! computation.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use testkit::dice::Dice;
 use tollgate_rules::Config;
 use tollgate_simulate::{
-    Fields, Format, Input, Labels, LogReader, Plan, Replay, Report, Request, SideReport, Simulation,
+    AccessLogFormat, ConfigReplay, ConfigReport, FieldMap, LogInput, LogParser, ReplayRequest,
+    ReportLabels, Simulation, SimulationPlan, SimulationReport,
 };
 
 fn config(yaml: &str) -> Config {
@@ -19,25 +20,30 @@ fn config(yaml: &str) -> Config {
         .expect("a right configuration")
 }
 
-fn input(log: &[u8]) -> Input {
-    Input::new(Cursor::new(log.to_vec()), None).expect("memory can be read")
+fn input(log: &[u8]) -> LogInput {
+    LogInput::new(Cursor::new(log.to_vec()), None).expect("memory can be read")
 }
 
-fn labels() -> Labels {
-    Labels {
+fn labels() -> ReportLabels {
+    ReportLabels {
         config: "first.yaml".to_owned(),
         against: "second.yaml".to_owned(),
         logs: vec!["access.log".to_owned()],
         top: 3,
-        words: |quota| format!("{} of something", quota.limit()),
+        format_quota: |quota| format!("{} of something", quota.limit()),
     }
 }
 
-fn simulated(log: &[u8], config: &Config, against: Option<&Config>, suggest: bool) -> Report {
-    let plan = Plan {
+fn simulated(
+    log: &[u8],
+    config: &Config,
+    against: Option<&Config>,
+    suggest: bool,
+) -> SimulationReport {
+    let plan = SimulationPlan {
         config,
         against,
-        format: Format::Auto,
+        format: AccessLogFormat::Auto,
         fields: &[],
         suggest,
     };
@@ -79,7 +85,7 @@ limits:
 /// Windows of the clock can be counted by hand: in every minute, all but the first so many are
 /// refused.
 #[test]
-fn counts_are_those_of_a_count_by_hand() {
+fn counts_match_a_count_by_hand() {
     let log = log(1, 600);
     let report = simulated(log.as_bytes(), &config(MINUTELY), None, false);
     let (mut all, mut clients) = (
@@ -103,7 +109,7 @@ fn counts_are_those_of_a_count_by_hand() {
         refused[0] += u64::from(is_over);
         *used += u64::from(!is_refused && !is_over);
     }
-    let SideReport {
+    let ConfigReport {
         allowed,
         refused: requests,
         limits,
@@ -150,19 +156,19 @@ limits:
 
 /// The comparison in one go finds what two replays by themselves would, put side by side.
 #[test]
-fn a_comparison_is_two_replays_side_by_side() {
+fn a_comparison_matches_two_replays() {
     let (log, first, second) = (log(2, 800), config(MINUTELY), config(OTHER));
     let comparison = simulated(log.as_bytes(), &first, Some(&second), false)
         .comparison
         .expect("two were given");
     let refused = |config: &Config| {
-        let reader = LogReader::new(
-            Format::Auto,
-            Fields::new([], &[]).expect("no fields are given"),
+        let parser = LogParser::new(
+            AccessLogFormat::Auto,
+            FieldMap::new([], &[]).expect("no fields are given"),
         );
         let requests = log.lines().zip(1..).map(|(text, line)| {
-            let attributes = reader.read(text.as_bytes()).expect("a line of ours");
-            Request {
+            let attributes = parser.parse(text.as_bytes()).expect("a line of ours");
+            ReplayRequest {
                 at: attributes.time(),
                 attributes,
                 line,
@@ -170,14 +176,14 @@ fn a_comparison_is_two_replays_side_by_side() {
         });
         let mut all = Vec::new();
         // One after the other: some at a time is what is put to the test.
-        let mut replay = Replay::new(config);
+        let mut replay = ConfigReplay::new(config);
         for request in requests {
-            replay.decide(&[request], |_, answer| {
-                let answered = answer.expect("a request that fits");
-                let both = answered.checks.iter().zip(answered.outcomes);
+            replay.decide(&[request], |_, result| {
+                let decision = result.expect("a request that fits");
+                let both = decision.limits.iter().zip(decision.outcomes);
                 let by = both.filter(|(_, outcome)| !outcome.verdict.is_allowed());
                 let by = by.map(|(chosen, _)| chosen.rule.limit.name().to_owned());
-                all.push((!answered.is_allowed, by.collect::<HashSet<_>>()));
+                all.push((!decision.is_allowed, by.collect::<HashSet<_>>()));
             });
         }
         all
@@ -228,7 +234,7 @@ fn a_comparison_is_two_replays_side_by_side() {
 
 /// What is said of a size is what a configuration with that size does.
 #[test]
-fn a_suggestion_is_what_the_limit_would_do() {
+fn suggestions_match_a_replay_with_that_limit() {
     let log = log(3, 700);
     for (numbers, field) in [
         ("algorithm: sliding_window, window: 1m", "limit"),
@@ -276,7 +282,7 @@ fn a_suggestion_is_what_the_limit_would_do() {
 }
 
 #[test]
-fn what_a_log_does_not_say_is_told() {
+fn missing_and_invalid_attributes_are_reported() {
     let config = config(
         "limits: [{ name: tenant, key: [tenant], algorithm: sliding_window, limit: 5, window: 1m },
                   { name: costly, key: [client_ip], algorithm: token_bucket, capacity: 5, refill_rate: 1/s, cost: { by: status, default: 1 } },

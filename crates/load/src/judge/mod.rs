@@ -1,18 +1,18 @@
-//! Whether limits held: what was let through, held against what they allow.
+//! Judges whether limits held, by comparing what they admitted with what they allow.
 //!
-//! A request was let through at some moment between its sending and its answer, and only what is
-//! certain is counted ([`tollgate_audit`]). So nothing that a network or a busy machine delays can
-//! make a limit look exceeded; and what is called exceeded, was.
+//! A request was admitted at some time between its sending and its response, and only what is
+//! certain is counted (see [`tollgate_audit`]). So no delay of the network or of a busy machine can
+//! make a limit look exceeded. A limit that is reported as exceeded was exceeded.
 //!
-//! Who shares a counter follows from the configuration, where that is given. Without it every
-//! distinct request is taken as having counters of its own: that may overlook something, and
-//! accuses nobody.
+//! With a configuration, the judge knows which requests share a counter. Without one, it assumes
+//! that every distinct request has counters of its own. That may miss an excess, but never reports
+//! a false one.
 
-mod charge;
-mod follow;
-mod standard;
+mod bounds;
+mod resolve;
 #[cfg(test)]
 mod tests;
+mod track;
 mod verdict;
 
 use std::collections::HashMap;
@@ -20,148 +20,161 @@ use std::rc::Rc;
 
 use tollgate_audit::Span;
 
-use crate::draw::Draw;
-use crate::plan::Plan;
-use crate::told::{LimitTold, Told};
+use crate::generator::RequestParams;
+use crate::plan::LoadPlan;
+use crate::response::{LimitStatus, ResponseDecision};
 
-use charge::{Charge, Charger, JudgedBy};
-use follow::Followed;
-pub(crate) use standard::Unjudged;
-pub use standard::{Allowance, Standard};
+pub(crate) use bounds::JudgeError;
+pub use bounds::{Allowance, BoundSource};
+use resolve::{AdmissionResolver, CounterUpdate, PromiseOrigin};
+use track::CounterTrack;
 
-/// The most counters that are followed: 100 MB if all of them are sliding logs that are always
-/// full, and a tenth of it otherwise.
-const FOLLOWED_MAX: usize = 16_384;
-/// No request has more limits than 16.
+/// The maximum number of tracked counters. They take at most 100 MB, if all of them are sliding
+/// logs that are always full, and usually a tenth of that.
+const COUNTERS_MAX: usize = 16_384;
+/// The maximum number of limits. A single request has at most 16.
 const LIMITS_MAX: usize = 64;
 
-/// Follows what is let through.
+/// Tracks what limits admit.
 #[derive(Debug)]
 pub(crate) struct Judge {
-    charger: Charger,
-    limits: Vec<Judged>,
-    followed: HashMap<Box<[u8]>, Followed>,
-    /// Admissions of counters that came when there was no room left.
-    unfollowed: u64,
+    resolver: AdmissionResolver,
+    limits: Vec<LimitRecord>,
+    counters: HashMap<Box<[u8]>, CounterTrack>,
+    /// Admissions of counters beyond [`COUNTERS_MAX`].
+    untracked: u64,
 }
 
-/// One limit.
+/// What is known about one limit.
 #[derive(Debug)]
-struct Judged {
+struct LimitRecord {
     name: String,
-    /// Requests that were let through.
+    /// Number of admitted requests.
     admitted: u64,
-    /// Of these, by a failure policy. They are not held against the limit.
+    /// Of `admitted`: by a failure policy. These are not judged.
     by_policy: u64,
-    /// What it allows, in words, and where that is known from.
-    promise: Option<(String, JudgedBy)>,
-    unjudged: Option<Unjudged>,
+    /// What the limit allows, as text, and where that is known from.
+    promise: Option<(String, PromiseOrigin)>,
+    /// Why some admissions were not judged.
+    error: Option<JudgeError>,
     is_exceeded: bool,
 }
 
 impl Judge {
-    pub(crate) fn new(plan: Rc<Plan>) -> Self {
+    pub(crate) fn new(plan: Rc<LoadPlan>) -> Self {
         Self {
-            charger: Charger { plan },
+            resolver: AdmissionResolver { plan },
             limits: Vec::new(),
-            followed: HashMap::new(),
-            unfollowed: 0,
+            counters: HashMap::new(),
+            untracked: 0,
         }
     }
 
-    /// A request was let through, sometime in this span.
-    pub(crate) fn admitted(&mut self, draw: Draw, span: Span, told: &Told<'_>) {
-        let charger = self.charger.clone();
-        let chosen = charger.chosen(draw);
-        let nameless = LimitTold::nameless(told.is_degraded);
-        let has_names = !told.limits.is_empty() || charger.plan.allowances.is_empty();
+    /// Records a request that was admitted at some time during `span`.
+    pub(crate) fn record_admission(
+        &mut self,
+        params: RequestParams,
+        span: Span,
+        decision: &ResponseDecision<'_>,
+    ) {
+        let resolver = self.resolver.clone();
+        let selection = resolver.select_limits(params);
+
+        // A response that names no limits can still be judged by an allowance.
+        let unnamed = LimitStatus::unnamed(decision.is_degraded);
+        let has_names = !decision.limits.is_empty() || resolver.plan.allowances.is_empty();
         let limits = if has_names {
-            &told.limits[..]
+            &decision.limits[..]
         } else {
-            std::slice::from_ref(&nameless)
+            std::slice::from_ref(&unnamed)
         };
+
         for limit in limits {
             let Some(index) = self.index_of(&limit.name) else {
                 continue;
             };
-            let judged = &mut self.limits[index];
-            judged.admitted += 1;
+            let record = &mut self.limits[index];
+            record.admitted += 1;
             if limit.is_fallback {
-                judged.by_policy += 1;
+                record.by_policy += 1;
                 continue;
             }
-            match charger.charge(index, limit, draw, chosen.as_deref()) {
-                Ok(charge) => self.follow(index, limit, draw, span, charge),
-                Err(unjudged) => judged.unjudged = judged.unjudged.take().or(Some(unjudged)),
+            match resolver.resolve(index, limit, params, selection.as_deref()) {
+                Ok(update) => self.update_counter(index, limit, params, span, update),
+                Err(error) => record.error = record.error.take().or(Some(error)),
             }
         }
     }
 
-    /// Names of limits that were exceeded so far.
+    /// Names of the limits exceeded so far.
     pub(crate) fn exceeded(&self) -> impl Iterator<Item = &str> {
         self.limits
             .iter()
-            .filter(|judged| judged.is_exceeded)
-            .map(|judged| judged.name.as_str())
+            .filter(|limit| limit.is_exceeded)
+            .map(|limit| limit.name.as_str())
     }
 
+    /// The index of a limit, which is added if it is new. `None` if there are too many.
     fn index_of(&mut self, name: &str) -> Option<usize> {
-        let known = self.limits.iter().position(|judged| judged.name == name);
+        let known = self.limits.iter().position(|limit| limit.name == name);
         if known.is_some() || self.limits.len() == LIMITS_MAX {
             return known;
         }
-        let name = name.to_owned();
-        let (promise, unjudged) = (None, None);
-        self.limits.push(Judged {
-            name,
+
+        self.limits.push(LimitRecord {
+            name: name.to_owned(),
             admitted: 0,
             by_policy: 0,
-            promise,
-            unjudged,
+            promise: None,
+            error: None,
             is_exceeded: false,
         });
         Some(self.limits.len() - 1)
     }
 
-    fn follow(
+    fn update_counter(
         &mut self,
         index: usize,
-        told: &LimitTold<'_>,
-        draw: Draw,
+        status: &LimitStatus<'_>,
+        params: RequestParams,
         span: Span,
-        charge: Charge,
+        update: CounterUpdate,
     ) {
-        let Charge {
-            counter,
+        let CounterUpdate {
+            counter_id,
             cost,
-            promised,
-            by,
-        } = charge;
+            promise,
+            origin,
+        } = update;
         if cost == 0 {
             return;
         }
-        let judged = &mut self.limits[index];
-        if judged.promise.is_none() {
-            judged.promise = Some((promised.to_string(), by));
+
+        let limit = &mut self.limits[index];
+        if limit.promise.is_none() {
+            limit.promise = Some((promise.to_string(), origin));
         }
-        let has_room = self.followed.len() < FOLLOWED_MAX;
-        let followed = match self.followed.get_mut(&counter[..]) {
-            Some(followed) => followed,
+
+        let has_room = self.counters.len() < COUNTERS_MAX;
+        let counter = match self.counters.get_mut(&counter_id[..]) {
+            Some(counter) => counter,
             None if has_room => {
-                let new = Followed::new(index, draw, told.limit, promised);
-                self.followed
-                    .entry(counter.into_boxed_slice())
+                let new = CounterTrack::new(index, params, status.limit, promise);
+                self.counters
+                    .entry(counter_id.into_boxed_slice())
                     .or_insert(new)
             }
             None => {
-                self.unfollowed += 1;
+                self.untracked += 1;
                 return;
             }
         };
-        if !followed.is_told(told.limit) {
-            judged.unjudged = judged.unjudged.take().or(Some(Unjudged::Changed));
+
+        // With another quota, another bound would apply.
+        if !counter.has_limit(status.limit) {
+            limit.error = limit.error.take().or(Some(JudgeError::QuotaChanged));
             return;
         }
-        judged.is_exceeded |= followed.admit(span, told.reset_after_ms, cost);
+        limit.is_exceeded |= counter.admit(span, status.reset_after_ms, cost);
     }
 }

@@ -1,4 +1,4 @@
-//! Whom the judge accuses, and whom it must not.
+//! Which limits the judge reports as exceeded, and which it must not.
 
 use proptest::prelude::*;
 use tollgate::Micros;
@@ -9,11 +9,13 @@ use super::*;
 fn configured(limits: &str) -> Judge {
     let yaml = format!("defaults: {{expected_replicas: 2}}\nlimits:\n{limits}");
     let config = Config::read_from(yaml.as_bytes(), "test", &|_: &str| None).expect("it is right");
-    Judge::new(Rc::new(Plan::for_tests(Standard::configured(&config))))
+    Judge::new(Rc::new(LoadPlan::for_tests(BoundSource::from_config(
+        &config,
+    ))))
 }
 
-fn draw(key: u32) -> Draw {
-    Draw {
+fn params(key: u32) -> RequestParams {
+    RequestParams {
         key,
         address: key,
         cost: None,
@@ -27,34 +29,34 @@ fn span(from_us: u64, to_us: u64) -> Span {
     }
 }
 
-/// A limit named `api` said so.
-fn told(limit: u64, window_s: Option<u64>, reset_after_ms: u64) -> Told<'static> {
+/// An admission by a limit named `api`.
+fn admission(limit: u64, window_s: Option<u64>, reset_after_ms: u64) -> ResponseDecision<'static> {
     let reset_after_ms = Some(reset_after_ms);
-    let api = LimitTold {
+    let api = LimitStatus {
         name: "api".into(),
         limit,
         window_s,
         reset_after_ms,
         is_fallback: false,
     };
-    Told {
+    ResponseDecision {
         is_allowed: true,
         limits: vec![api],
-        ..Told::default()
+        ..ResponseDecision::default()
     }
 }
 
 const FIXED: &str = "- {name: api, key: [user], algorithm: fixed_window, limit: 3, window: 1s}";
 
-/// Across an edge twice the limit may come, but the fourth of one window is one too many.
+/// Twice the limit is fine across a window edge, but a fourth admission in one window is not.
 #[test]
-fn each_fixed_window_is_judged_by_the_end_that_answers_tell() {
+fn each_fixed_window_is_judged_by_its_reported_end() {
     let mut judge = configured(FIXED);
     let mut admit = |at_ms: u64, reset_after_ms| {
-        judge.admitted(
-            draw(0),
+        judge.record_admission(
+            params(0),
             span(at_ms * 1_000, at_ms * 1_000 + 500),
-            &told(3, None, reset_after_ms),
+            &admission(3, None, reset_after_ms),
         );
         judge.exceeded().count()
     };
@@ -65,7 +67,11 @@ fn each_fixed_window_is_judged_by_the_end_that_answers_tell() {
         assert_eq!(admit(at_ms, 2_000 - at_ms), 0, "another window");
     }
     assert_eq!(admit(1_031, 969), 1);
-    let worst = judge.verdict().remove(0).worst.expect("it was exceeded");
+    let worst = judge
+        .limit_reports()
+        .remove(0)
+        .worst
+        .expect("it was exceeded");
     assert_eq!((worst.admitted, worst.key.as_str()), (4, "user=key-0"));
     assert!(
         (worst.over - 1.0).abs() < 1e-9 && worst.from_s < 1.1 && worst.to_s >= 2.0,
@@ -78,25 +84,29 @@ fn keys_have_counters_of_their_own() {
     let mut judge =
         configured("- {name: api, key: [user], algorithm: sliding_log, limit: 3, window: 1s}");
     for key in 0..100 {
-        (0..3).for_each(|at| judge.admitted(draw(key), span(at, at + 1), &told(3, None, 1_000)));
+        (0..3).for_each(|at| {
+            judge.record_admission(params(key), span(at, at + 1), &admission(3, None, 1_000))
+        });
     }
     assert_eq!(
-        (judge.exceeded().count(), judge.verdict()[0].keys),
+        (judge.exceeded().count(), judge.limit_reports()[0].keys),
         (0, 100)
     );
-    judge.admitted(draw(7), span(500, 501), &told(3, None, 1_000));
-    let verdict = judge.verdict().remove(0);
+    judge.record_admission(params(7), span(500, 501), &admission(3, None, 1_000));
+    let verdict = judge.limit_reports().remove(0);
     assert!(verdict.exceeded && verdict.worst.is_some_and(|worst| worst.key == "user=key-7"));
 }
 
-/// Eventual limits have their published allowance: three units a replica here, in each of two.
+/// The allowance is three units per replica here, and there are two replicas.
 #[test]
-fn eventual_limits_may_be_exceeded_by_what_they_publish() {
+fn eventual_limits_may_exceed_their_quota_by_the_documented_allowance() {
     let limit = "- {name: api, key: [user], algorithm: sliding_log, limit: 60, window: 1s, consistency: eventual}";
     let bucket = "- {name: api, key: [user], algorithm: token_bucket, capacity: 60, refill_rate: 1/h, consistency: eventual}";
     let exceeded_with = |limit: &str, count: u64| {
         let mut judge = configured(limit);
-        (0..count).for_each(|at| judge.admitted(draw(0), span(at, at + 1), &told(60, None, 1_000)));
+        (0..count).for_each(|at| {
+            judge.record_admission(params(0), span(at, at + 1), &admission(60, None, 1_000))
+        });
         judge.exceeded().count() > 0
     };
     assert!(!exceeded_with(bucket, 66) && exceeded_with(bucket, 67));
@@ -104,54 +114,61 @@ fn eventual_limits_may_be_exceeded_by_what_they_publish() {
 }
 
 #[test]
-fn what_cannot_be_judged_says_why() {
+fn a_limit_that_cannot_be_judged_has_a_reason() {
     let mut judge = configured(
         "- {name: api, key: [user], algorithm: concurrency, limit: 3, permit_timeout: 1s}",
     );
-    judge.admitted(draw(0), span(0, 1), &told(3, None, 0));
+    judge.record_admission(params(0), span(0, 1), &admission(3, None, 0));
     assert!(
-        judge.verdict()[0]
+        judge.limit_reports()[0]
             .not_judged
             .as_deref()
-            .is_some_and(|why| why.contains("so many at a time"))
+            .is_some_and(|why| why.contains("requests in flight"))
     );
     let mut judge =
         configured("- {name: other, key: [user], algorithm: sliding_log, limit: 3, window: 1s}");
-    judge.admitted(draw(0), span(0, 1), &told(3, None, 0));
+    judge.record_admission(params(0), span(0, 1), &admission(3, None, 0));
     assert!(
-        judge.verdict()[0]
+        judge.limit_reports()[0]
             .not_judged
             .as_deref()
             .is_some_and(|why| why.contains("no such limit"))
     );
-    for (window_s, why) in [(None, "do not say its window"), (Some(1), "too coarse")] {
-        let mut judge = Judge::new(Rc::new(Plan::for_tests(Standard::Answers)));
-        judge.admitted(draw(0), span(0, 1), &told(3, window_s, 0));
-        let verdict = judge.verdict().remove(0);
+    for (window_s, why) in [(None, "do not contain its window"), (Some(1), "too coarse")] {
+        let mut judge = Judge::new(Rc::new(LoadPlan::for_tests(BoundSource::Responses)));
+        judge.record_admission(params(0), span(0, 1), &admission(3, window_s, 0));
+        let verdict = judge.limit_reports().remove(0);
         assert!(
-            verdict.not_judged.is_some_and(|said| said.contains(why)) && verdict.worst.is_none()
+            verdict
+                .not_judged
+                .is_some_and(|reason| reason.contains(why))
+                && verdict.worst.is_none()
         );
     }
 }
 
-/// By answers alone a window of two seconds may be one of little more than one, and twice the limit
-/// an edge.
+/// A window reported as two seconds may last little more than one, and may admit twice its limit
+/// across an edge.
 #[test]
-fn answers_are_given_the_benefit_of_the_doubt() {
+fn limits_known_from_responses_are_judged_loosely() {
     let exceeded_with = |count: u64| {
-        let mut judge = Judge::new(Rc::new(Plan::for_tests(Standard::Answers)));
-        (0..count).for_each(|at| judge.admitted(draw(0), span(at, at + 1), &told(10, Some(2), 0)));
+        let mut judge = Judge::new(Rc::new(LoadPlan::for_tests(BoundSource::Responses)));
+        (0..count).for_each(|at| {
+            judge.record_admission(params(0), span(at, at + 1), &admission(10, Some(2), 0))
+        });
         judge.exceeded().count() > 0
     };
     assert!(!exceeded_with(20) && exceeded_with(21));
 }
 
 #[test]
-fn numbers_that_change_end_the_judgement() {
-    let mut judge = Judge::new(Rc::new(Plan::for_tests(Standard::Answers)));
-    judge.admitted(draw(0), span(0, 1), &told(1, Some(60), 0));
-    (0..9).for_each(|at| judge.admitted(draw(0), span(at, at + 1), &told(100, Some(60), 0)));
-    let verdict = judge.verdict().remove(0);
+fn a_changed_quota_is_not_judged() {
+    let mut judge = Judge::new(Rc::new(LoadPlan::for_tests(BoundSource::Responses)));
+    judge.record_admission(params(0), span(0, 1), &admission(1, Some(60), 0));
+    (0..9).for_each(|at| {
+        judge.record_admission(params(0), span(at, at + 1), &admission(100, Some(60), 0))
+    });
+    let verdict = judge.limit_reports().remove(0);
     assert!(
         !verdict.exceeded
             && verdict
@@ -161,22 +178,23 @@ fn numbers_that_change_end_the_judgement() {
 }
 
 #[test]
-fn only_so_many_keys_are_followed() {
+fn the_number_of_tracked_keys_is_bounded() {
     let mut judge = configured(FIXED);
     let more = 10;
-    let keys = u32::try_from(FOLLOWED_MAX).unwrap() + more;
-    (0..keys).for_each(|key| judge.admitted(draw(key), span(0, 1), &told(3, None, 1_000)));
+    let keys = u32::try_from(COUNTERS_MAX).unwrap() + more;
+    (0..keys).for_each(|key| {
+        judge.record_admission(params(key), span(0, 1), &admission(3, None, 1_000))
+    });
     assert_eq!(
-        (judge.verdict()[0].keys, judge.unfollowed()),
-        (FOLLOWED_MAX, u64::from(more))
+        (judge.limit_reports()[0].keys, judge.untracked_admissions()),
+        (COUNTERS_MAX, u64::from(more))
     );
 }
 
 proptest! {
-    /// A real fixed window from the first hit, whose answers are under way for any time: never
-    /// accused.
+    /// A real fixed window that starts with the first hit, with any delay of its responses.
     #[test]
-    fn a_fixed_window_that_keeps_its_limit_is_never_accused(
+    fn a_fixed_window_within_its_limit_is_never_exceeded(
         asked in proptest::collection::vec((0..400_000u64, 0..300_000u64, 0..300_000u64), 1..120),
     ) {
         let mut judge = configured(FIXED);
@@ -192,7 +210,7 @@ proptest! {
             }
         }
         log.sort_by_key(|(span, _)| span.to);
-        log.iter().for_each(|(span, reset_after_ms)| judge.admitted(draw(0), *span, &told(3, None, *reset_after_ms)));
-        prop_assert_eq!(judge.exceeded().count(), 0, "{:?}", judge.verdict());
+        log.iter().for_each(|(span, reset_after_ms)| judge.record_admission(params(0), *span, &admission(3, None, *reset_after_ms)));
+        prop_assert_eq!(judge.exceeded().count(), 0, "{:?}", judge.limit_reports());
     }
 }

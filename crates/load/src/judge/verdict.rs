@@ -1,57 +1,60 @@
-//! What a report says about limits.
+//! The part of the report about limits.
 
 use tollgate_audit::Interval;
 
-use super::{Followed, Judge, Judged};
-use crate::question;
-use crate::report::{LimitReport, Worst};
+use super::{CounterTrack, Judge, LimitRecord};
+use crate::report::{LoadLimitReport, LoadWorstInterval};
+use crate::request;
 
 impl Judge {
-    /// Every limit that let something through, in the order in which they were met.
-    pub(crate) fn verdict(&self) -> Vec<LimitReport> {
+    /// A report for every limit that admitted something, in the order they were first seen.
+    pub(crate) fn limit_reports(&self) -> Vec<LoadLimitReport> {
         self.limits
             .iter()
             .enumerate()
-            .map(|(index, judged)| self.of(index, judged))
+            .map(|(index, limit)| self.limit_report(index, limit))
             .collect()
     }
 
-    /// Admissions of counters that were not followed.
-    pub(crate) const fn unfollowed(&self) -> u64 {
-        self.unfollowed
+    /// Number of admissions whose counters were not tracked, because there were too many.
+    pub(crate) const fn untracked_admissions(&self) -> u64 {
+        self.untracked
     }
 
-    fn of(&self, index: usize, judged: &Judged) -> LimitReport {
-        let own = || {
-            self.followed
+    fn limit_report(&self, index: usize, limit: &LimitRecord) -> LoadLimitReport {
+        let counters = || {
+            self.counters
                 .values()
-                .filter(|followed| followed.limit == index)
+                .filter(|counter| counter.limit_index == index)
         };
-        let worst = own().filter_map(|followed| Some((followed, followed.worst()?)));
-        let worst = worst.max_by(|(_, a), (_, b)| a.excess.units().total_cmp(&b.excess.units()));
-        LimitReport {
-            name: judged.name.clone(),
-            admitted: judged.admitted,
-            admitted_by_policy: judged.by_policy,
-            keys: own().count(),
-            allowed: judged.promise.as_ref().map(|(words, _)| words.clone()),
-            judged_by: judged.promise.as_ref().map(|(_, by)| by.as_str()),
-            exceeded: judged.is_exceeded,
-            worst: worst.map(|(followed, interval)| self.shown(followed, interval)),
-            not_judged: judged.unjudged.as_ref().map(ToString::to_string),
+        let worst = counters()
+            .filter_map(|counter| Some((counter, counter.worst()?)))
+            .max_by(|(_, a), (_, b)| a.excess.units().total_cmp(&b.excess.units()));
+
+        LoadLimitReport {
+            name: limit.name.clone(),
+            admitted: limit.admitted,
+            admitted_by_policy: limit.by_policy,
+            keys: counters().count(),
+            allowed: limit.promise.as_ref().map(|(text, _)| text.clone()),
+            judged_by: limit.promise.as_ref().map(|(_, origin)| origin.as_str()),
+            exceeded: limit.is_exceeded,
+            worst: worst.map(|(counter, interval)| self.worst_interval(counter, interval)),
+            not_judged: limit.error.as_ref().map(ToString::to_string),
         }
     }
 
-    fn shown(&self, followed: &Followed, interval: Interval) -> Worst {
+    fn worst_interval(&self, counter: &CounterTrack, interval: Interval) -> LoadWorstInterval {
         let Interval {
             start,
             end,
             admitted,
             excess,
         } = interval;
-        let plan = &self.charger.plan;
-        Worst {
-            key: question::label(&plan.asking, followed.draw, &plan.keys),
+        let plan = &self.resolver.plan;
+
+        LoadWorstInterval {
+            key: request::label(&plan.request, counter.params, &plan.keys),
             from_s: secs(start.get()),
             to_s: secs(end.get()),
             admitted: u64::try_from(admitted).unwrap_or(u64::MAX),

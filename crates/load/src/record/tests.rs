@@ -1,44 +1,44 @@
-//! What is counted, and from when.
+//! What is counted, and from which time latencies are measured.
 
 use super::*;
-use crate::judge::Standard;
+use crate::judge::BoundSource;
 
-fn record() -> Record {
-    Record::new(&Rc::new(Plan::for_tests(Standard::Answers)))
+fn record() -> LoadRecord {
+    LoadRecord::new(&Rc::new(LoadPlan::for_tests(BoundSource::Responses)))
 }
 
-fn shot(due_us: u64) -> Shot {
-    let draw = Draw {
+fn request(due_us: u64) -> ScheduledRequest {
+    let params = RequestParams {
         key: 0,
         address: 0,
         cost: None,
     };
-    Shot {
+    ScheduledRequest {
         due_us,
-        ready_us: due_us,
+        queued_us: due_us,
         replica: 0,
-        draw,
+        params,
     }
 }
 
-fn times(seconds: u64) -> Times {
-    let whole = Duration::from_secs(seconds);
-    Times {
-        sending: whole,
-        whole,
+fn times(seconds: u64) -> LoadDurations {
+    let total = Duration::from_secs(seconds);
+    LoadDurations {
+        sending: total,
+        total,
         ended_early: false,
     }
 }
 
-/// A server that stalls for a second is a second late for everyone who was due meanwhile, and not
-/// for one alone.
+/// A server that stalls for a second delays every request that was due in that second, not just
+/// one.
 #[test]
 fn latencies_count_from_when_requests_were_due() {
     let mut record = record();
-    let denied = Told::default();
+    let denied = ResponseDecision::default();
     for due_us in (0..1_000_000).step_by(10_000) {
         // All answered when the stall is over.
-        record.answered(shot(due_us), span(999_000, 1_000_000), &denied);
+        record.record_decision(request(due_us), span(999_000, 1_000_000), &denied);
     }
     let latency = record
         .report(times(1), RetryReport::default())
@@ -48,13 +48,17 @@ fn latencies_count_from_when_requests_were_due() {
     assert!((980_000..=1_001_000).contains(&latency.p99), "{latency:?}");
 }
 
-/// What got no answer does not make percentiles look better.
+/// Missing responses do not make percentiles look better.
 #[test]
-fn what_was_waited_for_in_vain_counts_too() {
+fn timeouts_and_unsent_requests_count_as_latencies() {
     let mut record = record();
-    (0..98).for_each(|_| record.answered(shot(0), span(0, 100), &Told::default()));
-    record.failed(shot(0), 1_000_000, Failed::Timeout, || "late".to_owned());
-    record.unsent(10);
+    (0..98).for_each(|_| {
+        record.record_decision(request(0), span(0, 100), &ResponseDecision::default())
+    });
+    record.record_failure(request(0), 1_000_000, RequestFailure::Timeout, || {
+        "late".to_owned()
+    });
+    record.record_unsent(10);
     let report = record.report(times(1), RetryReport::default());
     let latency = report.latency_us.unwrap();
     assert!(latency.p90 < 200 && latency.p99 >= 999_000, "{latency:?}");
@@ -65,10 +69,14 @@ fn what_was_waited_for_in_vain_counts_too() {
 }
 
 #[test]
-fn the_course_has_as_many_steps_for_any_duration() {
+fn the_timeline_has_60_steps_for_any_duration() {
     let mut record = record();
     for at_us in [0, 1, 500_000, 999_999, 1_000_000, u64::MAX] {
-        record.answered(shot(at_us), span(at_us, at_us), &Told::default());
+        record.record_decision(
+            request(at_us),
+            span(at_us, at_us),
+            &ResponseDecision::default(),
+        );
     }
     let timeline = record.report(times(1), RetryReport::default()).timeline;
     assert_eq!(
@@ -77,7 +85,7 @@ fn the_course_has_as_many_steps_for_any_duration() {
     );
     assert_eq!((timeline.denied[0], timeline.denied[59]), (2, 3));
     let early = record.report(
-        Times {
+        LoadDurations {
             sending: Duration::from_millis(100),
             ..times(1)
         },
@@ -87,18 +95,19 @@ fn the_course_has_as_many_steps_for_any_duration() {
 }
 
 #[test]
-fn some_of_all_denials_are_kept() {
+fn denials_are_sampled_uniformly() {
     let mut record = record();
-    let denied = Told {
+    let denied = ResponseDecision {
         retry_after_ms: Some(1),
-        ..Told::default()
+        ..ResponseDecision::default()
     };
-    (0..10_000).for_each(|due_us| record.answered(shot(due_us), span(due_us, due_us), &denied));
+    (0..10_000)
+        .for_each(|due_us| record.record_decision(request(due_us), span(due_us, due_us), &denied));
     assert_eq!(record.denials().len(), DENIALS_MAX);
     let late = record
         .denials()
         .iter()
-        .filter(|shot| shot.due_us >= 5_000)
+        .filter(|request| request.due_us >= 5_000)
         .count();
     assert!(
         (15..=49).contains(&late),
@@ -107,17 +116,17 @@ fn some_of_all_denials_are_kept() {
 }
 
 #[test]
-fn a_load_that_is_late_says_so() {
+fn a_late_generator_is_reported() {
     let mut record = record();
-    (0..1_000).for_each(|_| record.due(5));
+    (0..1_000).for_each(|_| record.record_due(5));
     assert!(
         record
             .report(times(1), RetryReport::default())
             .generator
             .kept_up
     );
-    record.due(20_000);
-    record.due(11_000);
+    record.record_due(20_000);
+    record.record_due(11_000);
     let generator = record.report(times(1), RetryReport::default()).generator;
     assert_eq!(
         (generator.kept_up, generator.behind, generator.behind_max_us),

@@ -56,7 +56,7 @@ fn tables() {
 }
 
 #[test]
-fn what_is_wrong() {
+fn errors() {
     let log = data("access.log");
     golden(
         "simulate-unreadable",
@@ -88,7 +88,7 @@ fn what_is_wrong() {
 
 /// The same log as a file, packed, and on standard input, packed or not.
 #[test]
-fn however_it_comes_a_log_is_the_same() {
+fn files_gzip_and_stdin_give_the_same_report() {
     let plain = object(&tollgate(&words(&simulate(&[
         "--json",
         &data("access.log"),
@@ -149,7 +149,7 @@ fn several_files_are_one_log() {
 }
 
 #[test]
-fn the_page_stands_by_itself_and_runs_nothing() {
+fn the_page_is_self_contained_and_runs_nothing() {
     let file = std::env::temp_dir().join(format!("tollgate-report-{}.html", std::process::id()));
     let path = file.to_str().expect("a path of ours");
     let (log, other) = (data("access.log"), data("b.yaml"));
@@ -163,10 +163,10 @@ fn the_page_stands_by_itself_and_runs_nothing() {
         "default-src 'none'",
         "prefers-color-scheme: dark",
         "<h2>All requests</h2>",
-        "per-address: allowed and refused over time",
+        "per-address: allowed and denied over time",
         "Compared with",
-        "Limits from real use",
-        "Lines that could not be read",
+        "Limits suggested from usage",
+        "Invalid lines",
         "header:user-agent=&lt;script&gt;alert(1)&lt;/script&gt;",
     ] {
         assert!(page.contains(part), "{part} is missing");

@@ -1,44 +1,45 @@
-//! Bytes cut into lines in place: one buffer, whatever the size of the log or of its longest line.
+//! Splits a stream into lines in place. One fixed buffer, whatever the length of the log or of its
+//! lines.
 
 use std::io::{self, ErrorKind, Read};
 
 use memchr::{memchr, memrchr};
 
-/// The longest line that is looked at.
+/// The maximum length of a line in bytes.
 pub const LINE_MAX: usize = 64 * 1024;
-/// How much is read at once: what a core's own cache holds, so that lines are still near when they
-/// are looked at.
+/// The size of the buffer. It fits into the cache of a core, so that lines are still cached when
+/// they are parsed.
 const BUFFER: usize = 1 << 18;
 
-/// A line without what ends it.
+/// A line without its line ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line<'b> {
-    /// All of it.
-    Whole(&'b [u8]),
-    /// It is longer than [`LINE_MAX`]; only its beginning is kept.
+pub enum LogLine<'b> {
+    /// A complete line.
+    Complete(&'b [u8]),
+    /// The first [`LINE_MAX`] bytes of a longer line.
     TooLong(&'b [u8]),
 }
 
-/// The lines of a reader.
+/// Reads the lines of a stream.
 #[derive(Debug)]
-pub struct Lines<R> {
+pub struct LineReader<R> {
     reader: R,
     buffer: Box<[u8]>,
-    /// What is read and not yet given out.
+    /// The bytes from `start` to `end` were read but not returned yet.
     start: usize,
     end: usize,
-    /// The rest of a line that was too long is still to be passed over.
+    /// Whether the rest of a line that is too long still has to be skipped.
     is_skipping: bool,
 }
 
-/// Some lines that follow each other.
+/// Consecutive lines.
 #[derive(Clone, Debug)]
-pub struct Chunk<'b> {
+pub struct LineChunk<'b> {
     bytes: &'b [u8],
 }
 
-impl<R: Read> Lines<R> {
-    /// The lines that a reader gives.
+impl<R: Read> LineReader<R> {
+    /// Reads the lines of `reader`.
     pub fn new(reader: R) -> Self {
         Self {
             reader,
@@ -49,9 +50,9 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// The next lines, as many as are at hand and at least one; none at the end. Lines of nothing
-    /// are lines too.
-    pub fn chunk(&mut self) -> io::Result<Option<Chunk<'_>>> {
+    /// The next lines: all that are buffered, and at least one. `None` at the end. Blank lines are
+    /// included.
+    pub fn chunk(&mut self) -> io::Result<Option<LineChunk<'_>>> {
         loop {
             let unread = self.start..self.end;
             if self.is_skipping {
@@ -60,30 +61,31 @@ impl<R: Read> Lines<R> {
                 self.is_skipping = end.is_none();
             } else if let Some(last) = memrchr(b'\n', &self.buffer[unread.clone()]) {
                 self.start += last + 1;
-                return Ok(Some(Chunk {
+                return Ok(Some(LineChunk {
                     bytes: &self.buffer[unread.start..self.start],
                 }));
             } else if unread.len() > LINE_MAX {
                 (self.start, self.is_skipping) = (self.end, true);
-                return Ok(Some(Chunk {
+                return Ok(Some(LineChunk {
                     bytes: &self.buffer[unread],
                 }));
             }
+
             if !self.fill()? {
                 return Ok(self.last());
             }
         }
     }
 
-    /// What nothing ends: the last lines.
-    fn last(&mut self) -> Option<Chunk<'_>> {
+    /// The rest of the buffer, for a log whose last line has no line ending.
+    fn last(&mut self) -> Option<LineChunk<'_>> {
         let bytes = &self.buffer[self.start..self.end];
         self.start = self.end;
-        (!bytes.is_empty()).then_some(Chunk { bytes })
+        (!bytes.is_empty()).then_some(LineChunk { bytes })
     }
 
-    /// Moves what is left to the front and reads on behind it; false at the end. There is room:
-    /// what is left is at most a line, or was not looked at yet.
+    /// Moves the unread bytes to the front and reads more behind them. Returns false at the end.
+    /// There is always room, as at most one incomplete line is left.
     fn fill(&mut self) -> io::Result<bool> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
@@ -100,29 +102,31 @@ impl<R: Read> Lines<R> {
     }
 }
 
-impl<'b> Iterator for Chunk<'b> {
-    type Item = Line<'b>;
+impl<'b> Iterator for LineChunk<'b> {
+    type Item = LogLine<'b>;
 
     #[inline]
-    fn next(&mut self) -> Option<Line<'b>> {
+    fn next(&mut self) -> Option<LogLine<'b>> {
         if self.bytes.is_empty() {
             return None;
         }
+
         let end = memchr(b'\n', self.bytes);
         let (line, rest) = end.map_or((self.bytes, &[][..]), |at| {
             (&self.bytes[..at], &self.bytes[at + 1..])
         });
         self.bytes = rest;
-        let is_whole = line.len() <= LINE_MAX;
-        Some(if is_whole {
-            Line::Whole(without_return(line))
+
+        let is_complete = line.len() <= LINE_MAX;
+        Some(if is_complete {
+            LogLine::Complete(without_return(line))
         } else {
-            Line::TooLong(&line[..LINE_MAX])
+            LogLine::TooLong(&line[..LINE_MAX])
         })
     }
 }
 
-/// Logs that were on Windows end their lines with two bytes.
+/// Strips the carriage return of Windows line endings.
 #[inline]
 fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
@@ -145,12 +149,12 @@ mod tests {
     }
 
     fn lines(bytes: &[u8], at_once: usize) -> Vec<(bool, usize)> {
-        let mut lines = Lines::new(Dripping(bytes, at_once));
+        let mut lines = LineReader::new(Dripping(bytes, at_once));
         let mut found = Vec::new();
         while let Some(chunk) = lines.chunk().unwrap() {
             found.extend(chunk.map(|line| match line {
-                Line::Whole(line) => (true, line.len()),
-                Line::TooLong(line) => (false, line.len()),
+                LogLine::Complete(line) => (true, line.len()),
+                LogLine::TooLong(line) => (false, line.len()),
             }));
         }
         found

@@ -1,7 +1,4 @@
-//! Where lines come from: files and standard input, packed by gzip or not, one bounded line after
-//! the other.
-//!
-//! Knows nothing of what stands on a line.
+//! Reads lines from files and standard input, compressed with gzip or not.
 
 mod lines;
 
@@ -13,91 +10,90 @@ use std::rc::Rc;
 
 use flate2::bufread::MultiGzDecoder;
 
-pub use lines::{Chunk, LINE_MAX, Line, Lines};
+pub use lines::{LINE_MAX, LineChunk, LineReader, LogLine};
 
-/// How every gzip file begins.
+/// The first bytes of a gzip file.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// How much of a packed file is read at once.
-const PACKED_CHUNK: usize = 128 * 1024;
+/// The size of the buffer for compressed data.
+const GZIP_BUFFER: usize = 128 * 1024;
 
-/// A log that is open.
-pub struct Input {
-    lines: Lines<Box<dyn Read>>,
-    read: Rc<Cell<u64>>,
+/// An open log.
+pub struct LogInput {
+    lines: LineReader<Box<dyn Read>>,
+    bytes_read: Rc<Cell<u64>>,
     size: Option<u64>,
 }
 
-impl Input {
-    /// The log in a file. Whether it is packed is seen by how it begins, whatever its name says.
+impl LogInput {
+    /// Opens a log file. Compression is detected from the content, not from the file name.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
-        let about = file.metadata()?;
-        if about.is_dir() {
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
             return Err(io::Error::new(
                 io::ErrorKind::IsADirectory,
-                "it is a directory; name a file in it",
+                "is a directory; expected a file",
             ));
         }
-        Self::new(file, about.is_file().then_some(about.len()))
+        Self::new(file, metadata.is_file().then_some(metadata.len()))
     }
 
-    /// The log on standard input.
-    pub fn stdin() -> io::Result<Self> {
+    /// Reads the log from standard input.
+    pub fn from_stdin() -> io::Result<Self> {
         Self::new(io::stdin(), None)
     }
 
-    /// The log that a reader gives, of so many bytes if that is known.
+    /// Reads the log from a reader. `size` is its length in bytes, if known.
     pub fn new(reader: impl Read + 'static, size: Option<u64>) -> io::Result<Self> {
-        let read = Rc::new(Cell::new(0));
-        let counted = Counted {
+        let bytes_read = Rc::new(Cell::new(0));
+        let counting = CountingReader {
             reader,
-            read: read.clone(),
+            bytes_read: bytes_read.clone(),
         };
-        let (magic, whole) = begin(counted)?;
+
+        let (magic, reader) = peek_magic(counting)?;
         let reader: Box<dyn Read> = if magic == GZIP_MAGIC {
-            Box::new(MultiGzDecoder::new(BufReader::with_capacity(
-                PACKED_CHUNK,
-                whole,
-            )))
+            let buffered = BufReader::with_capacity(GZIP_BUFFER, reader);
+            Box::new(MultiGzDecoder::new(buffered))
         } else {
-            Box::new(whole)
+            Box::new(reader)
         };
         Ok(Self {
-            lines: Lines::new(reader),
-            read,
+            lines: LineReader::new(reader),
+            bytes_read,
             size,
         })
     }
 
-    /// The next lines; none at the end.
-    pub fn chunk(&mut self) -> io::Result<Option<Chunk<'_>>> {
+    /// The next lines. `None` at the end.
+    pub fn chunk(&mut self) -> io::Result<Option<LineChunk<'_>>> {
         self.lines.chunk()
     }
 
-    /// Bytes read so far, packed as they are.
+    /// Bytes read so far, before decompression.
     pub fn bytes_read(&self) -> u64 {
-        self.read.get()
+        self.bytes_read.get()
     }
 
-    /// Bytes there are, if that is known.
+    /// Total size in bytes before decompression, if known.
     pub const fn bytes_size(&self) -> Option<u64> {
         self.size
     }
 }
 
-impl std::fmt::Debug for Input {
+impl std::fmt::Debug for LogInput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Input")
+        f.debug_struct("LogInput")
             .field("size", &self.size)
             .finish_non_exhaustive()
     }
 }
 
-/// A reader with what was read from it put back in front.
-type Whole<R> = Chain<Cursor<Vec<u8>>, R>;
+/// A reader with the bytes already read put back in front.
+type PrefixedReader<R> = Chain<Cursor<Vec<u8>>, R>;
 
-/// The first two bytes, and everything from the beginning.
-fn begin<R: Read>(mut reader: R) -> io::Result<([u8; 2], Whole<R>)> {
+/// The first two bytes, and a reader that still starts with them.
+fn peek_magic<R: Read>(mut reader: R) -> io::Result<([u8; 2], PrefixedReader<R>)> {
     let mut first = Vec::with_capacity(GZIP_MAGIC.len());
     reader
         .by_ref()
@@ -107,16 +103,16 @@ fn begin<R: Read>(mut reader: R) -> io::Result<([u8; 2], Whole<R>)> {
     Ok((magic, Cursor::new(first).chain(reader)))
 }
 
-/// Counts what is read.
-struct Counted<R> {
+/// Counts the bytes read through it.
+struct CountingReader<R> {
     reader: R,
-    read: Rc<Cell<u64>>,
+    bytes_read: Rc<Cell<u64>>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = self.reader.read(into)?;
-        self.read.set(self.read.get() + count as u64);
+        self.bytes_read.set(self.bytes_read.get() + count as u64);
         Ok(count)
     }
 }
@@ -128,11 +124,11 @@ mod tests {
     use super::*;
 
     fn lines(bytes: Vec<u8>) -> Vec<String> {
-        let mut input = Input::new(Cursor::new(bytes), None).unwrap();
+        let mut input = LogInput::new(Cursor::new(bytes), None).unwrap();
         let mut found = Vec::new();
         while let Some(chunk) = input.chunk().unwrap() {
             for line in chunk {
-                let Line::Whole(line) = line else {
+                let LogLine::Complete(line) = line else {
                     panic!("{line:?}")
                 };
                 found.push(String::from_utf8_lossy(line).into_owned());
@@ -164,7 +160,7 @@ mod tests {
     fn a_packed_file_that_breaks_off_is_an_error() {
         let mut bytes = packed(&"some words\n".repeat(1_000));
         bytes.truncate(bytes.len() / 2);
-        let mut input = Input::new(Cursor::new(bytes), None).unwrap();
+        let mut input = LogInput::new(Cursor::new(bytes), None).unwrap();
         let failed = std::iter::from_fn(|| match input.chunk() {
             Ok(None) => None,
             Ok(Some(_)) => Some(false),

@@ -1,6 +1,6 @@
-//! The common log format and the combined one, which adds where a request came from and with what:
-//! `ADDRESS IDENT USER [TIME] "METHOD TARGET VERSION" STATUS BYTES "REFERER" "USER-AGENT"`, with or
-//! without the name of the virtual host before it. What follows is passed over.
+//! Parses the common log format and the combined log format, which adds the referer and the user
+//! agent: `ADDRESS IDENT USER [TIME] "METHOD TARGET VERSION" STATUS BYTES "REFERER" "USER-AGENT"`,
+//! optionally preceded by the virtual host. Anything after that is ignored.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -11,85 +11,88 @@ use tollgate::Micros;
 use tollgate_rules::{Attribute, AttributeKind, Value};
 use tollgate_subject::parse_address;
 
-use super::escape::unescaped;
-use super::target::Target;
-use super::time::CommonTimes;
-use super::{BadLine, Unread};
+use super::escape::unescape;
+use super::target::RequestTarget;
+use super::time::ClfTimeParser;
+use super::{LineError, LineErrorKind};
 
-/// What a log writes where it has nothing to say.
-const NOTHING: &str = "-";
+/// The placeholder for a missing value.
+const MISSING: &str = "-";
 
-/// A line, taken apart. Texts are as they stand there, with their escapes.
+/// A parsed line. Its texts still have their escapes.
 #[derive(Clone, Debug)]
 pub(super) struct CommonLine<'l> {
     pub(super) time: Micros,
     client: &'l str,
+    /// The parsed client address, for all limits.
     address: OnceCell<Option<IpAddr>>,
     host: &'l str,
     user: &'l str,
     method: &'l str,
-    target: Target<'l>,
-    /// What follows the request. Few limits look at it, so it is taken apart when one does.
+    target: RequestTarget<'l>,
+    /// Everything after the request. Few limits need it, so it is only parsed on demand.
     tail: &'l [u8],
-    extent: Extent,
+    variant: ClfVariant,
 }
 
-/// How much of a line is read.
+/// Which parts a line must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extent {
-    /// Up to the number of bytes.
+pub(super) enum ClfVariant {
+    /// The common log format.
     Common,
-    /// And the two quoted fields, which must be there.
+    /// The combined log format, with its two quoted fields.
     Combined,
-    /// And the two quoted fields, if they are there.
+    /// Either of the two.
     Either,
 }
 
 impl<'l> CommonLine<'l> {
     #[inline(always)]
-    pub(super) fn read(
+    pub(super) fn parse(
         line: &'l [u8],
-        extent: Extent,
-        times: &CommonTimes,
-    ) -> Result<Self, Unread> {
-        let (head, time, rest) = around_time(line, times)?;
-        let (request, tail) = quoted(rest).ok_or(BadLine::Layout)?;
-        let is_whole = extent != Extent::Combined || two_quoted(tail).is_some();
-        if !tail.starts_with(b" ") || !is_whole {
-            return Err(BadLine::Layout.into());
+        variant: ClfVariant,
+        times: &ClfTimeParser,
+    ) -> Result<Self, LineError> {
+        let (head, time, rest) = split_at_time(line, times)?;
+        let (request, tail) = split_quoted(rest).ok_or(LineErrorKind::Layout)?;
+        let is_complete = variant != ClfVariant::Combined || split_two_quoted(tail).is_some();
+        if !tail.starts_with(b" ") || !is_complete {
+            return Err(LineErrorKind::Layout.into());
         }
-        // One look at all that is text; a quote stands before what follows the request.
-        let front =
-            std::str::from_utf8(&line[..line.len() - tail.len()]).map_err(|_| Unread::NotText)?;
+
+        // Validate everything up to the end of the request as UTF-8 in one pass. The last byte is
+        // the closing quote.
+        let front = std::str::from_utf8(&line[..line.len() - tail.len()])
+            .map_err(|_| LineError::NotUtf8)?;
         let request = &front[front.len() - 1 - request.len()..front.len() - 1];
-        let (host, client, user) = who(&front[..head.len()]).ok_or(BadLine::Layout)?;
-        let (method, target) = asked(request)?;
-        let (address, target) = (OnceCell::new(), Target::read(target));
+        let (host, client, user) = parse_head(&front[..head.len()]).ok_or(LineErrorKind::Layout)?;
+        let (method, target) = parse_request_line(request)?;
+
         Ok(Self {
             time,
             client,
-            address,
+            address: OnceCell::new(),
             host,
             user,
             method,
-            target,
+            target: RequestTarget::parse(target),
             tail,
-            extent,
+            variant,
         })
     }
 
-    /// The quoted fields, if they are there and wanted.
-    fn quoted(&self) -> Option<(&'l [u8], &'l [u8])> {
-        if self.extent == Extent::Common {
+    /// The referer and the user agent, with their escapes.
+    fn referer_and_agent(&self) -> Option<(&'l [u8], &'l [u8])> {
+        if self.variant == ClfVariant::Common {
             None
         } else {
-            two_quoted(self.tail)
+            split_two_quoted(self.tail)
         }
     }
 
-    /// The word of this number behind the request.
-    fn number(&self, place: usize) -> Option<&'l [u8]> {
-        self.tail.split(|byte| *byte == b' ').nth(1 + place)
+    /// The word with this index after the request: 0 is the status, 1 the number of bytes.
+    fn word_after_request(&self, index: usize) -> Option<&'l [u8]> {
+        self.tail.split(|byte| *byte == b' ').nth(1 + index)
     }
 
     #[inline]
@@ -97,29 +100,30 @@ impl<'l> CommonLine<'l> {
         let text = match attribute.kind() {
             AttributeKind::ClientIp => return Some(self.client_ip()),
             AttributeKind::Method => self.method,
-            AttributeKind::Path => return Some(Value::Text(unescaped(self.target.path))),
-            AttributeKind::Host => self.target.host.or(said(self.host))?,
+            AttributeKind::Path => return Some(Value::Text(unescape(self.target.path))),
+            AttributeKind::Host => self.target.host.or(present(self.host))?,
             AttributeKind::Query => return self.target.query(attribute.field()).map(Value::Text),
             AttributeKind::Header => {
-                let (referer, user_agent) = self.quoted()?;
-                return behind(match attribute.field() {
+                let (referer, user_agent) = self.referer_and_agent()?;
+                return tail_value(match attribute.field() {
                     "user-agent" => user_agent,
                     "referer" => referer,
                     _ => return None,
                 });
             }
             AttributeKind::Own => match attribute.name() {
-                "user" | "remote_user" => said(self.user)?,
-                "status" => return behind(self.number(0)?),
-                "bytes" => return behind(self.number(1)?),
+                "user" | "remote_user" => present(self.user)?,
+                "status" => return tail_value(self.word_after_request(0)?),
+                "bytes" => return tail_value(self.word_after_request(1)?),
                 _ => return None,
             },
             AttributeKind::Cookie => return None,
         };
-        Some(Value::Text(unescaped(text)))
+        Some(Value::Text(unescape(text)))
     }
 
-    /// The address, read once for all limits; or the text that is none, which they will say.
+    /// The client address, parsed once. If it is not an address, the text, which selecting the
+    /// limits will then report.
     #[inline]
     fn client_ip(&self) -> Value<'_> {
         match self.address.get_or_init(|| parse_address(self.client).ok()) {
@@ -129,14 +133,14 @@ impl<'l> CommonLine<'l> {
     }
 }
 
-/// What stands before the time, the time, and what follows its bracket and blank. A user's name may
-/// hold a bracket too.
+/// Splits a line into the part before the time, the time, and the part after it. A user name may
+/// contain brackets too, so all pairs of brackets are tried.
 #[inline]
-fn around_time<'l>(
+fn split_at_time<'l>(
     line: &'l [u8],
-    times: &CommonTimes,
-) -> Result<(&'l [u8], Micros, &'l [u8]), BadLine> {
-    let mut wrong = BadLine::Layout;
+    times: &ClfTimeParser,
+) -> Result<(&'l [u8], Micros, &'l [u8]), LineErrorKind> {
+    let mut error = LineErrorKind::Layout;
     for open in memchr_iter(b'[', line) {
         let Some(close) = memchr(b']', &line[open..]).map(|at| open + at) else {
             break;
@@ -148,34 +152,36 @@ fn around_time<'l>(
         let (Some(head), Some(rest)) = (head, rest) else {
             continue;
         };
-        if let Some(time) = times.read(&line[open + 1..close]) {
+        if let Some(time) = times.parse(&line[open + 1..close]) {
             return Ok((head, time, rest));
         }
-        wrong = BadLine::Time;
+        error = LineErrorKind::Time;
     }
-    Err(wrong)
+    Err(error)
 }
 
 /// The virtual host, the address and the user of `[HOST] ADDRESS IDENT USER`.
 #[inline]
-fn who(head: &str) -> Option<(&str, &str, &str)> {
-    let (first, rest) = before_blank(head)?;
-    let (second, rest) = before_blank(rest)?;
-    let Some((_ident, last)) = before_blank(rest) else {
-        return Some((NOTHING, first, rest));
+fn parse_head(head: &str) -> Option<(&str, &str, &str)> {
+    let (first, rest) = split_at_space(head)?;
+    let (second, rest) = split_at_space(rest)?;
+    let Some((_ident, last)) = split_at_space(rest) else {
+        return Some((MISSING, first, rest));
     };
-    // Four words: the first is a host, or the user's name has a blank in it.
+
+    // With four words, either the first is a host or the user name contains a space.
     let is_host = parse_address(first).is_err() && parse_address(second).is_ok();
     if is_host {
         Some((first, second, last))
     } else {
-        Some((NOTHING, first, rest))
+        Some((MISSING, first, rest))
     }
 }
 
-/// What stands between quotes, in which a quote is written `\"`, and what follows.
+/// Splits a text that starts with a quoted part into its content and the rest. `\"` is an escaped
+/// quote.
 #[inline]
-fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
+fn split_quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let inside = text.strip_prefix(b"\"")?;
     let mut from = 0;
     loop {
@@ -183,62 +189,64 @@ fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
         if inside[at] == b'"' {
             return Some((&inside[..at], &inside[at + 1..]));
         }
-        // Whatever is escaped, it does not end the text.
+        // Skip the escaped byte, which may be a quote.
         from = at + 2;
     }
 }
 
-/// The two quoted fields behind status and bytes.
-fn two_quoted(tail: &[u8]) -> Option<(&[u8], &[u8])> {
+/// The contents of the two quoted fields after status and bytes.
+fn split_two_quoted(tail: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut words = tail.splitn(4, |byte| *byte == b' ');
     let rest = words.nth(3)?;
-    let (first, rest) = quoted(rest)?;
-    let (second, _) = quoted(rest.strip_prefix(b" ")?)?;
+    let (first, rest) = split_quoted(rest)?;
+    let (second, _) = split_quoted(rest.strip_prefix(b" ")?)?;
     Some((first, second))
 }
 
-/// A text behind the request, which need not be UTF-8.
-fn behind(bytes: &[u8]) -> Option<Value<'_>> {
+/// The value of a text after the request, which need not be valid UTF-8.
+fn tail_value(bytes: &[u8]) -> Option<Value<'_>> {
     let text = match std::str::from_utf8(bytes) {
-        Ok(text) => unescaped(said(text)?),
-        Err(_) => Cow::Owned(unescaped(&String::from_utf8_lossy(bytes)).into_owned()),
+        Ok(text) => unescape(present(text)?),
+        Err(_) => Cow::Owned(unescape(&String::from_utf8_lossy(bytes)).into_owned()),
     };
     Some(Value::Text(text))
 }
 
-/// A word, and what follows the blank behind it.
+/// Splits a text at the first space.
 #[inline]
-fn before_blank(text: &str) -> Option<(&str, &str)> {
+fn split_at_space(text: &str) -> Option<(&str, &str)> {
     let at = text.bytes().position(|byte| byte == b' ')?;
     Some((&text[..at], &text[at + 1..]))
 }
 
-/// A word, and what follows it, which may be nothing.
+/// The first word and the rest, which may be empty.
 #[inline]
 fn word(text: &str) -> (&str, &str) {
-    before_blank(text).unwrap_or((text, ""))
+    split_at_space(text).unwrap_or((text, ""))
 }
 
-/// The method and the target of `METHOD TARGET VERSION`; very old clients leave out the version.
+/// The method and the target of `METHOD TARGET VERSION`. HTTP/0.9 requests have no version.
 #[inline]
-pub(super) fn asked(request: &str) -> Result<(&str, &str), BadLine> {
-    if request.is_empty() || request == NOTHING {
-        return Err(BadLine::NoRequest);
+pub(super) fn parse_request_line(request: &str) -> Result<(&str, &str), LineErrorKind> {
+    if request.is_empty() || request == MISSING {
+        return Err(LineErrorKind::NoRequest);
     }
+
     let (method, rest) = word(request);
     let is_method = (1..=32).contains(&method.len())
         && method
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     let target = without_version(rest);
+
     if is_method && !target.is_empty() {
         Ok((method, target))
     } else {
-        Err(BadLine::Request)
+        Err(LineErrorKind::Request)
     }
 }
 
-/// A target without the version behind it, which is `HTTP/1.1` for nearly all.
+/// Strips the version, with a fast path for `HTTP/1.1`.
 #[inline]
 fn without_version(rest: &str) -> &str {
     if let Some(target) = rest.strip_suffix(" HTTP/1.1") {
@@ -250,8 +258,9 @@ fn without_version(rest: &str) -> &str {
     }
 }
 
-fn said(text: &str) -> Option<&str> {
-    Some(text).filter(|text| *text != NOTHING && !text.is_empty())
+/// `None` for an empty text or the placeholder.
+fn present(text: &str) -> Option<&str> {
+    Some(text).filter(|text| *text != MISSING && !text.is_empty())
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
-//! Escapes, as servers write what would end a text or a line.
+//! Decodes the escapes that servers write in log lines.
 
 use std::borrow::Cow;
 
 use memchr::memchr;
 
-/// The text that was written with escapes: `\"` and `\\` by all, `\x22` and `\n` by those who have
-/// control characters to write.
+/// Decodes the escapes of a text: `\"`, `\\`, `\x22`, `\n`, `\t` and `\r`.
 #[inline]
-pub(super) fn unescaped(text: &str) -> Cow<'_, str> {
+pub(super) fn unescape(text: &str) -> Cow<'_, str> {
     if memchr(b'\\', text.as_bytes()).is_none() {
         Cow::Borrowed(text)
     } else {
@@ -20,20 +19,20 @@ fn rewrite(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {
-        let (byte, taken) = if *first == b'\\' {
-            escape(after)
+        let (byte, length) = if *first == b'\\' {
+            decode_escape(after)
         } else {
             (*first, 0)
         };
         bytes.push(byte);
-        rest = &after[taken..];
+        rest = &after[length..];
     }
     String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// What stands behind a backslash, and how many bytes it takes.
-fn escape(after: &[u8]) -> (u8, usize) {
+/// The byte that an escape stands for, and the number of bytes after the backslash.
+fn decode_escape(after: &[u8]) -> (u8, usize) {
     let digit = |byte: u8| {
         char::from(byte)
             .to_digit(16)

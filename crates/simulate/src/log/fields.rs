@@ -1,15 +1,15 @@
-//! Where a line of JSON holds what a limit wants to know.
+//! Maps the fields of JSON lines to the attributes of requests.
 //!
-//! Every program that logs JSON has its own names. Those of nginx's usual configurations, Caddy and
-//! Traefik are known here; others are told with `--field`. Names are compared in small letters and
-//! with `_` for `-`, and the names of objects within objects are joined by points.
+//! Every program that logs JSON uses its own names. Those of common nginx configurations, Caddy and
+//! Traefik are built in; others are given with `--field`. Names are compared in lower case and with
+//! `_` instead of `-`. The names of nested objects are joined by dots.
 
 use std::collections::HashMap;
 
 use ahash::RandomState;
 use tollgate_rules::{Attribute, AttributeError, AttributeKind};
 
-/// The most values that are taken from a line.
+/// The maximum number of values taken from a line.
 const SLOTS_MAX: usize = 256;
 
 const TIME: &[&str] = &[
@@ -78,9 +78,9 @@ const USER: &[&str] = &[
     "username",
 ];
 
-/// What a value of a line is.
+/// The meaning of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(super) enum FieldMeaning {
     Time,
     ClientIp,
     Method,
@@ -88,43 +88,43 @@ pub(super) enum Meaning {
     Target,
     /// Method, target and version.
     Request,
-    /// A query by itself.
+    /// The query string.
     Query,
     Host,
-    /// A header, a cookie or an attribute of one's own.
+    /// A header, a cookie, a query parameter or a custom attribute.
     Other(Attribute),
 }
 
-/// The names of fields, and what their values are.
+/// The meanings of field names.
 #[derive(Clone, Debug, Default)]
-pub struct Fields {
-    pub(super) slots: Vec<Meaning>,
-    /// For each name the slots that its value may fill, each with a rank: of several names the
-    /// lowest rank counts.
+pub struct FieldMap {
+    pub(super) slots: Vec<FieldMeaning>,
+    /// For each name, the slots that its value may fill, each with a rank. If several names fill the
+    /// same slot, the lowest rank wins.
     names: HashMap<Box<str>, Vec<(usize, usize)>, RandomState>,
 }
 
-/// `--field` says something that cannot be.
+/// An invalid field mapping.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FieldError {
-    /// There is no attribute of this name.
+    /// The attribute name is invalid.
     #[error("{0}")]
     Attribute(#[from] AttributeError),
-    /// No field is named.
-    #[error("the field for `{name}` has no name; write NAME=FIELD, as in time=ts")]
+    /// The field name is empty.
+    #[error("missing field name for `{name}`; expected NAME=FIELD, such as time=ts")]
     NoField {
-        /// What the field is for.
+        /// The attribute.
         name: String,
     },
-    /// The limits look at more attributes than are taken from a line.
-    #[error("the limits look at more than {SLOTS_MAX} attributes; leave some limits out")]
+    /// The limits use too many attributes.
+    #[error("the limits use more than {SLOTS_MAX} attributes, which is the maximum")]
     TooMany,
 }
 
-impl Fields {
-    /// The fields for these attributes. `given` are names and fields as in `time=ts`, which go
-    /// before those that are known here.
+impl FieldMap {
+    /// The mapping for these attributes. `given` has pairs of attribute and field name, such as
+    /// `("time", "ts")`, which take precedence over the built-in names.
     pub fn new<'a>(
         attributes: impl IntoIterator<Item = &'a Attribute>,
         given: &[(String, String)],
@@ -135,29 +135,32 @@ impl Fields {
                 return Err(FieldError::NoField { name: name.clone() });
             }
             let meaning = if name == "time" {
-                Meaning::Time
+                FieldMeaning::Time
             } else {
                 meaning(&name.parse()?)
             };
             fields.add(meaning, [field.clone()]);
         }
+
         for (meaning, names) in [
-            (Meaning::Time, TIME),
-            (Meaning::ClientIp, CLIENT_IP),
-            (Meaning::Method, METHOD),
-            (Meaning::Target, TARGET),
-            (Meaning::Request, REQUEST),
-            (Meaning::Query, QUERY),
-            (Meaning::Host, HOST),
+            (FieldMeaning::Time, TIME),
+            (FieldMeaning::ClientIp, CLIENT_IP),
+            (FieldMeaning::Method, METHOD),
+            (FieldMeaning::Target, TARGET),
+            (FieldMeaning::Request, REQUEST),
+            (FieldMeaning::Query, QUERY),
+            (FieldMeaning::Host, HOST),
         ] {
             fields.add(meaning, names.iter().map(ToString::to_string));
         }
+
         for attribute in attributes {
-            if let Meaning::Other(attribute) = meaning(attribute) {
+            if let FieldMeaning::Other(attribute) = meaning(attribute) {
                 let names = names(&attribute);
-                fields.add(Meaning::Other(attribute), names);
+                fields.add(FieldMeaning::Other(attribute), names);
             }
         }
+
         if fields.slots.len() > SLOTS_MAX {
             Err(FieldError::TooMany)
         } else {
@@ -165,8 +168,8 @@ impl Fields {
         }
     }
 
-    /// Adds names, which count less than those that are there.
-    fn add(&mut self, meaning: Meaning, names: impl IntoIterator<Item = String>) {
+    /// Adds names for a meaning. They rank below those it already has.
+    fn add(&mut self, meaning: FieldMeaning, names: impl IntoIterator<Item = String>) {
         let slot = self
             .slots
             .iter()
@@ -175,6 +178,7 @@ impl Fields {
         if slot == self.slots.len() {
             self.slots.push(meaning);
         }
+
         for name in names {
             let rank = self
                 .names
@@ -183,38 +187,38 @@ impl Fields {
                 .filter(|(known, _)| *known == slot)
                 .count();
             self.names
-                .entry(one_spelling(&name).into())
+                .entry(normalized(&name).into())
                 .or_default()
                 .push((slot, rank));
         }
     }
 
-    /// The slots for a name that is in one spelling.
-    pub(super) fn of(&self, name: &str) -> &[(usize, usize)] {
+    /// The slots for a normalized name, each with the rank of the name.
+    pub(super) fn slots_for(&self, name: &str) -> &[(usize, usize)] {
         self.names.get(name).map_or(&[], Vec::as_slice)
     }
 }
 
-/// What a value is that stands for an attribute. A query's parameters come with the target.
-fn meaning(attribute: &Attribute) -> Meaning {
+/// The meaning of a field that has the value of an attribute.
+fn meaning(attribute: &Attribute) -> FieldMeaning {
     match attribute.kind() {
-        AttributeKind::ClientIp => Meaning::ClientIp,
-        AttributeKind::Method => Meaning::Method,
-        AttributeKind::Path => Meaning::Target,
-        AttributeKind::Host => Meaning::Host,
+        AttributeKind::ClientIp => FieldMeaning::ClientIp,
+        AttributeKind::Method => FieldMeaning::Method,
+        AttributeKind::Path => FieldMeaning::Target,
+        AttributeKind::Host => FieldMeaning::Host,
         AttributeKind::Header
         | AttributeKind::Query
         | AttributeKind::Cookie
-        | AttributeKind::Own => Meaning::Other(attribute.clone()),
+        | AttributeKind::Own => FieldMeaning::Other(attribute.clone()),
     }
 }
 
-/// The names under which logs have an attribute that is not known by itself.
+/// The field names under which logs usually have an attribute without built-in names.
 fn names(attribute: &Attribute) -> Vec<String> {
     let field = attribute.field();
     match attribute.kind() {
         AttributeKind::Header => {
-            let before = [
+            let prefixes = [
                 "http_",
                 "",
                 "request.headers.",
@@ -222,9 +226,9 @@ fn names(attribute: &Attribute) -> Vec<String> {
                 "request_",
                 "request_header_",
             ];
-            before
+            prefixes
                 .iter()
-                .map(|before| format!("{before}{field}"))
+                .map(|prefix| format!("{prefix}{field}"))
                 .collect()
         }
         AttributeKind::Cookie => vec![format!("cookie_{field}"), format!("cookies.{field}")],
@@ -234,15 +238,15 @@ fn names(attribute: &Attribute) -> Vec<String> {
     }
 }
 
-/// Small letters, and `_` for `-`.
-pub(super) fn one_spelling(name: &str) -> String {
-    let mut spelt = String::new();
-    push_spelling(&mut spelt, name);
-    spelt
+/// The name in lower case, with `_` instead of `-`.
+pub(super) fn normalized(name: &str) -> String {
+    let mut normalized = String::new();
+    push_normalized(&mut normalized, name);
+    normalized
 }
 
-pub(super) fn push_spelling(spelt: &mut String, name: &str) {
-    spelt.extend(name.chars().map(|c| {
+pub(super) fn push_normalized(to: &mut String, name: &str) {
+    to.extend(name.chars().map(|c| {
         if c == '-' {
             '_'
         } else {

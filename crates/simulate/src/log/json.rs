@@ -1,4 +1,4 @@
-//! A line of JSON: the fields that some limit wants to know, and nothing of the rest.
+//! Parses JSON lines. Only the fields that some limit uses are kept.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -11,105 +11,119 @@ use tollgate::Micros;
 use tollgate_rules::{Attribute, AttributeKind, Value};
 use tollgate_subject::parse_address;
 
-use super::clf::asked;
-use super::fields::{Fields, Meaning, push_spelling};
-use super::target::Target;
-use super::{BadLine, time};
+use super::clf::parse_request_line;
+use super::fields::{FieldMap, FieldMeaning, push_normalized};
+use super::target::RequestTarget;
+use super::{LineErrorKind, time};
 
-/// How deep objects are looked into.
+/// Objects nested deeper than this are ignored.
 const DEPTH_MAX: usize = 6;
-/// The most texts of a list that count, as lines of one header do.
+/// The maximum number of strings that are taken from a list.
 const LIST_MAX: usize = 8;
 
-/// A line, with what it says in the order of the fields' slots.
+/// A parsed line.
 #[derive(Debug)]
 pub(super) struct JsonLine<'l> {
     pub(super) time: Micros,
-    fields: &'l Fields,
-    found: Found<'l>,
+    fields: &'l FieldMap,
+    values: FieldValues<'l>,
+    /// The parsed client address, for all limits.
     address: OnceCell<Option<IpAddr>>,
 }
 
-type Found<'l> = SmallVec<[Option<(usize, Cow<'l, str>)>; 12]>;
+/// The values by slot of the [`FieldMap`], each with the rank of the name it was found under.
+type FieldValues<'l> = SmallVec<[Option<(usize, Cow<'l, str>)>; 12]>;
 
 impl<'l> JsonLine<'l> {
-    pub(super) fn read(line: &'l str, fields: &'l Fields) -> Result<Self, BadLine> {
-        let mut walk = Walk {
+    pub(super) fn parse(line: &'l str, fields: &'l FieldMap) -> Result<Self, LineErrorKind> {
+        let mut walk = ObjectWalker {
             fields,
-            found: smallvec![None; fields.slots.len()],
+            values: smallvec![None; fields.slots.len()],
             path: String::new(),
             depth: 0,
         };
+
         let mut json = serde_json::Deserializer::from_str(line);
-        Object(&mut walk)
+        ObjectSeed(&mut walk)
             .deserialize(&mut json)
             .and_then(|()| json.end())
-            .map_err(|_| BadLine::Json)?;
+            .map_err(|_| LineErrorKind::Json)?;
+
         let mut line = Self {
             time: Micros::ZERO,
             fields,
-            found: walk.found,
+            values: walk.values,
             address: OnceCell::new(),
         };
-        let time = line.value(&Meaning::Time).ok_or(BadLine::NoTime)?;
-        line.time = time::any(time).ok_or(BadLine::Time)?;
+
+        let time = line
+            .value(&FieldMeaning::Time)
+            .ok_or(LineErrorKind::NoTime)?;
+        line.time = time::parse_any(time).ok_or(LineErrorKind::Time)?;
+
         let no_request = line.method().is_none()
             && line.target().is_none()
-            && line.value(&Meaning::Request).is_some();
+            && line.value(&FieldMeaning::Request).is_some();
         if no_request {
-            Err(BadLine::Request)
+            Err(LineErrorKind::Request)
         } else {
             Ok(line)
         }
     }
 
-    /// What was found of a meaning. What is empty or a dash says nothing.
-    fn value(&self, meaning: &Meaning) -> Option<&str> {
+    /// The value with a meaning. Empty values and `-` count as missing.
+    fn value(&self, meaning: &FieldMeaning) -> Option<&str> {
         let slot = self
             .fields
             .slots
             .iter()
             .position(|known| known == meaning)?;
-        let (_, text) = self.found.get(slot)?.as_ref()?;
+        let (_, text) = self.values.get(slot)?.as_ref()?;
         Some(&**text).filter(|text| !text.is_empty() && *text != "-")
     }
 
-    /// The method and target of a request that is written as one text.
+    /// The method and target from a field that has the whole request line.
     fn request(&self) -> Option<(&str, &str)> {
-        self.value(&Meaning::Request)
-            .and_then(|request| asked(request).ok())
+        self.value(&FieldMeaning::Request)
+            .and_then(|request| parse_request_line(request).ok())
     }
 
     fn method(&self) -> Option<&str> {
-        self.value(&Meaning::Method)
+        self.value(&FieldMeaning::Method)
             .or_else(|| self.request().map(|(method, _)| method))
     }
 
-    fn target(&self) -> Option<Target<'_>> {
+    fn target(&self) -> Option<RequestTarget<'_>> {
         let text = self
-            .value(&Meaning::Target)
+            .value(&FieldMeaning::Target)
             .or_else(|| self.request().map(|(_, target)| target))?;
-        Some(Target::read(text))
+        Some(RequestTarget::parse(text))
     }
 
+    /// A query parameter: from the target, from a field with the query string, or from a field of
+    /// its own.
     fn query(&self, attribute: &Attribute) -> Option<Cow<'_, str>> {
-        let with_target = || {
+        let from_target = || {
             self.target()
                 .and_then(|target| target.query(attribute.field()))
         };
-        let alone = || {
-            let query = self.value(&Meaning::Query)?;
-            Target::with_query(query.strip_prefix('?').unwrap_or(query)).query(attribute.field())
+        let from_query_string = || {
+            let query = self.value(&FieldMeaning::Query)?;
+            RequestTarget::from_query(query.strip_prefix('?').unwrap_or(query))
+                .query(attribute.field())
         };
-        let by_itself = || {
-            self.value(&Meaning::Other(attribute.clone()))
+        let from_own_field = || {
+            self.value(&FieldMeaning::Other(attribute.clone()))
                 .map(Cow::Borrowed)
         };
-        with_target().or_else(alone).or_else(by_itself)
+
+        from_target()
+            .or_else(from_query_string)
+            .or_else(from_own_field)
     }
 
     fn client_ip(&self) -> Option<Value<'_>> {
-        let text = self.value(&Meaning::ClientIp)?;
+        let text = self.value(&FieldMeaning::ClientIp)?;
         let address = self.address.get_or_init(|| parse_address(text).ok());
         Some(address.map_or(Value::Text(Cow::Borrowed(text)), Value::Address))
     }
@@ -122,13 +136,12 @@ impl<'l> JsonLine<'l> {
             AttributeKind::Path => self.target()?.path,
             AttributeKind::Host => {
                 let in_target = || self.target().and_then(|target| target.host);
-                self.value(&Meaning::Host).or_else(in_target)?
+                self.value(&FieldMeaning::Host).or_else(in_target)?
             }
             AttributeKind::Header | AttributeKind::Cookie | AttributeKind::Own => {
-                let is_it =
-                    |known: &Meaning| matches!(known, Meaning::Other(other) if other == attribute);
-                let slot = self.fields.slots.iter().position(is_it)?;
-                let (_, text) = self.found.get(slot)?.as_ref()?;
+                let is_wanted = |known: &FieldMeaning| matches!(known, FieldMeaning::Other(other) if other == attribute);
+                let slot = self.fields.slots.iter().position(is_wanted)?;
+                let (_, text) = self.values.get(slot)?.as_ref()?;
                 Some(&**text).filter(|text| !text.is_empty() && *text != "-")?
             }
         };
@@ -136,31 +149,32 @@ impl<'l> JsonLine<'l> {
     }
 }
 
-/// The way through a line: where it is, and what was found.
-struct Walk<'l> {
-    fields: &'l Fields,
-    found: Found<'l>,
-    /// The names that lead here, in one spelling and joined by points.
+/// The state while walking through the members of a line.
+struct ObjectWalker<'l> {
+    fields: &'l FieldMap,
+    values: FieldValues<'l>,
+    /// The normalized names of the enclosing members, joined by dots.
     path: String,
     depth: usize,
 }
 
-impl<'l> Walk<'l> {
-    /// Keeps a value, which is made if somebody wants it and has none by a better name.
-    fn keep(&mut self, make: impl Fn() -> Cow<'l, str>) {
-        for (slot, rank) in self.fields.of(&self.path) {
-            let place = &mut self.found[*slot];
-            if place.as_ref().is_none_or(|(kept, _)| rank < kept) {
-                *place = Some((*rank, make()));
+impl<'l> ObjectWalker<'l> {
+    /// Stores the value of the current member in each slot that wants it and has none of a better
+    /// rank.
+    fn store(&mut self, make: impl Fn() -> Cow<'l, str>) {
+        for (slot, rank) in self.fields.slots_for(&self.path) {
+            let value = &mut self.values[*slot];
+            if value.as_ref().is_none_or(|(known, _)| rank < known) {
+                *value = Some((*rank, make()));
             }
         }
     }
 }
 
-/// An object: each member under its name.
-struct Object<'w, 'l>(&'w mut Walk<'l>);
+/// Deserializes an object, member by member.
+struct ObjectSeed<'w, 'l>(&'w mut ObjectWalker<'l>);
 
-impl<'l> DeserializeSeed<'l> for Object<'_, 'l> {
+impl<'l> DeserializeSeed<'l> for ObjectSeed<'_, 'l> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'l>>(self, from: D) -> Result<(), D::Error> {
@@ -168,33 +182,36 @@ impl<'l> DeserializeSeed<'l> for Object<'_, 'l> {
     }
 }
 
-impl<'l> Visitor<'l> for Object<'_, 'l> {
+impl<'l> Visitor<'l> for ObjectSeed<'_, 'l> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
+        f.write_str("a JSON object")
     }
 
     fn visit_map<M: MapAccess<'l>>(self, map: M) -> Result<(), M::Error> {
-        members(self.0, map)
+        walk_members(self.0, map)
     }
 }
 
-fn members<'l, M: MapAccess<'l>>(walk: &mut Walk<'l>, mut map: M) -> Result<(), M::Error> {
-    let before = walk.path.len();
+fn walk_members<'l, M: MapAccess<'l>>(
+    walk: &mut ObjectWalker<'l>,
+    mut map: M,
+) -> Result<(), M::Error> {
+    let path_len = walk.path.len();
     walk.depth += 1;
-    while let Some(()) = map.next_key_seed(Name(walk))? {
-        map.next_value_seed(Member(walk))?;
-        walk.path.truncate(before);
+    while let Some(()) = map.next_key_seed(NameSeed(walk))? {
+        map.next_value_seed(ValueSeed(walk))?;
+        walk.path.truncate(path_len);
     }
     walk.depth -= 1;
     Ok(())
 }
 
-/// The name of a member, put behind the path.
-struct Name<'w, 'l>(&'w mut Walk<'l>);
+/// Deserializes the name of a member and appends it to the path.
+struct NameSeed<'w, 'l>(&'w mut ObjectWalker<'l>);
 
-impl<'l> DeserializeSeed<'l> for Name<'_, 'l> {
+impl<'l> DeserializeSeed<'l> for NameSeed<'_, 'l> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'l>>(self, from: D) -> Result<(), D::Error> {
@@ -202,26 +219,26 @@ impl<'l> DeserializeSeed<'l> for Name<'_, 'l> {
     }
 }
 
-impl Visitor<'_> for Name<'_, '_> {
+impl Visitor<'_> for NameSeed<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name of a field")
+        f.write_str("a field name")
     }
 
     fn visit_str<E>(self, name: &str) -> Result<(), E> {
         if !self.0.path.is_empty() {
             self.0.path.push('.');
         }
-        push_spelling(&mut self.0.path, name);
+        push_normalized(&mut self.0.path, name);
         Ok(())
     }
 }
 
-/// A member's value: kept if somebody wants it.
-struct Member<'w, 'l>(&'w mut Walk<'l>);
+/// Deserializes the value of a member and stores it if it is wanted.
+struct ValueSeed<'w, 'l>(&'w mut ObjectWalker<'l>);
 
-impl<'l> DeserializeSeed<'l> for Member<'_, 'l> {
+impl<'l> DeserializeSeed<'l> for ValueSeed<'_, 'l> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'l>>(self, from: D) -> Result<(), D::Error> {
@@ -229,7 +246,7 @@ impl<'l> DeserializeSeed<'l> for Member<'_, 'l> {
     }
 }
 
-impl<'l> Visitor<'l> for Member<'_, 'l> {
+impl<'l> Visitor<'l> for ValueSeed<'_, 'l> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -237,34 +254,34 @@ impl<'l> Visitor<'l> for Member<'_, 'l> {
     }
 
     fn visit_borrowed_str<E>(self, text: &'l str) -> Result<(), E> {
-        self.0.keep(|| Cow::Borrowed(text));
+        self.0.store(|| Cow::Borrowed(text));
         Ok(())
     }
 
     fn visit_str<E>(self, text: &str) -> Result<(), E> {
-        self.0.keep(|| Cow::Owned(text.to_owned()));
+        self.0.store(|| Cow::Owned(text.to_owned()));
         Ok(())
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<(), E> {
-        self.0.keep(|| Cow::Owned(number.to_string()));
+        self.0.store(|| Cow::Owned(number.to_string()));
         Ok(())
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<(), E> {
-        self.0.keep(|| Cow::Owned(number.to_string()));
+        self.0.store(|| Cow::Owned(number.to_string()));
         Ok(())
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<(), E> {
-        // Microseconds since 1970 are all that a number of this kind can tell apart.
-        self.0.keep(|| Cow::Owned(format!("{number:.6}")));
+        // A float holds the time since 1970 to the microsecond, and no more.
+        self.0.store(|| Cow::Owned(format!("{number:.6}")));
         Ok(())
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<(), E> {
         self.0
-            .keep(|| Cow::Borrowed(if value { "true" } else { "false" }));
+            .store(|| Cow::Borrowed(if value { "true" } else { "false" }));
         Ok(())
     }
 
@@ -274,23 +291,23 @@ impl<'l> Visitor<'l> for Member<'_, 'l> {
 
     fn visit_map<M: MapAccess<'l>>(self, mut map: M) -> Result<(), M::Error> {
         if self.0.depth < DEPTH_MAX {
-            return members(self.0, map);
+            return walk_members(self.0, map);
         }
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(())
     }
 
-    /// The texts of a list are one, as lines of one header are.
+    /// Joins the strings of a list with commas, like the lines of a repeated header.
     fn visit_seq<S: SeqAccess<'l>>(self, mut list: S) -> Result<(), S::Error> {
         let mut texts: SmallVec<[Cow<'l, str>; 1]> = SmallVec::new();
-        while let Some(listed) = list.next_element()? {
-            match listed {
-                Listed::Text(text) if texts.len() < LIST_MAX => texts.push(text),
-                Listed::Text(_) | Listed::Other(_) => {}
+        while let Some(item) = list.next_element()? {
+            match item {
+                ListItem::Text(text) if texts.len() < LIST_MAX => texts.push(text),
+                ListItem::Text(_) | ListItem::Other(_) => {}
             }
         }
         if !texts.is_empty() {
-            self.0.keep(|| {
+            self.0.store(|| {
                 if texts.len() == 1 {
                     texts[0].clone()
                 } else {
@@ -302,10 +319,10 @@ impl<'l> Visitor<'l> for Member<'_, 'l> {
     }
 }
 
-/// What stands in a list.
+/// An item of a list.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
-enum Listed<'l> {
+enum ListItem<'l> {
     Text(#[serde(borrow)] Cow<'l, str>),
     Other(IgnoredAny),
 }

@@ -1,13 +1,13 @@
-//! What stands on a line of an access log: the moment, and the attributes of a request.
+//! Parses the lines of an access log into the time and the attributes of a request.
 //!
-//! bytes -> [`Record`], or why not ([`BadLine`]). Knows nothing of limits; [`Record`] answers for
-//! attributes as the fronts of the service do.
+//! A line becomes a [`LogRecord`], or a [`LineErrorKind`] says why not. A record provides
+//! attributes in the same way as the front ends of the service do.
 
 mod clf;
 mod escape;
-mod fault;
 mod fields;
 mod json;
+mod line_error;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -16,121 +16,121 @@ mod time;
 use tollgate::Micros;
 use tollgate_rules::{Attribute, Attributes, Value};
 
-pub use fault::BadLine;
-pub use fields::{FieldError, Fields};
+pub use fields::{FieldError, FieldMap};
+pub use line_error::LineErrorKind;
 
-use self::clf::{CommonLine, Extent};
+use self::clf::{ClfVariant, CommonLine};
 use self::json::JsonLine;
-use self::time::CommonTimes;
+use self::time::ClfTimeParser;
 
-/// How the lines of a log are laid out.
+/// The format of an access log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
-    /// Each line as it looks: JSON if it begins with a brace, else common or combined.
+pub enum AccessLogFormat {
+    /// Detected for each line: JSON if it starts with a brace, otherwise common or combined.
     #[default]
     Auto,
-    /// The common log format; what follows it is passed over.
+    /// The common log format. Anything after it is ignored.
     Common,
     /// The combined log format.
     Combined,
-    /// An object of JSON on each line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Reads lines.
+/// Parses the lines of a log.
 #[derive(Debug)]
-pub struct LogReader {
-    format: Format,
-    fields: Fields,
-    times: CommonTimes,
+pub struct LogParser {
+    format: AccessLogFormat,
+    fields: FieldMap,
+    times: ClfTimeParser,
 }
 
-/// Why a line was not read.
+/// Why a line was not parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unread {
-    /// It says nothing.
-    Bad(BadLine),
-    /// It may, but it is no UTF-8: [mend](mended) it and try again.
-    NotText,
+pub enum LineError {
+    /// The line is invalid.
+    Invalid(LineErrorKind),
+    /// The line is not valid UTF-8. Repair it with [`to_utf8_lossy`] and parse it again.
+    NotUtf8,
 }
 
-impl From<BadLine> for Unread {
-    fn from(wrong: BadLine) -> Self {
-        Self::Bad(wrong)
+impl From<LineErrorKind> for LineError {
+    fn from(kind: LineErrorKind) -> Self {
+        Self::Invalid(kind)
     }
 }
 
-/// A line that is no UTF-8 with marks in place of what is none.
-pub fn mended(line: &[u8]) -> String {
+/// Replaces the bytes of a line that are not valid UTF-8.
+pub fn to_utf8_lossy(line: &[u8]) -> String {
     String::from_utf8_lossy(line).into_owned()
 }
 
-impl LogReader {
-    /// A reader for lines of a format; `fields` says where JSON holds what.
-    pub fn new(format: Format, fields: Fields) -> Self {
+impl LogParser {
+    /// A parser for lines of this format. `fields` maps the fields of JSON lines.
+    pub fn new(format: AccessLogFormat, fields: FieldMap) -> Self {
         Self {
             format,
             fields,
-            times: CommonTimes::default(),
+            times: ClfTimeParser::default(),
         }
     }
 
-    /// A reader for the same lines.
-    pub(crate) fn again(&self) -> Self {
+    /// A new parser for the same format and fields.
+    pub(crate) fn with_same_format(&self) -> Self {
         Self::new(self.format, self.fields.clone())
     }
 
-    /// What a line says.
+    /// Parses a line.
     #[inline]
-    pub fn read<'l>(&'l self, line: &'l [u8]) -> Result<Record<'l>, Unread> {
-        let extent = match self.format {
-            Format::Auto if !line.starts_with(b"{") => Extent::Either,
-            Format::Common => Extent::Common,
-            Format::Combined => Extent::Combined,
-            Format::Auto | Format::Json => return self.read_json(line),
+    pub fn parse<'l>(&'l self, line: &'l [u8]) -> Result<LogRecord<'l>, LineError> {
+        let variant = match self.format {
+            AccessLogFormat::Auto if !line.starts_with(b"{") => ClfVariant::Either,
+            AccessLogFormat::Common => ClfVariant::Common,
+            AccessLogFormat::Combined => ClfVariant::Combined,
+            AccessLogFormat::Auto | AccessLogFormat::Json => return self.parse_json(line),
         };
-        CommonLine::read(line, extent, &self.times).map(|line| Record {
-            said: Said::Common(line),
+        CommonLine::parse(line, variant, &self.times).map(|line| LogRecord {
+            line: ParsedLine::Common(line),
         })
     }
 
-    fn read_json<'l>(&'l self, line: &'l [u8]) -> Result<Record<'l>, Unread> {
-        let text = std::str::from_utf8(line).map_err(|_| Unread::NotText)?;
-        Ok(JsonLine::read(text, &self.fields).map(|line| Record {
-            said: Said::Json(Box::new(line)),
+    fn parse_json<'l>(&'l self, line: &'l [u8]) -> Result<LogRecord<'l>, LineError> {
+        let text = std::str::from_utf8(line).map_err(|_| LineError::NotUtf8)?;
+        Ok(JsonLine::parse(text, &self.fields).map(|line| LogRecord {
+            line: ParsedLine::Json(Box::new(line)),
         })?)
     }
 }
 
-/// A request of the past.
+/// A request in a log.
 #[derive(Debug)]
-pub struct Record<'l> {
-    said: Said<'l>,
+pub struct LogRecord<'l> {
+    line: ParsedLine<'l>,
 }
 
 #[derive(Debug)]
-enum Said<'l> {
+enum ParsedLine<'l> {
     Common(CommonLine<'l>),
     Json(Box<JsonLine<'l>>),
 }
 
-impl Record<'_> {
-    /// When it was.
+impl LogRecord<'_> {
+    /// The time of the request.
     #[inline]
     pub const fn time(&self) -> Micros {
-        match &self.said {
-            Said::Common(line) => line.time,
-            Said::Json(line) => line.time,
+        match &self.line {
+            ParsedLine::Common(line) => line.time,
+            ParsedLine::Json(line) => line.time,
         }
     }
 }
 
-impl Attributes for Record<'_> {
+impl Attributes for LogRecord<'_> {
     #[inline]
     fn get(&self, attribute: &Attribute) -> Option<Value<'_>> {
-        match &self.said {
-            Said::Common(line) => line.get(attribute),
-            Said::Json(line) => line.get(attribute),
+        match &self.line {
+            ParsedLine::Common(line) => line.get(attribute),
+            ParsedLine::Json(line) => line.get(attribute),
         }
     }
 }

@@ -1,33 +1,34 @@
-//! What a request asks for: host, path and query of its target.
+//! Splits the target of a request into host, path and query.
 
 use std::borrow::Cow;
 
 use memchr::memchr;
 use percent_encoding::percent_decode_str;
 
-use super::escape::unescaped;
+use super::escape::unescape;
 
-/// A target, taken apart.
+/// A parsed request target. Its texts still have their escapes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Target<'l> {
-    /// The host, where the target names one.
+pub(super) struct RequestTarget<'l> {
+    /// The host, if the target is an absolute URL.
     pub(super) host: Option<&'l str>,
     pub(super) path: &'l str,
     query: &'l str,
 }
 
-impl<'l> Target<'l> {
-    /// `/path?query`, or all of `http://host/path?query`.
+impl<'l> RequestTarget<'l> {
+    /// Parses `/path?query` or `http://host/path?query`.
     #[inline]
-    pub(super) fn read(target: &'l str) -> Self {
+    pub(super) fn parse(target: &'l str) -> Self {
         let (host, target) = if target.starts_with('/') {
             (None, target)
         } else {
-            with_host(target)
+            split_host(target)
         };
         let cut = memchr(b'?', target.as_bytes());
         let (path, query) = cut.map_or((target, ""), |at| (&target[..at], &target[at + 1..]));
-        // A path that is not there would meet no rule about paths.
+
+        // An empty path would not match any rule about paths.
         Self {
             host,
             path: if path.is_empty() { "/" } else { path },
@@ -35,8 +36,8 @@ impl<'l> Target<'l> {
         }
     }
 
-    /// A query that stands by itself.
-    pub(super) const fn with_query(query: &'l str) -> Self {
+    /// A target with only a query.
+    pub(super) const fn from_query(query: &'l str) -> Self {
         Self {
             host: None,
             path: "/",
@@ -44,19 +45,19 @@ impl<'l> Target<'l> {
         }
     }
 
-    /// The first parameter of this name, as the service reads it.
+    /// The first parameter with this name, as in the service.
     pub(super) fn query(&self, name: &str) -> Option<Cow<'l, str>> {
         let mut pairs = self
             .query
             .split('&')
             .map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         pairs
-            .find(|(found, _)| decoded(found) == name)
-            .map(|(_, value)| decoded(value))
+            .find(|(known, _)| decode(known) == name)
+            .map(|(_, value)| decode(value))
     }
 }
 
-fn with_host(target: &str) -> (Option<&str>, &str) {
+fn split_host(target: &str) -> (Option<&str>, &str) {
     let scheme = ["http://", "https://"]
         .into_iter()
         .find(|scheme| target.starts_with(scheme));
@@ -67,8 +68,8 @@ fn with_host(target: &str) -> (Option<&str>, &str) {
     (Some(&rest[..end]), &rest[end..])
 }
 
-fn decoded(text: &str) -> Cow<'_, str> {
-    match unescaped(text) {
+fn decode(text: &str) -> Cow<'_, str> {
+    match unescape(text) {
         Cow::Borrowed(text) => percent_decode_str(text).decode_utf8_lossy(),
         Cow::Owned(text) => percent_decode_str(&text)
             .decode_utf8_lossy()
@@ -82,9 +83,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_is_taken_apart() {
+    fn a_target_is_split() {
         let read = |target| {
-            let Target { host, path, query } = Target::read(target);
+            let RequestTarget { host, path, query } = RequestTarget::parse(target);
             (host, path, query)
         };
         assert_eq!(read("/a?b=c?d"), (None, "/a", "b=c?d"));
@@ -95,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_first_parameter_of_a_name_counts() {
-        let target = Target::read("/?a%5Bx%5D=1&b&a=2&a=3");
+        let target = RequestTarget::parse("/?a%5Bx%5D=1&b&a=2&a=3");
         assert_eq!(target.query("a[x]").as_deref(), Some("1"));
         assert_eq!(target.query("a").as_deref(), Some("2"));
         assert_eq!(target.query("b").as_deref(), Some(""));

@@ -1,4 +1,4 @@
-//! Lines as real programs write them, and bytes that no program would.
+//! Lines as written by real programs, and random bytes.
 
 use proptest::prelude::*;
 use tollgate_rules::{Attributes as _, Value};
@@ -24,18 +24,18 @@ const NAMES: [&str; 12] = [
     "labels.tenant",
 ];
 
-fn reader(format: Format, given: &[(&str, &str)]) -> LogReader {
+fn parser(format: AccessLogFormat, given: &[(&str, &str)]) -> LogParser {
     let attributes: Vec<Attribute> = NAMES.iter().map(|name| name.parse().unwrap()).collect();
     let given: Vec<_> = given
         .iter()
         .map(|(name, field)| (name.to_string(), field.to_string()))
         .collect();
-    LogReader::new(format, Fields::new(&attributes, &given).unwrap())
+    LogParser::new(format, FieldMap::new(&attributes, &given).unwrap())
 }
 
-/// What a line says, by name, without what it does not say.
-fn told(reader: &LogReader, line: &str) -> Vec<(&'static str, String)> {
-    let record = reader.read(line.as_bytes()).unwrap();
+/// The attributes of a line by name, without those it lacks.
+fn values(parser: &LogParser, line: &str) -> Vec<(&'static str, String)> {
+    let record = parser.parse(line.as_bytes()).unwrap();
     let value = |name: &&'static str| match record.get(&name.parse().unwrap())? {
         Value::Text(text) => Some((*name, text.into_owned())),
         Value::Address(address) => Some((*name, address.to_string())),
@@ -63,7 +63,7 @@ fn nginx_is_understood() {
         ("cookie:sid", "s1"),
         ("status", "401"),
     ]);
-    assert_eq!(told(&reader(Format::Auto, &[]), NGINX), expected);
+    assert_eq!(values(&parser(AccessLogFormat::Auto, &[]), NGINX), expected);
 }
 
 #[test]
@@ -79,10 +79,10 @@ fn caddy_is_understood() {
         ("user", "ann"),
         ("status", "200"),
     ]);
-    let reader = reader(Format::Json, &[]);
-    assert_eq!(told(&reader, CADDY), expected);
+    let parser = parser(AccessLogFormat::Json, &[]);
+    assert_eq!(values(&parser, CADDY), expected);
     assert_eq!(
-        reader.read(CADDY.as_bytes()).unwrap().time(),
+        parser.parse(CADDY.as_bytes()).unwrap().time(),
         Micros::new(1_791_665_736_123_000)
     );
 }
@@ -97,19 +97,19 @@ fn traefik_is_understood() {
         ("query:page", "2"),
         ("header:user-agent", "curl/8.5"),
     ]);
-    let reader = reader(Format::Auto, &[("time", "StartUTC")]);
-    assert_eq!(told(&reader, TRAEFIK), expected);
+    let parser = parser(AccessLogFormat::Auto, &[("time", "StartUTC")]);
+    assert_eq!(values(&parser, TRAEFIK), expected);
     assert_eq!(
-        reader.read(TRAEFIK.as_bytes()).unwrap().time(),
+        parser.parse(TRAEFIK.as_bytes()).unwrap().time(),
         Micros::new(1_791_665_736_123_456)
     );
 }
 
 #[test]
-fn fields_of_ones_own_are_told() {
+fn fields_of_ones_own_are_values() {
     let line = r#"{"at":1791665736,"who":{"addr":"203.0.113.7"},"labels":{"tenant":"acme"},"path":"/a","uri":"/b","args":"page=3","extra":[1,{"x":[]},null]}"#;
-    let reader = reader(
-        Format::Auto,
+    let parser = parser(
+        AccessLogFormat::Auto,
         &[("time", "at"), ("client_ip", "who.addr"), ("path", "uri")],
     );
     let expected = texts(&[
@@ -118,13 +118,13 @@ fn fields_of_ones_own_are_told() {
         ("query:page", "3"),
         ("labels.tenant", "acme"),
     ]);
-    assert_eq!(told(&reader, line), expected);
+    assert_eq!(values(&parser, line), expected);
 }
 
 #[test]
-fn wrong_fields_are_told() {
+fn wrong_fields_are_values() {
     let wrong = |name: &str, field: &str| {
-        Fields::new([], &[(name.to_owned(), field.to_owned())])
+        FieldMap::new([], &[(name.to_owned(), field.to_owned())])
             .unwrap_err()
             .to_string()
     };
@@ -134,26 +134,26 @@ fn wrong_fields_are_told() {
 
 #[test]
 fn lines_of_json_that_say_nothing_say_why() {
-    let reader = reader(Format::Json, &[]);
+    let parser = parser(AccessLogFormat::Json, &[]);
     for (line, wrong) in [
-        ("", BadLine::Json),
-        ("{", BadLine::Json),
-        ("[1]", BadLine::Json),
-        (r#"{"time":"2026-10-10T20:55:36Z"} x"#, BadLine::Json),
+        ("", LineErrorKind::Json),
+        ("{", LineErrorKind::Json),
+        ("[1]", LineErrorKind::Json),
+        (r#"{"time":"2026-10-10T20:55:36Z"} x"#, LineErrorKind::Json),
         (
             r#"{"time":"2026-10-10T20:55:36Z","a":"\ud800"}"#,
-            BadLine::Json,
+            LineErrorKind::Json,
         ),
-        (r#"{"path":"/a"}"#, BadLine::NoTime),
-        (r#"{"time":"soon"}"#, BadLine::Time),
-        (r#"{"time":{"a":1}}"#, BadLine::NoTime),
+        (r#"{"path":"/a"}"#, LineErrorKind::NoTime),
+        (r#"{"time":"soon"}"#, LineErrorKind::Time),
+        (r#"{"time":{"a":1}}"#, LineErrorKind::NoTime),
         (
             r#"{"ts":1791665736,"request":"\u0016\u0003"}"#,
-            BadLine::Request,
+            LineErrorKind::Request,
         ),
     ] {
         assert_eq!(
-            reader.read(line.as_bytes()).err(),
+            parser.parse(line.as_bytes()).err(),
             Some(wrong.into()),
             "{line}"
         );
@@ -163,10 +163,10 @@ fn lines_of_json_that_say_nothing_say_why() {
 #[test]
 fn lines_that_are_no_utf8_are_read_all_the_same() {
     let line = b"203.0.113.7 - \xff [10/Oct/2026:13:55:36 +0000] \"GET /caf\xe9 HTTP/1.1\" 200 5";
-    let reader = reader(Format::Auto, &[]);
-    assert_eq!(reader.read(line).err(), Some(Unread::NotText));
-    let mended = mended(line);
-    let record = reader.read(mended.as_bytes()).unwrap();
+    let parser = parser(AccessLogFormat::Auto, &[]);
+    assert_eq!(parser.parse(line).err(), Some(LineError::NotUtf8));
+    let to_utf8_lossy = to_utf8_lossy(line);
+    let record = parser.parse(to_utf8_lossy.as_bytes()).unwrap();
     assert_eq!(
         record.get(&"path".parse().unwrap()),
         Some(Value::Text("/caf\u{fffd}".into()))
@@ -174,10 +174,10 @@ fn lines_that_are_no_utf8_are_read_all_the_same() {
 }
 
 /// Reads a line and asks for everything.
-fn exhaust(format: Format, line: &[u8]) {
-    let reader = reader(format, &[]);
-    let mended = mended(line);
-    for record in [reader.read(line), reader.read(mended.as_bytes())]
+fn exhaust(format: AccessLogFormat, line: &[u8]) {
+    let parser = parser(format, &[]);
+    let to_utf8_lossy = to_utf8_lossy(line);
+    for record in [parser.parse(line), parser.parse(to_utf8_lossy.as_bytes())]
         .into_iter()
         .flatten()
     {
@@ -185,13 +185,16 @@ fn exhaust(format: Format, line: &[u8]) {
             record.get(&name.parse().unwrap());
         }
     }
-    assert_ne!(reader.read(mended.as_bytes()).err(), Some(Unread::NotText));
+    assert_ne!(
+        parser.parse(to_utf8_lossy.as_bytes()).err(),
+        Some(LineError::NotUtf8)
+    );
 }
 
 proptest! {
     #[test]
     fn no_bytes_make_a_reader_panic(line in proptest::collection::vec(any::<u8>(), 0..300)) {
-        for format in [Format::Auto, Format::Common, Format::Combined, Format::Json] {
+        for format in [AccessLogFormat::Auto, AccessLogFormat::Common, AccessLogFormat::Combined, AccessLogFormat::Json] {
             exhaust(format, &line);
         }
     }
@@ -212,6 +215,6 @@ proptest! {
                 line[at] = byte;
             }
         }
-        exhaust(Format::Auto, &line);
+        exhaust(AccessLogFormat::Auto, &line);
     }
 }

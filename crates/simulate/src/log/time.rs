@@ -1,11 +1,10 @@
-//! Moments as logs write them, each with its own zone: `10/Oct/2026:13:55:36 -0700`, RFC 3339, and
-//! seconds since 1970.
+//! Parses the time formats of logs: `10/Oct/2026:13:55:36 -0700`, RFC 3339 and Unix time.
 
 use std::cell::Cell;
 
 use tollgate::Micros;
 
-/// The length of a moment in the common format.
+/// The length of a time in the common log format.
 const COMMON_LEN: usize = 26;
 const MONTHS: [&[u8; 3]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
@@ -13,15 +12,15 @@ const MONTHS: [&[u8; 3]; 12] = [
 const SECOND: u64 = 1_000_000;
 const DAY_SECS: i64 = 86_400;
 
-/// Reads moments of the common format. Thousands of lines of a busy log have the same one, so the
-/// last is remembered.
+/// Parses times of the common log format. In a busy log, thousands of lines have the same time, so
+/// the last one is cached.
 #[derive(Clone, Debug)]
-pub(super) struct CommonTimes {
+pub(super) struct ClfTimeParser {
     last: Cell<[u8; COMMON_LEN]>,
     time: Cell<Micros>,
 }
 
-impl Default for CommonTimes {
+impl Default for ClfTimeParser {
     fn default() -> Self {
         Self {
             last: Cell::new([0; COMMON_LEN]),
@@ -30,20 +29,20 @@ impl Default for CommonTimes {
     }
 }
 
-impl CommonTimes {
+impl ClfTimeParser {
     #[inline]
-    pub(super) fn read(&self, text: &[u8]) -> Option<Micros> {
+    pub(super) fn parse(&self, text: &[u8]) -> Option<Micros> {
         let text: &[u8; COMMON_LEN] = text.try_into().ok()?;
         if *text != self.last.get() {
-            self.time.set(common(text)?);
+            self.time.set(parse_clf(text)?);
             self.last.set(*text);
         }
         Some(self.time.get())
     }
 }
 
-/// `10/Oct/2026:13:55:36 -0700`.
-fn common(text: &[u8; COMMON_LEN]) -> Option<Micros> {
+/// Parses `10/Oct/2026:13:55:36 -0700`.
+fn parse_clf(text: &[u8; COMMON_LEN]) -> Option<Micros> {
     let [
         _,
         _,
@@ -71,25 +70,25 @@ fn common(text: &[u8; COMMON_LEN]) -> Option<Micros> {
     else {
         return None;
     };
+
     let month = MONTHS
         .iter()
         .position(|month| month.eq_ignore_ascii_case(&text[3..6]))?;
-    let date = Date {
+    let date = CivilDate {
         year: number(&text[7..11])?,
         month: 1 + i64::try_from(month).ok()?,
         day: number(&text[..2])?,
     };
-    let clock = Clock {
+    let clock = TimeOfDay {
         hour: number(&text[12..14])?,
         minute: number(&text[15..17])?,
         second: number(&text[18..20])?,
     };
-    moment(&date, &clock, zone(rest)?, 0)
+    to_micros(&date, &clock, parse_zone(rest)?, 0)
 }
 
-/// `2026-10-10T13:55:36.789-07:00`, with a blank instead of the T, and in UTC where no zone is
-/// given.
-pub(super) fn rfc3339(text: &[u8]) -> Option<Micros> {
+/// Parses `2026-10-10T13:55:36.789-07:00`. A space may replace the T, and the zone defaults to UTC.
+pub(super) fn parse_rfc3339(text: &[u8]) -> Option<Micros> {
     let (date_and_clock, rest) = text.split_at_checked(19)?;
     let [
         _,
@@ -115,41 +114,44 @@ pub(super) fn rfc3339(text: &[u8]) -> Option<Micros> {
     else {
         return None;
     };
+
     let part = |from: usize, to: usize| number(&date_and_clock[from..to]);
-    let date = Date {
+    let date = CivilDate {
         year: part(0, 4)?,
         month: part(5, 7)?,
         day: part(8, 10)?,
     };
-    let clock = Clock {
+    let clock = TimeOfDay {
         hour: part(11, 13)?,
         minute: part(14, 16)?,
         second: part(17, 19)?,
     };
     let (micros, rest) = match rest {
-        [b'.' | b',', rest @ ..] => fraction(rest)?,
+        [b'.' | b',', rest @ ..] => parse_fraction(rest)?,
         _ => (0, rest),
     };
-    moment(&date, &clock, zone(rest)?, micros)
+    to_micros(&date, &clock, parse_zone(rest)?, micros)
 }
 
-/// Seconds since 1970 with or without a fraction; or milli-, micro- or nanoseconds, which their
-/// size tells apart: as seconds they would be thousands of years away.
-pub(super) fn since_1970(text: &[u8]) -> Option<Micros> {
+/// Parses a Unix time in seconds, with or without a fraction, or in milli-, micro- or nanoseconds.
+/// The unit follows from the size of the number, as seconds would be thousands of years away.
+pub(super) fn parse_unix_time(text: &[u8]) -> Option<Micros> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     if !(1..=19).contains(&digits) {
         return None;
     }
+
     let whole = text[..digits]
         .iter()
         .fold(0_u64, |sum, byte| sum * 10 + u64::from(byte - b'0'));
     let (micros, rest) = match &text[digits..] {
-        [b'.', rest @ ..] => fraction(rest)?,
+        [b'.', rest @ ..] => parse_fraction(rest)?,
         rest => (0, rest),
     };
     if !rest.is_empty() {
         return None;
     }
+
     let time = match whole {
         0..100_000_000_000 => whole * SECOND + micros,
         100_000_000_000..100_000_000_000_000 => whole * 1_000 + micros / 1_000,
@@ -159,49 +161,51 @@ pub(super) fn since_1970(text: &[u8]) -> Option<Micros> {
     in_range(time)
 }
 
-/// Any of the forms there are.
-pub(super) fn any(text: &str) -> Option<Micros> {
+/// Parses a time in any of these formats.
+pub(super) fn parse_any(text: &str) -> Option<Micros> {
     let text = text.trim().as_bytes();
     let bare = text
         .strip_prefix(b"[")
         .and_then(|text| text.strip_suffix(b"]"))
         .unwrap_or(text);
-    let as_common = || bare.try_into().ok().and_then(common);
-    rfc3339(bare)
-        .or_else(as_common)
-        .or_else(|| since_1970(bare))
+    let as_clf = || bare.try_into().ok().and_then(parse_clf);
+    parse_rfc3339(bare)
+        .or_else(as_clf)
+        .or_else(|| parse_unix_time(bare))
 }
 
-struct Date {
+struct CivilDate {
     year: i64,
     month: i64,
     day: i64,
 }
 
-struct Clock {
+struct TimeOfDay {
     hour: i64,
     minute: i64,
     second: i64,
 }
 
-/// The moment, if there is one. A leap second is the first second after it.
-fn moment(date: &Date, clock: &Clock, offset_secs: i64, micros: u64) -> Option<Micros> {
+/// The time, or `None` if the date or the time of day does not exist. A leap second becomes the
+/// second after it.
+fn to_micros(date: &CivilDate, clock: &TimeOfDay, offset_secs: i64, micros: u64) -> Option<Micros> {
     let is_date = (1..=12).contains(&date.month) && (1..=month_days(date)).contains(&date.day);
     let is_clock = clock.hour < 24 && clock.minute < 60 && clock.second <= 60;
     if !(is_date && is_clock) {
         return None;
     }
+
     let of_day = clock.hour * 3_600 + clock.minute * 60 + clock.second;
     let secs = days_since_1970(date) * DAY_SECS + of_day - offset_secs;
     in_range(u64::try_from(secs).ok()? * SECOND + micros)
 }
 
-/// Moments that the arithmetic of limits holds, with room to go on.
+/// `None` for times too large for the arithmetic of limits.
 fn in_range(micros: u64) -> Option<Micros> {
     (micros < Micros::MAX.get() / 2).then(|| Micros::new(micros))
 }
 
-fn month_days(date: &Date) -> i64 {
+fn month_days(date: &CivilDate) -> i64 {
     let is_leap = date.year % 4 == 0 && (date.year % 100 != 0 || date.year % 400 == 0);
     match date.month {
         2 if is_leap => 29,
@@ -211,8 +215,8 @@ fn month_days(date: &Date) -> i64 {
     }
 }
 
-/// Years are counted from March, so that the day that leap years add is the last.
-fn days_since_1970(date: &Date) -> i64 {
+/// Years start in March here, so that the leap day is the last day of a year.
+fn days_since_1970(date: &CivilDate) -> i64 {
     let year = if date.month > 2 {
         date.year
     } else {
@@ -223,8 +227,8 @@ fn days_since_1970(date: &Date) -> i64 {
     year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - 719_468
 }
 
-/// Nothing and `Z` are UTC; else `+hh:mm`, `+hhmm` or `+hh`.
-fn zone(text: &[u8]) -> Option<i64> {
+/// Parses `+hh:mm`, `+hhmm` or `+hh` into seconds. An empty text and `Z` are UTC.
+fn parse_zone(text: &[u8]) -> Option<i64> {
     let (sign, digits) = match text {
         [] | [b'Z' | b'z'] => return Some(0),
         [b'+', digits @ ..] => (1, digits),
@@ -239,8 +243,8 @@ fn zone(text: &[u8]) -> Option<i64> {
     (hours < 24 && minutes < 60).then_some(sign * (hours * 3_600 + minutes * 60))
 }
 
-/// What follows the point as microseconds, and what follows that.
-fn fraction(text: &[u8]) -> Option<(u64, &[u8])> {
+/// Parses the digits after the decimal point into microseconds, and returns the rest.
+fn parse_fraction(text: &[u8]) -> Option<(u64, &[u8])> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (shown, rest) = text.split_at(digits);
     let micros = (0..6).fold(0, |sum, at| {
@@ -261,11 +265,11 @@ mod tests {
     use super::*;
 
     fn secs(text: &str) -> Option<u64> {
-        any(text).map(|time| time.get() / SECOND)
+        parse_any(text).map(|time| time.get() / SECOND)
     }
 
     #[test]
-    fn every_form_of_a_moment_is_the_same_moment() {
+    fn every_format_gives_the_same_time() {
         for text in [
             "10/Oct/2026:13:55:36 -0700",
             "[10/Oct/2026:20:55:36 +0000]",
@@ -286,15 +290,15 @@ mod tests {
     #[test]
     fn fractions_are_kept_to_the_microsecond() {
         assert_eq!(
-            any("2026-10-10T20:55:36.1234567Z"),
+            parse_any("2026-10-10T20:55:36.1234567Z"),
             Some(Micros::new(1_791_665_736_123_456))
         );
         assert_eq!(
-            any("1791665736.25"),
+            parse_any("1791665736.25"),
             Some(Micros::new(1_791_665_736_250_000))
         );
         assert_eq!(
-            any("1791665736123.5"),
+            parse_any("1791665736123.5"),
             Some(Micros::new(1_791_665_736_123_500))
         );
     }
@@ -308,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_moment_is_none() {
+    fn invalid_times_are_rejected() {
         for text in [
             "",
             "-",
@@ -331,27 +335,27 @@ mod tests {
             "1791665736.",
             "9999-12-31T00:00:00Z",
         ] {
-            assert_eq!(any(text), None, "{text}");
+            assert_eq!(parse_any(text), None, "{text}");
         }
     }
 
     #[test]
-    fn the_moment_before_is_remembered_and_not_confused() {
-        let times = CommonTimes::default();
-        let first = times.read(b"10/Oct/2026:13:55:36 -0700");
-        assert_eq!(first, times.read(b"10/Oct/2026:13:55:36 -0700"));
+    fn the_cached_time_is_not_used_for_another() {
+        let times = ClfTimeParser::default();
+        let first = times.parse(b"10/Oct/2026:13:55:36 -0700");
+        assert_eq!(first, times.parse(b"10/Oct/2026:13:55:36 -0700"));
         assert_eq!(
             times
-                .read(b"10/Oct/2026:13:55:37 -0700")
+                .parse(b"10/Oct/2026:13:55:37 -0700")
                 .unwrap()
                 .since(first.unwrap()),
             Micros::from_secs(1)
         );
-        assert_eq!(times.read(b"10/Oct/2026:13:55:3"), None);
+        assert_eq!(times.parse(b"10/Oct/2026:13:55:3"), None);
         assert_eq!(
-            times.read(&[0; COMMON_LEN]),
+            times.parse(&[0; COMMON_LEN]),
             None,
-            "what nothing is remembered as is no moment"
+            "the initial cache content is not a valid time"
         );
     }
 }

@@ -1,90 +1,96 @@
-//! From counts to a report.
+//! Builds the report from the counters.
 
 use tollgate::{EncodedKey, Micros, Quota};
 use tollgate_rules::{Attribute, LimitConfig};
 
 use super::{
-    BadExample, BadKind, Candidate, ComparisonReport, KeyReport, LimitComparison, LimitReport,
-    LogReport, Report, Series, SideReport, Suggestion, TimelineReport, UnansweredReport,
-    WorstMinute,
+    BadLineExample, BadLineReport, ComparisonReport, ConfigReport, ErrorReport, KeyReport,
+    LimitCandidate, LimitComparison, LimitSuggestion, LogReport, SimulatedLimitReport,
+    SimulationReport, TimelineReport, TimelineSeries, WorstMinute,
 };
 use crate::compare::{Comparison, LimitDifference};
-use crate::log::BadLine;
-use crate::replay::Replay;
-use crate::side::Side;
-use crate::simulation::{Replayed, Simulation};
-use crate::suggest::{LimitPeaks, PERCENTILES, Trials};
-use crate::tally::{Counts, KeyRefusals, KeyTable, LimitTally, LineTally, Timeline};
+use crate::config_run::{ConfigRun, ErrorTally};
+use crate::log::LineErrorKind;
+use crate::replay::ConfigReplay;
+use crate::simulation::{Simulation, SimulationState};
+use crate::suggest::{LimitPeaks, PERCENTILES, SuggestionTrials};
+use crate::tally::{KeyDenials, KeyTable, LimitTally, LineTally, SimulationTimeline, StepCounts};
 use crate::text::utc;
 
-/// What things are called.
+/// Names and settings for the report.
 #[derive(Clone, Debug)]
-pub struct Labels {
-    /// The configuration's file.
+pub struct ReportLabels {
+    /// Name of the configuration file.
     pub config: String,
-    /// The other configuration's.
+    /// Name of the second configuration file.
     pub against: String,
-    /// The logs.
+    /// Names of the log files.
     pub logs: Vec<String>,
-    /// How many keys are told of each limit.
+    /// How many keys to list for each limit.
     pub top: usize,
-    /// How a limit's numbers are said.
-    pub words: fn(&Quota) -> String,
+    /// Formats a quota as text.
+    pub format_quota: fn(&Quota) -> String,
 }
 
 impl Simulation {
-    /// What came of it. `trials` are from the second time through the log, if there was one.
-    pub fn report(&self, labels: &Labels, trials: Option<&Trials>) -> Report {
-        let Replayed {
-            timeline: counts,
+    /// The report. `trials` is the second pass through the log, if there was one.
+    pub fn report(
+        &self,
+        labels: &ReportLabels,
+        trials: Option<&SuggestionTrials>,
+    ) -> SimulationReport {
+        let SimulationState {
+            timeline,
             first,
             second,
             peaks,
-        } = &self.replayed;
+        } = &self.state;
         let second = second.as_ref();
+
         let suggestions = peaks.as_ref().map(|peaks| {
             peaks
                 .limits()
                 .iter()
-                .map(|limit| suggestion(limit, trials, labels.words))
+                .map(|limit| suggestion(limit, trials, labels.format_quota))
                 .collect()
         });
-        Report {
-            log: log(&self.lines, labels.logs.clone()),
-            configuration: side(first, &labels.config, labels),
-            against: second.map(|(other, _)| side(other, &labels.against, labels)),
-            comparison: second
-                .map(|(second, comparison)| compared(comparison, [first, second], labels.top)),
+        let comparison = second
+            .map(|(second, comparison)| comparison_report(comparison, [first, second], labels.top));
+
+        SimulationReport {
+            log: log_report(&self.lines, labels.logs.clone()),
+            configuration: config_report(first, &labels.config, labels),
+            against: second.map(|(run, _)| config_report(run, &labels.against, labels)),
+            comparison,
             suggestions,
-            timeline: timeline(counts, first, second.map(|(side, _)| side)),
+            timeline: timeline_report(timeline, first, second.map(|(run, _)| run)),
         }
     }
 }
 
-fn log(lines: &LineTally, files: Vec<String>) -> LogReport {
-    let kind = |kind: &BadLine| {
-        let count = lines.bad_of(*kind);
-        (count > 0).then(|| BadKind {
+fn log_report(lines: &LineTally, files: Vec<String>) -> LogReport {
+    let kind = |kind: &LineErrorKind| {
+        let count = lines.bad_count(*kind);
+        (count > 0).then(|| BadLineReport {
             kind: *kind,
             count,
             found: kind.found(),
-            right: kind.right(),
+            right: kind.expected(),
         })
     };
-    let examples = lines.examples.iter();
+    let examples = lines.samples.iter().map(|sample| BadLineExample {
+        line: sample.number,
+        kind: sample.kind,
+        text: sample.text.clone(),
+    });
+
     LogReport {
         files,
         lines: lines.all,
         requests: lines.read,
         bad_lines: lines.bad(),
-        bad_kinds: BadLine::ALL.iter().filter_map(kind).collect(),
-        bad_examples: examples
-            .map(|bad| BadExample {
-                line: bad.number,
-                kind: bad.wrong,
-                text: bad.text.clone(),
-            })
-            .collect(),
+        bad_kinds: LineErrorKind::ALL.iter().filter_map(kind).collect(),
+        bad_examples: examples.collect(),
         late_lines: lines.late,
         late_max_ms: millis(lines.late_max),
         from: lines.first.map(utc),
@@ -92,55 +98,55 @@ fn log(lines: &LineTally, files: Vec<String>) -> LogReport {
     }
 }
 
-fn side(side: &Side, file: &str, labels: &Labels) -> SideReport {
-    let Side { replay, tally } = side;
-    let unanswered = tally
-        .unanswered
-        .values()
-        .map(|unanswered| UnansweredReport {
-            count: unanswered.count,
-            line: unanswered.line,
-            message: unanswered.message.clone(),
-        });
-    SideReport {
+fn config_report(run: &ConfigRun, file: &str, labels: &ReportLabels) -> ConfigReport {
+    let ConfigRun { replay, tally } = run;
+    let error = |errors: &ErrorTally| ErrorReport {
+        count: errors.count,
+        line: errors.line,
+        message: errors.message.clone(),
+    };
+    let limits = tally.limits.iter().zip(replay.rules()).enumerate();
+
+    ConfigReport {
         file: file.to_owned(),
         allowed: tally.allowed,
-        refused: tally.refused,
-        unanswered: unanswered.collect(),
-        limits: (0..)
-            .zip(&tally.limits)
-            .zip(replay.rules())
-            .map(|of| limit(of, replay, labels))
+        refused: tally.denied,
+        unanswered: tally.errors.values().map(error).collect(),
+        limits: limits
+            .map(|(index, (tally, limit))| limit_report(index, tally, limit, replay, labels))
             .collect(),
-        notes: notes(side),
+        notes: notes(run),
     }
 }
 
-/// What is worth knowing about the replay itself.
-fn notes(side: &Side) -> Vec<String> {
-    let in_flight = side.replay.left_out().iter().map(|name| {
-        format!("{name} counts requests in flight, and a log does not say when they ended: it was left out")
-    });
-    let unkeyed = side
-        .replay
-        .rules()
-        .zip(&side.tally.limits)
-        .filter(|(_, tally)| tally.unkeyed > 0);
-    let unkeyed = unkeyed.map(|(rule, tally)| {
-        let count = crate::text::grouped(tally.unkeyed);
-        let key = key(rule).join(", ");
+/// Remarks on the replay of a configuration.
+fn notes(run: &ConfigRun) -> Vec<String> {
+    let concurrency = run.replay.left_out().iter().map(|name| {
         format!(
-            "{} counts by {key}, which {count} of its requests do not say: they were let by",
-            rule.limit.name()
+            "{name} was left out: it limits concurrency, \
+             and an access log does not say when requests ended"
         )
     });
-    let full = side.replay.is_full().then(|| {
-        "there were more counters than the store keeps, so that some were forgotten early, as in the service".to_owned()
+
+    let unkeyed = run
+        .replay
+        .rules()
+        .zip(&run.tally.limits)
+        .filter(|(_, tally)| tally.unkeyed > 0);
+    let unkeyed = unkeyed.map(|(rule, tally)| {
+        let name = rule.limit.name();
+        let count = crate::text::grouped(tally.unkeyed);
+        let key = key_attributes(rule).join(", ");
+        format!("{name} was skipped for {count} matching requests without its key ({key})")
     });
-    in_flight.chain(unkeyed).chain(full).collect()
+
+    let full = run.replay.is_full().then(|| {
+        "the store was full, so some counters were evicted early, as in the service".to_owned()
+    });
+    concurrency.chain(unkeyed).chain(full).collect()
 }
 
-fn key(rule: &LimitConfig) -> Vec<String> {
+fn key_attributes(rule: &LimitConfig) -> Vec<String> {
     let part = |part: &Vec<Attribute>| {
         part.iter()
             .map(Attribute::name)
@@ -150,66 +156,80 @@ fn key(rule: &LimitConfig) -> Vec<String> {
     rule.key.parts.iter().map(part).collect()
 }
 
-fn limit(
-    of: ((usize, &LimitTally), &LimitConfig),
-    replay: &Replay,
-    labels: &Labels,
-) -> LimitReport {
-    let ((place, tally), rule) = of;
-    let checked = rule.limit.rule().ok();
-    LimitReport {
-        name: rule.limit.name().to_owned(),
-        numbers: checked
-            .map(|rule| (labels.words)(rule.quota()))
+fn limit_report(
+    index: usize,
+    tally: &LimitTally,
+    limit: &LimitConfig,
+    replay: &ConfigReplay,
+    labels: &ReportLabels,
+) -> SimulatedLimitReport {
+    let rule = limit.limit.rule().ok();
+    let worst_minute = tally.worst_minute().map(|(at, denied)| WorstMinute {
+        at: utc(at),
+        refused: denied,
+    });
+
+    SimulatedLimitReport {
+        name: limit.limit.name().to_owned(),
+        numbers: rule
+            .map(|rule| (labels.format_quota)(rule.quota()))
             .unwrap_or_default(),
-        shadow: checked.is_some_and(|rule| rule.is_shadow()),
-        key: key(rule),
-        requests: tally.asked,
-        refused: tally.refused,
+        shadow: rule.is_some_and(|rule| rule.is_shadow()),
+        key: key_attributes(limit),
+        requests: tally.requests,
+        refused: tally.denied,
         unkeyed: tally.unkeyed,
-        held: tally.held,
-        hold_max_ms: millis(tally.hold_max),
+        held: tally.queued,
+        hold_max_ms: millis(tally.wait_max),
         first_refusal: tally.first.map(utc),
         last_refusal: tally.last.map(utc),
-        worst_minute: tally.worst_minute().map(|(at, refused)| WorstMinute {
-            at: utc(at),
-            refused,
-        }),
+        worst_minute,
         keys_refused: tally.keys.len() as u64,
         keys_error_max: tally.keys.error_max(),
-        top_keys: top(&tally.keys, labels.top, |key| replay.shown(place, key)),
+        top_keys: top_keys(&tally.keys, labels.top, |key| {
+            replay.display_key(index, key)
+        }),
     }
 }
 
-fn top(keys: &KeyTable, count: usize, shown: impl Fn(&EncodedKey) -> String) -> Vec<KeyReport> {
-    let report = |(key, refusals): (&EncodedKey, KeyRefusals)| KeyReport {
-        key: shown(key),
-        refused: refusals.refused,
-        first: utc(refusals.first),
-        last: utc(refusals.last),
+fn top_keys(
+    keys: &KeyTable,
+    count: usize,
+    display: impl Fn(&EncodedKey) -> String,
+) -> Vec<KeyReport> {
+    let report = |(key, denials): (&EncodedKey, KeyDenials)| KeyReport {
+        key: display(key),
+        refused: denials.count,
+        first: utc(denials.first),
+        last: utc(denials.last),
     };
     keys.top(count).into_iter().map(report).collect()
 }
 
-fn compared(comparison: &Comparison, sides: [&Side; 2], count: usize) -> ComparisonReport {
+fn comparison_report(
+    comparison: &Comparison,
+    runs: [&ConfigRun; 2],
+    count: usize,
+) -> ComparisonReport {
     let top = |limit: &LimitDifference, side: usize| {
-        let shown = |key: &EncodedKey| {
-            limit.place_in[side].map(|place| sides[side].replay.shown(place, key))
+        let display = |key: &EncodedKey| {
+            limit.index_in[side].map(|index| runs[side].replay.display_key(index, key))
         };
-        top(&limit.keys[side], count, |key| {
-            shown(key).unwrap_or_default()
+        top_keys(&limit.keys[side], count, |key| {
+            display(key).unwrap_or_default()
         })
     };
     let limit = |limit: &LimitDifference| LimitComparison {
         name: limit.name.clone(),
-        in_configuration: limit.place_in[0].is_some(),
-        in_against: limit.place_in[1].is_some(),
-        only_configuration: limit.refused.only_first,
-        only_against: limit.refused.only_second,
-        both: limit.refused.both,
+        in_configuration: limit.index_in[0].is_some(),
+        in_against: limit.index_in[1].is_some(),
+        only_configuration: limit.denials.only_first,
+        only_against: limit.denials.only_second,
+        both: limit.denials.both,
         top_only_configuration: top(limit, 0),
         top_only_against: top(limit, 1),
     };
+
     ComparisonReport {
         only_configuration: comparison.requests.only_first,
         only_against: comparison.requests.only_second,
@@ -220,35 +240,39 @@ fn compared(comparison: &Comparison, sides: [&Side; 2], count: usize) -> Compari
 
 fn suggestion(
     peaks: &LimitPeaks,
-    trials: Option<&Trials>,
-    words: fn(&Quota) -> String,
-) -> Suggestion {
-    let refused = trials.map_or([None; PERCENTILES.len()], |trials| trials.of(&peaks.name));
+    trials: Option<&SuggestionTrials>,
+    format_quota: fn(&Quota) -> String,
+) -> LimitSuggestion {
+    let denials = trials.map_or([None; PERCENTILES.len()], |trials| {
+        trials.denials_of(&peaks.name)
+    });
     let suggested = peaks.suggested();
-    let candidate = |(place, (permille, percentile)): (usize, &(u64, &'static str))| {
+    let candidate = |(index, (permille, percentile)): (usize, &(u64, &'static str))| {
         let limit = peaks.percentile(*permille)?;
-        let tried = refused[place];
-        Some(Candidate {
+        let denials = denials[index];
+        let keys_denied = denials.map_or_else(
+            || peaks.keys_above(limit),
+            |denials| denials.keys.len() as u64,
+        );
+        Some(LimitCandidate {
             percentile,
             limit,
-            refused: tried.map(|refused| refused.requests),
-            keys_refused: tried.map_or_else(
-                || peaks.keys_above(limit),
-                |refused| refused.keys.len() as u64,
-            ),
-            suggested: place == suggested,
+            refused: denials.map(|denials| denials.requests),
+            keys_refused: keys_denied,
+            suggested: index == suggested,
         })
     };
-    let candidates: Vec<Candidate> = PERCENTILES
+    let candidates: Vec<LimitCandidate> = PERCENTILES
         .iter()
         .enumerate()
         .filter_map(candidate)
         .collect();
-    Suggestion {
+
+    LimitSuggestion {
         name: peaks.name.clone(),
         limit_now: peaks.quota.limit(),
-        numbers: words(&peaks.quota),
-        requests: peaks.asked,
+        numbers: format_quota(&peaks.quota),
+        requests: peaks.requests,
         keys: peaks.keys(),
         tiers: peaks.has_tiers,
         suggested: candidates
@@ -259,40 +283,42 @@ fn suggestion(
     }
 }
 
-fn timeline(timeline: &Timeline, first: &Side, second: Option<&Side>) -> TimelineReport {
-    let series = |side: &Side, against: bool| -> Vec<Series> {
-        let limits = side
+fn timeline_report(
+    timeline: &SimulationTimeline,
+    first: &ConfigRun,
+    second: Option<&ConfigRun>,
+) -> TimelineReport {
+    let new_series = |limit: Option<String>, against: bool, index: usize| {
+        let counts = timeline.series(index);
+        let values = |of: fn(&StepCounts) -> u64| counts.iter().map(of).collect();
+        TimelineSeries {
+            limit,
+            against,
+            allowed: values(|counts| counts.allowed),
+            refused: values(|counts| counts.denied),
+        }
+    };
+    let all_series = |run: &ConfigRun, against: bool| -> Vec<TimelineSeries> {
+        let limits = run
             .replay
             .rules()
             .map(|rule| Some(rule.limit.name().to_owned()));
-        let named = std::iter::once(None).chain(limits).zip(side.tally.series..);
-        named
-            .map(|(limit, place)| {
-                let counts = timeline.series(place);
-                let part = |of: fn(&Counts) -> u64| counts.iter().map(of).collect();
-                let (allowed, refused) =
-                    (part(|counts| counts.allowed), part(|counts| counts.refused));
-                Series {
-                    limit,
-                    against,
-                    allowed,
-                    refused,
-                }
-            })
+        std::iter::once(None)
+            .chain(limits)
+            .zip(run.tally.first_series..)
+            .map(|(limit, index)| new_series(limit, against, index))
             .collect()
     };
+
+    let mut series = all_series(first, false);
+    series.extend(second.into_iter().flat_map(|run| all_series(run, true)));
     TimelineReport {
         from: utc(timeline.start()),
-        stretch_seconds: timeline.width().get() / 1_000_000,
-        series: second
-            .into_iter()
-            .fold(series(first, false), |mut all, side| {
-                all.extend(series(side, true));
-                all
-            }),
+        stretch_seconds: timeline.step_length().get() / 1_000_000,
+        series,
     }
 }
 
-const fn millis(length: Micros) -> u64 {
-    length.get().div_ceil(1_000)
+const fn millis(duration: Micros) -> u64 {
+    duration.get().div_ceil(1_000)
 }

@@ -1,273 +1,278 @@
-//! What came of a replay, ready to be shown: as it stands here for programs, as a page for people
-//! ([`Report::html`]), and by the command line as a table. Field names are member names.
+//! The report of a simulation. It serializes to JSON, has an HTML form ([`SimulationReport::html`]),
+//! and the command line prints it as tables. Field names are the member names of the JSON form and
+//! must not change; `refused` means denied there.
 
 mod build;
-mod escaped;
+mod escape;
 mod html;
 mod plot;
 
 use serde::Serialize;
 
-pub use build::Labels;
+pub use build::ReportLabels;
 
-use crate::log::BadLine;
+use crate::log::LineErrorKind;
 
-/// Everything there is to tell.
+/// The results of a simulation.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// What was replayed.
+pub struct SimulationReport {
+    /// The log.
     pub log: LogReport,
-    /// What the configuration would have done.
-    pub configuration: SideReport,
-    /// What the other one would have done.
+    /// The decisions of the configuration.
+    pub configuration: ConfigReport,
+    /// The decisions of the second configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub against: Option<SideReport>,
-    /// What the two say differently.
+    pub against: Option<ConfigReport>,
+    /// How the two differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comparison: Option<ComparisonReport>,
-    /// Limits from real use.
+    /// Limits suggested from the usage.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub suggestions: Option<Vec<Suggestion>>,
-    /// What happened when.
+    pub suggestions: Option<Vec<LimitSuggestion>>,
+    /// Decisions over time.
     pub timeline: TimelineReport,
 }
 
-/// What was replayed.
+/// The log that was replayed.
 #[derive(Clone, Debug, Serialize)]
 pub struct LogReport {
-    /// The files.
+    /// Names of the files.
     pub files: Vec<String>,
-    /// All lines, blank ones too.
+    /// All lines, including blank ones.
     pub lines: u64,
-    /// Lines that say what was asked when.
+    /// Lines with a request.
     pub requests: u64,
-    /// Lines that do not.
+    /// Invalid lines.
     pub bad_lines: u64,
-    /// How many of each kind.
-    pub bad_kinds: Vec<BadKind>,
-    /// The first of each kind.
-    pub bad_examples: Vec<BadExample>,
-    /// Lines with an earlier time than a line before them; they were replayed at that line's time.
+    /// Invalid lines by kind.
+    pub bad_kinds: Vec<BadLineReport>,
+    /// The first invalid lines of each kind.
+    pub bad_examples: Vec<BadLineExample>,
+    /// Lines with an earlier time than a line before them. They were replayed at the later time.
     pub late_lines: u64,
-    /// By how much at most, in milliseconds.
+    /// The largest such time difference, in milliseconds.
     pub late_max_ms: u64,
-    /// The first and the last moment.
+    /// Time of the first request, in UTC.
     pub from: Option<String>,
-    /// See above.
+    /// Time of the last request, in UTC.
     pub to: Option<String>,
 }
 
-/// Bad lines of a kind.
+/// Invalid lines of one kind.
 #[derive(Clone, Debug, Serialize)]
-pub struct BadKind {
-    /// Which.
-    pub kind: BadLine,
-    /// How many.
+pub struct BadLineReport {
+    /// The kind.
+    pub kind: LineErrorKind,
+    /// The number of lines.
     pub count: u64,
     /// What was found.
     pub found: &'static str,
-    /// What would be right.
+    /// What was expected.
     pub right: &'static str,
 }
 
-/// A bad line.
+/// An invalid line.
 #[derive(Clone, Debug, Serialize)]
-pub struct BadExample {
+pub struct BadLineExample {
     /// Its number, from 1.
     pub line: u64,
-    /// What is wrong with it.
-    pub kind: BadLine,
+    /// The kind of error.
+    pub kind: LineErrorKind,
     /// Its beginning.
     pub text: String,
 }
 
-/// What a configuration would have done.
+/// The decisions of one configuration.
 #[derive(Clone, Debug, Serialize)]
-pub struct SideReport {
-    /// The file.
+pub struct ConfigReport {
+    /// Name of the configuration file.
     pub file: String,
-    /// Requests that pass.
+    /// Allowed requests.
     pub allowed: u64,
-    /// Requests that some limit refuses.
+    /// Denied requests.
     pub refused: u64,
-    /// Requests that get an error instead of a decision.
-    pub unanswered: Vec<UnansweredReport>,
+    /// Requests that the service would reject with an error.
+    pub unanswered: Vec<ErrorReport>,
     /// The limits, in the order of the file.
-    pub limits: Vec<LimitReport>,
-    /// What is worth knowing about the replay itself.
+    pub limits: Vec<SimulatedLimitReport>,
+    /// Remarks on the replay.
     pub notes: Vec<String>,
 }
 
-/// Requests that get an error instead of a decision.
+/// Requests that the service would reject with the same kind of error.
 #[derive(Clone, Debug, Serialize)]
-pub struct UnansweredReport {
-    /// How many.
+pub struct ErrorReport {
+    /// The number of requests.
     pub count: u64,
-    /// The line of the first.
+    /// Line number of the first one.
     pub line: u64,
-    /// The error that it gets.
+    /// Error message of the first one.
     pub message: String,
 }
 
-/// What one limit would have done.
+/// The decisions of one limit.
 #[derive(Clone, Debug, Serialize)]
-pub struct LimitReport {
-    /// Its name.
+pub struct SimulatedLimitReport {
+    /// Name of the limit.
     pub name: String,
-    /// Its numbers in words.
+    /// Its quota as text.
     pub numbers: String,
-    /// Whether it only counts.
+    /// Whether it is a shadow limit, which counts but never denies.
     pub shadow: bool,
-    /// Whom it counts.
+    /// Its key attributes.
     pub key: Vec<String>,
-    /// Requests that had to pass it.
+    /// Requests that it applied to.
     pub requests: u64,
-    /// Those that it refuses.
+    /// Requests that it denied.
     pub refused: u64,
-    /// Requests that it applies to and whose line does not say whom to count.
+    /// Requests that match but lack the key attributes, so that the limit was skipped.
     pub unkeyed: u64,
-    /// Requests that a queue holds back, and for how long at most.
+    /// Requests that waited in the queue.
     pub held: u64,
-    /// See above, in milliseconds.
+    /// The longest wait in the queue, in milliseconds.
     pub hold_max_ms: u64,
-    /// When it refused first and last.
+    /// Time of the first denial, in UTC.
     pub first_refusal: Option<String>,
-    /// See above.
+    /// Time of the last denial, in UTC.
     pub last_refusal: Option<String>,
-    /// The minute in which it refused most.
+    /// The minute with the most denials.
     pub worst_minute: Option<WorstMinute>,
-    /// How many keys were refused something; at least so many when counts are not exact.
+    /// Number of keys denied at least once. A lower bound if counts are not exact.
     pub keys_refused: u64,
-    /// By how much the counts of keys may be too small; 0 when they are exact.
+    /// By how much the counts of keys may be too low. 0 if they are exact.
     pub keys_error_max: u64,
-    /// Who was refused most.
+    /// The keys with the most denials.
     pub top_keys: Vec<KeyReport>,
 }
 
-/// The minute in which a limit refused most.
+/// The minute in which a limit denied most.
 #[derive(Clone, Debug, Serialize)]
 pub struct WorstMinute {
-    /// When it began.
+    /// Its start, in UTC.
     pub at: String,
-    /// How much it refused.
+    /// The number of denials in it.
     pub refused: u64,
 }
 
-/// What one key was refused.
+/// The denials of one key.
 #[derive(Clone, Debug, Serialize)]
 pub struct KeyReport {
-    /// The key; what is hashed stays hashed.
+    /// The key as text. Hashed parts stay hashed.
     pub key: String,
-    /// How often it was refused.
+    /// The number of denials.
     pub refused: u64,
-    /// When first.
+    /// Time of the first one, in UTC.
     pub first: String,
-    /// When last.
+    /// Time of the last one, in UTC.
     pub last: String,
 }
 
-/// What two configurations say differently.
+/// How the decisions of two configurations differ.
 #[derive(Clone, Debug, Serialize)]
 pub struct ComparisonReport {
-    /// Requests refused by the configuration and not by the other.
+    /// Requests denied only by the first configuration.
     pub only_configuration: u64,
-    /// Requests refused by the other alone.
+    /// Requests denied only by the second configuration.
     pub only_against: u64,
-    /// Requests refused by both.
+    /// Requests denied by both.
     pub both: u64,
-    /// Limit by limit.
+    /// The differences of each limit.
     pub limits: Vec<LimitComparison>,
 }
 
-/// What one limit says differently.
+/// How the decisions of one limit differ.
 #[derive(Clone, Debug, Serialize)]
 pub struct LimitComparison {
-    /// Its name.
+    /// Name of the limit.
     pub name: String,
-    /// Whether each configuration has it.
+    /// Whether the first configuration has it.
     pub in_configuration: bool,
-    /// See above.
+    /// Whether the second configuration has it.
     pub in_against: bool,
-    /// Refused by the configuration's limit alone.
+    /// Requests denied only by the limit of the first configuration.
     pub only_configuration: u64,
-    /// Refused by the other's alone.
+    /// Requests denied only by the limit of the second configuration.
     pub only_against: u64,
-    /// Refused by both.
+    /// Requests denied by both.
     pub both: u64,
-    /// Who is refused by the configuration's alone.
+    /// The keys with the most denials only by the first configuration.
     pub top_only_configuration: Vec<KeyReport>,
-    /// Who is refused by the other's alone.
+    /// The keys with the most denials only by the second configuration.
     pub top_only_against: Vec<KeyReport>,
 }
 
-/// A limit from real use.
+/// Values for a limit, from the usage in the log.
 #[derive(Clone, Debug, Serialize)]
-pub struct Suggestion {
-    /// The limit's name.
+pub struct LimitSuggestion {
+    /// Name of the limit.
     pub name: String,
-    /// What it is now.
+    /// Its configured value.
     pub limit_now: u64,
-    /// Its numbers in words.
+    /// Its configured quota as text.
     pub numbers: String,
-    /// Requests that met it.
+    /// Requests that it applied to.
     pub requests: u64,
-    /// Keys that they came from.
+    /// The number of different keys.
     pub keys: u64,
-    /// True when callers have different numbers, and were measured together by those of the default
+    /// Whether the limit has tiers. They were measured together, with the quota of the default
     /// tier.
     pub tiers: bool,
-    /// What some sizes would refuse.
-    pub candidates: Vec<Candidate>,
-    /// The size to consider, if anything met the limit.
+    /// Values to choose from.
+    pub candidates: Vec<LimitCandidate>,
+    /// The suggested value. `None` if the limit applied to no request.
     pub suggested: Option<u64>,
 }
 
-/// A size for a limit, and what it would refuse.
+/// A value for a limit, and what it would deny.
 #[derive(Clone, Debug, Serialize)]
-pub struct Candidate {
-    /// The part of the keys that never use more.
+pub struct LimitCandidate {
+    /// The percentile of keys whose peak usage is at most `limit`.
     pub percentile: &'static str,
-    /// The size.
+    /// The value.
     pub limit: u64,
-    /// Requests that it would refuse; absent when the log could not be read a second time.
+    /// Requests that it would deny. `None` if the log could not be read a second time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<u64>,
-    /// Keys that it would refuse something.
+    /// Keys that it would deny at least once.
     pub keys_refused: u64,
-    /// Whether this is the one to consider.
+    /// Whether this is the suggested value.
     pub suggested: bool,
 }
 
-/// What happened when, in equal stretches.
+/// Decisions over time, in steps of equal length.
 #[derive(Clone, Debug, Serialize)]
 pub struct TimelineReport {
-    /// When the first stretch begins.
+    /// The start of the first step, in UTC.
     pub from: String,
-    /// How long each is, in seconds.
+    /// The length of a step in seconds.
     pub stretch_seconds: u64,
-    /// What was let through and refused.
-    pub series: Vec<Series>,
+    /// The series: all requests, and one for each limit, of each configuration.
+    pub series: Vec<TimelineSeries>,
 }
 
-/// One line of a plot.
+/// Decisions over time of one limit, or of all requests.
 #[derive(Clone, Debug, Serialize)]
-pub struct Series {
-    /// The limit; none for all requests.
+pub struct TimelineSeries {
+    /// Name of the limit. `None` for all requests.
     pub limit: Option<String>,
-    /// Whether it is the other configuration's.
+    /// Whether it belongs to the second configuration.
     pub against: bool,
-    /// Let through, stretch by stretch.
+    /// Allowed requests in each step.
     pub allowed: Vec<u64>,
-    /// Refused, stretch by stretch.
+    /// Denied requests in each step.
     pub refused: Vec<u64>,
 }
 
-impl SideReport {
-    /// Requests that get an error instead of a decision.
+impl ComparisonReport {
+    /// Explains why limits affect each other, for readers who wonder why raising one limit lets
+    /// another deny more.
+    pub const INTERACTION_NOTE: &str = "A denied request is not charged to any limit. \
+        So raising one limit can make another one deny more.";
+}
+
+impl ConfigReport {
+    /// The number of requests that the service would reject with an error.
     pub fn unanswered_count(&self) -> u64 {
-        self.unanswered
-            .iter()
-            .map(|unanswered| unanswered.count)
-            .sum()
+        self.unanswered.iter().map(|errors| errors.count).sum()
     }
 }

@@ -1,13 +1,13 @@
-//! Limits from real use: how much each key used at most, and what limits of that size would have
-//! refused.
+//! Suggests limits from the usage in the log: the peak usage of each key, and what limits of that
+//! size would have denied.
 //!
-//! The log is replayed twice. The first time every limit is as wide as it can be, so that it
-//! refuses nobody and tells how much of it was in use: the most requests in any window, or the
-//! deepest that a bucket was. The second time the numbers found at a few percentiles of that are
-//! tried as limits, each by itself, by the algorithm that the limit has.
+//! The log is replayed twice. In the first pass all limits are so high that they deny nothing, and
+//! the peak usage of each key is measured: the most requests in any window, or the most taken from a
+//! bucket. In the second pass, a few percentiles of these peaks are tried as limits, each limit on
+//! its own, with the algorithm it has in the configuration.
 
+mod quotas;
 mod trial;
-mod wide;
 
 use std::collections::HashMap;
 
@@ -15,13 +15,13 @@ use ahash::RandomState;
 use tollgate::{Limit, Quota};
 use tollgate_rules::{Attributes, Config};
 
-pub use trial::Trials;
+pub use trial::SuggestionTrials;
 
-use self::wide::{with_limit, without_limit};
-use crate::replay::Replay;
-use crate::requests::Request;
+use self::quotas::{unlimited, with_limit};
+use crate::batch::ReplayRequest;
+use crate::replay::ConfigReplay;
 
-/// The percentiles that are tried, in parts of a thousand, and what they are called.
+/// The percentiles that are tried, in per mille, with their names.
 pub(crate) const PERCENTILES: [(u64, &str); 5] = [
     (500, "p50"),
     (900, "p90"),
@@ -29,51 +29,53 @@ pub(crate) const PERCENTILES: [(u64, &str); 5] = [
     (999, "p99.9"),
     (1_000, "max"),
 ];
-/// So many keys must lie above a percentile for it to say anything about them.
+/// The minimum number of keys above a percentile for it to be meaningful.
 const KEYS_ABOVE_MIN: u64 = 10;
 
-/// How much each key used at most of each limit.
+/// The peak usage of all limits.
 #[derive(Debug)]
-pub(crate) struct Peaks {
+pub(crate) struct UsagePeaks {
     config: Config,
-    replay: Replay,
+    replay: ConfigReplay,
     limits: Vec<LimitPeaks>,
 }
 
-/// The same for one limit.
+/// The peak usage of one limit.
 #[derive(Clone, Debug)]
 pub(crate) struct LimitPeaks {
     pub(crate) name: String,
-    /// What it allows now.
+    /// Its configured quota.
     pub(crate) quota: Quota,
     pub(crate) has_tiers: bool,
-    /// Requests that met it.
-    pub(crate) asked: u64,
-    /// The most in use by each key.
+    /// Requests that it applied to.
+    pub(crate) requests: u64,
+    /// The peak usage by hash of the key.
     keys: HashMap<u64, u64, RandomState>,
 }
 
-impl Peaks {
+impl UsagePeaks {
     pub(crate) fn new(config: &Config) -> Self {
         let mut limits = Vec::new();
-        let replay = Replay::with(config, |rule| {
-            let own = rule.limit.rule().ok().map(|checked| *checked.quota());
-            let Some((quota, wide)) = own.and_then(|quota| Some((quota, without_limit(&quota)?)))
-            else {
+        let replay = ConfigReplay::with_limits(config, |limit| {
+            let quota = limit.limit.rule().ok().map(|rule| *rule.quota());
+            let quotas = quota.and_then(|quota| Some((quota, unlimited(&quota)?)));
+            let Some((quota, unlimited)) = quotas else {
                 return false;
             };
-            let name = rule.limit.name().to_owned();
-            rule.limit = Limit::new(name.clone(), wide).shadow();
-            let has_tiers = rule.tiers.take().is_some();
+
+            let name = limit.limit.name().to_owned();
+            limit.limit = Limit::new(name.clone(), unlimited).shadow();
+            let has_tiers = limit.tiers.take().is_some();
             limits.push(LimitPeaks {
                 name,
                 quota,
                 has_tiers,
-                asked: 0,
+                requests: 0,
                 keys: HashMap::default(),
             });
             true
         });
+
         Self {
             config: config.clone(),
             replay,
@@ -81,17 +83,17 @@ impl Peaks {
         }
     }
 
-    /// Notes how much is in use once each request has come.
-    pub(crate) fn measure(&mut self, requests: &[Request<impl Attributes>]) {
+    /// Measures the usage after each request.
+    pub(crate) fn measure(&mut self, requests: &[ReplayRequest<impl Attributes>]) {
         let Self { replay, limits, .. } = self;
-        replay.decide(requests, |_, answer| {
-            // What gets no decision is counted where the configuration itself is replayed.
-            let Ok(answered) = answer else { return };
-            for (chosen, outcome) in answered.checks.iter().zip(answered.outcomes) {
-                let LimitPeaks { asked, keys, .. } = &mut limits[chosen.index];
-                *asked += 1;
+        replay.decide(requests, |_, result| {
+            // Errors are counted by the replay of the configuration itself.
+            let Ok(decision) = result else { return };
+            for (selected, outcome) in decision.limits.iter().zip(decision.outcomes) {
+                let LimitPeaks { requests, keys, .. } = &mut limits[selected.index];
+                *requests += 1;
                 let used = outcome.limit.saturating_sub(outcome.remaining);
-                let peak = keys.entry(trial::print(&chosen.key)).or_default();
+                let peak = keys.entry(trial::key_hash(&selected.key)).or_default();
                 *peak = used.max(*peak);
             }
         });
@@ -101,49 +103,49 @@ impl Peaks {
         &self.limits
     }
 
-    /// The configuration with every limit at a percentile of its use, refusing nobody and each by
-    /// itself.
-    fn at(&self, permille: u64) -> Replay {
-        Replay::with(&self.config, |rule| {
+    /// A replay with every limit set to a percentile of its usage. All limits are shadow limits, so
+    /// that they do not affect each other.
+    fn replay_at(&self, permille: u64) -> ConfigReplay {
+        ConfigReplay::with_limits(&self.config, |limit| {
             let peaks = self
                 .limits
                 .iter()
-                .find(|limit| limit.name == rule.limit.name());
-            let tried =
+                .find(|peaks| peaks.name == limit.limit.name());
+            let quota =
                 peaks.and_then(|peaks| with_limit(&peaks.quota, peaks.percentile(permille)?));
-            let Some(quota) = tried else { return false };
-            rule.limit = Limit::new(rule.limit.name(), quota).shadow();
-            rule.tiers = None;
+            let Some(quota) = quota else { return false };
+
+            limit.limit = Limit::new(limit.limit.name(), quota).shadow();
+            limit.tiers = None;
             true
         })
     }
 }
 
 impl LimitPeaks {
+    /// The number of keys.
     pub(crate) fn keys(&self) -> u64 {
         self.keys.len() as u64
     }
 
-    /// The most in use by this part of the keys, those that use least; `None` when there are no
-    /// keys.
+    /// A percentile of the peak usage, at least 1. `None` if there are no keys.
     pub(crate) fn percentile(&self, permille: u64) -> Option<u64> {
         let mut peaks: Vec<u64> = self.keys.values().copied().collect();
         let rank = (self.keys() * permille).div_ceil(1_000).max(1) - 1;
         let rank = usize::try_from(rank)
             .ok()
             .filter(|rank| *rank < peaks.len())?;
-        // A request that costs nothing uses nothing; no limit is that small.
+        // The peak is 0 if all requests have a cost of 0, but a limit must be at least 1.
         Some((*peaks.select_nth_unstable(rank).1).max(1))
     }
 
-    /// How many keys would be refused something by this limit: those that used more.
+    /// The number of keys whose peak usage is above a limit.
     pub(crate) fn keys_above(&self, limit: u64) -> u64 {
         self.keys.values().filter(|peak| **peak > limit).count() as u64
     }
 
-    /// The place of the percentile to suggest: the highest that leaves enough keys above it to tell
-    /// heavy use from the use of a few; where there are too few keys for any, the most that anyone
-    /// used.
+    /// The index of the percentile to suggest: the highest one with enough keys above it to tell
+    /// heavy usage from outliers. The maximum if there are too few keys for that.
     pub(crate) fn suggested(&self) -> usize {
         let leaves_enough =
             |permille: u64| self.keys() * (1_000 - permille) / 1_000 >= KEYS_ABOVE_MIN;
@@ -164,13 +166,13 @@ mod tests {
             name: "a".to_owned(),
             quota: *limit.rule().unwrap().quota(),
             has_tiers: false,
-            asked: 0,
+            requests: 0,
             keys: (0..).zip(peaks).collect(),
         }
     }
 
     #[test]
-    fn percentiles_are_values_that_keys_have() {
+    fn percentiles_are_peaks_of_keys() {
         let hundred = peaks(1..=100);
         let found = PERCENTILES.map(|(permille, _)| hundred.percentile(permille).unwrap());
         assert_eq!(found, [50, 90, 99, 100, 100]);
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_suggested_depends_on_how_many_there_are_to_judge_by() {
+    fn the_suggested_percentile_depends_on_the_number_of_keys() {
         for (keys, percentile) in [
             (1, "max"),
             (99, "max"),

@@ -1,4 +1,4 @@
-//! The second time through the log: what limits of the sizes that were found would have refused.
+//! The second pass through the log: counts what the suggested limits would have denied.
 
 use std::collections::HashSet;
 use std::io;
@@ -7,58 +7,68 @@ use ahash::RandomState;
 use tollgate::EncodedKey;
 use tollgate_rules::Attributes;
 
-use super::{PERCENTILES, Peaks};
-use crate::input::Input;
-use crate::log::LogReader;
-use crate::replay::Replay;
-use crate::requests::{Request, each_few};
-use crate::simulation::Progress;
+use super::{PERCENTILES, UsagePeaks};
+use crate::batch::{ReplayRequest, for_each_batch};
+use crate::input::LogInput;
+use crate::log::LogParser;
+use crate::replay::ConfigReplay;
+use crate::simulation::SimulationProgress;
 use crate::tally::LineTally;
 
-/// Every percentile, tried as a limit.
+/// The second pass: every percentile tried as a limit.
 #[derive(Debug)]
-pub struct Trials {
-    reader: LogReader,
+pub struct SuggestionTrials {
+    parser: LogParser,
     lines: LineTally,
-    at: [Trial; PERCENTILES.len()],
+    trials: [PercentileTrial; PERCENTILES.len()],
 }
 
-/// One percentile, tried as a limit.
+/// One percentile tried as a limit.
 #[derive(Debug)]
-struct Trial {
-    replay: Replay,
-    limits: Vec<Refused>,
+struct PercentileTrial {
+    replay: ConfigReplay,
+    limits: Vec<DenialTally>,
 }
 
-/// What a limit of that size refused.
+/// What a limit denied.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Refused {
+pub(crate) struct DenialTally {
     pub(crate) requests: u64,
+    /// Hashes of the denied keys.
     pub(crate) keys: HashSet<u64, RandomState>,
 }
 
-impl Trials {
-    pub(crate) fn new(peaks: &Peaks, reader: LogReader) -> Self {
+impl SuggestionTrials {
+    pub(crate) fn new(peaks: &UsagePeaks, parser: LogParser) -> Self {
         let trial = |(permille, _)| {
-            let replay = peaks.at(permille);
-            let limits = vec![Refused::default(); replay.rules().len()];
-            Trial { replay, limits }
+            let replay = peaks.replay_at(permille);
+            let limits = vec![DenialTally::default(); replay.rules().len()];
+            PercentileTrial { replay, limits }
         };
         Self {
-            reader,
+            parser,
             lines: LineTally::default(),
-            at: PERCENTILES.map(trial),
+            trials: PERCENTILES.map(trial),
         }
     }
 
-    /// Replays all lines of an input.
-    pub fn replay(&mut self, input: &mut Input, tell: &mut dyn FnMut(Progress)) -> io::Result<()> {
+    /// Replays all lines of an input. `on_progress` is called after each chunk.
+    pub fn replay(
+        &mut self,
+        input: &mut LogInput,
+        on_progress: &mut dyn FnMut(SimulationProgress),
+    ) -> io::Result<()> {
         while let Some(chunk) = input.chunk()? {
-            let Self { reader, lines, at } = self;
-            each_few(reader, chunk, lines, |requests| {
-                at.iter_mut().for_each(|trial| trial.replay(requests))
+            let Self {
+                parser,
+                lines,
+                trials,
+            } = self;
+            for_each_batch(parser, chunk, lines, |requests| {
+                trials.iter_mut().for_each(|trial| trial.replay(requests));
             });
-            tell(Progress {
+
+            on_progress(SimulationProgress {
                 bytes_read: input.bytes_read(),
                 lines: self.lines.all,
             });
@@ -66,36 +76,36 @@ impl Trials {
         Ok(())
     }
 
-    /// What a limit refused at each percentile.
-    pub(crate) fn of(&self, limit: &str) -> [Option<&Refused>; PERCENTILES.len()] {
-        self.at.each_ref().map(|trial| {
-            let place = trial
+    /// What a limit denied at each percentile.
+    pub(crate) fn denials_of(&self, limit: &str) -> [Option<&DenialTally>; PERCENTILES.len()] {
+        self.trials.each_ref().map(|trial| {
+            let index = trial
                 .replay
                 .rules()
                 .position(|rule| rule.limit.name() == limit);
-            place.and_then(|place| trial.limits.get(place))
+            index.and_then(|index| trial.limits.get(index))
         })
     }
 }
 
-impl Trial {
-    fn replay(&mut self, requests: &[Request<impl Attributes>]) {
+impl PercentileTrial {
+    fn replay(&mut self, requests: &[ReplayRequest<impl Attributes>]) {
         let Self { replay, limits } = self;
-        replay.decide(requests, |_, answer| {
-            let Ok(answered) = answer else { return };
-            for (chosen, outcome) in answered.checks.iter().zip(answered.outcomes) {
+        replay.decide(requests, |_, result| {
+            let Ok(decision) = result else { return };
+            for (selected, outcome) in decision.limits.iter().zip(decision.outcomes) {
                 if !outcome.verdict.is_allowed() {
-                    let refused = &mut limits[chosen.index];
-                    refused.requests += 1;
-                    refused.keys.insert(print(&chosen.key));
+                    let denials = &mut limits[selected.index];
+                    denials.requests += 1;
+                    denials.keys.insert(key_hash(&selected.key));
                 }
             }
         });
     }
 }
 
-/// Stands for a key where only equality matters and a clash in 2^64 does no harm.
-pub(super) fn print(key: &EncodedKey) -> u64 {
+/// A hash that stands for a key. Only equality matters, and a rare collision does no harm.
+pub(super) fn key_hash(key: &EncodedKey) -> u64 {
     const SEEDS: [u64; 4] = [
         0x243f_6a88_85a3_08d3,
         0x1319_8a2e_0370_7344,

@@ -1,25 +1,26 @@
-//! Who was refused most: exact as long as all who were refused fit, and with a stated error beyond.
+//! The keys that were denied most. Exact while all denied keys fit, and with a known maximum error
+//! beyond that.
 
 use std::collections::HashMap;
 
 use ahash::RandomState;
 use tollgate::{EncodedKey, Micros};
 
-/// What one key was refused.
+/// The denials of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KeyRefusals {
-    pub(crate) refused: u64,
+pub(crate) struct KeyDenials {
+    pub(crate) count: u64,
     pub(crate) first: Micros,
     pub(crate) last: Micros,
 }
 
-/// Keys by what they were refused.
+/// The denials of keys.
 ///
-/// When the table is full, the half that was refused least is forgotten. What the most refused of
-/// them had been refused is the most by which any count that begins later can be too small.
+/// When the table is full, it drops the half of the keys with the fewest denials. A key that comes
+/// back starts at zero, so its count may be too low by at most the largest count ever dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyTable {
-    keys: HashMap<EncodedKey, KeyRefusals, RandomState>,
+    keys: HashMap<EncodedKey, KeyDenials, RandomState>,
     keys_max: usize,
     error_max: u64,
 }
@@ -33,48 +34,47 @@ impl KeyTable {
         }
     }
 
-    /// Counts a refusal.
-    pub(crate) fn refuse(&mut self, key: &EncodedKey, at: Micros) {
+    /// Counts a denial.
+    pub(crate) fn record(&mut self, key: &EncodedKey, at: Micros) {
         if let Some(known) = self.keys.get_mut(key) {
-            known.refused += 1;
+            known.count += 1;
             known.last = at;
             return;
         }
+
         if self.keys.len() >= self.keys_max {
-            self.forget();
+            self.drop_lowest();
         }
-        self.keys.insert(
-            key.clone(),
-            KeyRefusals {
-                refused: 1,
-                first: at,
-                last: at,
-            },
-        );
+        let denials = KeyDenials {
+            count: 1,
+            first: at,
+            last: at,
+        };
+        self.keys.insert(key.clone(), denials);
     }
 
-    /// Forgets the half that was refused least.
+    /// Drops the half of the keys with the fewest denials.
     #[cold]
-    fn forget(&mut self) {
-        let mut counts: Vec<u64> = self.keys.values().map(|key| key.refused).collect();
+    fn drop_lowest(&mut self) {
+        let mut counts: Vec<u64> = self.keys.values().map(|key| key.count).collect();
         let middle = counts.len() / 2;
         let (_, median, _) = counts.select_nth_unstable(middle);
         let median = *median;
         self.error_max = self.error_max.max(median);
-        self.keys.retain(|_, key| key.refused > median);
+        self.keys.retain(|_, key| key.count > median);
     }
 
-    /// The most refused, and of equals the first.
-    pub(crate) fn top(&self, count: usize) -> Vec<(&EncodedKey, KeyRefusals)> {
+    /// The keys with the most denials. Ties are ordered by the time of the first denial.
+    pub(crate) fn top(&self, count: usize) -> Vec<(&EncodedKey, KeyDenials)> {
         let mut keys: Vec<_> = self
             .keys
             .iter()
-            .map(|(key, refusals)| (key, *refusals))
+            .map(|(key, denials)| (key, *denials))
             .collect();
-        keys.sort_unstable_by_key(|(key, refusals)| {
+        keys.sort_unstable_by_key(|(key, denials)| {
             (
-                std::cmp::Reverse(refusals.refused),
-                refusals.first,
+                std::cmp::Reverse(denials.count),
+                denials.first,
                 key.as_bytes(),
             )
         });
@@ -82,12 +82,12 @@ impl KeyTable {
         keys
     }
 
-    /// How many keys are known to have been refused.
+    /// The number of denied keys in the table.
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// By how much a count may be too small; 0 when every count is exact and every key there.
+    /// By how much a count may be too low. 0 if all counts are exact and no key was dropped.
     pub(crate) const fn error_max(&self) -> u64 {
         self.error_max
     }
@@ -97,22 +97,22 @@ impl KeyTable {
 mod tests {
     use super::*;
 
-    fn refuse(table: &mut KeyTable, key: u64, times: u64) {
+    fn deny(table: &mut KeyTable, key: u64, times: u64) {
         let encoded = EncodedKey::new(&key).unwrap();
         for at in 0..times {
-            table.refuse(&encoded, Micros::from_secs(key + at));
+            table.record(&encoded, Micros::from_secs(key + at));
         }
     }
 
     fn top(table: &KeyTable, count: usize) -> Vec<(u64, u64)> {
         let number = |key: &EncodedKey| match key.parts().next() {
             Some(tollgate::KeyPart::Number(number)) => number,
-            part => unreachable!("keys are numbers here, and not {part:?}"),
+            part => unreachable!("expected a number, found {part:?}"),
         };
         table
             .top(count)
             .iter()
-            .map(|(key, refusals)| (number(key), refusals.refused))
+            .map(|(key, denials)| (number(key), denials.count))
             .collect()
     }
 
@@ -120,26 +120,26 @@ mod tests {
     fn counts_are_exact_while_all_fit() {
         let mut table = KeyTable::new(10);
         for (key, times) in [(1, 3), (2, 5), (3, 1), (4, 5)] {
-            refuse(&mut table, key, times);
+            deny(&mut table, key, times);
         }
         assert_eq!(top(&table, 3), [(2, 5), (4, 5), (1, 3)]);
         assert_eq!((table.len(), table.error_max()), (4, 0));
-        let KeyRefusals { first, last, .. } = table.top(1)[0].1;
+        let KeyDenials { first, last, .. } = table.top(1)[0].1;
         assert_eq!((first, last), (Micros::from_secs(2), Micros::from_secs(6)));
     }
 
     #[test]
-    fn the_worst_stay_when_many_come_by_and_no_count_is_further_off_than_it_says() {
+    fn the_top_keys_survive_and_counts_are_within_the_stated_error() {
         let mut table = KeyTable::new(100);
         for round in 0..50 {
-            refuse(&mut table, 1, 40);
-            refuse(&mut table, 2, 30);
-            for passer_by in 0..60 {
-                refuse(&mut table, 1_000 + round * 60 + passer_by, 1);
+            deny(&mut table, 1, 40);
+            deny(&mut table, 2, 30);
+            for rare_key in 0..60 {
+                deny(&mut table, 1_000 + round * 60 + rare_key, 1);
             }
         }
         assert!(table.len() <= 100);
-        assert!(table.error_max() > 0, "some were forgotten");
+        assert!(table.error_max() > 0, "some keys were dropped");
         let top = top(&table, 2);
         assert_eq!(top[0].0, 1);
         for ((_, counted), real) in top.iter().zip([2_000, 1_500]) {
@@ -151,10 +151,10 @@ mod tests {
     }
 
     #[test]
-    fn a_table_full_of_equals_makes_room() {
+    fn a_table_full_of_equal_counts_makes_room() {
         let mut table = KeyTable::new(4);
         for key in 0..100 {
-            refuse(&mut table, key, 1);
+            deny(&mut table, key, 1);
         }
         assert!((1..=4).contains(&table.len()));
         assert_eq!(table.error_max(), 1);

@@ -1,4 +1,4 @@
-//! What one limit did.
+//! The counters of one limit.
 
 use tollgate::Micros;
 
@@ -6,73 +6,78 @@ use super::KeyTable;
 
 const MINUTE: u64 = 60_000_000;
 
-/// What one limit did.
+/// The counters of one limit.
 #[derive(Clone, Debug)]
 pub(crate) struct LimitTally {
-    /// Requests that had to pass it.
-    pub(crate) asked: u64,
-    pub(crate) refused: u64,
-    /// Requests that it applies to and that do not say whom to count.
+    /// Requests that it applied to.
+    pub(crate) requests: u64,
+    pub(crate) denied: u64,
+    /// Requests that match but lack the key attributes, so that it was skipped.
     pub(crate) unkeyed: u64,
-    /// Requests that a queue held back.
-    pub(crate) held: u64,
-    pub(crate) hold_max: Micros,
+    /// Requests that waited in the queue.
+    pub(crate) queued: u64,
+    /// The longest wait in the queue.
+    pub(crate) wait_max: Micros,
+    /// Time of the first denial.
     pub(crate) first: Option<Micros>,
+    /// Time of the last denial.
     pub(crate) last: Option<Micros>,
-    minute: Minute,
-    worst: Minute,
+    current_minute: MinuteCount,
+    worst_minute: MinuteCount,
     pub(crate) keys: KeyTable,
 }
 
-/// A minute, and what was refused in it.
+/// The denials in one minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Minute {
+struct MinuteCount {
+    /// Minutes since 1970.
     number: u64,
-    refused: u64,
+    denied: u64,
 }
 
 impl LimitTally {
     pub(crate) fn new(keys_max: usize) -> Self {
         Self {
-            asked: 0,
-            refused: 0,
+            requests: 0,
+            denied: 0,
             unkeyed: 0,
-            held: 0,
-            hold_max: Micros::ZERO,
+            queued: 0,
+            wait_max: Micros::ZERO,
             first: None,
             last: None,
-            minute: Minute::default(),
-            worst: Minute::default(),
+            current_minute: MinuteCount::default(),
+            worst_minute: MinuteCount::default(),
             keys: KeyTable::new(keys_max),
         }
     }
 
-    /// Counts a refusal at a moment, which is never before that of the last one.
-    pub(crate) fn refuse(&mut self, at: Micros) {
-        self.refused += 1;
+    /// Counts a denial. The times must never go back.
+    pub(crate) fn record_denial(&mut self, at: Micros) {
+        self.denied += 1;
         self.first.get_or_insert(at);
         self.last = Some(at);
+
         let number = at.get() / MINUTE;
-        if number != self.minute.number {
-            self.minute = Minute { number, refused: 0 };
+        if number != self.current_minute.number {
+            self.current_minute = MinuteCount { number, denied: 0 };
         }
-        self.minute.refused += 1;
-        if self.minute.refused > self.worst.refused {
-            self.worst = self.minute;
+        self.current_minute.denied += 1;
+        if self.current_minute.denied > self.worst_minute.denied {
+            self.worst_minute = self.current_minute;
         }
     }
 
-    /// Counts a request that is let through after a while.
-    pub(crate) fn hold(&mut self, wait: Micros) {
-        self.held += 1;
-        self.hold_max = self.hold_max.max(wait);
+    /// Counts a request that is allowed after waiting in the queue.
+    pub(crate) fn record_wait(&mut self, wait: Micros) {
+        self.queued += 1;
+        self.wait_max = self.wait_max.max(wait);
     }
 
-    /// The minute of the clock in which most was refused, and how much.
+    /// The start of the clock minute with the most denials, and their number.
     pub(crate) const fn worst_minute(&self) -> Option<(Micros, u64)> {
-        match self.worst {
-            Minute { refused: 0, .. } => None,
-            Minute { number, refused } => Some((Micros::new(number * MINUTE), refused)),
+        match self.worst_minute {
+            MinuteCount { denied: 0, .. } => None,
+            MinuteCount { number, denied } => Some((Micros::new(number * MINUTE), denied)),
         }
     }
 }
@@ -82,17 +87,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_minute_is_the_first_of_those_with_most() {
+    fn the_worst_minute_is_the_first_with_the_most_denials() {
         let mut tally = LimitTally::new(2);
         assert_eq!(tally.worst_minute(), None);
         for secs in [59, 60, 61, 119, 120, 121, 122, 600] {
-            tally.refuse(Micros::from_secs(secs));
+            tally.record_denial(Micros::from_secs(secs));
         }
         assert_eq!(tally.worst_minute(), Some((Micros::from_secs(60), 3)));
         assert_eq!(
             (tally.first, tally.last),
             (Some(Micros::from_secs(59)), Some(Micros::from_secs(600)))
         );
-        assert_eq!(tally.refused, 8);
+        assert_eq!(tally.denied, 8);
     }
 }

@@ -1,12 +1,12 @@
-//! What is counted while a log is replayed: bounded, whatever the length of the log and the number
-//! of its keys.
+//! Counters of a replay. Their size is bounded, whatever the length of the log and the number of
+//! keys.
 
 mod keys;
 mod limit;
 mod lines;
 mod timeline;
 
-pub(crate) use keys::{KeyRefusals, KeyTable};
+pub(crate) use keys::{KeyDenials, KeyTable};
 pub(crate) use limit::LimitTally;
 pub(crate) use lines::LineTally;
-pub(crate) use timeline::{Counts, Timeline};
+pub(crate) use timeline::{SimulationTimeline, StepCounts};

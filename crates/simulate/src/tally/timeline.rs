@@ -1,38 +1,39 @@
-//! What happened when, in a bounded number of equal stretches: they grow as the log goes on.
+//! Counts over time, in a bounded number of steps of equal length. The steps get longer as the log
+//! goes on.
 
 use tollgate::Micros;
 
-/// The most stretches.
-const STRETCHES: usize = 360;
-/// How long they are at first.
-const WIDTH: u64 = 1_000_000;
+/// The maximum number of steps.
+const STEPS_MAX: usize = 360;
+/// The initial length of a step in microseconds.
+const STEP_MIN: u64 = 1_000_000;
 
-/// What was let through and what was refused.
+/// The requests of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct StepCounts {
     pub(crate) allowed: u64,
-    pub(crate) refused: u64,
+    pub(crate) denied: u64,
 }
 
-/// Several series of counts over the same stretches of time.
+/// Several series of counts over the same steps.
 #[derive(Clone, Debug)]
-pub(crate) struct Timeline {
-    /// The length of a stretch.
-    width: u64,
-    /// How many of them lie before the first that is kept.
+pub(crate) struct SimulationTimeline {
+    /// The length of a step in microseconds.
+    step_length: u64,
+    /// The number of steps between 1970 and the first one stored.
     base: u64,
-    /// How many are in use.
+    /// The number of steps in use.
     used: usize,
-    /// The moments of the stretch that was looked up last, and its place.
+    /// The time range of the step that was looked up last, and its index.
     current: (std::ops::Range<u64>, usize),
-    series: Vec<Box<[Counts]>>,
+    series: Vec<Box<[StepCounts]>>,
 }
 
-impl Timeline {
+impl SimulationTimeline {
     pub(crate) fn new(series: usize) -> Self {
-        let empty = vec![Counts::default(); STRETCHES].into_boxed_slice();
+        let empty = vec![StepCounts::default(); STEPS_MAX].into_boxed_slice();
         Self {
-            width: WIDTH,
+            step_length: STEP_MIN,
             base: 0,
             used: 0,
             current: (0..0, 0),
@@ -40,9 +41,9 @@ impl Timeline {
         }
     }
 
-    /// The stretch of a moment, which is never before that of the last one.
+    /// The index of the step that contains a time. The times must never go back.
     #[inline]
-    pub(crate) fn at(&mut self, time: Micros) -> usize {
+    pub(crate) fn step_at(&mut self, time: Micros) -> usize {
         if self.current.0.contains(&time.get()) {
             self.current.1
         } else {
@@ -52,63 +53,67 @@ impl Timeline {
 
     fn look_up(&mut self, time: u64) -> usize {
         if self.used == 0 {
-            self.base = time / self.width;
+            self.base = time / self.step_length;
         }
-        let mut place = (time / self.width).saturating_sub(self.base);
-        while place >= STRETCHES as u64 {
-            self.halve();
-            place = (time / self.width).saturating_sub(self.base);
+
+        let mut step = (time / self.step_length).saturating_sub(self.base);
+        while step >= STEPS_MAX as u64 {
+            self.merge_steps();
+            step = (time / self.step_length).saturating_sub(self.base);
         }
-        let start = (self.base + place) * self.width;
-        let place = usize::try_from(place).unwrap_or_default();
-        self.used = self.used.max(place + 1);
-        self.current = (start..start + self.width, place);
-        place
+
+        let start = (self.base + step) * self.step_length;
+        let step = usize::try_from(step).unwrap_or_default();
+        self.used = self.used.max(step + 1);
+        self.current = (start..start + self.step_length, step);
+        step
     }
 
-    /// Makes two stretches one, everywhere.
-    fn halve(&mut self) {
+    /// Doubles the length of the steps by merging pairs.
+    fn merge_steps(&mut self) {
         let (old, new) = (self.base, self.base / 2);
-        let place =
-            |at: usize| usize::try_from(u64::midpoint(old, at as u64) - new).unwrap_or_default();
+        let merged = |step: usize| {
+            usize::try_from(u64::midpoint(old, step as u64) - new).unwrap_or_default()
+        };
+
         for series in &mut self.series {
-            for at in 0..self.used {
-                let Counts { allowed, refused } = std::mem::take(&mut series[at]);
-                let sum = &mut series[place(at)];
+            for step in 0..self.used {
+                let StepCounts { allowed, denied } = std::mem::take(&mut series[step]);
+                let sum = &mut series[merged(step)];
                 sum.allowed += allowed;
-                sum.refused += refused;
+                sum.denied += denied;
             }
         }
         self.used = if self.used == 0 {
             0
         } else {
-            place(self.used - 1) + 1
+            merged(self.used - 1) + 1
         };
-        (self.base, self.width) = (new, self.width * 2);
+        (self.base, self.step_length) = (new, self.step_length * 2);
     }
 
     #[inline]
-    pub(crate) fn count(&mut self, series: usize, at: usize, is_allowed: bool) {
-        let counts = &mut self.series[series][at];
+    pub(crate) fn count(&mut self, series: usize, step: usize, is_allowed: bool) {
+        let counts = &mut self.series[series][step];
         if is_allowed {
             counts.allowed += 1;
         } else {
-            counts.refused += 1;
+            counts.denied += 1;
         }
     }
 
-    /// When the first stretch begins.
+    /// The start of the first step.
     pub(crate) const fn start(&self) -> Micros {
-        Micros::new(self.base * self.width)
+        Micros::new(self.base * self.step_length)
     }
 
-    /// How long each stretch is.
-    pub(crate) const fn width(&self) -> Micros {
-        Micros::new(self.width)
+    /// The length of a step.
+    pub(crate) const fn step_length(&self) -> Micros {
+        Micros::new(self.step_length)
     }
 
-    /// The counts of a series, stretch by stretch.
-    pub(crate) fn series(&self, series: usize) -> &[Counts] {
+    /// The counts of a series, step by step.
+    pub(crate) fn series(&self, series: usize) -> &[StepCounts] {
         &self.series[series][..self.used]
     }
 }
@@ -118,17 +123,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_lost_and_nothing_moves_to_another_time_as_stretches_grow() {
+    fn counts_stay_in_their_step_as_steps_are_merged() {
         for start in [0, 7, 1_791_665_736] {
-            let mut timeline = Timeline::new(2);
+            let mut timeline = SimulationTimeline::new(2);
             let times: Vec<u64> = (0..5_000).map(|step| start + step * step / 700).collect();
             for secs in &times {
-                let at = timeline.at(Micros::from_secs(*secs));
+                let at = timeline.step_at(Micros::from_secs(*secs));
                 timeline.count(1, at, secs % 3 > 0);
             }
-            let width = timeline.width().get() / 1_000_000;
+            let width = timeline.step_length().get() / 1_000_000;
             assert!(width.is_power_of_two() && width > 1);
-            assert!(timeline.series(1).len() <= STRETCHES);
+            assert!(timeline.series(1).len() <= STEPS_MAX);
             let mut from = timeline.start().get() / 1_000_000;
             for counts in timeline.series(1) {
                 let here = || {
@@ -136,12 +141,12 @@ mod tests {
                         .iter()
                         .filter(|secs| (from..from + width).contains(secs))
                 };
-                let refused = here().filter(|secs| **secs % 3 == 0).count() as u64;
+                let denied = here().filter(|secs| **secs % 3 == 0).count() as u64;
                 assert_eq!(
                     *counts,
-                    Counts {
-                        allowed: here().count() as u64 - refused,
-                        refused
+                    StepCounts {
+                        allowed: here().count() as u64 - denied,
+                        denied
                     },
                     "{from}"
                 );
@@ -151,7 +156,7 @@ mod tests {
                 timeline
                     .series(0)
                     .iter()
-                    .all(|counts| *counts == Counts::default())
+                    .all(|counts| *counts == StepCounts::default())
             );
         }
     }

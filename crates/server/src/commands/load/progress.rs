@@ -1,26 +1,28 @@
-//! How a load goes, on standard error: one line that is redrawn, or where that cannot be, a line
-//! every few seconds.
+//! Shows the progress of a load on standard error: one line that is redrawn on a terminal, and a
+//! line every few seconds elsewhere.
 
 use std::io::{IsTerminal as _, Write as _, stderr};
 use std::time::Duration;
 
-use tollgate_load::Progress;
+use tollgate_load::LoadProgress;
 
 use super::super::terminal::{complain, plain};
-use super::lines::{millis, number};
+use super::format::{millis, number};
 
-/// How often a line is written where it cannot be redrawn.
-const EVERY: Duration = Duration::from_secs(5);
+/// The interval between lines where they cannot be redrawn.
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct LoadProgressLine {
     is_quiet: bool,
     is_terminal: bool,
+    /// Duration of the load.
     duration: Duration,
+    /// When to print the next line where it cannot be redrawn.
     next: Duration,
 }
 
-impl Line {
+impl LoadProgressLine {
     pub(super) fn new(is_quiet: bool, duration: Duration) -> Self {
         let is_terminal =
             stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
@@ -28,23 +30,24 @@ impl Line {
             is_quiet,
             is_terminal,
             duration,
-            next: EVERY,
+            next: LINE_INTERVAL,
         }
     }
 
-    pub(super) fn show(&mut self, progress: &Progress) {
+    pub(super) fn show(&mut self, progress: &LoadProgress) {
         if self.is_quiet {
             return;
         }
+
         if self.is_terminal {
-            draw(&format!("\r\x1b[K{}", said(progress, self.duration)));
+            draw(&format!("\r\x1b[K{}", text(progress, self.duration)));
         } else if progress.elapsed >= self.next {
-            self.next = progress.elapsed + EVERY;
-            complain(&said(progress, self.duration));
+            self.next = progress.elapsed + LINE_INTERVAL;
+            complain(&text(progress, self.duration));
         }
     }
 
-    /// Leaves the place to what comes then.
+    /// Clears the line, so that the report can be printed.
     pub(super) fn clear(&self) {
         if !self.is_quiet && self.is_terminal {
             draw("\r\x1b[K");
@@ -52,7 +55,7 @@ impl Line {
     }
 }
 
-/// Progress that cannot be shown is no reason to stop.
+/// Writes to standard error. Errors are ignored, as progress is not worth stopping for.
 fn draw(text: &str) {
     let mut output = stderr().lock();
     drop(
@@ -62,15 +65,16 @@ fn draw(text: &str) {
     );
 }
 
-/// `3.2s of 10.0s  allowed 100  denied 3,100  p99 0.21ms`, as short as possible: a line that wraps
-/// cannot be redrawn.
-fn said(progress: &Progress, duration: Duration) -> String {
+/// For example `3.2s of 10.0s  allowed 100  denied 3,100  p99 0.21ms`. Kept short, because a line
+/// that wraps cannot be redrawn.
+fn text(progress: &LoadProgress, duration: Duration) -> String {
     let requests = progress.requests;
-    let of = duration.as_secs_f64();
+    let total = duration.as_secs_f64();
     let mut parts = vec![match progress.elapsed.as_secs_f64() {
-        elapsed if elapsed <= of => format!("{elapsed:.1}s of {of:.1}s"),
-        _ => "last answers".to_owned(),
+        elapsed if elapsed <= total => format!("{elapsed:.1}s of {total:.1}s"),
+        _ => "last responses".to_owned(),
     }];
+
     parts.push(format!("allowed {}", number(requests.allowed)));
     parts.push(format!("denied {}", number(requests.denied)));
     for (name, count) in [("errors", requests.errors), ("unsent", requests.unsent)] {
@@ -89,41 +93,42 @@ fn said(progress: &Progress, duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_load::Requests;
+    use tollgate_load::RequestCounts;
 
     use super::*;
 
     #[test]
-    fn a_line_says_what_matters_and_fits() {
-        let requests = Requests {
+    fn the_line_has_only_counts_that_matter() {
+        let requests = RequestCounts {
             allowed: 12_345_678,
             denied: 100,
             errors: 3,
             unsent: 7,
-            ..Requests::default()
+            ..RequestCounts::default()
         };
         let exceeded = vec!["a\x1b".to_owned()];
         let elapsed = Duration::from_millis(3_240);
-        let progress = Progress {
+        let progress = LoadProgress {
             elapsed,
             requests,
             p99_us: Some(1_234),
             exceeded,
         };
-        let line = said(&progress, Duration::from_secs(10));
+        let line = text(&progress, Duration::from_secs(10));
         assert_eq!(
             line,
-            "3.2s of 10.0s  allowed 12,345,678  denied 100  errors 3  unsent 7  p99 1.23ms  EXCEEDED: a\\u{1b}"
+            "3.2s of 10.0s  allowed 12,345,678  denied 100  errors 3  unsent 7  p99 1.23ms  \
+             EXCEEDED: a\\u{1b}"
         );
-        let quiet = Progress {
+        let quiet = LoadProgress {
             elapsed,
-            requests: Requests::default(),
+            requests: RequestCounts::default(),
             p99_us: None,
             exceeded: Vec::new(),
         };
         assert_eq!(
-            said(&quiet, Duration::from_secs(1)),
-            "last answers  allowed 0  denied 0"
+            text(&quiet, Duration::from_secs(1)),
+            "last responses  allowed 0  denied 0"
         );
     }
 }

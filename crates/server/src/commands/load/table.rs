@@ -1,21 +1,19 @@
-//! A report for people.
+//! Formats a report for people.
 
 use std::fmt::Write as _;
 
-use tollgate_load::{LimitReport, Report, RetryReport, Timeline, Worst};
+use tollgate_load::{LoadLimitReport, LoadReport, LoadTimeline, LoadWorstInterval, RetryReport};
 
 use super::super::terminal::{Paint, Tone, plain};
-use super::lines::{millis, number, sparkline, units};
+use super::format::{millis, number, sparkline, units};
 
-pub(super) fn table(report: &Report, paint: Paint) -> String {
+pub(super) fn table(report: &LoadReport, paint: Paint) -> String {
     let mut text = String::new();
     let mut row = |name: &str, value: &str| {
-        let _infallible = writeln!(
-            text,
-            "{}  {value}",
-            paint.tone(Tone::Name, &format!("{name:11}"))
-        );
+        let name = paint.tone(Tone::Name, &format!("{name:11}"));
+        let _infallible = writeln!(text, "{name}  {value}");
     };
+
     row("sent", &sent(report));
     row("answered", &answered(report));
     if let Some(latency) = &report.latency_us {
@@ -37,16 +35,15 @@ pub(super) fn table(report: &Report, paint: Paint) -> String {
         for replica in &report.replicas {
             let [answered, allowed, errors] =
                 [replica.answered, replica.allowed, replica.errors].map(number);
+            let url = &replica.url;
             row(
                 "replica",
-                &format!(
-                    "{}: {answered} answered, {allowed} allowed, {errors} errors",
-                    replica.url
-                ),
+                &format!("{url}: {answered} answered, {allowed} allowed, {errors} errors"),
             );
         }
     }
     row("retry-after", &retries(report.retry_after));
+
     text.push('\n');
     for limit in &report.limits {
         verdict(limit, paint, &mut text);
@@ -57,7 +54,7 @@ pub(super) fn table(report: &Report, paint: Paint) -> String {
     text
 }
 
-fn sent(report: &Report) -> String {
+fn sent(report: &LoadReport) -> String {
     let requests = report.requests;
     let unsent = if requests.unsent > 0 {
         format!(", {} unsent", number(requests.unsent))
@@ -69,6 +66,7 @@ fn sent(report: &Report) -> String {
     } else {
         ""
     };
+
     let (sent, due) = (number(requests.sent), number(requests.due));
     format!(
         "{sent} of {due} due in {:.1}s{unsent}{early}",
@@ -76,10 +74,11 @@ fn sent(report: &Report) -> String {
     )
 }
 
-fn answered(report: &Report) -> String {
+fn answered(report: &LoadReport) -> String {
     let requests = report.requests;
     let [answered, allowed, denied] =
         [requests.answered, requests.allowed, requests.denied].map(number);
+
     let mut text = format!(
         "{answered}, {:.0}/s: {allowed} allowed, {denied} denied",
         report.answered_per_s
@@ -90,35 +89,28 @@ fn answered(report: &Report) -> String {
     text
 }
 
-fn curves(timeline: &Timeline, row: &mut impl FnMut(&str, &str)) {
+fn curves(timeline: &LoadTimeline, row: &mut impl FnMut(&str, &str)) {
     let step = millis(micros(timeline.step_s));
     let largest = |values: &[u64]| values.iter().copied().max().unwrap_or_default();
-    let of = |values: &[u64]| {
-        format!(
-            "|{}| up to {} in {step}",
-            sparkline(values),
-            number(largest(values))
-        )
+    let curve = |values: &[u64]| {
+        let most = number(largest(values));
+        format!("|{}| up to {most} in {step}", sparkline(values))
     };
-    row(
-        "  p99",
-        &format!(
-            "|{}| up to {}",
-            sparkline(&timeline.p99_us),
-            millis(largest(&timeline.p99_us))
-        ),
-    );
-    row("  allowed", &of(&timeline.allowed));
-    row("  denied", &of(&timeline.denied));
+
+    let p99 = sparkline(&timeline.p99_us);
+    let p99_max = millis(largest(&timeline.p99_us));
+    row("  p99", &format!("|{p99}| up to {p99_max}"));
+    row("  allowed", &curve(&timeline.allowed));
+    row("  denied", &curve(&timeline.denied));
     if largest(&timeline.errors) > 0 {
-        row("  errors", &of(&timeline.errors));
+        row("  errors", &curve(&timeline.errors));
     }
 }
 
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a step is a part of a load"
+    reason = "a step is a positive fraction of the load's duration"
 )]
 fn micros(seconds: f64) -> u64 {
     (seconds * 1e6) as u64
@@ -132,29 +124,34 @@ fn retries(retries: RetryReport) -> String {
         long,
         skipped,
     } = retries;
-    let skipped = if skipped > 0 {
-        format!("; {skipped} told longer than --retry-for")
-    } else {
-        String::new()
+    let count = |count: u64, text: &str| {
+        if count > 0 {
+            format!("{count} {text}")
+        } else {
+            String::new()
+        }
     };
-    if tried == 0 {
-        return format!("none tried{skipped}");
-    }
-    let early = if early > 0 {
-        format!(", {early} refused once more (told too early)")
+
+    let mut parts = vec![if tried == 0 {
+        "not tested".to_owned()
     } else {
-        String::new()
-    };
-    let long = if long > 0 {
-        format!(", {long} told longer than needed")
-    } else {
-        String::new()
-    };
-    format!("{kept} of {tried} passed at the time told{early}{long}{skipped}")
+        format!("{kept} of {tried} allowed after waiting")
+    }];
+    parts.push(count(early, "denied again (Retry-After too short)"));
+    parts.push(count(
+        long,
+        "could have passed earlier (Retry-After too long)",
+    ));
+    parts.push(count(
+        skipped,
+        "skipped (Retry-After longer than --retry-for)",
+    ));
+    parts.retain(|part| !part.is_empty());
+    parts.join(", ")
 }
 
-/// `api  EXCEEDED by 99.5: 200 admitted ..`, with what it was judged by below.
-fn verdict(limit: &LimitReport, paint: Paint, text: &mut String) {
+/// For example `api  EXCEEDED by 99.5: 200 admitted ..`, followed by lines with details.
+fn verdict(limit: &LoadLimitReport, paint: Paint, text: &mut String) {
     let name = paint.tone(Tone::Name, &plain(&limit.name));
     let keys = if limit.keys == 1 {
         "1 key".to_owned()
@@ -162,99 +159,106 @@ fn verdict(limit: &LimitReport, paint: Paint, text: &mut String) {
         format!("{} keys", number(limit.keys as u64))
     };
     let admitted = number(limit.admitted);
-    let said = match &limit.worst {
+
+    let line = match &limit.worst {
         Some(worst) if limit.exceeded => {
             let over = format!("EXCEEDED by {}", units(worst.over));
             format!("{}: {}", paint.tone(Tone::Bad, &over), interval(worst))
         }
         Some(worst) => {
-            let closest = format!(
-                "closest with {} to spare: {}",
-                units(-worst.over),
-                interval(worst)
-            );
-            format!(
-                "{}, {admitted} admitted, {keys}; {closest}",
-                paint.tone(Tone::Good, "held")
-            )
+            let held = paint.tone(Tone::Good, "held");
+            let left = units(-worst.over);
+            let interval = interval(worst);
+            format!("{held}, {admitted} admitted, {keys}; closest with {left} to spare: {interval}")
         }
-        None => format!(
-            "{}, {admitted} admitted",
-            paint.tone(Tone::Careful, "not judged")
-        ),
+        None => {
+            let not_judged = paint.tone(Tone::Careful, "not judged");
+            format!("{not_judged}, {admitted} admitted")
+        }
     };
-    let _infallible = writeln!(text, "{name}  {said}");
-    let mut aside = |line: String| {
+    let _infallible = writeln!(text, "{name}  {line}");
+
+    let mut detail = |line: String| {
         let _infallible = writeln!(text, "  {}", paint.tone(Tone::Aside, &line));
     };
     if limit.exceeded {
-        aside(format!("{admitted} admitted in all, {keys}"));
+        detail(format!("{admitted} admitted in total, {keys}"));
     }
     if let Some(allowed) = &limit.allowed {
-        aside(format!("allows {allowed}"));
+        detail(format!("allows {allowed}"));
     }
     if limit.admitted_by_policy > 0 {
         let count = number(limit.admitted_by_policy);
-        aside(format!(
-            "{count} were admitted by its failure policy, which is not held against it"
+        detail(format!(
+            "{count} of them admitted by its failure policy, and not judged"
         ));
     }
     if let Some(reason) = &limit.not_judged {
-        aside(format!("not judged: {}", plain(reason)));
+        // Some admissions may have been judged all the same.
+        let what = if limit.worst.is_some() {
+            "partly not judged"
+        } else {
+            "not judged"
+        };
+        detail(format!("{what}: {}", plain(reason)));
     }
 }
 
-fn interval(worst: &Worst) -> String {
-    let Worst {
+fn interval(worst: &LoadWorstInterval) -> String {
+    let LoadWorstInterval {
         key,
         from_s,
         to_s,
         admitted,
         ..
     } = worst;
-    format!(
-        "{} from {from_s:.3}s to {to_s:.3}s for {}",
-        number(*admitted),
-        plain(key)
-    )
+    let (admitted, key) = (number(*admitted), plain(key));
+    format!("{admitted} admitted from {from_s:.3}s to {to_s:.3}s for {key}")
 }
 
-/// What concerns the whole.
-fn notes(report: &Report) -> Vec<String> {
+/// Remarks on the whole load.
+fn notes(report: &LoadReport) -> Vec<String> {
     let mut notes = Vec::new();
+
     let generator = report.generator;
     if !generator.kept_up {
         let [behind, waited, unsent] =
             [generator.behind, generator.waited, report.requests.unsent].map(number);
+        let behind_max = millis(generator.behind_max_us);
         notes.push(format!(
-            "the load did not keep up: this machine was late for {behind} (by up to {}), {waited} waited for a free \
-             connection, {unsent} were not sent; latencies are in part its own",
-            millis(generator.behind_max_us)
+            "the load did not keep up: {behind} requests were sent late (up to {behind_max}), \
+             {waited} waited for a free connection, {unsent} were not sent; \
+             the latencies include these delays"
         ));
     }
+
     if let Some(first) = &report.errors.first {
         let errors = &report.errors;
         let [timeout, connection, answer] =
             [errors.timeout, errors.connection, errors.answer].map(number);
         let first = plain(first);
-        notes.push(format!("errors: {timeout} too late, {connection} of connections, {answer} without a decision; the first: {first}"));
+        notes.push(format!(
+            "errors: {timeout} timed out, {connection} connection errors, \
+             {answer} responses without a decision; first: {first}"
+        ));
     }
+
     if report.not_followed > 0 {
         let count = number(report.not_followed);
         notes.push(format!(
-            "{count} admissions are of keys beyond the most that can be followed, and were not judged"
+            "{count} admissions were not judged: too many different keys to track"
         ));
     }
+
     if report.limits.is_empty() && report.requests.allowed > 0 {
-        notes.push("no limit took part in what was allowed".to_owned());
+        notes.push("no limit applied to the allowed requests".to_owned());
     }
-    if report
-        .limits
-        .iter()
-        .any(|limit| limit.judged_by == Some("answers"))
-    {
+
+    let is_loose = |limit: &LoadLimitReport| limit.judged_by == Some("answers");
+    if report.limits.iter().any(is_loose) {
         notes.push(
-            "judged loosely, by what answers say of limits; --config FILE judges by what they are"
+            "judged loosely, by what responses say about the limits; \
+             pass --config FILE to judge exactly"
                 .to_owned(),
         );
     }
@@ -263,21 +267,23 @@ fn notes(report: &Report) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_load::{Errors, Generator, Latency, ReplicaReport, Requests};
+    use tollgate_load::{
+        ErrorCounts, GeneratorReport, LatencySummary, ReplicaReport, RequestCounts,
+    };
 
     use super::*;
 
-    fn limit(name: &str, over: f64) -> LimitReport {
+    fn limit(name: &str, over: f64) -> LoadLimitReport {
         let key = "tenant=key-0\x1b".to_owned();
-        LimitReport {
+        LoadLimitReport {
             name: name.to_owned(),
             admitted: 1_200,
             admitted_by_policy: 0,
             keys: 1,
-            allowed: Some("600 at once and 600 every 1m".to_owned()),
+            allowed: Some("a burst of 600 plus 600 per 1m".to_owned()),
             judged_by: Some("configuration"),
             exceeded: over > 0.0,
-            worst: Some(Worst {
+            worst: Some(LoadWorstInterval {
                 key,
                 from_s: 0.0,
                 to_s: 1.1987,
@@ -288,23 +294,23 @@ mod tests {
         }
     }
 
-    fn report(limits: Vec<LimitReport>) -> Report {
-        let requests = Requests {
+    fn report(limits: Vec<LoadLimitReport>) -> LoadReport {
+        let requests = RequestCounts {
             due: 2_000,
             sent: 2_000,
             answered: 2_000,
             allowed: 1_200,
             denied: 800,
-            ..Requests::default()
+            ..RequestCounts::default()
         };
         let steps = |first, second| vec![first, second];
         let (allowed, denied) = (steps(1_000, 200), steps(0, 800));
-        Report {
+        LoadReport {
             duration_s: 2.0,
             ended_early: false,
             requests,
             answered_per_s: 1_000.4,
-            latency_us: Some(Latency {
+            latency_us: Some(LatencySummary {
                 p50: 120,
                 p90: 200,
                 p99: 3_770,
@@ -312,10 +318,10 @@ mod tests {
                 max: 11_900,
                 mean: 1.0,
             }),
-            errors: Errors::default(),
-            generator: Generator {
+            errors: ErrorCounts::default(),
+            generator: GeneratorReport {
                 kept_up: true,
-                ..Generator::default()
+                ..GeneratorReport::default()
             },
             replicas: vec![ReplicaReport {
                 url: "http://h:1".to_owned(),
@@ -326,7 +332,7 @@ mod tests {
             limits,
             not_followed: 0,
             retry_after: RetryReport::default(),
-            timeline: Timeline {
+            timeline: LoadTimeline {
                 step_s: 1.0,
                 allowed,
                 denied,
@@ -337,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_was_exceeded_is_told_with_its_interval() {
+    fn an_exceeded_limit_has_its_interval() {
         let text = table(&report(vec![limit("api", 588.014)]), Paint::off());
         let expected = "\
 sent         2,000 of 2,000 due in 2.0s
@@ -346,35 +352,36 @@ latency      p50 0.12ms  p90 0.20ms  p99 3.77ms  p99.9 7.09ms  max 11.9ms
   p99        |▁█| up to 0.80ms
   allowed    |█▂| up to 1,000 in 1.00s
   denied     | █| up to 800 in 1.00s
-retry-after  none tried
+retry-after  not tested
 
-api  EXCEEDED by 588.01: 1,200 from 0.000s to 1.199s for tenant=key-0\\u{1b}
-  1,200 admitted in all, 1 key
-  allows 600 at once and 600 every 1m
+api  EXCEEDED by 588.01: 1,200 admitted from 0.000s to 1.199s for tenant=key-0\\u{1b}
+  1,200 admitted in total, 1 key
+  allows a burst of 600 plus 600 per 1m
 ";
         assert_eq!(text, expected);
     }
 
     #[test]
-    fn what_held_says_how_near_it_came() {
+    fn a_limit_that_held_has_its_margin() {
         let text = table(&report(vec![limit("api", -0.25)]), Paint::off());
         assert!(
             text.contains(
-                "api  held, 1,200 admitted, 1 key; closest with 0.25 to spare: 1,200 from 0.000s"
+                "api  held, 1,200 admitted, 1 key; \
+                 closest with 0.25 to spare: 1,200 admitted from 0.000s"
             ),
             "{text}"
         );
     }
 
     #[test]
-    fn what_one_should_know_is_told() {
-        let unjudged = LimitReport {
+    fn everything_unusual_is_noted() {
+        let unjudged = LoadLimitReport {
             worst: None,
             not_judged: Some("why".to_owned()),
             admitted_by_policy: 7,
             ..limit("api", 0.0)
         };
-        let answers = LimitReport {
+        let answers = LoadLimitReport {
             judged_by: Some("answers"),
             ..limit("other", -1.0)
         };
@@ -384,13 +391,13 @@ api  EXCEEDED by 588.01: 1,200 from 0.000s to 1.199s for tenant=key-0\\u{1b}
             report.ended_early,
             report.requests.unsent,
         ) = (3, true, 9);
-        report.generator = Generator {
+        report.generator = GeneratorReport {
             behind: 5,
             behind_max_us: 20_000,
             waited: 6,
             kept_up: false,
         };
-        report.errors = Errors {
+        report.errors = ErrorCounts {
             timeout: 1,
             connection: 2,
             answer: 3,
@@ -405,19 +412,21 @@ api  EXCEEDED by 588.01: 1,200 from 0.000s to 1.199s for tenant=key-0\\u{1b}
         };
         report.replicas.push(report.replicas[0].clone());
         let text = table(&report, Paint::off());
-        for told in [
+        for expected in [
             "9 unsent, ended early",
             "api  not judged, 1,200 admitted",
             "  not judged: why",
-            "  7 were admitted by its failure policy",
-            "the load did not keep up: this machine was late for 5 (by up to 20.0ms), 6 waited for a free connection, 9 were",
-            "errors: 1 too late, 2 of connections, 3 without a decision; the first: broken",
-            "3 admissions are of keys beyond",
-            "--config FILE judges by what they are",
-            "7 of 9 passed at the time told, 2 refused once more (told too early), 1 told longer than needed; 4 told longer",
+            "  7 of them admitted by its failure policy, and not judged",
+            "the load did not keep up: 5 requests were sent late (up to 20.0ms), 6 waited for a",
+            "free connection, 9 were not sent; the latencies include these delays",
+            "errors: 1 timed out, 2 connection errors, 3 responses without a decision; first: broken",
+            "3 admissions were not judged: too many different keys",
+            "pass --config FILE to judge exactly",
+            "7 of 9 allowed after waiting, 2 denied again (Retry-After too short), 1 could have passed",
+            "earlier (Retry-After too long), 4 skipped (Retry-After longer than --retry-for)",
             "replica      http://h:1: 2,000 answered, 1,200 allowed, 0 errors",
         ] {
-            assert!(text.contains(told), "{told}: {text}");
+            assert!(text.contains(expected), "{expected}: {text}");
         }
     }
 }

@@ -1,70 +1,77 @@
-//! `tollgate simulate`: what a configuration would have refused of the requests in an access log.
-//! The work is done by `tollgate-simulate`; this reads the arguments, opens the files and prints
-//! what came of it.
+//! `tollgate simulate`: what a configuration would have denied of the requests in an access log.
+//!
+//! Contains the command line options, the progress bar and the output. `tollgate-simulate` replays
+//! the log.
 
-#[cfg(test)]
-mod equal;
 mod progress;
+#[cfg(test)]
+mod service_equality;
 mod table;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use tollgate_rules::Config;
-use tollgate_simulate::{Format, Input, Labels, Plan, Report, Simulation, Trials};
+use tollgate_simulate::{
+    AccessLogFormat, LogInput, ReportLabels, Simulation, SimulationPlan, SimulationProgress,
+    SimulationReport, SuggestionTrials,
+};
 
-use self::progress::Bar;
+use self::progress::ReplayProgressBar;
 use super::terminal::Paint;
 use super::{Exit, Failure, Printed, configuration, end, numbers};
 
-/// Which log, by which configuration.
+/// Which log to replay, and through which configuration.
 #[derive(Clone, Debug, clap::Args)]
 pub struct SimulateArgs {
-    /// The logs, - for standard input; several are one log, in the order given
+    /// Access logs, or - for standard input; several files are one log, oldest first
     #[arg(required = true, value_name = "ACCESS_LOG")]
     logs: Vec<PathBuf>,
-    /// The configuration; without one, the limit that is built in
+    /// Configuration file; defaults to the built-in limit
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Another configuration: what does one refuse that the other does not?
+    /// Second configuration file, to compare what each of the two denies
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
-    /// Measure real use, and say what limits of a few sizes would have refused; reads the log a
-    /// second time
+    /// Suggest limits from the usage in the log; reads the log twice
     #[arg(long)]
     suggest: bool,
-    /// Write a page with plots
+    /// Write an HTML report with plots to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// How lines are laid out
+    /// Format of the log
     #[arg(long, value_name = "FORMAT", default_value = "auto")]
     format: LogLayout,
-    /// Where JSON holds an attribute, as in `time=ts` or `client_ip=request.remote_ip`; may be
-    /// given several times
+    /// JSON field of an attribute, such as `time=ts` or `client_ip=request.remote_ip`; repeatable
     #[arg(long = "field", value_name = "NAME=FIELD", value_parser = field)]
     fields: Vec<(String, String)>,
-    /// How many keys to show for each limit
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(0..=1000))]
+    /// How many keys to list for each limit
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 5,
+        value_parser = clap::value_parser!(u16).range(0..=1000)
+    )]
     top: u16,
-    /// Print one object for programs
+    /// Print the report as a JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// How lines are laid out.
+/// The values of `--format`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogLayout {
-    /// Each line as it looks
+    /// Detect the format of each line
     Auto,
-    /// As Apache and nginx write by default
+    /// Common log format, the default of Apache
     Common,
-    /// With referer and user agent
+    /// Combined log format with referer and user agent, the default of nginx
     Combined,
-    /// One object a line, as Caddy and Traefik write
+    /// One JSON object per line, as written by Caddy and Traefik
     Json,
 }
 
-impl From<LogLayout> for Format {
+impl From<LogLayout> for AccessLogFormat {
     fn from(layout: LogLayout) -> Self {
         match layout {
             LogLayout::Auto => Self::Auto,
@@ -79,7 +86,7 @@ fn field(text: &str) -> Result<(String, String), String> {
     let pair = text
         .split_once('=')
         .filter(|(name, field)| !name.is_empty() && !field.is_empty());
-    let (name, field) = pair.ok_or("write NAME=FIELD, as in time=ts")?;
+    let (name, field) = pair.ok_or("expected NAME=FIELD, such as time=ts")?;
     Ok((name.to_owned(), field.to_owned()))
 }
 
@@ -96,10 +103,11 @@ fn simulate(args: &SimulateArgs) -> Printed {
                 "standard input cannot be both the configuration and the log",
             ));
         }
-        Some(file) => read(file)?,
+        Some(file) => read_config(file)?,
     };
-    let against = args.against.as_deref().map(read).transpose()?;
-    let plan = Plan {
+    let against = args.against.as_deref().map(read_config).transpose()?;
+
+    let plan = SimulationPlan {
         config: &config,
         against: against.as_ref(),
         format: args.format.into(),
@@ -108,29 +116,34 @@ fn simulate(args: &SimulateArgs) -> Printed {
     };
     let mut simulation =
         Simulation::new(&plan).map_err(|error| Failure::wrong(format!("--field: {error}")))?;
-    replay(&args.logs, "replaying", |input, tell| {
-        simulation.replay(input, tell)
+    replay(&args.logs, "replaying", |input, on_progress| {
+        simulation.replay(input, on_progress)
     })?;
+
+    // Standard input cannot be read a second time.
     let trials = if has_stdin || simulation.is_unread() {
         None
     } else {
-        tried(&simulation, &args.logs)?
+        try_suggestions(&simulation, &args.logs)?
     };
+
     let report = simulation.report(&labels(args), trials.as_ref());
     if simulation.is_unread() {
-        return Err(Failure::wrong(table::unread(&report)));
+        return Err(Failure::wrong(table::unreadable(&report)));
     }
-    shown(args, &report)
+    print(args, &report)
 }
 
-fn shown(args: &SimulateArgs, report: &Report) -> Printed {
+/// Writes the HTML report, if requested, and returns the text to print.
+fn print(args: &SimulateArgs, report: &SimulationReport) -> Printed {
     if let Some(file) = &args.html {
         let written = std::fs::write(file, report.html());
         written
             .map_err(|error| Failure::wrong(format!("cannot write {}: {error}", file.display())))?;
     }
+
     let text = if args.json {
-        // A struct of texts, numbers and lists never fails to serialise.
+        // Serialization of strings, numbers and lists cannot fail.
         serde_json::to_string(report).unwrap_or_default() + "\n"
     } else {
         table::table(report, Paint::for_stdout())
@@ -138,57 +151,64 @@ fn shown(args: &SimulateArgs, report: &Report) -> Printed {
     Ok((text, Exit::Done))
 }
 
-fn read(file: &Path) -> Result<Config, Failure> {
+fn read_config(file: &Path) -> Result<Config, Failure> {
     configuration::read(file)
         .map_err(|wrong| Failure::wrong(format!("the configuration is wrong:\n{wrong}")))
 }
 
-fn labels(args: &SimulateArgs) -> Labels {
-    let named = |file: &Option<PathBuf>, none: &str| {
+fn labels(args: &SimulateArgs) -> ReportLabels {
+    let name = |file: &Option<PathBuf>, default: &str| {
         file.as_deref()
-            .map_or_else(|| none.to_owned(), configuration::name)
+            .map_or_else(|| default.to_owned(), configuration::name)
     };
-    Labels {
-        config: named(&args.config, "the built-in limit"),
-        against: named(&args.against, ""),
+    ReportLabels {
+        config: name(&args.config, "the built-in limit"),
+        against: name(&args.against, ""),
         logs: args
             .logs
             .iter()
             .map(|log| configuration::name(log))
             .collect(),
         top: usize::from(args.top),
-        words: numbers::quota,
+        format_quota: numbers::quota,
     }
 }
 
-/// The second time through the log, if it was asked for.
-fn tried(simulation: &Simulation, logs: &[PathBuf]) -> Result<Option<Trials>, Failure> {
+/// Reads the log a second time to try the suggested limits, if suggestions were requested.
+fn try_suggestions(
+    simulation: &Simulation,
+    logs: &[PathBuf],
+) -> Result<Option<SuggestionTrials>, Failure> {
     let Some(mut trials) = simulation.trials() else {
         return Ok(None);
     };
-    replay(logs, "trying limits", |input, tell| {
-        trials.replay(input, tell)
+    replay(logs, "trying limits", |input, on_progress| {
+        trials.replay(input, on_progress)
     })?;
     Ok(Some(trials))
 }
 
-/// Puts every log through, one after the other, and shows how far it is.
+/// Passes all logs to `replay_input`, one after the other, and shows the progress.
 fn replay(
     logs: &[PathBuf],
-    what: &'static str,
-    mut each: impl FnMut(&mut Input, &mut dyn FnMut(tollgate_simulate::Progress)) -> std::io::Result<()>,
+    activity: &'static str,
+    mut replay_input: impl FnMut(
+        &mut LogInput,
+        &mut dyn FnMut(SimulationProgress),
+    ) -> std::io::Result<()>,
 ) -> Result<(), Failure> {
     for log in logs {
         let name = configuration::name(log);
         let failed = |error: std::io::Error| Failure::wrong(format!("cannot read {name}: {error}"));
+
         let opened = if configuration::is_stdin(log) {
-            Input::stdin()
+            LogInput::from_stdin()
         } else {
-            Input::open(log)
+            LogInput::open(log)
         };
         let mut input = opened.map_err(failed)?;
-        let mut bar = Bar::for_stderr(what, input.bytes_size());
-        each(&mut input, &mut |progress| bar.show(progress)).map_err(failed)?;
+        let mut bar = ReplayProgressBar::for_stderr(activity, input.bytes_size());
+        replay_input(&mut input, &mut |progress| bar.show(progress)).map_err(failed)?;
         bar.clear();
     }
     Ok(())

@@ -1,63 +1,67 @@
-//! How far a replay is, on one line of a terminal that is written over again and again, and gone at
-//! the end.
+//! Shows the progress of a replay as one line that is redrawn, if standard error is a terminal.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
 use tollgate::{Clock, Micros, SystemClock};
-use tollgate_simulate::Progress;
+use tollgate_simulate::SimulationProgress;
 use tollgate_simulate::text::grouped;
 
-/// How often the line is written.
-const EVERY: Micros = Micros::from_millis(100);
+/// The minimum interval between redraws.
+const INTERVAL: Micros = Micros::from_millis(100);
+/// The width of the bar in characters.
 const WIDTH: u64 = 24;
 
-/// The line, if there is somebody to see it.
-pub(super) struct Bar {
-    what: &'static str,
+/// The progress line of one input.
+pub(super) struct ReplayProgressBar {
+    activity: &'static str,
+    /// Size of the input in bytes, if known.
     size: Option<u64>,
+    /// `None` if there is no terminal.
     clock: Option<SystemClock>,
-    began: Micros,
-    shown: Micros,
+    started: Micros,
+    drawn: Micros,
+    /// Number of lines read before this input.
     lines_before: Option<u64>,
 }
 
-impl Bar {
+impl ReplayProgressBar {
     /// A line on standard error, if that is a terminal.
-    pub(super) fn for_stderr(what: &'static str, size: Option<u64>) -> Self {
+    pub(super) fn for_stderr(activity: &'static str, size: Option<u64>) -> Self {
         let is_terminal = io::stderr().is_terminal();
         let clock = is_terminal.then(SystemClock::new);
-        let began = clock.as_ref().map_or(Micros::ZERO, Clock::now);
+        let started = clock.as_ref().map_or(Micros::ZERO, Clock::now);
         Self {
-            what,
+            activity,
             size,
             clock,
-            began,
-            shown: began,
+            started,
+            drawn: started,
             lines_before: None,
         }
     }
 
-    /// Writes the line, unless that was a moment ago.
-    pub(super) fn show(&mut self, progress: Progress) {
+    /// Redraws the line, unless that was done within the last interval.
+    pub(super) fn show(&mut self, progress: SimulationProgress) {
         let Some(now) = self.clock.as_ref().map(Clock::now) else {
             return;
         };
         let before = *self.lines_before.get_or_insert(progress.lines);
-        if now.since(self.shown) < EVERY {
+        if now.since(self.drawn) < INTERVAL {
             return;
         }
-        self.shown = now;
+
+        self.drawn = now;
         let line = line(
-            self.what,
+            self.activity,
             progress,
             before,
             self.size,
-            now.since(self.began),
+            now.since(self.started),
         );
         write(&format!("\r\x1b[K{line}"));
     }
 
-    /// Takes the line away.
+    /// Clears the line.
     pub(super) fn clear(&self) {
         if self.clock.is_some() {
             write("\r\x1b[K");
@@ -65,7 +69,7 @@ impl Bar {
     }
 }
 
-/// When nobody reads standard error, there is nobody to tell.
+/// Writes to standard error. Errors are ignored, as progress is not worth stopping for.
 fn write(text: &str) {
     let mut output = io::stderr().lock();
     drop(
@@ -75,25 +79,27 @@ fn write(text: &str) {
     );
 }
 
-fn line(what: &str, progress: Progress, before: u64, size: Option<u64>, since: Micros) -> String {
-    let lines = progress.lines.saturating_sub(before);
-    let rate = u128::from(lines) * 1_000_000 / u128::from(since.get().max(1));
+fn line(
+    activity: &str,
+    progress: SimulationProgress,
+    lines_before: u64,
+    size: Option<u64>,
+    elapsed: Micros,
+) -> String {
+    let lines = progress.lines.saturating_sub(lines_before);
+    let rate = u128::from(lines) * 1_000_000 / u128::from(elapsed.get().max(1));
     let rate = grouped(u64::try_from(rate).unwrap_or(u64::MAX));
-    let told = format!("{} lines, {rate}/s", grouped(progress.lines));
+    let counts = format!("{} lines, {rate}/s", grouped(progress.lines));
+
     let Some(size) = size.filter(|size| *size > 0) else {
-        return format!(
-            "{what}  {} MB  {told}",
-            grouped(progress.bytes_read / 1_000_000)
-        );
+        let megabytes = grouped(progress.bytes_read / 1_000_000);
+        return format!("{activity}  {megabytes} MB  {counts}");
     };
     let part = |whole: u64| progress.bytes_read.min(size) * whole / size;
     let full = usize::try_from(part(WIDTH)).unwrap_or_default();
-    let bar = format!(
-        "{}{}",
-        "#".repeat(full),
-        "-".repeat(usize::try_from(WIDTH).unwrap_or_default() - full)
-    );
-    format!("{what}  [{bar}] {:>3}%  {told}", part(100))
+    let empty = usize::try_from(WIDTH).unwrap_or_default() - full;
+    let bar = format!("{}{}", "#".repeat(full), "-".repeat(empty));
+    format!("{activity}  [{bar}] {:>3}%  {counts}", part(100))
 }
 
 #[cfg(test)]
@@ -101,8 +107,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_says_how_far_and_how_fast() {
-        let progress = Progress {
+    fn the_line_has_progress_and_rate() {
+        let progress = SimulationProgress {
             bytes_read: 50,
             lines: 3_000_000,
         };
@@ -111,7 +117,7 @@ mod tests {
             line("replaying", progress, 0, Some(200), second),
             "replaying  [######------------------]  25%  3,000,000 lines, 1,500,000/s"
         );
-        let pipe = Progress {
+        let pipe = SimulationProgress {
             bytes_read: 12_345_678,
             lines: 10,
         };
@@ -123,7 +129,7 @@ mod tests {
         assert!(
             line(
                 "x",
-                Progress {
+                SimulationProgress {
                     bytes_read: 300,
                     lines: 1
                 },

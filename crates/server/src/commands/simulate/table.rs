@@ -1,71 +1,65 @@
-//! The report for people: a limit a line, below it who was refused most, then what else there is to
-//! know.
+//! Formats a report as tables: one line per limit, the keys denied most, and remarks.
 
 use std::fmt::Write as _;
 
 use tollgate_simulate::text::{grouped, share};
 use tollgate_simulate::{
-    Candidate, ComparisonReport, KeyReport, LimitReport, LogReport, Report, SideReport, Suggestion,
+    ComparisonReport, ConfigReport, KeyReport, LimitCandidate, LimitSuggestion, LogReport,
+    SimulatedLimitReport, SimulationReport,
 };
 
 use super::super::numbers::length;
 use super::super::terminal::{Paint, Tone, plain};
 
-/// Lines that are late by more than this were not written by one server as requests came.
-const LATE_MS: u64 = 60_000;
+/// A single server does not write lines that are out of order by more than this.
+const LATE_MS_MAX: u64 = 60_000;
 
-pub(super) fn table(report: &Report, paint: Paint) -> String {
+pub(super) fn table(report: &SimulationReport, paint: Paint) -> String {
     let mut text = heading(report);
-    text += &side(&report.configuration, report.log.requests, paint);
-    if let (Some(other), Some(comparison)) = (&report.against, &report.comparison) {
-        let _infallible = writeln!(text, "\nagainst {}", plain(&other.file));
-        text += &side(other, report.log.requests, paint);
-        text += &compared(comparison, &report.configuration.file, &other.file, paint);
+    text += &config(&report.configuration, report.log.requests, paint);
+    if let (Some(against), Some(comparison)) = (&report.against, &report.comparison) {
+        let _infallible = writeln!(text, "\nagainst {}", plain(&against.file));
+        text += &config(against, report.log.requests, paint);
+        text += &differences(comparison, &report.configuration.file, &against.file, paint);
     }
+
     for suggestion in report.suggestions.iter().flatten() {
         text += &suggested(suggestion, paint);
     }
-    text + &about_lines(&report.log, paint)
+    text + &line_remarks(&report.log, paint)
 }
 
-/// Why there is nothing to tell.
-pub(super) fn unread(report: &Report) -> String {
+/// The error message for a log without a single valid line.
+pub(super) fn unreadable(report: &SimulationReport) -> String {
     let LogReport { lines, files, .. } = &report.log;
     let files = files.join(", ");
-    let told = bad_kinds(&report.log).join("\n  ");
+    let kinds = bad_kinds(&report.log).join("\n  ");
     match lines {
-        0 => format!("{files} is empty; name a log in the common or combined format, or of JSON"),
+        0 => format!("{files} is empty; expected an access log in common, combined or JSON format"),
         _ => format!(
-            "none of the {} lines of {files} can be read:\n  {told}",
+            "none of the {} lines of {files} is valid:\n  {kinds}",
             grouped(*lines)
         ),
     }
 }
 
-/// A number of things.
-fn counted(count: u64, thing: &str) -> String {
-    format!(
-        "{} {thing}{}",
-        grouped(count),
-        if count == 1 { "" } else { "s" }
-    )
+/// A number with its noun, such as `1 request` or `2 requests`.
+fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(count))
 }
 
-fn heading(report: &Report) -> String {
+fn heading(report: &SimulationReport) -> String {
     let log = &report.log;
     let period = match (&log.from, &log.to) {
         (Some(from), Some(to)) => format!(", {from} to {to}"),
         _ => String::new(),
     };
-    format!(
-        "{}: {}{period}\n\n",
-        plain(&log.files.join(", ")),
-        counted(log.requests, "request")
-    )
+    let (files, requests) = (log.files.join(", "), counted(log.requests, "request"));
+    format!("{}: {requests}{period}\n\n", plain(&files))
 }
 
-/// A table whose columns are as wide as they have to be; the first is text and the others are
-/// numbers.
+/// Formats a table. The first column is left-aligned, the others are right-aligned.
 fn columns(rows: &[Vec<String>], paint: impl Fn(usize, usize, &str) -> String) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {
@@ -76,8 +70,9 @@ fn columns(rows: &[Vec<String>], paint: impl Fn(usize, usize, &str) -> String) -
             .unwrap_or_default()
     };
     let widths: Vec<usize> = (0..count).map(width).collect();
+
     let mut text = String::new();
-    for (at, row) in rows.iter().enumerate() {
+    for (index, row) in rows.iter().enumerate() {
         let cells = row.iter().enumerate().map(|(column, cell)| {
             let width = widths[column];
             let padded = if column == 0 {
@@ -85,18 +80,18 @@ fn columns(rows: &[Vec<String>], paint: impl Fn(usize, usize, &str) -> String) -
             } else {
                 format!("{cell:>width$}")
             };
-            paint(at, column, &padded)
+            paint(index, column, &padded)
         });
         let _infallible = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
     }
     text
 }
 
-fn side(side: &SideReport, requests: u64, paint: Paint) -> String {
+fn config(config: &ConfigReport, requests: u64, paint: Paint) -> String {
     let head = [
         "limit",
         "requests",
-        "refused",
+        "denied",
         "share",
         "keys",
         "worst minute",
@@ -104,113 +99,105 @@ fn side(side: &SideReport, requests: u64, paint: Paint) -> String {
     .map(str::to_owned)
     .to_vec();
     let rows: Vec<Vec<String>> = std::iter::once(head)
-        .chain(side.limits.iter().map(row))
+        .chain(config.limits.iter().map(limit_row))
         .collect();
-    let mut text = columns(&rows, |at, column, cell| {
-        let refuses = at > 0 && side.limits[at - 1].refused > 0;
-        match (at, column) {
+    let mut text = columns(&rows, |row, column, cell| {
+        let has_denials = row > 0 && config.limits[row - 1].refused > 0;
+        match (row, column) {
             (0, _) => paint.tone(Tone::Aside, cell),
             (_, 0) => paint.tone(Tone::Name, cell),
-            (_, 2 | 3) if refuses => paint.tone(Tone::Bad, cell),
+            (_, 2 | 3) if has_denials => paint.tone(Tone::Bad, cell),
             _ => cell.to_owned(),
         }
     });
-    let refused = format!(
-        "{} of {} requests refused",
-        grouped(side.refused),
+
+    let denied = format!(
+        "{} of {} requests denied",
+        grouped(config.refused),
         grouped(requests)
     );
-    let tone = if side.refused > 0 {
+    let tone = if config.refused > 0 {
         Tone::Bad
     } else {
         Tone::Good
     };
-    let _infallible = writeln!(
-        text,
-        "\n{} ({})",
-        paint.tone(tone, &refused),
-        share(side.refused, requests)
-    );
-    for unanswered in &side.unanswered {
-        let told = format!(
-            "an error instead of a decision for {}, first on line {}: {}",
-            counted(unanswered.count, "request"),
-            unanswered.line,
-            plain(&unanswered.message)
+    let percentage = share(config.refused, requests);
+    let _infallible = writeln!(text, "\n{} ({percentage})", paint.tone(tone, &denied));
+
+    for errors in &config.unanswered {
+        let line = format!(
+            "error instead of a decision for {}, first on line {}: {}",
+            counted(errors.count, "request"),
+            errors.line,
+            plain(&errors.message)
         );
-        let _infallible = writeln!(text, "{}", paint.tone(Tone::Careful, &told));
+        let _infallible = writeln!(text, "{}", paint.tone(Tone::Careful, &line));
     }
-    for note in &side.notes {
-        let _infallible = writeln!(
-            text,
-            "{}",
-            paint.tone(Tone::Careful, &format!("note: {}", plain(note)))
-        );
+    for note in &config.notes {
+        let line = format!("note: {}", plain(note));
+        let _infallible = writeln!(text, "{}", paint.tone(Tone::Careful, &line));
     }
-    side.limits
+
+    config
+        .limits
         .iter()
         .filter(|limit| limit.refused > 0)
-        .for_each(|limit| text += &refusals(limit, paint));
+        .for_each(|limit| text += &denials(limit, paint));
     text
 }
 
-fn row(limit: &LimitReport) -> Vec<String> {
+fn limit_row(limit: &SimulatedLimitReport) -> Vec<String> {
+    let shadow = if limit.shadow { " (shadow)" } else { "" };
     let more = if limit.keys_error_max > 0 { "+" } else { "" };
-    let worst = limit.worst_minute.as_ref();
+    let worst = limit.worst_minute.as_ref().map_or_else(
+        || "-".to_owned(),
+        |worst| format!("{} ({})", worst.at, grouped(worst.refused)),
+    );
+
     vec![
-        format!(
-            "{}{}",
-            limit.name,
-            if limit.shadow { " (shadow)" } else { "" }
-        ),
+        format!("{}{shadow}", limit.name),
         grouped(limit.requests),
         grouped(limit.refused),
         share(limit.refused, limit.requests),
         format!("{}{more}", grouped(limit.keys_refused)),
-        worst.map_or_else(
-            || "-".to_owned(),
-            |worst| format!("{} ({})", worst.at, grouped(worst.refused)),
-        ),
+        worst,
     ]
 }
 
-/// When a limit refused, and whom.
-fn refusals(limit: &LimitReport, paint: Paint) -> String {
+/// When a limit denied requests, and of which keys.
+fn denials(limit: &SimulatedLimitReport, paint: Paint) -> String {
     let name = paint.tone(Tone::Name, &limit.name);
-    let (first, last) = (
-        limit.first_refusal.as_deref(),
-        limit.last_refusal.as_deref(),
-    );
-    let (first, last) = (first.unwrap_or_default(), last.unwrap_or_default());
-    let held = match limit.held {
+    let first = limit.first_refusal.as_deref().unwrap_or_default();
+    let last = limit.last_refusal.as_deref().unwrap_or_default();
+    let queued = match limit.held {
         0 => String::new(),
-        held => format!(
-            "; {} held back, {} at most",
-            grouped(held),
+        queued => format!(
+            "; {} waited in the queue, at most {}",
+            grouped(queued),
             length(limit.hold_max_ms)
         ),
     };
+
     let mut text = format!(
-        "\n{name}  {}; refused from {first} to {last}{held}\n",
+        "\n{name}  {}; denied from {first} to {last}{queued}\n",
         limit.numbers
     );
     text += &keys(&limit.top_keys, paint);
     if limit.keys_error_max > 0 {
         let most = grouped(limit.keys_error_max);
-        let told =
-            format!("  there are more keys than fit: each count may be up to {most} too small");
-        let _infallible = writeln!(text, "{}", paint.tone(Tone::Careful, &told));
+        let line =
+            format!("  too many keys to count them all: each count may be too low by up to {most}");
+        let _infallible = writeln!(text, "{}", paint.tone(Tone::Careful, &line));
     }
     text
 }
 
 fn keys(keys: &[KeyReport], paint: Paint) -> String {
     let cells = |key: &KeyReport| {
-        let times = format!("{} to {}", key.first, key.last);
         vec![
             format!("  {}", plain(&key.key)),
             grouped(key.refused),
-            times,
+            format!("{} to {}", key.first, key.last),
         ]
     };
     let rows: Vec<Vec<String>> = keys.iter().map(cells).collect();
@@ -223,46 +210,46 @@ fn keys(keys: &[KeyReport], paint: Paint) -> String {
     })
 }
 
-fn compared(comparison: &ComparisonReport, first: &str, second: &str, paint: Paint) -> String {
-    let head = vec![
-        "refused by".to_owned(),
-        "first alone".to_owned(),
-        "second alone".to_owned(),
-        "both".to_owned(),
-    ];
-    let counts = |name: &str, counts: [u64; 3]| {
-        std::iter::once(name.to_owned())
-            .chain(counts.map(grouped))
-            .collect::<Vec<_>>()
-    };
+fn differences(comparison: &ComparisonReport, first: &str, second: &str, paint: Paint) -> String {
     let ComparisonReport {
         only_configuration,
         only_against,
         both,
         limits,
     } = comparison;
+    let row = |name: &str, counts: [u64; 3]| {
+        std::iter::once(name.to_owned())
+            .chain(counts.map(grouped))
+            .collect::<Vec<_>>()
+    };
+
+    let head = ["denied by", "only first", "only second", "both"];
     let mut rows = vec![
-        head,
-        counts("all requests", [*only_configuration, *only_against, *both]),
+        head.map(str::to_owned).to_vec(),
+        row("all requests", [*only_configuration, *only_against, *both]),
     ];
     rows.extend(limits.iter().map(|limit| {
         let missing = match (limit.in_configuration, limit.in_against) {
-            (true, false) => " (first only)",
-            (false, true) => " (second only)",
+            (true, false) => " (not in second)",
+            (false, true) => " (not in first)",
             _ => "",
         };
         let name = format!("{}{missing}", limit.name);
-        counts(
+        row(
             &name,
             [limit.only_configuration, limit.only_against, limit.both],
         )
     }));
-    let mut text = format!("\nfirst is {}, second is {}\n", plain(first), plain(second));
-    text += &columns(&rows, |at, column, cell| match (at, column) {
+
+    let mut text = format!("\nfirst: {}\nsecond: {}\n", plain(first), plain(second));
+    text += &columns(&rows, |row, column, cell| match (row, column) {
         (0, _) => paint.tone(Tone::Aside, cell),
         (_, 0) => paint.tone(Tone::Name, cell),
         _ => cell.to_owned(),
     });
+    let note = ComparisonReport::INTERACTION_NOTE;
+    let _infallible = writeln!(text, "{}", paint.tone(Tone::Aside, note));
+
     for limit in limits {
         for (which, top) in [
             ("first", &limit.top_only_configuration),
@@ -270,7 +257,7 @@ fn compared(comparison: &ComparisonReport, first: &str, second: &str, paint: Pai
         ] {
             if !top.is_empty() {
                 let name = paint.tone(Tone::Name, &limit.name);
-                let _infallible = writeln!(text, "\n{name}  refused by the {which} alone");
+                let _infallible = writeln!(text, "\n{name}  denied only by the {which}");
                 text += &keys(top, paint);
             }
         }
@@ -278,8 +265,8 @@ fn compared(comparison: &ComparisonReport, first: &str, second: &str, paint: Pai
     text
 }
 
-fn suggested(suggestion: &Suggestion, paint: Paint) -> String {
-    let Suggestion {
+fn suggested(suggestion: &LimitSuggestion, paint: Paint) -> String {
+    let LimitSuggestion {
         name,
         numbers,
         requests,
@@ -288,108 +275,105 @@ fn suggested(suggestion: &Suggestion, paint: Paint) -> String {
         ..
     } = suggestion;
     if candidates.is_empty() {
-        return format!("\nnothing to suggest for {name}: no request met it\n");
+        return format!("\nno suggestion for {name}: it applied to no request\n");
     }
-    let head = ["use", "limit", "refuses requests", "refuses keys"]
+
+    let head = ["percentile", "limit", "denied requests", "denied keys"]
         .map(str::to_owned)
         .to_vec();
-    let cells = |candidate: &Candidate| {
-        let of = |part: u64, whole: u64| format!("{} ({})", grouped(part), share(part, whole));
+    let cells = |candidate: &LimitCandidate| {
+        let with_share =
+            |part: u64, whole: u64| format!("{} ({})", grouped(part), share(part, whole));
         vec![
             candidate.percentile.to_owned(),
             grouped(candidate.limit),
             candidate
                 .refused
-                .map_or_else(|| "?".to_owned(), |refused| of(refused, *requests)),
-            of(candidate.keys_refused, *keys),
+                .map_or_else(|| "?".to_owned(), |denied| with_share(denied, *requests)),
+            with_share(candidate.keys_refused, *keys),
         ]
     };
     let rows: Vec<Vec<String>> = std::iter::once(head)
         .chain(candidates.iter().map(cells))
         .collect();
-    let now = format!(
-        "now {numbers}; {} of {}",
+
+    let mut text = format!(
+        "\nusage of {}: {} of {}; now {numbers}\n",
+        paint.tone(Tone::Name, name),
         counted(*requests, "request"),
         counted(*keys, "key")
     );
-    let mut text = format!(
-        "\nfrom real use of {}: {now}\n",
-        paint.tone(Tone::Name, name)
-    );
-    text += &columns(&rows, |at, _, cell| match at {
+    text += &columns(&rows, |row, _, cell| match row {
         0 => paint.tone(Tone::Aside, cell),
-        _ if candidates[at - 1].suggested => paint.tone(Tone::Good, cell),
+        _ if candidates[row - 1].suggested => paint.tone(Tone::Good, cell),
         _ => cell.to_owned(),
     });
     if let Some(pick) = candidates.iter().find(|candidate| candidate.suggested) {
-        let _infallible = writeln!(text, "suggested: {}, {}", grouped(pick.limit), why(pick));
+        let _infallible = writeln!(text, "suggested: {}, {}", grouped(pick.limit), reason(pick));
     }
     if suggestion.tiers {
-        text += "all tiers were measured together, by the numbers of the default one\n";
+        text += "all tiers were measured together, with the quota of the default tier\n";
     }
     text
 }
 
-fn why(pick: &Candidate) -> String {
-    match pick.percentile.strip_prefix('p') {
+/// Why a candidate is suggested.
+fn reason(candidate: &LimitCandidate) -> String {
+    match candidate.percentile.strip_prefix('p') {
         Some(percent) => format!("which {percent}% of the keys never exceed"),
-        None => "the most that any key used: there are too few keys to tell heavy use from normal"
-            .to_owned(),
+        None => "the maximum: too few keys to tell heavy usage from normal".to_owned(),
     }
 }
 
-/// What could not be read, and what was out of order.
-fn about_lines(log: &LogReport, paint: Paint) -> String {
+/// Remarks on invalid lines and on lines out of order.
+fn line_remarks(log: &LogReport, paint: Paint) -> String {
     let mut text = String::new();
-    let mut say = |tone: Tone, told: &str| {
-        let _infallible = writeln!(text, "{}", paint.tone(tone, told));
+    let mut remark = |tone: Tone, line: &str| {
+        let _infallible = writeln!(text, "{}", paint.tone(tone, line));
     };
+
     if log.bad_lines > 0 {
-        say(
+        let (bad, all) = (grouped(log.bad_lines), grouped(log.lines));
+        remark(
             Tone::Careful,
-            &format!(
-                "\n{} of {} lines could not be read:",
-                grouped(log.bad_lines),
-                grouped(log.lines)
-            ),
+            &format!("\n{bad} of {all} lines are invalid:"),
         );
         bad_kinds(log)
             .iter()
-            .for_each(|kind| say(Tone::Careful, &format!("  {kind}")));
+            .for_each(|kind| remark(Tone::Careful, &format!("  {kind}")));
     }
+
     if log.late_lines > 0 {
         let (late, most) = (counted(log.late_lines, "line"), length(log.late_max_ms));
-        let told = format!(
-            "\nout of order: {late} with an earlier time than one before, by {most} at most; replayed at the later time"
+        let line = format!(
+            "\nout of order: {late} with an earlier time than a line before, by at most {most}; \
+             replayed at the later time"
         );
-        say(Tone::Aside, &told);
-        if log.late_max_ms > LATE_MS {
-            say(
+        remark(Tone::Aside, &line);
+        if log.late_max_ms > LATE_MS_MAX {
+            remark(
                 Tone::Careful,
-                "that is more than a busy server mixes up: sort the log by time, or give several in their order",
+                "that is more than a single server causes: \
+                 sort the log by time, or pass the files oldest first",
             );
         }
     }
     text
 }
 
-/// What is wrong with lines, each kind with the first ones.
+/// The kinds of invalid lines, each with its first examples.
 fn bad_kinds(log: &LogReport) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     for kind in &log.bad_kinds {
-        told.push(format!(
-            "{}: {}; {}",
-            counted(kind.count, "line"),
-            kind.found,
-            kind.right
-        ));
+        let count = counted(kind.count, "line");
+        lines.push(format!("{count}: {}; {}", kind.found, kind.right));
         let examples = log
             .bad_examples
             .iter()
             .filter(|example| example.kind == kind.kind);
-        told.extend(
+        lines.extend(
             examples.map(|example| format!("  line {}: {}", example.line, plain(&example.text))),
         );
     }
-    told
+    lines
 }

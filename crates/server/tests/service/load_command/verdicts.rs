@@ -68,7 +68,7 @@ fn two_local_replicas_are_found_to_exceed_every_limit() {
         ],
     );
     assert!(
-        code == 1 && out.contains("log  EXCEEDED by 20: 40 from 0."),
+        code == 1 && out.contains("log  EXCEEDED by 20: 40 admitted from 0."),
         "{out}"
     );
 }
@@ -256,7 +256,7 @@ fn another_configuration_is_noticed() {
     let limit = &report["limits"][0];
     let told = limit["not_judged"].as_str().unwrap_or_default();
     assert!(
-        code == 0 && told.contains("says 9 where the configuration says 5"),
+        code == 0 && told.contains("reports a limit of 9, the configuration has 5"),
         "{report}"
     );
 }
@@ -292,7 +292,7 @@ fn retry_times_are_tried() {
     )];
     let (_, out, _) = load(&hourly, &["--rate", "50", "--duration", "200ms"]);
     assert!(
-        out.contains("retry-after  none tried; 1 told longer than --retry-for"),
+        out.contains("retry-after  not tested, 1 skipped (Retry-After longer than --retry-for)"),
         "{out}"
     );
 }

@@ -2,12 +2,12 @@ use super::*;
 
 const COMBINED: &str = r#"203.0.113.7 - ann [10/Oct/2026:13:55:36 -0700] "POST /a/b?x=1&y=a%20b HTTP/1.1" 200 512 "https://example.com/" "curl/8 \"x\" \x41""#;
 
-fn read(line: &str, extent: Extent) -> Result<CommonLine<'_>, Unread> {
-    CommonLine::read(line.as_bytes(), extent, &CommonTimes::default())
+fn read(line: &str, variant: ClfVariant) -> Result<CommonLine<'_>, LineError> {
+    CommonLine::parse(line.as_bytes(), variant, &ClfTimeParser::default())
 }
 
-fn told(line: &str, name: &str) -> Option<String> {
-    let read = read(line, Extent::Either).unwrap();
+fn attribute(line: &str, name: &str) -> Option<String> {
+    let read = read(line, ClfVariant::Either).unwrap();
     read.get(&name.parse().unwrap()).map(|value| match value {
         Value::Text(text) => text.into_owned(),
         Value::Address(address) => format!("<{address}>"),
@@ -15,7 +15,7 @@ fn told(line: &str, name: &str) -> Option<String> {
 }
 
 #[test]
-fn a_line_says_what_its_request_was() {
+fn a_line_has_the_attributes_of_its_request() {
     for (name, value) in [
         ("client_ip", Some("<203.0.113.7>")),
         ("method", Some("POST")),
@@ -33,81 +33,90 @@ fn a_line_says_what_its_request_was() {
         ("bytes", Some("512")),
         ("tenant", None),
     ] {
-        assert_eq!(told(COMBINED, name).as_deref(), value, "{name}");
+        assert_eq!(attribute(COMBINED, name).as_deref(), value, "{name}");
     }
 }
 
 #[test]
 fn what_stands_around_the_common_fields_is_understood() {
     let host = r#"shop.example.com:443 203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/2.0" 200 5"#;
-    assert_eq!(told(host, "host").as_deref(), Some("shop.example.com:443"));
-    assert_eq!(told(host, "client_ip").as_deref(), Some("<203.0.113.7>"));
+    assert_eq!(
+        attribute(host, "host").as_deref(),
+        Some("shop.example.com:443")
+    );
+    assert_eq!(
+        attribute(host, "client_ip").as_deref(),
+        Some("<203.0.113.7>")
+    );
     let user =
         r#"203.0.113.7 - ann [of] the hill [10/Oct/2026:13:55:36 +0000] "GET / HTTP/2.0" 200 5"#;
-    assert_eq!(told(user, "user").as_deref(), Some("ann [of] the hill"));
+    assert_eq!(
+        attribute(user, "user").as_deref(),
+        Some("ann [of] the hill")
+    );
     let absolute = r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET http://h.example/p?q=1 HTTP/1.1" 200 -"#;
-    assert_eq!(told(absolute, "host").as_deref(), Some("h.example"));
-    assert_eq!(told(absolute, "path").as_deref(), Some("/p"));
-    assert_eq!(told(absolute, "bytes"), None);
+    assert_eq!(attribute(absolute, "host").as_deref(), Some("h.example"));
+    assert_eq!(attribute(absolute, "path").as_deref(), Some("/p"));
+    assert_eq!(attribute(absolute, "bytes"), None);
     let more = format!(r#"{COMBINED} 0.004 "198.51.100.1" -"#);
-    assert_eq!(told(&more, "user").as_deref(), Some("ann"));
+    assert_eq!(attribute(&more, "user").as_deref(), Some("ann"));
     let old = r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET /a b" 200 5"#;
-    assert_eq!(told(old, "path").as_deref(), Some("/a b"));
+    assert_eq!(attribute(old, "path").as_deref(), Some("/a b"));
 }
 
 #[test]
 fn a_line_that_says_nothing_says_why() {
     for (line, wrong) in [
-        ("", BadLine::Layout),
-        ("hello world", BadLine::Layout),
+        ("", LineErrorKind::Layout),
+        ("hello world", LineErrorKind::Layout),
         (
             "203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] GET / HTTP/1.1 200 5",
-            BadLine::Layout,
+            LineErrorKind::Layout,
         ),
         (
             r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1"#,
-            BadLine::Layout,
+            LineErrorKind::Layout,
         ),
         (
             r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1\"#,
-            BadLine::Layout,
+            LineErrorKind::Layout,
         ),
         (
             r#"203.0.113.7 [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 5"#,
-            BadLine::Layout,
+            LineErrorKind::Layout,
         ),
         (
             r#"203.0.113.7 - - [10/Oct/2026 13:55:36] "GET / HTTP/1.1" 200 5"#,
-            BadLine::Time,
+            LineErrorKind::Time,
         ),
         (
             r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "-" 408 0"#,
-            BadLine::NoRequest,
+            LineErrorKind::NoRequest,
         ),
         (
             r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "" 400 0"#,
-            BadLine::NoRequest,
+            LineErrorKind::NoRequest,
         ),
         (
             r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "\x16\x03\x01" 400 0"#,
-            BadLine::Request,
+            LineErrorKind::Request,
         ),
         (
             r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET" 400 0"#,
-            BadLine::Request,
+            LineErrorKind::Request,
         ),
     ] {
         assert_eq!(
-            read(line, Extent::Either).err(),
+            read(line, ClfVariant::Either).err(),
             Some(wrong.into()),
             "{line}"
         );
     }
     let common = r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 5"#;
     assert_eq!(
-        read(common, Extent::Combined).err(),
-        Some(BadLine::Layout.into())
+        read(common, ClfVariant::Combined).err(),
+        Some(LineErrorKind::Layout.into())
     );
-    let line = read(COMBINED, Extent::Common).unwrap();
+    let line = read(COMBINED, ClfVariant::Common).unwrap();
     assert!(line.get(&"header:user-agent".parse().unwrap()).is_none());
 }

@@ -1,59 +1,62 @@
-//! The course of a load: as many steps for a second as for a month.
+//! Counts and latencies over the course of a load, in a fixed number of steps.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
 use crate::clock::micros;
-use crate::report::Timeline;
+use crate::report::LoadTimeline;
 
-/// Into how many steps it is cut.
+/// Number of steps, whatever the duration of the load.
 const STEPS: u32 = 60;
-/// An hour is as long as forever here.
+/// Longer latencies are recorded as one hour.
 const LATENCY_MAX_US: u64 = 3_600_000_000;
 
+/// Collects the data for a [`LoadTimeline`].
 #[derive(Debug)]
-pub(crate) struct Course {
-    steps: Vec<Step>,
+pub(crate) struct TimelineBuilder {
+    steps: Vec<TimelineStep>,
     step_us: u64,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Step {
+pub(crate) struct TimelineStep {
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
     pub(crate) errors: u64,
     pub(crate) latency: Histogram<u64>,
 }
 
-impl Course {
-    pub(crate) fn of(duration: Duration) -> Self {
-        let step = Step {
+impl TimelineBuilder {
+    pub(crate) fn new(duration: Duration) -> Self {
+        let step = TimelineStep {
             allowed: 0,
             denied: 0,
             errors: 0,
             latency: histogram(2),
         };
         let step_us = (micros(duration) / u64::from(STEPS)).max(1);
+
         Self {
             steps: vec![step; STEPS as usize],
             step_us,
         }
     }
 
-    /// The step at a moment. What comes after the end belongs to the last.
-    pub(crate) fn at(&mut self, at_us: u64) -> &mut Step {
+    /// The step that contains a time. Times after the end belong to the last step.
+    pub(crate) fn step_at(&mut self, at_us: u64) -> &mut TimelineStep {
         let index = usize::try_from(at_us / self.step_us).unwrap_or(usize::MAX);
         let last = self.steps.len() - 1;
         &mut self.steps[index.min(last)]
     }
 
-    /// The steps that a load of this length reached.
-    pub(crate) fn timeline(&self, duration: Duration) -> Timeline {
+    /// The timeline of a load that ran for `duration`, which may be less than planned.
+    pub(crate) fn timeline(&self, duration: Duration) -> LoadTimeline {
         let reached =
             usize::try_from(micros(duration).div_ceil(self.step_us)).unwrap_or(usize::MAX);
         let steps = &self.steps[..reached.clamp(1, self.steps.len())];
-        Timeline {
+
+        LoadTimeline {
             step_s: Duration::from_micros(self.step_us).as_secs_f64(),
             allowed: steps.iter().map(|step| step.allowed).collect(),
             denied: steps.iter().map(|step| step.denied).collect(),
@@ -66,7 +69,7 @@ impl Course {
     }
 }
 
-/// Latencies in microseconds, to so many digits; of a size that does not grow.
+/// A latency histogram in microseconds with this number of significant digits. Its size is fixed.
 pub(crate) fn histogram(digits: u8) -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_MAX_US, digits).expect("the bounds are right")
+    Histogram::new_with_bounds(1, LATENCY_MAX_US, digits).expect("the bounds are valid")
 }

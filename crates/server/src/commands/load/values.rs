@@ -1,4 +1,4 @@
-//! Rates, keys, costs and allowances as they are typed: text in, value or what would be right out.
+//! Parses the values of the options: rates, durations, keys, costs and bounds.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use tollgate::Micros;
 use tollgate_audit::Bound;
-use tollgate_load::{Allowance, Costs};
+use tollgate_load::{Allowance, CostRange};
 
 /// More than one core can send.
 const RATE_MAX: f64 = 1_000_000.0;
 const DURATION_MAX: Duration = Duration::from_secs(30 * 86_400);
-/// What limits count with.
+/// The maximum cost and limit of a Tollgate limit.
 const UNITS_MAX: u64 = 1 << 53;
 
-/// How clients are chosen, as far as it is known without reading a file.
+/// The value of `--keys`. The key file is not read yet.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum KeysWord {
+pub(super) enum KeysArg {
     One,
     Uniform(NonZeroU32),
     Zipf(NonZeroU32, f64),
@@ -25,75 +25,83 @@ pub(super) enum KeysWord {
 
 pub(super) fn rate(text: &str) -> Result<f64, String> {
     let rate = text.replace('_', "").parse::<f64>().ok();
-    let right = rate.filter(|rate| *rate > 0.0 && *rate <= RATE_MAX);
-    right.ok_or_else(|| {
-        "write requests a second, above 0 and at most 1000000, such as 500 or 0.5".to_owned()
+    let valid = rate.filter(|rate| *rate > 0.0 && *rate <= RATE_MAX);
+    valid.ok_or_else(|| {
+        "expected requests per second, above 0 and at most 1000000, such as 500 or 0.5".to_owned()
     })
 }
 
-/// A length of time, which may be none.
+/// Parses a duration, which may be zero.
 pub(super) fn length(text: &str) -> Result<Duration, String> {
     let length = tollgate_rules::config::length(text)?;
     if length > DURATION_MAX {
-        Err("it must be at most 30d".to_owned())
+        Err("must be at most 30d".to_owned())
     } else {
         Ok(length)
     }
 }
 
+/// Parses a duration, which must not be zero.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     length(text).and_then(|length| {
         if length.is_zero() {
-            Err("it must be more than 0, as in 10s".to_owned())
+            Err("must be more than 0, such as 10s".to_owned())
         } else {
             Ok(length)
         }
     })
 }
 
-pub(super) fn keys(text: &str) -> Result<KeysWord, String> {
-    const RIGHT: &str = "write one, uniform:N, zipf:N, zipf:N:S or file:PATH, as in zipf:10000:1.1";
+pub(super) fn keys(text: &str) -> Result<KeysArg, String> {
+    const EXPECTED: &str =
+        "expected one, uniform:N, zipf:N, zipf:N:S or file:PATH, such as zipf:10000:1.1";
     let count = |text: &str| {
         let count = text.replace('_', "").parse().ok();
-        count.ok_or_else(|| "the number of keys is a whole number from 1 to 4294967295".to_owned())
+        count.ok_or_else(|| {
+            "the number of keys must be an integer between 1 and 4294967295".to_owned()
+        })
     };
+
     match text.split_once(':') {
-        None if text == "one" => Ok(KeysWord::One),
-        Some(("uniform", number)) => count(number).map(KeysWord::Uniform),
+        None if text == "one" => Ok(KeysArg::One),
+        Some(("uniform", number)) => count(number).map(KeysArg::Uniform),
         Some(("zipf", numbers)) => {
             let (number, exponent) = numbers.split_once(':').unwrap_or((numbers, "1"));
             let exponent = exponent
                 .parse()
-                .map_err(|_| "the exponent of zipf is a number, such as 1.1".to_owned())?;
-            Ok(KeysWord::Zipf(count(number)?, exponent))
+                .map_err(|_| "the zipf exponent must be a number, such as 1.1".to_owned())?;
+            Ok(KeysArg::Zipf(count(number)?, exponent))
         }
-        Some(("file", path)) if !path.is_empty() => Ok(KeysWord::File(path.into())),
-        _ => Err(RIGHT.to_owned()),
+        Some(("file", path)) if !path.is_empty() => Ok(KeysArg::File(path.into())),
+        _ => Err(EXPECTED.to_owned()),
     }
 }
 
-pub(super) fn costs(text: &str) -> Result<Costs, String> {
-    const RIGHT: &str = "write a whole number up to 9007199254740992 (2^53), such as 3, or two of them, such as 1-5";
-    let (least, most) = text.split_once('-').unwrap_or((text, text));
+pub(super) fn costs(text: &str) -> Result<CostRange, String> {
+    const EXPECTED: &str = "expected an integer up to 9007199254740992 (2^53), such as 3, \
+                            or a range, such as 1-5";
+    let (min, max) = text.split_once('-').unwrap_or((text, text));
     let number = |text: &str| {
         text.parse::<u64>()
             .ok()
             .filter(|cost| *cost <= UNITS_MAX)
-            .ok_or(RIGHT)
+            .ok_or(EXPECTED)
     };
-    Costs::between(number(least)?, number(most)?).ok_or_else(|| {
-        "the first cost is larger than the second; write the smaller one first".to_owned()
-    })
+
+    CostRange::new(number(min)?, number(max)?)
+        .ok_or_else(|| "the first cost of a range must not be greater than the second".to_owned())
 }
 
-/// `[NAME=]120/1m` or `[NAME=]100+10/s`.
+/// Parses `[NAME=]120/1m` or `[NAME=]100+10/s`.
 pub(super) fn allowance(text: &str) -> Result<Allowance, String> {
-    const RIGHT: &str = "write [NAME=]120/1m for so many in any minute, or [NAME=]100+10/s for so many at once and so many a second";
+    const EXPECTED: &str = "expected [NAME=]120/1m for 120 in any minute, \
+                            or [NAME=]100+10/s for a burst of 100 plus 10 per second";
     let (name, numbers) = match text.split_once('=') {
         Some((name, numbers)) => (Some(name.to_owned()), numbers),
         None => (None, text),
     };
-    let (amount, period) = numbers.split_once('/').ok_or(RIGHT)?;
+    let (amount, period) = numbers.split_once('/').ok_or(EXPECTED)?;
+
     // `10/s` is short for `10/1s`.
     let period = tollgate_rules::config::length(period)
         .or_else(|_| tollgate_rules::config::length(&format!("1{period}")));
@@ -101,12 +109,13 @@ pub(super) fn allowance(text: &str) -> Result<Allowance, String> {
         .ok()
         .and_then(Micros::from_duration_ceil)
         .filter(|period| period.get() > 0)
-        .ok_or(RIGHT)?;
+        .ok_or(EXPECTED)?;
+
     let units = |text: &str| {
         text.parse::<u64>()
             .ok()
             .filter(|units| (1..=UNITS_MAX).contains(units))
-            .ok_or(RIGHT)
+            .ok_or(EXPECTED)
     };
     let bound = match amount.split_once('+') {
         None => Bound::PerWindow {
@@ -127,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_above_nothing() {
+    fn rates_are_positive() {
         assert_eq!(rate("1_000"), Ok(1_000.0));
         assert_eq!(rate("0.5"), Ok(0.5));
         for wrong in ["0", "-1", "NaN", "inf", "1e9", "fast", ""] {
@@ -138,11 +147,11 @@ mod tests {
     #[test]
     fn keys_are_named_by_their_distribution() {
         let count = |count| NonZeroU32::new(count).unwrap();
-        assert_eq!(keys("one"), Ok(KeysWord::One));
-        assert_eq!(keys("uniform:1_000"), Ok(KeysWord::Uniform(count(1_000))));
-        assert_eq!(keys("zipf:9"), Ok(KeysWord::Zipf(count(9), 1.0)));
-        assert_eq!(keys("zipf:9:1.5"), Ok(KeysWord::Zipf(count(9), 1.5)));
-        assert_eq!(keys("file:a:b"), Ok(KeysWord::File("a:b".into())));
+        assert_eq!(keys("one"), Ok(KeysArg::One));
+        assert_eq!(keys("uniform:1_000"), Ok(KeysArg::Uniform(count(1_000))));
+        assert_eq!(keys("zipf:9"), Ok(KeysArg::Zipf(count(9), 1.0)));
+        assert_eq!(keys("zipf:9:1.5"), Ok(KeysArg::Zipf(count(9), 1.5)));
+        assert_eq!(keys("file:a:b"), Ok(KeysArg::File("a:b".into())));
         for wrong in [
             "",
             "two",
@@ -159,9 +168,9 @@ mod tests {
     }
 
     #[test]
-    fn costs_are_one_or_two() {
-        assert_eq!(costs("3"), Ok(Costs::between(3, 3).unwrap()));
-        assert_eq!(costs("1-5"), Ok(Costs::between(1, 5).unwrap()));
+    fn costs_are_a_number_or_a_range() {
+        assert_eq!(costs("3"), Ok(CostRange::new(3, 3).unwrap()));
+        assert_eq!(costs("1-5"), Ok(CostRange::new(1, 5).unwrap()));
         for wrong in ["", "-", "5-1", "x", "1-", "99999999999999999"] {
             assert!(costs(wrong).is_err(), "{wrong}");
         }

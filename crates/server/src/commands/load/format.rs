@@ -1,4 +1,4 @@
-//! Numbers, times and little pictures in one line.
+//! Formats numbers, durations and sparklines.
 
 /// `1234567` as `1,234,567`.
 pub(super) fn number(number: u64) -> String {
@@ -13,8 +13,8 @@ pub(super) fn number(number: u64) -> String {
     grouped
 }
 
-/// Microseconds to three digits, in the unit that is easiest to read.
-#[expect(clippy::cast_precision_loss, reason = "it is only shown")]
+/// Microseconds with three significant digits, in milliseconds or seconds.
+#[expect(clippy::cast_precision_loss, reason = "the value is only displayed")]
 pub(super) fn millis(micros: u64) -> String {
     let (value, unit) = if micros < 1_000_000 {
         (micros as f64 / 1e3, "ms")
@@ -28,13 +28,16 @@ pub(super) fn millis(micros: u64) -> String {
     }
 }
 
-/// A number of units to two digits behind the point, without those that say nothing.
+/// A number of units with up to two decimals, without trailing zeros.
 pub(super) fn units(units: f64) -> String {
     let text = format!("{units:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    match text.trim_end_matches('0').trim_end_matches('.') {
+        "-0" => "0".to_owned(),
+        trimmed => trimmed.to_owned(),
+    }
 }
 
-/// A curve of eight heights: nothing at all is a space, and the largest is the whole height.
+/// A curve of eight heights, relative to the largest value. Zero is a space.
 pub(super) fn sparkline(values: &[u64]) -> String {
     const HEIGHTS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let largest = u128::from(values.iter().copied().max().unwrap_or_default().max(1));
@@ -52,9 +55,9 @@ mod tests {
 
     #[test]
     fn numbers_are_grouped() {
-        let said = [0, 999, 1_000, 1_234_567, u64::MAX].map(number);
+        let texts = [0, 999, 1_000, 1_234_567, u64::MAX].map(number);
         assert_eq!(
-            said,
+            texts,
             [
                 "0",
                 "999",
@@ -67,14 +70,14 @@ mod tests {
 
     #[test]
     fn times_have_three_digits() {
-        let said = [0, 7, 1_234, 12_345, 123_456, 1_234_567].map(millis);
+        let texts = [0, 7, 1_234, 12_345, 123_456, 1_234_567].map(millis);
         assert_eq!(
-            said,
+            texts,
             ["0.00ms", "0.01ms", "1.23ms", "12.3ms", "123ms", "1.23s"]
         );
         assert_eq!(
-            [0.0, 99.5, -3.333, 100.0].map(units),
-            ["0", "99.5", "-3.33", "100"]
+            [0.0, -0.0, -0.001, 99.5, -3.333, 100.0].map(units),
+            ["0", "0", "0", "99.5", "-3.33", "100"]
         );
     }
 

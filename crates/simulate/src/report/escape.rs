@@ -1,11 +1,11 @@
-//! Texts that strangers wrote, as text and nothing else.
+//! Escapes text for HTML. The text comes from the log, so anyone may have written it.
 
 use std::fmt::{self, Display, Write as _};
 
-/// A text that is only text.
-pub(super) struct Escaped<'t>(pub(super) &'t str);
+/// Displays a text with HTML special characters and invisible characters escaped.
+pub(super) struct HtmlEscaped<'t>(pub(super) &'t str);
 
-impl Display for Escaped<'_> {
+impl Display for HtmlEscaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.chars().try_for_each(|c| match c {
             '&' => f.write_str("&amp;"),
@@ -13,7 +13,7 @@ impl Display for Escaped<'_> {
             '>' => f.write_str("&gt;"),
             '"' => f.write_str("&quot;"),
             '\'' => f.write_str("&#39;"),
-            // Nothing may turn the direction of the text around it, or hide in it.
+            // Bidirectional controls could reverse the surrounding text.
             c if c.is_control() || is_invisible(c) => write!(f, "{}", c.escape_default()),
             c => f.write_char(c),
         })
@@ -21,5 +21,11 @@ impl Display for Escaped<'_> {
 }
 
 const fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    matches!(
+        c,
+        '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{2069}'
+            | '\u{feff}'
+    )
 }

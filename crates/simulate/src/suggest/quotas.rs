@@ -1,32 +1,32 @@
-//! A limit's algorithm with other numbers.
+//! Quotas with the same algorithm and another limit.
 
 use std::time::Duration;
 
 use tollgate::algorithm::WindowStart;
 use tollgate::{FixedWindow, LeakyBucket, Quota, Rate, SlidingLog, SlidingWindow, TokenBucket};
 
-/// The largest limit there is.
+/// The maximum limit.
 const LIMIT_MAX: u64 = 1 << 53;
-/// The longest that a bucket may take to fill, a little less than is refused.
+/// A little less than the maximum time that a bucket may take to fill.
 const FILL_MAX: Duration = Duration::from_secs(99 * 365 * 86_400);
 
-/// The same algorithm, so wide that nobody is refused. A log would remember every hit, so a counter
-/// of the same window stands in for it here. `None` for places in flight, of which a log knows
-/// nothing.
-pub(super) fn without_limit(quota: &Quota) -> Option<Quota> {
+/// The same algorithm with a limit so high that it denies nothing. A sliding log would store every
+/// request, so a sliding window stands in for it. `None` for concurrency limits, which cannot be
+/// replayed.
+pub(super) fn unlimited(quota: &Quota) -> Option<Quota> {
     match quota {
         Quota::SlidingLog(log) => SlidingWindow::new(LIMIT_MAX, log.window().into())
             .ok()
             .map(Into::into),
-        Quota::TokenBucket(bucket) => with_limit(quota, widest(bucket.refill())),
-        Quota::LeakyBucket(bucket) => with_limit(quota, widest(bucket.leak())),
+        Quota::TokenBucket(bucket) => with_limit(quota, capacity_max(bucket.refill())),
+        Quota::LeakyBucket(bucket) => with_limit(quota, capacity_max(bucket.leak())),
         _ => with_limit(quota, LIMIT_MAX),
     }
 }
 
 /// The same algorithm with another limit.
 pub(super) fn with_limit(quota: &Quota, limit: u64) -> Option<Quota> {
-    let made = match quota {
+    let quota = match quota {
         Quota::FixedWindow(window) => match window.start() {
             WindowStart::FirstHit(length) => FixedWindow::new(limit, length.into()),
             WindowStart::Clock(unit) => FixedWindow::aligned(limit, unit),
@@ -46,11 +46,11 @@ pub(super) fn with_limit(quota: &Quota, limit: u64) -> Option<Quota> {
         }
         Quota::Concurrency(_) => return None,
     };
-    made.ok()
+    quota.ok()
 }
 
-/// The most that comes at this rate in as long as a bucket may take to fill.
-fn widest((amount, micros): (u64, u64)) -> u64 {
+/// The largest capacity that fills at this rate in the maximum time.
+fn capacity_max((amount, micros): (u64, u64)) -> u64 {
     let most = u128::from(amount) * FILL_MAX.as_micros() / u128::from(micros.max(1));
     u64::try_from(most).unwrap_or(LIMIT_MAX).clamp(1, LIMIT_MAX)
 }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_algorithm_can_be_widened_and_set() {
+    fn every_algorithm_can_get_another_limit() {
         let minute = Duration::from_secs(60);
         let slow = Rate::new(1, Duration::from_secs(30 * 86_400));
         for limit in [
@@ -80,8 +80,8 @@ mod tests {
             Limit::queue("a", 5, Rate::per_second(3)),
         ] {
             let quota = *limit.rule().unwrap().quota();
-            let wide = without_limit(&quota).unwrap();
-            assert!(wide.limit() > 1_000, "{wide:?}");
+            let high = unlimited(&quota).unwrap();
+            assert!(high.limit() > 1_000, "{high:?}");
             let set = with_limit(&quota, 7).unwrap();
             assert_eq!((set.limit(), set.shape()), (7, quota.shape()));
             if let (Quota::LeakyBucket(before), Quota::LeakyBucket(after)) = (quota, set) {
@@ -91,7 +91,7 @@ mod tests {
                 );
             }
         }
-        let places = Limit::concurrency("a", 5, minute);
-        assert_eq!(without_limit(places.rule().unwrap().quota()), None);
+        let concurrency = Limit::concurrency("a", 5, minute);
+        assert_eq!(unlimited(concurrency.rule().unwrap().quota()), None);
     }
 }

@@ -1,6 +1,5 @@
-//! The simulator beside the service itself: the same requests at the same times, over HTTP to the
-//! service's own port, and as lines of a log to the simulator. What they say is compared request by
-//! request, number by number.
+//! Compares the simulator with the service: the same requests at the same times, over HTTP to the
+//! service and as log lines to the simulator. Every number of every decision must be equal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +8,17 @@ use serde_json::{Value, json};
 use testkit::dice::Dice;
 use tollgate::{ManualClock, Micros, Outcome, Verdict};
 use tollgate_rules::{Attribute, Config};
-use tollgate_simulate::{Answered, Fields, Format, LogReader, Replay, Request};
+use tollgate_simulate::{
+    AccessLogFormat, ConfigReplay, FieldMap, LogParser, ReplayDecision, ReplayRequest,
+};
 
 use super::super::client::{Ask, Target};
 use crate::gate::Gate;
 use crate::http::HttpFront;
 use crate::listen::{self, Limits, Load, Protocol, Stopper};
 
-/// Every algorithm that a log can be replayed through, tiers, costs, shadow limits, an optional
-/// key, and a limit for all.
+/// All algorithms that can be replayed, tiers, costs, a shadow limit, optional keys, and a limit
+/// without a key.
 const CONFIG: &str = r#"
 tiers:
   free: { capacity: 4, refill_rate: 1/s }
@@ -53,8 +54,8 @@ const CLIENTS: [&str; 5] = [
 ];
 const HOSTS: [&str; 3] = ["api.example.com", "API.example.com:443", "other.org"];
 
-/// A request: when, and what is known of it.
-struct Asked {
+/// A request with its time.
+struct TestRequest {
     at: Micros,
     method: &'static str,
     path: &'static str,
@@ -72,9 +73,9 @@ fn one(dice: &mut Dice, some: &[&'static str]) -> &'static str {
     one
 }
 
-impl Asked {
+impl TestRequest {
     fn random(dice: &mut Dice, before: Micros) -> Self {
-        // Most come in bursts; now and then it is quiet for longer than most windows.
+        // Mostly bursts, and now and then a pause longer than most windows.
         let quiet = if dice.chance(6) {
             25_000_000
         } else {
@@ -96,7 +97,7 @@ impl Asked {
         }
     }
 
-    /// As the service is asked.
+    /// The body of the check.
     fn body(&self) -> Value {
         let mut attributes =
             json!({ "client_ip": self.client, "method": self.method, "path": self.path });
@@ -124,7 +125,7 @@ impl Asked {
         format!("{}{sign}email={email}", self.path)
     }
 
-    /// As Caddy would have logged it.
+    /// The line that Caddy would log.
     fn json_line(&self) -> String {
         let line = json!({
             "ts": self.at.get(),
@@ -137,7 +138,7 @@ impl Asked {
         line.to_string()
     }
 
-    /// As nginx would have logged it.
+    /// The line that nginx would log.
     fn combined_line(&self) -> String {
         let (date, clock) = tollgate_simulate::text::date_and_clock(self.at);
         let [year, month, day] = [&date[..4], &date[5..7], &date[8..]];
@@ -153,7 +154,7 @@ impl Asked {
         )
     }
 
-    /// The same without what the combined format has no room for.
+    /// The same request without what the combined format cannot express.
     fn in_combined(self) -> Self {
         let whole_second = Micros::from_secs(self.at.get() / 1_000_000);
         Self {
@@ -166,15 +167,15 @@ impl Asked {
     }
 }
 
-/// The service on a port of its own, by a clock of the test's.
-struct Service {
+/// The service on a free port, with a manual clock.
+struct TestService {
     clock: ManualClock,
     target: Target,
     _stopper: Stopper,
     _runtime: tokio::runtime::Runtime,
 }
 
-impl Service {
+impl TestService {
     fn start(config: Config) -> Self {
         let clock = ManualClock::default();
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -204,10 +205,10 @@ impl Service {
         }
     }
 
-    /// What it says to a request at its time.
-    fn answer(&self, asked: &Asked) -> Value {
-        self.clock.set(asked.at);
-        let body = asked.body().to_string().into_bytes();
+    /// The decision on a request at its time.
+    fn check(&self, request: &TestRequest) -> Value {
+        self.clock.set(request.at);
+        let body = request.body().to_string().into_bytes();
         let ask = Ask {
             method: hyper::Method::POST,
             path: "/v1/check",
@@ -222,29 +223,34 @@ impl Service {
     }
 }
 
-/// What the simulator says, as the service would put it.
-fn said(answered: &Answered<'_>) -> Value {
-    let limits = answered
-        .checks
+/// A decision of the simulator in the form of the service's response.
+fn to_json(decision: &ReplayDecision<'_>) -> Value {
+    let limits = decision
+        .limits
         .iter()
-        .zip(answered.outcomes)
-        .map(|(chosen, outcome)| {
-            let mut said = json!({
-                "name": chosen.rule.limit.name(),
+        .zip(decision.outcomes)
+        .map(|(selected, outcome)| {
+            let mut limit = json!({
+                "name": selected.rule.limit.name(),
                 "limit": outcome.limit,
                 "remaining": outcome.remaining,
                 "reset_after_ms": outcome.reset_after.get().div_ceil(1_000),
                 "retry_after_ms": retry_ms(outcome),
             });
             if outcome.verdict == Verdict::Never {
-                said["never"] = true.into();
+                limit["never"] = true.into();
             }
-            if chosen.rule.limit.rule().is_ok_and(|rule| rule.is_shadow()) {
-                said["shadow"] = true.into();
+            if selected
+                .rule
+                .limit
+                .rule()
+                .is_ok_and(|rule| rule.is_shadow())
+            {
+                limit["shadow"] = true.into();
             }
-            said
+            limit
         });
-    json!({ "allowed": answered.is_allowed, "limits": limits.collect::<Vec<_>>() })
+    json!({ "allowed": decision.is_allowed, "limits": limits.collect::<Vec<_>>() })
 }
 
 fn retry_ms(outcome: &Outcome) -> Option<u64> {
@@ -261,13 +267,12 @@ fn config() -> Config {
         .expect("a right configuration")
 }
 
-/// Replays random requests through both, and gives back how often something was refused, and by how
-/// many limits.
+/// Sends random requests to both. Returns the number of denied requests, and of denials by limits.
 fn compare(
     seed: u64,
     requests: u64,
-    change: fn(Asked) -> Asked,
-    line: fn(&Asked) -> String,
+    change: fn(TestRequest) -> TestRequest,
+    line: fn(&TestRequest) -> String,
 ) -> [u64; 2] {
     let (mut dice, config) = (Dice::new(seed), config());
     let names = ["user", "tier", "pages", "query:email", "header:user-agent"];
@@ -275,50 +280,53 @@ fn compare(
         .iter()
         .map(|name| name.parse().expect("a name"))
         .collect();
-    let reader = LogReader::new(Format::Auto, Fields::new(&attributes, &[]).expect("fields"));
-    let mut replay = Replay::new(&config);
-    let service = Service::start(config);
+    let parser = LogParser::new(
+        AccessLogFormat::Auto,
+        FieldMap::new(&attributes, &[]).expect("fields"),
+    );
+    let mut replay = ConfigReplay::new(&config);
+    let service = TestService::start(config);
     let mut at = Micros::from_secs(1_798_761_600);
-    let mut refused = [0; 2];
+    let mut denied = [0; 2];
     for number in 1..=requests {
-        let asked = Asked::random(&mut dice, at);
-        at = asked.at;
-        let asked = change(asked);
-        let line = line(&asked);
-        let answer = service.answer(&asked);
-        let record = reader
-            .read(line.as_bytes())
+        let request = TestRequest::random(&mut dice, at);
+        at = request.at;
+        let request = change(request);
+        let line = line(&request);
+        let answer = service.check(&request);
+        let record = parser
+            .parse(line.as_bytes())
             .expect("a line of ours can be read");
-        assert_eq!(record.time(), asked.at, "{line}");
+        assert_eq!(record.time(), request.at, "{line}");
         let expected = json!({ "allowed": answer["allowed"], "limits": answer["limits"] });
         replay.decide(
-            &[Request {
+            &[ReplayRequest {
                 at: record.time(),
                 attributes: record,
                 line: number,
             }],
-            |_, answer| {
-                let answered = answer.expect("a request of ours fits");
+            |_, result| {
+                let decision = result.expect("a request of ours fits");
                 assert_eq!(
-                    said(&answered),
+                    to_json(&decision),
                     expected,
                     "seed {seed}, request {number}: {line}"
                 );
-                let by = answered
+                let by = decision
                     .outcomes
                     .iter()
                     .filter(|outcome| !outcome.verdict.is_allowed());
-                refused[0] += u64::from(!answered.is_allowed);
-                refused[1] += by.count() as u64;
+                denied[0] += u64::from(!decision.is_allowed);
+                denied[1] += by.count() as u64;
             },
         );
     }
-    refused
+    denied
 }
 
 #[test]
 fn a_log_of_json_is_decided_as_the_service_decides() {
-    let [requests, limits] = compare(1, 1_200, |asked| asked, Asked::json_line);
+    let [requests, limits] = compare(1, 1_200, |request| request, TestRequest::json_line);
     assert!(
         requests > 100 && requests < 1_100 && limits > requests,
         "{requests} {limits}: nothing to compare"
@@ -327,7 +335,7 @@ fn a_log_of_json_is_decided_as_the_service_decides() {
 
 #[test]
 fn a_combined_log_is_decided_as_the_service_decides() {
-    let [requests, _] = compare(2, 800, Asked::in_combined, Asked::combined_line);
+    let [requests, _] = compare(2, 800, TestRequest::in_combined, TestRequest::combined_line);
     assert!(
         requests > 50 && requests < 750,
         "{requests}: nothing to compare"

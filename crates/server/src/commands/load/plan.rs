@@ -1,104 +1,108 @@
-//! From what was typed to a plan, or to what would be right.
+//! Turns the command line options into a plan.
 
 use std::io::Read as _;
 use std::path::Path;
 
-use tollgate_load::{Addresses, Asking, Keys, Pace, Plan, Standard, Template};
+use tollgate_load::{
+    BoundSource, KeyDistribution, LoadPlan, LoadSchedule, RequestKind, SourceAddresses,
+    ValueTemplate,
+};
 use tollgate_rules::{Attribute, AttributeKind, Selector};
 
 use super::super::attributes::Given;
 use super::super::client::Target;
 use super::super::explain::unknown_limit;
 use super::super::{Failure, configuration};
-use super::words::KeysWord;
-use super::{LoadArgs, Shape};
+use super::values::KeysArg;
+use super::{LoadArgs, LoadShape};
 
-/// The largest file of keys.
+/// The maximum size of a key file.
 const FILE_MAX: u64 = 64 << 20;
-/// The most replicas.
 const REPLICAS_MAX: usize = 1_000;
 
-pub(super) fn plan(args: &LoadArgs) -> Result<Plan, Failure> {
+pub(super) fn plan(args: &LoadArgs) -> Result<LoadPlan, Failure> {
     let replicas: Result<Vec<_>, Failure> = args
         .urls
         .iter()
         .map(|url| Target::parse(url).map(Into::into))
         .collect();
     let replicas = replicas?;
-    if replicas.len() > REPLICAS_MAX || replicas.len() > usize::from(args.connections) {
-        let (found, most) = (replicas.len(), REPLICAS_MAX.min(args.connections.into()));
-        let text = format!(
-            "--url is given {found} times; {most} is the most here, and each needs one of --connections"
-        );
-        return Err(Failure::wrong(text));
+    let replicas_max = REPLICAS_MAX.min(args.connections.into());
+    if replicas.len() > replicas_max {
+        let found = replicas.len();
+        return Err(Failure::wrong(format!(
+            "too many --url: found {found}, expected at most {replicas_max}; \
+             each replica needs at least one of --connections"
+        )));
     }
-    Ok(Plan {
+
+    Ok(LoadPlan {
         replicas,
-        asking: asking(args)?,
-        pace: pace(args)?,
+        request: request_kind(args)?,
+        schedule: schedule(args)?,
         keys: keys(&args.keys)?,
         addresses: match args.shape {
-            Shape::CredentialStuffing => Addresses::Among(args.addresses),
-            Shape::Steady | Shape::EdgeBurst => Addresses::OfTheKey,
+            LoadShape::CredentialStuffing => SourceAddresses::Pool(args.addresses),
+            LoadShape::Steady | LoadShape::EdgeBurst => SourceAddresses::PerKey,
         },
-        costs: args.cost.clone(),
+        cost: args.cost.clone(),
         connections: args.connections.into(),
         timeout: args.timeout,
-        standard: standard(args)?,
+        bounds: bound_source(args)?,
         allowances: args.allowances.clone(),
         retry_budget: args.retry_for,
         seed: args.seed,
     })
 }
 
-fn pace(args: &LoadArgs) -> Result<Pace, Failure> {
+fn schedule(args: &LoadArgs) -> Result<LoadSchedule, Failure> {
     if args.ramp > args.duration {
         return Err(Failure::wrong(
-            "--ramp is longer than --duration, so the rate would never be reached; make it shorter",
+            "--ramp must not be longer than --duration, or the rate would never be reached",
         ));
     }
-    let edges_of = match (args.shape, args.window) {
-        (Shape::EdgeBurst, None) => {
+
+    let burst_window = match (args.shape, args.window) {
+        (LoadShape::EdgeBurst, None) => {
             return Err(Failure::wrong(
-                "--shape edge-burst needs --window, the window of the limit, as in --window 1m",
+                "--shape edge-burst requires --window, the window of the limit, such as --window 1m",
             ));
         }
-        (Shape::EdgeBurst, Some(window)) if window > args.duration => {
+        (LoadShape::EdgeBurst, Some(window)) if window > args.duration => {
             return Err(Failure::wrong(
-                "--window is longer than --duration, so there may be no edge; make --duration longer",
+                "--window must not be longer than --duration, or there may be no window edge",
             ));
         }
-        (Shape::EdgeBurst, window) => window,
+        (LoadShape::EdgeBurst, window) => window,
         (_, Some(_)) => {
-            return Err(Failure::wrong(
-                "--window is for --shape edge-burst alone; leave it out",
-            ));
+            return Err(Failure::wrong("--window requires --shape edge-burst"));
         }
         (_, None) => None,
     };
-    let (rate_per_s, duration, ramp) = (args.rate, args.duration, args.ramp);
-    Ok(Pace {
-        rate_per_s,
-        duration,
-        ramp,
+
+    Ok(LoadSchedule {
+        rate_per_s: args.rate,
+        duration: args.duration,
+        ramp: args.ramp,
         arrivals: args.arrivals.into(),
-        edges_of,
+        burst_window,
     })
 }
 
-fn keys(word: &KeysWord) -> Result<Keys, Failure> {
+fn keys(arg: &KeysArg) -> Result<KeyDistribution, Failure> {
     let wrong = |error| Failure::wrong(format!("--keys: {error}"));
-    match word {
-        KeysWord::One => Ok(Keys::one()),
-        KeysWord::Uniform(count) => Ok(Keys::uniform(*count)),
-        KeysWord::Zipf(count, exponent) => Keys::zipf(*count, *exponent).map_err(wrong),
-        KeysWord::File(path) => Keys::listed(&text(path)?).map_err(wrong),
+    match arg {
+        KeysArg::One => Ok(KeyDistribution::single()),
+        KeysArg::Uniform(count) => Ok(KeyDistribution::uniform(*count)),
+        KeysArg::Zipf(count, exponent) => KeyDistribution::zipf(*count, *exponent).map_err(wrong),
+        KeysArg::File(path) => KeyDistribution::from_lines(&read_keys(path)?).map_err(wrong),
     }
 }
 
-fn text(path: &Path) -> Result<String, Failure> {
+fn read_keys(path: &Path) -> Result<String, Failure> {
     let unreadable =
         |error| Failure::wrong(format!("--keys: cannot read {}: {error}", path.display()));
+
     let file = std::fs::File::open(path).map_err(unreadable)?;
     let mut text = String::new();
     file.take(FILE_MAX + 1)
@@ -106,42 +110,44 @@ fn text(path: &Path) -> Result<String, Failure> {
         .map_err(unreadable)?;
     if text.len() as u64 > FILE_MAX {
         return Err(Failure::wrong(format!(
-            "--keys: {} is larger than 64 MiB, which is the most",
+            "--keys: {} is larger than 64 MiB, which is the maximum",
             path.display()
         )));
     }
     Ok(text)
 }
 
-fn asking(args: &LoadArgs) -> Result<Asking, Failure> {
+fn request_kind(args: &LoadArgs) -> Result<RequestKind, Failure> {
     let given = args.request.read()?;
     let template = |name: &str, text: &str| {
-        Template::parse(text)
-            .map_err(|error| Failure::wrong(format!("the value of `{name}`: {error}")))
+        ValueTemplate::parse(text)
+            .map_err(|error| Failure::wrong(format!("invalid value of `{name}`: {error}")))
     };
+
     if let Some(path) = &args.get {
         if !path.starts_with('/') {
             return Err(Failure::wrong(
-                "--get: a path begins with `/`, as in --get /search",
+                "--get: the path must start with `/`, such as --get /search",
             ));
         }
-        return Ok(Asking::Get {
+        return Ok(RequestKind::Get {
             path: template("--get", path)?,
             headers: headers(&given, template)?,
         });
     }
+
     let mut attributes = Vec::new();
     for (attribute, value) in given.iter() {
         attributes.push((attribute.clone(), template(attribute.name(), value)?));
     }
     if attributes.is_empty() {
-        // What the limit that is built in counts by.
+        // The built-in limit counts by client address.
         let client_ip: Attribute = "client_ip"
             .parse()
             .map_err(|error| Failure::wrong(format!("-a: {error}")))?;
         attributes.push((client_ip, template("client_ip", "{ip}")?));
     }
-    Ok(Asking::Check {
+    Ok(RequestKind::Check {
         attributes,
         limits: args.limits.clone(),
     })
@@ -149,21 +155,20 @@ fn asking(args: &LoadArgs) -> Result<Asking, Failure> {
 
 fn headers(
     given: &Given,
-    template: impl Fn(&str, &str) -> Result<Template, Failure>,
-) -> Result<Vec<(String, Template)>, Failure> {
+    template: impl Fn(&str, &str) -> Result<ValueTemplate, Failure>,
+) -> Result<Vec<(String, ValueTemplate)>, Failure> {
     let mut headers = Vec::new();
     for (attribute, value) in given.iter() {
         let value = template(attribute.name(), value)?;
         if attribute.kind() != AttributeKind::Header {
             let name = attribute.name();
-            let text = format!(
-                "-a: with --get there are only headers, and `{name}` is none; write header:NAME=VALUE"
-            );
-            return Err(Failure::wrong(text));
+            return Err(Failure::wrong(format!(
+                "-a: `{name}` is not a header; with --get expected header:NAME=VALUE"
+            )));
         }
         if value.has_controls() {
             return Err(Failure::wrong(
-                "-a: a header cannot hold control characters",
+                "-a: a header must not have control characters",
             ));
         }
         headers.push((attribute.field().to_owned(), value));
@@ -171,23 +176,25 @@ fn headers(
     Ok(headers)
 }
 
-/// By what limits are judged. A name that no limit has is a slip that is better told before the
-/// load than after it.
-fn standard(args: &LoadArgs) -> Result<Standard, Failure> {
+/// The source of the bounds to judge by. An unknown limit name is an error here, before the load
+/// starts.
+fn bound_source(args: &LoadArgs) -> Result<BoundSource, Failure> {
     let Some(file) = &args.config else {
-        return Ok(Standard::Answers);
+        return Ok(BoundSource::Responses);
     };
     let config = configuration::read(file)
         .map_err(|wrong| Failure::wrong(format!("the configuration is wrong:\n{wrong}")))?;
-    let named = args
+
+    let allowed = args
         .allowances
         .iter()
         .filter_map(|allowance| allowance.limit.as_ref());
     let selector = Selector::new(&config);
-    for name in args.limits.iter().chain(named) {
+    for name in args.limits.iter().chain(allowed) {
         if !selector.rules().any(|rule| rule.limit.name() == name) {
             return Err(Failure::wrong(unknown_limit(&selector, name)));
         }
     }
-    Ok(Standard::configured(&config))
+
+    Ok(BoundSource::from_config(&config))
 }

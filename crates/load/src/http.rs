@@ -1,4 +1,4 @@
-//! A client's half of HTTP/1.1: one connection, one request at a time, answers within bounds.
+//! A minimal HTTP/1.1 client: one request at a time per connection, and bounded responses.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -6,93 +6,100 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// The longest head and the longest body that are read.
+/// The maximum size of a response head.
 const HEAD_MAX: usize = 64 << 10;
+/// The maximum size of a response body.
 const BODY_MAX: usize = 1 << 20;
 const FIELDS_MAX: usize = 100;
 
 /// A connection to a replica.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct HttpConnection {
     stream: TcpStream,
+    /// The bytes of the current response.
     bytes: Vec<u8>,
-    /// The other side closes it after the last answer.
-    is_over: bool,
+    /// The peer closes the connection after the last response, or the last exchange failed.
+    is_finished: bool,
 }
 
-/// What an answer's head says, as far as it matters here.
+/// The head of a response, as far as it matters here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct ResponseHead {
     pub(crate) status: u16,
     pub(crate) retry_after_s: Option<u64>,
     pub(crate) policy: Option<Vec<u8>>,
     pub(crate) is_fallback: bool,
-    length: Length,
+    length: BodyLength,
     closes: bool,
-    /// Where the body begins.
+    /// Size of the head, which is where the body starts.
     len: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Length {
+enum BodyLength {
     Known(usize),
     Chunked,
-    /// Until the connection ends.
+    /// The body ends when the connection is closed.
     #[default]
-    Open,
+    UntilClose,
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug)]
-pub(crate) struct Answer<'c> {
-    pub(crate) head: Head,
-    /// Empty when it came in chunks, which only applications other than the service send.
+pub(crate) struct HttpResponse<'c> {
+    pub(crate) head: ResponseHead,
+    /// Empty unless the length was known. The service always sends a `Content-Length`.
     pub(crate) body: &'c [u8],
 }
 
-impl Connection {
+impl HttpConnection {
     pub(crate) async fn open(to: &[SocketAddr]) -> io::Result<Self> {
         let stream = TcpStream::connect(to).await?;
         stream.set_nodelay(true)?;
         Ok(Self {
             stream,
             bytes: Vec::with_capacity(4 << 10),
-            is_over: false,
+            is_finished: false,
         })
     }
 
-    /// Whether the other side has closed it, or is about to.
-    pub(crate) fn has_ended(&self) -> bool {
-        // Nothing is under way, so whatever can be read is the end of it, or is nothing that was
-        // asked for.
-        self.is_over
-            || !matches!(self.stream.try_read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+    /// Whether the peer has closed the connection or is about to.
+    pub(crate) fn is_closed(&self) -> bool {
+        // No request is in flight, so anything readable is either the end of the stream or
+        // unexpected data. Both make the connection unusable.
+        let is_idle = || {
+            let result = self.stream.try_read(&mut [0]);
+            matches!(result, Err(error) if error.kind() == ErrorKind::WouldBlock)
+        };
+        self.is_finished || !is_idle()
     }
 
-    /// Sends a request and waits for the whole answer. After an error nothing more can be asked
-    /// here.
-    pub(crate) async fn ask(&mut self, request: &[u8]) -> io::Result<Answer<'_>> {
+    /// Sends a request and waits for the complete response. The connection is unusable after an
+    /// error.
+    pub(crate) async fn send(&mut self, request: &[u8]) -> io::Result<HttpResponse<'_>> {
         self.bytes.clear();
-        self.is_over = true;
+        self.is_finished = true;
         self.stream.write_all(request).await?;
+
         let head = loop {
             self.read().await?;
-            if let Some(head) = Head::parse(&self.bytes)? {
+            if let Some(head) = ResponseHead::parse(&self.bytes)? {
                 break head;
             }
         };
         let body_len = match head.length {
-            Length::Known(length) => {
+            BodyLength::Known(length) => {
                 while self.bytes.len() < head.len + length {
                     self.read().await?;
                 }
                 length
             }
-            Length::Chunked => self.skip_chunks(head.len).await?,
-            Length::Open => self.skip_to_end().await?,
+            BodyLength::Chunked => self.skip_chunks(head.len).await?,
+            BodyLength::UntilClose => self.skip_to_end().await?,
         };
-        self.is_over = head.closes || head.length == Length::Open;
-        Ok(Answer {
+
+        self.is_finished = head.closes || head.length == BodyLength::UntilClose;
+        Ok(HttpResponse {
             body: &self.bytes[head.len..head.len + body_len],
             head,
         })
@@ -105,7 +112,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads chunks until the last, keeping none.
+    /// Reads and discards the chunks of a body. Returns the length of the body that is kept, 0.
     async fn skip_chunks(&mut self, head_len: usize) -> io::Result<usize> {
         let mut at = head_len;
         loop {
@@ -120,6 +127,7 @@ impl Connection {
                     if at > BODY_MAX {
                         return Err(too_long());
                     }
+
                     while self.bytes.len() < at {
                         self.read().await?;
                     }
@@ -142,8 +150,8 @@ impl Connection {
     }
 }
 
-impl Head {
-    /// Nothing as long as it is not whole.
+impl ResponseHead {
+    /// `None` while the head is incomplete.
     fn parse(bytes: &[u8]) -> io::Result<Option<Self>> {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let mut response = httparse::Response::new(&mut fields);
@@ -152,6 +160,7 @@ impl Head {
             httparse::Status::Partial if bytes.len() < HEAD_MAX => return Ok(None),
             httparse::Status::Partial => return Err(too_long()),
         };
+
         let status = response.code.ok_or_else(not_http)?;
         let mut head = Self {
             status,
@@ -160,33 +169,33 @@ impl Head {
             ..Self::default()
         };
         if matches!(status, 100..=199) {
-            return Err(io::Error::other(format!(
-                "status {status}, which was not asked for"
-            )));
+            return Err(io::Error::other(format!("unexpected status {status}")));
         }
         if matches!(status, 204 | 304) {
-            head.length = Length::Known(0);
+            head.length = BodyLength::Known(0);
         }
+
         for field in response.headers.iter() {
-            head.take(field.name, field.value)?;
+            head.apply_field(field.name, field.value)?;
         }
         Ok(Some(head))
     }
 
-    fn take(&mut self, name: &str, value: &[u8]) -> io::Result<()> {
+    fn apply_field(&mut self, name: &str, value: &[u8]) -> io::Result<()> {
         let is = |wanted: &str| name.eq_ignore_ascii_case(wanted);
+
         if is("content-length") {
-            let length: usize = number(value).ok_or_else(not_http)?;
+            let length: usize = parse_number(value).ok_or_else(not_http)?;
             if length > BODY_MAX {
                 return Err(too_long());
             }
-            self.length = Length::Known(length);
+            self.length = BodyLength::Known(length);
         } else if is("transfer-encoding") {
-            self.length = Length::Chunked;
+            self.length = BodyLength::Chunked;
         } else if is("connection") {
             self.closes |= value.eq_ignore_ascii_case(b"close");
         } else if is("retry-after") {
-            self.retry_after_s = number(value);
+            self.retry_after_s = parse_number(value);
         } else if is("ratelimit-policy") {
             self.policy = Some(value.to_vec());
         } else if is("x-ratelimit-fallback") {
@@ -196,22 +205,19 @@ impl Head {
     }
 }
 
-fn number<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
+fn parse_number<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
     std::str::from_utf8(value).ok()?.trim().parse().ok()
 }
 
 fn not_http() -> io::Error {
     io::Error::new(
         ErrorKind::InvalidData,
-        "what came is no HTTP; is this the right port?",
+        "invalid HTTP response; is this the right port?",
     )
 }
 
 fn too_long() -> io::Error {
-    io::Error::new(
-        ErrorKind::InvalidData,
-        "the answer is longer than a megabyte",
-    )
+    io::Error::new(ErrorKind::InvalidData, "the response is larger than 1 MiB")
 }
 
 #[cfg(test)]
@@ -220,17 +226,17 @@ mod tests {
 
     use super::*;
 
-    /// What a client sees of a server that answers every request with these bytes, piece by piece.
-    async fn seen(
+    /// The responses a client receives from a server that sends these pieces for each request.
+    async fn responses_of(
         pieces: &'static [&'static [u8]],
-        asked: usize,
-    ) -> Vec<Result<(Head, Vec<u8>, bool), ErrorKind>> {
+        requests: usize,
+    ) -> Vec<Result<(ResponseHead, Vec<u8>, bool), ErrorKind>> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut buffer = [0; 512];
-            for _ in 0..asked {
+            for _ in 0..requests {
                 let _request = stream.read(&mut buffer).await;
                 for piece in pieces {
                     let _sent = stream.write_all(piece).await;
@@ -238,29 +244,34 @@ mod tests {
                 }
             }
         });
-        let mut connection = Connection::open(&[address]).await.unwrap();
-        let mut seen = Vec::new();
-        for _ in 0..asked {
-            let answer = connection.ask(b"GET / HTTP/1.1\r\n\r\n").await;
-            let answer = answer
-                .map(|answer| (answer.head, answer.body.to_vec()))
+        let mut connection = HttpConnection::open(&[address]).await.unwrap();
+        let mut results = Vec::new();
+        for _ in 0..requests {
+            let response = connection.send(b"GET / HTTP/1.1\r\n\r\n").await;
+            let response = response
+                .map(|response| (response.head, response.body.to_vec()))
                 .map_err(|error| error.kind());
-            seen.push(answer.map(|(head, body)| (head, body, connection.is_over)));
+            results.push(response.map(|(head, body)| (head, body, connection.is_finished)));
         }
-        seen
+        results
     }
 
     #[tokio::test]
-    async fn answers_are_read_whole_one_after_another() {
+    async fn responses_are_read_completely_one_after_another() {
         let pieces: &[&[u8]] = &[
             b"HTTP/1.1 429 Too Many\r\nContent-Le",
             b"ngth: 4\r\nretry-after: 7\r\nRateLimit-Policy: \"a\";q=1\r\n\r\nbo",
             b"dy",
         ];
-        for answer in seen(pieces, 3).await {
-            let (head, body, is_over) = answer.unwrap();
+        for response in responses_of(pieces, 3).await {
+            let (head, body, is_finished) = response.unwrap();
             assert_eq!(
-                (head.status, head.retry_after_s, body.as_slice(), is_over),
+                (
+                    head.status,
+                    head.retry_after_s,
+                    body.as_slice(),
+                    is_finished
+                ),
                 (429, Some(7), &b"body"[..], false)
             );
             assert_eq!(head.policy.as_deref(), Some(&b"\"a\";q=1"[..]));
@@ -268,27 +279,27 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn chunks_are_passed_over() {
+    async fn chunked_bodies_are_skipped() {
         let pieces: &[&[u8]] = &[
             b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r",
             b"\nhello\r\n0\r\n",
             b"\r\n",
         ];
-        for answer in seen(pieces, 2).await {
-            let (head, body, is_over) = answer.unwrap();
-            assert_eq!((head.status, body.len(), is_over), (200, 0, false));
+        for response in responses_of(pieces, 2).await {
+            let (head, body, is_finished) = response.unwrap();
+            assert_eq!((head.status, body.len(), is_finished), (200, 0, false));
         }
     }
 
     #[tokio::test]
-    async fn an_answer_without_a_length_ends_the_connection() {
-        let (head, _, is_over) = seen(&[b"HTTP/1.0 200 OK\r\n\r\nhello"], 1)
+    async fn a_response_without_a_length_ends_the_connection() {
+        let (head, _, is_finished) = responses_of(&[b"HTTP/1.0 200 OK\r\n\r\nhello"], 1)
             .await
             .remove(0)
             .unwrap();
-        assert_eq!((head.status, is_over), (200, true));
-        let closing = seen(
-            &[b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"],
+        assert_eq!((head.status, is_finished), (200, true));
+        let closing = responses_of(
+            &[b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-BodyLength: 0\r\n\r\n"],
             1,
         )
         .await;
@@ -296,7 +307,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whatever_is_no_answer_is_an_error() {
+    async fn invalid_responses_are_errors() {
         for (piece, kind) in [
             (&b"+PONG\r\n"[..], ErrorKind::InvalidData),
             (
@@ -319,7 +330,7 @@ mod tests {
         ] {
             let pieces: &'static [&'static [u8]] = Box::leak(Box::new([piece]));
             assert_eq!(
-                seen(pieces, 1).await.remove(0).unwrap_err(),
+                responses_of(pieces, 1).await.remove(0).unwrap_err(),
                 kind,
                 "{:?}",
                 String::from_utf8_lossy(piece)

@@ -1,0 +1,263 @@
+//! Resolves an admission to the counter it was charged to, its cost, and what the counter allows.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::rc::Rc;
+
+use tollgate::{Consistency, Micros, Quota};
+use tollgate_audit::Bound;
+use tollgate_rules::{Attribute, Attributes, MissingKeyPolicy, SelectedLimit, Selection, Value};
+
+use super::bounds::{BoundSource, ConfigBounds, JudgeError};
+use crate::generator::RequestParams;
+use crate::plan::{LoadPlan, RequestKind};
+use crate::response::LimitStatus;
+
+/// What a counter allows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LimitPromise {
+    /// In any interval.
+    pub(super) any_interval: Bound,
+    /// A second bound for long intervals.
+    pub(super) long_run: Option<Bound>,
+    /// The limit of each window of a fixed window, and the minimum length of these windows.
+    pub(super) per_window: Option<(u64, Micros)>,
+}
+
+/// The effect of one admission on the counter of one limit.
+#[derive(Debug)]
+pub(super) struct CounterUpdate {
+    pub(super) counter_id: Vec<u8>,
+    pub(super) cost: u64,
+    pub(super) promise: LimitPromise,
+    pub(super) origin: PromiseOrigin,
+}
+
+/// Where the promise of a limit is known from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PromiseOrigin {
+    AllowOption,
+    Responses,
+    Config,
+}
+
+/// Resolves admissions to counter updates.
+#[derive(Clone, Debug)]
+pub(super) struct AdmissionResolver {
+    pub(super) plan: Rc<LoadPlan>,
+}
+
+impl AdmissionResolver {
+    /// The limits that the configuration selects for a request. `None` without a configuration, or
+    /// if it does not accept the request.
+    pub(super) fn select_limits(&self, params: RequestParams) -> Option<Selection<'_>> {
+        let (BoundSource::Config(config), RequestKind::Check { attributes, limits }) =
+            (&self.plan.bounds, &self.plan.request)
+        else {
+            return None;
+        };
+
+        let values = attributes
+            .iter()
+            .map(|(attribute, template)| (attribute, template.fill(params, &self.plan.keys)));
+        let values = FilledAttributes(values.collect());
+        let selection = if limits.is_empty() {
+            config
+                .selector
+                .select(&values, params.cost, MissingKeyPolicy::Refuse)
+        } else {
+            config.selector.select_named(limits, &values, params.cost)
+        };
+        selection.ok()
+    }
+
+    /// Resolves an admission by the limit with this index.
+    pub(super) fn resolve(
+        &self,
+        index: usize,
+        status: &LimitStatus<'_>,
+        params: RequestParams,
+        selection: Option<&[SelectedLimit<'_>]>,
+    ) -> Result<CounterUpdate, JudgeError> {
+        let mut counter_id = vec![u8::try_from(index).unwrap_or(u8::MAX)];
+        let allowance = self.allowance(&status.name);
+
+        match &self.plan.bounds {
+            BoundSource::Responses => {
+                counter_id.extend_from_slice(&params.key.to_le_bytes());
+                counter_id.extend_from_slice(&params.address.to_le_bytes());
+                let origin = if allowance.is_some() {
+                    PromiseOrigin::AllowOption
+                } else {
+                    PromiseOrigin::Responses
+                };
+                let bound = allowance.map_or_else(|| loosest_bound(status), Ok)?;
+                Ok(CounterUpdate {
+                    counter_id,
+                    cost: params.cost.unwrap_or(1),
+                    promise: LimitPromise::from_bound(bound),
+                    origin,
+                })
+            }
+            BoundSource::Config(config) => {
+                let selected = selection
+                    .unwrap_or_default()
+                    .iter()
+                    .find(|selected| selected.rule.limit.name() == status.name)
+                    .ok_or(JudgeError::NotConfigured)?;
+                counter_id.extend_from_slice(selected.key.as_bytes());
+                let (promise, origin) = match allowance {
+                    Some(bound) => (LimitPromise::from_bound(bound), PromiseOrigin::AllowOption),
+                    None => (
+                        config.promise(selected, status, self.plan.replicas.len())?,
+                        PromiseOrigin::Config,
+                    ),
+                };
+                Ok(CounterUpdate {
+                    counter_id,
+                    cost: selected.cost,
+                    promise,
+                    origin,
+                })
+            }
+        }
+    }
+
+    /// The bound that the user gave for a limit, by its name or for all limits.
+    fn allowance(&self, name: &str) -> Option<Bound> {
+        let find = |wanted: Option<&str>| {
+            self.plan
+                .allowances
+                .iter()
+                .find(|allowance| allowance.limit.as_deref() == wanted)
+        };
+        find(Some(name))
+            .or_else(|| find(None))
+            .map(|allowance| allowance.bound)
+    }
+}
+
+impl ConfigBounds {
+    /// What a limit promises. An eventual limit may exceed its quota by its documented allowance. A
+    /// local limit is judged as if it were shared, to show what its replicas admit together.
+    fn promise(
+        &self,
+        selected: &SelectedLimit<'_>,
+        status: &LimitStatus<'_>,
+        replicas: usize,
+    ) -> Result<LimitPromise, JudgeError> {
+        let rule = selected
+            .rule
+            .limit
+            .rule()
+            .map_err(|_| JudgeError::NotConfigured)?;
+        let quota: Quota = *selected.quota.unwrap_or(rule.quota());
+        let configured = quota.limit();
+        if configured != status.limit {
+            return Err(JudgeError::QuotaMismatch {
+                reported: status.limit,
+                configured,
+            });
+        }
+
+        // What replicas may admit from their leases without the store knowing.
+        let unreported = match rule.consistency() {
+            Consistency::Eventual => {
+                let expected = self.expected_replicas.get();
+                let replicas = u64::try_from(replicas)
+                    .unwrap_or(u64::MAX)
+                    .max(u64::from(expected));
+                tollgate::lease::quantum(configured, expected)
+                    .min(configured)
+                    .saturating_mul(replicas)
+            }
+            _ => 0,
+        };
+        let any_interval = Bound::for_quota(&quota)
+            .ok_or(JudgeError::Concurrency)?
+            .raised(unreported);
+        let long_run = Bound::in_the_long_run(&quota).map(|bound| bound.raised(unreported));
+
+        // Only decisions made by the counter itself tell when its window ends.
+        let is_exact = matches!(rule.consistency(), Consistency::Strict | Consistency::Local);
+        let per_window = match (any_interval, quota) {
+            (Bound::PerWindow { window, .. }, Quota::FixedWindow(_)) if is_exact => {
+                Some((configured, window))
+            }
+            _ => None,
+        };
+        Ok(LimitPromise {
+            any_interval,
+            long_run,
+            per_window,
+        })
+    }
+}
+
+/// What any algorithm with this quota promises. The fixed window promises least, as it admits twice
+/// its limit across an edge. The window may be up to a second shorter than reported.
+fn loosest_bound(status: &LimitStatus<'_>) -> Result<Bound, JudgeError> {
+    match status.window_s {
+        None => Err(JudgeError::WindowMissing),
+        Some(0 | 1) => Err(JudgeError::WindowTooShort),
+        Some(window_s) => Ok(Bound::Rate {
+            burst: status.limit.saturating_mul(2),
+            per: status.limit,
+            period_micros: Micros::from_secs(window_s - 1).get(),
+        }),
+    }
+}
+
+impl PromiseOrigin {
+    /// The value of `judged_by` in reports.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::AllowOption => "allow",
+            Self::Responses => "answers",
+            Self::Config => "configuration",
+        }
+    }
+}
+
+impl LimitPromise {
+    const fn from_bound(any_interval: Bound) -> Self {
+        Self {
+            any_interval,
+            long_run: None,
+            per_window: None,
+        }
+    }
+}
+
+/// For example `3 in each window of 1s, 6 in any 1s`.
+impl fmt::Display for LimitPromise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((limit, window)) = self.per_window {
+            write!(f, "{limit} in each window of {window}, ")?;
+        }
+
+        match self.any_interval {
+            Bound::Rate {
+                burst,
+                per,
+                period_micros,
+            } => {
+                let period = Micros::new(period_micros);
+                write!(f, "a burst of {burst} plus {per} per {period}")
+            }
+            Bound::PerWindow { limit, window } => write!(f, "{limit} in any {window}"),
+        }
+    }
+}
+
+/// The attributes of one request.
+struct FilledAttributes<'p>(Vec<(&'p Attribute, String)>);
+
+impl Attributes for FilledAttributes<'_> {
+    fn get(&self, attribute: &Attribute) -> Option<Value<'_>> {
+        let pair = self.0.iter().find(|(known, _)| *known == attribute);
+        // Like the service, treat an empty value as missing.
+        pair.filter(|(_, value)| !value.is_empty())
+            .map(|(_, value)| Value::Text(Cow::Borrowed(value)))
+    }
+}
