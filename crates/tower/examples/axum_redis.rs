@@ -15,7 +15,7 @@ use serde::Deserialize;
 use tokio::net::TcpListener;
 use tollgate::{Consistency, FailurePolicy, Limit, Limiter, Quota, Rate, TokenBucket};
 use tollgate_redis::RedisStore;
-use tollgate_tower::{Head, RateLimitLayer, ReadBodyLayer, by, reply};
+use tollgate_tower::{RateLimitLayer, ReadBodyLayer, RequestHead, by, response};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn error::Error>> {
@@ -42,14 +42,14 @@ pub(crate) fn app(store: RedisStore) -> Result<Router, tollgate::Error> {
     let limiter = Limiter::builder().store(store).limits(limits()).build()?;
     let public = Router::new()
         .route("/", get(async || "Hello.\n"))
-        .layer(per_caller(&limiter).checked()?);
+        .layer(per_caller(&limiter).validate()?);
     let login = Router::new()
         .route("/login", post(login))
         // From the inside out: the account is in the body, and who sends too much is refused before
         // that is read.
-        .layer(per_account(&limiter).checked()?)
+        .layer(per_account(&limiter).validate()?)
         .layer(ReadBodyLayer::up_to(4 * 1024))
-        .layer(per_address(&limiter).checked()?);
+        .layer(per_address(&limiter).validate()?);
     Ok(public.merge(login))
 }
 
@@ -71,12 +71,12 @@ fn limits() -> [Limit; 3] {
 fn per_caller(limiter: &Limiter) -> RateLimitLayer {
     let caller = by::extension(|customer: &Customer| customer.id).or(by::client_address());
     RateLimitLayer::new(limiter, "api", caller)
-        .look_up(|head: &Head<'_>| {
+        .look_up(|head: &RequestHead<'_>| {
             let key = head.header("x-api-key").map(str::to_owned);
             // A look into a database would be awaited here.
             async move { customer(&key?) }
         })
-        .quota(|head: &Head<'_>| head.extensions().get::<Customer>()?.tier.quota())
+        .quota(|head: &RequestHead<'_>| head.extensions().get::<Customer>()?.tier.quota())
 }
 
 /// However many accounts an address tries.
@@ -96,7 +96,7 @@ fn per_account(limiter: &Limiter) -> RateLimitLayer {
         "login-account",
         account.or_refuse(StatusCode::BAD_REQUEST),
     )
-    .refund_when(reply::succeeded)
+    .refund_when(response::succeeded)
 }
 
 #[derive(Clone)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tollgate::{Limit, Limiter};
-use tollgate_tower::{RateLimitLayer, by, reply};
+use tollgate_tower::{RateLimitLayer, by, response};
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
@@ -23,7 +23,7 @@ pub(crate) async fn serve(listener: TcpListener) -> Result<(), tonic::transport:
     // A call that fails through no fault of the client's is given back, by the status with which it
     // ends.
     let limit =
-        RateLimitLayer::new(&limiter, "calls", by::client_address()).refund_when(reply::failed);
+        RateLimitLayer::new(&limiter, "calls", by::client_address()).refund_when(response::failed);
     let (_reporter, health) = tonic_health::server::health_reporter();
     Server::builder()
         .layer(limit)

@@ -1,4 +1,4 @@
-//! The layer in real servers, over sockets: axum with the peer's address, and plain hyper.
+//! The layer in real servers over sockets: axum with `ConnectInfo`, and plain hyper.
 
 use std::net::SocketAddr;
 
@@ -36,7 +36,7 @@ fn statuses(address: SocketAddr) -> [u16; 3] {
 }
 
 #[test]
-fn an_axum_application_is_limited_in_two_lines() {
+fn an_axum_application_is_limited() {
     let limits = limiter([per_minute("api", 2)]);
     let app = Router::new().route("/", get(|| async { "hello" }));
     let app = app.layer(RateLimitLayer::new(&limits, "api", by::client_address()));
@@ -48,7 +48,7 @@ fn an_axum_application_is_limited_in_two_lines() {
 }
 
 #[test]
-fn a_plain_hyper_server_is_limited_too() {
+fn a_hyper_server_is_limited() {
     let limits = limiter([per_minute("api", 2)]);
     let layer = RateLimitLayer::new(&limits, "api", by::client_address());
     let (_runtime, address) = serve(|listener| async move {

@@ -8,9 +8,9 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use tokio::runtime::Runtime;
 use tollgate::{Limit, Limiter, Rate};
-use tollgate_tower::{Bill, Peer, RateLimitLayer, ReadBodyLayer, by, reply};
+use tollgate_tower::{ActualCost, Peer, RateLimitLayer, ReadBodyLayer, by, response};
 
-use super::{ask, get};
+use super::{get, send};
 
 #[derive(Deserialize)]
 struct Attempt {
@@ -39,7 +39,8 @@ fn with_login() -> Router {
     Router::new()
         .route("/login", post(login))
         .layer(
-            RateLimitLayer::new(&limiter, "login-account", account).refund_when(reply::succeeded),
+            RateLimitLayer::new(&limiter, "login-account", account)
+                .refund_when(response::succeeded),
         )
         .layer(ReadBodyLayer::up_to(4 * 1024))
         .layer(RateLimitLayer::new(
@@ -50,7 +51,7 @@ fn with_login() -> Router {
 }
 
 #[test]
-fn right_passwords_are_free_and_wrong_ones_are_few() {
+fn successful_logins_are_free_and_wrong_passwords_are_limited() {
     let app = with_login();
     let attempt = async |password: &str| {
         let body = format!(r#"{{"email": "Ann@example.com", "password": "{password}"}}"#);
@@ -59,7 +60,7 @@ fn right_passwords_are_free_and_wrong_ones_are_few() {
         request
             .extensions_mut()
             .insert(Peer(([203, 0, 113, 7], 4711).into()));
-        ask(&app, request).await.status().as_u16()
+        send(&app, request).await.status().as_u16()
     };
     Runtime::new().expect("a runtime").block_on(async {
         for (password, status) in [
@@ -80,21 +81,21 @@ fn model() -> (String, u64) {
     ("Certainly!".to_owned(), 30)
 }
 
-async fn generate(Extension(bill): Extension<Bill>) -> String {
+async fn generate(Extension(actual_cost): Extension<ActualCost>) -> String {
     let (text, tokens) = model();
-    bill.settle("tokens", tokens).ok();
+    actual_cost.report("tokens", tokens).ok();
     text
 }
 
 #[test]
-fn the_application_says_what_a_request_has_cost() {
+fn the_application_reports_the_actual_cost() {
     let limiter = Limiter::in_memory([Limit::token_bucket("tokens", 100, Rate::per_day(1))]);
     let layer = RateLimitLayer::new(&limiter, "tokens", by::everyone())
         .cost(|_| 50)
-        .settle_by_bill();
+        .settle_by_actual_cost();
     let app = Router::new().route("/", on_get(generate)).layer(layer);
     Runtime::new().expect("a runtime").block_on(async {
-        let response = ask(&app, get("/", &[])).await;
+        let response = send(&app, get("/", &[])).await;
         assert_eq!(response.headers()["x-ratelimit-remaining"], "50");
         drop(response);
         let left = limiter
@@ -107,7 +108,7 @@ fn the_application_says_what_a_request_has_cost() {
 }
 
 #[test]
-fn the_response_says_what_a_request_has_cost() {
+fn the_response_determines_the_cost() {
     let limiter = Limiter::in_memory([Limit::token_bucket("rows", 100, Rate::per_day(1))]);
     let layer = RateLimitLayer::new(&limiter, "rows", by::everyone())
         .cost(|_| 50)
@@ -116,7 +117,7 @@ fn the_response_says_what_a_request_has_cost() {
         .route("/", on_get(async || ([("x-cost", "60")], "rows")))
         .layer(layer);
     Runtime::new().expect("a runtime").block_on(async {
-        drop(ask(&app, get("/", &[])).await);
+        drop(send(&app, get("/", &[])).await);
         // What goes beyond the estimate is charged beside the answer.
         while limiter
             .peek("rows", ())

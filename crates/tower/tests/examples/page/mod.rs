@@ -1,9 +1,9 @@
 //! `docs/tower.md`: what it shows is code of these modules or of the examples, so that it compiles
 //! and does what the page says.
 
-mod answers;
-mod callers;
 mod costs;
+mod keys;
+mod responses;
 mod start;
 
 use axum::Router;
@@ -14,15 +14,15 @@ use tower::ServiceExt as _;
 const PAGE: &str = include_str!("../../../../../docs/tower.md");
 /// Where a block of the page may come from.
 const SOURCES: [&str; 5] = [
-    include_str!("answers.rs"),
-    include_str!("callers.rs"),
+    include_str!("responses.rs"),
+    include_str!("keys.rs"),
     include_str!("costs.rs"),
     include_str!("start.rs"),
     include_str!("../../../examples/reqwest_client.rs"),
 ];
 
 /// One request to an application, without a socket.
-async fn ask(app: &Router, request: Request<Body>) -> Response<Body> {
+async fn send(app: &Router, request: Request<Body>) -> Response<Body> {
     let Ok(response) = app.clone().oneshot(request).await;
     response
 }
@@ -50,7 +50,7 @@ fn essence(code: &str) -> String {
 }
 
 #[test]
-fn every_block_of_the_page_is_code_that_is_tested() {
+fn every_code_block_of_the_page_is_tested() {
     let blocks: Vec<&str> = PAGE
         .split("```rust\n")
         .skip(1)

@@ -31,7 +31,7 @@ async fn serve(listener: TcpListener) -> std::io::Result<()> {
 }
 
 #[test]
-fn the_first_lines_limit_an_application() {
+fn the_first_example_limits_an_application() {
     let server = Running::start(serve);
     let is_allowed = |_: &i32| reverse_proxy::get(server.addr, "/", &[]).status == 200;
     let passed = (0..1_000).take_while(is_allowed).count();
@@ -47,6 +47,6 @@ fn behind_proxies() -> Result<by::ClientAddress, Box<dyn Error>> {
 }
 
 #[test]
-fn proxies_can_be_trusted() {
+fn trusted_proxies_are_configured() {
     assert!(behind_proxies().is_ok());
 }
