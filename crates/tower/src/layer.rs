@@ -12,7 +12,7 @@ use tower_layer::Layer;
 
 use crate::by::KeyExtractor;
 use crate::outgoing::OutgoingLayer;
-use crate::policy::{CostRule, ExtensionInsert, LayerLimit, LayerPolicy, SettlementRule};
+use crate::policy::{CostRule, ExtensionInsert, LayerLimit, LayerPolicy, LookupFn, SettlementRule};
 use crate::rejection::Rejection;
 use crate::request_head::RequestHead;
 use crate::response::ResponseHead;
@@ -202,17 +202,20 @@ impl RateLimitLayer {
         T: Clone + Send + Sync + 'static,
         F: Future<Output = Option<T>> + Send + 'static,
     {
+        let look_up = move |head: &RequestHead<'_>| {
+            let future = look_up(head);
+            async move {
+                let value = future.await;
+                let insert: ExtensionInsert = Box::new(|extensions| {
+                    drop(value.and_then(|value| extensions.insert(value)));
+                });
+                insert
+            }
+        };
+
         self.configure(|policy| {
-            policy.lookups.push(Arc::new(move |head| {
-                let lookup = look_up(head);
-                Box::pin(async move {
-                    let value = lookup.await;
-                    let insert: ExtensionInsert = Box::new(|extensions| {
-                        drop(value.and_then(|value| extensions.insert(value)))
-                    });
-                    insert
-                })
-            }));
+            let look_up: LookupFn = Arc::new(move |head| Box::pin(look_up(head)));
+            policy.lookups.push(look_up);
         })
     }
 

@@ -24,6 +24,7 @@ impl PermitGuard {
         permit_timeout: Micros,
     ) -> Self {
         let renew_interval = Micros::new((permit_timeout.get() / 3).max(1));
+
         Self {
             permit: Arc::new(permit),
             clock: clock.clone(),

@@ -68,7 +68,7 @@ impl<'r> ResponseHead<'r> {
     }
 }
 
-/// Whether the request succeeded: an HTTP status below 400, or for gRPC the status OK.
+/// Whether the request succeeded: an HTTP status below 400, or for gRPC the status `OK`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -92,7 +92,7 @@ pub fn succeeded(response: &ResponseHead<'_>) -> bool {
 }
 
 /// Whether the server failed: no response, an HTTP status of 500 or above, or one of the gRPC
-/// statuses UNKNOWN, UNIMPLEMENTED, INTERNAL, UNAVAILABLE and DATA_LOSS.
+/// statuses `UNKNOWN`, `UNIMPLEMENTED`, `INTERNAL`, `UNAVAILABLE` and `DATA_LOSS`.
 pub fn failed(response: &ResponseHead<'_>) -> bool {
     match (response.grpc_status(), response.status) {
         // UNKNOWN is 2; UNIMPLEMENTED to DATA_LOSS are 12 to 15.

@@ -41,9 +41,8 @@ fn a_layer_per_request_is_logged_once() {
         ))
     });
     let send = |layer: RateLimitLayer| {
-        drop(pollster::block_on(
-            layer.layer(hello).oneshot(Request::new(())),
-        ))
+        let response = layer.layer(hello).oneshot(Request::new(()));
+        drop(pollster::block_on(response));
     };
     let warnings = WarningCount::default();
     tracing::subscriber::with_default(

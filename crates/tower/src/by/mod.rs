@@ -40,10 +40,10 @@ use crate::request_head::RequestHead;
 
 /// Extracts the key under which a limit counts a request.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a key that every request has",
-    label = "not a `KeyExtractor`",
-    note = "a request may lack this key; say what to do then with `.or(other_key)`, \
-            `.or_skip()` or `.or_refuse(status)`"
+    message = "`{Self}` cannot be the key of a limit",
+    label = "expected a `KeyExtractor`",
+    note = "if a request may lack the key, as with `by::header(..)`, say what to do then: \
+            `.or(other_key)`, `.or_skip()` or `.or_refuse(status)`"
 )]
 pub trait KeyExtractor: Send + Sync + 'static {
     /// Writes the parts of the key into `parts`, or returns what to do with a request that has no

@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use tollgate::Rate;
 use tower::ServiceExt as _;
 
-use crate::reqwest_client::{Partner, partner};
+use crate::reqwest_client::{PartnerClient, partner_client};
 
 fn request(upstream: &Upstream) -> Request<Bytes> {
     Request::get(format!("http://{}/", upstream.addr()))
@@ -18,8 +18,8 @@ fn request(upstream: &Upstream) -> Request<Bytes> {
         .expect("a request")
 }
 
-async fn status(partner: &Partner, upstream: &Upstream) -> Option<StatusCode> {
-    partner
+async fn status(client: &PartnerClient, upstream: &Upstream) -> Option<StatusCode> {
+    client
         .clone()
         .oneshot(request(upstream))
         .await
@@ -30,11 +30,11 @@ async fn status(partner: &Partner, upstream: &Upstream) -> Option<StatusCode> {
 #[test]
 fn calls_are_made_at_the_configured_rate() {
     let (runtime, upstream) = (Runtime::new().expect("a runtime"), Upstream::start());
-    let partner = partner(Rate::per_second(20), Duration::from_secs(60));
+    let client = partner_client(Rate::per_second(20), Duration::from_secs(60));
     let start = wait::now();
     runtime.block_on(async {
         let calls = std::array::from_fn::<_, 5, _>(|_| {
-            tokio::spawn(partner.clone().oneshot(request(&upstream)))
+            tokio::spawn(client.clone().oneshot(request(&upstream)))
         });
         for call in calls {
             let response = call
@@ -56,10 +56,10 @@ fn calls_are_made_at_the_configured_rate() {
 #[test]
 fn a_call_that_may_not_wait_is_not_made() {
     let (runtime, upstream) = (Runtime::new().expect("a runtime"), Upstream::start());
-    let partner = partner(Rate::per_hour(1), Duration::ZERO);
+    let client = partner_client(Rate::per_hour(1), Duration::ZERO);
     runtime.block_on(async {
-        assert_eq!(status(&partner, &upstream).await, Some(StatusCode::OK));
-        let rejected = partner
+        assert_eq!(status(&client, &upstream).await, Some(StatusCode::OK));
+        let rejected = client
             .clone()
             .oneshot(request(&upstream))
             .await
@@ -82,7 +82,8 @@ fn a_failed_call_returns_its_own_error() {
     let upstream = Upstream::start();
     let nobody = request(&upstream);
     drop(upstream);
-    let rejected = runtime.block_on(partner(Rate::per_second(1), Duration::ZERO).oneshot(nobody));
+    let rejected =
+        runtime.block_on(partner_client(Rate::per_second(1), Duration::ZERO).oneshot(nobody));
     let error = rejected.expect_err("no listener");
     assert!(error.decision().is_none(), "{error}");
 }

@@ -48,6 +48,28 @@ fn ipv4_addresses_are_distinct_and_an_ipv6_prefix_is_one_client() {
 }
 
 #[test]
+fn two_layers_can_share_a_client_address() {
+    let balancer = "10.0.0.0/8".parse().unwrap();
+    let clients = ClientResolver::new(vec![balancer], 64, ForwardedBy::XForwardedFor).unwrap();
+    let client = by::client_address().behind(clients);
+    let limits = limiter([per_minute("two", 2), per_minute("ten", 10)]);
+    let layers = (
+        RateLimitLayer::new(&limits, "ten", client.clone()),
+        RateLimitLayer::new(&limits, "two", client),
+    );
+    let service = layers.layer(service_fn(hello));
+    let forwarded = |address| {
+        let request = with("/", &[("x-forwarded-for", address)]);
+        status(&service, from("10.0.0.1:1", request)).as_u16()
+    };
+    let client = "198.51.100.1";
+    assert_eq!([(); 3].map(|()| forwarded(client)), [200, 200, 429]);
+    assert_eq!(forwarded("198.51.100.2"), 200);
+    let address: std::net::IpAddr = client.parse().unwrap();
+    assert_eq!(left(&limits, "ten", address), 7);
+}
+
+#[test]
 fn forwarding_headers_count_only_from_trusted_proxies() {
     let clients = ClientResolver::new(
         vec!["10.0.0.0/8".parse().unwrap()],

@@ -96,12 +96,24 @@ fn an_untrusted_proxy_is_detected() {
     let trusting = RateLimitLayer::new(&many(), "api", by::client_address().behind(clients));
     let service = trusting.layer(service_fn(hello));
     let lines = logged(|| {
-        drop(send(
-            &service,
-            with("/", &[("x-forwarded-for", "198.51.100.1")]),
-        ))
+        let request = with("/", &[("x-forwarded-for", "198.51.100.1")]);
+        drop(send(&service, request));
     });
     assert!(lines.is_empty(), "{lines:?}");
+}
+
+#[test]
+fn layers_that_share_a_client_address_warn_once() {
+    let client = by::client_address();
+    let limits = limiter([per_minute("api", 9), per_minute("site", 9)]);
+    let layers = (
+        RateLimitLayer::new(&limits, "site", client.clone()),
+        RateLimitLayer::new(&limits, "api", client),
+    );
+    let service = layers.layer(service_fn(hello));
+    let request = with("/", &[("x-forwarded-for", "198.51.100.1")]);
+    let lines = logged(|| drop(send(&service, request)));
+    assert_logged_once(&lines, "TG002");
 }
 
 #[test]

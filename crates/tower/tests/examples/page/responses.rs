@@ -1,22 +1,10 @@
-//! Answers of one's own, hooks, and calls that wait for their turn.
+//! The section "Custom responses".
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::time::Duration;
-
-use axum::Router;
-use axum::http::StatusCode;
-use axum::routing::get as on_get;
+use axum::http::{Response, StatusCode};
 use bytes::Bytes;
-use http::{Request, Response};
-use tokio::runtime::Runtime;
-use tollgate::{Limit, Limiter, Rate};
-use tollgate_tower::{RateLimitLayer, by};
-use tower::{Layer as _, ServiceExt as _, service_fn};
+use tollgate_tower::RateLimitLayer;
 
-use super::{get, send};
-
-fn with_a_page(layer: RateLimitLayer) -> RateLimitLayer {
+fn with_html_page(layer: RateLimitLayer) -> RateLimitLayer {
     layer.respond_with(|rejection| match rejection.status() {
         StatusCode::TOO_MANY_REQUESTS => {
             let mut page = Response::new(Bytes::from_static(b"<h1>Slow down</h1>"));
@@ -27,27 +15,39 @@ fn with_a_page(layer: RateLimitLayer) -> RateLimitLayer {
     })
 }
 
-#[test]
-fn a_rejection_can_be_a_custom_page_and_hooks_are_called() {
-    let limiter = Limiter::in_memory([Limit::token_bucket("api", 1, Rate::per_day(1))]);
-    let (allowed, denied) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-    let layer = with_a_page(RateLimitLayer::new(&limiter, "api", by::everyone()))
-        .on_allowed({
-            let allowed = allowed.clone();
-            move |_, _| {
-                allowed.fetch_add(1, Relaxed);
-            }
-        })
-        .on_denied({
-            let denied = denied.clone();
-            move |_, decision| {
-                denied.fetch_add(u32::from(!decision.is_allowed()), Relaxed);
-            }
-        });
-    let app = Router::new()
-        .route("/", on_get(async || "Hello."))
-        .layer(layer);
-    Runtime::new().expect("a runtime").block_on(async {
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    use axum::Router;
+    use axum::routing::get as on_get;
+    use tollgate::{Limit, Limiter, Rate};
+    use tollgate_tower::by;
+
+    use super::super::{get, send};
+    use super::*;
+
+    #[tokio::test]
+    async fn a_rejection_can_be_a_custom_page_and_hooks_are_called() {
+        let limiter = Limiter::in_memory([Limit::token_bucket("api", 1, Rate::per_day(1))]);
+        let (allowed, denied) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let layer = with_html_page(RateLimitLayer::new(&limiter, "api", by::everyone()))
+            .on_allowed({
+                let allowed = allowed.clone();
+                move |_, _| {
+                    allowed.fetch_add(1, Relaxed);
+                }
+            })
+            .on_denied({
+                let denied = denied.clone();
+                move |_, decision| {
+                    denied.fetch_add(u32::from(!decision.is_allowed()), Relaxed);
+                }
+            });
+        let app = Router::new()
+            .route("/", on_get(async || "Hello."))
+            .layer(layer);
+
         assert_eq!(send(&app, get("/", &[])).await.status(), StatusCode::OK);
         let rejected = send(&app, get("/", &[])).await;
         assert_eq!(rejected.status(), StatusCode::TOO_MANY_REQUESTS);
@@ -56,27 +56,6 @@ fn a_rejection_can_be_a_custom_page_and_hooks_are_called() {
             .await
             .expect("a short page");
         assert_eq!(body, "<h1>Slow down</h1>");
-    });
-    assert_eq!((allowed.load(Relaxed), denied.load(Relaxed)), (1, 1));
-}
-
-#[test]
-fn outgoing_calls_wait_in_the_queue() {
-    let client =
-        service_fn(async |_: Request<()>| Ok::<_, std::io::Error>(Response::new(String::new())));
-    let limiter = Limiter::in_memory([Limit::queue("partner", 300, Rate::per_second(10))]);
-    let paced = RateLimitLayer::new(&limiter, "partner", by::everyone())
-        .wait_up_to(Duration::from_secs(30))
-        .outgoing();
-    let client = paced.layer(client);
-    Runtime::new().expect("a runtime").block_on(async {
-        for _ in 0..2 {
-            let response = client
-                .clone()
-                .oneshot(Request::new(()))
-                .await
-                .expect("a turn that comes");
-            assert_eq!(response.status(), StatusCode::OK);
-        }
-    });
+        assert_eq!((allowed.load(Relaxed), denied.load(Relaxed)), (1, 1));
+    }
 }
