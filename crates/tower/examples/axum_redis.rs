@@ -1,5 +1,5 @@
-//! An axum application whose replicas share their limits on Redis: tiers for callers with an API key,
-//! and a login that is protected against password guessing, even while Redis is unavailable.
+//! An axum application whose replicas share their limits on Redis: tiers for callers with an API
+//! key, and a login that is protected against password guessing, even while Redis is unavailable.
 //!
 //! Run `cargo run -p tollgate-tower --example axum_redis` and try the commands that it prints. Then
 //! stop Redis and try again: the public route still answers, the login does not.

@@ -1,5 +1,5 @@
-//! A client that keeps to the rate limit of a partner. Calls wait in a queue; a call that would have
-//! to wait too long fails without being made.
+//! A client that keeps to the rate limit of a partner. Calls wait in a queue; a call that would
+//! have to wait too long fails without being made.
 //!
 //! Start any server on port 3000, then run
 //! `cargo run -p tollgate-tower --example reqwest_client -- http://127.0.0.1:3000/`.

@@ -63,5 +63,6 @@ fn a_layer_per_request_is_logged_once() {
             }
         },
     );
+
     assert_eq!(warnings.0.load(Relaxed), 1);
 }

@@ -5,11 +5,11 @@ use tonic::transport::Endpoint;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::{Running, tonic_server};
+use crate::{TestServer, tonic_server};
 
 #[test]
 fn the_sixth_call_of_a_minute_is_rejected_with_a_retry_delay() {
-    let server = Running::start(tonic_server::serve);
+    let server = TestServer::start(tonic_server::serve);
     server.runtime.block_on(async {
         let endpoint =
             Endpoint::from_shared(format!("http://{}", server.addr)).expect("an address");
@@ -41,7 +41,7 @@ fn the_sixth_call_of_a_minute_is_rejected_with_a_retry_delay() {
 
 #[test]
 fn a_call_is_judged_by_its_final_status() {
-    let server = Running::start(tonic_server::serve);
+    let server = TestServer::start(tonic_server::serve);
     server.runtime.block_on(async {
         let endpoint =
             Endpoint::from_shared(format!("http://{}", server.addr)).expect("an address");

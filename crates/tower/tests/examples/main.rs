@@ -25,12 +25,12 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
 /// A server on a free port. Dropping it stops the server.
-struct Running {
+struct TestServer {
     addr: SocketAddr,
     runtime: Runtime,
 }
 
-impl Running {
+impl TestServer {
     /// Starts a server. Its port is already open, so clients can connect right away.
     fn start<S, E>(serve: impl FnOnce(TcpListener) -> S) -> Self
     where

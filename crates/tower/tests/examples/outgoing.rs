@@ -32,6 +32,7 @@ fn calls_are_made_at_the_configured_rate() {
     let (runtime, upstream) = (Runtime::new().expect("a runtime"), Upstream::start());
     let client = partner_client(Rate::per_second(20), Duration::from_secs(60));
     let start = wait::now();
+
     runtime.block_on(async {
         let calls = std::array::from_fn::<_, 5, _>(|_| {
             tokio::spawn(client.clone().oneshot(request(&upstream)))
@@ -44,6 +45,7 @@ fn calls_are_made_at_the_configured_rate() {
             assert_eq!(response.status(), StatusCode::OK);
         }
     });
+
     // The first call does not wait, and the fifth waits for 4/20 of a second.
     assert!(
         start.elapsed() >= Duration::from_millis(200),

@@ -8,7 +8,7 @@ use testkit::servers::{Flavor, Server};
 use testkit::wait;
 use tollgate_redis::RedisBuilder;
 
-use crate::{Running, axum_redis};
+use crate::{TestServer, axum_redis};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The store timeout, long enough for a slow machine.
@@ -16,9 +16,9 @@ const DEADLINE: Duration = Duration::from_secs(10);
 const RIGHT: &str = "correct horse";
 
 /// A replica on this store, as soon as the store answers.
-fn replica(redis: &Server) -> Running {
+fn replica(redis: &Server) -> TestServer {
     let url = redis.url();
-    let running = Running::start(|listener| {
+    let replica = TestServer::start(|listener| {
         // Generous, because the machine may be busy.
         let store = RedisBuilder::standalone(&url)
             .timeout(DEADLINE)
@@ -30,9 +30,10 @@ fn replica(redis: &Server) -> Running {
         )
     });
     wait::until_true(PATIENCE, "a login that is counted", || {
-        login(running.addr, "nobody@example.com", RIGHT).status == 200
+        login(replica.addr, "nobody@example.com", RIGHT).status == 200
     });
-    running
+
+    replica
 }
 
 fn login(server: SocketAddr, email: &str, password: &str) -> Response {
@@ -51,6 +52,7 @@ fn successful_logins_are_free_and_the_sixth_wrong_password_is_rejected_by_every_
     let redis = Server::start(Flavor::Redis);
     let replicas = [replica(&redis), replica(&redis)];
     let [one, other] = replicas.each_ref().map(|replica| replica.addr);
+
     for _ in 0..6 {
         assert_eq!(login(one, "ann@example.com", RIGHT).status, 200);
     }
@@ -60,6 +62,7 @@ fn successful_logins_are_free_and_the_sixth_wrong_password_is_rejected_by_every_
     for email in ["ann@example.com", "Ann@Example.com", " ANN@example.com "] {
         assert_eq!(login(other, email, "guess").status, 429, "{email}");
     }
+
     // The account is limited, not everyone behind the address.
     assert_eq!(login(one, "bob@example.com", "guess").status, 401);
     assert_eq!(
@@ -81,6 +84,7 @@ fn a_paying_caller_has_a_larger_quota() {
         let limit = response.header("x-ratelimit-limit").map(str::to_owned);
         (response.status, limit)
     };
+
     assert_eq!(
         limit(&[("x-api-key", "pro-1")]),
         (200, Some("1000".to_owned()))
@@ -97,6 +101,7 @@ fn without_redis_public_routes_answer_and_the_login_does_not() {
     let redis = Server::start(Flavor::Redis);
     let server = replica(&redis);
     assert_eq!(login(server.addr, "ann@example.com", "guess").status, 401);
+
     redis.kill();
     let rejected = wait::until(PATIENCE, "a login that is closed", || {
         Some(login(server.addr, "ann@example.com", RIGHT)).filter(|response| response.status == 503)
@@ -105,6 +110,7 @@ fn without_redis_public_routes_answer_and_the_login_does_not() {
         rejected.header("content-type"),
         Some("application/problem+json")
     );
+
     // A caller for whom no lease is held.
     let public = reverse_proxy::get(server.addr, "/", &[("x-api-key", "free-1")]);
     assert_eq!(

@@ -49,6 +49,7 @@ fn no_body_is_read_by_default() {
         .refund_when(response::failed)
         .settle_by_actual_cost();
     let waiting = layer.clone().wait_up_to(std::time::Duration::ZERO);
+
     for layer in [layer, waiting] {
         let request = Request::new(incoming.clone());
         let response =
@@ -71,7 +72,9 @@ fn reading_a_body_is_bounded() {
     );
     let service = layer.layer(service_fn(crate::support::hello::<Full<Bytes>>));
     let rejected = send(&service, Request::new(endless.clone()));
+
     assert_eq!(rejected.status(), 413);
+
     let body = std::str::from_utf8(rejected.body()).unwrap();
     assert!(body.contains("longer than 10240 bytes"), "{body}");
     assert_eq!(
@@ -113,10 +116,12 @@ fn size_hint_and_end_of_stream_are_those_of_the_body() {
     let passed = pollster::block_on(service.clone().oneshot(Request::new(())))
         .expect("a response")
         .into_body();
+
     assert_eq!(
         (passed.size_hint().exact(), passed.is_end_stream()),
         (Some(5), false)
     );
+
     let mut rejected = pollster::block_on(service.oneshot(Request::new(())))
         .expect("a response")
         .into_body();

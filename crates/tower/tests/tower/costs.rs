@@ -20,6 +20,7 @@ fn a_cost_is_a_function_of_the_request() {
                 .map_or(1, |bytes| bytes / 10),
         });
     let service = layer.layer(service_fn(hello));
+
     for (request, left_then) in [
         (get("/search"), 90),
         (get("/"), 89),
@@ -32,6 +33,7 @@ fn a_cost_is_a_function_of_the_request() {
             Some(left_then.to_string().as_str())
         );
     }
+
     let never = send(&service, with("/upload", &[("content-length", "2000")]));
     assert_eq!(never.status(), 429);
     assert_eq!(
@@ -55,6 +57,7 @@ fn a_cost_may_depend_on_the_buffered_body() {
     );
     let service = layer.layer(service_fn(hello));
     let request = get("/").map(|_| http_body_util::Full::<bytes::Bytes>::from("a\nb\nc"));
+
     assert_eq!(status(&service, request), 200);
     assert_eq!(left(&limits, "rows", ()), 97);
 }
@@ -82,6 +85,7 @@ fn the_quota_follows_the_tier_and_usage_carries_over() {
         request.extensions_mut().insert(tier);
         status(&service, request).as_u16()
     };
+
     assert_eq!(
         [(); 3].map(|()| as_tier("carl", Tier::Free)),
         [200, 200, 429]
@@ -91,6 +95,7 @@ fn the_quota_follows_the_tier_and_usage_carries_over() {
         [(); 6].map(|()| as_tier("bob", Tier::Pro)),
         [200, 200, 200, 200, 200, 429]
     );
+
     // Ann upgrades: her bucket was half empty and stays so.
     assert_eq!([(); 3].map(|()| as_tier("ann", Tier::Pro)), [200, 200, 429]);
 }
@@ -117,6 +122,7 @@ fn when_skip_and_deny_select_requests() {
         *request.method_mut() = http::Method::POST;
         request
     };
+
     assert_eq!(
         [(); 3].map(|()| status(&service, get("/")).as_u16()),
         [200; 3]
@@ -125,6 +131,7 @@ fn when_skip_and_deny_select_requests() {
         [(); 3].map(|()| status(&service, post(&[("x-internal", "yes")])).as_u16()),
         [200; 3]
     );
+
     let listed = [("user-agent", "scraper"), ("x-internal", "yes")];
     let rejected = send(&service, post(&listed));
     assert_eq!(rejected.status(), 403, "the deny list takes precedence");

@@ -41,6 +41,7 @@ fn ipv4_addresses_are_distinct_and_an_ipv6_prefix_is_one_client() {
         "[::ffff:203.0.113.7]:9",
     ];
     let requests = peers.map(|peer| from(peer, get("/")));
+
     assert_eq!(
         statuses(&layer, requests),
         [200, 200, 429, 200, 200, 200, 429, 200, 429]
@@ -63,8 +64,10 @@ fn two_layers_can_share_a_client_address() {
         status(&service, from("10.0.0.1:1", request)).as_u16()
     };
     let client = "198.51.100.1";
+
     assert_eq!([(); 3].map(|()| forwarded(client)), [200, 200, 429]);
     assert_eq!(forwarded("198.51.100.2"), 200);
+
     let address: std::net::IpAddr = client.parse().unwrap();
     assert_eq!(left(&limits, "ten", address), 7);
 }
@@ -79,15 +82,17 @@ fn forwarding_headers_count_only_from_trusted_proxies() {
     .unwrap();
     let layer = RateLimitLayer::new(&two(), "two", by::client_address().behind(clients));
     let forwarded = |peer, list| from(peer, with("/", &[("x-forwarded-for", list)]));
-    // Through the proxy, clients are told apart by the rightmost address. What a client sends itself
-    // is further left and ignored.
+    // Through the proxy, clients are told apart by the rightmost address. What a client sends
+    // itself is further left and ignored.
     let through = [
         forwarded("10.0.0.1:1", "198.51.100.1"),
         forwarded("10.0.0.1:1", "192.0.2.1, 198.51.100.1"),
         forwarded("10.0.0.2:1", "192.0.2.2, 198.51.100.1"),
         forwarded("10.0.0.1:1", "198.51.100.2"),
     ];
+
     assert_eq!(statuses(&layer, through), [200, 200, 429, 200]);
+
     // Not through the proxy: the header is ignored.
     let past = ["192.0.2.1", "192.0.2.2", "192.0.2.3"].map(|list| forwarded("203.0.113.7:1", list));
     assert_eq!(statuses(&layer, past), [200, 200, 429]);
@@ -138,9 +143,15 @@ fn a_missing_key_is_named_and_nothing_is_charged() {
     let tenant = by::header("x-tenant").or_refuse(StatusCode::BAD_REQUEST);
     let layer = RateLimitLayer::new(&limits, "address", by::client_address()).and("tenant", tenant);
     let response = send(&layer.layer(service_fn(hello)), get("/"));
+
     assert_eq!(response.status(), 400);
-    let body = r#"{"detail":"The request is missing the header x-tenant.","status":400,"title":"Bad Request","type":"about:blank"}"#;
+
+    let body = concat!(
+        r#"{"detail":"The request is missing the header x-tenant.","status":400,"#,
+        r#""title":"Bad Request","type":"about:blank"}"#
+    );
     assert_eq!(response.body(), body);
+
     let client = std::net::IpAddr::from([203, 0, 113, 7]);
     assert_eq!(left(&limits, "address", client), 2);
 }
@@ -171,6 +182,7 @@ fn only_the_hash_of_a_hashed_key_reaches_the_store() {
         with("/", &[("x-api-key", "k-1")]),
         with("/", &[("x-api-key", "k-2")]),
     ];
+
     assert_eq!(statuses(&layer, requests), [200, 200]);
     assert_eq!(
         left(&limits, "two", "k-1"),
@@ -260,10 +272,12 @@ fn path_classes_normalise_paths_and_combine_with_other_keys() {
         "/free",
         "/free",
     ];
+
     assert_eq!(
         statuses(&layer, paths.map(get)),
         [200, 200, 429, 200, 200, 429, 200, 200, 200]
     );
+
     let other = from("203.0.113.8:1", get("/auth/login"));
     assert_eq!(
         statuses(&layer, [other]),
@@ -286,6 +300,7 @@ fn a_function_is_a_key() {
         host("b.example"),
         get("/"),
     ];
+
     assert_eq!(statuses(&layer, requests), [200, 200, 429, 200, 404]);
 }
 
@@ -350,11 +365,13 @@ fn without_a_peer_address_requests_are_rejected() {
 fn an_unknown_limit_fails_validation_and_rejects_requests() {
     let layer = RateLimitLayer::new(&two(), "tow", by::everyone());
     assert_eq!(statuses(&layer, [get("/")]), [500]);
+
     let error = layer.validate().expect_err("no such limit");
     assert_eq!(
         error.to_string(),
         two().rule("tow").expect_err("no such limit").to_string()
     );
+
     let wrong = Limiter::in_memory([Limit::fixed_window("two", 0, crate::support::MINUTE)]);
     assert!(
         RateLimitLayer::new(&wrong, "two", by::everyone())

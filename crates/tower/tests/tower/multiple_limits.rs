@@ -21,6 +21,7 @@ fn a_denied_request_is_not_charged_to_the_other_limits() {
         )
         .as_u16()
     };
+
     assert_eq!(
         [
             of("ann"),
@@ -57,6 +58,7 @@ fn routes_groups_and_applications_have_their_own_limits() {
         .route("/c", on_get(|| async { "c" }))
         .layer(layer("all"));
     let of = |path| status(&app, get(path)).as_u16();
+
     assert_eq!(
         [of("/group/a"), of("/group/a")],
         [200, 429],

@@ -61,6 +61,7 @@ async fn functions_are_called_once_per_request() {
         unavailable(Limit::fixed_window("api", 9, MINUTE)),
     ]
     .map(|limits| layer(&limits).layer(service_fn(hello)));
+
     for service in services {
         asked.store(0, std::sync::atomic::Ordering::Relaxed);
         tokio::task::spawn_blocking(move || status(&service, get("/a")))
@@ -78,6 +79,7 @@ async fn hooks_are_called_for_degraded_decisions() {
     let response = tokio::task::spawn_blocking(move || status(&service, get("/a")))
         .await
         .unwrap();
+
     assert_eq!(response, 503);
     assert_eq!(
         log.take(),
@@ -87,9 +89,9 @@ async fn hooks_are_called_for_degraded_decisions() {
 
 /// What a recorder has recorded, as text.
 #[derive(Default)]
-struct Counted(Mutex<Vec<String>>);
+struct RecordedMetrics(Mutex<Vec<String>>);
 
-struct Counter(&'static Counted, String);
+struct Counter(&'static RecordedMetrics, String);
 
 impl metrics::CounterFn for Counter {
     fn increment(&self, by: u64) {
@@ -126,7 +128,7 @@ impl metrics::HistogramFn for Counter {
     }
 }
 
-struct Recorder(&'static Counted);
+struct Recorder(&'static RecordedMetrics);
 
 fn named(key: &metrics::Key) -> String {
     let labels: Vec<String> = key
@@ -178,21 +180,22 @@ impl metrics::Recorder for Recorder {
 
 #[test]
 fn metrics_have_the_names_of_the_service() {
-    let counted: &'static Counted = Box::leak(Box::default());
+    let recorded: &'static RecordedMetrics = Box::leak(Box::default());
     let limits = limiter([per_minute("api", 1), per_minute("shadow", 1).shadow()]);
     let layer = RateLimitLayer::new(&limits, "api", by::everyone()).and("shadow", by::everyone());
     let only_shadow = RateLimitLayer::new(&limits, "shadow", by::everyone());
-    metrics::with_local_recorder(&Recorder(counted), || {
+    metrics::with_local_recorder(&Recorder(recorded), || {
         let service = layer.layer(service_fn(hello));
         send(&service, get("/"));
         send(&service, get("/"));
         send(&only_shadow.layer(service_fn(hello)), get("/"));
     });
-    let mut seen = counted.0.lock().expect("no panic").clone();
+    let mut seen = recorded.0.lock().expect("no panic").clone();
     seen.retain(|line| line.starts_with("tollgate_decisions_total"));
     let line = |limit, outcome| {
         format!("tollgate_decisions_total{{limit={limit},outcome={outcome},source=store}} + 1")
     };
+
     assert_eq!(
         seen,
         [
@@ -203,7 +206,8 @@ fn metrics_have_the_names_of_the_service() {
             line("shadow", "shadow_denied"),
         ]
     );
-    let rest = counted.0.lock().expect("no panic");
+
+    let rest = recorded.0.lock().expect("no panic");
     assert!(
         rest.iter()
             .any(|line| line == "tollgate_decision_duration_seconds{} recorded")

@@ -43,17 +43,20 @@ fn a_denied_call_is_not_made() {
         .layer(partner(&calls));
     let call = || pollster::block_on(client.clone().oneshot(Request::new(())));
     let response = call().expect("the first call");
+
     assert_eq!(
         response.headers()["x-ratelimit-remaining"],
         "7",
         "the fields of the partner are not changed"
     );
+
     let error = call().expect_err("the second call");
     assert_eq!(calls.load(Relaxed), 1);
     assert_eq!(
         error.decision().and_then(tollgate::Decision::retry_after),
         Some(Duration::from_secs(60))
     );
+
     let problem = error.decision().and_then(Problem::denied);
     let detail = problem.expect("a denial").detail;
     assert_eq!(
@@ -78,6 +81,7 @@ fn calls_wait_in_the_queue_up_to_max_wait() {
         .iter_mut()
         .map(|call| call.as_mut().poll(&mut context))
         .collect();
+
     assert!(matches!(&polled[0], std::task::Poll::Ready(Ok(_))));
     assert!(polled[1].is_pending() && polled[2].is_pending());
     assert!(

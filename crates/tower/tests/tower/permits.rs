@@ -44,17 +44,21 @@ fn a_permit_is_held_until_the_body_ends() {
         RateLimitLayer::new(&limits, "in-flight", by::everyone()).layer(service_fn(hello));
     let first = pollster::block_on(service.clone().oneshot(get("/"))).expect("a response");
     let rejected = send(&service, get("/"));
+
     assert_eq!(
         (rejected.status().as_u16(), header(&rejected, "retry-after")),
         (429, Some("30")),
         "by then the permit has expired"
     );
+
     let body = pollster::block_on(first.into_body().collect())
         .expect("a body")
         .to_bytes();
     assert_eq!(body, "hello");
+
     let third = pollster::block_on(service.clone().oneshot(get("/"))).expect("a response");
     assert_eq!(third.status(), 200);
+
     drop(third);
     assert_eq!(
         status(&service, get("/")),
@@ -69,6 +73,7 @@ fn a_long_request_renews_its_permit() {
     let service = RateLimitLayer::new(&limits, "in-flight", by::everyone()).layer(silent());
     let mut working = begin(service.oneshot(get("/")));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+
     for _ in 0..12 {
         clock.advance(PERMIT_TIMEOUT / 3);
         assert!(working.as_mut().poll(&mut context).is_pending());
@@ -78,6 +83,7 @@ fn a_long_request_renews_its_permit() {
             "the request is still in flight"
         );
     }
+
     drop(working);
     assert_eq!(left(&limits, "in-flight", ()), 1);
 }
@@ -92,6 +98,7 @@ fn ten_thousand_cancelled_requests_release_their_permits() {
     let queued = RateLimitLayer::new(&limits, "queue", by::everyone())
         .and("in-flight", by::everyone())
         .layer(silent());
+
     for round in 0..CANCELLED {
         drop(begin(in_flight_only.clone().oneshot(get("/"))));
         // The first request does not wait and is charged. Each later one waits, and frees its queue
@@ -127,7 +134,9 @@ fn cancelled_requests_release_their_permits_on_redis() {
             .build()
             .expect("right settings")
     };
+
     assert!(runtime.block_on(store.ready(Duration::from_secs(10))));
+
     let limits = Limiter::new(
         store,
         [
@@ -146,7 +155,11 @@ fn cancelled_requests_release_their_permits_on_redis() {
             in_flight.spawn(async move {
                 // Some are cancelled before the store answers, some while the application works.
                 for _ in 0..steps {
-                    tokio::select! { biased; _ = &mut call => {}, () = tokio::task::yield_now() => {} }
+                    tokio::select! {
+                        biased;
+                        _ = &mut call => {}
+                        () = tokio::task::yield_now() => {}
+                    }
                 }
             });
             if index % 64 == 0 {

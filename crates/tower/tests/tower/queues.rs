@@ -36,6 +36,7 @@ fn a_queue_admits_requests_at_its_rate() {
             .collect()
     };
     let first = done();
+
     assert_eq!(first[0], Some(StatusCode::OK));
     assert_eq!(
         first[3],
@@ -43,11 +44,13 @@ fn a_queue_admits_requests_at_its_rate() {
         "the queue is full, so the request is rejected without waiting"
     );
     assert_eq!(first[1..3], [None, None]);
+
     asked.remove(3);
     asked.remove(0);
     clock.advance(Duration::from_secs(1));
     assert!(poll(&mut asked[0]).is_ready());
     assert!(poll(&mut asked[1]).is_pending());
+
     clock.advance(Duration::from_secs(1));
     assert!(poll(&mut asked[1]).is_ready());
 }
@@ -72,9 +75,12 @@ fn requests_wait_for_any_limit_with_wait_up_to() {
         .clone()
         .wait_up_to(Duration::from_secs(90))
         .layer(service_fn(hello));
+
     assert_eq!(status(&patient, get("/")), 200);
+
     let mut second = Box::pin(patient.clone().oneshot(get("/")));
     assert!(poll(&mut second).is_pending());
+
     let hasty = layer
         .wait_up_to(Duration::from_secs(30))
         .layer(service_fn(hello));
@@ -83,6 +89,7 @@ fn requests_wait_for_any_limit_with_wait_up_to() {
         429,
         "it would have to wait too long, so it is rejected without waiting"
     );
+
     clock.advance(Duration::from_secs(60));
     assert!(poll(&mut second).is_ready());
 }

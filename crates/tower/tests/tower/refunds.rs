@@ -40,11 +40,13 @@ fn successful_logins_are_refunded_and_failed_ones_count() {
     let layer =
         RateLimitLayer::new(&limits, "login", by::everyone()).refund_when(response::succeeded);
     let service = layer.layer(answering(&code));
+
     for (answer, left_then) in [(200, 2), (204, 2), (303, 2), (401, 1), (200, 1), (500, 0)] {
         code.store(answer, Relaxed);
         assert_eq!(status(&service, get("/")).as_u16(), answer);
         assert_eq!(left(&limits, "login", ()), left_then, "after {answer}");
     }
+
     code.store(200, Relaxed);
     assert_eq!(
         status(&service, get("/")),
@@ -61,6 +63,7 @@ fn server_errors_are_refunded() {
         .and("api", by::everyone())
         .refund_when(response::failed);
     let service = layer.layer(answering(&code));
+
     for _ in 0..3 {
         assert_eq!(status(&service, get("/")), 503);
     }
@@ -69,6 +72,7 @@ fn server_errors_are_refunded() {
         (2, 6),
         "only the limit with `refund_when` is refunded"
     );
+
     code.store(404, Relaxed);
     status(&service, get("/"));
     assert_eq!(left(&limits, "api", ()), 1);
@@ -81,11 +85,13 @@ fn a_service_error_counts_as_failed() {
         || service_fn(|_: TestRequest| async { Err::<Response<Full<Bytes>>, _>("it broke") });
     let layer = RateLimitLayer::new(&limits, "api", by::everyone());
     let refunded = layer.clone().refund_when(response::failed).layer(failing());
+
     assert_eq!(
         pollster::block_on(refunded.oneshot(get("/"))).expect_err("it fails"),
         "it broke"
     );
     assert_eq!(left(&limits, "api", ()), 2);
+
     let counted = layer.refund_when(response::succeeded).layer(failing());
     assert_eq!(
         pollster::block_on(counted.oneshot(get("/"))).expect_err("it fails"),
@@ -101,7 +107,9 @@ fn a_shadow_denial_is_not_refunded() {
     let layer =
         RateLimitLayer::new(&limits, "shadow", by::everyone()).refund_when(response::succeeded);
     let service = layer.layer(answering(&code));
+
     assert_eq!(status(&service, get("/")), 404);
+
     code.store(200, Relaxed);
     assert_eq!(
         status(&service, get("/")),
@@ -153,12 +161,12 @@ fn the_response_settles_the_estimate() {
     }
 }
 
-/// Sends the frames of a `Streamed` body.
+/// Sends the frames of a `ChannelBody` body.
 type FrameSender = tokio::sync::mpsc::UnboundedSender<Frame<Bytes>>;
 
-struct Streamed(tokio::sync::mpsc::UnboundedReceiver<Frame<Bytes>>);
+struct ChannelBody(tokio::sync::mpsc::UnboundedReceiver<Frame<Bytes>>);
 
-impl http_body::Body for Streamed {
+impl http_body::Body for ChannelBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -170,9 +178,9 @@ impl http_body::Body for Streamed {
     }
 }
 
-fn streamed() -> (FrameSender, Streamed) {
+fn channel_body() -> (FrameSender, ChannelBody) {
     let (parts, frames) = tokio::sync::mpsc::unbounded_channel();
-    (parts, Streamed(frames))
+    (parts, ChannelBody(frames))
 }
 
 /// The response of an application that reports how many tokens it took.
@@ -181,9 +189,9 @@ fn generate(
     tokens: Option<u64>,
 ) -> (
     FrameSender,
-    Response<tollgate_tower::ResponseBody<Streamed>>,
+    Response<tollgate_tower::ResponseBody<ChannelBody>>,
 ) {
-    let (parts, body) = streamed();
+    let (parts, body) = channel_body();
     let body = Arc::new(std::sync::Mutex::new(Some(body)));
     let service = service_fn(move |request: TestRequest| {
         let actual_cost = request
@@ -212,11 +220,13 @@ fn the_actual_cost_is_settled_when_the_body_ends() {
     parts
         .send(Frame::data(Bytes::from_static(b"one")))
         .expect("a reader");
+
     assert_eq!(
         left(&limits, "tokens", ()),
         900,
         "the estimate is charged until the body ends"
     );
+
     drop(parts);
     let whole = pollster::block_on(response.into_body().collect()).expect("a body");
     assert_eq!(
@@ -230,10 +240,13 @@ fn the_actual_cost_is_settled_on_disconnect_and_defaults_to_the_estimate() {
     let limits = limiter([per_minute("tokens", 1_000)]);
     let (_parts, response) = generate(&limits, Some(700));
     drop(response);
+
     assert_eq!(left(&limits, "tokens", ()), 300);
+
     let (_parts, response) = generate(&limits, None);
     drop(response);
     assert_eq!(left(&limits, "tokens", ()), 200);
+
     // More than remains: what remains is charged.
     let (_parts, response) = generate(&limits, Some(5_000));
     drop(response);

@@ -24,18 +24,18 @@ fn head<B>(response: &Response<B>) -> String {
 fn allowed_and_rejected_responses_have_rate_limit_fields() {
     let limits = limiter([per_minute("api", 1)]);
     let service = RateLimitLayer::new(&limits, "api", by::everyone()).layer(service_fn(hello));
-    let passed = send(&service, get("/"));
-    let told = "x-ratelimit-limit: 1\nx-ratelimit-remaining: 0\nx-ratelimit-reset: 1798761660";
+    let allowed = send(&service, get("/"));
+    let legacy = "x-ratelimit-limit: 1\nx-ratelimit-remaining: 0\nx-ratelimit-reset: 1798761660";
     assert_eq!(
-        head(&passed),
-        format!("200\nratelimit-policy: \"api\";q=1;w=60\nratelimit: \"api\";r=0;t=60\n{told}")
+        head(&allowed),
+        format!("200\nratelimit-policy: \"api\";q=1;w=60\nratelimit: \"api\";r=0;t=60\n{legacy}")
     );
-    assert_eq!(passed.body(), "hello");
+    assert_eq!(allowed.body(), "hello");
 
     let rejected = send(&service, get("/"));
     let fields = format!(
-        "429\ncache-control: no-store\ncontent-type: application/problem+json\nratelimit-policy: \"api\";q=1;w=60\n\
-         ratelimit: \"api\";r=0;t=60\nretry-after: 60\n{told}"
+        "429\ncache-control: no-store\ncontent-type: application/problem+json\n\
+         ratelimit-policy: \"api\";q=1;w=60\nratelimit: \"api\";r=0;t=60\nretry-after: 60\n{legacy}"
     );
     assert_eq!(head(&rejected), fields);
     let body = std::str::from_utf8(rejected.body()).unwrap();
@@ -59,7 +59,9 @@ fn fields_can_be_left_out() {
     let service = RateLimitLayer::new(&limits, "api", by::everyone())
         .fields(fields)
         .layer(service_fn(hello));
+
     assert_eq!(head(&send(&service, get("/"))), "200\n");
+
     let rejected = head(&send(&service, get("/")));
     assert_eq!(
         rejected,
@@ -81,6 +83,7 @@ fn a_custom_response_keeps_the_fields() {
     let service = layer.layer(service_fn(hello));
     send(&service, get("/"));
     let rejected = send(&service, get("/kettle"));
+
     assert_eq!(
         (rejected.status().as_u16(), rejected.body().as_ref()),
         (418, &b"/kettle must wait"[..])
@@ -100,6 +103,7 @@ fn a_rejected_grpc_call_gets_a_grpc_status() {
     };
     send(&service, call());
     let rejected = send(&service, call());
+
     assert_eq!(rejected.status(), 200, "the gRPC status is in the headers");
     assert!(rejected.body().is_empty());
     assert_eq!(
@@ -107,6 +111,7 @@ fn a_rejected_grpc_call_gets_a_grpc_status() {
         Some("application/grpc+proto")
     );
     assert_eq!(header(&rejected, "grpc-status"), Some("8"));
+
     let denial = limits
         .peek("api", ())
         .now_or_never()
@@ -116,6 +121,7 @@ fn a_rejected_grpc_call_gets_a_grpc_status() {
     assert_eq!(header(&rejected, "grpc-message"), Some(&*problem.detail));
     assert_eq!(header(&rejected, "grpc-retry-pushback-ms"), Some("60000"));
     assert_eq!(header(&rejected, "retry-after"), Some("60"));
+
     let details = header(&rejected, "grpc-status-details-bin").expect("details");
     assert!(!details.ends_with('='));
 }
@@ -142,6 +148,7 @@ fn other_rejections_have_grpc_statuses_too() {
         );
         assert_eq!(header(&rejected, "grpc-status-details-bin"), None);
     }
+
     let broken = RateLimitLayer::new(&limits, "unknown", by::everyone()).layer(service_fn(hello));
     let rejected = send(
         &broken,
@@ -156,20 +163,20 @@ fn other_rejections_have_grpc_statuses_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_store_each_failure_policy_applies() {
-    let asked = |policy, headers: &'static [(&str, &str)]| {
+    let send_without_store = |policy, headers: &'static [(&str, &str)]| {
         let limit = Limit::fixed_window("login", 5, MINUTE).on_store_failure(policy);
         let service = RateLimitLayer::new(&unavailable(limit), "login", by::everyone())
             .layer(service_fn(hello));
         tokio::task::spawn_blocking(move || send(&service, with("/", headers)))
     };
-    let denied = asked(FailurePolicy::Deny, &[]).await.unwrap();
+    let denied = send_without_store(FailurePolicy::Deny, &[]).await.unwrap();
     assert_eq!(denied.status(), 503);
     assert_eq!(header(&denied, "retry-after"), Some("1"));
     assert_eq!(header(&denied, "x-ratelimit-fallback"), Some("true"));
     let body = std::str::from_utf8(denied.body()).unwrap();
     assert!(body.contains("#temporary-reduced-capacity"), "{body}");
 
-    let grpc = asked(FailurePolicy::Deny, &[("content-type", "application/grpc")])
+    let grpc = send_without_store(FailurePolicy::Deny, &[("content-type", "application/grpc")])
         .await
         .unwrap();
     assert_eq!(
@@ -178,7 +185,7 @@ async fn without_the_store_each_failure_policy_applies() {
         "unavailable, which is not the client's fault"
     );
 
-    let allowed = asked(FailurePolicy::Allow, &[]).await.unwrap();
+    let allowed = send_without_store(FailurePolicy::Allow, &[]).await.unwrap();
     assert_eq!(
         (
             allowed.status().as_u16(),
@@ -187,11 +194,11 @@ async fn without_the_store_each_failure_policy_applies() {
         (200, Some("true"))
     );
     // The local fallback starts empty, so that clients cannot profit from an outage.
-    let counted = asked(FailurePolicy::Local, &[]).await.unwrap();
+    let local = send_without_store(FailurePolicy::Local, &[]).await.unwrap();
     assert_eq!(
         (
-            counted.status().as_u16(),
-            header(&counted, "x-ratelimit-fallback")
+            local.status().as_u16(),
+            header(&local, "x-ratelimit-fallback")
         ),
         (429, Some("true"))
     );

@@ -86,5 +86,6 @@ fn a_hyper_server_is_limited() {
             tokio::spawn(connection);
         }
     });
+
     assert_eq!(statuses(address), [200, 200, 429]);
 }

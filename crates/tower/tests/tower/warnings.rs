@@ -56,6 +56,7 @@ fn many() -> Limiter {
 fn assert_logged_once(lines: &[String], code: &str) {
     assert_eq!(lines.len(), 1, "{lines:#?}");
     assert!(lines[0].contains(&format!("code=\"{code}\"")), "{lines:?}");
+
     let page = include_str!("../../../../docs/warnings.md");
     assert!(
         page.contains(&format!("## {code}")),
@@ -113,6 +114,7 @@ fn layers_that_share_a_client_address_warn_once() {
     let service = layers.layer(service_fn(hello));
     let request = with("/", &[("x-forwarded-for", "198.51.100.1")]);
     let lines = logged(|| drop(send(&service, request)));
+
     assert_logged_once(&lines, "TG002");
 }
 
@@ -126,9 +128,12 @@ fn a_limit_applied_twice_is_detected() {
             send(&service, get("/"));
         }
     });
+
     assert_logged_once(&lines, "TG003");
+
     let lines = logged(|| drop(layer().and("api", by::client_address())));
     assert_logged_once(&lines, "TG003");
+
     // A limit of another limiter is another limit, even with the same name.
     let other = RateLimitLayer::new(&many(), "api", by::everyone());
     let service = (layer(), other).layer(service_fn(hello));
@@ -143,6 +148,7 @@ fn a_private_peer_is_detected() {
         logged(|| drop(send(&service, from("127.0.0.1:1", get("/"))))).is_empty(),
         "no warning for local tests"
     );
+
     let lines = logged(|| {
         for _ in 0..10 {
             send(&service, from("10.0.0.1:1", get("/")));
@@ -161,6 +167,7 @@ fn a_misconfiguration_is_logged_once() {
             send(&service, http::Request::new(()));
         }
     });
+
     assert_eq!(lines.len(), 1, "{lines:#?}");
     assert!(
         lines[0].contains("into_make_service_with_connect_info"),

@@ -79,6 +79,7 @@ fn every_code_block_of_the_page_is_tested() {
         .filter_map(|rest| rest.split("```").next())
         .collect();
     assert_eq!(blocks.len(), SOURCES.len(), "one block per module");
+
     let sources = SOURCES.map(normalise);
     for block in blocks {
         assert!(

@@ -32,13 +32,13 @@ mod server_tests {
     use testkit::reverse_proxy;
 
     use super::*;
-    use crate::Running;
+    use crate::TestServer;
 
     #[test]
     fn the_first_example_limits_an_application() {
         let limit = Limit::sliding_window("api", 100, Duration::from_secs(60));
         let app = app(&Limiter::in_memory([limit]));
-        let server = Running::start(async move |listener| {
+        let server = TestServer::start(async move |listener| {
             let service = app.into_make_service_with_connect_info::<SocketAddr>();
             axum::serve(listener, service).await
         });

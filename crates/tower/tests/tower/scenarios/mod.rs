@@ -40,10 +40,12 @@ impl Site {
             .timeout(Duration::from_secs(5))
             .build();
         let store = store.expect("right settings");
+
         assert!(
             self.runtime.block_on(store.ready(Duration::from_secs(10))),
             "the server is there"
         );
+
         Limiter::new(store, limits)
     }
 

@@ -39,6 +39,7 @@ fn run(consistency: Consistency) -> (u64, u64, Vec<u64>) {
     let balancer = balancer(&(0..REPLICAS).map(replica).collect::<Vec<_>>());
     let began = wait::now();
     let admitted = AtomicU64::new(0);
+
     std::thread::scope(|scope| {
         for _ in 0..CLIENTS {
             scope.spawn(|| {
@@ -50,6 +51,7 @@ fn run(consistency: Consistency) -> (u64, u64, Vec<u64>) {
             });
         }
     });
+
     // On a machine that takes longer than a minute, the next window begins.
     let windows = began.elapsed().as_secs() / 60 + 1;
     (

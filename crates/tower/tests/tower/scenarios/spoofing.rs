@@ -68,11 +68,13 @@ fn spoofed_forwarding_headers_are_ignored() {
     let through: Vec<u16> = (0..40)
         .map(|number| send(balancer.addr(), number))
         .collect();
+
     assert_eq!(
         through.iter().filter(|status| **status == 200).count(),
         LIMIT,
         "{through:?}"
     );
+
     // Sent directly to the replicas, requests count for the same client, which has nothing left.
     let past: Vec<u16> = (0..40)
         .map(|number| send(replicas[number % 2], number))

@@ -39,11 +39,13 @@ mod tests {
         let app = Router::new()
             .route("/", on_get(async || "Hello."))
             .layer(layer);
+
         for (token, limit) in [("free-1", "10"), ("pro-1", "1000")] {
             let response = send(&app, get("/", &[("authorization", token)])).await;
             assert_eq!(response.status(), StatusCode::OK);
             assert_eq!(response.headers()["x-ratelimit-limit"], limit);
         }
+
         let anonymous = send(&app, get("/", &[])).await;
         assert_eq!(anonymous.status(), StatusCode::UNAUTHORIZED);
     }
