@@ -1,6 +1,6 @@
-//! An axum application that lets every client address make 5 requests a minute, counted in memory.
+//! An axum application that allows each client address 5 requests per minute, counted in memory.
 //!
-//! `cargo run -p tollgate-tower --example axum_memory`, then what it prints.
+//! Run `cargo run -p tollgate-tower --example axum_memory` and try the command that it prints.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -20,10 +20,8 @@ pub(crate) async fn serve(listener: TcpListener) -> io::Result<()> {
     let app = Router::new()
         .route("/", get(async || "Hello.\n"))
         .layer(RateLimitLayer::new(&limiter, "api", by::client_address()));
-    // With the address of the other end, which is what is counted by.
-    axum::serve(
-        listener,
-        app.into_make_service_with_connect_info::<SocketAddr>(),
-    )
-    .await
+
+    // The layer needs the peer address of each connection.
+    let service = app.into_make_service_with_connect_info::<SocketAddr>();
+    axum::serve(listener, service).await
 }

@@ -1,8 +1,8 @@
-//! A client that keeps to what its partner allows: calls wait for their turn for so long, and fail
-//! without being made when that would not be enough.
+//! A client that keeps to the rate limit of a partner. Calls wait in a queue; a call that would
+//! have to wait too long fails without being made.
 //!
-//! `cargo run -p tollgate-tower --example reqwest_client -- http://127.0.0.1:3000/`, with any
-//! server there.
+//! Start any server on port 3000, then run
+//! `cargo run -p tollgate-tower --example reqwest_client -- http://127.0.0.1:3000/`.
 
 use std::time::Duration;
 use std::{env, error};
@@ -14,8 +14,8 @@ use tollgate_tower::{OutgoingError, RateLimitLayer, ResponseBody, by};
 use tower::util::BoxCloneService;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
-/// Calls to the partner, one at its turn.
-pub(crate) type Partner = BoxCloneService<
+/// A rate limited client for the partner's API.
+pub(crate) type PartnerClient = BoxCloneService<
     Request<Bytes>,
     Response<ResponseBody<reqwest::Body>>,
     OutgoingError<reqwest::Error>,
@@ -26,14 +26,15 @@ async fn main() -> Result<(), Box<dyn error::Error>> {
     let url = env::args()
         .nth(1)
         .unwrap_or_else(|| "http://127.0.0.1:3000/".to_owned());
-    // Two calls a second. The last of ten would wait for four and a half seconds, and three are
-    // enough for us.
-    let partner = partner(Rate::per_second(2), Duration::from_secs(3));
+
+    // Two calls per second: the last of ten calls would wait for 4.5 seconds, which is too long.
+    let client = partner_client(Rate::per_second(2), Duration::from_secs(3));
     let mut calls = Vec::new();
     for _ in 0..10 {
         let request = Request::get(&url).body(Bytes::new())?;
-        calls.push(tokio::spawn(partner.clone().oneshot(request)));
+        calls.push(tokio::spawn(client.clone().oneshot(request)));
     }
+
     for call in calls {
         match call.await? {
             Ok(response) => println!("{}", response.status()),
@@ -43,16 +44,17 @@ async fn main() -> Result<(), Box<dyn error::Error>> {
     Ok(())
 }
 
-/// A client whose calls leave at this rate. They fail rather than wait for longer than this; with
-/// zero, none waits.
-pub(crate) fn partner(rate: Rate, longest_wait: Duration) -> Partner {
+/// A client that makes calls at this rate. A call that would have to wait longer than `max_wait`
+/// fails; with zero, no call waits.
+pub(crate) fn partner_client(rate: Rate, max_wait: Duration) -> PartnerClient {
     let limiter = Limiter::in_memory([Limit::queue("partner", 100, rate)]);
-    let paced = RateLimitLayer::new(&limiter, "partner", by::everyone())
-        .wait_up_to(longest_wait)
+    let layer = RateLimitLayer::new(&limiter, "partner", by::everyone())
+        .wait_up_to(max_wait)
         .outgoing();
+
+    // Converts between the types of `http` and those of reqwest.
     let client = reqwest::Client::new();
-    // What reqwest takes and gives has types of its own.
-    let calls = service_fn(move |request: Request<Bytes>| {
+    let service = service_fn(move |request: Request<Bytes>| {
         let client = client.clone();
         async move {
             client
@@ -61,5 +63,5 @@ pub(crate) fn partner(rate: Rate, longest_wait: Duration) -> Partner {
                 .map(Response::from)
         }
     });
-    BoxCloneService::new(paced.layer(calls))
+    BoxCloneService::new(layer.layer(service))
 }

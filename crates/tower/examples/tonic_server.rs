@@ -1,14 +1,14 @@
-//! A gRPC server that lets every client address make 5 calls a minute. The health service stands
-//! for one of your own.
+//! A gRPC server that allows each client address 5 calls per minute. The health service stands for
+//! your own service.
 //!
-//! `cargo run -p tollgate-tower --example tonic_server`, then what it prints.
+//! Run `cargo run -p tollgate-tower --example tonic_server` and try the command that it prints.
 
 use std::error;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tollgate::{Limit, Limiter};
-use tollgate_tower::{RateLimitLayer, by, reply};
+use tollgate_tower::{RateLimitLayer, by, response};
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
@@ -20,13 +20,13 @@ async fn main() -> Result<(), Box<dyn error::Error>> {
 
 pub(crate) async fn serve(listener: TcpListener) -> Result<(), tonic::transport::Error> {
     let limiter = Limiter::in_memory([Limit::sliding_window("calls", 5, Duration::from_secs(60))]);
-    // A call that fails through no fault of the client's is given back, by the status with which it
-    // ends.
-    let limit =
-        RateLimitLayer::new(&limiter, "calls", by::client_address()).refund_when(reply::failed);
+    // Calls that fail because of the server are refunded, according to their final status.
+    let layer =
+        RateLimitLayer::new(&limiter, "calls", by::client_address()).refund_when(response::failed);
+
     let (_reporter, health) = tonic_health::server::health_reporter();
     Server::builder()
-        .layer(limit)
+        .layer(layer)
         .add_service(health)
         .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)))
         .await

@@ -1,4 +1,4 @@
-//! The way of a response back through a layer.
+//! The response futures of rate limited services.
 
 use std::fmt;
 use std::pin::Pin;
@@ -7,17 +7,17 @@ use std::task::{Context, Poll, ready};
 use http::Response;
 use pin_project_lite::pin_project;
 
-use crate::body::ResponseBody;
-use crate::visit::Visit;
+use crate::admitted::AdmittedRequest;
+use crate::response_body::ResponseBody;
 
-/// A response on its way, or the error of the service inside.
-pub(crate) type Result<B, E> = std::result::Result<Response<ResponseBody<B>>, E>;
-/// A response for which something else must be waited first.
-pub(crate) type Coming<B, E> = Pin<Box<dyn Future<Output = Result<B, E>> + Send>>;
+/// The result of a rate limited service: a response, or the error of the inner service.
+pub(crate) type ServiceResult<B, E> = Result<Response<ResponseBody<B>>, E>;
+/// The response to a request that could not be decided without waiting.
+pub(crate) type PendingResponse<B, E> = Pin<Box<dyn Future<Output = ServiceResult<B, E>> + Send>>;
 
 pin_project! {
-    /// The response of a service behind a [`RateLimitLayer`](crate::RateLimitLayer). What a request
-    /// holds is given back when this is dropped.
+    /// The response future of a service behind a [`RateLimitLayer`](crate::RateLimitLayer).
+    /// Dropping it releases the permit or the queue position of the request.
     #[must_use = "a future does nothing until it is polled"]
     pub struct RateLimitFuture<F, B, E> {
         #[pin]
@@ -28,50 +28,51 @@ pin_project! {
 pin_project! {
     #[project = StateProjection]
     enum State<F, B, E> {
-        /// Refused: the response is there.
-        Refused { response: Option<Box<Response<ResponseBody<B>>>> },
-        /// Let through: the application works on it.
-        Passing { #[pin] passing: Passing<F> },
-        /// To be decided.
-        Coming { coming: Coming<B, E> },
+        // The request is rejected; `None` once the response has been returned.
+        Rejected { response: Option<Box<Response<ResponseBody<B>>>> },
+        // The application handles the request.
+        Admitted { #[pin] future: AdmittedFuture<F> },
+        // The request is not decided yet.
+        Pending { future: PendingResponse<B, E> },
     }
 }
 
 impl<F, B, E> RateLimitFuture<F, B, E> {
-    pub(crate) fn refused(response: Response<ResponseBody<B>>) -> Self {
+    pub(crate) fn rejected(response: Response<ResponseBody<B>>) -> Self {
         Self {
-            state: State::Refused {
+            state: State::Rejected {
                 response: Some(Box::new(response)),
             },
         }
     }
 
-    pub(crate) const fn passing(passing: Passing<F>) -> Self {
+    pub(crate) const fn admitted(future: AdmittedFuture<F>) -> Self {
         Self {
-            state: State::Passing { passing },
+            state: State::Admitted { future },
         }
     }
 
-    pub(crate) const fn coming(coming: Coming<B, E>) -> Self {
+    pub(crate) const fn pending(future: PendingResponse<B, E>) -> Self {
         Self {
-            state: State::Coming { coming },
+            state: State::Pending { future },
         }
     }
 }
 
 impl<F, B, E> Future for RateLimitFuture<F, B, E>
 where
-    F: Future<Output = std::result::Result<Response<B>, E>>,
+    F: Future<Output = Result<Response<B>, E>>,
 {
-    type Output = Result<B, E>;
+    type Output = ServiceResult<B, E>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
-            StateProjection::Refused { response } => Poll::Ready(Ok(*response
-                .take()
-                .expect("a future is not polled once it is done"))),
-            StateProjection::Passing { passing } => passing.poll(context),
-            StateProjection::Coming { coming } => coming.as_mut().poll(context),
+            StateProjection::Rejected { response } => {
+                let response = response.take();
+                Poll::Ready(Ok(*response.expect("future polled after completion")))
+            }
+            StateProjection::Admitted { future } => future.poll(context),
+            StateProjection::Pending { future } => future.as_mut().poll(context),
         }
     }
 }
@@ -83,43 +84,45 @@ impl<F, B, E> fmt::Debug for RateLimitFuture<F, B, E> {
 }
 
 pin_project! {
-    /// A request that was let through; without a visit when there is nothing to remember. What is
-    /// seldom or large is boxed, because futures are moved many times on their way through the
-    /// layers of others.
-    pub(crate) struct Passing<F> {
+    /// The response future of an admitted request. Large and rare values are boxed, because outer
+    /// layers move the future many times.
+    pub(crate) struct AdmittedFuture<F> {
         #[pin]
         inner: F,
-        visit: Option<Box<Visit>>,
+        // `None` if the layer has nothing to do with the response.
+        admitted: Option<Box<AdmittedRequest>>,
     }
 }
 
-impl<F> Passing<F> {
-    pub(crate) const fn new(inner: F, visit: Option<Box<Visit>>) -> Self {
-        Self { inner, visit }
+impl<F> AdmittedFuture<F> {
+    pub(crate) const fn new(inner: F, admitted: Option<Box<AdmittedRequest>>) -> Self {
+        Self { inner, admitted }
     }
 }
 
-impl<F, B, E> Future for Passing<F>
+impl<F, B, E> Future for AdmittedFuture<F>
 where
-    F: Future<Output = std::result::Result<Response<B>, E>>,
+    F: Future<Output = Result<Response<B>, E>>,
 {
-    type Output = Result<B, E>;
+    type Output = ServiceResult<B, E>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        if let Some(visit) = this.visit {
-            visit.keep(context);
+        if let Some(admitted) = this.admitted {
+            admitted.renew_permit(context);
         }
+
         let result = ready!(this.inner.poll(context));
-        Poll::Ready(match (result, this.visit.take()) {
-            (Ok(response), Some(visit)) => Ok(visit.leave(response)),
+
+        Poll::Ready(match (result, this.admitted.take()) {
+            (Ok(response), Some(admitted)) => Ok(admitted.into_response(response)),
             (Ok(response), None) => {
                 let status = response.status();
-                Ok(response.map(|body| ResponseBody::passed(body, status, None)))
+                Ok(response.map(|body| ResponseBody::from_application(body, status, None)))
             }
-            (Err(error), visit) => {
-                if let Some(visit) = visit {
-                    visit.fail();
+            (Err(error), admitted) => {
+                if let Some(admitted) = admitted {
+                    admitted.fail();
                 }
                 Err(error)
             }

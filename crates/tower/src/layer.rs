@@ -1,4 +1,4 @@
-//! Putting a layer together.
+//! The layer and its configuration.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use tollgate::headers::Fields;
 use tollgate::{Decision, Error, Limiter, Quota};
 use tower_layer::Layer;
 
-use crate::answer::Refusal;
-use crate::by::Subject;
-use crate::head::Head;
+use crate::by::KeyExtractor;
 use crate::outgoing::OutgoingLayer;
-use crate::plan::{Attach, Cost, Plan, Recipe, Settle};
-use crate::reply::Reply;
+use crate::policy::{CostRule, ExtensionInsert, LayerLimit, LayerPolicy, LookupFn, SettlementRule};
+use crate::rejection::Rejection;
+use crate::request_head::RequestHead;
+use crate::response::ResponseHead;
 use crate::service::RateLimit;
 
-/// Limits the requests that come to a service.
+/// Rate limits the requests to a service.
 ///
-/// It begins with one limit of a [`Limiter`] and whom it counts for; [`and`](Self::and) adds
-/// others, which pass together or not at all. [`cost`](Self::cost), [`quota`](Self::quota),
+/// A layer starts with one limit of a [`Limiter`] and its key. [`and`](Self::and) adds more limits;
+/// a request is charged to all of them or to none. [`cost`](Self::cost), [`quota`](Self::quota),
 /// [`when`](Self::when), [`refund_when`](Self::refund_when), [`settle`](Self::settle) and
-/// [`settle_by_bill`](Self::settle_by_bill) are about the limit named last, everything else about
-/// the layer.
+/// [`settle_by_actual_cost`](Self::settle_by_actual_cost) configure the limit added last. The other
+/// methods configure the whole layer.
 ///
 /// ```
 /// use std::time::Duration;
@@ -35,51 +35,55 @@ use crate::service::RateLimit;
 ///     Limit::sliding_window("per-key", 100, Duration::from_secs(60)),
 ///     Limit::sliding_window("per-address", 1_000, Duration::from_secs(60)),
 /// ]);
-/// let layer = RateLimitLayer::new(&limiter, "per-key", by::header("x-api-key").or(by::client_address()))
+/// let api_key = by::header("x-api-key").or(by::client_address());
+/// let layer = RateLimitLayer::new(&limiter, "per-key", api_key)
 ///     .cost(|head| if head.path().starts_with("/search") { 5 } else { 1 })
 ///     .and("per-address", by::client_address())
 ///     .skip(|head| head.path() == "/healthz");
 /// # let _ = layer;
 /// ```
 ///
-/// A limit that the limiter does not know is logged, and every request is answered with status 500:
-/// nothing passes unlimited by mistake. [`checked`](Self::checked) says so at the start instead.
+/// If the limiter does not have the limit, the layer logs an error and rejects every request with
+/// status 500, so that none passes unlimited by mistake. Use [`validate`](Self::validate) to get
+/// the error at startup instead.
 #[derive(Clone)]
 pub struct RateLimitLayer {
-    plan: Arc<Plan>,
+    policy: Arc<LayerPolicy>,
 }
 
 impl RateLimitLayer {
-    /// A layer with one limit.
-    pub fn new(limiter: &Limiter, limit: &str, subject: impl Subject) -> Self {
-        let mut plan = Plan::new(limiter);
-        plan.add(limit, subject);
+    /// A layer that applies the limit with this name.
+    pub fn new(limiter: &Limiter, limit: &str, key: impl KeyExtractor) -> Self {
+        let mut policy = LayerPolicy::new(limiter);
+        policy.add_limit(limit, key);
         Self {
-            plan: Arc::new(plan),
+            policy: Arc::new(policy),
         }
     }
 
-    /// Another limit that must let the request pass too. All pass, or none is charged.
+    /// Adds a limit. A request must be allowed by all limits of the layer; if one denies it, none
+    /// is charged.
     #[must_use]
-    pub fn and(self, limit: &str, subject: impl Subject) -> Self {
-        self.with(|plan| plan.add(limit, subject))
+    pub fn and(self, limit: &str, key: impl KeyExtractor) -> Self {
+        self.configure(|policy| policy.add_limit(limit, key))
     }
 
-    /// What a request costs the limit named last, instead of 1. Cost 0 only looks.
+    /// What a request costs under the limit added last; 1 by default. A request of cost 0 is
+    /// checked but not charged.
     ///
-    /// The request's length is known from its headers; for a cost that depends on the body itself,
-    /// see [`ReadBodyLayer`](crate::ReadBodyLayer).
+    /// The length of a body is usually in the `Content-Length` header. If the cost depends on the
+    /// body itself, add a [`ReadBodyLayer`](crate::ReadBodyLayer).
     #[must_use]
-    pub fn cost(self, cost: impl Fn(&Head<'_>) -> u64 + Send + Sync + 'static) -> Self {
-        self.last(|recipe| recipe.cost = Cost::Of(Arc::new(cost)))
+    pub fn cost(self, cost: impl Fn(&RequestHead<'_>) -> u64 + Send + Sync + 'static) -> Self {
+        self.configure_last(|limit| limit.cost = CostRule::ByRequest(Arc::new(cost)))
     }
 
-    /// Other numbers for the limit named last, such as those of the caller's tier; `None` for the
-    /// limit's own. They must be of the limit's algorithm and window.
+    /// The quota of a request under the limit added last, such as that of the caller's tier; `None`
+    /// for the limit's own quota. It must have the algorithm and the window of the limit.
     ///
     /// ```
     /// use tollgate::{Limit, Limiter, Rate, TokenBucket};
-    /// use tollgate_tower::{Head, RateLimitLayer, by};
+    /// use tollgate_tower::{RateLimitLayer, RequestHead, by};
     ///
     /// #[derive(Clone)]
     /// enum Tier { Free, Pro }
@@ -87,7 +91,7 @@ impl RateLimitLayer {
     /// let limiter = Limiter::in_memory([Limit::token_bucket("plan", 10, Rate::per_second(1))]);
     /// let pro = TokenBucket::new(1_000, Rate::per_second(100))?;
     /// let layer = RateLimitLayer::new(&limiter, "plan", by::client_address())
-    ///     .quota(move |head: &Head<'_>| match head.extensions().get()? {
+    ///     .quota(move |head: &RequestHead<'_>| match head.extensions().get()? {
     ///         Tier::Free => None,
     ///         Tier::Pro => Some(pro.into()),
     ///     });
@@ -95,177 +99,221 @@ impl RateLimitLayer {
     /// # Ok::<(), tollgate::LimitError>(())
     /// ```
     #[must_use]
-    pub fn quota(self, quota: impl Fn(&Head<'_>) -> Option<Quota> + Send + Sync + 'static) -> Self {
-        self.last(|recipe| recipe.quota = Some(Arc::new(quota)))
+    pub fn quota(
+        self,
+        quota: impl Fn(&RequestHead<'_>) -> Option<Quota> + Send + Sync + 'static,
+    ) -> Self {
+        self.configure_last(|limit| limit.quota = Some(Arc::new(quota)))
     }
 
-    /// Applies the limit named last only to requests for which this holds.
+    /// Applies the limit added last only to requests for which the function returns true.
     #[must_use]
-    pub fn when(self, applies: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
-        self.last(|recipe| recipe.when = Some(Arc::new(applies)))
+    pub fn when(self, applies: impl Fn(&RequestHead<'_>) -> bool + Send + Sync + 'static) -> Self {
+        self.configure_last(|limit| limit.when = Some(Arc::new(applies)))
     }
 
-    /// Gives back to the limit named last what a request took when its response is like this:
-    /// [`reply::succeeded`](crate::reply::succeeded) for limits on wrong passwords,
-    /// [`reply::failed`](crate::reply::failed) so that nobody pays for the server's faults. A gRPC
-    /// call is judged by its final status.
+    /// Refunds a request to the limit added last if the function returns true for its response.
+    ///
+    /// Use [`response::succeeded`](crate::response::succeeded) to count only failures, such as
+    /// wrong passwords, and [`response::failed`](crate::response::failed) not to charge for errors
+    /// of the server. A gRPC call is judged by its final status.
     #[must_use]
-    pub fn refund_when(self, is_free: impl Fn(&Reply<'_>) -> bool + Send + Sync + 'static) -> Self {
-        self.last(|recipe| recipe.refund = Some(Arc::new(is_free)))
+    pub fn refund_when(
+        self,
+        is_free: impl Fn(&ResponseHead<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.configure_last(|limit| limit.refund_when = Some(Arc::new(is_free)))
     }
 
-    /// Makes the cost of [`cost`](Self::cost) an estimate: the limit named last is charged what the
-    /// response says in the end, `None` for the estimate itself. Of what goes beyond the estimate,
-    /// at most what is left is charged.
+    /// Makes the [`cost`](Self::cost) of the limit added last an estimate. The function computes
+    /// the final cost from the response; `None` leaves the estimate.
+    ///
+    /// The difference is refunded or charged. If less remains than there is to charge, only what
+    /// remains is charged.
     #[must_use]
-    pub fn settle(self, cost: impl Fn(&Reply<'_>) -> Option<u64> + Send + Sync + 'static) -> Self {
-        self.last(|recipe| recipe.settle = Settle::Of(Arc::new(cost)))
+    pub fn settle(
+        self,
+        cost: impl Fn(&ResponseHead<'_>) -> Option<u64> + Send + Sync + 'static,
+    ) -> Self {
+        self.configure_last(|limit| limit.settle = SettlementRule::ByResponse(Arc::new(cost)))
     }
 
-    /// The same for costs that the application tells while it answers, through the
-    /// [`Bill`](crate::Bill) in the request's extensions. What it told last counts when the
-    /// response's body ends, or when nobody waits for it any more.
+    /// Like [`settle`](Self::settle), for a cost that the application reports itself, through the
+    /// [`ActualCost`](crate::ActualCost) in the request's extensions. The cost reported last is
+    /// charged when the response body ends or the client disconnects.
     #[must_use]
-    pub fn settle_by_bill(self) -> Self {
-        self.last(|recipe| recipe.settle = Settle::ByBill)
+    pub fn settle_by_actual_cost(self) -> Self {
+        self.configure_last(|limit| limit.settle = SettlementRule::ByActualCost)
     }
 
-    /// Lets requests like this pass, uncounted: an allow list.
+    /// An allow list: requests for which the function returns true are admitted without being
+    /// counted.
     #[must_use]
-    pub fn skip(self, is_listed: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
-        self.with(|plan| plan.skip.push(Arc::new(is_listed)))
+    pub fn skip(
+        self,
+        is_listed: impl Fn(&RequestHead<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.configure(|policy| policy.skip.push(Arc::new(is_listed)))
     }
 
-    /// Refuses requests like this with status 403, uncounted: a deny list. It goes before
-    /// [`skip`](Self::skip).
+    /// A deny list: requests for which the function returns true are rejected with status 403
+    /// without being counted. The deny list takes precedence over [`skip`](Self::skip).
     #[must_use]
-    pub fn deny(self, is_listed: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
-        self.with(|plan| plan.deny.push(Arc::new(is_listed)))
+    pub fn deny(
+        self,
+        is_listed: impl Fn(&RequestHead<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.configure(|policy| policy.deny.push(Arc::new(is_listed)))
     }
 
-    /// Finds something out before anything is decided, such as the user behind a token. It becomes
-    /// an extension of the request, for keys ([`by::extension`](crate::by::extension)), tiers,
-    /// costs and the application itself. Where nothing is found, the limits that need it say what
-    /// happens.
+    /// Looks up something about a request before the limits are checked, such as the user of a
+    /// token.
+    ///
+    /// The result becomes an extension of the request, for keys
+    /// ([`by::extension`](crate::by::extension)), quotas, costs and the application itself. If the
+    /// result is `None`, keys that need it apply their fallback.
     ///
     /// ```
     /// use http::StatusCode;
     /// use tollgate::{Limit, Limiter, Rate};
-    /// use tollgate_tower::{Head, RateLimitLayer, by};
+    /// use tollgate_tower::{RateLimitLayer, RequestHead, by};
     ///
     /// #[derive(Clone)]
     /// struct User { id: u64 }
     ///
-    /// async fn user_of(token: String) -> Option<User> {
-    ///     (token == "t-1").then_some(User { id: 1 }) // a look into the database
+    /// async fn find_user(token: String) -> Option<User> {
+    ///     (token == "t-1").then_some(User { id: 1 }) // usually a database query
     /// }
     ///
     /// let limiter = Limiter::in_memory([Limit::token_bucket("api", 100, Rate::per_second(10))]);
     /// let user = by::extension(|user: &User| user.id).or_refuse(StatusCode::UNAUTHORIZED);
-    /// let layer = RateLimitLayer::new(&limiter, "api", user).look_up(|head: &Head<'_>| {
+    /// let layer = RateLimitLayer::new(&limiter, "api", user).look_up(|head: &RequestHead<'_>| {
     ///     let token = head.header("authorization").map(str::to_owned);
-    ///     async move { user_of(token?).await }
+    ///     async move { find_user(token?).await }
     /// });
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn look_up<T, F>(self, find: impl Fn(&Head<'_>) -> F + Send + Sync + 'static) -> Self
+    pub fn look_up<T, F>(
+        self,
+        look_up: impl Fn(&RequestHead<'_>) -> F + Send + Sync + 'static,
+    ) -> Self
     where
         T: Clone + Send + Sync + 'static,
         F: Future<Output = Option<T>> + Send + 'static,
     {
-        self.with(|plan| {
-            plan.look_up.push(Arc::new(move |head| {
-                let finding = find(head);
-                Box::pin(async move {
-                    let found = finding.await;
-                    let attach: Attach = Box::new(|extensions| {
-                        drop(found.and_then(|found| extensions.insert(found)))
-                    });
-                    attach
-                })
-            }));
+        let look_up = move |head: &RequestHead<'_>| {
+            let future = look_up(head);
+            async move {
+                let value = future.await;
+                let insert: ExtensionInsert = Box::new(|extensions| {
+                    drop(value.and_then(|value| extensions.insert(value)));
+                });
+                insert
+            }
+        };
+
+        self.configure(|policy| {
+            let look_up: LookupFn = Arc::new(move |head| Box::pin(look_up(head)));
+            policy.lookups.push(look_up);
         })
     }
 
-    /// Holds back a request that does not pass yet, up to so long. Without it only queues hold
-    /// requests back, for as long as they are. A client that goes away gives its turn back.
+    /// Lets a request wait for up to `max_wait` until the limits admit it. A request that would
+    /// have to wait longer is rejected without waiting.
+    ///
+    /// By default only queue limits make requests wait, up to the length of the queue. If the
+    /// client disconnects, its position in the queue becomes free.
     #[must_use]
-    pub fn wait_up_to(self, longest: Duration) -> Self {
-        self.with(|plan| plan.patience = Some(longest))
+    pub fn wait_up_to(self, max_wait: Duration) -> Self {
+        self.configure(|policy| policy.max_wait = Some(max_wait))
     }
 
-    /// Which fields tell clients where they stand; by default all of them.
+    /// Which rate limit fields to add to responses; all of them by default.
     #[must_use]
     pub fn fields(self, fields: Fields) -> Self {
-        self.with(|plan| plan.fields = fields)
+        self.configure(|policy| policy.fields = fields)
     }
 
-    /// Answers those who do not pass with a response of one's own; [`Refusal::to_response`] makes
-    /// the usual one.
+    /// Replaces the response to rejected requests. The function may call
+    /// [`Rejection::to_response`] for the default response.
     #[must_use]
     pub fn respond_with(
         self,
-        respond: impl Fn(&Refusal<'_>) -> Response<Bytes> + Send + Sync + 'static,
+        respond: impl Fn(&Rejection<'_>) -> Response<Bytes> + Send + Sync + 'static,
     ) -> Self {
-        self.with(|plan| plan.respond = Some(Arc::new(respond)))
+        self.configure(|policy| policy.respond = Some(Arc::new(respond)))
     }
 
-    /// Tells a function of every request that passes.
+    /// Calls a function for every request that the limits allow.
     #[must_use]
-    pub fn on_allowed(self, hook: impl Fn(&Head<'_>, &Decision) + Send + Sync + 'static) -> Self {
-        self.with(|plan| plan.hooks.allowed.push(Arc::new(hook)))
+    pub fn on_allowed(
+        self,
+        hook: impl Fn(&RequestHead<'_>, &Decision) + Send + Sync + 'static,
+    ) -> Self {
+        self.configure(|policy| policy.hooks.allowed.push(Arc::new(hook)))
     }
 
-    /// Tells a function of every request that a limit refuses.
+    /// Calls a function for every request that a limit denies.
     #[must_use]
-    pub fn on_denied(self, hook: impl Fn(&Head<'_>, &Decision) + Send + Sync + 'static) -> Self {
-        self.with(|plan| plan.hooks.denied.push(Arc::new(hook)))
+    pub fn on_denied(
+        self,
+        hook: impl Fn(&RequestHead<'_>, &Decision) + Send + Sync + 'static,
+    ) -> Self {
+        self.configure(|policy| policy.hooks.denied.push(Arc::new(hook)))
     }
 
-    /// Tells a function of every decision that the limits' failure policies made because the store
-    /// was away, after the hooks for what was decided.
+    /// Calls a function for every decision that was made by a failure policy because the store was
+    /// unavailable. It is called after the hooks for allowed or denied requests.
     #[must_use]
-    pub fn on_degraded(self, hook: impl Fn(&Head<'_>, &Decision) + Send + Sync + 'static) -> Self {
-        self.with(|plan| plan.hooks.degraded.push(Arc::new(hook)))
+    pub fn on_degraded(
+        self,
+        hook: impl Fn(&RequestHead<'_>, &Decision) + Send + Sync + 'static,
+    ) -> Self {
+        self.configure(|policy| policy.hooks.degraded.push(Arc::new(hook)))
     }
 
-    /// This layer, or what is wrong with it: a limit that the limiter does not know, or one that is
-    /// wrong itself.
-    pub fn checked(self) -> Result<Self, Error> {
-        match self.plan.error() {
+    /// Returns the layer, or an error if the limiter does not have one of its limits or the limit
+    /// is invalid.
+    pub fn validate(self) -> Result<Self, Error> {
+        match self.policy.error() {
             Some(error) => Err(error),
             None => Ok(self),
         }
     }
 
-    /// The same limits for the calls that a client makes: they wait as long as
-    /// [`wait_up_to`](Self::wait_up_to) says, and fail without being made when they still do not
-    /// pass.
+    /// Applies the same limits to the calls that a client makes. A call waits as long as
+    /// [`wait_up_to`](Self::wait_up_to) allows. If it is still denied, it fails without being made.
     ///
     /// ```
     /// use std::time::Duration;
     /// use tollgate::{Limit, Limiter, Rate};
     /// use tollgate_tower::{RateLimitLayer, by};
     ///
-    /// // The partner takes 10 calls a second; ours wait for up to half a minute.
+    /// // The partner allows 10 calls per second; ours wait for up to 30 seconds.
     /// let limiter = Limiter::in_memory([Limit::queue("partner", 300, Rate::per_second(10))]);
-    /// let paced = RateLimitLayer::new(&limiter, "partner", by::everyone()).wait_up_to(Duration::from_secs(30)).outgoing();
-    /// # let _ = paced;
+    /// let layer = RateLimitLayer::new(&limiter, "partner", by::everyone())
+    ///     .wait_up_to(Duration::from_secs(30))
+    ///     .outgoing();
+    /// # let _ = layer;
     /// ```
     pub fn outgoing(self) -> OutgoingLayer {
-        OutgoingLayer { plan: self.plan }
+        OutgoingLayer {
+            policy: self.policy,
+        }
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Plan)) -> Self {
-        change(Arc::make_mut(&mut self.plan));
+    fn configure(mut self, change: impl FnOnce(&mut LayerPolicy)) -> Self {
+        change(Arc::make_mut(&mut self.policy));
         self
     }
 
-    fn last(self, change: impl FnOnce(&mut Recipe)) -> Self {
-        self.with(|plan| {
-            if let Some(recipe) = plan.recipes.last_mut() {
-                change(recipe);
+    /// Changes the limit added last. There is none only if the first limit was invalid; then every
+    /// request is rejected anyway.
+    fn configure_last(self, change: impl FnOnce(&mut LayerLimit)) -> Self {
+        self.configure(|policy| {
+            if let Some(limit) = policy.limits.last_mut() {
+                change(limit);
             }
         })
     }
@@ -275,12 +323,12 @@ impl<S> Layer<S> for RateLimitLayer {
     type Service = RateLimit<S>;
 
     fn layer(&self, inner: S) -> RateLimit<S> {
-        RateLimit::new(inner, self.plan.clone())
+        RateLimit::new(inner, self.policy.clone())
     }
 }
 
 impl fmt::Debug for RateLimitLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RateLimitLayer").field(&self.plan).finish()
+        f.debug_tuple("RateLimitLayer").field(&self.policy).finish()
     }
 }

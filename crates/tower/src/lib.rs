@@ -1,7 +1,7 @@
-//! Tollgate as Tower middleware: rate limits for [axum], hyper and tonic servers, and for the calls
-//! of a client.
+//! Tollgate as Tower middleware: rate limits for [axum], hyper and tonic servers, and for outgoing
+//! calls.
 //!
-//! Two lines make an application limit itself:
+//! Two lines rate limit an application:
 //!
 //! ```
 //! use std::time::Duration;
@@ -14,64 +14,73 @@
 //! # let _ = layer;
 //! ```
 //!
-//! # The way of a request
+//! # How a request is processed
 //!
-//! request -> [`Head`] (what is known of it) -> [`by`] (who it counts for) -> one question to the
-//! [`Limiter`](tollgate::Limiter) -> the application, or a [`Refusal`] -> [`Reply`] (what is given
-//! back) -> fields that tell the client where it stands.
+//! 1. The layer borrows the request without its body as a [`RequestHead`].
+//! 2. The key extractors in [`by`] decide under which key each limit counts the request.
+//! 3. The [`Limiter`](tollgate::Limiter) checks all limits of the layer together.
+//! 4. An admitted request goes to the application. A denied one is answered with a [`Rejection`].
+//! 5. The [`ResponseHead`] decides about refunds and the final cost.
+//! 6. The layer adds `RateLimit` and `X-RateLimit-*` fields to the response.
 //!
-//! - **Whom a limit counts for**: [`by`] has addresses behind trusted proxies, headers, users, path
-//!   classes, bodies, any function and any combination. What happens without a key is always said.
-//! - **Several limits** with [`and`](RateLimitLayer::and): all pass, or none is charged.
-//! - **Tiers, costs, lists** by function: [`quota`](RateLimitLayer::quota),
+//! # What the layer can do
+//!
+//! - **Keys**: [`by`] has client addresses behind trusted proxies, headers, users, path classes,
+//!   request bodies, functions, and tuples of these. A key that a request may lack needs an
+//!   explicit fallback.
+//! - **Several limits** with [`and`](RateLimitLayer::and): a request is charged to all of them or,
+//!   if one denies it, to none.
+//! - **Tiers, costs, allow and deny lists** by function: [`quota`](RateLimitLayer::quota),
 //!   [`cost`](RateLimitLayer::cost), [`skip`](RateLimitLayer::skip),
 //!   [`deny`](RateLimitLayer::deny), [`when`](RateLimitLayer::when).
-//! - **Costs that the response decides**: [`refund_when`](RateLimitLayer::refund_when),
-//!   [`settle`](RateLimitLayer::settle), [`settle_by_bill`](RateLimitLayer::settle_by_bill).
-//! - **Queues and places**: queues hold requests back; places are held until the response's body
-//!   has been sent. A client that goes away gives both back.
-//! - **Calls to others**: [`outgoing`](RateLimitLayer::outgoing).
+//! - **Costs known after the fact**: [`refund_when`](RateLimitLayer::refund_when),
+//!   [`settle`](RateLimitLayer::settle),
+//!   [`settle_by_actual_cost`](RateLimitLayer::settle_by_actual_cost).
+//! - **Queues and concurrency limits**: a request waits in the queue; a permit is held until the
+//!   response body has been sent. If the client disconnects, both are released.
+//! - **Outgoing calls**: [`outgoing`](RateLimitLayer::outgoing).
 //!
 //! # Features
 //!
-//! | feature | default | does |
+//! | feature | default | effect |
 //! |---|---|---|
-//! | `axum` | | takes the peer's address from `ConnectInfo` |
-//! | `tonic` | | takes the peer's address from `TcpConnectInfo` |
-//! | `grpc` | yes | tells gRPC clients when to come back in the details of a status |
-//! | `metrics` | | counts decisions through the `metrics` facade |
+//! | `axum` | | reads the peer address from `ConnectInfo` or `MockConnectInfo` |
+//! | `tonic` | | reads the peer address from `TcpConnectInfo` |
+//! | `grpc` | yes | adds a `google.rpc.RetryInfo` to the status of rejected gRPC calls |
+//! | `metrics` | | records decisions through the `metrics` facade |
 //!
-//! No request body is read unless a [`ReadBodyLayer`] says so, and then up to its bound.
+//! Request bodies are read only by a [`ReadBodyLayer`], up to its maximum length.
 //!
 //! [axum]: https://docs.rs/axum
 
-mod answer;
-mod bill;
-mod body;
+mod actual_cost;
+mod admitted;
+mod background;
 pub mod by;
+mod fields;
 mod future;
-mod head;
-mod held;
 mod layer;
 mod observe;
 mod outgoing;
-mod plan;
+mod permit_guard;
+mod policy;
 mod read_body;
-pub mod reply;
+mod rejection;
+mod request_head;
+pub mod response;
+mod response_body;
 mod service;
-mod start;
-mod visit;
 
-pub use answer::fields::add as add_fields;
-pub use answer::{Cause, Refusal};
-pub use bill::{Bill, NotOnTheBill};
-pub use body::ResponseBody;
+pub use actual_cost::{ActualCost, ActualCostError};
+pub use fields::add as add_fields;
 pub use future::RateLimitFuture;
-pub use head::{Head, Peer};
 pub use layer::RateLimitLayer;
-pub use outgoing::{Outgoing, OutgoingError, OutgoingLayer};
+pub use outgoing::{OutgoingError, OutgoingLayer, OutgoingService};
 pub use read_body::{ReadBody, ReadBodyLayer};
-pub use reply::Reply;
+pub use rejection::{Rejection, RejectionCause};
+pub use request_head::{Peer, RequestHead};
+pub use response::ResponseHead;
+pub use response_body::ResponseBody;
 pub use service::RateLimit;
 pub use tollgate_subject::{
     AddressError, ClientResolver, ClientResolverError, ForwardedBy, GlobError, Network,

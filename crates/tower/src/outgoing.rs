@@ -1,4 +1,5 @@
-//! The middleware on a client's side: calls wait for their turn, or fail before they are made.
+//! The client-side middleware: outgoing calls wait until the limits admit them, or fail before they
+//! are made.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,45 +12,46 @@ use tollgate::Decision;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::answer::Cause;
-use crate::body::ResponseBody;
-use crate::future::Passing;
-use crate::plan::{Admission, Plan};
+use crate::future::AdmittedFuture;
+use crate::policy::{AdmissionResult, LayerPolicy};
+use crate::rejection::RejectionCause;
+use crate::response_body::ResponseBody;
 
-/// Limits the calls that a client makes. Made by
+/// Limits the calls that a client makes. Created by
 /// [`RateLimitLayer::outgoing`](crate::RateLimitLayer::outgoing).
 #[derive(Clone, Debug)]
 pub struct OutgoingLayer {
-    pub(crate) plan: Arc<Plan>,
+    pub(crate) policy: Arc<LayerPolicy>,
 }
 
 impl<S> Layer<S> for OutgoingLayer {
-    type Service = Outgoing<S>;
+    type Service = OutgoingService<S>;
 
-    fn layer(&self, inner: S) -> Outgoing<S> {
-        Outgoing {
+    fn layer(&self, inner: S) -> OutgoingService<S> {
+        OutgoingService {
             inner,
-            plan: self.plan.clone(),
+            policy: self.policy.clone(),
         }
     }
 }
 
-/// A client whose calls are limited. See [`OutgoingLayer`].
+/// A client whose calls are rate limited. Created by [`OutgoingLayer`].
 #[derive(Clone, Debug)]
-pub struct Outgoing<S> {
+pub struct OutgoingService<S> {
     inner: S,
-    plan: Arc<Plan>,
+    policy: Arc<LayerPolicy>,
 }
 
-/// Why a call was not made, or did not succeed.
+/// Why a call was not made or failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutgoingError<E> {
-    /// A limit has no room for the call, or none before the time that the call may wait.
-    #[error("the call was not made: {cause}")]
-    Limited {
-        /// Why.
-        cause: Box<Cause>,
+    /// The call was not made, usually because a limit denied it or it would have had to wait for
+    /// too long.
+    #[error("call rejected by the rate limiter: {cause}")]
+    Rejected {
+        /// Why the call was not made.
+        cause: Box<RejectionCause>,
     },
     /// The call was made and failed.
     #[error(transparent)]
@@ -57,11 +59,11 @@ pub enum OutgoingError<E> {
 }
 
 impl<E> OutgoingError<E> {
-    /// The decision, when a limit refused the call.
+    /// The decision, if a limit denied the call.
     pub fn decision(&self) -> Option<&Decision> {
         match self {
-            Self::Limited { cause } => match &**cause {
-                Cause::Limited(decision) => Some(decision),
+            Self::Rejected { cause } => match &**cause {
+                RejectionCause::Denied(decision) => Some(decision),
                 _ => None,
             },
             Self::Call(_) => None,
@@ -69,10 +71,10 @@ impl<E> OutgoingError<E> {
     }
 }
 
-type Calling<B, E> =
+type OutgoingFuture<B, E> =
     Pin<Box<dyn Future<Output = Result<Response<ResponseBody<B>>, OutgoingError<E>>> + Send>>;
 
-impl<S, R, B> Service<Request<R>> for Outgoing<S>
+impl<S, R, B> Service<Request<R>> for OutgoingService<S>
 where
     S: Service<Request<R>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send,
@@ -82,26 +84,31 @@ where
 {
     type Response = Response<ResponseBody<B>>;
     type Error = OutgoingError<S::Error>;
-    type Future = Calling<B, S::Error>;
+    type Future = OutgoingFuture<B, S::Error>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(context).map_err(OutgoingError::Call)
     }
 
     fn call(&mut self, mut request: Request<R>) -> Self::Future {
+        // The service that is ready makes this call; its clone becomes ready for the next.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
-        let plan = self.plan.clone();
+        let policy = self.policy.clone();
+
         Box::pin(async move {
-            plan.watch.sees();
-            let visit = match plan.admit(&mut request, None).await {
-                Admission::Passes(visit) => visit.map(|visit| Box::new(visit.silent())),
-                Admission::Refused(cause) => {
-                    plan.watch.refuses(&cause);
-                    return Err(OutgoingError::Limited { cause });
+            policy.monitor.count_request();
+            let admitted = match policy.admit(&mut request, None).await {
+                AdmissionResult::Admitted(admitted) => {
+                    admitted.map(|admitted| Box::new(admitted.without_fields()))
+                }
+                AdmissionResult::Rejected(cause) => {
+                    policy.monitor.record_rejection(&cause);
+                    return Err(OutgoingError::Rejected { cause });
                 }
             };
-            Passing::new(inner.call(request), visit)
+
+            AdmittedFuture::new(inner.call(request), admitted)
                 .await
                 .map_err(OutgoingError::Call)
         })

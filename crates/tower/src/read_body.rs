@@ -1,5 +1,5 @@
-//! Reading a request's body before it is decided about, so that keys and costs can depend on it.
-//! Bounded.
+//! Reads a request body up to a maximum length before the limits are checked, so that keys and
+//! costs can depend on it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,18 +11,20 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::answer::{Cause, Refusal};
-use crate::body::ResponseBody;
-use crate::head::Head;
+use crate::rejection::{Rejection, RejectionCause};
+use crate::request_head::RequestHead;
+use crate::response_body::ResponseBody;
 
-/// What was read.
+/// A body that has been read; an extension of the request.
 #[derive(Clone, Debug)]
-pub(crate) struct BodyRead(pub(crate) Bytes);
+pub(crate) struct BufferedBody(pub(crate) Bytes);
 
-/// Reads bodies up to a length, for the limits inside that look into them: with
-/// [`by::body`](crate::by::body) for a key, or [`Head::body`](crate::Head::body) for a cost. Longer
-/// ones are answered with status 413. Put a limit by address outside of it, so that nobody makes
-/// the server read for nothing.
+/// Reads request bodies for the limits inside of this layer: for a key with
+/// [`by::body`](crate::by::body), or for a cost with
+/// [`RequestHead::body`](crate::RequestHead::body).
+///
+/// A body longer than the maximum is rejected with status 413. Put a limit by client address
+/// outside of this layer, so that a client over its limit cannot make the server read bodies.
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,11 +32,18 @@ pub(crate) struct BodyRead(pub(crate) Bytes);
 /// use tollgate::{Limit, Limiter};
 /// use tollgate_tower::{RateLimitLayer, ReadBodyLayer, by};
 ///
-/// let limiter = Limiter::in_memory([Limit::sliding_log("account", 5, Duration::from_secs(900))]);
-/// let account = by::body("an account", |body| String::from_utf8(body.to_vec()).ok());
-/// let account = RateLimitLayer::new(&limiter, "account", account.or_refuse(StatusCode::BAD_REQUEST));
-/// // The first of a pair is outside.
-/// let layers = (ReadBodyLayer::up_to(4 * 1024), account);
+/// let limiter = Limiter::in_memory([
+///     Limit::sliding_log("login-address", 50, Duration::from_secs(900)),
+///     Limit::sliding_log("login-account", 5, Duration::from_secs(900)),
+/// ]);
+/// let account = by::body("an account", |body| String::from_utf8(body.to_vec()).ok())
+///     .or_refuse(StatusCode::BAD_REQUEST);
+/// // The first layer of a tuple is the outermost.
+/// let layers = (
+///     RateLimitLayer::new(&limiter, "login-address", by::client_address()),
+///     ReadBodyLayer::up_to(4 * 1024),
+///     RateLimitLayer::new(&limiter, "login-account", account),
+/// );
 /// # let _ = layers;
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +52,7 @@ pub struct ReadBodyLayer {
 }
 
 impl ReadBodyLayer {
-    /// Reads at most so many bytes.
+    /// Reads bodies of at most `bytes_max` bytes.
     pub const fn up_to(bytes_max: usize) -> Self {
         Self { bytes_max }
     }
@@ -60,14 +69,15 @@ impl<S> Layer<S> for ReadBodyLayer {
     }
 }
 
-/// A service whose requests come with their bodies read. See [`ReadBodyLayer`].
+/// A service that gets its request bodies read in advance. Created by [`ReadBodyLayer`].
 #[derive(Clone, Debug)]
 pub struct ReadBody<S> {
     inner: S,
     bytes_max: usize,
 }
 
-type Reading<B, E> = Pin<Box<dyn Future<Output = Result<Response<ResponseBody<B>>, E>> + Send>>;
+type ReadBodyFuture<B, E> =
+    Pin<Box<dyn Future<Output = Result<Response<ResponseBody<B>>, E>> + Send>>;
 
 impl<S, R, B> Service<Request<R>> for ReadBody<S>
 where
@@ -80,37 +90,40 @@ where
 {
     type Response = Response<ResponseBody<B>>;
     type Error = S::Error;
-    type Future = Reading<B, S::Error>;
+    type Future = ReadBodyFuture<B, S::Error>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
     }
 
     fn call(&mut self, request: Request<R>) -> Self::Future {
+        // The service that is ready handles this request; its clone becomes ready for the next.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
-        let most = self.bytes_max;
+        let bytes_max = self.bytes_max;
+
         Box::pin(async move {
             let (mut parts, body) = request.into_parts();
-            let body = match Limited::new(body, most).collect().await {
+            let body = match Limited::new(body, bytes_max).collect().await {
                 Ok(body) => body.to_bytes(),
                 Err(error) => {
                     let cause = if error.is::<LengthLimitError>() {
-                        Cause::TooLong { most }
+                        RejectionCause::BodyTooLong { bytes_max }
                     } else {
-                        Cause::Unreadable
+                        RejectionCause::BodyUnreadable
                     };
                     let request = Request::from_parts(parts, ());
-                    let response = Refusal::new(Head::of(&request), &cause).to_response();
-                    return Ok(response.map(ResponseBody::own));
+                    let rejection = Rejection::new(RequestHead::new(&request), &cause);
+                    return Ok(rejection.to_response().map(ResponseBody::from_rejection));
                 }
             };
-            parts.extensions.insert(BodyRead(body.clone()));
-            let response = inner
-                .call(Request::from_parts(parts, Full::new(body)))
-                .await?;
+
+            parts.extensions.insert(BufferedBody(body.clone()));
+            let request = Request::from_parts(parts, Full::new(body));
+            let response = inner.call(request).await?;
+
             let status = response.status();
-            Ok(response.map(|body| ResponseBody::passed(body, status, None)))
+            Ok(response.map(|body| ResponseBody::from_application(body, status, None)))
         })
     }
 }

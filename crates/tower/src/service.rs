@@ -1,4 +1,4 @@
-//! The middleware on a server's side: request -> decision -> response.
+//! The server-side middleware.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -8,25 +8,26 @@ use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use crate::answer::Cause;
-use crate::body::ResponseBody;
-use crate::future::{Passing, RateLimitFuture};
-use crate::head::Head;
-use crate::plan::{Admission, AtOnce, Plan};
+use crate::future::{AdmittedFuture, RateLimitFuture};
+use crate::policy::{AdmissionResult, LayerPolicy, SyncAdmission};
+use crate::rejection::RejectionCause;
+use crate::request_head::RequestHead;
+use crate::response_body::ResponseBody;
 
-/// A service whose requests are limited. See [`RateLimitLayer`](crate::RateLimitLayer).
+/// A service whose requests are rate limited. Created by
+/// [`RateLimitLayer`](crate::RateLimitLayer).
 #[derive(Clone, Debug)]
 pub struct RateLimit<S> {
     inner: S,
-    plan: Arc<Plan>,
+    policy: Arc<LayerPolicy>,
 }
 
 impl<S> RateLimit<S> {
-    pub(crate) const fn new(inner: S, plan: Arc<Plan>) -> Self {
-        Self { inner, plan }
+    pub(crate) const fn new(inner: S, policy: Arc<LayerPolicy>) -> Self {
+        Self { inner, policy }
     }
 
-    /// The service inside.
+    /// The inner service.
     pub const fn get_ref(&self) -> &S {
         &self.inner
     }
@@ -49,30 +50,40 @@ where
     }
 
     fn call(&mut self, mut request: Request<R>) -> Self::Future {
-        let charge = match self.plan.admit_at_once(&mut request) {
-            AtOnce::Known(Admission::Passes(visit)) => {
-                return RateLimitFuture::passing(Passing::new(self.inner.call(request), visit));
+        // The fast path needs neither an allocation nor a clone of the service.
+        let demand = match self.policy.try_admit(&mut request) {
+            SyncAdmission::Complete(AdmissionResult::Admitted(admitted)) => {
+                let inner = self.inner.call(request);
+                return RateLimitFuture::admitted(AdmittedFuture::new(inner, admitted));
             }
-            AtOnce::Known(Admission::Refused(cause)) => {
-                return RateLimitFuture::refused(refuse(&self.plan, &request, &cause));
+            SyncAdmission::Complete(AdmissionResult::Rejected(cause)) => {
+                return RateLimitFuture::rejected(reject(&self.policy, &request, &cause));
             }
-            AtOnce::Open(charge) => charge,
+            SyncAdmission::Incomplete(demand) => demand,
         };
-        // The service that is ready goes with the request; a clone of it gets ready for the next.
+
+        // The service that is ready handles this request; its clone becomes ready for the next.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
-        let plan = self.plan.clone();
-        RateLimitFuture::coming(Box::pin(async move {
-            let visit = match plan.admit(&mut request, charge).await {
-                Admission::Passes(visit) => visit,
-                Admission::Refused(cause) => return Ok(refuse(&plan, &request, &cause)),
+        let policy = self.policy.clone();
+
+        RateLimitFuture::pending(Box::pin(async move {
+            let admitted = match policy.admit(&mut request, demand).await {
+                AdmissionResult::Admitted(admitted) => admitted,
+                AdmissionResult::Rejected(cause) => return Ok(reject(&policy, &request, &cause)),
             };
-            Passing::new(inner.call(request), visit).await
+            AdmittedFuture::new(inner.call(request), admitted).await
         }))
     }
 }
 
-fn refuse<R, B>(plan: &Plan, request: &Request<R>, cause: &Cause) -> Response<ResponseBody<B>> {
-    plan.watch.refuses(cause);
-    plan.refuse(Head::of(request), cause).map(ResponseBody::own)
+fn reject<R, B>(
+    policy: &LayerPolicy,
+    request: &Request<R>,
+    cause: &RejectionCause,
+) -> Response<ResponseBody<B>> {
+    policy.monitor.record_rejection(cause);
+    policy
+        .reject(RequestHead::new(request), cause)
+        .map(ResponseBody::from_rejection)
 }

@@ -1,6 +1,7 @@
-//! The client's address, behind trusted proxies only.
+//! The client address, taken from forwarding headers only if a trusted proxy sent them.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use http::HeaderMap;
@@ -8,33 +9,35 @@ use http::header::{FORWARDED, HeaderName};
 use tollgate::KeyParts;
 use tollgate_subject::ClientResolver;
 
-use super::{Missing, Subject};
-use crate::head::Head;
+use super::{KeyExtractor, MissingKey};
 use crate::observe::Warning;
+use crate::request_head::RequestHead;
 
-/// How proxies say for whom they speak: made when this is compiled, because every request is looked
-/// at for them.
-const SPEAKING: [HeaderName; 3] = [
+/// The headers in which proxies forward the client address. Constants, so that no name is parsed
+/// per request.
+const FORWARDING_HEADERS: [HeaderName; 3] = [
     HeaderName::from_static("x-forwarded-for"),
     HeaderName::from_static("x-real-ip"),
     FORWARDED,
 ];
 
-/// How many requests are looked at for a proxy that is not trusted: usually the first shows it.
-const LOOKED_AT: u32 = 1_024;
-/// After those, connections from one port of so many are, so that a proxy that comes later is
-/// noticed too.
-const PORTS_APART: u16 = 64;
+/// How many requests are inspected for an untrusted proxy. Usually the first one shows it.
+const INSPECTED_REQUESTS: u32 = 1_024;
+/// After those, only connections from every 64th port are inspected. That is cheap, and still
+/// detects a proxy that is added later.
+const INSPECTED_PORT_STEP: u16 = 64;
 
-/// The client's address, IPv6 by the network that one customer is given. Without
-/// [`behind`](ClientAddress::behind) that is the other end of the connection, whatever the
-/// request's headers say.
+/// The client address; IPv6 addresses are grouped by the prefix that one customer gets.
+///
+/// By default this is the peer of the connection, and forwarding headers are ignored. Behind a
+/// load balancer, name the trusted proxies with [`behind`](ClientAddress::behind):
 ///
 /// ```
 /// use tollgate::{Limit, Limiter};
 /// use tollgate_tower::{ClientResolver, ForwardedBy, RateLimitLayer, by};
 ///
-/// // The load balancers are in 10.0.0.0/8 and append to `X-Forwarded-For`. An IPv6 customer is a /56.
+/// // The load balancers are in 10.0.0.0/8 and append to `X-Forwarded-For`.
+/// // An IPv6 customer has a /56.
 /// let clients = ClientResolver::new(vec!["10.0.0.0/8".parse()?], 56, ForwardedBy::XForwardedFor)?;
 /// let address = by::client_address().behind(clients);
 /// # let _ = address;
@@ -44,73 +47,88 @@ pub fn client_address() -> ClientAddress {
     ClientAddress::default()
 }
 
-/// See [`client_address`].
-#[derive(Debug, Default)]
+/// The client address as a key. Created by [`client_address`]; clone it to use it in several
+/// layers.
+#[derive(Clone, Debug, Default)]
 pub struct ClientAddress {
-    clients: ClientResolver,
-    /// Requests looked at, as far as anybody counts.
-    looked: AtomicU32,
-    /// Whether anybody was told that all clients may count as one.
-    told: AtomicBool,
+    resolver: ClientResolver,
+    /// Shared by clones, so that layers that share the key log a warning once.
+    inspection: Arc<ProxyInspection>,
+}
+
+/// The search for a proxy that is not trusted.
+#[derive(Debug, Default)]
+struct ProxyInspection {
+    /// Requests inspected so far, at most [`INSPECTED_REQUESTS`].
+    requests: AtomicU32,
+    /// Whether a warning has been logged.
+    has_warned: AtomicBool,
 }
 
 impl ClientAddress {
-    /// Believes the proxies that these clients come through.
+    /// Trusts these proxies to forward the client address.
     #[must_use]
     pub fn behind(self, clients: ClientResolver) -> Self {
-        Self { clients, ..self }
+        Self {
+            resolver: clients,
+            ..self
+        }
     }
 
-    /// Whether this request is looked at for a proxy that is not trusted.
-    fn looks(&self, peer: SocketAddr) -> bool {
-        if self.told.load(Relaxed) || self.clients.trusts(peer.ip()) {
+    /// Whether to inspect a request from this peer for an untrusted proxy.
+    fn should_inspect(&self, peer: SocketAddr) -> bool {
+        let inspection = &*self.inspection;
+        if inspection.has_warned.load(Relaxed) || self.resolver.trusts(peer.ip()) {
             return false;
         }
-        if self.looked.load(Relaxed) < LOOKED_AT {
-            self.looked.fetch_add(1, Relaxed);
+
+        if inspection.requests.load(Relaxed) < INSPECTED_REQUESTS {
+            inspection.requests.fetch_add(1, Relaxed);
             return true;
         }
-        peer.port().is_multiple_of(PORTS_APART)
+        peer.port().is_multiple_of(INSPECTED_PORT_STEP)
     }
 
-    /// Says once when many clients are likely to count as one: a proxy stands in between and is not
-    /// trusted.
+    /// Logs once that many clients probably share one key, because the peer is an untrusted proxy.
     #[cold]
-    fn tell(&self, peer: IpAddr, warning: Warning) {
-        if !self.told.swap(true, Relaxed) {
-            warning.tell(&peer.to_string());
+    fn warn_once(&self, peer: IpAddr, warning: Warning) {
+        if !self.inspection.has_warned.swap(true, Relaxed) {
+            warning.log(&peer.to_string());
         }
     }
 }
 
-impl Subject for ClientAddress {
-    fn write(&self, head: &Head<'_>, parts: &mut KeyParts) -> Result<(), Missing> {
-        let Some(peer) = head.other_end() else {
-            return Err(no_peer());
+impl KeyExtractor for ClientAddress {
+    fn extract(&self, head: &RequestHead<'_>, parts: &mut KeyParts) -> Result<(), MissingKey> {
+        let Some(peer) = head.peer_socket() else {
+            return Err(no_peer_address());
         };
-        if self.looks(peer)
-            && let Some(warning) = suspicion(peer.ip(), head.headers())
+
+        if self.should_inspect(peer)
+            && let Some(warning) = untrusted_proxy_warning(peer.ip(), head.headers())
         {
-            self.tell(peer.ip(), warning);
+            self.warn_once(peer.ip(), warning);
         }
-        parts.address(
-            self.clients
-                .group(self.clients.address(peer.ip(), head.headers())),
-        );
+
+        let client = self.resolver.address(peer.ip(), head.headers());
+        parts.address(self.resolver.group(client));
         Ok(())
     }
 }
 
-/// Why this peer may not be a client.
-fn suspicion(peer: IpAddr, headers: &HeaderMap) -> Option<Warning> {
-    if SPEAKING.iter().any(|name| headers.contains_key(name)) {
+/// The warning to log if this peer is probably a proxy and not a client.
+fn untrusted_proxy_warning(peer: IpAddr, headers: &HeaderMap) -> Option<Warning> {
+    let is_forwarded = FORWARDING_HEADERS
+        .iter()
+        .any(|name| headers.contains_key(name));
+    if is_forwarded {
         return Some(Warning::UntrustedProxy);
     }
     is_private(peer).then_some(Warning::PrivatePeer)
 }
 
-/// True for addresses of one's own network, where load balancers live. Not for this machine itself,
-/// which is where applications are tried out.
+/// Whether the address belongs to a private network, where load balancers usually are. Loopback
+/// addresses do not count, because applications are tried out locally.
 fn is_private(peer: IpAddr) -> bool {
     match peer.to_canonical() {
         IpAddr::V4(v4) => v4.is_private() || v4.is_link_local(),
@@ -119,12 +137,14 @@ fn is_private(peer: IpAddr) -> bool {
 }
 
 #[cold]
-fn no_peer() -> Missing {
-    let what = "a limit counts by the client's address, and the request has none; with axum, enable the feature `axum` and \
-                serve `into_make_service_with_connect_info::<SocketAddr>()`; with tonic, the feature `tonic`; with anything \
-                else, put a `tollgate_tower::Peer` into the request's extensions";
-    Missing::Broken {
-        what: what.to_owned(),
+fn no_peer_address() -> MissingKey {
+    let reason = "a limit uses the client address as its key, but the request has no peer \
+                  address; with axum, enable the feature `axum` and serve \
+                  `into_make_service_with_connect_info::<SocketAddr>()`; with tonic, enable the \
+                  feature `tonic`; otherwise insert a `tollgate_tower::Peer` into the request's \
+                  extensions";
+    MissingKey::Misconfigured {
+        reason: reason.to_owned(),
     }
 }
 
@@ -133,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_ones_own_network_are_private_and_this_machine_is_not() {
+    fn private_networks_are_private_and_loopback_is_not() {
         for private in [
             "10.1.2.3",
             "172.16.0.1",

@@ -1,21 +1,24 @@
-//! Keys from the request's body, such as the account that somebody tries to log in to.
+//! Keys from the request body, such as the account of a login attempt.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use tollgate::{KeyParts, ToKey};
 
-use super::{Find, Found, Wanted};
-use crate::head::Head;
+use super::{KeyLookup, KeySource, OptionalKey};
+use crate::request_head::RequestHead;
 
-/// A key that stands in the body. A [`ReadBodyLayer`](crate::ReadBodyLayer) outside of this layer
-/// must have read it: bodies are read only where somebody says so, and only so much of them.
+/// A key from the request body.
+///
+/// A [`ReadBodyLayer`](crate::ReadBodyLayer) outside of this layer must have read the body; this
+/// layer never reads it. `description` names the key in the response to a request without it, as a
+/// noun with its article.
 ///
 /// ```
 /// use http::StatusCode;
 /// use tollgate_tower::by;
 ///
-/// // One account whatever the spelling, or whoever tries passwords has a budget for each spelling.
+/// // Normalise the account. Otherwise an attacker gets a new budget for each spelling.
 /// let account = by::body("an e-mail address", |body| {
 ///     let text = std::str::from_utf8(body).ok()?;
 ///     Some(text.strip_prefix("email=")?.trim().to_lowercase())
@@ -23,37 +26,40 @@ use crate::head::Head;
 /// let account = account.or_refuse(StatusCode::BAD_REQUEST);
 /// # let _ = account;
 /// ```
-pub const fn body<K, F>(what: &'static str, key: F) -> Wanted<BodyKey<F>>
+pub const fn body<K, F>(description: &'static str, key: F) -> OptionalKey<BodyKey<F>>
 where
     K: ToKey,
     F: Fn(&Bytes) -> Option<K> + Send + Sync + 'static,
 {
-    Wanted(BodyKey { what, key })
+    OptionalKey(BodyKey { description, key })
 }
 
-/// See [`body`].
+/// A key that a function takes from the request body. Created by [`body`].
 #[derive(Clone, Copy, Debug)]
 pub struct BodyKey<F> {
-    what: &'static str,
+    description: &'static str,
     key: F,
 }
 
-impl<K, F> Find for BodyKey<F>
+impl<K, F> KeySource for BodyKey<F>
 where
     K: ToKey,
     F: Fn(&Bytes) -> Option<K> + Send + Sync + 'static,
 {
-    fn find(&self, head: &Head<'_>, parts: &mut KeyParts) -> Found {
+    fn look_up(&self, head: &RequestHead<'_>, parts: &mut KeyParts) -> KeyLookup {
         let Some(body) = head.body() else {
-            return Found::Broken(format!(
-                "a limit looks for {} in the request's body, which nobody has read; put a `ReadBodyLayer` outside of it",
-                self.what
+            return KeyLookup::Misconfigured(format!(
+                "a limit uses {} from the request body as its key, but the body has not been \
+                 read; add a `ReadBodyLayer` outside of this layer",
+                self.description
             ));
         };
-        Found::is((self.key)(body).inspect(|key| key.write(parts)).is_some())
+
+        let key = (self.key)(body).inspect(|key| key.write(parts));
+        KeyLookup::from_written(key.is_some())
     }
 
-    fn what(&self) -> Cow<'_, str> {
-        self.what.into()
+    fn description(&self) -> Cow<'_, str> {
+        self.description.into()
     }
 }

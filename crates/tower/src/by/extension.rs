@@ -1,15 +1,15 @@
-//! Keys from what another layer has found out, such as the user behind a token.
+//! Keys from request extensions, such as the user that an authentication layer found.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use tollgate::{KeyParts, ToKey};
 
-use super::{Find, Found, Wanted};
-use crate::head::Head;
+use super::{KeyLookup, KeySource, OptionalKey};
+use crate::request_head::RequestHead;
 
-/// A key made from an extension of the request, as an authentication layer or a
-/// [look-up](crate::RateLimitLayer::look_up) leaves one.
+/// A key from an extension of the request, which an authentication layer or
+/// [`look_up`](crate::RateLimitLayer::look_up) has inserted.
 ///
 /// ```
 /// use http::StatusCode;
@@ -23,46 +23,40 @@ use crate::head::Head;
 /// let user = by::extension(|user: &User| user.id).or_refuse(StatusCode::UNAUTHORIZED);
 /// # let _ = user;
 /// ```
-pub const fn extension<T, K, F>(key: F) -> Wanted<ExtensionKey<T, F>>
+pub const fn extension<T, K, F>(key: F) -> OptionalKey<ExtensionKey<T, F>>
 where
     T: Send + Sync + 'static,
     K: ToKey,
     F: Fn(&T) -> K + Send + Sync + 'static,
 {
-    Wanted(ExtensionKey {
+    OptionalKey(ExtensionKey {
         key,
         extension: PhantomData,
     })
 }
 
-/// See [`extension`].
+/// A key that a function takes from an extension of type `T`. Created by [`extension`].
 #[derive(Clone, Copy, Debug)]
 pub struct ExtensionKey<T, F> {
     key: F,
     extension: PhantomData<fn(&T)>,
 }
 
-impl<T, K, F> Find for ExtensionKey<T, F>
+impl<T, K, F> KeySource for ExtensionKey<T, F>
 where
     T: Send + Sync + 'static,
     K: ToKey,
     F: Fn(&T) -> K + Send + Sync + 'static,
 {
-    fn find(&self, head: &Head<'_>, parts: &mut KeyParts) -> Found {
-        let found = head.extensions().get::<T>();
-        Found::is(
-            found
-                .inspect(|extension| (self.key)(extension).write(parts))
-                .is_some(),
-        )
+    fn look_up(&self, head: &RequestHead<'_>, parts: &mut KeyParts) -> KeyLookup {
+        let extension = head.extensions().get::<T>();
+        let extension = extension.inspect(|extension| (self.key)(extension).write(parts));
+        KeyLookup::from_written(extension.is_some())
     }
 
-    fn what(&self) -> Cow<'_, str> {
-        let name = std::any::type_name::<T>();
-        format!(
-            "who is asking ({})",
-            name.rsplit("::").next().unwrap_or(name)
-        )
-        .into()
+    fn description(&self) -> Cow<'_, str> {
+        let path = std::any::type_name::<T>();
+        let name = path.rsplit("::").next().unwrap_or(path);
+        format!("the caller's identity ({name})").into()
     }
 }

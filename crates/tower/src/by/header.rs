@@ -1,20 +1,21 @@
-//! Keys from headers.
+//! Keys from request headers.
 
 use std::borrow::Cow;
 
 use http::HeaderName;
 use tollgate::{KeyHasher, KeyParts};
 
-use super::{Find, Found, Wanted};
-use crate::head::Head;
+use super::{KeyLookup, KeySource, OptionalKey};
+use crate::request_head::RequestHead;
 
-/// The value of a header, such as an API key.
+/// The value of a header, such as an API key. An empty header counts as missing, and so does a
+/// header that is sent more than once.
 ///
 /// ```
 /// use tollgate::KeyHasher;
 /// use tollgate_tower::by;
 ///
-/// // The key itself never leaves the process.
+/// // Only a hash of the API key reaches the store.
 /// let secret = KeyHasher::new(b"sixteen bytes or more of a secret")?;
 /// let caller = by::header("x-api-key").hashed(secret).or(by::client_address());
 /// # let _ = caller;
@@ -23,42 +24,44 @@ use crate::head::Head;
 ///
 /// # Panics
 ///
-/// When the name is no name of a header in lower case.
-pub const fn header(name: &'static str) -> Wanted<HeaderKey> {
-    Wanted(HeaderKey {
+/// If the name is not a valid header name in lower case.
+pub const fn header(name: &'static str) -> OptionalKey<HeaderKey> {
+    OptionalKey(HeaderKey {
         name: HeaderName::from_static(name),
         hasher: None,
     })
 }
 
-/// See [`header`].
+/// A header value as a key. Created by [`header`].
 #[derive(Clone, Debug)]
 pub struct HeaderKey {
     name: HeaderName,
+    /// `None` if the value itself is the key.
     hasher: Option<KeyHasher>,
 }
 
-impl Wanted<HeaderKey> {
-    /// Counts under the keyed hash of the value, so that a secret does not reach the store.
+impl OptionalKey<HeaderKey> {
+    /// Uses the keyed hash of the value as the key, so that a secret does not reach the store.
     pub fn hashed(mut self, hasher: KeyHasher) -> Self {
         self.0.hasher = Some(hasher);
         self
     }
 }
 
-impl Find for HeaderKey {
-    fn find(&self, head: &Head<'_>, parts: &mut KeyParts) -> Found {
+impl KeySource for HeaderKey {
+    fn look_up(&self, head: &RequestHead<'_>, parts: &mut KeyParts) -> KeyLookup {
         let Some(value) = head.header(&self.name).filter(|value| !value.is_empty()) else {
-            return Found::Absent;
+            return KeyLookup::Absent;
         };
+
         match &self.hasher {
             Some(hasher) => parts.hashed(hasher.hash(value.as_bytes())),
             None => parts.text(value),
         }
-        Found::Written
+        KeyLookup::Written
     }
 
-    fn what(&self) -> Cow<'_, str> {
+    fn description(&self) -> Cow<'_, str> {
         format!("the header {}", self.name).into()
     }
 }

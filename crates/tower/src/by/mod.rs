@@ -1,18 +1,18 @@
-//! Who a request counts for: ready-made keys, keys by function, and combinations of them.
+//! Keys: under which key a limit counts a request.
 //!
-//! A [`Subject`] writes the key of a request. What a request may lack, such as a header, is
-//! [`Wanted`]: it becomes a subject by saying what happens without it, so that no limit ever counts
-//! strangers together by accident.
+//! A [`KeyExtractor`] writes the key of a request. A key that a request may lack, such as a header,
+//! is an [`OptionalKey`]. It does not compile as a key until you say what to do without it. So no
+//! limit ever counts unrelated callers together by accident.
 //!
 //! ```
 //! use http::StatusCode;
 //! use tollgate_tower::by;
 //!
-//! // The API key, or the address of those who have none.
+//! // The API key, or the client address for requests without one.
 //! let caller = by::header("x-api-key").or(by::client_address());
-//! // Only those who say which tenant they are; the others are refused.
+//! // The tenant; requests without one are rejected.
 //! let tenant = by::header("x-tenant").or_refuse(StatusCode::BAD_REQUEST);
-//! // Both together: each pair of tenant and caller has a counter of its own.
+//! // A tuple: each combination of tenant and caller has its own counter.
 //! let both = (tenant, caller);
 //! # let _ = tollgate_tower::RateLimitLayer::new(&tollgate::Limiter::in_memory([]), "api", both);
 //! ```
@@ -20,10 +20,10 @@
 mod address;
 mod body;
 mod extension;
-mod function;
 mod header;
+mod key_fn;
+mod optional;
 mod path;
-mod wanted;
 
 use http::StatusCode;
 use tollgate::KeyParts;
@@ -31,37 +31,43 @@ use tollgate::KeyParts;
 pub use address::{ClientAddress, client_address};
 pub use body::{BodyKey, body};
 pub use extension::{ExtensionKey, extension};
-pub use function::{FromFn, function};
 pub use header::{HeaderKey, header};
-pub use path::{PathClass, path_class};
-pub use wanted::{Find, Found, Or, OrRefuse, OrSkip, Wanted};
+pub use key_fn::{KeyFn, function};
+pub use optional::{KeyLookup, KeyOr, KeyOrRefuse, KeyOrSkip, KeySource, OptionalKey};
+pub use path::{PathClassKey, path_class};
 
-use crate::head::Head;
+use crate::request_head::RequestHead;
 
-/// Writes the key under which a request counts.
-pub trait Subject: Send + Sync + 'static {
-    /// Writes the parts of the key, or says what happens to a request that has none.
-    fn write(&self, head: &Head<'_>, parts: &mut KeyParts) -> Result<(), Missing>;
+/// Extracts the key under which a limit counts a request.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the key of a limit",
+    label = "expected a `KeyExtractor`",
+    note = "if a request may lack the key, as with `by::header(..)`, say what to do then: \
+            `.or(other_key)`, `.or_skip()` or `.or_refuse(status)`"
+)]
+pub trait KeyExtractor: Send + Sync + 'static {
+    /// Writes the parts of the key into `parts`, or returns what to do with a request that has no
+    /// key.
+    fn extract(&self, head: &RequestHead<'_>, parts: &mut KeyParts) -> Result<(), MissingKey>;
 }
 
-/// What happens to a request that lacks its key.
+/// What to do with a request that has no key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Missing {
-    /// The limit does not apply to it.
+pub enum MissingKey {
+    /// Do not apply the limit to the request.
     Skip,
-    /// It is answered with this status, and told what it lacks.
-    Refuse {
-        /// The status.
+    /// Reject the request and name the missing key in the response.
+    Reject {
+        /// The status of the response.
         status: StatusCode,
-        /// What is missing, as a noun: `the header x-api-key`.
-        what: String,
+        /// The missing key as a noun with its article, such as `the header x-api-key`.
+        description: String,
     },
-    /// The application is put together wrongly. The request is answered with status 500, and the
-    /// log says what to do.
-    Broken {
-        /// What is wrong and what would be right.
-        what: String,
+    /// Answer with status 500 and log the reason: the application is set up wrongly.
+    Misconfigured {
+        /// What is wrong and how to fix it. Clients do not see it.
+        reason: String,
     },
 }
 
@@ -71,38 +77,44 @@ pub enum Missing {
 /// use tollgate::{Limit, Limiter, Rate};
 /// use tollgate_tower::{RateLimitLayer, by};
 ///
-/// let limiter = Limiter::in_memory([Limit::token_bucket("whole-site", 5_000, Rate::per_second(5_000))]);
+/// let limiter = Limiter::in_memory([
+///     Limit::token_bucket("whole-site", 5_000, Rate::per_second(5_000)),
+/// ]);
 /// let layer = RateLimitLayer::new(&limiter, "whole-site", by::everyone());
 /// # let _ = layer;
 /// ```
-pub const fn everyone() -> Everyone {
-    Everyone
+pub const fn everyone() -> GlobalKey {
+    GlobalKey
 }
 
-/// See [`everyone`].
+/// The key that all requests share. Created by [`everyone`].
 #[derive(Clone, Copy, Debug)]
-pub struct Everyone;
+pub struct GlobalKey;
 
-impl Subject for Everyone {
-    fn write(&self, _: &Head<'_>, _: &mut KeyParts) -> Result<(), Missing> {
+impl KeyExtractor for GlobalKey {
+    fn extract(&self, _: &RequestHead<'_>, _: &mut KeyParts) -> Result<(), MissingKey> {
         Ok(())
     }
 }
 
-macro_rules! together {
+macro_rules! impl_for_tuple {
     ($($name:ident),+) => {
-        /// Together, each combination with a counter of its own.
-        impl<$($name: Subject),+> Subject for ($($name,)+) {
-            fn write(&self, head: &Head<'_>, parts: &mut KeyParts) -> Result<(), Missing> {
-                #[expect(non_snake_case, reason = "the parts of the tuple have no better names than their types")]
+        /// A combined key: each combination of the parts has its own counter.
+        impl<$($name: KeyExtractor),+> KeyExtractor for ($($name,)+) {
+            fn extract(
+                &self,
+                head: &RequestHead<'_>,
+                parts: &mut KeyParts,
+            ) -> Result<(), MissingKey> {
+                #[expect(non_snake_case, reason = "the macro reuses the type names as variables")]
                 let ($($name,)+) = self;
-                $($name.write(head, parts)?;)+
+                $($name.extract(head, parts)?;)+
                 Ok(())
             }
         }
     };
 }
 
-together!(A, B);
-together!(A, B, C);
-together!(A, B, C, D);
+impl_for_tuple!(A, B);
+impl_for_tuple!(A, B, C);
+impl_for_tuple!(A, B, C, D);

@@ -1,15 +1,17 @@
-//! Classes of paths, whatever the spelling.
+//! Path classes: named groups of paths.
 
 use std::borrow::Cow;
 
 use tollgate::KeyParts;
 use tollgate_subject::{Case, Glob, GlobError, normalise};
 
-use super::{Find, Found, Wanted};
-use crate::head::Head;
+use super::{KeyLookup, KeySource, OptionalKey};
+use crate::request_head::RequestHead;
 
-/// The name of the first class that the path belongs to. Paths are compared in one spelling, so
-/// that `/auth/./login` and `/auth/%6Cogin` are in the same class as `/auth/login`.
+/// The name of the first class whose pattern matches the path.
+///
+/// Paths are normalised before they are matched, so `/auth/./login` and `/auth/%6Cogin` are in the
+/// same class as `/auth/login`. A path that no pattern matches has no key.
 ///
 /// ```
 /// use tollgate_tower::by;
@@ -21,31 +23,34 @@ use crate::head::Head;
 /// ```
 pub fn path_class<'c>(
     classes: impl IntoIterator<Item = (&'c str, &'c str)>,
-) -> Result<Wanted<PathClass>, GlobError> {
-    let class = |(paths, name): (&str, &str)| {
-        Ok((Glob::for_path(paths, Case::Sensitive)?, name.to_owned()))
+) -> Result<OptionalKey<PathClassKey>, GlobError> {
+    let parse = |(pattern, name): (&str, &str)| {
+        Ok((Glob::for_path(pattern, Case::Sensitive)?, name.to_owned()))
     };
+
     let classes = classes
         .into_iter()
-        .map(class)
+        .map(parse)
         .collect::<Result<_, GlobError>>()?;
-    Ok(Wanted(PathClass { classes }))
+    Ok(OptionalKey(PathClassKey { classes }))
 }
 
-/// See [`path_class`].
+/// The name of a path class as a key. Created by [`path_class`].
 #[derive(Clone, Debug)]
-pub struct PathClass {
+pub struct PathClassKey {
+    /// Pattern and name of each class, in the order in which they are tried.
     classes: Vec<(Glob, String)>,
 }
 
-impl Find for PathClass {
-    fn find(&self, head: &Head<'_>, parts: &mut KeyParts) -> Found {
+impl KeySource for PathClassKey {
+    fn look_up(&self, head: &RequestHead<'_>, parts: &mut KeyParts) -> KeyLookup {
         let path = normalise(head.path());
-        let class = self.classes.iter().find(|(paths, _)| paths.matches(&path));
-        Found::is(class.inspect(|(_, name)| parts.text(name)).is_some())
+        let mut classes = self.classes.iter();
+        let class = classes.find(|(pattern, _)| pattern.matches(&path));
+        KeyLookup::from_written(class.inspect(|(_, name)| parts.text(name)).is_some())
     }
 
-    fn what(&self) -> Cow<'_, str> {
-        "a path of a known class".into()
+    fn description(&self) -> Cow<'_, str> {
+        "a known path class".into()
     }
 }

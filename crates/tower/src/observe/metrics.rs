@@ -1,10 +1,10 @@
-//! Decisions counted through the `metrics` facade, under the names that the service uses too.
+//! Metrics through the `metrics` facade, under the names that the Tollgate service uses too.
 
 use metrics::{counter, gauge, histogram};
 use tollgate::{Decision, Micros};
 
-/// Counts what every limit said, and how long it took.
-pub(super) fn count(decision: &Decision, took: Micros) {
+/// Records the outcome of every limit, the duration of the decision and whether it is degraded.
+pub(super) fn record(decision: &Decision, duration: Micros) {
     for limit in decision.limits() {
         let outcome = match (limit.retry(), limit.is_shadow()) {
             (None, _) => "allowed",
@@ -18,6 +18,7 @@ pub(super) fn count(decision: &Decision, took: Micros) {
         ];
         counter!("tollgate_decisions_total", &labels).increment(1);
     }
-    histogram!("tollgate_decision_duration_seconds").record(std::time::Duration::from(took));
+
+    histogram!("tollgate_decision_duration_seconds").record(std::time::Duration::from(duration));
     gauge!("tollgate_degraded").set(if decision.is_degraded() { 1.0 } else { 0.0 });
 }

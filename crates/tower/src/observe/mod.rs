@@ -1,97 +1,96 @@
-//! What others want to know of decisions: events, hooks, metrics and warnings.
+//! Observability: hooks, log events, metrics and warnings about decisions.
 
 #[cfg(feature = "metrics")]
 mod metrics;
+mod monitor;
 mod warning;
-mod watch;
 
 use std::fmt;
 use std::sync::Arc;
 
 use tollgate::{Decision, LimitOutcome, Micros};
 
+pub(crate) use self::monitor::LayerMonitor;
 pub(crate) use self::warning::Warning;
-pub(crate) use self::watch::Watch;
-use crate::head::Head;
-use crate::plan::Plan;
+use crate::policy::LayerPolicy;
+use crate::request_head::RequestHead;
 
-/// A function that is told of a decision.
-pub(crate) type Hook = Arc<dyn Fn(&Head<'_>, &Decision) + Send + Sync>;
+/// A function of the application that is called with a decision.
+pub(crate) type DecisionHook = Arc<dyn Fn(&RequestHead<'_>, &Decision) + Send + Sync>;
 
-/// Who is told of what.
+/// The hooks of a layer, by the decisions for which they are called.
 #[derive(Clone, Default)]
-pub(crate) struct Hooks {
-    pub(crate) allowed: Vec<Hook>,
-    pub(crate) denied: Vec<Hook>,
-    pub(crate) degraded: Vec<Hook>,
+pub(crate) struct DecisionHooks {
+    pub(crate) allowed: Vec<DecisionHook>,
+    pub(crate) denied: Vec<DecisionHook>,
+    /// Called in addition to those for the verdict.
+    pub(crate) degraded: Vec<DecisionHook>,
 }
 
-impl Plan {
-    /// When a decision begins, if anybody measures how long it takes.
-    pub(crate) fn began(&self) -> Option<Micros> {
+impl LayerPolicy {
+    /// The current time, if decisions are timed. Without the feature `metrics` they are not, and
+    /// the clock is not read.
+    pub(crate) fn started(&self) -> Option<Micros> {
         cfg!(feature = "metrics").then(|| self.limiter.clock().now())
     }
 
-    /// Tells everyone of a decision.
-    pub(crate) fn tell(&self, head: &Head<'_>, decision: &Decision, began: Option<Micros>) {
-        let Hooks {
-            allowed,
-            denied,
-            degraded,
-        } = &self.hooks;
+    /// Calls the hooks, logs a decision and records its metrics. `started` is when the check
+    /// started.
+    pub(crate) fn observe(
+        &self,
+        head: &RequestHead<'_>,
+        decision: &Decision,
+        started: Option<Micros>,
+    ) {
         let hooks = if decision.is_allowed() {
-            allowed
+            &self.hooks.allowed
         } else {
-            denied
+            &self.hooks.denied
         };
         hooks.iter().for_each(|hook| hook(head, decision));
         if decision.is_degraded() {
-            degraded.iter().for_each(|hook| hook(head, decision));
+            let hooks = &self.hooks.degraded;
+            hooks.iter().for_each(|hook| hook(head, decision));
         }
-        self.watch.decided(decision);
-        event(decision);
-        self.count(decision, began);
+
+        self.monitor.track_degradation(decision);
+        log_decision(decision);
+        self.record_metrics(decision, started);
     }
 
     #[cfg(feature = "metrics")]
-    fn count(&self, decision: &Decision, began: Option<Micros>) {
+    fn record_metrics(&self, decision: &Decision, started: Option<Micros>) {
         let now = self.limiter.clock().now();
-        metrics::count(decision, now.since(began.unwrap_or(now)));
+        metrics::record(decision, now.since(started.unwrap_or(now)));
     }
 
     #[cfg(not(feature = "metrics"))]
     #[expect(
         clippy::unused_self,
-        reason = "it counts something where metrics are wanted"
+        reason = "the signature is that of the version with metrics"
     )]
-    const fn count(&self, _: &Decision, _: Option<Micros>) {}
+    const fn record_metrics(&self, _: &Decision, _: Option<Micros>) {}
 }
 
-/// Denials are for those who look for them: somebody who is limited makes many.
-fn event(decision: &Decision) {
+/// Logs a decision at a low level, because a client over its limit causes many denials.
+fn log_decision(decision: &Decision) {
     let source = decision.source().as_str();
     match decision.denied_by() {
-        None => tracing::trace!(
-            source,
-            remaining = decision.remaining(),
-            "a request passes its limits"
-        ),
+        None => tracing::trace!(source, remaining = decision.remaining(), "request allowed"),
         Some(limit) => tracing::debug!(
             limit = limit.name(),
             source,
-            retry_after_ms = decision.retry_after().map(|length| length.as_millis()),
-            "a request is limited"
+            retry_after_ms = decision.retry_after().map(|delay| delay.as_millis()),
+            "request denied"
         ),
     }
-    for limit in decision
-        .limits()
-        .iter()
-        .filter(|limit| is_shadow_denial(limit))
-    {
+
+    let limits = decision.limits().iter();
+    for limit in limits.filter(|limit| is_shadow_denial(limit)) {
         tracing::debug!(
             limit = limit.name(),
             source,
-            "a shadow limit would have refused a request"
+            "shadow limit would have denied the request"
         );
     }
 }
@@ -100,19 +99,12 @@ fn is_shadow_denial(limit: &LimitOutcome) -> bool {
     limit.is_shadow() && limit.retry().is_some()
 }
 
-impl fmt::Debug for Hooks {
+impl fmt::Debug for DecisionHooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            allowed,
-            denied,
-            degraded,
-        } = self;
-        write!(
-            f,
-            "Hooks({} on allowed, {} on denied, {} on degraded)",
-            allowed.len(),
-            denied.len(),
-            degraded.len()
-        )
+        f.debug_struct("DecisionHooks")
+            .field("allowed", &self.allowed.len())
+            .field("denied", &self.denied.len())
+            .field("degraded", &self.degraded.len())
+            .finish()
     }
 }

@@ -1,36 +1,37 @@
-//! Mistakes that are easily made and hard to see, each told with a code that a page explains.
+//! Warnings about mistakes that are easy to make and hard to notice. Each has a code that
+//! `docs/warnings.md` explains.
 
 use std::fmt;
 
 /// A mistake that the layer has reason to suspect. `docs/warnings.md` has a section for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Warning {
-    /// Layers are made and thrown away with every request, and their counters may be too.
-    MadePerRequest,
-    /// A proxy says for whom it speaks, and is not trusted.
+    /// Layers are created and dropped with every request, and so, probably, are their counters.
+    LayerPerRequest,
+    /// A peer that is not trusted sends a forwarding header.
     UntrustedProxy,
-    /// A request meets the same limit twice.
-    AppliedTwice,
-    /// The key is the address of a machine in one's own network.
+    /// The same limit is applied to a request twice.
+    LimitAppliedTwice,
+    /// The key is an address of a private network.
     PrivatePeer,
 }
 
 impl Warning {
     const fn code(self) -> &'static str {
         match self {
-            Self::MadePerRequest => "TG001",
+            Self::LayerPerRequest => "TG001",
             Self::UntrustedProxy => "TG002",
-            Self::AppliedTwice => "TG003",
+            Self::LimitAppliedTwice => "TG003",
             Self::PrivatePeer => "TG004",
         }
     }
 
-    /// Tells it, with what it was seen in.
+    /// Logs the warning. `detail` is the peer address or the name of the limit that caused it.
     #[cold]
-    pub(crate) fn tell(self, seen: &str) {
+    pub(crate) fn log(self, detail: &str) {
         tracing::warn!(
             code = self.code(),
-            seen,
+            detail,
             "{self} (see docs/warnings.md#{})",
             self.code().to_lowercase()
         );
@@ -39,22 +40,25 @@ impl Warning {
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::MadePerRequest => {
-                "rate limit layers are made and dropped with each request; make the limiter and the layer once, at the \
-                 start, or nothing is counted for longer than a request"
+        let message = match self {
+            Self::LayerPerRequest => {
+                "rate limit layers are created and dropped with each request, so nothing is \
+                 counted across requests; create the limiter and the layer once at startup"
             }
             Self::UntrustedProxy => {
-                "a peer says for whom it speaks and is not trusted, so all its clients count as one; name it with \
-                 `by::client_address().behind(..)` if it is your proxy"
+                "an untrusted peer sent a forwarding header, so all clients behind that peer share \
+                 one key; if it is your proxy, trust it with `by::client_address().behind(..)`"
             }
-            Self::AppliedTwice => {
-                "a request meets the same limit twice and is charged twice; apply it in one place, or name two limits"
+            Self::LimitAppliedTwice => {
+                "the same limit is applied to a request twice, and charged twice; apply it in one \
+                 place, or use two limits"
             }
             Self::PrivatePeer => {
-                "requests are counted under an address of a private network, which may be a load balancer that all \
-                 clients share; name it with `by::client_address().behind(..)` if it is one"
+                "the client address is in a private network and may be a load balancer that all \
+                 clients share; if so, trust it with `by::client_address().behind(..)`"
             }
-        })
+        };
+
+        f.write_str(message)
     }
 }

@@ -1,4 +1,4 @@
-//! Bodies of requests and responses go through unread.
+//! Request and response bodies are streamed, and read only by a `ReadBodyLayer`.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -10,15 +10,15 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt as _, Full};
-use tollgate_tower::{RateLimitLayer, ReadBodyLayer, by, reply};
+use tollgate_tower::{RateLimitLayer, ReadBodyLayer, by, response};
 use tower::{Layer, ServiceExt as _, service_fn};
 
-use crate::support::{ask, limiter, per_minute, status};
+use crate::support::{limiter, per_minute, send, status};
 
-/// A body without end that counts how often it is asked for more.
+/// An endless body that counts how often it is polled.
 #[derive(Clone, Default)]
 struct Endless {
-    asked: Arc<AtomicUsize>,
+    polled: Arc<AtomicUsize>,
 }
 
 impl Body for Endless {
@@ -29,13 +29,13 @@ impl Body for Endless {
         self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.asked.fetch_add(1, Relaxed);
+        self.polled.fetch_add(1, Relaxed);
         Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[0; 1_024])))))
     }
 }
 
 #[test]
-fn no_body_is_read_unless_somebody_says_so() {
+fn no_body_is_read_by_default() {
     let limits = limiter([per_minute("api", 2)]);
     let (incoming, outgoing) = (Endless::default(), Endless::default());
     let answer = outgoing.clone();
@@ -43,13 +43,13 @@ fn no_body_is_read_unless_somebody_says_so() {
         let answer = answer.clone();
         async move { Ok::<_, Infallible>(Response::new(answer)) }
     });
-    // Costs, refunds and costs by bill look at heads only; one way decides on the spot and the
-    // other waits.
+    // None of these reads the body. One layer decides synchronously, the other one waits.
     let layer = RateLimitLayer::new(&limits, "api", by::everyone())
         .cost(|_| 1)
-        .refund_when(reply::failed)
-        .settle_by_bill();
+        .refund_when(response::failed)
+        .settle_by_actual_cost();
     let waiting = layer.clone().wait_up_to(std::time::Duration::ZERO);
+
     for layer in [layer, waiting] {
         let request = Request::new(incoming.clone());
         let response =
@@ -57,13 +57,13 @@ fn no_body_is_read_unless_somebody_says_so() {
         assert_eq!(response.status(), 200);
     }
     assert_eq!(
-        (incoming.asked.load(Relaxed), outgoing.asked.load(Relaxed)),
+        (incoming.polled.load(Relaxed), outgoing.polled.load(Relaxed)),
         (0, 0)
     );
 }
 
 #[test]
-fn what_is_read_is_bounded() {
+fn reading_a_body_is_bounded() {
     let limits = limiter([per_minute("api", 2)]);
     let endless = Endless::default();
     let layer = (
@@ -71,20 +71,22 @@ fn what_is_read_is_bounded() {
         RateLimitLayer::new(&limits, "api", by::everyone()),
     );
     let service = layer.layer(service_fn(crate::support::hello::<Full<Bytes>>));
-    let refused = ask(&service, Request::new(endless.clone()));
-    assert_eq!(refused.status(), 413);
-    let body = std::str::from_utf8(refused.body()).unwrap();
+    let rejected = send(&service, Request::new(endless.clone()));
+
+    assert_eq!(rejected.status(), 413);
+
+    let body = std::str::from_utf8(rejected.body()).unwrap();
     assert!(body.contains("longer than 10240 bytes"), "{body}");
     assert_eq!(
-        endless.asked.load(Relaxed),
+        endless.polled.load(Relaxed),
         11,
-        "one piece too many is enough to know"
+        "reading stops after the first chunk beyond the maximum"
     );
     assert_eq!(crate::support::left(&limits, "api", ()), 2);
 }
 
 #[test]
-fn a_body_that_breaks_off_is_the_clients_fault() {
+fn an_unreadable_body_is_rejected_with_400() {
     let limits = limiter([per_minute("api", 2)]);
     let layer = (
         ReadBodyLayer::up_to(1_024),
@@ -106,7 +108,7 @@ impl futures_core::Stream for Broken {
 }
 
 #[test]
-fn sizes_and_ends_are_told_as_the_application_tells_them() {
+fn size_hint_and_end_of_stream_are_those_of_the_body() {
     let limits = limiter([per_minute("api", 1)]);
     let service = RateLimitLayer::new(&limits, "api", by::everyone()).layer(service_fn(
         |_: Request<()>| async { Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("hello"))) },
@@ -114,21 +116,23 @@ fn sizes_and_ends_are_told_as_the_application_tells_them() {
     let passed = pollster::block_on(service.clone().oneshot(Request::new(())))
         .expect("a response")
         .into_body();
+
     assert_eq!(
         (passed.size_hint().exact(), passed.is_end_stream()),
         (Some(5), false)
     );
-    let mut refused = pollster::block_on(service.oneshot(Request::new(())))
+
+    let mut rejected = pollster::block_on(service.oneshot(Request::new(())))
         .expect("a response")
         .into_body();
-    let length = refused.size_hint().exact().expect("a known length");
-    let frame = pollster::block_on(refused.frame())
+    let length = rejected.size_hint().exact().expect("a known length");
+    let frame = pollster::block_on(rejected.frame())
         .expect("a frame")
         .expect("no error");
     assert_eq!(
         frame.data_ref().map(Bytes::len),
         usize::try_from(length).ok()
     );
-    assert!(refused.is_end_stream());
-    assert_eq!(refused.size_hint().exact(), Some(0));
+    assert!(rejected.is_end_stream());
+    assert_eq!(rejected.size_hint().exact(), Some(0));
 }

@@ -1,11 +1,11 @@
-//! What a request costs, by which numbers, and which requests are not asked at all.
+//! Costs, quotas, and which requests are limited.
 
 use http::header::CONTENT_LENGTH;
 use tollgate::{FixedWindow, Limit, Rate, TokenBucket};
-use tollgate_tower::{Head, RateLimitLayer, ReadBodyLayer, by};
+use tollgate_tower::{RateLimitLayer, ReadBodyLayer, RequestHead, by};
 use tower::{Layer, service_fn};
 
-use crate::support::{MINUTE, ask, get, header, hello, left, limiter, per_minute, status, with};
+use crate::support::{MINUTE, get, header, hello, left, limiter, per_minute, send, status, with};
 
 #[test]
 fn a_cost_is_a_function_of_the_request() {
@@ -20,32 +20,34 @@ fn a_cost_is_a_function_of_the_request() {
                 .map_or(1, |bytes| bytes / 10),
         });
     let service = layer.layer(service_fn(hello));
+
     for (request, left_then) in [
         (get("/search"), 90),
         (get("/"), 89),
         (get("/look"), 89),
         (with("/upload", &[("content-length", "800")]), 9),
     ] {
-        let response = ask(&service, request);
+        let response = send(&service, request);
         assert_eq!(
             header(&response, "x-ratelimit-remaining"),
             Some(left_then.to_string().as_str())
         );
     }
-    let never = ask(&service, with("/upload", &[("content-length", "2000")]));
+
+    let never = send(&service, with("/upload", &[("content-length", "2000")]));
     assert_eq!(never.status(), 429);
     assert_eq!(
         header(&never, "retry-after"),
         None,
-        "what can never pass is not told to come back"
+        "a request that can never be allowed has no retry delay"
     );
     assert_eq!(left(&limits, "units", ()), 9);
 }
 
 #[test]
-fn a_cost_may_depend_on_the_body_that_was_read() {
+fn a_cost_may_depend_on_the_buffered_body() {
     let limits = limiter([per_minute("rows", 100)]);
-    let rows = |head: &Head<'_>| {
+    let rows = |head: &RequestHead<'_>| {
         head.body()
             .map_or(1, |body| body.split(|byte| *byte == b'\n').count() as u64)
     };
@@ -55,6 +57,7 @@ fn a_cost_may_depend_on_the_body_that_was_read() {
     );
     let service = layer.layer(service_fn(hello));
     let request = get("/").map(|_| http_body_util::Full::<bytes::Bytes>::from("a\nb\nc"));
+
     assert_eq!(status(&service, request), 200);
     assert_eq!(left(&limits, "rows", ()), 97);
 }
@@ -66,7 +69,7 @@ enum Tier {
 }
 
 #[test]
-fn numbers_go_by_the_callers_tier_and_what_was_used_carries_over() {
+fn the_quota_follows_the_tier_and_usage_carries_over() {
     let limits = limiter([Limit::token_bucket("plan", 2, Rate::per_hour(1))]);
     let pro = TokenBucket::new(5, Rate::per_hour(1)).unwrap();
     let layer =
@@ -82,6 +85,7 @@ fn numbers_go_by_the_callers_tier_and_what_was_used_carries_over() {
         request.extensions_mut().insert(tier);
         status(&service, request).as_u16()
     };
+
     assert_eq!(
         [(); 3].map(|()| as_tier("carl", Tier::Free)),
         [200, 200, 429]
@@ -91,12 +95,13 @@ fn numbers_go_by_the_callers_tier_and_what_was_used_carries_over() {
         [(); 6].map(|()| as_tier("bob", Tier::Pro)),
         [200, 200, 200, 200, 200, 429]
     );
-    // Ann pays now: her bucket was half empty and stays so.
+
+    // Ann upgrades: her bucket was half empty and stays so.
     assert_eq!([(); 3].map(|()| as_tier("ann", Tier::Pro)), [200, 200, 429]);
 }
 
 #[test]
-fn numbers_of_another_shape_are_the_applications_mistake() {
+fn a_quota_of_another_algorithm_is_a_misconfiguration() {
     let limits = limiter([Limit::token_bucket("plan", 2, Rate::per_hour(1))]);
     let window = FixedWindow::new(5, MINUTE).unwrap();
     let layer =
@@ -105,7 +110,7 @@ fn numbers_of_another_shape_are_the_applications_mistake() {
 }
 
 #[test]
-fn conditions_and_lists_say_who_is_asked() {
+fn when_skip_and_deny_select_requests() {
     let limits = limiter([per_minute("writes", 1)]);
     let layer = RateLimitLayer::new(&limits, "writes", by::everyone())
         .when(|head| head.method() != http::Method::GET)
@@ -117,6 +122,7 @@ fn conditions_and_lists_say_who_is_asked() {
         *request.method_mut() = http::Method::POST;
         request
     };
+
     assert_eq!(
         [(); 3].map(|()| status(&service, get("/")).as_u16()),
         [200; 3]
@@ -125,10 +131,11 @@ fn conditions_and_lists_say_who_is_asked() {
         [(); 3].map(|()| status(&service, post(&[("x-internal", "yes")])).as_u16()),
         [200; 3]
     );
+
     let listed = [("user-agent", "scraper"), ("x-internal", "yes")];
-    let refused = ask(&service, post(&listed));
-    assert_eq!(refused.status(), 403, "the deny list goes first");
-    assert_eq!(header(&refused, "ratelimit"), None);
+    let rejected = send(&service, post(&listed));
+    assert_eq!(rejected.status(), 403, "the deny list takes precedence");
+    assert_eq!(header(&rejected, "ratelimit"), None);
     assert_eq!(left(&limits, "writes", ()), 1, "none of them was counted");
     assert_eq!(
         [(); 2].map(|()| status(&service, post(&[])).as_u16()),

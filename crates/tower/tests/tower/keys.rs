@@ -1,22 +1,22 @@
-//! Whom a request counts for, and what happens without a key.
+//! Keys, and what happens to requests without one.
 
 use http::{Request, StatusCode};
 use http_body_util::Full;
 use tollgate::{KeyHasher, Limit, Limiter};
-use tollgate_tower::{ClientResolver, ForwardedBy, Head, RateLimitLayer, ReadBodyLayer, by};
+use tollgate_tower::{ClientResolver, ForwardedBy, RateLimitLayer, ReadBodyLayer, RequestHead, by};
 use tower::{Layer, service_fn};
 
-use crate::support::{ask, from, get, hello, left, limiter, per_minute, status, with};
+use crate::support::{from, get, hello, left, limiter, per_minute, send, status, with};
 
-/// Two a minute, for whoever it counts.
+/// A limiter with the limit `two`: two requests per minute.
 fn two() -> Limiter {
     limiter([per_minute("two", 2)])
 }
 
-/// The statuses of requests asked one after the other.
+/// The statuses of requests sent one after the other.
 fn statuses(
     layer: &RateLimitLayer,
-    requests: impl IntoIterator<Item = crate::support::Asked>,
+    requests: impl IntoIterator<Item = crate::support::TestRequest>,
 ) -> Vec<u16> {
     let service = layer.layer(service_fn(hello));
     requests
@@ -26,7 +26,7 @@ fn statuses(
 }
 
 #[test]
-fn addresses_are_told_apart_and_those_of_one_ipv6_customer_are_not() {
+fn ipv4_addresses_are_distinct_and_an_ipv6_prefix_is_one_client() {
     let layer = RateLimitLayer::new(&two(), "two", by::client_address());
     let peers = [
         "203.0.113.7:1",
@@ -37,14 +37,39 @@ fn addresses_are_told_apart_and_those_of_one_ipv6_customer_are_not() {
         "[2001:db8::2]:1",
         "[2001:db8::3]:1",
         "[2001:db8:0:1::1]:1",
-        // The first one again, in IPv6's clothes.
+        // The first address again, as an IPv4-mapped IPv6 address.
         "[::ffff:203.0.113.7]:9",
     ];
     let requests = peers.map(|peer| from(peer, get("/")));
+
     assert_eq!(
         statuses(&layer, requests),
         [200, 200, 429, 200, 200, 200, 429, 200, 429]
     );
+}
+
+#[test]
+fn two_layers_can_share_a_client_address() {
+    let balancer = "10.0.0.0/8".parse().unwrap();
+    let clients = ClientResolver::new(vec![balancer], 64, ForwardedBy::XForwardedFor).unwrap();
+    let client = by::client_address().behind(clients);
+    let limits = limiter([per_minute("two", 2), per_minute("ten", 10)]);
+    let layers = (
+        RateLimitLayer::new(&limits, "ten", client.clone()),
+        RateLimitLayer::new(&limits, "two", client),
+    );
+    let service = layers.layer(service_fn(hello));
+    let forwarded = |address| {
+        let request = with("/", &[("x-forwarded-for", address)]);
+        status(&service, from("10.0.0.1:1", request)).as_u16()
+    };
+    let client = "198.51.100.1";
+
+    assert_eq!([(); 3].map(|()| forwarded(client)), [200, 200, 429]);
+    assert_eq!(forwarded("198.51.100.2"), 200);
+
+    let address: std::net::IpAddr = client.parse().unwrap();
+    assert_eq!(left(&limits, "ten", address), 7);
 }
 
 #[test]
@@ -57,25 +82,27 @@ fn forwarding_headers_count_only_from_trusted_proxies() {
     .unwrap();
     let layer = RateLimitLayer::new(&two(), "two", by::client_address().behind(clients));
     let forwarded = |peer, list| from(peer, with("/", &[("x-forwarded-for", list)]));
-    // Through the proxy two clients are two; what a client writes itself stands left and is not
-    // read.
+    // Through the proxy, clients are told apart by the rightmost address. What a client sends
+    // itself is further left and ignored.
     let through = [
         forwarded("10.0.0.1:1", "198.51.100.1"),
         forwarded("10.0.0.1:1", "192.0.2.1, 198.51.100.1"),
         forwarded("10.0.0.2:1", "192.0.2.2, 198.51.100.1"),
         forwarded("10.0.0.1:1", "198.51.100.2"),
     ];
+
     assert_eq!(statuses(&layer, through), [200, 200, 429, 200]);
-    // Past the proxy, whatever the header says.
+
+    // Not through the proxy: the header is ignored.
     let past = ["192.0.2.1", "192.0.2.2", "192.0.2.3"].map(|list| forwarded("203.0.113.7:1", list));
     assert_eq!(statuses(&layer, past), [200, 200, 429]);
 }
 
 #[test]
-fn a_header_is_a_key_when_it_is_there_once() {
+fn a_header_that_occurs_once_is_a_key() {
     let by_key = || by::header("x-api-key");
     let key = |value| with("/", &[("x-api-key", value)]);
-    let refused = RateLimitLayer::new(&two(), "two", by_key().or_refuse(StatusCode::UNAUTHORIZED));
+    let rejected = RateLimitLayer::new(&two(), "two", by_key().or_refuse(StatusCode::UNAUTHORIZED));
     let twice = with("/", &[("x-api-key", "a"), ("x-api-key", "b")]);
     let requests = [
         key("a"),
@@ -87,7 +114,7 @@ fn a_header_is_a_key_when_it_is_there_once() {
         twice,
     ];
     assert_eq!(
-        statuses(&refused, requests),
+        statuses(&rejected, requests),
         [200, 200, 429, 200, 401, 401, 401]
     );
 
@@ -98,7 +125,7 @@ fn a_header_is_a_key_when_it_is_there_once() {
     );
 
     let instead = RateLimitLayer::new(&two(), "two", by_key().or(by::client_address()));
-    // Somebody whose key looks like an address is not that address.
+    // A key that looks like an address does not share the counter of that address.
     let requests = [
         key("203.0.113.7"),
         key("203.0.113.7"),
@@ -111,20 +138,26 @@ fn a_header_is_a_key_when_it_is_there_once() {
 }
 
 #[test]
-fn what_a_request_lacks_is_told_and_charges_nothing() {
+fn a_missing_key_is_named_and_nothing_is_charged() {
     let limits = limiter([per_minute("address", 2), per_minute("tenant", 2)]);
     let tenant = by::header("x-tenant").or_refuse(StatusCode::BAD_REQUEST);
     let layer = RateLimitLayer::new(&limits, "address", by::client_address()).and("tenant", tenant);
-    let response = ask(&layer.layer(service_fn(hello)), get("/"));
+    let response = send(&layer.layer(service_fn(hello)), get("/"));
+
     assert_eq!(response.status(), 400);
-    let body = r#"{"detail":"The request lacks the header x-tenant.","status":400,"title":"Bad Request","type":"about:blank"}"#;
+
+    let body = concat!(
+        r#"{"detail":"The request is missing the header x-tenant.","status":400,"#,
+        r#""title":"Bad Request","type":"about:blank"}"#
+    );
     assert_eq!(response.body(), body);
+
     let client = std::net::IpAddr::from([203, 0, 113, 7]);
     assert_eq!(left(&limits, "address", client), 2);
 }
 
 #[test]
-fn a_key_that_is_too_long_is_refused_and_no_counter_is_made() {
+fn a_key_that_is_too_long_is_rejected() {
     let layer = RateLimitLayer::new(
         &two(),
         "two",
@@ -138,7 +171,7 @@ fn a_key_that_is_too_long_is_refused_and_no_counter_is_made() {
 }
 
 #[test]
-fn a_hashed_key_counts_the_same_and_is_not_what_the_store_sees() {
+fn only_the_hash_of_a_hashed_key_reaches_the_store() {
     let limits = two();
     let hasher = KeyHasher::new(b"a secret of more than 16 bytes").unwrap();
     let subject = by::header("x-api-key")
@@ -149,6 +182,7 @@ fn a_hashed_key_counts_the_same_and_is_not_what_the_store_sees() {
         with("/", &[("x-api-key", "k-1")]),
         with("/", &[("x-api-key", "k-2")]),
     ];
+
     assert_eq!(statuses(&layer, requests), [200, 200]);
     assert_eq!(
         left(&limits, "two", "k-1"),
@@ -164,7 +198,7 @@ struct User {
 }
 
 #[test]
-fn users_and_look_ups_are_keys() {
+fn extensions_and_lookups_are_keys() {
     let limits = two();
     let user = || by::extension(|user: &User| user.id).or_refuse(StatusCode::UNAUTHORIZED);
     let layer = RateLimitLayer::new(&limits, "two", user());
@@ -182,18 +216,19 @@ fn users_and_look_ups_are_keys() {
     ];
     assert_eq!(statuses(&layer, requests), [200, 200, 429, 200, 401]);
 
-    // The same user, found by a token while others wait.
-    let looked_up = RateLimitLayer::new(&limits, "two", user()).look_up(|head: &Head<'_>| {
-        let token = head.header("authorization").map(str::to_owned);
-        async move {
-            std::future::ready(()).await;
-            token?
-                .strip_prefix("user ")?
-                .parse()
-                .ok()
-                .map(|id| User { id })
-        }
-    });
+    // The same users, looked up by their token.
+    let looked_up =
+        RateLimitLayer::new(&limits, "two", user()).look_up(|head: &RequestHead<'_>| {
+            let token = head.header("authorization").map(str::to_owned);
+            async move {
+                std::future::ready(()).await;
+                token?
+                    .strip_prefix("user ")?
+                    .parse()
+                    .ok()
+                    .map(|id| User { id })
+            }
+        });
     let token = |value| with("/", &[("authorization", value)]);
     let requests = [
         token("user 1"),
@@ -206,20 +241,22 @@ fn users_and_look_ups_are_keys() {
 }
 
 #[test]
-fn a_look_up_is_there_for_the_application_too() {
+fn the_application_sees_the_result_of_a_lookup() {
     let layer = RateLimitLayer::new(&two(), "two", by::everyone())
-        .look_up(|_: &Head<'_>| async { Some(User { id: 7 }) });
-    let service = layer.layer(service_fn(|request: crate::support::Asked| async move {
-        let user = request.extensions().get::<User>().map_or(0, |user| user.id);
-        Ok::<_, std::convert::Infallible>(http::Response::new(Full::<bytes::Bytes>::from(
-            user.to_string(),
-        )))
-    }));
-    assert_eq!(ask(&service, get("/")).body(), "7");
+        .look_up(|_: &RequestHead<'_>| async { Some(User { id: 7 }) });
+    let service = layer.layer(service_fn(
+        |request: crate::support::TestRequest| async move {
+            let user = request.extensions().get::<User>().map_or(0, |user| user.id);
+            Ok::<_, std::convert::Infallible>(http::Response::new(Full::<bytes::Bytes>::from(
+                user.to_string(),
+            )))
+        },
+    ));
+    assert_eq!(send(&service, get("/")).body(), "7");
 }
 
 #[test]
-fn classes_of_paths_see_through_spellings_and_combine() {
+fn path_classes_normalise_paths_and_combine_with_other_keys() {
     let class = by::path_class([("/auth/**", "auth"), ("/*.pdf", "files")])
         .unwrap()
         .or_skip();
@@ -235,10 +272,12 @@ fn classes_of_paths_see_through_spellings_and_combine() {
         "/free",
         "/free",
     ];
+
     assert_eq!(
         statuses(&layer, paths.map(get)),
         [200, 200, 429, 200, 200, 429, 200, 200, 200]
     );
+
     let other = from("203.0.113.8:1", get("/auth/login"));
     assert_eq!(
         statuses(&layer, [other]),
@@ -248,8 +287,8 @@ fn classes_of_paths_see_through_spellings_and_combine() {
 }
 
 #[test]
-fn any_function_is_a_key() {
-    let tenant = by::function("a tenant", |head: &Head<'_>| {
+fn a_function_is_a_key() {
+    let tenant = by::function("a tenant", |head: &RequestHead<'_>| {
         head.header("host")?.split('.').next().map(str::to_owned)
     });
     let layer = RateLimitLayer::new(&two(), "two", tenant.or_refuse(StatusCode::NOT_FOUND));
@@ -261,11 +300,12 @@ fn any_function_is_a_key() {
         host("b.example"),
         get("/"),
     ];
+
     assert_eq!(statuses(&layer, requests), [200, 200, 429, 200, 404]);
 }
 
 #[test]
-fn an_account_in_the_body_is_a_key_when_somebody_reads_it() {
+fn a_body_key_needs_a_read_body_layer() {
     let limits = two();
     let account = || {
         let account = by::body("an account", |body| {
@@ -280,13 +320,15 @@ fn an_account_in_the_body_is_a_key_when_somebody_reads_it() {
         ReadBodyLayer::up_to(64),
         RateLimitLayer::new(&limits, "two", account()),
     );
-    let service = layer.layer(service_fn(|request: crate::support::Asked| async move {
-        let body = http_body_util::BodyExt::collect(request.into_body())
-            .await
-            .expect("a body")
-            .to_bytes();
-        Ok::<_, std::convert::Infallible>(http::Response::new(Full::new(body)))
-    }));
+    let service = layer.layer(service_fn(
+        |request: crate::support::TestRequest| async move {
+            let body = http_body_util::BodyExt::collect(request.into_body())
+                .await
+                .expect("a body")
+                .to_bytes();
+            Ok::<_, std::convert::Infallible>(http::Response::new(Full::new(body)))
+        },
+    ));
     let post = |body: &str| {
         from(
             "203.0.113.7:1",
@@ -295,7 +337,7 @@ fn an_account_in_the_body_is_a_key_when_somebody_reads_it() {
                 .unwrap(),
         )
     };
-    let response = ask(&service, post("account=Ann"));
+    let response = send(&service, post("account=Ann"));
     assert_eq!(
         (response.status().as_u16(), response.body().as_ref()),
         (200, &b"account=Ann"[..])
@@ -307,36 +349,38 @@ fn an_account_in_the_body_is_a_key_when_somebody_reads_it() {
     );
     assert_eq!(status(&service, post(&"x".repeat(65))), 413);
 
-    // Nobody reads it: that is the application's mistake, and nothing passes by it.
+    // Without a `ReadBodyLayer` the layer is misconfigured, and rejects every request.
     let alone = RateLimitLayer::new(&limits, "two", account()).layer(service_fn(hello));
     assert_eq!(status(&alone, post("account=carl")), 500);
 }
 
 #[test]
-fn without_the_peers_address_nothing_passes() {
+fn without_a_peer_address_requests_are_rejected() {
     let layer = RateLimitLayer::new(&two(), "two", by::client_address());
     let request = Request::get("/").body(Full::default()).unwrap();
     assert_eq!(statuses(&layer, [request]), [500]);
 }
 
 #[test]
-fn an_unknown_limit_is_told_at_the_start_and_lets_nothing_pass() {
+fn an_unknown_limit_fails_validation_and_rejects_requests() {
     let layer = RateLimitLayer::new(&two(), "tow", by::everyone());
     assert_eq!(statuses(&layer, [get("/")]), [500]);
-    let error = layer.checked().expect_err("no such limit");
+
+    let error = layer.validate().expect_err("no such limit");
     assert_eq!(
         error.to_string(),
         two().rule("tow").expect_err("no such limit").to_string()
     );
+
     let wrong = Limiter::in_memory([Limit::fixed_window("two", 0, crate::support::MINUTE)]);
     assert!(
         RateLimitLayer::new(&wrong, "two", by::everyone())
-            .checked()
+            .validate()
             .is_err()
     );
     assert!(
         RateLimitLayer::new(&two(), "two", by::everyone())
-            .checked()
+            .validate()
             .is_ok()
     );
 }

@@ -1,17 +1,17 @@
-//! The middleware as applications meet it: every function of the layer over real `http` types, and
-//! stories over sockets with a real Redis.
+//! Integration tests of the middleware: every method of the layer, and end-to-end scenarios over
+//! sockets with a real Redis.
 
-mod answers;
 mod bodies;
 mod costs;
 mod keys;
-mod observed;
+mod multiple_limits;
+mod observability;
 mod outgoing;
-mod places;
+mod permits;
 mod queues;
 mod refunds;
+mod responses;
+mod scenarios;
 mod servers;
-mod several;
-mod stories;
 mod support;
 mod warnings;

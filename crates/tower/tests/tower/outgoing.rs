@@ -1,4 +1,4 @@
-//! Calls to others wait for their turn, or fail before they are made.
+//! Outgoing calls wait in the queue, or fail before they are made.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -8,13 +8,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
+use tollgate::headers::Problem;
 use tollgate::{Limit, Rate};
 use tollgate_tower::{OutgoingError, RateLimitLayer, by};
 use tower::{Layer, Service, ServiceExt as _, service_fn};
 
 use crate::support::{left, limiter, per_minute, timed};
 
-/// Somebody else's service, which counts the calls it gets.
+/// A remote service that counts its calls.
 fn partner(
     calls: &Arc<AtomicUsize>,
 ) -> impl Service<Request<()>, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send>
@@ -34,7 +35,7 @@ fn partner(
 }
 
 #[test]
-fn a_call_that_may_not_wait_fails_without_being_made() {
+fn a_denied_call_is_not_made() {
     let limits = limiter([per_minute("partner", 1)]);
     let calls = Arc::new(AtomicUsize::new(0));
     let client = RateLimitLayer::new(&limits, "partner", by::everyone())
@@ -42,23 +43,30 @@ fn a_call_that_may_not_wait_fails_without_being_made() {
         .layer(partner(&calls));
     let call = || pollster::block_on(client.clone().oneshot(Request::new(())));
     let response = call().expect("the first call");
+
     assert_eq!(
         response.headers()["x-ratelimit-remaining"],
         "7",
-        "the partner's own fields are left alone"
+        "the fields of the partner are not changed"
     );
+
     let error = call().expect_err("the second call");
     assert_eq!(calls.load(Relaxed), 1);
     assert_eq!(
         error.decision().and_then(tollgate::Decision::retry_after),
         Some(Duration::from_secs(60))
     );
-    let text = "the call was not made: The limit \"partner\" has no room for this request now; try again in 60 seconds.";
-    assert_eq!(error.to_string(), text);
+
+    let problem = error.decision().and_then(Problem::denied);
+    let detail = problem.expect("a denial").detail;
+    assert_eq!(
+        error.to_string(),
+        format!("call rejected by the rate limiter: {detail}")
+    );
 }
 
 #[test]
-fn calls_wait_for_their_turn_up_to_a_time() {
+fn calls_wait_in_the_queue_up_to_max_wait() {
     let (limits, clock) = timed([Limit::queue("partner", 10, Rate::per_second(1))]);
     let calls = Arc::new(AtomicUsize::new(0));
     let layer = RateLimitLayer::new(&limits, "partner", by::everyone())
@@ -66,42 +74,39 @@ fn calls_wait_for_their_turn_up_to_a_time() {
         .outgoing();
     let client = layer.layer(partner(&calls));
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    let mut under_way: Vec<_> = (0..4)
+    let mut in_flight: Vec<_> = (0..4)
         .map(|_| Box::pin(client.clone().oneshot(Request::new(()))))
         .collect();
-    let polled: Vec<_> = under_way
+    let polled: Vec<_> = in_flight
         .iter_mut()
         .map(|call| call.as_mut().poll(&mut context))
         .collect();
+
     assert!(matches!(&polled[0], std::task::Poll::Ready(Ok(_))));
     assert!(polled[1].is_pending() && polled[2].is_pending());
     assert!(
         matches!(
             &polled[3],
-            std::task::Poll::Ready(Err(OutgoingError::Limited { .. }))
+            std::task::Poll::Ready(Err(OutgoingError::Rejected { .. }))
         ),
-        "its turn is 3 s away"
+        "it would have to wait for 3 s"
     );
     for made in 2..=3 {
         clock.advance(Duration::from_secs(1));
-        assert!(under_way[made - 1].as_mut().poll(&mut context).is_ready());
+        assert!(in_flight[made - 1].as_mut().poll(&mut context).is_ready());
         assert_eq!(calls.load(Relaxed), made);
     }
 }
 
 #[test]
-fn an_error_of_the_call_itself_is_passed_on() {
+fn errors_of_the_call_are_returned() {
     let limits = limiter([per_minute("partner", 2)]);
     let broken =
         service_fn(|_: Request<()>| async { Err::<Response<Full<Bytes>>, _>("no route to host") });
     let layer = RateLimitLayer::new(&limits, "partner", by::everyone())
-        .refund_when(tollgate_tower::reply::failed);
+        .refund_when(tollgate_tower::response::failed);
     let error = pollster::block_on(layer.outgoing().layer(broken).oneshot(Request::new(())))
         .expect_err("it fails");
     assert!(matches!(error, OutgoingError::Call("no route to host")));
-    assert_eq!(
-        left(&limits, "partner", ()),
-        2,
-        "a call that never arrived is given back"
-    );
+    assert_eq!(left(&limits, "partner", ()), 2, "a failed call is refunded");
 }

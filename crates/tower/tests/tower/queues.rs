@@ -1,4 +1,4 @@
-//! Queues hold requests back, and `wait_up_to` does so for every limit.
+//! Requests wait in queue limits, and with `wait_up_to` for every limit.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn poll<T>(future: &mut std::pin::Pin<Box<impl Future<Output = T>>>) -> std::tas
 }
 
 #[test]
-fn a_queue_lets_one_after_the_other_through_in_its_own_time() {
+fn a_queue_admits_requests_at_its_rate() {
     let (limits, clock) = timed([Limit::queue("queue", 3, Rate::per_second(1))]);
     let service = RateLimitLayer::new(&limits, "queue", by::everyone()).layer(service_fn(hello));
     let mut asked: Vec<_> = (0..4)
@@ -36,24 +36,27 @@ fn a_queue_lets_one_after_the_other_through_in_its_own_time() {
             .collect()
     };
     let first = done();
+
     assert_eq!(first[0], Some(StatusCode::OK));
     assert_eq!(
         first[3],
         Some(StatusCode::TOO_MANY_REQUESTS),
-        "the queue is full: that is told at once"
+        "the queue is full, so the request is rejected without waiting"
     );
     assert_eq!(first[1..3], [None, None]);
+
     asked.remove(3);
     asked.remove(0);
     clock.advance(Duration::from_secs(1));
     assert!(poll(&mut asked[0]).is_ready());
     assert!(poll(&mut asked[1]).is_pending());
+
     clock.advance(Duration::from_secs(1));
     assert!(poll(&mut asked[1]).is_ready());
 }
 
 #[test]
-fn whoever_goes_away_makes_room_in_the_queue() {
+fn a_cancelled_request_frees_its_queue_position() {
     let (limits, _) = timed([Limit::queue("queue", 2, Rate::per_second(1))]);
     let service = RateLimitLayer::new(&limits, "queue", by::everyone()).layer(service_fn(hello));
     assert_eq!(status(&service, get("/")), 200);
@@ -65,24 +68,28 @@ fn whoever_goes_away_makes_room_in_the_queue() {
 }
 
 #[test]
-fn any_limit_can_be_waited_for_up_to_a_time() {
+fn requests_wait_for_any_limit_with_wait_up_to() {
     let (limits, clock) = timed([per_minute("calls", 1)]);
     let layer = RateLimitLayer::new(&limits, "calls", by::everyone());
     let patient = layer
         .clone()
         .wait_up_to(Duration::from_secs(90))
         .layer(service_fn(hello));
+
     assert_eq!(status(&patient, get("/")), 200);
+
     let mut second = Box::pin(patient.clone().oneshot(get("/")));
     assert!(poll(&mut second).is_pending());
+
     let hasty = layer
         .wait_up_to(Duration::from_secs(30))
         .layer(service_fn(hello));
     assert_eq!(
         status(&hasty, get("/")),
         429,
-        "it would take longer than it may wait, so it is told at once"
+        "it would have to wait too long, so it is rejected without waiting"
     );
+
     clock.advance(Duration::from_secs(60));
     assert!(poll(&mut second).is_ready());
 }

@@ -1,4 +1,4 @@
-//! What a response gives back, and what it makes a request cost in the end.
+//! Refunds and settlement after the response.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use http::{HeaderMap, Response};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use tollgate::{Limit, Limiter};
-use tollgate_tower::{Bill, RateLimitLayer, Reply, by, reply};
+use tollgate_tower::{ActualCost, RateLimitLayer, ResponseHead, by, response};
 use tower::{Layer, Service, ServiceExt as _, service_fn};
 
-use crate::support::{Asked, ask, get, left, limiter, per_minute, status};
+use crate::support::{TestRequest, get, left, limiter, per_minute, send, status};
 
-/// An application that answers with whatever status it is told.
+/// An application that answers with this status.
 fn answering(
     status: &Arc<AtomicU16>,
-) -> impl Service<Asked, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send>
+) -> impl Service<TestRequest, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send>
 + Clone
 + Send
 + 'static {
     let status = status.clone();
-    service_fn(move |_: Asked| {
+    service_fn(move |_: TestRequest| {
         let status = status.load(Relaxed);
         async move {
             Ok(Response::builder()
@@ -34,16 +34,19 @@ fn answering(
 }
 
 #[test]
-fn right_passwords_are_free_and_wrong_ones_count() {
+fn successful_logins_are_refunded_and_failed_ones_count() {
     let limits = limiter([per_minute("login", 2)]);
     let code = Arc::new(AtomicU16::new(200));
-    let layer = RateLimitLayer::new(&limits, "login", by::everyone()).refund_when(reply::succeeded);
+    let layer =
+        RateLimitLayer::new(&limits, "login", by::everyone()).refund_when(response::succeeded);
     let service = layer.layer(answering(&code));
-    for (told, left_then) in [(200, 2), (204, 2), (303, 2), (401, 1), (200, 1), (500, 0)] {
-        code.store(told, Relaxed);
-        assert_eq!(status(&service, get("/")).as_u16(), told);
-        assert_eq!(left(&limits, "login", ()), left_then, "after {told}");
+
+    for (answer, left_then) in [(200, 2), (204, 2), (303, 2), (401, 1), (200, 1), (500, 0)] {
+        code.store(answer, Relaxed);
+        assert_eq!(status(&service, get("/")).as_u16(), answer);
+        assert_eq!(left(&limits, "login", ()), left_then, "after {answer}");
     }
+
     code.store(200, Relaxed);
     assert_eq!(
         status(&service, get("/")),
@@ -53,38 +56,43 @@ fn right_passwords_are_free_and_wrong_ones_count() {
 }
 
 #[test]
-fn nobody_pays_for_the_servers_faults() {
+fn server_errors_are_refunded() {
     let limits = limiter([per_minute("api", 2), per_minute("tenant", 9)]);
     let code = Arc::new(AtomicU16::new(503));
     let layer = RateLimitLayer::new(&limits, "tenant", by::everyone())
         .and("api", by::everyone())
-        .refund_when(reply::failed);
+        .refund_when(response::failed);
     let service = layer.layer(answering(&code));
+
     for _ in 0..3 {
         assert_eq!(status(&service, get("/")), 503);
     }
     assert_eq!(
         (left(&limits, "api", ()), left(&limits, "tenant", ())),
         (2, 6),
-        "only the limit that says so gives back"
+        "only the limit with `refund_when` is refunded"
     );
+
     code.store(404, Relaxed);
     status(&service, get("/"));
     assert_eq!(left(&limits, "api", ()), 1);
 }
 
 #[test]
-fn a_service_that_fails_without_an_answer_is_a_failure() {
+fn a_service_error_counts_as_failed() {
     let limits = limiter([per_minute("api", 2)]);
-    let failing = || service_fn(|_: Asked| async { Err::<Response<Full<Bytes>>, _>("it broke") });
+    let failing =
+        || service_fn(|_: TestRequest| async { Err::<Response<Full<Bytes>>, _>("it broke") });
     let layer = RateLimitLayer::new(&limits, "api", by::everyone());
-    let refunded = layer.clone().refund_when(reply::failed).layer(failing());
+    let refunded = layer.clone().refund_when(response::failed).layer(failing());
+
     assert_eq!(
         pollster::block_on(refunded.oneshot(get("/"))).expect_err("it fails"),
         "it broke"
     );
     assert_eq!(left(&limits, "api", ()), 2);
-    let counted = layer.refund_when(reply::succeeded).layer(failing());
+
+    let counted = layer.refund_when(response::succeeded).layer(failing());
     assert_eq!(
         pollster::block_on(counted.oneshot(get("/"))).expect_err("it fails"),
         "it broke"
@@ -93,34 +101,36 @@ fn a_service_that_fails_without_an_answer_is_a_failure() {
 }
 
 #[test]
-fn a_shadow_limit_that_would_have_refused_gives_nothing_back() {
+fn a_shadow_denial_is_not_refunded() {
     let limits = limiter([per_minute("shadow", 1).shadow()]);
     let code = Arc::new(AtomicU16::new(404));
     let layer =
-        RateLimitLayer::new(&limits, "shadow", by::everyone()).refund_when(reply::succeeded);
+        RateLimitLayer::new(&limits, "shadow", by::everyone()).refund_when(response::succeeded);
     let service = layer.layer(answering(&code));
+
     assert_eq!(status(&service, get("/")), 404);
+
     code.store(200, Relaxed);
     assert_eq!(
         status(&service, get("/")),
         200,
-        "a shadow limit lets everyone pass"
+        "a shadow limit does not deny"
     );
     assert_eq!(
         left(&limits, "shadow", ()),
         0,
-        "the second was not charged, so there is nothing to give back"
+        "the second was not charged, so it is not refunded"
     );
 }
 
-/// An application whose response tells what it cost.
+/// An application whose response has the header `x-cost`.
 fn costing(
     cost: &'static str,
-) -> impl Service<Asked, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send>
+) -> impl Service<TestRequest, Response = Response<Full<Bytes>>, Error = Infallible, Future: Send>
 + Clone
 + Send
 + 'static {
-    service_fn(move |_: Asked| async move {
+    service_fn(move |_: TestRequest| async move {
         Ok(Response::builder()
             .header("x-cost", cost)
             .body(Full::default())
@@ -128,12 +138,12 @@ fn costing(
     })
 }
 
-fn told(reply: &Reply<'_>) -> Option<u64> {
-    reply.header("x-cost")?.parse().ok()
+fn cost_header(response: &ResponseHead<'_>) -> Option<u64> {
+    response.header("x-cost")?.parse().ok()
 }
 
 #[test]
-fn an_estimate_becomes_what_the_response_says() {
+fn the_response_settles_the_estimate() {
     for (cost, left_then) in [
         ("3", 97),
         ("10", 90),
@@ -145,18 +155,18 @@ fn an_estimate_becomes_what_the_response_says() {
         let limits = limiter([per_minute("units", 100)]);
         let layer = RateLimitLayer::new(&limits, "units", by::everyone())
             .cost(|_| 10)
-            .settle(told);
+            .settle(cost_header);
         assert_eq!(status(&layer.layer(costing(cost)), get("/")), 200);
         assert_eq!(left(&limits, "units", ()), left_then, "{cost}");
     }
 }
 
-/// A response of which the parts are sent when the test says so.
-type Parts = tokio::sync::mpsc::UnboundedSender<Frame<Bytes>>;
+/// Sends the frames of a `ChannelBody` body.
+type FrameSender = tokio::sync::mpsc::UnboundedSender<Frame<Bytes>>;
 
-struct Streamed(tokio::sync::mpsc::UnboundedReceiver<Frame<Bytes>>);
+struct ChannelBody(tokio::sync::mpsc::UnboundedReceiver<Frame<Bytes>>);
 
-impl http_body::Body for Streamed {
+impl http_body::Body for ChannelBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -168,46 +178,55 @@ impl http_body::Body for Streamed {
     }
 }
 
-fn streamed() -> (Parts, Streamed) {
+fn channel_body() -> (FrameSender, ChannelBody) {
     let (parts, frames) = tokio::sync::mpsc::unbounded_channel();
-    (parts, Streamed(frames))
+    (parts, ChannelBody(frames))
 }
 
-/// An application that says how many tokens an answer took while it sends it.
-fn talking(
+/// The response of an application that reports how many tokens it took.
+fn generate(
     limits: &Limiter,
-    settle_to: Option<u64>,
-) -> (Parts, Response<tollgate_tower::ResponseBody<Streamed>>) {
-    let (parts, body) = streamed();
+    tokens: Option<u64>,
+) -> (
+    FrameSender,
+    Response<tollgate_tower::ResponseBody<ChannelBody>>,
+) {
+    let (parts, body) = channel_body();
     let body = Arc::new(std::sync::Mutex::new(Some(body)));
-    let service = service_fn(move |request: Asked| {
-        let bill = request.extensions().get::<Bill>().cloned().expect("a bill");
-        if let Some(tokens) = settle_to {
-            bill.settle("tokens", 1).expect("a tab");
-            bill.settle("tokens", tokens).expect("a tab");
+    let service = service_fn(move |request: TestRequest| {
+        let actual_cost = request
+            .extensions()
+            .get::<ActualCost>()
+            .cloned()
+            .expect("an extension");
+        if let Some(tokens) = tokens {
+            actual_cost.report("tokens", 1).expect("a known limit");
+            actual_cost.report("tokens", tokens).expect("a known limit");
         }
         let body = body.lock().expect("no panic").take().expect("one request");
         async move { Ok::<_, Infallible>(Response::new(body)) }
     });
     let layer = RateLimitLayer::new(limits, "tokens", by::everyone())
         .cost(|_| 100)
-        .settle_by_bill();
+        .settle_by_actual_cost();
     let response = pollster::block_on(layer.layer(service).oneshot(get("/"))).expect("a response");
     (parts, response)
 }
 
 #[test]
-fn a_bill_is_settled_when_the_body_ends() {
+fn the_actual_cost_is_settled_when_the_body_ends() {
     let limits = limiter([per_minute("tokens", 1_000)]);
-    let (parts, response) = talking(&limits, Some(40));
+    let (parts, response) = generate(&limits, Some(40));
     parts
         .send(Frame::data(Bytes::from_static(b"one")))
         .expect("a reader");
+
     assert_eq!(
         left(&limits, "tokens", ()),
         900,
-        "the estimate, for as long as the answer lasts"
+        "the estimate is charged until the body ends"
     );
+
     drop(parts);
     let whole = pollster::block_on(response.into_body().collect()).expect("a body");
     assert_eq!(
@@ -217,32 +236,35 @@ fn a_bill_is_settled_when_the_body_ends() {
 }
 
 #[test]
-fn a_bill_is_settled_when_the_client_goes_away_and_stays_an_estimate_when_nothing_was_told() {
+fn the_actual_cost_is_settled_on_disconnect_and_defaults_to_the_estimate() {
     let limits = limiter([per_minute("tokens", 1_000)]);
-    let (_parts, response) = talking(&limits, Some(700));
+    let (_parts, response) = generate(&limits, Some(700));
     drop(response);
+
     assert_eq!(left(&limits, "tokens", ()), 300);
-    let (_parts, response) = talking(&limits, None);
+
+    let (_parts, response) = generate(&limits, None);
     drop(response);
     assert_eq!(left(&limits, "tokens", ()), 200);
-    // More than there is: what is left is gone, and no more.
-    let (_parts, response) = talking(&limits, Some(5_000));
+
+    // More than remains: what remains is charged.
+    let (_parts, response) = generate(&limits, Some(5_000));
     drop(response);
     assert_eq!(left(&limits, "tokens", ()), 0);
 }
 
-/// A call of gRPC that ends with this status in its trailers.
+/// A gRPC service whose calls end with this status in the trailers.
 fn ending(
     code: &'static str,
 ) -> impl Service<
-    Asked,
+    TestRequest,
     Response = Response<http_body_util::combinators::BoxBody<Bytes, Infallible>>,
     Error = Infallible,
     Future: Send,
 > + Clone
 + Send
 + 'static {
-    service_fn(move |_: Asked| async move {
+    service_fn(move |_: TestRequest| async move {
         let mut trailers = HeaderMap::new();
         trailers.insert("grpc-status", code.parse().expect("a value"));
         let frames = [
@@ -271,15 +293,18 @@ impl futures_core::Stream for Frames {
 }
 
 #[test]
-fn a_grpc_call_is_judged_by_how_it_ends() {
+fn a_grpc_call_is_judged_by_its_final_status() {
     for (code, succeeded, failed) in [("0", 9, 8), ("16", 8, 8), ("13", 8, 9), ("14", 8, 9)] {
         for (is_free, left_then) in [
-            (reply::succeeded as fn(&Reply<'_>) -> bool, succeeded),
-            (reply::failed, failed),
+            (
+                response::succeeded as fn(&ResponseHead<'_>) -> bool,
+                succeeded,
+            ),
+            (response::failed, failed),
         ] {
             let limits = limiter([Limit::sliding_log("calls", 9, crate::support::MINUTE)]);
             let layer = RateLimitLayer::new(&limits, "calls", by::everyone()).refund_when(is_free);
-            ask(&layer.layer(ending(code)), get("/"));
+            send(&layer.layer(ending(code)), get("/"));
             assert_eq!(left(&limits, "calls", ()), left_then, "status {code}");
         }
     }

@@ -1,8 +1,11 @@
-//! The layer in real servers, over sockets: axum with the peer's address, and plain hyper.
+//! The layer in real servers over sockets: axum with `ConnectInfo`, and plain hyper.
 
 use std::net::SocketAddr;
 
 use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::extract::connect_info::MockConnectInfo;
 use axum::routing::get;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
@@ -11,7 +14,7 @@ use tokio::net::TcpListener;
 use tollgate_tower::{Peer, RateLimitLayer, by};
 use tower::{Layer, ServiceExt as _, service_fn};
 
-use crate::support::{hello, limiter, per_minute};
+use crate::support::{hello, limiter, per_minute, status};
 
 /// A server on a free port, on a runtime that ends with the test.
 fn serve<F: Future<Output = ()> + Send + 'static>(
@@ -36,7 +39,7 @@ fn statuses(address: SocketAddr) -> [u16; 3] {
 }
 
 #[test]
-fn an_axum_application_is_limited_in_two_lines() {
+fn an_axum_application_is_limited() {
     let limits = limiter([per_minute("api", 2)]);
     let app = Router::new().route("/", get(|| async { "hello" }));
     let app = app.layer(RateLimitLayer::new(&limits, "api", by::client_address()));
@@ -48,7 +51,26 @@ fn an_axum_application_is_limited_in_two_lines() {
 }
 
 #[test]
-fn a_plain_hyper_server_is_limited_too() {
+fn mock_connect_info_is_the_peer_of_requests_without_connect_info() {
+    let limits = limiter([per_minute("api", 1)]);
+    let mock = SocketAddr::from(([203, 0, 113, 7], 4711));
+    let app = Router::new()
+        .route("/", get(|| async { "hello" }))
+        .layer(RateLimitLayer::new(&limits, "api", by::client_address()))
+        .layer(MockConnectInfo(mock));
+    let request = || http::Request::new(Body::empty());
+    assert_eq!(status(&app, request()), 200);
+    assert_eq!(status(&app, request()), 429);
+
+    // The real address takes precedence.
+    let mut other = request();
+    let peer = SocketAddr::from(([203, 0, 113, 8], 4711));
+    other.extensions_mut().insert(ConnectInfo(peer));
+    assert_eq!(status(&app, other), 200);
+}
+
+#[test]
+fn a_hyper_server_is_limited() {
     let limits = limiter([per_minute("api", 2)]);
     let layer = RateLimitLayer::new(&limits, "api", by::client_address());
     let (_runtime, address) = serve(|listener| async move {
@@ -64,5 +86,6 @@ fn a_plain_hyper_server_is_limited_too() {
             tokio::spawn(connection);
         }
     });
+
     assert_eq!(statuses(address), [200, 200, 429]);
 }

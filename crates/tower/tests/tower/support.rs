@@ -1,5 +1,4 @@
-//! What the tests have in common: a limiter whose time stands still, an application, and a way to
-//! ask it.
+//! Test support: a limiter with a manual clock, an application, and requests to it.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -16,7 +15,7 @@ use tower::{Service, ServiceExt as _};
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
-/// These limits on a store whose clock the test moves.
+/// A limiter with these limits, and the clock of its memory store.
 pub(crate) fn timed(limits: impl IntoIterator<Item = Limit>) -> (Limiter, ManualClock) {
     let clock = ManualClock::default();
     let store = MemoryStore::builder().clock(clock.clone()).build();
@@ -28,25 +27,25 @@ pub(crate) fn timed(limits: impl IntoIterator<Item = Limit>) -> (Limiter, Manual
     (limiter.expect("right limits"), clock)
 }
 
-/// These limits, where time does not matter.
+/// A limiter with these limits and a clock that stands still.
 pub(crate) fn limiter(limits: impl IntoIterator<Item = Limit>) -> Limiter {
     timed(limits).0
 }
 
-/// A limiter whose store is not there.
-pub(crate) fn away(limit: Limit) -> Limiter {
+/// A limiter whose store is unavailable.
+pub(crate) fn unavailable(limit: Limit) -> Limiter {
     let port =
         std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let store = RedisStore::connect(format!("redis://{}", port.expect("a free port")).as_str());
     Limiter::new(store.expect("a right address"), [limit])
 }
 
-/// So many a minute.
+/// A fixed window of one minute.
 pub(crate) fn per_minute(name: &str, limit: u64) -> Limit {
     Limit::fixed_window(name, limit, MINUTE)
 }
 
-/// What is left of a limit for a key.
+/// What remains of a limit for a key.
 pub(crate) fn left(limiter: &Limiter, limit: &str, key: impl tollgate::ToKey) -> u64 {
     limiter
         .peek(limit, key)
@@ -56,18 +55,18 @@ pub(crate) fn left(limiter: &Limiter, limit: &str, key: impl tollgate::ToKey) ->
         .remaining()
 }
 
-pub(crate) type Asked = Request<Full<Bytes>>;
+pub(crate) type TestRequest = Request<Full<Bytes>>;
 
-/// A request of one client.
-pub(crate) fn get(path: &str) -> Asked {
+/// A GET request from 203.0.113.7.
+pub(crate) fn get(path: &str) -> TestRequest {
     from(
         "203.0.113.7:4711",
         Request::get(path).body(Full::default()).expect("a request"),
     )
 }
 
-/// The same with headers.
-pub(crate) fn with(path: &str, headers: &[(&str, &str)]) -> Asked {
+/// A GET request with these headers.
+pub(crate) fn with(path: &str, headers: &[(&str, &str)]) -> TestRequest {
     let mut request = get(path);
     for (name, value) in headers {
         let name: http::HeaderName = name.parse().expect("a name");
@@ -78,25 +77,25 @@ pub(crate) fn with(path: &str, headers: &[(&str, &str)]) -> Asked {
     request
 }
 
-/// A request that a peer sends.
+/// The request with this peer address.
 pub(crate) fn from<B>(peer: &str, mut request: Request<B>) -> Request<B> {
     let peer: SocketAddr = peer.parse().expect("an address with a port");
     request.extensions_mut().insert(Peer(peer));
     request
 }
 
-/// An application that says hello to everyone.
+/// An application that answers every request with `hello`.
 pub(crate) async fn hello<B>(_: Request<B>) -> Result<Response<Full<Bytes>>, Infallible> {
     Ok(Response::new(Full::new(Bytes::from_static(b"hello"))))
 }
 
-/// The whole response to a request.
-pub(crate) fn ask<S, R, B>(service: &S, request: Request<R>) -> Response<Bytes>
+/// Sends a request and reads the whole response.
+pub(crate) fn send<S, R, B>(service: &S, request: Request<R>) -> Response<Bytes>
 where
     S: Service<Request<R>, Response = Response<B>, Error = Infallible> + Clone,
     B: Body<Data = Bytes, Error: std::fmt::Debug>,
 {
-    let answered = async {
+    let response = async {
         let response = service
             .clone()
             .oneshot(request)
@@ -108,7 +107,7 @@ where
             body.collect().await.expect("a whole body").to_bytes(),
         )
     };
-    pollster::block_on(answered)
+    pollster::block_on(response)
 }
 
 /// The status of the response to a request.
@@ -117,7 +116,7 @@ where
     S: Service<Request<R>, Response = Response<B>, Error = Infallible> + Clone,
     B: Body<Data = Bytes, Error: std::fmt::Debug>,
 {
-    ask(service, request).status()
+    send(service, request).status()
 }
 
 /// The value of a response's header as text.

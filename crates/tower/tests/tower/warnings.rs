@@ -1,4 +1,4 @@
-//! Mistakes that are easily made are told, once, with a code.
+//! Suspected mistakes are logged once, with a code.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,9 +7,9 @@ use tollgate_tower::{ClientResolver, ForwardedBy, RateLimitLayer, by};
 use tower::{Layer, service_fn};
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::support::{MINUTE, ask, from, get, hello, limiter, per_minute, with};
+use crate::support::{MINUTE, from, get, hello, limiter, per_minute, send, with};
 
-/// A log that can be read.
+/// A log that the test can read.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -32,7 +32,7 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-/// The warnings and errors that are logged meanwhile.
+/// The warnings and errors that are logged during `work`.
 fn logged(work: impl FnOnce()) -> Vec<String> {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
@@ -42,7 +42,7 @@ fn logged(work: impl FnOnce()) -> Vec<String> {
         .finish();
     tracing::subscriber::with_default(subscriber, work);
     let text = String::from_utf8(log.0.lock().expect("no panic").clone()).expect("a text");
-    // Tests in one process make many layers for one request each, which is a mistake of its own.
+    // Tests in one process create many layers for one request each, which is TG001.
     let is_other =
         |line: &&str| (line.contains("WARN") || line.contains("ERROR")) && !line.contains("TG001");
     text.lines().filter(is_other).map(str::to_owned).collect()
@@ -52,10 +52,11 @@ fn many() -> Limiter {
     limiter([per_minute("api", 1_000)])
 }
 
-/// One line, with this code and a page that explains it.
-fn assert_told_once(lines: &[String], code: &str) {
+/// Exactly one line is logged, with this code, and the page explains it.
+fn assert_logged_once(lines: &[String], code: &str) {
     assert_eq!(lines.len(), 1, "{lines:#?}");
     assert!(lines[0].contains(&format!("code=\"{code}\"")), "{lines:?}");
+
     let page = include_str!("../../../../docs/warnings.md");
     assert!(
         page.contains(&format!("## {code}")),
@@ -68,7 +69,7 @@ fn assert_told_once(lines: &[String], code: &str) {
 }
 
 #[test]
-fn a_proxy_that_nobody_trusts_is_noticed() {
+fn an_untrusted_proxy_is_detected() {
     let layer = RateLimitLayer::new(&many(), "api", by::client_address());
     let service = layer.layer(service_fn(hello));
     for header in ["x-forwarded-for", "forwarded", "x-real-ip"] {
@@ -76,15 +77,15 @@ fn a_proxy_that_nobody_trusts_is_noticed() {
         let lines = logged(|| {
             let service = layer.layer(service_fn(hello));
             for _ in 0..10 {
-                ask(&service, with("/", &[(header, "198.51.100.1")]));
+                send(&service, with("/", &[(header, "198.51.100.1")]));
             }
         });
-        assert_told_once(&lines, "TG002");
+        assert_logged_once(&lines, "TG002");
         assert!(lines[0].contains("203.0.113.7"), "{lines:?}");
     }
     assert!(
-        logged(|| drop(ask(&service, get("/")))).is_empty(),
-        "without such headers there is nothing to say"
+        logged(|| drop(send(&service, get("/")))).is_empty(),
+        "no warning without forwarding headers"
     );
 
     let clients = ClientResolver::new(
@@ -96,59 +97,77 @@ fn a_proxy_that_nobody_trusts_is_noticed() {
     let trusting = RateLimitLayer::new(&many(), "api", by::client_address().behind(clients));
     let service = trusting.layer(service_fn(hello));
     let lines = logged(|| {
-        drop(ask(
-            &service,
-            with("/", &[("x-forwarded-for", "198.51.100.1")]),
-        ))
+        let request = with("/", &[("x-forwarded-for", "198.51.100.1")]);
+        drop(send(&service, request));
     });
     assert!(lines.is_empty(), "{lines:?}");
 }
 
 #[test]
-fn the_same_limit_twice_is_noticed() {
+fn layers_that_share_a_client_address_warn_once() {
+    let client = by::client_address();
+    let limits = limiter([per_minute("api", 9), per_minute("site", 9)]);
+    let layers = (
+        RateLimitLayer::new(&limits, "site", client.clone()),
+        RateLimitLayer::new(&limits, "api", client),
+    );
+    let service = layers.layer(service_fn(hello));
+    let request = with("/", &[("x-forwarded-for", "198.51.100.1")]);
+    let lines = logged(|| drop(send(&service, request)));
+
+    assert_logged_once(&lines, "TG002");
+}
+
+#[test]
+fn a_limit_applied_twice_is_detected() {
     let limits = many();
     let layer = || RateLimitLayer::new(&limits, "api", by::everyone());
     let service = (layer(), layer()).layer(service_fn(hello));
     let lines = logged(|| {
         for _ in 0..10 {
-            ask(&service, get("/"));
+            send(&service, get("/"));
         }
     });
-    assert_told_once(&lines, "TG003");
+
+    assert_logged_once(&lines, "TG003");
+
     let lines = logged(|| drop(layer().and("api", by::client_address())));
-    assert_told_once(&lines, "TG003");
-    // Another limiter's limit of the same name is another limit.
+    assert_logged_once(&lines, "TG003");
+
+    // A limit of another limiter is another limit, even with the same name.
     let other = RateLimitLayer::new(&many(), "api", by::everyone());
     let service = (layer(), other).layer(service_fn(hello));
-    assert!(logged(|| drop(ask(&service, get("/")))).is_empty());
+    assert!(logged(|| drop(send(&service, get("/")))).is_empty());
 }
 
 #[test]
-fn a_private_address_as_a_key_is_noticed() {
+fn a_private_peer_is_detected() {
     let layer = RateLimitLayer::new(&many(), "api", by::client_address());
     let service = layer.layer(service_fn(hello));
     assert!(
-        logged(|| drop(ask(&service, from("127.0.0.1:1", get("/"))))).is_empty(),
-        "applications are tried out"
+        logged(|| drop(send(&service, from("127.0.0.1:1", get("/"))))).is_empty(),
+        "no warning for local tests"
     );
+
     let lines = logged(|| {
         for _ in 0..10 {
-            ask(&service, from("10.0.0.1:1", get("/")));
+            send(&service, from("10.0.0.1:1", get("/")));
         }
     });
-    assert_told_once(&lines, "TG004");
+    assert_logged_once(&lines, "TG004");
 }
 
 #[test]
-fn a_mistake_that_lets_nothing_pass_is_an_error_told_once() {
+fn a_misconfiguration_is_logged_once() {
     let limits = Limiter::in_memory([Limit::fixed_window("api", 5, MINUTE)]);
     let layer = RateLimitLayer::new(&limits, "api", by::client_address());
     let service = layer.layer(service_fn(hello));
     let lines = logged(|| {
         for _ in 0..3 {
-            ask(&service, http::Request::new(()));
+            send(&service, http::Request::new(()));
         }
     });
+
     assert_eq!(lines.len(), 1, "{lines:#?}");
     assert!(
         lines[0].contains("into_make_service_with_connect_info"),

@@ -1,52 +1,51 @@
-//! The first lines, and whose address counts.
+//! The sections "An axum application" and "Test it".
 
-use std::error::Error;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
-use testkit::reverse_proxy;
 use tokio::net::TcpListener;
 use tollgate::{Limit, Limiter};
-use tollgate_tower::{ClientResolver, ForwardedBy, RateLimitLayer, by};
+use tollgate_tower::{RateLimitLayer, by};
 
-use crate::Running;
-
-async fn hello() -> &'static str {
-    "Hello."
+fn app(limiter: &Limiter) -> Router {
+    let layer = RateLimitLayer::new(limiter, "api", by::client_address());
+    Router::new()
+        .route("/", get(async || "Hello."))
+        .layer(layer)
 }
 
-async fn serve(listener: TcpListener) -> std::io::Result<()> {
+#[tokio::main]
+async fn main() -> std::io::Result<()> {
     let limiter = Limiter::in_memory([Limit::sliding_window("api", 100, Duration::from_secs(60))]);
-    let app = Router::new()
-        .route("/", get(hello))
-        .layer(RateLimitLayer::new(&limiter, "api", by::client_address()));
-    axum::serve(
-        listener,
-        app.into_make_service_with_connect_info::<SocketAddr>(),
-    )
-    .await?;
-    Ok(())
+    let listener = TcpListener::bind("127.0.0.1:3000").await?;
+
+    // `by::client_address()` needs the peer address of each connection.
+    let service = app(&limiter).into_make_service_with_connect_info::<SocketAddr>();
+    axum::serve(listener, service).await
 }
 
-#[test]
-fn the_first_lines_limit_an_application() {
-    let server = Running::start(serve);
-    let is_allowed = |_: &i32| reverse_proxy::get(server.addr, "/", &[]).status == 200;
-    let passed = (0..1_000).take_while(is_allowed).count();
-    // More than that only where one minute ends and the next begins meanwhile.
-    assert!((100..200).contains(&passed), "{passed}");
-    assert_eq!(reverse_proxy::get(server.addr, "/", &[]).status, 429);
-}
+mod tests;
 
-fn behind_proxies() -> Result<by::ClientAddress, Box<dyn Error>> {
-    let clients = ClientResolver::new(vec!["10.0.0.0/8".parse()?], 56, ForwardedBy::XForwardedFor)?;
-    let client = by::client_address().behind(clients);
-    Ok(client)
-}
+mod server_tests {
+    use testkit::reverse_proxy;
 
-#[test]
-fn proxies_can_be_trusted() {
-    assert!(behind_proxies().is_ok());
+    use super::*;
+    use crate::TestServer;
+
+    #[test]
+    fn the_first_example_limits_an_application() {
+        let limit = Limit::sliding_window("api", 100, Duration::from_secs(60));
+        let app = app(&Limiter::in_memory([limit]));
+        let server = TestServer::start(async move |listener| {
+            let service = app.into_make_service_with_connect_info::<SocketAddr>();
+            axum::serve(listener, service).await
+        });
+        let is_allowed = |_: &i32| reverse_proxy::get(server.addr, "/", &[]).status == 200;
+        let allowed = (0..1_000).take_while(is_allowed).count();
+        // More than 100 only if a new minute begins meanwhile.
+        assert!((100..200).contains(&allowed), "{allowed}");
+        assert_eq!(reverse_proxy::get(server.addr, "/", &[]).status, 429);
+    }
 }

@@ -1,0 +1,138 @@
+//! Keys that a request may lack, and the choice of what to do then.
+
+use std::borrow::Cow;
+
+use http::StatusCode;
+use tollgate::KeyParts;
+
+use super::{KeyExtractor, MissingKey};
+use crate::request_head::RequestHead;
+
+/// Looks up a key that a request may lack. Wrap it in [`OptionalKey`] to choose what to do without
+/// the key.
+pub trait KeySource: Send + Sync + 'static {
+    /// Writes the key into `parts` if the request has one. If it returns anything but
+    /// [`KeyLookup::Written`], it must have written nothing.
+    fn look_up(&self, head: &RequestHead<'_>, parts: &mut KeyParts) -> KeyLookup;
+
+    /// The key as a noun with its article, for the message that tells a client what is missing:
+    /// `the header x-api-key`.
+    fn description(&self) -> Cow<'_, str>;
+}
+
+/// The result of looking up a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyLookup {
+    /// The request has the key, and it has been written.
+    Written,
+    /// The request does not have the key.
+    Absent,
+    /// The key cannot be looked up because the application is set up wrongly. The text says what is
+    /// wrong and how to fix it; it is logged, and clients do not see it.
+    Misconfigured(String),
+}
+
+impl KeyLookup {
+    /// [`Written`](Self::Written) if a key was written, else [`Absent`](Self::Absent).
+    pub(super) const fn from_written(is_written: bool) -> Self {
+        if is_written {
+            Self::Written
+        } else {
+            Self::Absent
+        }
+    }
+
+    /// Applies the fallback if the key is absent.
+    fn or_else(self, fallback: impl FnOnce() -> Result<(), MissingKey>) -> Result<(), MissingKey> {
+        match self {
+            Self::Written => Ok(()),
+            Self::Absent => fallback(),
+            Self::Misconfigured(reason) => Err(MissingKey::Misconfigured { reason }),
+        }
+    }
+}
+
+/// A key that a request may lack. It becomes a [`KeyExtractor`] once you say what to do without
+/// the key: [`or`](Self::or), [`or_skip`](Self::or_skip) or [`or_refuse`](Self::or_refuse).
+///
+/// Without one of these the code does not compile:
+///
+/// ```compile_fail,E0277
+/// use tollgate::{Limit, Limiter, Rate};
+/// use tollgate_tower::{RateLimitLayer, by};
+///
+/// let limiter = Limiter::in_memory([Limit::token_bucket("api", 10, Rate::per_second(1))]);
+/// let layer = RateLimitLayer::new(&limiter, "api", by::header("x-api-key"));
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "say what to do without the key: `or`, `or_skip` or `or_refuse`"]
+pub struct OptionalKey<S>(pub S);
+
+impl<S: KeySource> OptionalKey<S> {
+    /// Counts requests without the key under another key.
+    pub fn or<K: KeyExtractor>(self, other: K) -> KeyOr<S, K> {
+        KeyOr {
+            source: self.0,
+            other,
+        }
+    }
+
+    /// Does not apply the limit to requests without the key. Choose this only if another limit
+    /// covers them.
+    pub fn or_skip(self) -> KeyOrSkip<S> {
+        KeyOrSkip(self.0)
+    }
+
+    /// Rejects requests without the key with this status, such as 401. The response says which key
+    /// is missing.
+    pub fn or_refuse(self, status: StatusCode) -> KeyOrRefuse<S> {
+        KeyOrRefuse {
+            source: self.0,
+            status,
+        }
+    }
+}
+
+/// A key with another key as its fallback. Created by [`OptionalKey::or`].
+#[derive(Clone, Copy, Debug)]
+pub struct KeyOr<S, K> {
+    source: S,
+    other: K,
+}
+
+impl<S: KeySource, K: KeyExtractor> KeyExtractor for KeyOr<S, K> {
+    fn extract(&self, head: &RequestHead<'_>, parts: &mut KeyParts) -> Result<(), MissingKey> {
+        self.source
+            .look_up(head, parts)
+            .or_else(|| self.other.extract(head, parts))
+    }
+}
+
+/// A key without which the limit does not apply. Created by [`OptionalKey::or_skip`].
+#[derive(Clone, Copy, Debug)]
+pub struct KeyOrSkip<S>(S);
+
+impl<S: KeySource> KeyExtractor for KeyOrSkip<S> {
+    fn extract(&self, head: &RequestHead<'_>, parts: &mut KeyParts) -> Result<(), MissingKey> {
+        self.0
+            .look_up(head, parts)
+            .or_else(|| Err(MissingKey::Skip))
+    }
+}
+
+/// A key without which a request is rejected. Created by [`OptionalKey::or_refuse`].
+#[derive(Clone, Copy, Debug)]
+pub struct KeyOrRefuse<S> {
+    source: S,
+    status: StatusCode,
+}
+
+impl<S: KeySource> KeyExtractor for KeyOrRefuse<S> {
+    fn extract(&self, head: &RequestHead<'_>, parts: &mut KeyParts) -> Result<(), MissingKey> {
+        let reject = || MissingKey::Reject {
+            status: self.status,
+            description: self.source.description().into_owned(),
+        };
+        self.source.look_up(head, parts).or_else(|| Err(reject()))
+    }
+}
