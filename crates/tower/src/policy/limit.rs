@@ -115,21 +115,9 @@ impl LayerLimit {
 
         let mut missing = None;
         let key = EncodedKey::from_writer(|parts| missing = self.key.extract(head, parts).err());
-        match missing {
-            Some(MissingKey::Skip) => return Ok(None),
-            Some(MissingKey::Reject {
-                status,
-                description,
-            }) => {
-                return Err(Box::new(RejectionCause::MissingKey {
-                    status,
-                    description,
-                }));
-            }
-            Some(MissingKey::Misconfigured { reason }) => {
-                return Err(Box::new(RejectionCause::Misconfigured { reason }));
-            }
-            None => {}
+        if let Some(missing) = missing {
+            // Without a cause for rejection, the limit does not apply to the request.
+            return rejection_cause(missing).map_or(Ok(None), |cause| Err(Box::new(cause)));
         }
         let key = key.map_err(|error| self.invalid_key(&error))?;
 
@@ -152,6 +140,21 @@ impl LayerLimit {
             limit: self.name.clone(),
             reason: error.to_string(),
         })
+    }
+}
+
+/// Why a request without a key is rejected; `None` if the limit is skipped instead.
+fn rejection_cause(missing: MissingKey) -> Option<RejectionCause> {
+    match missing {
+        MissingKey::Skip => None,
+        MissingKey::Reject {
+            status,
+            description,
+        } => Some(RejectionCause::MissingKey {
+            status,
+            description,
+        }),
+        MissingKey::Misconfigured { reason } => Some(RejectionCause::Misconfigured { reason }),
     }
 }
 
