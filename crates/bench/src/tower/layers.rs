@@ -37,7 +37,7 @@ pub(super) fn tollgate(
         _ => Limiter::new(MemoryStore::builder().build(), [limit]),
     };
     let layer = RateLimitLayer::new(&limiter, LIMIT, by::client_address()).fields(subject.fields());
-    layer.checked().map_err(io::Error::other)
+    layer.validate().map_err(io::Error::other)
 }
 
 fn shared(url: &str, limit: Limit) -> io::Result<Limiter> {
