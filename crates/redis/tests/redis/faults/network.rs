@@ -24,7 +24,7 @@ fn plan_through(row: Row, proxy: &FaultProxy, server: &Server) -> Plan {
 }
 
 /// What a store says of a server that takes connections and answers nothing on them.
-const SILENT: &str = "did not answer in time";
+const SILENT: &str = "timed out";
 
 /// What happens to the connections there are when a fault begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
