@@ -41,10 +41,10 @@ pub(crate) fn on_cluster(runtime: &Runtime, cluster: &Cluster) -> RedisStore {
 /// The store, once it can be asked.
 pub(crate) fn connected(runtime: &Runtime, builder: RedisBuilder) -> RedisStore {
     let _inside = runtime.enter();
-    let store = builder.build().expect("the settings are right");
+    let store = builder.build().expect("the settings are valid");
     assert!(
         runtime.block_on(store.ready(Duration::from_secs(10))),
-        "the store is there"
+        "the store is available"
     );
     store
 }
@@ -90,7 +90,7 @@ impl tracing::Subscriber for Listener {
         struct Write<'a>(&'a mut String);
         impl tracing::field::Visit for Write<'_> {
             fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-                write!(self.0, "{field}={value:?} ").expect("a string takes everything");
+                write!(self.0, "{field}={value:?} ").expect("writing to a string cannot fail");
             }
         }
         let mut heard = self.heard.lock().expect("no listener panics");

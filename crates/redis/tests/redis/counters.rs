@@ -58,29 +58,29 @@ fn every_key_has_an_expiry_whatever_is_done_to_it() {
                         limiter
                             .check(name, "ann")
                             .await
-                            .expect("the server is there")
+                            .expect("the server is available")
                             .permit_id(),
                     );
                 }
                 let _looked = limiter
                     .peek(name, "bob")
                     .await
-                    .expect("the server is there");
+                    .expect("the server is available");
                 if name == "in-flight" {
                     limiter
                         .release(name, "ann", leases[0])
                         .await
-                        .expect("the server is there");
+                        .expect("the server is available");
                 } else {
                     limiter
                         .refund(name, "ann")
                         .cost(3)
                         .await
-                        .expect("the server is there");
+                        .expect("the server is available");
                     limiter
                         .refund(name, "nobody")
                         .await
-                        .expect("the server is there");
+                        .expect("the server is available");
                 }
             }
         });
@@ -107,7 +107,7 @@ fn the_expiry_of_a_fixed_window_is_set_once_and_armed_again() {
     let hit = || {
         runtime
             .block_on(async { limiter.check("fixed", "ann").await })
-            .expect("the server is there")
+            .expect("the server is available")
     };
     assert!(hit().is_allowed());
     let key = key_of(&server, "fixed");
@@ -146,11 +146,11 @@ fn limits_of_one_entity_share_a_tag_and_the_prefix_keeps_environments_apart() {
             .check("fixed", "user:42")
             .and("bucket", "user:42")
             .await;
-        assert!(both.expect("the server is there").is_allowed());
+        assert!(both.expect("the server is available").is_allowed());
         let other = staging
             .check("fixed", "user:42")
             .await
-            .expect("the server is there");
+            .expect("the server is available");
         assert_eq!(other.remaining(), 9);
     });
     let mut keys = server.keys();
@@ -186,7 +186,7 @@ fn concurrent_decisions_share_calls_and_a_lone_one_does_not_wait() {
                 limiter
                     .check("wide", number)
                     .await
-                    .expect("the server is there")
+                    .expect("the server is available")
                     .is_allowed()
             );
         }
@@ -199,7 +199,7 @@ fn concurrent_decisions_share_calls_and_a_lone_one_does_not_wait() {
                 limiter
                     .check("wide", number)
                     .await
-                    .expect("the server is there")
+                    .expect("the server is available")
             })
         };
         for task in (0..2_000).map(ask).collect::<Vec<_>>() {
@@ -229,7 +229,7 @@ fn a_key_of_the_wrong_type_harms_only_itself() {
                 limiter
                     .check(name, "victim")
                     .await
-                    .expect("the server is there")
+                    .expect("the server is available")
                     .is_allowed()
             );
         }
@@ -243,7 +243,12 @@ fn a_key_of_the_wrong_type_harms_only_itself() {
     runtime.block_on(async {
         let ask = |name: &'static str, key: String| {
             let limiter = limiter.clone();
-            tokio::spawn(async move { limiter.check(name, &key).await.expect("policies answer") })
+            tokio::spawn(async move {
+                limiter
+                    .check(name, &key)
+                    .await
+                    .expect("failure policies decide")
+            })
         };
         let names = ["fixed", "log", "in-flight", "bucket", "sliding"];
         let asked: Vec<_> = (0..100)

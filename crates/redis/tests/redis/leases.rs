@@ -39,7 +39,7 @@ impl Replica {
             .expected_replicas(REPLICAS);
         Self {
             store,
-            limiter: builder.build().expect("right limits"),
+            limiter: builder.build().expect("the limits are valid"),
         }
     }
 
@@ -52,8 +52,8 @@ impl Replica {
                 .limiter
                 .check(limit, "ann")
                 .await
-                .expect("the server is there");
-            assert!(!decision.is_degraded(), "the server is there");
+                .expect("the server is available");
+            assert!(!decision.is_degraded(), "the server is available");
             passed += u64::from(decision.is_allowed());
             here += u64::from(decision.source() != Source::Store);
         }
@@ -169,7 +169,7 @@ fn what_is_not_used_goes_back() {
             || {
                 let left =
                     runtime.block_on(async { other.limiter.peek(&name, "ann").cost(0).await });
-                left.expect("the server is there").remaining() == 900
+                left.expect("the server is available").remaining() == 900
             },
         );
     }
@@ -186,13 +186,13 @@ fn a_process_that_ends_gives_everything_back() {
             one.limiter
                 .return_leases()
                 .await
-                .expect("the server is there");
+                .expect("the server is available");
             other
                 .limiter
                 .peek(&name, "ann")
                 .cost(0)
                 .await
-                .expect("the server is there")
+                .expect("the server is available")
                 .remaining()
         });
         assert_eq!(left, 900, "{name}");
@@ -207,15 +207,20 @@ fn a_denial_is_answered_here_until_it_can_change() {
         let replica = Replica::new(&runtime, &server, [limit]);
         runtime.block_on(async {
             let check = |cost| replica.limiter.check(&name, "ann").cost(cost);
-            assert!(check(998).await.expect("the server is there").is_allowed());
-            let refused = check(5).await.expect("the server is there");
+            assert!(
+                check(998)
+                    .await
+                    .expect("the server is available")
+                    .is_allowed()
+            );
+            let refused = check(5).await.expect("the server is available");
             assert_eq!(
                 (refused.is_allowed(), refused.source()),
                 (false, Source::Store)
             );
             let calls = replica.store.stats().calls;
             for cost in [5, 6, 1_000] {
-                let again = check(cost).await.expect("the server is there");
+                let again = check(cost).await.expect("the server is available");
                 assert_eq!(
                     (again.is_allowed(), again.source()),
                     (false, Source::DenyCache),
@@ -226,10 +231,18 @@ fn a_denial_is_answered_here_until_it_can_change() {
                     .map(|at| at.saturating_sub(Duration::from_millis(400)));
                 assert!(again.retry_after() >= soonest, "{name} {cost}");
             }
-            assert!(check(1_001).await.expect("the server is there").is_never());
+            assert!(
+                check(1_001)
+                    .await
+                    .expect("the server is available")
+                    .is_never()
+            );
             assert_eq!(replica.store.stats().calls, calls, "nobody was asked");
             assert!(
-                check(1).await.expect("the server is there").is_allowed(),
+                check(1)
+                    .await
+                    .expect("the server is available")
+                    .is_allowed(),
                 "what costs less may pass"
             );
         });
@@ -247,7 +260,7 @@ fn a_reset_and_a_refund_are_seen_at_once_here_and_soon_elsewhere() {
             let passes = |replica: &Replica, cost| {
                 let decision =
                     runtime.block_on(async { replica.limiter.check(&name, key).cost(cost).await });
-                decision.expect("the server is there").is_allowed()
+                decision.expect("the server is available").is_allowed()
             };
             assert!(
                 passes(&one, 1_000) && !passes(&one, 10) && !passes(&other, 10),
@@ -260,7 +273,7 @@ fn a_reset_and_a_refund_are_seen_at_once_here_and_soon_elsewhere() {
                     one.limiter.refund(&name, key).cost(1_000).await
                 }
             });
-            given.expect("the server is there");
+            given.expect("the server is available");
             assert!(
                 passes(&one, 10),
                 "{name}: what was {key} here is seen at once"
@@ -283,7 +296,7 @@ fn what_a_dead_process_held_is_free_again_before_long() {
     let survivor = Replica::new(&runtime, &server, [limit.clone()]);
     let left = || {
         let look = runtime.block_on(async { survivor.limiter.peek("bucket", "ann").cost(0).await });
-        look.expect("the server is there").remaining()
+        look.expect("the server is available").remaining()
     };
     let doomed = common::runtime();
     let victim = Replica::new(&doomed, &server, [limit]);
@@ -343,8 +356,8 @@ async fn pass_together(limiter: &Limiter, narrow: Consistency) {
     for _ in 0..600 {
         let ask = limiter.check("strict", "strict").and("leased", "leased");
         let ask = ask.and("eventual", "eventual").and("local", "local");
-        let decision = ask.await.expect("the server is there");
-        assert!(!decision.is_degraded(), "the server is there");
+        let decision = ask.await.expect("the server is available");
+        assert!(!decision.is_degraded(), "the server is available");
         passed += u64::from(decision.is_allowed());
         let refusing = decision.denied_by().map(tollgate::LimitOutcome::name);
         assert!(
@@ -362,13 +375,16 @@ async fn pass_together(limiter: &Limiter, narrow: Consistency) {
         (300..=300 + more).contains(&passed),
         "{passed} passed, and {narrow:?} is the narrow one"
     );
-    limiter.return_leases().await.expect("the server is there");
+    limiter
+        .return_leases()
+        .await
+        .expect("the server is available");
     for kind in KINDS.map(Consistency::as_str) {
         let look = limiter
             .peek(kind, kind)
             .cost(0)
             .await
-            .expect("the server is there");
+            .expect("the server is available");
         let capacity = if kind == narrow.as_str() { 300 } else { 1_000 };
         let left = capacity - passed.min(capacity);
         assert_eq!(look.remaining(), left, "{kind} beside a narrow {narrow:?}");

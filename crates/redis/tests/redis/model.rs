@@ -60,7 +60,7 @@ impl Subject {
             server
                 .borrow_mut()
                 .call(&["FLUSHALL"])
-                .expect("the server is there");
+                .expect("the server is available");
         }
         run_trace(&self.store, &self.clock, trace).map_err(TestCaseError::fail)
     }

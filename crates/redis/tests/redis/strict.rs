@@ -35,7 +35,7 @@ const KIND: &str = "TOLLGATE_TEST_WORKER_KIND";
 
 fn quota(kind: Kind) -> Quota {
     fn built(quota: Result<impl Into<Quota>, LimitError>) -> Quota {
-        quota.expect("the numbers are right").into()
+        quota.expect("the numbers are valid").into()
     }
     let rate = Rate::new(LIMIT, WINDOW);
     match kind {
@@ -53,8 +53,8 @@ fn quota(kind: Kind) -> Quota {
 fn check(kind: Kind) -> DemandBuf {
     let rule = Limit::new("hot", quota(kind))
         .rule()
-        .expect("the name is right");
-    rule.demand("everyone", 1).expect("the key is right")
+        .expect("the name is valid");
+    rule.demand("everyone", 1).expect("the key is valid")
 }
 
 /// One answer on a line: the moment, what was said, how long, what is left, until when.
@@ -135,7 +135,7 @@ async fn ask(store: &RedisStore, kind: Kind, lease: PermitId) -> String {
     let spent = store
         .spend(&[check.as_demand()], Intent::Spend, lease)
         .await
-        .expect("the server is there");
+        .expect("the server is available");
     if kind != Kind::Concurrency || !spent.outcomes[0].verdict.is_allowed() {
         return line(&spent);
     }
@@ -143,12 +143,12 @@ async fn ask(store: &RedisStore, kind: Kind, lease: PermitId) -> String {
     let looked = store
         .spend(&[check.as_demand()], Intent::Peek, lease)
         .await
-        .expect("the server is there");
+        .expect("the server is available");
     assert!(
         store
             .release(&check.as_demand(), lease)
             .await
-            .expect("the server is there")
+            .expect("the server is available")
     );
     format!("{} until {}", line(&spent), looked.at.get())
 }

@@ -26,7 +26,7 @@ async fn ask(limiter: &Limiter, user: &str, tenant: &str) -> Decision {
         .check("per-user", user)
         .and("per-tenant", tenant)
         .and("per-address", "10.1.2.3");
-    ask.await.expect("the cluster is there")
+    ask.await.expect("the cluster is available")
 }
 
 async fn left(limiter: &Limiter, limit: &str, key: &str) -> u64 {
@@ -34,7 +34,7 @@ async fn left(limiter: &Limiter, limit: &str, key: &str) -> u64 {
         .peek(limit, key)
         .cost(0)
         .await
-        .expect("the cluster is there")
+        .expect("the cluster is available")
         .remaining()
 }
 
@@ -104,7 +104,7 @@ fn places_are_given_back_too() {
                 .check("in-flight", "acme")
                 .and("per-user", user)
                 .limit_cost(3);
-            ask.await.expect("the cluster is there")
+            ask.await.expect("the cluster is available")
         };
         assert!(hold("ann").await.is_allowed());
         // The narrower limit, the places, is charged first; the user has nothing left.

@@ -228,13 +228,13 @@ fn compare(runtime: &Runtime, server: &Server, wanted: usize) {
         clock.set(Micros::new(
             1_798_761_600 * SECOND + dice.below(40 * 86_400 * SECOND),
         ));
-        let rule = dice.one_of(&limits).rule().expect("right numbers");
+        let rule = dice.one_of(&limits).rule().expect("the numbers are valid");
         let mut tale = Story {
             runtime,
             store: &store,
             clock: &clock,
             quota: *rule.quota(),
-            check: rule.demand(seed, 0).expect("a right key"),
+            check: rule.demand(seed, 0).expect("the key is valid"),
             model: Lender::new(*rule.quota()).expect("it lends"),
             claims: [Claim::default(); PROCESSES],
             stale: Claim::default(),
@@ -268,11 +268,11 @@ fn ten(runtime: &Runtime, server: &Server) -> (RedisStore, ManualClock, DemandBu
         .manual_time(clock.clone());
     let rule = Limit::token_bucket("bucket", 10, Rate::per_second(10))
         .rule()
-        .expect("right numbers");
+        .expect("the numbers are valid");
     (
         common::connected(runtime, builder),
         clock,
-        rule.demand("ann", 0).expect("a right key"),
+        rule.demand("ann", 0).expect("the key is valid"),
     )
 }
 
@@ -292,7 +292,7 @@ fn units_that_end_unreturned_count_as_spent_until_then() {
             ..LeaseRequest::default()
         };
         let given = runtime.block_on(testing::take(&store, &check.as_demand(), &take));
-        given.expect("the server is there").units
+        given.expect("the server is available").units
     };
     assert_eq!(take(1), 1);
     clock.advance(Duration::from_millis(990));
@@ -306,7 +306,7 @@ fn units_that_end_unreturned_count_as_spent_until_then() {
                 .spend(&[check.as_demand()], Intent::Spend, PermitId::NONE)
                 .await
         });
-        spent.expect("the server is there").outcomes[0]
+        spent.expect("the server is available").outcomes[0]
             .verdict
             .is_allowed()
     };
@@ -329,7 +329,7 @@ fn a_key_is_kept_until_what_is_out_has_ended_and_come_in_again() {
     };
     runtime
         .block_on(testing::take(&store, &check.as_demand(), &take))
-        .expect("the server is there");
+        .expect("the server is available");
     let (key, _) = testing::request(&check.as_demand());
     let key = String::from_utf8(key).expect("a readable key");
     let left = server.command(&["PTTL", &key]).as_int().expect("a number");

@@ -17,8 +17,14 @@ fn decides(runtime: &tokio::runtime::Runtime, store: RedisStore) -> bool {
         [Limit::fixed_window("api", 1, Duration::from_mins(1))],
     );
     runtime.block_on(async {
-        let first = limiter.check("api", "ann").await.expect("policies answer");
-        let second = limiter.check("api", "ann").await.expect("policies answer");
+        let first = limiter
+            .check("api", "ann")
+            .await
+            .expect("failure policies decide");
+        let second = limiter
+            .check("api", "ann")
+            .await
+            .expect("failure policies decide");
         !first.is_degraded() && first.is_allowed() && !second.is_allowed()
     })
 }
@@ -76,12 +82,12 @@ fn uses_everything(runtime: &tokio::runtime::Runtime, store: RedisStore) {
                 .check(limit, "ann")
                 .cost(2)
                 .await
-                .expect("policies answer");
+                .expect("failure policies decide");
             let refused = limiter
                 .check(limit, "ann")
                 .cost(2)
                 .await
-                .expect("policies answer");
+                .expect("failure policies decide");
             assert!(held.is_allowed() && !held.is_degraded(), "{held:?}");
             assert!(
                 !refused.is_allowed() && !refused.is_degraded(),
@@ -92,21 +98,24 @@ fn uses_everything(runtime: &tokio::runtime::Runtime, store: RedisStore) {
                     limiter
                         .release(limit, "ann", lease)
                         .await
-                        .expect("the user may")
+                        .expect("the user has the permission")
                 );
             } else {
                 limiter
                     .refund(limit, "ann")
                     .cost(1)
                     .await
-                    .expect("the user may");
+                    .expect("the user has the permission");
                 limiter
                     .refund(limit, "ann")
                     .cost(1)
                     .await
-                    .expect("the user may");
+                    .expect("the user has the permission");
             }
-            limiter.reset(limit, "ann").await.expect("the user may");
+            limiter
+                .reset(limit, "ann")
+                .await
+                .expect("the user has the permission");
         }
     });
 }
@@ -143,7 +152,9 @@ fn settings_that_cannot_work_are_refused() {
     };
     let one = || RedisBuilder::standalone("redis://127.0.0.1");
     assert!(refused(RedisBuilder::cluster(Vec::<String>::new())).contains("at least one"));
-    assert!(refused(RedisBuilder::cluster(["redis://a/1"])).contains("must be 0, the only database"));
+    assert!(
+        refused(RedisBuilder::cluster(["redis://a/1"])).contains("must be 0, the only database")
+    );
     assert!(refused(RedisBuilder::cluster(["redis://a", "rediss://b"])).contains("differ in TLS"));
     assert!(
         refused(RedisBuilder::cluster(["redis://a:b@c", "redis://d"])).contains("user or password")
@@ -153,7 +164,9 @@ fn settings_that_cannot_work_are_refused() {
         refused(one().timeout(Duration::ZERO))
             .contains("timeout 0ns is out of range: must be between 1ms and 10s")
     );
-    assert!(refused(one().connect_timeout(Duration::from_hours(1))).contains("between 10ms and 60s"));
+    assert!(
+        refused(one().connect_timeout(Duration::from_hours(1))).contains("between 10ms and 60s")
+    );
     assert!(refused(RedisBuilder::standalone("redis://h:x")).contains("port"));
     let outside = RedisBuilder::standalone("redis://127.0.0.1")
         .build()
@@ -179,7 +192,7 @@ fn a_password_is_never_told() {
         let builder = RedisBuilder::standalone(&url).timeout(common::PATIENT);
         told.push(format!("{builder:?}"));
         let _inside = runtime.enter();
-        let store = builder.build().expect("the settings are right");
+        let store = builder.build().expect("the settings are valid");
         runtime.block_on(store.ready(Duration::from_millis(300)));
         told.push(format!("{store:?} {:?}", store.stats()));
         let limiter = Limiter::new(
