@@ -24,7 +24,7 @@ pub fn request(demand: &Demand<'_>) -> (Vec<u8>, [Vec<u8>; 2]) {
 }
 
 /// Sends one lease call, regardless of what the instance holds of the counter.
-pub async fn take(
+pub async fn call_lease(
     store: &RedisStore,
     demand: &Demand<'_>,
     request: &LeaseRequest,

@@ -1,5 +1,5 @@
-//! Requests whose checks are in several slots of a cluster: all or nothing, without a script that
-//! could see them all.
+//! Requests whose demands are in several slots of a cluster: all or nothing, although no script can
+//! decide them together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,16 +20,16 @@ fn limits() -> [Limit; 4] {
     ]
 }
 
-/// The key parts are chosen so that they are in different slots, on different servers.
-async fn ask(limiter: &Limiter, user: &str, tenant: &str) -> Decision {
-    let ask = limiter
+/// Checks three limits whose keys are in different slots, on different servers.
+async fn check(limiter: &Limiter, user: &str, tenant: &str) -> Decision {
+    let check = limiter
         .check("per-user", user)
         .and("per-tenant", tenant)
         .and("per-address", "10.1.2.3");
-    ask.await.expect("the cluster is available")
+    check.await.expect("the cluster is available")
 }
 
-async fn left(limiter: &Limiter, limit: &str, key: &str) -> u64 {
+async fn remaining(limiter: &Limiter, limit: &str, key: &str) -> u64 {
     limiter
         .peek(limit, key)
         .cost(0)
@@ -54,78 +54,82 @@ fn on_cluster(test: impl AsyncFn(Limiter)) {
 }
 
 #[test]
-fn a_refusal_takes_nothing_from_the_others() {
+fn a_denial_charges_no_other_limit() {
     on_cluster(async |limiter| {
         for _ in 0..3 {
-            assert!(ask(&limiter, "ann", "acme").await.is_allowed());
+            assert!(check(&limiter, "ann", "acme").await.is_allowed());
         }
-        let denied = ask(&limiter, "ann", "acme").await;
+        let denied = check(&limiter, "ann", "acme").await;
         assert_eq!(denied.denied_by().map(LimitOutcome::name), Some("per-user"));
-        // The others are told as they are: nothing was taken.
-        let told: Vec<u64> = denied
+        // The outcomes of the other limits show that nothing was charged.
+        let remaining_units: Vec<u64> = denied
             .limits()
             .iter()
             .map(LimitOutcome::remaining)
             .collect();
-        assert_eq!(told, [0, 2, 97]);
-        assert_eq!(left(&limiter, "per-tenant", "acme").await, 2);
-        assert_eq!(left(&limiter, "per-address", "10.1.2.3").await, 97);
+        assert_eq!(remaining_units, [0, 2, 97]);
+        assert_eq!(remaining(&limiter, "per-tenant", "acme").await, 2);
+        assert_eq!(remaining(&limiter, "per-address", "10.1.2.3").await, 97);
     });
 }
 
-/// The wide limit refuses after the narrow ones have been charged, which are then given back in the
+/// The highest limit denies after the lower ones have been charged, which are then refunded in the
 /// background.
 #[test]
-fn what_was_taken_is_given_back() {
+fn charges_are_refunded_after_a_denial() {
     on_cluster(async |limiter| {
         for user in ["ann", "bob", "cid", "dan", "eve"] {
-            assert!(ask(&limiter, user, "acme").await.is_allowed());
+            assert!(check(&limiter, user, "acme").await.is_allowed());
         }
-        let denied = ask(&limiter, "fay", "acme").await;
+        let denied = check(&limiter, "fay", "acme").await;
         assert_eq!(
             denied.denied_by().map(LimitOutcome::name),
             Some("per-tenant")
         );
-        assert_eq!(denied.limits()[0].remaining(), 3, "told as given back");
+        assert_eq!(
+            denied.limits()[0].remaining(),
+            3,
+            "the outcome shows the refund"
+        );
         let limiter = Arc::new(limiter);
-        common::eventually("the user's unit comes back", async || {
-            left(&limiter, "per-user", "fay").await == 3
+        common::eventually("the user's unit is refunded", async || {
+            remaining(&limiter, "per-user", "fay").await == 3
         })
         .await;
-        assert_eq!(left(&limiter, "per-address", "10.1.2.3").await, 95);
+        assert_eq!(remaining(&limiter, "per-address", "10.1.2.3").await, 95);
     });
 }
 
 #[test]
-fn places_are_given_back_too() {
+fn permits_are_released_after_a_denial() {
     on_cluster(async |limiter| {
-        let hold = async |user: &str| {
-            let ask = limiter
+        let acquire = async |user: &str| {
+            let check = limiter
                 .check("in-flight", "acme")
                 .and("per-user", user)
                 .limit_cost(3);
-            ask.await.expect("the cluster is available")
+            check.await.expect("the cluster is available")
         };
-        assert!(hold("ann").await.is_allowed());
-        // The narrower limit, the places, is charged first; the user has nothing left.
-        assert!(!hold("ann").await.is_allowed());
-        common::eventually("the place comes back", async || {
-            left(&limiter, "in-flight", "acme").await == 1
+        assert!(acquire("ann").await.is_allowed());
+        // The lower limit, concurrency, is charged first; the user has nothing left.
+        assert!(!acquire("ann").await.is_allowed());
+        common::eventually("the permit is released", async || {
+            remaining(&limiter, "in-flight", "acme").await == 1
         })
         .await;
     });
 }
 
-/// Many at once over the same counters: never more passes than the narrowest allows, and nothing is
-/// lost afterwards.
+/// Many concurrent requests to the same counters: never more than the lowest limit is allowed, and all
+/// other charges are refunded.
 #[test]
-fn concurrent_requests_never_pass_too_many() {
+fn concurrent_requests_never_exceed_the_limit() {
     on_cluster(async |limiter| {
         let tasks: Vec<_> = (0..200)
             .map(|number| {
                 let limiter = limiter.clone();
                 tokio::spawn(async move {
-                    ask(&limiter, &format!("user-{}", number % 40), "acme")
+                    check(&limiter, &format!("user-{}", number % 40), "acme")
                         .await
                         .is_allowed()
                 })
@@ -135,10 +139,10 @@ fn concurrent_requests_never_pass_too_many() {
         for task in tasks {
             allowed += u64::from(task.await.expect("no task panics"));
         }
-        assert!(allowed <= 5, "{allowed} passed a limit of 5");
-        common::eventually("what was taken in vain comes back", async || {
-            left(&limiter, "per-address", "10.1.2.3").await == 100 - allowed
-                && left(&limiter, "per-tenant", "acme").await == 5 - allowed
+        assert!(allowed <= 5, "{allowed} were allowed by a limit of 5");
+        common::eventually("all other charges are refunded", async || {
+            remaining(&limiter, "per-address", "10.1.2.3").await == 100 - allowed
+                && remaining(&limiter, "per-tenant", "acme").await == 5 - allowed
         })
         .await;
     });

@@ -1,5 +1,5 @@
-//! The shared store on real servers. One program for all of it: linking takes longer than most of
-//! the tests.
+//! The Redis store on real servers. All tests are in one program, because linking takes longer than
+//! most of the tests.
 
 mod common;
 mod conformance;

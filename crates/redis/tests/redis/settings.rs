@@ -1,4 +1,4 @@
-//! Getting in: TLS, users, passwords, databases; and never telling a password.
+//! Settings of a store: TLS, users, passwords and databases. Passwords are never shown.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -29,24 +29,24 @@ fn decides(runtime: &tokio::runtime::Runtime, store: RedisStore) -> bool {
     })
 }
 
-/// On Redis alone: the Valkey that can be had as a package is built without TLS.
+/// On Redis only: the packaged Valkey is built without TLS.
 #[test]
-fn tls_with_a_ca_of_ones_own() {
+fn tls_with_a_private_ca() {
     let (runtime, server) = (
         common::runtime(),
         Server::builder(Flavor::Redis).tls().start(),
     );
     let builder = RedisBuilder::standalone(server.url()).timeout(common::PATIENT);
-    let trusting = builder
+    let with_ca = builder
         .clone()
         .connect_timeout(common::PATIENT)
         .ca_pem(server.ca_pem());
-    assert!(decides(&runtime, common::connected(&runtime, trusting)));
+    assert!(decides(&runtime, common::connected(&runtime, with_ca)));
 
-    // Without it the certificate is nobody's.
-    let _inside = runtime.enter();
+    // Without the CA the certificate is not trusted.
+    let _guard = runtime.enter();
     match builder.build() {
-        Ok(wary) => assert!(!runtime.block_on(wary.ready(Duration::from_millis(300)))),
+        Ok(store) => assert!(!runtime.block_on(store.ready(Duration::from_millis(300)))),
         Err(error) => assert!(matches!(error, RedisConfigError::Tls { .. }), "{error}"),
     }
 }
@@ -57,46 +57,47 @@ fn users_and_passwords() {
     for flavor in common::FLAVORS {
         let server = Server::builder(flavor).password(SECRET).start();
         assert!(decides(&runtime, common::standalone(&runtime, &server)));
-        // All that the store needs.
+        // All commands that the store needs.
         let rules = "+evalsha +eval +script|load +ping +del +get +set +time +lrange +lindex +lset +ltrim +lpush +rpush +rpop \
                      +pexpire +zadd +zmscore +zscore +zrem +zrange +zrangebyscore +zrevrange +zremrangebyscore ~tollgate:*";
         let server = Server::builder(flavor)
             .user("limiter", SECRET, rules)
             .start();
         assert!(decides(&runtime, common::standalone(&runtime, &server)));
-        uses_everything(&runtime, common::standalone(&runtime, &server));
+        use_all_commands(&runtime, common::standalone(&runtime, &server));
     }
 }
 
-/// Logs and leases, which need the most commands: taken, refused, given back and forgotten.
-fn uses_everything(runtime: &tokio::runtime::Runtime, store: RedisStore) {
+/// Uses sliding logs and permits, which need the most commands: spend, denial, refund or release, and
+/// reset.
+fn use_all_commands(runtime: &tokio::runtime::Runtime, store: RedisStore) {
     let minute = Duration::from_mins(1);
     let limits = [
         Limit::sliding_log("log", 3, minute),
-        Limit::concurrency("places", 3, minute),
+        Limit::concurrency("permits", 3, minute),
     ];
     let limiter = Limiter::new(store, limits);
     runtime.block_on(async {
-        for limit in ["log", "places"] {
-            let held = limiter
+        for limit in ["log", "permits"] {
+            let allowed = limiter
                 .check(limit, "ann")
                 .cost(2)
                 .await
                 .expect("failure policies decide");
-            let refused = limiter
+            let denied = limiter
                 .check(limit, "ann")
                 .cost(2)
                 .await
                 .expect("failure policies decide");
-            assert!(held.is_allowed() && !held.is_degraded(), "{held:?}");
             assert!(
-                !refused.is_allowed() && !refused.is_degraded(),
-                "{refused:?}"
+                allowed.is_allowed() && !allowed.is_degraded(),
+                "{allowed:?}"
             );
-            if let Some(lease) = held.permit_id() {
+            assert!(!denied.is_allowed() && !denied.is_degraded(), "{denied:?}");
+            if let Some(permit_id) = allowed.permit_id() {
                 assert!(
                     limiter
-                        .release(limit, "ann", lease)
+                        .release(limit, "ann", permit_id)
                         .await
                         .expect("the user has the permission")
                 );
@@ -132,8 +133,8 @@ fn databases() {
         decides(&runtime, store("/4")),
         "another database has other counters"
     );
-    let server_says = server.command(&["INFO", "keyspace"]);
-    let keyspace = server_says.as_str().expect("text");
+    let reply = server.command(&["INFO", "keyspace"]);
+    let keyspace = reply.as_str().expect("text");
     assert!(
         keyspace.contains("db3:keys=1") && keyspace.contains("db4:keys=1"),
         "{keyspace}"
@@ -141,81 +142,76 @@ fn databases() {
 }
 
 #[test]
-fn settings_that_cannot_work_are_refused() {
+fn invalid_settings_are_errors() {
     let runtime = common::runtime();
-    let refused = |builder: RedisBuilder| {
-        let _inside = runtime.enter();
+    let error = |builder: RedisBuilder| {
+        let _guard = runtime.enter();
         builder
             .build()
-            .expect_err("these settings are wrong")
+            .expect_err("the settings are invalid")
             .to_string()
     };
     let one = || RedisBuilder::standalone("redis://127.0.0.1");
-    assert!(refused(RedisBuilder::cluster(Vec::<String>::new())).contains("at least one"));
+    assert!(error(RedisBuilder::cluster(Vec::<String>::new())).contains("at least one"));
+    assert!(error(RedisBuilder::cluster(["redis://a/1"])).contains("must be 0, the only database"));
+    assert!(error(RedisBuilder::cluster(["redis://a", "rediss://b"])).contains("differ in TLS"));
     assert!(
-        refused(RedisBuilder::cluster(["redis://a/1"])).contains("must be 0, the only database")
+        error(RedisBuilder::cluster(["redis://a:b@c", "redis://d"])).contains("user or password")
     );
-    assert!(refused(RedisBuilder::cluster(["redis://a", "rediss://b"])).contains("differ in TLS"));
+    assert!(error(one().prefix("a{b}")).contains("without { and }"));
     assert!(
-        refused(RedisBuilder::cluster(["redis://a:b@c", "redis://d"])).contains("user or password")
-    );
-    assert!(refused(one().prefix("a{b}")).contains("without { and }"));
-    assert!(
-        refused(one().timeout(Duration::ZERO))
+        error(one().timeout(Duration::ZERO))
             .contains("timeout 0ns is out of range: must be between 1ms and 10s")
     );
-    assert!(
-        refused(one().connect_timeout(Duration::from_hours(1))).contains("between 10ms and 60s")
-    );
-    assert!(refused(RedisBuilder::standalone("redis://h:x")).contains("port"));
+    assert!(error(one().connect_timeout(Duration::from_hours(1))).contains("between 10ms and 60s"));
+    assert!(error(RedisBuilder::standalone("redis://h:x")).contains("port"));
     let outside = RedisBuilder::standalone("redis://127.0.0.1")
         .build()
         .expect_err("there is no runtime");
     assert_eq!(outside, RedisConfigError::NoRuntime);
 }
 
-/// Everything the store says, by logs, errors and Debug, while its password is refused, accepted
-/// and refused again.
+/// Collects logs, errors and `Debug` output, with a wrong password and with the right one.
 #[test]
-fn a_password_is_never_told() {
+fn a_password_is_never_shown() {
     let (runtime, server) = (
         common::runtime(),
         Server::builder(Flavor::Redis).password(SECRET).start(),
     );
-    let heard = Arc::new(Mutex::new(String::new()));
-    let listener = common::Listener::new(heard.clone());
-    tracing::subscriber::set_global_default(listener)
-        .expect("this process runs one test, or listens only here");
+    let log = Arc::new(Mutex::new(String::new()));
+    let recorder = common::LogRecorder::new(log.clone());
+    tracing::subscriber::set_global_default(recorder)
+        .expect("no other test of this process sets a subscriber");
     let wrong = server.url().replace(SECRET, "another-secret");
-    let mut told = Vec::new();
+    let mut output = Vec::new();
     for url in [wrong, server.url()] {
         let builder = RedisBuilder::standalone(&url).timeout(common::PATIENT);
-        told.push(format!("{builder:?}"));
-        let _inside = runtime.enter();
+        output.push(format!("{builder:?}"));
+        let _guard = runtime.enter();
         let store = builder.build().expect("the settings are valid");
         runtime.block_on(store.ready(Duration::from_millis(300)));
-        told.push(format!("{store:?} {:?}", store.stats()));
+        output.push(format!("{store:?} {:?}", store.stats()));
         let limiter = Limiter::new(
             store,
             [Limit::fixed_window("api", 1, Duration::from_mins(1))],
         );
         let decision = runtime.block_on(async { limiter.check("api", "ann").await });
         let refund = runtime.block_on(async { limiter.refund("api", "ann").await });
-        told.push(format!("{limiter:?} {decision:?} {refund:?}"));
+        output.push(format!("{limiter:?} {decision:?} {refund:?}"));
         if let Err(error) = refund {
-            told.push(chain(&error));
+            output.push(chain(&error));
         }
     }
-    told.push(heard.lock().expect("no listener panics").clone());
-    let told = told.join(" ");
-    assert!(told.contains("WRONGPASS"), "the refusal is told: {told}");
+    output.push(log.lock().expect("the lock is not poisoned").clone());
+    let output = output.join(" ");
+    assert!(output.contains("WRONGPASS"), "the error is shown: {output}");
     assert!(
-        !told.contains(SECRET) && !told.contains("another-secret"),
-        "{told}"
+        !output.contains(SECRET) && !output.contains("another-secret"),
+        "{output}"
     );
 }
 
-/// An error and all that caused it.
+/// An error and all of its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes
