@@ -149,7 +149,7 @@ impl Connector {
         let sent_at = Instant::now();
         match (connection.command(&[b"PING"]).await, loaded) {
             // A server with too many clients replies to the first command with an error and then
-            // closes the connection. That error says more than the failed `PING`.
+            // closes the connection. That error is more useful than that of the `PING`.
             (Ok(RespValue::Error(text)), _) | (Err(_), RespValue::Error(text)) => {
                 Err(ServerError::from_reply(&text))
             }

@@ -191,6 +191,7 @@ fn parse_scheme(scheme: &str) -> Result<bool, RedisConfigError> {
         "rediss" => Err(RedisConfigError::Tls {
             reason: "this build does not have the feature `tls`".into(),
         }),
+
         _ => {
             // Only a single word is repeated: anything else may contain a password.
             let is_word = scheme.len() < 12 && scheme.chars().all(|c| c.is_ascii_alphanumeric());

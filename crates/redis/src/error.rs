@@ -73,6 +73,7 @@ impl From<CallError> for StoreError {
             CallError::Overloaded => Self::Overloaded,
             CallError::Unavailable(error) => Self::Unavailable(Box::new(error)),
             CallError::Refused(error) => Self::Refused(Box::new(error)),
+
             CallError::Moved(_) | CallError::Ask(_) | CallError::TryAgain => {
                 let error = ServerError::new("too many redirections: the slot is being migrated");
                 Self::Unavailable(Box::new(error))

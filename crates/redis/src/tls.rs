@@ -1,4 +1,4 @@
-//! TLS connections. Without the feature `tls`, a stand-in that cannot be constructed.
+//! TLS connections. Without the feature `tls`, a type without values replaces `Tls`.
 
 #[cfg(not(feature = "tls"))]
 pub(crate) use disabled::Tls;

@@ -38,6 +38,7 @@ struct ConnectionLoop<'s> {
     state: &'s LinkState,
     /// Commands that have been sent and not been answered, oldest first.
     in_flight: VecDeque<PipelinedCommand>,
+    /// Number of rounds in flight.
     rounds: usize,
     /// Bytes to be written to the connection.
     out: BytesMut,

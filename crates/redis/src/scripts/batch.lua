@@ -1,4 +1,4 @@
--- Decides a batch of store calls, one after the other, all at the same time of the clock.
+-- Decides a batch of store calls, one after the other. The same time applies to all of them.
 --
 -- KEYS:  the counters of all demands of all calls, in order.
 -- ARGV:  ARGV[1] has one byte for each call: the index of its arguments, where 1 means ARGV[2].
@@ -63,6 +63,7 @@ for index = 1, #order do
     is_lease_call = operation == LEASE_CALL
     is_spend, is_refund = is_lease_call or operation == SPEND, operation == REFUND
   end
+
   local is_allowed, status = true, replies + 1
   replies, failed = status, nil
 
@@ -76,6 +77,7 @@ for index = 1, #order do
       if is_new then
         kind, shadow, at = read('<BB', arguments, at)
       end
+
       -- fits, has_cost: whether the demand fits, and whether it costs anything.
       -- s1, s2, s3, s_until: the state of the counter now, and when it becomes meaningless.
       -- n1, n2, n_until: the same for the new state if the demand is charged; s3 stays.
@@ -98,6 +100,7 @@ for index = 1, #order do
         if key ~= last_key then
           value = call('GET', key)
         end
+
         if not value then
           unchanged = UNUSED
         elseif #value == 24 then
@@ -150,6 +153,7 @@ for index = 1, #order do
           counter = permits
         end
         at = is_new and at or first_demand + 2
+
         -- Called with pcall, because a key that another program has written must not fail the whole
         -- batch.
         local is_valid, result = true, nil
@@ -168,6 +172,7 @@ for index = 1, #order do
           is_valid, result = pcall(counter.change, key, arguments, at, operation)
           is_allowed = is_valid and result
         end
+
         if not is_valid then
           failed = failed or NOT_A_COUNTER
         end

@@ -7,6 +7,7 @@ run = run or function(...)
   end
   return result
 end
+
 -- Runs a command that writes, unless a command before it has failed: a store call is written
 -- completely or not at all. Errors that a server may return, such as out of memory, it returns for
 -- the first write. A key must never be empty between two commands: it would be deleted, and while

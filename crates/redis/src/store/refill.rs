@@ -143,6 +143,7 @@ fn call_failure(error: &CallError) -> CallFailure {
         CallError::Timeout | CallError::Unavailable(_) | CallError::Refused(_) => {
             CallFailure::Unknown
         }
+
         CallError::Overloaded | CallError::Moved(_) | CallError::Ask(_) | CallError::TryAgain => {
             CallFailure::NotSent
         }

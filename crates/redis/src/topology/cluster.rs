@@ -161,6 +161,7 @@ impl Inner {
     /// interval of a healthy cluster.
     async fn wait_for_refresh_reason(&self) {
         let mut waited = Duration::ZERO;
+
         while timeout(REFRESH_WHILE_DOWN, self.refresh_requested.notified())
             .await
             .is_err()

@@ -137,6 +137,7 @@ fn limits_of_a_key_share_a_hash_tag_and_prefixes_separate_environments() {
         Limiter::new(common::connected(&runtime, builder), every_algorithm())
     };
     let (production, staging) = (limiter("prod:"), limiter("staging:"));
+
     runtime.block_on(async {
         let both = production
             .check("fixed", "user:42")
@@ -151,6 +152,7 @@ fn limits_of_a_key_share_a_hash_tag_and_prefixes_separate_environments() {
     });
     let mut keys = server.keys();
     keys.sort_unstable();
+
     let keys: Vec<&str> = keys
         .iter()
         .map(|key| std::str::from_utf8(key).expect("text"))
@@ -219,6 +221,7 @@ fn concurrent_decisions_share_script_calls() {
 fn a_key_of_the_wrong_type_affects_only_its_own_calls() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
     let limiter = Limiter::new(common::standalone(&runtime, &server), every_algorithm());
+
     runtime.block_on(async {
         for name in ["fixed", "log", "in-flight", "bucket", "sliding"] {
             assert!(

@@ -120,8 +120,8 @@ fn permits_are_released_after_a_denial() {
     });
 }
 
-/// Many concurrent requests to the same counters: never more than the lowest limit is allowed, and all
-/// other charges are refunded.
+/// Many concurrent requests to the same counters: never more than the lowest limit is allowed, and
+/// all other charges are refunded.
 #[test]
 fn concurrent_requests_never_exceed_the_limit() {
     on_cluster(async |limiter| {

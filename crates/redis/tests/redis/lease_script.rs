@@ -1,7 +1,7 @@
 //! Compares the lease calls of the script with the model, call by call, with a manual clock.
 //!
-//! Several simulated instances lease, settle, spend and lose units, correctly and not, and every reply
-//! is compared.
+//! Several simulated instances lease, settle, spend and lose units, correctly and not, and every
+//! reply is compared.
 
 use std::time::Duration;
 
@@ -142,6 +142,7 @@ impl LeaseTrace<'_> {
             &demand.as_demand(),
             &request,
         ));
+
         self.log.push(format!(
             "{:?} #{instance} cost {cost} {request:?}: {grant:?}",
             self.clock.now()
@@ -174,6 +175,7 @@ impl LeaseTrace<'_> {
                 .spend(&[demand.as_demand()], intent, PermitId::NONE)
                 .await
         });
+
         self.log.push(format!(
             "{:?} {intent:?} {cost}: {spent:?}",
             self.clock.now()
@@ -222,6 +224,7 @@ fn compare(runtime: &Runtime, server: &Server, wanted: usize) {
         .manual_time(clock.clone());
     let store = common::connected(runtime, builder);
     let limits = limits();
+
     for seed in 0..wanted.div_ceil(STEPS) as u64 {
         let mut dice = Dice::new(seed);
         clock.set(Micros::new(
@@ -268,6 +271,7 @@ fn ten(runtime: &Runtime, server: &Server) -> (RedisStore, ManualClock, DemandBu
     let rule = Limit::token_bucket("bucket", 10, Rate::per_second(10))
         .rule()
         .expect("the numbers are valid");
+
     (
         common::connected(runtime, builder),
         clock,
@@ -275,8 +279,9 @@ fn ten(runtime: &Runtime, server: &Server) -> (RedisStore, ManualClock, DemandBu
     )
 }
 
-/// An instance may spend leased units until the lease ends, and not report it. If the bucket had been
-/// refilled in the meantime, 15 units would pass within 120 ms, where at most 11.2 are allowed.
+/// An instance may spend leased units until the lease ends, and not report it. If the bucket had
+/// been refilled in the meantime, 15 units would pass within 120 ms, where at most 11.2 are
+/// allowed.
 #[test]
 fn units_that_are_not_returned_count_as_spent_when_their_lease_ends() {
     let (runtime, server) = (
@@ -293,6 +298,7 @@ fn units_that_are_not_returned_count_as_spent_when_their_lease_ends() {
         let grant = runtime.block_on(testing::call_lease(&store, &demand.as_demand(), &request));
         grant.expect("the server is available").units
     };
+
     assert_eq!(lease(1), 1);
     clock.advance(Duration::from_millis(990));
     assert_eq!(lease(5), 5);
@@ -309,6 +315,7 @@ fn units_that_are_not_returned_count_as_spent_when_their_lease_ends() {
             .verdict
             .is_allowed()
     };
+
     assert!(!spend(7), "only units that were not leased are left");
     assert!(spend(4));
 }
@@ -326,9 +333,11 @@ fn a_key_is_kept_until_leased_units_are_refilled() {
         is_lent: true,
         ..LeaseRequest::default()
     };
+
     runtime
         .block_on(testing::call_lease(&store, &demand.as_demand(), &request))
         .expect("the server is available");
+
     let (key, _) = testing::request(&demand.as_demand());
     let key = String::from_utf8(key).expect("a readable key");
     let left = server.command(&["PTTL", &key]).as_int().expect("a number");

@@ -119,6 +119,7 @@ fn concurrent_bursts_of_replicas_use_the_limit_and_no_more() {
 async fn futures<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut all: Vec<_> = all.map(Box::pin).collect();
     let mut done: Vec<Option<T>> = all.iter().map(|_| None).collect();
+
     std::future::poll_fn(|context| {
         for (future, done) in all
             .iter_mut()
@@ -149,8 +150,10 @@ fn a_hot_key_is_decided_from_the_lease() {
     ));
     let replica = Replica::new(&runtime, &server, [limit]);
     let (passed, here) = runtime.block_on(replica.burst("bucket", 20_000));
+
     assert_eq!(passed, 20_000);
     assert!(here >= 19_000, "{here} of 20,000 without a store call");
+
     let calls = replica.store.stats().calls;
     assert!(calls <= 1_000, "{calls} calls");
 }
@@ -250,7 +253,8 @@ fn a_reset_and_a_refund_take_effect_here_and_soon_on_other_replicas() {
     for limit in thousand() {
         let name = limit.name().to_owned();
         let [one, other] = [0, 1].map(|_| Replica::new(&runtime, &server, [limit.clone()]));
-        // A key for each, because the other replica keeps its units of the first key after the reset.
+        // A key for each, because the other replica keeps its units of the first key after the
+        // reset.
         for key in ["reset", "refunded"] {
             let passes = |replica: &Replica, cost| {
                 let decision =
@@ -297,6 +301,7 @@ fn leases_of_a_killed_replica_expire() {
     };
     let victim_runtime = common::runtime();
     let victim = Replica::new(&victim_runtime, &server, [limit]);
+
     victim_runtime.block_on(victim.burst("bucket", 300));
     // Its tasks are aborted, like those of a killed process.
     victim_runtime.shutdown_background();
@@ -319,6 +324,7 @@ fn without_the_store_the_lease_is_spent_before_the_failure_policy_decides() {
         &server,
         [limit.on_store_failure(tollgate::FailurePolicy::Deny)],
     );
+
     runtime.block_on(replica.burst("bucket", 1_000));
     let held = replica.store.stats().leased_units;
     server.kill();
@@ -333,6 +339,7 @@ fn without_the_store_the_lease_is_spent_before_the_failure_policy_decides() {
             (!decision.is_allowed()).then_some(decision)
         },
     );
+
     assert!(refused.is_unavailable() && refused.is_degraded());
     assert!(
         0 < passed && passed <= held,
@@ -347,8 +354,8 @@ const KINDS: [Consistency; 4] = [
     Consistency::Local,
 ];
 
-/// Makes 600 requests that check a limit of each consistency. One limit is 300, the others are 1,000.
-/// The keys are the names of the limits, so that they are in different slots of a cluster.
+/// Makes 600 requests that check a limit of each consistency. One limit is 300, the others are
+/// 1,000. The keys are the names of the limits, so that they are in different slots of a cluster.
 async fn spend_all_or_none(limiter: &Limiter, lowest: Consistency) {
     let mut passed = 0_u64;
     for _ in 0..600 {
@@ -433,6 +440,7 @@ fn eventual_limits_stay_within_their_documented_excess() {
     let replicas: Vec<Replica> = (0..4)
         .map(|_| Replica::new(&runtime, &server, limits()))
         .collect();
+
     for limit in limits() {
         let passed: u64 = runtime.block_on(async {
             let bursts = replicas
@@ -447,5 +455,6 @@ fn eventual_limits_stay_within_their_documented_excess() {
             limit.name()
         );
     }
+
     assert_eq!(server.immortal_keys(), Vec::<Vec<u8>>::new());
 }

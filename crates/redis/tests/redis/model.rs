@@ -45,6 +45,7 @@ impl Subject {
         let clock = ManualClock::default();
         let builder = builder.timeout(common::PATIENT).manual_time(clock.clone());
         let store = common::connected(runtime, builder);
+
         Self {
             store,
             clock,
@@ -84,6 +85,7 @@ fn compare(
             result.unwrap_or_else(|failure| panic!("{name}: {failure}"));
         }
     }
+
     println!(
         "{name}: {} operations compared with the model",
         compared.get()

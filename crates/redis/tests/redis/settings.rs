@@ -58,8 +58,9 @@ fn users_and_passwords() {
         let server = Server::builder(flavor).password(SECRET).start();
         assert!(decides(&runtime, common::standalone(&runtime, &server)));
         // All commands that the store needs.
-        let rules = "+evalsha +eval +script|load +ping +del +get +set +time +lrange +lindex +lset +ltrim +lpush +rpush +rpop \
-                     +pexpire +zadd +zmscore +zscore +zrem +zrange +zrangebyscore +zrevrange +zremrangebyscore ~tollgate:*";
+        let rules = "+evalsha +eval +script|load +ping +del +get +set +time +lrange +lindex +lset \
+                     +ltrim +lpush +rpush +rpop +pexpire +zadd +zmscore +zscore +zrem +zrange \
+                     +zrangebyscore +zrevrange +zremrangebyscore ~tollgate:*";
         let server = Server::builder(flavor)
             .user("limiter", SECRET, rules)
             .start();
@@ -68,8 +69,8 @@ fn users_and_passwords() {
     }
 }
 
-/// Uses sliding logs and permits, which need the most commands: spend, denial, refund or release, and
-/// reset.
+/// Uses sliding logs and permits, which need the most commands: spend, denial, refund or release,
+/// and reset.
 fn use_all_commands(runtime: &tokio::runtime::Runtime, store: RedisStore) {
     let minute = Duration::from_mins(1);
     let limits = [
@@ -77,6 +78,7 @@ fn use_all_commands(runtime: &tokio::runtime::Runtime, store: RedisStore) {
         Limit::concurrency("permits", 3, minute),
     ];
     let limiter = Limiter::new(store, limits);
+
     runtime.block_on(async {
         for limit in ["log", "permits"] {
             let allowed = limiter
@@ -128,11 +130,13 @@ fn databases() {
         let builder = RedisBuilder::standalone(format!("{}{path}", server.url()));
         common::connected(&runtime, builder.timeout(common::PATIENT))
     };
+
     assert!(decides(&runtime, store("/3")));
     assert!(
         decides(&runtime, store("/4")),
         "another database has other counters"
     );
+
     let reply = server.command(&["INFO", "keyspace"]);
     let keyspace = reply.as_str().expect("text");
     assert!(
@@ -152,6 +156,7 @@ fn invalid_settings_are_errors() {
             .to_string()
     };
     let one = || RedisBuilder::standalone("redis://127.0.0.1");
+
     assert!(error(RedisBuilder::cluster(Vec::<String>::new())).contains("at least one"));
     assert!(error(RedisBuilder::cluster(["redis://a/1"])).contains("must be 0, the only database"));
     assert!(error(RedisBuilder::cluster(["redis://a", "rediss://b"])).contains("differ in TLS"));
@@ -165,6 +170,7 @@ fn invalid_settings_are_errors() {
     );
     assert!(error(one().connect_timeout(Duration::from_hours(1))).contains("between 10ms and 60s"));
     assert!(error(RedisBuilder::standalone("redis://h:x")).contains("port"));
+
     let outside = RedisBuilder::standalone("redis://127.0.0.1")
         .build()
         .expect_err("there is no runtime");
@@ -180,6 +186,7 @@ fn a_password_is_never_shown() {
     );
     let log = Arc::new(Mutex::new(String::new()));
     let recorder = common::LogRecorder::new(log.clone());
+
     tracing::subscriber::set_global_default(recorder)
         .expect("no other test of this process sets a subscriber");
     let wrong = server.url().replace(SECRET, "another-secret");
@@ -203,6 +210,7 @@ fn a_password_is_never_shown() {
         }
     }
     output.push(log.lock().expect("the lock is not poisoned").clone());
+
     let output = output.join(" ");
     assert!(output.contains("WRONGPASS"), "the error is shown: {output}");
     assert!(

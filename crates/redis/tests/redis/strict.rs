@@ -1,8 +1,8 @@
 //! Strict limits with real processes: eight of them check the same key.
 //!
-//! Each process prints its outcomes and their times on the server's clock. In the order of time, the
-//! outcomes must be those of the model for a single caller: no process was allowed more than one
-//! process alone would have been.
+//! Each process prints its outcomes and their times on the server's clock. In the order of time,
+//! the outcomes must be those of the model for a single caller: no process was allowed more than
+//! one process alone would have been.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -65,6 +65,7 @@ fn line(spent: &SpendReply) -> String {
         Verdict::Deny { retry_after } => ("deny", retry_after.get()),
         Verdict::Never => ("never", 0),
     };
+
     format!(
         "{} {verdict_name} {micros} {} {}",
         spent.at.get(),
@@ -125,6 +126,7 @@ fn worker() {
             })
         })
         .collect();
+
     callers
         .into_iter()
         .for_each(|caller| runtime.block_on(caller).expect("no caller panics"));
@@ -136,6 +138,7 @@ async fn spend(store: &RedisStore, kind: Kind, permit_id: PermitId) -> String {
         .spend(&[demand.as_demand()], Intent::Spend, permit_id)
         .await
         .expect("the server is available");
+
     if kind != Kind::Concurrency || !spent.outcomes[0].verdict.is_allowed() {
         return line(&spent);
     }
@@ -168,6 +171,7 @@ fn start_worker(server: &Server, kind: Kind) -> Child {
 fn lines(server: &Server, kind: Kind) -> Vec<String> {
     let mut workers: Vec<Child> = (0..PROCESSES).map(|_| start_worker(server, kind)).collect();
     let mut lines = Vec::new();
+
     for worker in &mut workers {
         let output = BufReader::new(worker.stdout.take().expect("it is piped"));
         lines.extend(output.lines().map(|line| line.expect("it is text")));

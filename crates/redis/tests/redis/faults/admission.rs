@@ -41,6 +41,7 @@ pub(crate) fn excesses(record: &Record) -> Excesses {
     let local = all
         .iter()
         .filter(|(_, rule)| rule.on_store_failure() == FailurePolicy::Local);
+
     Excesses {
         store: worst(
             all.iter()
@@ -72,6 +73,7 @@ pub(crate) fn false_denials(record: &Record) -> u64 {
 fn ahead(quota: Quota, events: &[Event<usize>]) -> u64 {
     let mut model = Model::new(quota);
     let (mut ahead, mut most) = (0_i64, 0);
+
     for event in events {
         let passes = model
             .spend(event.cost, event.at, PermitId::NONE)
@@ -93,6 +95,7 @@ fn limit_excess(
     let WorstInterval { key, excess, .. } =
         OverAdmission::of(bound, events(record, limit, time)).worst()?;
     let (numerator, denominator) = excess.parts();
+
     #[expect(clippy::cast_precision_loss, reason = "it is only printed")]
     let units = numerator as f64 / denominator as f64;
     Some(LimitExcess {
@@ -138,7 +141,8 @@ fn limited() -> Vec<(&'static str, Rule)> {
 }
 
 /// The checks of a limit, in the order of time. Of checks at the same time, the allowed ones come
-/// first: all checks of a key have the same cost, so after a denial nothing is allowed at that time.
+/// first: all checks of a key have the same cost, so after a denial nothing is allowed at that
+/// time.
 fn events(
     record: &Record,
     limit: &str,
@@ -218,6 +222,7 @@ fn excesses_and_false_denials_are_found() {
             .worst()
             .map(|worst| bursts(worst.excess, quota.limit()))
     };
+
     assert_eq!((worst(3), worst(4), worst(6)), (Some(0), Some(1), Some(1)));
     assert_eq!(
         (ahead(quota, &answers(3)), ahead(quota, &answers(1))),

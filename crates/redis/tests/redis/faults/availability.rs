@@ -67,6 +67,7 @@ pub(super) fn wait_for_replica(replica: &Server, primary: &Server) {
 fn sentinel_failover() {
     let row = FaultRow::begin("Sentinel failover");
     let group = Sentinels::start(Flavor::Redis);
+
     wait_for_replica(group.replica(), group.primary());
     let mut load = load_by_name(row, &group);
     load.begin_failover(0..KEYS);
@@ -83,6 +84,7 @@ fn sentinel_failover() {
         },
     );
     load.wait_until_recovered();
+
     load.stop()
         .figures(DataLoss::FailedOver, [group.replica()])
         .print_and_assert();
@@ -94,6 +96,7 @@ fn sentinel_failover() {
 fn sentinel_failover_on_demand() {
     let row = FaultRow::begin("manual demotion by Sentinel");
     let group = Sentinels::start(Flavor::Valkey);
+
     wait_for_replica(group.replica(), group.primary());
     let mut load = load_by_name(row, &group);
     load.begin_failover(0..KEYS);
@@ -104,6 +107,7 @@ fn sentinel_failover_on_demand() {
     wait_for_role(group.replica(), "master");
     wait_for_role(group.primary(), "slave");
     load.wait_until_recovered();
+
     load.stop()
         .figures(DataLoss::FailedOver, [group.replica()])
         .print_and_assert();
@@ -114,6 +118,7 @@ fn sentinel_failover_on_demand() {
 fn manual_demotion() {
     let row = FaultRow::begin("manual demotion (READONLY)");
     let (server, other) = (Server::start(Flavor::Redis), Server::start(Flavor::Redis));
+
     follow(&other, &server);
     wait_for_replica(&other, &server);
     let mut load = load_on(row, &server);
@@ -125,6 +130,7 @@ fn manual_demotion() {
     wait_for_replica(&server, &other);
     must(&server, &["REPLICAOF", "NO", "ONE"]);
     load.wait_until_recovered();
+
     load.stop()
         .figures(DataLoss::FailedOver, [&server])
         .print_and_assert();
@@ -137,6 +143,7 @@ fn without_sentinels(name: &'static str, take_away: fn(&Server)) {
     let store = RedisBuilder::sentinel(group.urls(), group.master_name());
     let plan = Plan::new(row, store, RedisBuilder::standalone(group.primary().url()));
     let mut load = plan.deadline(Duration::from_millis(500)).start();
+
     group.sentinels().iter().for_each(take_away);
     let from = load.now();
     load.wait_for_decisions(1_000);
@@ -152,6 +159,7 @@ fn without_sentinels(name: &'static str, take_away: fn(&Server)) {
         load.store().stats().connections > before.connections,
         "the store has reconnected"
     );
+
     load.stop()
         .figures(DataLoss::None, [group.primary()])
         .print_and_assert();
@@ -172,11 +180,13 @@ fn all_connections_killed() {
     let row = FaultRow::begin("all connections killed");
     let server = Server::start(Flavor::Redis);
     let mut load = load_on(row, &server);
+
     for _ in 0..8 {
         must(&server, &["CLIENT", "KILL", "TYPE", "normal"]);
         load.wait_until_recovered();
         load.wait_for_decisions(60);
     }
+
     load.stop()
         .figures(DataLoss::None, [&server])
         .print_and_assert();

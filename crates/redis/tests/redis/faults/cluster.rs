@@ -93,6 +93,7 @@ fn primary_killed() {
     let row = FaultRow::begin("cluster primary killed");
     let cluster = Cluster::start(Flavor::Redis, 3, 1);
     let (primary, keys) = victim(&cluster);
+
     wait_for_replica(cluster.replicas_of(primary)[0], primary);
     let mut load = load_on(row, &cluster);
     load.begin_failover(keys.clone());
@@ -100,6 +101,7 @@ fn primary_killed() {
     load.wait_until_degraded();
     wait_for_successor(&cluster, slot_of(&cluster, 0), primary);
     load.wait_until_recovered_for(|subject| keys.contains(&subject.key_number));
+
     let record = load.stop();
     record
         .figures(DataLoss::FailedOver, running(&cluster))
@@ -121,6 +123,7 @@ fn primary_frozen() {
             .map(|(check, _)| check))
     };
     let before = others_p99(load.checks_between(Duration::ZERO, load.now()));
+
     primary.freeze();
     load.wait_until_degraded();
     let from = load.now();
@@ -129,6 +132,7 @@ fn primary_frozen() {
     primary.thaw();
     wait_until_ok(&cluster);
     load.wait_until_recovered_for(|subject| keys.contains(&subject.key_number));
+
     let record = load.stop();
     record
         .figures(DataLoss::None, running(&cluster))
@@ -148,6 +152,7 @@ fn resharding() {
     let cluster = Cluster::start(Flavor::Redis, 3, 0);
     let mut load = load_on(row, &cluster);
     let moved = BTreeSet::from([0, 5, 9]);
+
     for key_number in moved.iter().copied().cycle().take(6) {
         let slot = slot_of(&cluster, key_number);
         let from = cluster.primary_of_slot(slot).addr();
@@ -162,6 +167,7 @@ fn resharding() {
         load.wait_until_recovered_for(|subject| subject.key_number == key_number);
         load.wait_for_decisions(300);
     }
+
     let record = load.stop();
     record
         .figures(DataLoss::None, running(&cluster))
@@ -178,9 +184,11 @@ fn cluster_failover() {
     let (primary, keys) = victim(&cluster);
     let mut load = load_on(row, &cluster);
     let replica = cluster.replicas_of(primary)[0];
+
     must(replica, &["CLUSTER", "FAILOVER"]);
     wait_for_successor(&cluster, slot_of(&cluster, 0), primary);
     load.wait_until_recovered_for(|subject| keys.contains(&subject.key_number));
+
     let record = load.stop();
     record
         .figures(DataLoss::None, running(&cluster))
@@ -198,6 +206,7 @@ fn cluster_down() {
         .start();
     let (primary, keys) = victim(&cluster);
     let mut load = load_on(row, &cluster);
+
     primary.freeze();
     load.wait_until_degraded();
     let is_other = |subject: &Subject| !keys.contains(&subject.key_number);
@@ -210,6 +219,7 @@ fn cluster_down() {
     wait_until_ok(&cluster);
     load.wait_until_recovered();
     load.wait_until_recovered_for(|subject| keys.contains(&subject.key_number));
+
     load.stop()
         .figures(DataLoss::None, running(&cluster))
         .print_and_assert();
@@ -233,6 +243,7 @@ fn across_a_stutter_and_a_freeze() {
         .deadline(deadline)
         .start();
     let limiter = Limiter::new(load.store().clone(), limits());
+
     frozen.freeze();
     load.run_for(deadline / 2);
     stuttering.freeze();
@@ -258,9 +269,11 @@ fn across_a_stutter_and_a_freeze() {
     let noise = load.noise(from, took);
     frozen.thaw();
     wait_until_ok(&cluster);
+
     load.stop()
         .figures(DataLoss::None, running(&cluster))
         .print_and_assert();
+
     println!(
         "  across          {took:.1?} with noise of {noise:.1?}, of a deadline of {deadline:?}"
     );

@@ -36,6 +36,7 @@ fn charged_once(name: &'static str, fault: Fault, kind: &'static str) {
         });
         runtime.block_on(asking)
     };
+
     for _ in 0..ROUNDS {
         let connections = store.stats().connections;
         proxy.set(fault);
@@ -54,6 +55,7 @@ fn charged_once(name: &'static str, fault: Fault, kind: &'static str) {
             "the store decides again"
         );
     }
+
     let charged = charged(&runtime, common::standalone(&runtime, &server));
     println!(
         "\n{name}\n  charge          {charged} charged - {ROUNDS} allowed = {} of exactly {ROUNDS}",
@@ -101,6 +103,7 @@ fn open_slot_charges_all_or_nothing() {
     let limiter = Limiter::new(RecordingStore(store.clone()), limits());
     let slot = cluster.slot_of(&format!("{{={}}}", key(0)));
     let (mut allowed, mut refused) = (0, 0);
+
     for limit in ["flight", "log"].into_iter().cycle().take(4) {
         let mut ask = || {
             let asking = limiter.check(LEDGER, key(0)).and(limit, key(0)).cost(3);
@@ -129,6 +132,7 @@ fn open_slot_charges_all_or_nothing() {
         }
         cluster.finish_move_slot(slot, to);
     }
+
     let charged = charged(&runtime, store);
     println!(
         "\n{name}\n  charge          {charged} charged - {} allowed; refused {refused}",

@@ -111,6 +111,7 @@ impl Record {
         } else {
             0
         };
+
         Charge {
             charged: i128::from(self.charged[key_number]) - i128::from(base),
             allowed: allowed().map(units).sum(),
@@ -184,6 +185,7 @@ impl Figures<'_> {
         assert_eq!(self.strays, 0, "no reply reached another caller");
         self.assert_charges();
         self.assert_admission();
+
         assert!(
             self.false_denials <= record.lost() as u64,
             "nothing is denied because of units that no check has spent"
@@ -240,6 +242,7 @@ impl Figures<'_> {
             DataLoss::FailedOver | DataLoss::Corrupted => 1,
             DataLoss::Evicted { times } => times,
         };
+
         let bursts = store.map_or(0, |store| store.bursts);
         assert!(
             bursts <= bursts_max,
@@ -310,10 +313,12 @@ impl Figures<'_> {
             errors,
         } = &self.ledger;
         let (sent, unanswered) = (self.record.sent, self.record.sent - self.ledger.answered());
+
         writeln!(
             f,
-            "  ledger          sent {sent} = {allowed} allowed + {denied} denied + {degraded_allowed} degraded allowed \
-             + {degraded_denied} degraded denied + {errors} errors; unanswered {unanswered}"
+            "  ledger          sent {sent} = {allowed} allowed + {denied} denied \
+             + {degraded_allowed} degraded allowed + {degraded_denied} degraded denied \
+             + {errors} errors; unanswered {unanswered}"
         )
     }
 
@@ -321,6 +326,7 @@ impl Figures<'_> {
         let sum = |of: fn(&Charge) -> i128| self.charges.iter().map(of).sum::<i128>();
         let (charged, allowed) = (sum(|charge| charge.charged), sum(|charge| charge.allowed));
         let (gap, lost) = (self.gap(), sum(|charge| charge.lost));
+
         if matches!(self.data_loss, DataLoss::Evicted { .. }) {
             return writeln!(
                 f,
@@ -341,7 +347,8 @@ impl Figures<'_> {
             .unwrap_or_default();
         writeln!(
             f,
-            "  charge          {charged} charged - {allowed} allowed = {gap} of at most {lost} (by key {least} to {most})"
+            "  charge          {charged} charged - {allowed} allowed = {gap} of at most {lost} \
+             (by key {least} to {most})"
         )
     }
 
@@ -358,10 +365,12 @@ impl Figures<'_> {
             .map(|check| noise.during(check.started, check.ended))
             .unwrap_or_default();
         let (worst, late, p99) = (noise.worst(), self.latest(), p99(checks));
+
         writeln!(
             f,
-            "  latency         slowest {took:.1?} with noise of {own:.1?} (worst {worst:.1?}), p99 {p99:.1?}; beyond the \
-             deadline of {deadline:?}, without noise: {late:.1?} of at most {GRACE:?}"
+            "  latency         slowest {took:.1?} with noise of {own:.1?} (worst {worst:.1?}), \
+             p99 {p99:.1?}; beyond the deadline of {deadline:?}, without noise: {late:.1?} \
+             of at most {GRACE:?}"
         )
     }
 }

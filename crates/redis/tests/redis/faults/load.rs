@@ -119,6 +119,7 @@ impl Plan {
             .build()
             .expect("the settings are valid");
         drop(guard);
+
         if self.waits_for_store {
             observer.charge_bases();
             assert!(
@@ -213,14 +214,15 @@ impl Load {
                 !check.is_degraded && check.is_allowed && concerns(subject)
             });
         let took = check.ended.saturating_sub(cleared);
+
         self.recovery = Some(self.recovery.map_or(took, |longest| longest.max(took)));
         if let Some(failover) = &mut self.failover {
             failover.during.end = check.ended;
         }
     }
 
-    /// To be called before the primary of these keys is replaced. Its decisions of the last second may
-    /// not have been replicated, and its decisions until the recovery will be lost.
+    /// To be called before the primary of these keys is replaced. Its decisions of the last second
+    /// may not have been replicated, and its decisions until the recovery will be lost.
     pub(crate) fn begin_failover(&mut self, keys: impl IntoIterator<Item = usize>) {
         let now = self.now();
         let during = now.saturating_sub(REPLICATION_MAX)..now;
@@ -275,6 +277,7 @@ impl Load {
         let during = checks
             .iter()
             .filter(|check| check.started >= from && check.started < to);
+
         during
             .map(|check| (*check, self.shared.subjects[check.subject].clone()))
             .collect()

@@ -1,5 +1,5 @@
-//! Faults that the store survives. Each row of the fault table is a test that prints six figures and
-//! asserts their bounds.
+//! Faults that the store survives. Each row of the fault table is a test that prints six figures
+//! and asserts their bounds.
 //!
 //! - `fault_row` is a row of the table. Only one row runs at a time.
 //! - `load` checks limits all the time, `recording_store` records what happened to each store call,

@@ -39,6 +39,7 @@ fn interrupt(name: &'static str, existing: Existing, faults: &[Fault], store_err
     let server = Server::start(Flavor::Redis);
     let proxy = FaultProxy::start(server.addr());
     let mut load = load_through(row, &proxy, &server);
+
     for fault in faults {
         proxy.set(*fault);
         if existing == Existing::Reset {
@@ -50,6 +51,7 @@ fn interrupt(name: &'static str, existing: Existing, faults: &[Fault], store_err
         load.wait_until_recovered();
         load.wait_for_decisions(100);
     }
+
     let record = load.stop();
     let figures = record.figures(DataLoss::None, [&server]);
     figures.print_and_assert();
@@ -88,6 +90,7 @@ fn reply_lost() {
     let server = Server::start(Flavor::Redis);
     let proxy = FaultProxy::start(server.addr());
     let mut load = load_through(row, &proxy, &server);
+
     for _ in 0..6 {
         proxy.set(Fault::DropReplies);
         load.wait_until_degraded();
@@ -95,6 +98,7 @@ fn reply_lost() {
         load.wait_until_recovered();
         load.wait_for_decisions(100);
     }
+
     let record = load.stop();
     let figures = record.figures(DataLoss::None, [&server]);
     figures.print_and_assert();
@@ -140,6 +144,7 @@ fn reset_mid_reply() {
     let server = Server::start(Flavor::Redis);
     let proxy = FaultProxy::start(server.addr());
     let mut load = load_through(row, &proxy, &server);
+
     for after_bytes in [0, 1, 3, 10, 40, 100] {
         let connections = load.store().stats().connections;
         proxy.set(Fault::CutNextReply { after_bytes });
@@ -154,6 +159,7 @@ fn reset_mid_reply() {
     load.wait_for_decisions(500);
     proxy.clear();
     load.wait_until_recovered();
+
     load.stop()
         .figures(DataLoss::None, [&server])
         .print_and_assert();
@@ -172,6 +178,7 @@ fn delay() {
         .deadline(deadline)
         .start();
     let from = load.now();
+
     proxy.set(Fault::DelayReplies(deadline / 2));
     load.wait_for_decisions(300);
     let checks = load.checks_between(from, load.now());
@@ -187,9 +194,11 @@ fn delay() {
         load.wait_until_recovered();
         load.wait_for_decisions(100);
     }
+
     load.stop()
         .figures(DataLoss::None, [&server])
         .print_and_assert();
+
     println!(
         "  half a deadline {by_store} of {} by the store",
         checks.len()
@@ -208,17 +217,20 @@ fn slices() {
     let server = Server::start(Flavor::Redis);
     let proxy = FaultProxy::start(server.addr());
     let load = plan_through(row, &proxy, &server).deadline(PATIENT).start();
+
     proxy.set(Fault::Slice);
     let from = load.now();
     load.wait_for_decisions(200);
     let checks = load.checks_between(from, load.now());
     proxy.clear();
+
     let record = load.stop();
     record.figures(DataLoss::None, [&server]).print_and_assert();
     assert!(
         checks.iter().any(|(check, _)| !check.is_degraded),
         "replies in pieces are parsed"
     );
+
     let first = record.checks.iter().find(|check| check.is_degraded);
     assert!(
         first.is_none_or(|check| check.fate == CallFate::Lost("timeout")),
@@ -238,6 +250,7 @@ fn late_reply() {
         .deadline(deadline)
         .start();
     let before = load.store().stats();
+
     for _ in 0..LATE {
         // Replies are delayed now, and later ones follow them without a delay.
         proxy.set(Fault::DelayReplies(deadline * 3 / 2));
@@ -247,8 +260,10 @@ fn late_reply() {
         load.wait_for_decisions(30);
     }
     let connections = load.store().stats().connections - before.connections;
+
     let record = load.stop();
     record.figures(DataLoss::None, [&server]).print_and_assert();
+
     let late = record
         .checks
         .iter()
@@ -268,6 +283,7 @@ fn flapping() {
     let server = Server::start(Flavor::Redis);
     let proxy = FaultProxy::start(server.addr());
     let mut load = load_through(row, &proxy, &server);
+
     proxy.set(Fault::Flap {
         every: Duration::from_millis(100),
     });
@@ -275,6 +291,7 @@ fn flapping() {
     load.wait_for_decisions(4_000);
     proxy.clear();
     load.wait_until_recovered();
+
     load.stop()
         .figures(DataLoss::None, [&server])
         .print_and_assert();
@@ -288,12 +305,14 @@ fn tls_stalled() {
     let builder = |url: String| RedisBuilder::standalone(url).ca_pem(server.ca_pem());
     let store = builder(format!("rediss://{}", proxy.addr()));
     let mut load = Plan::new(row, store, builder(server.url())).start();
+
     proxy.set(Fault::StallNew);
     proxy.cut();
     load.wait_for_error(SILENT);
     load.wait_for_decisions(1_000);
     proxy.clear();
     load.wait_until_recovered();
+
     load.stop()
         .figures(DataLoss::None, [&server])
         .print_and_assert();

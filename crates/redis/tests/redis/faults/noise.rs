@@ -87,6 +87,7 @@ fn only_delays_inside_an_interval_count() {
             to: ms(34),
         },
     ]);
+
     assert_eq!(noise.worst(), ms(10));
     assert_eq!(noise.during(ms(0), ms(10)), ms(0));
     assert_eq!(noise.during(ms(15), ms(32)), ms(5) + ms(2));

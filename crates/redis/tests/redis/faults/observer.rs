@@ -26,6 +26,7 @@ impl Observer {
             .build()
             .expect("the settings are valid");
         let limiter = Limiter::new(store.clone(), subjects::limits());
+
         Self {
             runtime: runtime.handle().clone(),
             store,
@@ -88,6 +89,7 @@ pub(crate) async fn store_error(store: &RedisStore) -> Option<String> {
         .await
         .err()?;
     let causes = successors(Some(&error as &dyn Error), |error| (*error).source());
+
     Some(
         causes
             .map(ToString::to_string)

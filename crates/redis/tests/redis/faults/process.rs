@@ -36,11 +36,13 @@ fn kill_9() {
     let row = FaultRow::begin("kill -9, and a restart with persisted data");
     let server = persistent(Flavor::Redis).start();
     let mut load = load_on(row, &server);
+
     server.kill();
     load.wait_until_degraded();
     load.wait_for_decisions(500);
     server.restart();
     load.wait_until_recovered();
+
     let record = load.stop();
     let figures = record.figures(DataLoss::None, [&server]);
     figures.print_and_assert();
@@ -52,12 +54,14 @@ fn restart_empty() {
     let row = FaultRow::begin("restart empty");
     let server = Server::start(Flavor::Valkey);
     let mut load = load_on(row, &server);
+
     server.kill();
     load.wait_until_degraded();
     load.note_flush(load.last_decided());
     load.wait_for_decisions(100);
     server.restart();
     load.wait_until_recovered();
+
     load.stop()
         .figures(DataLoss::Flushed, [&server])
         .print_and_assert();
@@ -67,11 +71,13 @@ fn frozen(name: &'static str, length: Duration) {
     let row = FaultRow::begin(name);
     let server = Server::start(Flavor::Redis);
     let mut load = load_on(row, &server);
+
     server.freeze();
     load.wait_until_degraded();
     load.run_for(length);
     server.thaw();
     load.wait_until_recovered();
+
     load.stop()
         .figures(DataLoss::None, [&server])
         .print_and_assert();
@@ -95,6 +101,7 @@ fn freeze_and_thaw_around_the_deadline() {
     let row = FaultRow::begin("freeze and thaw around the deadline");
     let server = Server::start(Flavor::Redis);
     let mut load = load_on(row, &server);
+
     for millis in [5, 10, 15, 25].into_iter().cycle().take(20) {
         server.freeze();
         load.run_for(Duration::from_millis(millis));
@@ -102,6 +109,7 @@ fn freeze_and_thaw_around_the_deadline() {
         load.wait_until_recovered();
         load.wait_for_decisions(40);
     }
+
     load.stop()
         .figures(DataLoss::None, [&server])
         .print_and_assert();
@@ -111,6 +119,7 @@ fn freeze_and_thaw_around_the_deadline() {
 fn down_at_start() {
     let row = FaultRow::begin("down at start");
     let server = Server::start(Flavor::Redis);
+
     server.kill();
     let mut load = plan_on(row, &server).without_store().start();
     let checks = load.checks_between(Duration::ZERO, load.now());
@@ -122,6 +131,7 @@ fn down_at_start() {
     );
     server.restart();
     load.wait_until_recovered();
+
     load.stop()
         .figures(DataLoss::None, [&server])
         .print_and_assert();
@@ -138,6 +148,7 @@ fn loading() {
         .config("loading-process-events-interval-bytes", "1024")
         .start();
     let mut load = load_on(row, &server);
+
     server.command(&["DEBUG", "POPULATE", "2000"]);
     // The server exits without a reply.
     server
@@ -154,6 +165,7 @@ fn loading() {
         restart.join().expect("the server starts");
     });
     load.wait_until_recovered();
+
     load.stop()
         .figures(DataLoss::None, [&server])
         .print_and_assert();

@@ -37,8 +37,8 @@ pub(crate) struct Record {
     pub(crate) checks: Vec<CheckRecord>,
     pub(crate) health: Health,
     pub(crate) noise: Noise,
-    /// The time from the end of a fault to the first decision by the store; the longest if there were
-    /// several faults.
+    /// The time from the end of a fault to the first decision by the store; the longest if there
+    /// were several faults.
     pub(crate) recovery: Option<Duration>,
     pub(crate) failover: Option<Failover>,
     /// The store's error during the fault.
@@ -51,7 +51,8 @@ pub(crate) struct Record {
     pub(crate) charged: [u64; KEYS],
 }
 
-/// The keys whose primary was replaced, and the interval whose decisions may have been lost with it.
+/// The keys whose primary was replaced, and the interval whose decisions may have been lost with
+/// it.
 #[derive(Debug)]
 pub(crate) struct Failover {
     pub(crate) keys: BTreeSet<usize>,
@@ -73,6 +74,7 @@ impl CheckRecord {
                 .iter()
                 .find(|status| status.name() == LEDGER)
         });
+
         Self {
             subject,
             started,

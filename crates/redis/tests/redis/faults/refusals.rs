@@ -46,6 +46,7 @@ fn assert_survives(mut load: Load, server: &Server, store_error: &str, clear: im
     load.wait_for_decisions(500);
     clear();
     load.wait_until_recovered();
+
     let record = load.stop();
     record.figures(DataLoss::None, [server]).print_and_assert();
     let error = record.store_error.unwrap_or_default();
@@ -60,9 +61,11 @@ fn busy_script() {
         .start();
     let load = load_on(row, &server);
     let mut other = server.client();
+
     other
         .send(&[b"EVAL", b"while true do end", b"0"])
         .expect("the server is available");
+
     assert_survives(load, &server, "BUSY", || {
         must(&server, &["SCRIPT", "KILL"]);
     });
@@ -78,12 +81,14 @@ fn script_flush() {
         .deadline(Duration::from_millis(500))
         .start();
     let mut other = server.client();
+
     for _ in 0..100 {
         other
             .call(&["SCRIPT", "FLUSH"])
             .expect("the server is available");
         load.run_for(Duration::from_millis(10));
     }
+
     let record = load.stop();
     let figures = record.figures(DataLoss::None, [&server]);
     figures.print_and_assert();
@@ -92,6 +97,7 @@ fn script_flush() {
         0,
         "a missing script does not fail a call"
     );
+
     let stats = must(&server, &["INFO", "commandstats"]);
     assert!(
         stats
@@ -107,6 +113,7 @@ fn flushall() {
     let server = Server::start(Flavor::Redis);
     let mut load = load_on(row, &server);
     let mut other = server.client();
+
     for words in [&["MULTI"][..], &["TIME"], &["FLUSHALL"]] {
         other.call(words).expect("the server is available");
     }
@@ -119,6 +126,7 @@ fn flushall() {
         .collect();
     load.note_flush(Micros::new(time[0] * 1_000_000 + time[1]));
     load.wait_for_decisions(500);
+
     load.stop()
         .figures(DataLoss::Flushed, [&server])
         .print_and_assert();
@@ -146,6 +154,7 @@ fn eviction() {
     let server = builder.config("notify-keyspace-events", "Ee").start();
     let load = load_on(row, &server);
     let mut news = server.client();
+
     news.call(&["SUBSCRIBE", "__keyevent@0__:evicted"])
         .expect("the server is available");
     // Notifications that are not read would take up memory in the server.
@@ -160,6 +169,7 @@ fn eviction() {
             .expect("the server is available");
     }
     load.wait_for_decisions(500);
+
     let record = load.stop();
     must(&server, &["CLIENT", "KILL", "TYPE", "pubsub"]);
     let evicted = evicted.join().expect("the thread only reads");
@@ -167,6 +177,7 @@ fn eviction() {
     record
         .figures(DataLoss::Evicted { times }, [&server])
         .print_and_assert();
+
     println!(
         "  evicted         {} keys of the store, {times} times at most",
         evicted.len()
@@ -198,6 +209,7 @@ fn maxclients() {
         .start();
     let proxy = FaultProxy::start(server.addr());
     let load = load_through(row, &proxy, &server);
+
     proxy.set(Fault::Refuse);
     proxy.cut();
     let mut others = Vec::new();
@@ -214,6 +226,7 @@ fn maxclients() {
         },
     );
     proxy.clear();
+
     assert_survives(load, &server, "max number of clients", move || drop(others));
 }
 
@@ -254,6 +267,7 @@ fn wrong_type_at_a_key() {
         .into_iter()
         .filter(|key| is_victim(key))
         .collect();
+
     assert_eq!(corrupted.len(), CORRUPTED.len(), "each limit has a counter");
     let mut other = server.client();
     for key in &corrupted {
@@ -285,10 +299,12 @@ fn wrong_type_at_a_key() {
     load.wait_until_recovered_for(|subject| {
         subject.key_number == VICTIM && subject.limit == Some(CORRUPTED[0])
     });
+
     let record = load.stop();
     record
         .figures(DataLoss::Corrupted, [&server])
         .print_and_assert();
+
     let refused = record
         .checks
         .iter()
@@ -334,9 +350,11 @@ fn disk_full() {
         .start();
     let load = load_on(row, &server);
     let directory = server.directory().display().to_string();
+
     // Even root cannot write there.
     must(&server, &["CONFIG", "SET", "dir", "/proc"]);
     must(&server, &["BGSAVE"]);
+
     assert_survives(load, &server, "MISCONF", || {
         must(&server, &["CONFIG", "SET", "dir", &directory]);
         must(&server, &["BGSAVE"]);

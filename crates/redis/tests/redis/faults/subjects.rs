@@ -67,8 +67,8 @@ pub(crate) fn subjects() -> Vec<Subject> {
     (0..KEYS).flat_map(of_key).collect()
 }
 
-/// The index of the subject that a caller checks in a step. In each step the callers check different
-/// keys, and over time each caller checks all subjects.
+/// The index of the subject that a caller checks in a step. In each step the callers check
+/// different keys, and over time each caller checks all subjects.
 pub(crate) fn subject_index(caller: usize, step: usize) -> usize {
     let key_number = (caller + step) % KEYS;
     let kind = (step + step / KEYS) % KINDS;
@@ -105,6 +105,7 @@ fn callers_check_different_keys_and_all_subjects() {
         .map(|caller| subject_index(caller, 1_000) / KINDS)
         .collect();
     keys.sort_unstable();
+
     assert!(
         keys.into_iter().eq(0..KEYS),
         "no two callers check the same key at the same time"
