@@ -60,6 +60,7 @@ fn errors_name_the_invalid_part() {
 #[test]
 fn a_password_is_never_shown() {
     let shown = |endpoint: &Endpoint| format!("{endpoint} {endpoint:?} {:?}", endpoint.credentials);
+
     for url in [
         "redis://:hunter2@host",
         "redis://ann:hunter2@host",

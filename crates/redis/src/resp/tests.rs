@@ -58,6 +58,7 @@ proptest! {
         let cut = cut.index(bytes.len());
         let mut received = BytesMut::from(&bytes[..cut]);
         prop_assert_eq!(read_value(&mut received), Ok(None));
+
         received.extend_from_slice(&bytes[cut..]);
         received.extend_from_slice(b"+next");
         prop_assert_eq!(read_value(&mut received), Ok(Some(reply)));
@@ -118,6 +119,7 @@ fn malformed_replies_are_errors() {
     ] {
         assert_eq!(read(bytes), Err(ProtocolError::Malformed), "{bytes:?}");
     }
+
     assert_eq!(read(b"*-1\r\n"), Ok(Some(RespValue::Null)));
     assert_eq!(read(b"+OK\r\n"), Ok(Some(RespValue::Simple(text("OK")))));
 }

@@ -50,6 +50,7 @@ fn every_key_has_an_expiry_after_every_operation() {
             .iter()
             .map(|limit| limit.name().to_owned())
             .collect();
+
         runtime.block_on(async {
             for name in &names {
                 let mut permits = Vec::new();
@@ -62,10 +63,12 @@ fn every_key_has_an_expiry_after_every_operation() {
                             .permit_id(),
                     );
                 }
-                let _looked = limiter
+
+                let _outcome = limiter
                     .peek(name, "bob")
                     .await
                     .expect("the server is available");
+
                 if name == "in-flight" {
                     limiter
                         .release(name, "ann", permits[0])
@@ -84,6 +87,7 @@ fn every_key_has_an_expiry_after_every_operation() {
                 }
             }
         });
+
         assert_eq!(server.keys().len(), names.len(), "a peek creates no key");
         assert_eq!(server.immortal_keys(), Vec::<Vec<u8>>::new());
         for name in names.iter().filter(|name| *name != "calendar") {
@@ -250,7 +254,7 @@ fn a_key_of_the_wrong_type_affects_only_its_own_calls() {
             })
         };
         let names = ["fixed", "log", "in-flight", "bucket", "sliding"];
-        let asked: Vec<_> = (0..100)
+        let tasks: Vec<_> = (0..100)
             .map(|number| {
                 let is_victim = number % 2 == 0;
                 let key = if is_victim {
@@ -261,7 +265,7 @@ fn a_key_of_the_wrong_type_affects_only_its_own_calls() {
                 (is_victim, ask(names[number / 2 % 5], key))
             })
             .collect();
-        for (is_victim, task) in asked {
+        for (is_victim, task) in tasks {
             assert_eq!(task.await.expect("no task panics").is_degraded(), is_victim);
         }
     });

@@ -44,6 +44,7 @@ fn on_cluster(test: impl AsyncFn(Limiter)) {
         let cluster = Cluster::start(flavor, 3, 0);
         let limiter = Limiter::new(common::on_cluster(&runtime, &cluster), limits());
         runtime.block_on(test(limiter));
+
         let immortal: Vec<_> = cluster
             .nodes()
             .iter()
@@ -59,8 +60,10 @@ fn a_denial_charges_no_other_limit() {
         for _ in 0..3 {
             assert!(check(&limiter, "ann", "acme").await.is_allowed());
         }
+
         let denied = check(&limiter, "ann", "acme").await;
         assert_eq!(denied.denied_by().map(LimitOutcome::name), Some("per-user"));
+
         // The outcomes of the other limits show that nothing was charged.
         let remaining_units: Vec<u64> = denied
             .limits()
@@ -81,6 +84,7 @@ fn charges_are_refunded_after_a_denial() {
         for user in ["ann", "bob", "cid", "dan", "eve"] {
             assert!(check(&limiter, user, "acme").await.is_allowed());
         }
+
         let denied = check(&limiter, "fay", "acme").await;
         assert_eq!(
             denied.denied_by().map(LimitOutcome::name),
@@ -91,6 +95,7 @@ fn charges_are_refunded_after_a_denial() {
             3,
             "the outcome shows the refund"
         );
+
         let limiter = Arc::new(limiter);
         common::eventually("the user's unit is refunded", async || {
             remaining(&limiter, "per-user", "fay").await == 3
@@ -110,9 +115,11 @@ fn permits_are_released_after_a_denial() {
                 .limit_cost(3);
             check.await.expect("the cluster is available")
         };
+
         assert!(acquire("ann").await.is_allowed());
         // The lower limit, concurrency, is charged first; the user has nothing left.
         assert!(!acquire("ann").await.is_allowed());
+
         common::eventually("the permit is released", async || {
             remaining(&limiter, "in-flight", "acme").await == 1
         })
@@ -135,10 +142,12 @@ fn concurrent_requests_never_exceed_the_limit() {
                 })
             })
             .collect();
+
         let mut allowed = 0;
         for task in tasks {
             allowed += u64::from(task.await.expect("no task panics"));
         }
+
         assert!(allowed <= 5, "{allowed} were allowed by a limit of 5");
         common::eventually("all other charges are refunded", async || {
             remaining(&limiter, "per-address", "10.1.2.3").await == 100 - allowed

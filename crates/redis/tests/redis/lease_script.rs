@@ -98,6 +98,7 @@ impl LeaseTrace<'_> {
                 return self.clock.set(self.clock.now().since(Micros::new(back)));
             }
         };
+
         self.clock.set(self.clock.now().after(Micros::new(forward)));
     }
 

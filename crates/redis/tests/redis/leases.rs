@@ -46,7 +46,7 @@ impl Replica {
     /// Makes checks one after the other. Returns how many were allowed, and how many were decided
     /// without a store call.
     async fn burst(&self, limit: &str, count: usize) -> (u64, u64) {
-        let (mut passed, mut here) = (0, 0);
+        let (mut allowed, mut local) = (0, 0);
         for _ in 0..count {
             let decision = self
                 .limiter
@@ -54,10 +54,11 @@ impl Replica {
                 .await
                 .expect("the server is available");
             assert!(!decision.is_degraded(), "the server is available");
-            passed += u64::from(decision.is_allowed());
-            here += u64::from(decision.source() != Source::Store);
+            allowed += u64::from(decision.is_allowed());
+            local += u64::from(decision.source() != Source::Store);
         }
-        (passed, here)
+
+        (allowed, local)
     }
 }
 
@@ -85,33 +86,45 @@ fn concurrent_bursts_of_replicas_use_the_limit_and_no_more() {
         let replicas: Vec<Replica> = (0..4)
             .map(|_| Replica::new(&runtime, &server, thousand()))
             .collect();
+
         for limit in thousand() {
-            let passed: u64 = runtime.block_on(async {
+            let allowed: u64 = runtime.block_on(async {
                 let bursts = replicas
                     .iter()
                     .map(|replica| replica.burst(limit.name(), 800));
-                futures(bursts).await.iter().map(|(passed, _)| passed).sum()
+                futures(bursts)
+                    .await
+                    .iter()
+                    .map(|(allowed, _)| allowed)
+                    .sum()
             });
+
             // Units that one replica still holds are not lost: it allows them when it is checked
             // again.
             let rest: u64 = runtime.block_on(async {
                 let bursts = replicas
                     .iter()
                     .map(|replica| replica.burst(limit.name(), 300));
-                futures(bursts).await.iter().map(|(passed, _)| passed).sum()
+                futures(bursts)
+                    .await
+                    .iter()
+                    .map(|(allowed, _)| allowed)
+                    .sum()
             });
-            let total = passed + rest;
+
+            let total = allowed + rest;
             assert!(
                 total <= 1_000,
-                "{flavor:?} {}: {total} passed",
+                "{flavor:?} {}: {total} were allowed",
                 limit.name()
             );
             assert!(
                 total >= 990,
-                "{flavor:?} {}: only {total} passed",
+                "{flavor:?} {}: only {total} were allowed",
                 limit.name()
             );
         }
+
         assert_eq!(server.immortal_keys(), Vec::<Vec<u8>>::new());
     }
 }
@@ -149,10 +162,10 @@ fn a_hot_key_is_decided_from_the_lease() {
         Rate::per_second(1_000_000),
     ));
     let replica = Replica::new(&runtime, &server, [limit]);
-    let (passed, here) = runtime.block_on(replica.burst("bucket", 20_000));
+    let (allowed, local) = runtime.block_on(replica.burst("bucket", 20_000));
 
-    assert_eq!(passed, 20_000);
-    assert!(here >= 19_000, "{here} of 20,000 without a store call");
+    assert_eq!(allowed, 20_000);
+    assert!(local >= 19_000, "{local} of 20,000 without a store call");
 
     let calls = replica.store.stats().calls;
     assert!(calls <= 1_000, "{calls} calls");
@@ -164,8 +177,10 @@ fn unused_units_are_returned() {
     for limit in thousand() {
         let name = limit.name().to_owned();
         let [one, other] = [0, 1].map(|_| Replica::new(&runtime, &server, [limit.clone()]));
-        let (passed, _) = runtime.block_on(one.burst(&name, 100));
-        assert_eq!(passed, 100);
+
+        let (allowed, _) = runtime.block_on(one.burst(&name, 100));
+        assert_eq!(allowed, 100);
+
         wait::until_true(Duration::from_secs(10), "unused units are returned", || {
             let left = runtime.block_on(async { other.limiter.peek(&name, "ann").cost(0).await });
             left.expect("the server is available").remaining() == 900
@@ -179,6 +194,7 @@ fn return_leases_returns_all_units() {
     for limit in thousand() {
         let name = limit.name().to_owned();
         let [one, other] = [0, 1].map(|_| Replica::new(&runtime, &server, [limit.clone()]));
+
         let left = runtime.block_on(async {
             one.burst(&name, 100).await;
             one.limiter
@@ -193,6 +209,7 @@ fn return_leases_returns_all_units() {
                 .expect("the server is available")
                 .remaining()
         });
+
         assert_eq!(left, 900, "{name}");
     }
 }
@@ -203,6 +220,7 @@ fn a_denial_is_cached_until_it_can_change() {
     for limit in thousand() {
         let name = limit.name().to_owned();
         let replica = Replica::new(&runtime, &server, [limit]);
+
         runtime.block_on(async {
             let check = |cost| replica.limiter.check(&name, "ann").cost(cost);
             assert!(
@@ -211,11 +229,12 @@ fn a_denial_is_cached_until_it_can_change() {
                     .expect("the server is available")
                     .is_allowed()
             );
-            let refused = check(5).await.expect("the server is available");
+            let denied = check(5).await.expect("the server is available");
             assert_eq!(
-                (refused.is_allowed(), refused.source()),
+                (denied.is_allowed(), denied.source()),
                 (false, Source::Store)
             );
+
             let calls = replica.store.stats().calls;
             for cost in [5, 6, 1_000] {
                 let again = check(cost).await.expect("the server is available");
@@ -224,7 +243,7 @@ fn a_denial_is_cached_until_it_can_change() {
                     (false, Source::DenyCache),
                     "{name} {cost}"
                 );
-                let soonest = refused
+                let soonest = denied
                     .retry_after()
                     .map(|at| at.saturating_sub(Duration::from_millis(400)));
                 assert!(again.retry_after() >= soonest, "{name} {cost}");
@@ -253,6 +272,7 @@ fn a_reset_and_a_refund_take_effect_here_and_soon_on_other_replicas() {
     for limit in thousand() {
         let name = limit.name().to_owned();
         let [one, other] = [0, 1].map(|_| Replica::new(&runtime, &server, [limit.clone()]));
+
         // A key for each, because the other replica keeps its units of the first key after the
         // reset.
         for key in ["reset", "refunded"] {
@@ -261,18 +281,21 @@ fn a_reset_and_a_refund_take_effect_here_and_soon_on_other_replicas() {
                     runtime.block_on(async { replica.limiter.check(&name, key).cost(cost).await });
                 decision.expect("the server is available").is_allowed()
             };
+
             assert!(
                 passes(&one, 1_000) && !passes(&one, 10) && !passes(&other, 10),
                 "{name}"
             );
-            let given = runtime.block_on(async {
+
+            let result = runtime.block_on(async {
                 if key == "reset" {
                     one.limiter.reset(&name, key).await
                 } else {
                     one.limiter.refund(&name, key).cost(1_000).await
                 }
             });
-            given.expect("the server is available");
+            result.expect("the server is available");
+
             assert!(
                 passes(&one, 10),
                 "{name}: a key that was {key} here allows again"
@@ -328,22 +351,22 @@ fn without_the_store_the_lease_is_spent_before_the_failure_policy_decides() {
     runtime.block_on(replica.burst("bucket", 1_000));
     let held = replica.store.stats().leased_units;
     server.kill();
-    let mut passed = 0;
-    let refused = wait::until(
+    let mut allowed = 0;
+    let denied = wait::until(
         Duration::from_secs(10),
         "the failure policy to decide",
         || {
             let decision = runtime.block_on(async { replica.limiter.check("bucket", "ann").await });
             let decision = decision.expect("a decision");
-            passed += u64::from(decision.is_allowed());
+            allowed += u64::from(decision.is_allowed());
             (!decision.is_allowed()).then_some(decision)
         },
     );
 
-    assert!(refused.is_unavailable() && refused.is_degraded());
+    assert!(denied.is_unavailable() && denied.is_degraded());
     assert!(
-        0 < passed && passed <= held,
-        "{passed} were allowed, {held} were held"
+        0 < allowed && allowed <= held,
+        "{allowed} were allowed, {held} were held"
     );
 }
 
@@ -357,19 +380,20 @@ const KINDS: [Consistency; 4] = [
 /// Makes 600 requests that check a limit of each consistency. One limit is 300, the others are
 /// 1,000. The keys are the names of the limits, so that they are in different slots of a cluster.
 async fn spend_all_or_none(limiter: &Limiter, lowest: Consistency) {
-    let mut passed = 0_u64;
+    let mut allowed = 0_u64;
     for _ in 0..600 {
-        let ask = limiter.check("strict", "strict").and("leased", "leased");
-        let ask = ask.and("eventual", "eventual").and("local", "local");
-        let decision = ask.await.expect("the server is available");
+        let check = limiter.check("strict", "strict").and("leased", "leased");
+        let check = check.and("eventual", "eventual").and("local", "local");
+        let decision = check.await.expect("the server is available");
         assert!(!decision.is_degraded(), "the server is available");
-        passed += u64::from(decision.is_allowed());
+        allowed += u64::from(decision.is_allowed());
         let refusing = decision.denied_by().map(tollgate::LimitOutcome::name);
         assert!(
             refusing.is_none_or(|name| name == lowest.as_str()),
             "{refusing:?}"
         );
     }
+
     // An eventual limit may be exceeded by units that were not reported to the store yet.
     let more = if lowest == Consistency::Eventual {
         tollgate::lease::quantum(300, REPLICAS)
@@ -377,8 +401,8 @@ async fn spend_all_or_none(limiter: &Limiter, lowest: Consistency) {
         0
     };
     assert!(
-        (300..=300 + more).contains(&passed),
-        "{passed} were allowed by a low {lowest:?} limit"
+        (300..=300 + more).contains(&allowed),
+        "{allowed} were allowed by a low {lowest:?} limit"
     );
     limiter
         .return_leases()
@@ -391,7 +415,7 @@ async fn spend_all_or_none(limiter: &Limiter, lowest: Consistency) {
             .await
             .expect("the server is available");
         let capacity = if kind == lowest.as_str() { 300 } else { 1_000 };
-        let left = capacity - passed.min(capacity);
+        let left = capacity - allowed.min(capacity);
         assert_eq!(look.remaining(), left, "{kind} with a low {lowest:?} limit");
     }
 }
@@ -442,16 +466,20 @@ fn eventual_limits_stay_within_their_documented_excess() {
         .collect();
 
     for limit in limits() {
-        let passed: u64 = runtime.block_on(async {
+        let allowed: u64 = runtime.block_on(async {
             let bursts = replicas
                 .iter()
                 .map(|replica| replica.burst(limit.name(), 800));
-            futures(bursts).await.iter().map(|(passed, _)| passed).sum()
+            futures(bursts)
+                .await
+                .iter()
+                .map(|(allowed, _)| allowed)
+                .sum()
         });
         let most = 1_000 + 4 * tollgate::lease::quantum(1_000, REPLICAS);
         assert!(
-            (1_000..=most).contains(&passed),
-            "{}: {passed} passed",
+            (1_000..=most).contains(&allowed),
+            "{}: {allowed} passed",
             limit.name()
         );
     }

@@ -114,6 +114,7 @@ fn on_standalone(
             RedisBuilder::standalone(servers[0].url()),
             &servers,
         );
+
         compare(
             &format!("{name} on {flavor:?}"),
             regressions,
@@ -157,6 +158,7 @@ fn on_a_cluster() {
             RedisBuilder::cluster(cluster.urls()),
             cluster.nodes(),
         );
+
         let name = format!("a cluster of {flavor:?}");
         compare(
             &name,

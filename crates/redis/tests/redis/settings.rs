@@ -16,6 +16,7 @@ fn decides(runtime: &tokio::runtime::Runtime, store: RedisStore) -> bool {
         store,
         [Limit::fixed_window("api", 1, Duration::from_mins(1))],
     );
+
     runtime.block_on(async {
         let first = limiter
             .check("api", "ann")
@@ -57,6 +58,7 @@ fn users_and_passwords() {
     for flavor in common::FLAVORS {
         let server = Server::builder(flavor).password(SECRET).start();
         assert!(decides(&runtime, common::standalone(&runtime, &server)));
+
         // All commands that the store needs.
         let rules = "+evalsha +eval +script|load +ping +del +get +set +time +lrange +lindex +lset \
                      +ltrim +lpush +rpush +rpop +pexpire +zadd +zmscore +zscore +zrem +zrange \

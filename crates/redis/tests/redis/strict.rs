@@ -37,6 +37,7 @@ fn quota(kind: Kind) -> Quota {
     fn built(quota: Result<impl Into<Quota>, LimitError>) -> Quota {
         quota.expect("the numbers are valid").into()
     }
+
     let rate = Rate::new(LIMIT, WINDOW);
     match kind {
         Kind::FixedFirstHit => built(FixedWindow::new(LIMIT, WINDOW)),
@@ -80,6 +81,7 @@ fn read_line(line: &str, limit: u64) -> Option<SpendReply> {
     let at = number(words.next())?;
     let verdict_name = words.next()?;
     let micros = number(words.next())?;
+
     let verdict = match verdict_name {
         "allow" => Verdict::Allow { wait: micros },
         "deny" => Verdict::Deny {
@@ -87,6 +89,7 @@ fn read_line(line: &str, limit: u64) -> Option<SpendReply> {
         },
         _ => return None,
     };
+
     let remaining = number(words.next())?.get();
     let outcome = Outcome {
         verdict,
@@ -192,12 +195,13 @@ fn is_strict(kind: Kind) {
         let server = Server::start(flavor);
         let demand = demand(kind);
         let lines = lines(&server, kind);
-        let mut answers: Vec<SpendReply> = lines
+
+        let mut replies: Vec<SpendReply> = lines
             .iter()
             .map(|line| read_line(line, LIMIT).expect("an answer"))
             .collect();
         // Of outcomes at the same time the allowed ones come first, by decreasing remaining units.
-        answers.sort_by_key(|spent| {
+        replies.sort_by_key(|spent| {
             let outcome = spent.outcomes[0];
             (
                 spent.at,
@@ -205,17 +209,20 @@ fn is_strict(kind: Kind) {
                 std::cmp::Reverse(outcome.remaining),
             )
         });
+
         let mut model = ModelStore::default();
-        for spent in &answers {
+        for spent in &replies {
             let compared =
                 model.confirm(&[demand.as_demand()], Intent::Spend, PermitId::NONE, spent);
             assert_eq!(compared, Ok(()), "{kind:?} on {flavor:?} at {:?}", spent.at);
         }
+
         let allowed = |spent: &SpendReply| spent.outcomes[0].verdict.is_allowed();
-        let passed = answers.iter().filter(|spent| allowed(spent)).count();
-        assert!(passed >= 60, "only {passed} were allowed");
+        let allowed_count = replies.iter().filter(|spent| allowed(spent)).count();
+        assert!(allowed_count >= 60, "only {allowed_count} were allowed");
+
         let bound = Bound::for_quota(&demand.quota).expect("only concurrency has no bound");
-        let events = answers.iter().map(|spent| Event {
+        let events = replies.iter().map(|spent| Event {
             at: spent.at,
             key: (),
             cost: 1,
@@ -225,9 +232,10 @@ fn is_strict(kind: Kind) {
             .worst()
             .expect("something was allowed");
         assert!(!worst.excess.is_over(), "{kind:?} on {flavor:?}: {worst:?}");
+
         println!(
-            "{kind:?} on {flavor:?}: {passed} of {} allowed, excess {}",
-            answers.len(),
+            "{kind:?} on {flavor:?}: {allowed_count} of {} allowed, excess {}",
+            replies.len(),
             worst.excess
         );
     }
@@ -265,6 +273,7 @@ fn concurrency() {
                 edges.push((until.parse().expect("a time"), -1));
             }
         }
+
         edges.sort_unstable();
         let mut held = 0;
         let most = edges
@@ -275,6 +284,7 @@ fn concurrency() {
             })
             .max()
             .expect("some permits were held");
+
         println!(
             "permits on {flavor:?}: {} grants, at most {most} held",
             edges.len() / 2

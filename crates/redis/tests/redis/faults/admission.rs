@@ -163,6 +163,7 @@ fn events(
             })
         })
         .collect();
+
     events.sort_by_key(|event| (event.at, !event.allowed));
     events
 }

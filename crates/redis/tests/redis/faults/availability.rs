@@ -54,6 +54,7 @@ pub(super) fn wait_for_replica(replica: &Server, primary: &Server) {
                 .is_some_and(|text| text.contains("master_link_status:up"))
         },
     );
+
     // In a cluster, this must be the primary of the first key.
     let marker = format!("{{=key-0}}from-{}-to-{}", primary.addr(), replica.addr());
     must(primary, &["SET", &marker, "1", "PX", "60000"]);

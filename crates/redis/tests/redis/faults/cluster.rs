@@ -52,6 +52,7 @@ fn wait_until_ok(cluster: &Cluster) {
             .iter()
             .filter(|node| node.is_running() && !node.is_frozen())
     };
+
     wait::until_true(CHANGE_LIMIT, "the cluster to be healthy", || {
         running().all(|node| {
             let info = must(node, &["CLUSTER", "INFO"]);
@@ -248,8 +249,8 @@ fn across_a_stutter_and_a_freeze() {
     load.run_for(deadline / 2);
     stuttering.freeze();
     let from = load.now();
-    let asking = load.runtime().spawn(async move {
-        let asked = Instant::now();
+    let check = load.runtime().spawn(async move {
+        let started = Instant::now();
         // The lower of the two limits is spent first.
         let decision = limiter
             .check(LIMITS[0], key(other))
@@ -257,15 +258,12 @@ fn across_a_stutter_and_a_freeze() {
             .await;
         (
             decision.expect("both limits exist").is_degraded(),
-            asked.elapsed(),
+            started.elapsed(),
         )
     });
     load.run_for(deadline * 9 / 10);
     stuttering.thaw();
-    let (is_degraded, took) = load
-        .runtime()
-        .block_on(asking)
-        .expect("the check completes");
+    let (is_degraded, took) = load.runtime().block_on(check).expect("the check completes");
     let noise = load.noise(from, took);
     frozen.thaw();
     wait_until_ok(&cluster);

@@ -27,21 +27,21 @@ fn charged_once(name: &'static str, fault: Fault, kind: &'static str) {
     let builder = RedisBuilder::standalone(format!("redis://{}", proxy.addr())).timeout(DEADLINE);
     let store = common::connected(&runtime, builder);
     let limiter = Limiter::new(RecordingStore(store.clone()), limits());
-    let ask = || {
-        let asking = with_fate(async {
+    let check_ledger = || {
+        let check = with_fate(async {
             limiter
                 .check(LEDGER, key(0))
                 .await
                 .is_ok_and(|check| check.is_allowed())
         });
-        runtime.block_on(asking)
+        runtime.block_on(check)
     };
 
     for _ in 0..ROUNDS {
         let connections = store.stats().connections;
         proxy.set(fault);
         assert_eq!(
-            ask(),
+            check_ledger(),
             (true, CallFate::Lost(kind)),
             "the failure policy allows a check without a reply"
         );
@@ -51,7 +51,7 @@ fn charged_once(name: &'static str, fault: Fault, kind: &'static str) {
             store.stats().connections > connections
         });
         assert!(
-            matches!(ask(), (true, CallFate::Decided(_))),
+            matches!(check_ledger(), (true, CallFate::Decided(_))),
             "the store decides again"
         );
     }
@@ -105,16 +105,16 @@ fn open_slot_charges_all_or_nothing() {
     let (mut allowed, mut refused) = (0, 0);
 
     for limit in ["flight", "log"].into_iter().cycle().take(4) {
-        let mut ask = || {
-            let asking = limiter.check(LEDGER, key(0)).and(limit, key(0)).cost(3);
-            let (decision, fate) = runtime.block_on(with_fate(async { asking.await }));
+        let mut check_both = || {
+            let check = limiter.check(LEDGER, key(0)).and(limit, key(0)).cost(3);
+            let (decision, fate) = runtime.block_on(with_fate(async { check.await }));
             let passes = decision.expect("both limits exist").is_allowed()
                 && matches!(fate, CallFate::Decided(_));
             allowed += u64::from(passes);
             refused += u64::from(fate == CallFate::Refused);
             (passes, fate)
         };
-        wait::until_true(PATIENT, "a full counter", || ask().0);
+        wait::until_true(PATIENT, "a full counter", || check_both().0);
         let from = cluster.primary_of_slot(slot).addr();
         let to = cluster
             .nodes()
@@ -126,9 +126,9 @@ fn open_slot_charges_all_or_nothing() {
         // server can decide. There is no pause in between, because an empty key exists for a short
         // time only.
         let end = wait::now() + PATIENT;
-        let mut check = ask();
-        while !check.0 && !matches!(check.1, CallFate::Lost(_)) && wait::now() < end {
-            check = ask();
+        let mut result = check_both();
+        while !result.0 && !matches!(result.1, CallFate::Lost(_)) && wait::now() < end {
+            result = check_both();
         }
         cluster.finish_move_slot(slot, to);
     }

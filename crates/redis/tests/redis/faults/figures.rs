@@ -144,6 +144,7 @@ impl Ledger {
             };
             *counter += 1;
         }
+
         ledger
     }
 
@@ -218,6 +219,7 @@ impl Figures<'_> {
                 gap <= charge.lost,
                 "key {key_number} was charged more than its checks: {charge:?}"
             );
+
             let forgotten_max = match self.data_loss {
                 DataLoss::None | DataLoss::Flushed | DataLoss::Corrupted => 0,
                 DataLoss::FailedOver => charge.at_risk,
@@ -258,6 +260,7 @@ impl Figures<'_> {
             deadline,
             ..
         } = self.record;
+
         let late = checks.iter().map(|check| {
             check
                 .took()

@@ -193,6 +193,7 @@ impl Load {
                 .filter(|store_error| store_error.contains(what))
                 .map(drop)
         });
+
         assert!(
             found.is_some(),
             "no store error contains {what:?}; the last one is {:?}",
@@ -288,12 +289,14 @@ impl Load {
     pub(crate) fn stop(self) -> Record {
         self.wait_for_decisions(DECISIONS_AROUND);
         self.shared.is_over.store(true, SeqCst);
+
         let patience = self.deadline + PATIENT;
         for caller in self.callers {
             let _unanswered = self
                 .runtime
                 .block_on(async { timeout(patience, caller).await });
         }
+
         self.noise.abort();
         let checks = std::mem::take(&mut *self.shared.checks.lock());
         Record {
@@ -320,6 +323,7 @@ impl Load {
         holds: impl Fn(&CheckRecord, &Subject) -> bool,
     ) -> CheckRecord {
         let mut seen = 0;
+
         wait::until(WAIT_LIMIT, what, || {
             let checks = self.shared.checks.lock();
             let news = &checks[seen..];
@@ -359,9 +363,11 @@ impl Shared {
     async fn check(&self, index: usize) {
         let subject = &self.subjects[index];
         self.sent.fetch_add(1, SeqCst);
+
         let started = self.start.elapsed();
         let (decision, fate) = with_fate(self.decide(subject)).await;
         let ended = self.start.elapsed();
+
         self.checks.lock().push(CheckRecord::new(
             index,
             started,

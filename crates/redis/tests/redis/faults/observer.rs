@@ -37,6 +37,7 @@ impl Observer {
     /// Charges each ledger with a base of its own.
     pub(crate) fn charge_bases(&self) {
         self.ready();
+
         for number in 0..KEYS {
             let ask = self
                 .limiter
@@ -56,6 +57,7 @@ impl Observer {
     /// The units used in the ledger of each key.
     pub(crate) fn charged(&self) -> [u64; KEYS] {
         self.ready();
+
         std::array::from_fn(|number| {
             // In a cluster, the first call after a failover may be redirected to a server without a
             // connection.

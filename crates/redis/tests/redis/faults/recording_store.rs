@@ -55,6 +55,7 @@ impl Store for RecordingStore {
                 }
                 StoreFuture::Ready(answer)
             }
+
             StoreFuture::Pending(reply) => StoreFuture::Pending(Box::pin(async move {
                 let answer = reply.await;
                 record_fate(&answer, CallFate::Lost);
@@ -89,5 +90,5 @@ fn record_fate(
         Err(StoreError::Refused(_)) => CallFate::Refused,
         Err(error) => otherwise(error.kind()),
     };
-    FATE.with(|place| place.set(Some(fate)));
+    FATE.with(|cell| cell.set(Some(fate)));
 }

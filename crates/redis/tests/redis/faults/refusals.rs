@@ -198,6 +198,7 @@ fn evicted(mut news: Client) -> BTreeMap<String, u64> {
             *times.entry(key.to_owned()).or_default() += 1;
         }
     }
+
     times
 }
 

@@ -92,12 +92,12 @@ pub(crate) fn owner(used: u64) -> Option<usize> {
 #[test]
 fn callers_check_different_keys_and_all_subjects() {
     for caller in 0..KEYS {
-        let mut places: Vec<usize> = (0..KEYS * KINDS)
+        let mut indexes: Vec<usize> = (0..KEYS * KINDS)
             .map(|step| subject_index(caller, step))
             .collect();
-        places.sort_unstable();
+        indexes.sort_unstable();
         assert!(
-            places.into_iter().eq(0..KEYS * KINDS),
+            indexes.into_iter().eq(0..KEYS * KINDS),
             "caller {caller} checks all subjects"
         );
     }
