@@ -36,7 +36,7 @@ pub(super) enum CommandKind {
     /// `DEL` for its only call, a reset.
     Delete,
     /// A command whose reply is ignored: `PING` or `ASKING`.
-    Unanswered,
+    IgnoreReply,
 }
 
 /// How a script call names the script.

@@ -189,7 +189,7 @@ impl ConnectionLoop<'_> {
     fn send(&mut self, calls: Vec<QueuedCall>, now: Instant, reference: ScriptReference) {
         let Some(first) = calls.first() else { return };
         if first.is_asking {
-            self.send_unanswered(b"ASKING", now);
+            self.send_ignoring_reply(b"ASKING", now);
         }
 
         let kind = if first.call.operation == Operation::Reset {
@@ -207,9 +207,9 @@ impl ConnectionLoop<'_> {
     }
 
     /// Sends a command whose reply is ignored.
-    fn send_unanswered(&mut self, name: &[u8], now: Instant) {
+    fn send_ignoring_reply(&mut self, name: &[u8], now: Instant) {
         resp::write_command(&mut self.out, &[name]);
-        let command = PipelinedCommand::new(CommandKind::Unanswered, Vec::new(), now);
+        let command = PipelinedCommand::new(CommandKind::IgnoreReply, Vec::new(), now);
         self.in_flight.push_back(command);
     }
 
@@ -239,7 +239,7 @@ impl ConnectionLoop<'_> {
         reply: RespValue,
     ) -> Result<(), ServerError> {
         match (command.kind, reply) {
-            (CommandKind::Unanswered, _) => Ok(()),
+            (CommandKind::IgnoreReply, _) => Ok(()),
             (_, RespValue::Error(text)) => {
                 self.handle_error(command, &String::from_utf8_lossy(&text))
             }
@@ -366,7 +366,7 @@ impl ConnectionLoop<'_> {
             if now < self.last_reply_at + IDLE_INTERVAL {
                 timer.reset(self.last_reply_at + IDLE_INTERVAL);
             } else {
-                self.send_unanswered(b"PING", now);
+                self.send_ignoring_reply(b"PING", now);
                 timer.reset(now + silence_max);
             }
             return Ok(());

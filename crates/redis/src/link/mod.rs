@@ -25,8 +25,8 @@ use crate::error::{CallError, ServerError};
 use crate::topology::ServerLocator;
 use crate::wire::{ScriptReply, StoreCall};
 
-/// Most calls that wait in the queue of a link. At 100,000 calls per second, they take a few
-/// deadlines' time.
+/// Most calls that wait in the queue of a link. At 100,000 calls per second, a full queue takes
+/// about 40 ms, which is a few default timeouts.
 const QUEUE_MAX: usize = 4_096;
 
 /// A link to one server. Dropping it closes the connection.

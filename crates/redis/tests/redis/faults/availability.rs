@@ -8,7 +8,7 @@ use tollgate_redis::RedisBuilder;
 
 use super::fault_row::FaultRow;
 use super::figures::DataLoss;
-use super::load::{Load, Plan};
+use super::load::{Load, LoadPlan};
 use super::process::load_on;
 use super::refusals::must;
 use super::subjects::KEYS;
@@ -19,7 +19,7 @@ const CHANGE_LIMIT: Duration = Duration::from_secs(20);
 /// A load on the primary that the Sentinels report.
 fn load_by_name(row: FaultRow, group: &Sentinels) -> Load {
     let builder = || RedisBuilder::sentinel(group.urls(), group.master_name());
-    Plan::new(row, builder(), builder()).start()
+    LoadPlan::new(row, builder(), builder()).start()
 }
 
 /// Waits until a server reports a role: `master` or `slave`.
@@ -142,7 +142,7 @@ fn without_sentinels(name: &'static str, take_away: fn(&Server)) {
     let row = FaultRow::begin(name);
     let group = Sentinels::start(Flavor::Redis);
     let store = RedisBuilder::sentinel(group.urls(), group.master_name());
-    let plan = Plan::new(row, store, RedisBuilder::standalone(group.primary().url()));
+    let plan = LoadPlan::new(row, store, RedisBuilder::standalone(group.primary().url()));
     let mut load = plan.deadline(Duration::from_millis(500)).start();
 
     group.sentinels().iter().for_each(take_away);

@@ -12,7 +12,7 @@ use tollgate_redis::RedisBuilder;
 use super::availability::wait_for_replica;
 use super::fault_row::FaultRow;
 use super::figures::{DataLoss, GRACE, p99};
-use super::load::{Load, Plan};
+use super::load::{Load, LoadPlan};
 use super::record::{CheckRecord, Record};
 use super::refusals::must;
 use super::subjects::{KEYS, LEDGER, LIMITS, Subject, key, limits};
@@ -24,7 +24,7 @@ const CHANGE_LIMIT: Duration = Duration::from_secs(20);
 
 fn load_on(row: FaultRow, cluster: &Cluster) -> Load {
     let builder = || RedisBuilder::cluster(cluster.urls());
-    Plan::new(row, builder(), builder())
+    LoadPlan::new(row, builder(), builder())
         .deadline(DEADLINE)
         .start()
 }
@@ -240,7 +240,7 @@ fn across_a_stutter_and_a_freeze() {
         .expect("there are three primaries");
     let (stuttering, deadline) = (primary(other), Duration::from_millis(200));
     let builder = || RedisBuilder::cluster(cluster.urls());
-    let load = Plan::new(row, builder(), builder())
+    let load = LoadPlan::new(row, builder(), builder())
         .deadline(deadline)
         .start();
     let limiter = Limiter::new(load.store().clone(), limits());

@@ -301,7 +301,7 @@ impl fmt::Display for Figures<'_> {
         write!(
             f,
             "  store errors    {}; last: {store_error}",
-            Fates(&record.checks)
+            FateCounts(&record.checks)
         )
     }
 }
@@ -398,9 +398,9 @@ pub(crate) fn p99<'t>(checks: impl IntoIterator<Item = &'t CheckRecord>) -> Dura
 }
 
 /// The number of failed calls by kind of error.
-struct Fates<'t>(&'t [CheckRecord]);
+struct FateCounts<'t>(&'t [CheckRecord]);
 
-impl fmt::Display for Fates<'_> {
+impl fmt::Display for FateCounts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = |wanted: &dyn Fn(CallFate) -> bool| {
             self.0.iter().filter(|check| wanted(check.fate)).count()

@@ -48,7 +48,7 @@ pub(crate) struct Load {
     runtime: Runtime,
     store: RedisStore,
     limiter: Limiter,
-    shared: Arc<Shared>,
+    shared: Arc<LoadState>,
     callers: Vec<JoinHandle<()>>,
     noise: JoinHandle<()>,
     observer: Observer,
@@ -61,7 +61,7 @@ pub(crate) struct Load {
 }
 
 /// The settings of a load.
-pub(crate) struct Plan {
+pub(crate) struct LoadPlan {
     row: FaultRow,
     store: RedisBuilder,
     observer: RedisBuilder,
@@ -70,7 +70,7 @@ pub(crate) struct Plan {
 }
 
 /// The state shared by the callers and the test.
-struct Shared {
+struct LoadState {
     limiter: Limiter,
     subjects: Vec<Subject>,
     start: Instant,
@@ -80,7 +80,7 @@ struct Shared {
     is_over: AtomicBool,
 }
 
-impl Plan {
+impl LoadPlan {
     /// A load on a store, and an observer that is not affected by faults in the network.
     pub(crate) fn new(row: FaultRow, store: RedisBuilder, observer: RedisBuilder) -> Self {
         Self {
@@ -132,7 +132,7 @@ impl Plan {
             .limits(limits())
             .build();
         let limiter = limiter.expect("the limits are valid");
-        let shared = Arc::new(Shared::new(limiter.clone()));
+        let shared = Arc::new(LoadState::new(limiter.clone()));
         let load = Load {
             row: self.row,
             store,
@@ -336,7 +336,7 @@ impl Load {
     }
 }
 
-impl Shared {
+impl LoadState {
     fn new(limiter: Limiter) -> Self {
         let start = Instant::now();
         Self {

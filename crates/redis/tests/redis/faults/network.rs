@@ -9,7 +9,7 @@ use tollgate_redis::RedisBuilder;
 
 use super::fault_row::FaultRow;
 use super::figures::DataLoss;
-use super::load::{DEADLINE, Load, Plan};
+use super::load::{DEADLINE, Load, LoadPlan};
 use super::recording_store::CallFate;
 use crate::common::PATIENT;
 
@@ -18,9 +18,9 @@ pub(super) fn load_through(row: FaultRow, proxy: &FaultProxy, server: &Server) -
     plan_through(row, proxy, server).start()
 }
 
-fn plan_through(row: FaultRow, proxy: &FaultProxy, server: &Server) -> Plan {
+fn plan_through(row: FaultRow, proxy: &FaultProxy, server: &Server) -> LoadPlan {
     let store = RedisBuilder::standalone(format!("redis://{}", proxy.addr()));
-    Plan::new(row, store, RedisBuilder::standalone(server.url()))
+    LoadPlan::new(row, store, RedisBuilder::standalone(server.url()))
 }
 
 /// The error of a store whose server accepts connections and does not reply.
@@ -28,13 +28,18 @@ const SILENT: &str = "timed out";
 
 /// What happens to existing connections when a fault begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Existing {
+enum ExistingConnections {
     Stay,
     Reset,
 }
 
 /// A fault during which the store gets no replies.
-fn interrupt(name: &'static str, existing: Existing, faults: &[Fault], store_error: &str) {
+fn interrupt(
+    name: &'static str,
+    existing: ExistingConnections,
+    faults: &[Fault],
+    store_error: &str,
+) {
     let row = FaultRow::begin(name);
     let server = Server::start(Flavor::Redis);
     let proxy = FaultProxy::start(server.addr());
@@ -42,7 +47,7 @@ fn interrupt(name: &'static str, existing: Existing, faults: &[Fault], store_err
 
     for fault in faults {
         proxy.set(*fault);
-        if existing == Existing::Reset {
+        if existing == ExistingConnections::Reset {
             proxy.cut();
         }
         load.wait_for_error(store_error);
@@ -62,7 +67,7 @@ fn interrupt(name: &'static str, existing: Existing, faults: &[Fault], store_err
 fn refused() {
     interrupt(
         "refused",
-        Existing::Reset,
+        ExistingConnections::Reset,
         &[Fault::Refuse],
         "Connection refused",
     );
@@ -72,7 +77,7 @@ fn refused() {
 fn black_hole() {
     interrupt(
         "black hole mid-stream",
-        Existing::Stay,
+        ExistingConnections::Stay,
         &[Fault::BlackHole],
         SILENT,
     );
@@ -80,7 +85,12 @@ fn black_hole() {
 
 #[test]
 fn syn_dropped() {
-    interrupt("SYN dropped", Existing::Reset, &[Fault::DropSyn], SILENT);
+    interrupt(
+        "SYN dropped",
+        ExistingConnections::Reset,
+        &[Fault::DropSyn],
+        SILENT,
+    );
 }
 
 /// Many times, so that many units are charged for checks without a reply.
@@ -109,7 +119,7 @@ fn reply_lost() {
 fn a_kilobyte_a_second() {
     interrupt(
         "1 kB/s",
-        Existing::Stay,
+        ExistingConnections::Stay,
         &[Fault::Throttle {
             bytes_per_second: 1_000,
         }],
@@ -121,7 +131,7 @@ fn a_kilobyte_a_second() {
 fn garbage() {
     interrupt(
         "garbage RESP",
-        Existing::Stay,
+        ExistingConnections::Stay,
         &[Fault::Garbage],
         "not in the Redis protocol",
     );
@@ -131,7 +141,7 @@ fn garbage() {
 fn giant_headers() {
     interrupt(
         "giant bulk header, giant list header",
-        Existing::Stay,
+        ExistingConnections::Stay,
         &[Fault::GiantBulk, Fault::GiantArray],
         "too long",
     );
@@ -304,7 +314,7 @@ fn tls_stalled() {
     let proxy = FaultProxy::start(server.addr());
     let builder = |url: String| RedisBuilder::standalone(url).ca_pem(server.ca_pem());
     let store = builder(format!("rediss://{}", proxy.addr()));
-    let mut load = Plan::new(row, store, builder(server.url())).start();
+    let mut load = LoadPlan::new(row, store, builder(server.url())).start();
 
     proxy.set(Fault::StallNew);
     proxy.cut();

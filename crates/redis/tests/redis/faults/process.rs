@@ -9,7 +9,7 @@ use tollgate_redis::RedisBuilder;
 
 use super::fault_row::FaultRow;
 use super::figures::DataLoss;
-use super::load::{Load, Plan};
+use super::load::{Load, LoadPlan};
 use super::recording_store::CallFate;
 
 /// A load on one server, without a proxy.
@@ -17,9 +17,9 @@ pub(super) fn load_on(row: FaultRow, server: &Server) -> Load {
     plan_on(row, server).start()
 }
 
-pub(super) fn plan_on(row: FaultRow, server: &Server) -> Plan {
+pub(super) fn plan_on(row: FaultRow, server: &Server) -> LoadPlan {
     let builder = || RedisBuilder::standalone(server.url());
-    Plan::new(row, builder(), builder())
+    LoadPlan::new(row, builder(), builder())
 }
 
 /// A server that persists every write before it replies, in a directory that a restart does not
