@@ -1,28 +1,35 @@
-//! Making a store.
+//! The builder of a store.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::access::{Access, SharedAccess};
-use crate::endpoint::{Endpoint, RedisConfigError};
-use crate::lane::Lane;
+use crate::clock::CallClock;
+use crate::connector::Connector;
+use crate::endpoint::{Address, Endpoint, RedisConfigError};
+use crate::link::ServerLink;
 use crate::script::{Script, TimeSource};
 use crate::store::RedisStore;
-use crate::time::CallTime;
 use crate::tls::Tls;
-use crate::topology::{Cluster, Route, Sentinels, Topology};
-use crate::wire::Keys;
+use crate::topology::{ClusterLinks, SentinelGroup, ServerLocator, ServerTopology};
+use crate::wire::CallEncoder;
 
+/// Longest key prefix, in bytes.
 const PREFIX_MAX: usize = 128;
+/// Most retries after a redirection.
+const RETRIES_MAX: u32 = 16;
 
-/// How to reach a store, before it is checked.
+/// Builds a [`RedisStore`]. The settings are validated by [`build`](Self::build).
 ///
 /// ```no_run
 /// use std::time::Duration;
 /// use tollgate_redis::RedisBuilder;
 ///
 /// # async fn start() -> Result<(), tollgate_redis::RedisConfigError> {
-/// let store = RedisBuilder::cluster(["redis://limiter:secret@redis-1:6379", "redis://limiter:secret@redis-2:6379"])
+/// let endpoints = [
+///     "redis://limiter:secret@redis-1:6379",
+///     "redis://limiter:secret@redis-2:6379",
+/// ];
+/// let store = RedisBuilder::cluster(endpoints)
 ///     .prefix("tollgate:prod:")
 ///     .timeout(Duration::from_millis(10))
 ///     .build()?;
@@ -38,32 +45,34 @@ pub struct RedisBuilder {
     connect_timeout: Duration,
     max_retries: u32,
     ca_pem: Option<Vec<u8>>,
-    call_time: CallTime,
+    clock: CallClock,
 }
 
 #[derive(Clone, Debug)]
 enum Kind {
     Standalone,
-    Sentinel { name: String },
+    Sentinel { group: String },
     Cluster,
 }
 
 impl RedisBuilder {
-    /// One server.
+    /// Uses a single server.
     pub fn standalone(url: impl AsRef<str>) -> Self {
         Self::new(Kind::Standalone, [url])
     }
 
-    /// The primary of the group with this name, as these Sentinels know it. User and password are
-    /// those of the servers; they are told to a Sentinel only when it asks.
+    /// Uses the primary of the group `name`, which the Sentinels at these URLs report.
+    ///
+    /// User and password are those of the primary. They are sent to a Sentinel only if it requires
+    /// authentication.
     pub fn sentinel(
         urls: impl IntoIterator<Item = impl AsRef<str>>,
         name: impl Into<String>,
     ) -> Self {
-        Self::new(Kind::Sentinel { name: name.into() }, urls)
+        Self::new(Kind::Sentinel { group: name.into() }, urls)
     }
 
-    /// A cluster that these servers are part of.
+    /// Uses a cluster. The URLs are of some of its servers; the others are discovered.
     pub fn cluster(urls: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         Self::new(Kind::Cluster, urls)
     }
@@ -77,58 +86,62 @@ impl RedisBuilder {
             connect_timeout: Duration::from_millis(200),
             max_retries: 3,
             ca_pem: None,
-            call_time: CallTime::Server,
+            clock: CallClock::Server,
         }
     }
 
-    /// What every key begins with; `tollgate:` if nothing is said. One for each environment that
-    /// shares a server.
+    /// Sets the prefix of all keys, which defaults to `tollgate:`. Use a different prefix for each
+    /// environment that shares a server.
     #[must_use]
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// How long one decision may wait for the store; 10 ms if nothing is said.
+    /// Sets how long a decision may wait for the store, from 1 ms to 10 s. Defaults to 10 ms.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// How long reaching a server may take, off the way of requests; 200 ms if nothing is said.
+    /// Sets how long connecting to a server may take, from 10 ms to 60 s. Defaults to 200 ms.
+    /// Connections are established in the background, so no decision waits for this.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How often an attempt that certainly did not run is made again, because its slot has moved; 3
-    /// if nothing is said.
+    /// Sets how often a call may be sent again after a cluster has redirected it, at most 16.
+    /// Defaults to 3. Only calls that have certainly not run are sent again.
     #[must_use]
     pub fn max_retries(mut self, retries: u32) -> Self {
-        self.max_retries = retries.min(16);
+        self.max_retries = retries.min(RETRIES_MAX);
         self
     }
 
-    /// The certificates to trust for `rediss://`, in PEM; those of the system if nothing is said.
+    /// Sets the CA certificates to trust for `rediss://` endpoints, in PEM. Defaults to those of
+    /// the system.
     #[must_use]
     pub fn ca_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.ca_pem = Some(pem.into());
         self
     }
 
-    /// Decides by this clock instead of the server's, for tests that move time by hand.
+    /// Decides by this clock instead of the server's, for tests that set the time by hand.
     #[cfg(feature = "manual-time")]
     #[doc(hidden)]
     #[must_use]
     pub fn manual_time(mut self, clock: impl tollgate::Clock + 'static) -> Self {
-        self.call_time = CallTime::Manual(Arc::new(clock));
+        self.clock = CallClock::Manual(Arc::new(clock));
         self
     }
 
-    /// The store. It connects in the background, so this succeeds although no server is there yet;
-    /// see [`RedisStore::ready`]. It must be called inside a Tokio runtime.
+    /// Validates the settings and builds the store.
+    ///
+    /// The store connects in the background, so this succeeds even if no server is available; see
+    /// [`RedisStore::ready`]. It must be called inside a Tokio runtime.
     pub fn build(self) -> Result<RedisStore, RedisConfigError> {
         self.check()?;
         let first = self.first_endpoint()?.clone();
@@ -136,67 +149,70 @@ impl RedisBuilder {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(RedisConfigError::NoRuntime);
         }
-        let access = self.access(&first)?;
-        let leases = self.call_time.leases();
-        let call_time = self.call_time;
+
+        let connector = self.connector(&first)?;
+        let leases = self.clock.lease_table();
+        let clock = self.clock;
         let topology = match self.kind {
             Kind::Standalone => {
-                let lane = Lane::start(Route::Direct(first.address), access, call_time, false);
-                Topology::Single(Arc::new(lane))
+                let locator = ServerLocator::Address(first.address);
+                let link = ServerLink::start(locator, connector, clock, false);
+                ServerTopology::Single(Arc::new(link))
             }
-            Kind::Sentinel { name } => {
-                let sentinels = Arc::new(Sentinels::new(addresses, name));
-                let route = Route::ByName(sentinels.clone());
-                let lane = Arc::new(Lane::start(route, access.clone(), call_time, false));
-                tokio::spawn(sentinels.watch(Arc::downgrade(&lane), access));
-                Topology::Single(lane)
+            Kind::Sentinel { group } => {
+                let sentinels = Arc::new(SentinelGroup::new(addresses, group));
+                let locator = ServerLocator::Sentinel(sentinels.clone());
+                let link = ServerLink::start(locator, connector.clone(), clock, false);
+                let link = Arc::new(link);
+                tokio::spawn(sentinels.watch(Arc::downgrade(&link), connector));
+                ServerTopology::Single(link)
             }
-            Kind::Cluster => Topology::Cluster(Cluster::start(addresses, access, call_time)),
+            Kind::Cluster => {
+                ServerTopology::Cluster(ClusterLinks::start(addresses, connector, clock))
+            }
         };
-        let keys = Keys::new(self.prefix, topology.is_cluster());
+
+        let encoder = CallEncoder::new(self.prefix, topology.is_cluster());
         Ok(RedisStore::new(
             topology,
-            keys,
+            encoder,
             self.timeout,
             self.max_retries,
             leases,
         ))
     }
 
-    /// What is wrong with the settings, as far as that can be told without a runtime, certificates
-    /// or a server.
+    /// Validates the settings as far as possible without a runtime, certificates or a server.
     ///
     /// ```
     /// use tollgate_redis::RedisBuilder;
     ///
-    /// let wrong = RedisBuilder::standalone("redis://h:70000").check().unwrap_err();
-    /// assert_eq!(wrong.to_string(), r#"the endpoint's port is "70000"; it must be a number from 1 to 65535"#);
+    /// let error = RedisBuilder::standalone("redis://h:70000").check().unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     r#"invalid endpoint port "70000": must be between 1 and 65535"#
+    /// );
     /// ```
     pub fn check(&self) -> Result<(), RedisConfigError> {
         let first = self.first_endpoint()?;
         self.addresses(first)?;
+
         let database = first.database;
         if matches!(self.kind, Kind::Cluster) && database > 0 {
             return Err(RedisConfigError::ClusterDatabase { found: database });
         }
-        let is_printable = |c: char| c.is_ascii_graphic() && c != '{' && c != '}';
-        if self.prefix.len() > PREFIX_MAX || !self.prefix.chars().all(is_printable) {
+
+        let is_allowed = |c: char| c.is_ascii_graphic() && c != '{' && c != '}';
+        if self.prefix.len() > PREFIX_MAX || !self.prefix.chars().all(is_allowed) {
             return Err(RedisConfigError::Prefix {
                 found: self.prefix.chars().take(PREFIX_MAX).collect(),
             });
         }
-        within(
-            "timeout",
-            self.timeout,
-            Duration::from_millis(1),
-            Duration::from_secs(10),
-        )?;
-        within(
-            "connect_timeout",
-            self.connect_timeout,
-            Duration::from_millis(10),
-            Duration::from_secs(60),
-        )
+
+        let (min, max) = (Duration::from_millis(1), Duration::from_secs(10));
+        check_range("timeout", self.timeout, min, max)?;
+        let (min, max) = (Duration::from_millis(10), Duration::from_secs(60));
+        check_range("connect_timeout", self.connect_timeout, min, max)
     }
 
     fn first_endpoint(&self) -> Result<&Endpoint, RedisConfigError> {
@@ -207,41 +223,38 @@ impl RedisBuilder {
             .map_err(Clone::clone)
     }
 
-    /// The addresses of all endpoints, which must differ in nothing else.
-    fn addresses(
-        &self,
-        first: &Endpoint,
-    ) -> Result<Vec<crate::endpoint::Address>, RedisConfigError> {
-        self.endpoints
-            .iter()
-            .map(|endpoint| {
-                let endpoint = endpoint.as_ref().map_err(Clone::clone)?;
-                let mixed = |what| Err(RedisConfigError::Mixed { what });
-                if endpoint.is_tls != first.is_tls {
-                    mixed("TLS")
-                } else if endpoint.credentials != first.credentials {
-                    mixed("user or password")
-                } else if endpoint.database != first.database {
-                    mixed("database")
-                } else {
-                    Ok(endpoint.address.clone())
-                }
-            })
-            .collect()
+    /// The addresses of all endpoints, which must not differ in anything else.
+    fn addresses(&self, first: &Endpoint) -> Result<Vec<Address>, RedisConfigError> {
+        let differ_in = |setting| Err(RedisConfigError::Mixed { setting });
+        let address = |endpoint: &Result<Endpoint, RedisConfigError>| {
+            let endpoint = endpoint.as_ref().map_err(Clone::clone)?;
+            if endpoint.is_tls != first.is_tls {
+                differ_in("TLS")
+            } else if endpoint.credentials != first.credentials {
+                differ_in("user or password")
+            } else if endpoint.database != first.database {
+                differ_in("database")
+            } else {
+                Ok(endpoint.address.clone())
+            }
+        };
+
+        self.endpoints.iter().map(address).collect()
     }
 
-    fn access(&self, first: &Endpoint) -> Result<SharedAccess, RedisConfigError> {
+    fn connector(&self, first: &Endpoint) -> Result<Arc<Connector>, RedisConfigError> {
         let tls = if first.is_tls {
             Some(Tls::new(self.ca_pem.as_deref())?)
         } else {
             None
         };
-        let time = match self.call_time {
-            CallTime::Server => TimeSource::Server,
+        let time = match self.clock {
+            CallClock::Server => TimeSource::Server,
             #[cfg(feature = "manual-time")]
-            CallTime::Manual(_) => TimeSource::Caller,
+            CallClock::Manual(_) => TimeSource::Caller,
         };
-        Ok(Arc::new(Access {
+
+        Ok(Arc::new(Connector {
             credentials: first.credentials.clone(),
             database: first.database,
             tls,
@@ -252,20 +265,20 @@ impl RedisBuilder {
     }
 }
 
-fn within(
+fn check_range(
     field: &'static str,
     found: Duration,
-    least: Duration,
-    most: Duration,
+    min: Duration,
+    max: Duration,
 ) -> Result<(), RedisConfigError> {
-    if (least..=most).contains(&found) {
+    if (min..=max).contains(&found) {
         Ok(())
     } else {
         Err(RedisConfigError::Time {
             field,
             found,
-            least,
-            most,
+            min,
+            max,
         })
     }
 }

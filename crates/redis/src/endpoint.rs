@@ -1,11 +1,14 @@
-//! Where a server is and who we are there, as a URL says it.
+//! Server endpoints, parsed from URLs.
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 
-/// `redis[s]://[user[:password]@]host[:port][/database]`.
+/// The URL of a server: `redis[s]://[[user]:password@]host[:port][/database]`.
+///
+/// User and password are percent-decoded. The password is never shown by `Display` or `Debug`.
 ///
 /// ```
 /// use tollgate_redis::Endpoint;
@@ -22,22 +25,23 @@ pub struct Endpoint {
     pub(crate) database: u32,
 }
 
-/// A host by name or number, and a port.
+/// A host name or IP address, and a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Address {
     pub(crate) host: String,
     pub(crate) port: u16,
 }
 
-/// Who we are. Never shown.
+/// User and password. `Debug` hides both.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Credentials {
+    /// `None` for the server's default user.
     pub(crate) user: Option<String>,
     pub(crate) password: String,
 }
 
-const PORT: u16 = 6379;
-/// A server has 16 unless it is told otherwise; this many nobody has.
+const DEFAULT_PORT: u16 = 6379;
+/// Upper bound of the database number, to catch mistakes. Servers have 16 databases by default.
 const DATABASE_MAX: u32 = 1 << 16;
 
 impl fmt::Display for Address {
@@ -57,13 +61,14 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Without the password.
+/// Shows the URL with `***` for the password.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.is_tls { "rediss://" } else { "redis://" })?;
         if let Some(Credentials { user, .. }) = &self.credentials {
             write!(f, "{}:***@", user.as_deref().unwrap_or_default())?;
         }
+
         write!(f, "{}", self.address)?;
         if self.database > 0 {
             write!(f, "/{}", self.database)
@@ -79,71 +84,77 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// What is wrong with the settings of a store, and what would be right. Never shows a password.
+/// A mistake in the settings of a store. The text never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RedisConfigError {
-    /// Not a URL of ours.
+    /// The URL of an endpoint does not begin with a supported scheme.
     #[error(
-        "the endpoint begins with {found:?}; it must be redis://host:port, or rediss:// for TLS, with user:password@ before the host if need be"
+        "invalid endpoint scheme {found:?}: must be redis:// or rediss:// (TLS), \
+         as in redis://user:password@host:6379"
     )]
     Scheme {
-        /// What stands before the `://`.
+        /// The text before `://`, or nothing if it might contain a password.
         found: String,
     },
-    /// A URL with a part that is wrong.
-    #[error("the endpoint's {part} is {found:?}; it must be {right}")]
+    /// A part of an endpoint's URL is invalid.
+    #[error("invalid endpoint {part} {found:?}: {expected}")]
     Part {
-        /// Which part.
+        /// The name of the part, such as `port`.
         part: &'static str,
-        /// What was found; never a password.
+        /// What the URL contains. Never a password.
         found: String,
-        /// What would be right.
-        right: &'static str,
+        /// What would be valid, such as `must be between 1 and 65535`.
+        expected: &'static str,
     },
-    /// No endpoint.
-    #[error("there is no endpoint; give at least one, such as redis://127.0.0.1:6379")]
+    /// No endpoint was given.
+    #[error("missing endpoint: expected at least one, such as redis://127.0.0.1:6379")]
     NoEndpoint,
-    /// Databases in a cluster.
-    #[error("the endpoint names the database {found}; a cluster has only database 0")]
+    /// An endpoint of a cluster selects a database.
+    #[error("invalid endpoint database {found}: must be 0, the only database of a cluster")]
     ClusterDatabase {
-        /// The number.
+        /// The number of the database.
         found: u32,
     },
-    /// Some endpoints with TLS and some without, or with different credentials.
-    #[error("the endpoints differ in {what}; all servers of one store are reached in the same way")]
-    Mixed {
-        /// In what.
-        what: &'static str,
-    },
-    /// A prefix that would move keys to other slots.
+    /// The endpoints differ in something other than their address.
     #[error(
-        "the prefix {found:?} is not usable; use up to 128 printable characters, without {{ and }}, which choose the slot"
+        "the endpoints differ in {setting}: \
+         all servers of a store must have the same TLS setting, user, password and database"
+    )]
+    Mixed {
+        /// The setting in which they differ, such as `TLS`.
+        setting: &'static str,
+    },
+    /// The key prefix is too long, or has characters that are not allowed. Braces are not allowed
+    /// because they would change the slots of the keys in a cluster.
+    #[error(
+        "invalid prefix {found:?}: \
+         must be at most 128 printable ASCII characters, without {{ and }}"
     )]
     Prefix {
-        /// The prefix.
+        /// The prefix, cut off at the permitted length.
         found: String,
     },
-    /// A time out of range.
-    #[error("{field} is {found:?}; it must be from {least:?} to {most:?}")]
+    /// A timeout is out of range.
+    #[error("{field} {found:?} is out of range: must be between {min:?} and {max:?}")]
     Time {
-        /// Which setting.
+        /// The name of the setting.
         field: &'static str,
         /// Its value.
-        found: std::time::Duration,
-        /// The least.
-        least: std::time::Duration,
-        /// The most.
-        most: std::time::Duration,
+        found: Duration,
+        /// The smallest valid value.
+        min: Duration,
+        /// The largest valid value.
+        max: Duration,
     },
     /// TLS cannot be set up.
-    #[error("TLS cannot be set up: {reason}")]
+    #[error("cannot set up TLS: {reason}")]
     Tls {
-        /// Why.
+        /// Why not.
         reason: String,
     },
-    /// No runtime.
-    #[error("there is no Tokio runtime here; build the store inside one")]
+    /// The store was built outside of a Tokio runtime.
+    #[error("no Tokio runtime: the store must be built inside of one")]
     NoRuntime,
 }
 
@@ -152,69 +163,76 @@ impl FromStr for Endpoint {
 
     fn from_str(url: &str) -> Result<Self, RedisConfigError> {
         let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-        let is_tls = match scheme {
-            "redis" => false,
-            "rediss" if cfg!(feature = "tls") => true,
-            "rediss" => {
-                return Err(RedisConfigError::Tls {
-                    reason: "this build is without the feature `tls`".into(),
-                });
-            }
-            // Only a word before the `://` is shown: anything else may hold a password.
-            _ => {
-                let is_word =
-                    scheme.len() < 12 && scheme.chars().all(|c| c.is_ascii_alphanumeric());
-                return Err(RedisConfigError::Scheme {
-                    found: if is_word {
-                        scheme.into()
-                    } else {
-                        String::new()
-                    },
-                });
-            }
-        };
-        let (who, place) = rest
+        let is_tls = parse_scheme(scheme)?;
+
+        // A password may contain an `@`, a host may not.
+        let (user_info, location) = rest
             .rsplit_once('@')
-            .map_or((None, rest), |(who, place)| (Some(who), place));
-        let (address, database) = place.split_once('/').unwrap_or((place, ""));
-        let credentials = who.map(Credentials::parse).transpose()?.flatten();
+            .map_or((None, rest), |(user_info, location)| {
+                (Some(user_info), location)
+            });
+        let (address, database) = location.split_once('/').unwrap_or((location, ""));
+
+        let credentials = user_info.map(Credentials::parse).transpose()?.flatten();
         Ok(Self {
             address: Address::parse(address)?,
             is_tls,
             credentials,
-            database: database_of(database)?,
+            database: parse_database(database)?,
         })
     }
 }
 
+/// Returns true if the scheme means TLS.
+fn parse_scheme(scheme: &str) -> Result<bool, RedisConfigError> {
+    match scheme {
+        "redis" => Ok(false),
+        "rediss" if cfg!(feature = "tls") => Ok(true),
+        "rediss" => Err(RedisConfigError::Tls {
+            reason: "this build does not have the feature `tls`".into(),
+        }),
+
+        _ => {
+            // Only a single word is repeated: anything else may contain a password.
+            let is_word = scheme.len() < 12 && scheme.chars().all(|c| c.is_ascii_alphanumeric());
+            let found = if is_word {
+                scheme.into()
+            } else {
+                String::new()
+            };
+            Err(RedisConfigError::Scheme { found })
+        }
+    }
+}
+
 impl Credentials {
+    /// Parses `user:password` or `:password`. `None` when both are empty.
     fn parse(text: &str) -> Result<Option<Self>, RedisConfigError> {
-        let (user, password) = text.split_once(':').unwrap_or((text, ""));
-        let decoded = |text: &str| {
+        let decode = |text: &str| {
             let decoded = percent_decode_str(text).decode_utf8();
             decoded
                 .map(std::borrow::Cow::into_owned)
                 .map_err(|_| RedisConfigError::Part {
                     part: "user or password",
                     found: "***".into(),
-                    right: "UTF-8, with % written as %25, @ as %40 and / as %2F",
+                    expected: "must be UTF-8, with % written as %25, @ as %40 and / as %2F",
                 })
         };
-        let user = Some(decoded(user)?).filter(|user| !user.is_empty());
-        let password = decoded(password)?;
-        if password.is_empty() {
-            let user_alone = RedisConfigError::Part {
+        let (user, password) = text.split_once(':').unwrap_or((text, ""));
+        let user = Some(decode(user)?).filter(|user| !user.is_empty());
+        let password = decode(password)?;
+
+        if !password.is_empty() {
+            return Ok(Some(Self { user, password }));
+        }
+        match user {
+            None => Ok(None),
+            Some(_) => Err(RedisConfigError::Part {
                 part: "password",
                 found: String::new(),
-                right: "there when a user is: user:password@",
-            };
-            return if user.is_none() {
-                Ok(None)
-            } else {
-                Err(user_alone)
-            };
+                expected: "must not be empty when there is a user, as in user:password@",
+            }),
         }
-        Ok(Some(Self { user, password }))
     }
 }
 
@@ -226,8 +244,8 @@ impl Address {
         }
     }
 
-    /// As a cluster says it: the port stands after the last colon, and an IPv6 address has no
-    /// brackets.
+    /// Parses an address as cluster servers announce it: the port follows the last colon, and an
+    /// IPv6 address has no brackets.
     pub(crate) fn parse_announced(text: &str) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let port = port.parse().ok().filter(|port| *port > 0)?;
@@ -238,53 +256,59 @@ impl Address {
         }
     }
 
-    /// `host`, `host:port` or `[v6]:port`.
+    /// Parses `host`, `host:port`, `[IPv6]` or `[IPv6]:port`.
     pub(crate) fn parse(text: &str) -> Result<Self, RedisConfigError> {
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, port)) => (host, port.strip_prefix(':').unwrap_or(port)),
             None => text.rsplit_once(':').unwrap_or((text, "")),
         };
-        let allowed = |c: char| c.is_ascii_alphanumeric() || "-._:%".contains(c);
-        if host.is_empty() || !host.chars().all(allowed) {
-            // From the first character that cannot be in one, it may be something else.
-            let found = host.chars().take(80).take_while(|c| allowed(*c)).collect();
+
+        let is_valid = |c: char| c.is_ascii_alphanumeric() || "-._:%".contains(c);
+        if host.is_empty() || !host.chars().all(is_valid) {
+            // The text is repeated only up to the first invalid character: what follows may be
+            // part of a password.
+            let found = host.chars().take(80).take_while(|c| is_valid(*c)).collect();
             return Err(RedisConfigError::Part {
                 part: "host",
                 found,
-                right: "a name or an address, [..] if IPv6",
+                expected: "must be a host name or an IP address (IPv6 in brackets)",
             });
         }
+
         let number = if port.is_empty() {
-            Some(PORT)
+            Some(DEFAULT_PORT)
         } else {
             port.parse().ok().filter(|port| *port > 0)
         };
-        let wrong = || RedisConfigError::Part {
+        let invalid_port = || RedisConfigError::Part {
             part: "port",
-            found: digits(port),
-            right: "a number from 1 to 65535",
+            found: number_or_placeholder(port),
+            expected: "must be between 1 and 65535",
         };
-        Ok(Self::new(host, number.ok_or_else(wrong)?))
+        Ok(Self::new(host, number.ok_or_else(invalid_port)?))
     }
 }
 
-fn database_of(text: &str) -> Result<u32, RedisConfigError> {
+/// Parses the path of the URL. It defaults to database 0.
+fn parse_database(text: &str) -> Result<u32, RedisConfigError> {
     let text = text.strip_suffix('/').unwrap_or(text);
     if text.is_empty() {
         return Ok(0);
     }
+
     text.parse()
         .ok()
         .filter(|database| *database < DATABASE_MAX)
         .ok_or_else(|| RedisConfigError::Part {
             part: "database",
-            found: digits(text),
-            right: "a number, as in redis://host:6379/2",
+            found: number_or_placeholder(text),
+            expected: "must be a number, as in redis://host:6379/2",
         })
 }
 
-/// What was found where a number belongs: anything else may be a password in the wrong place.
-fn digits(text: &str) -> String {
+/// The text for an error if it is a number. Anything else is replaced, because it may be a
+/// misplaced password.
+fn number_or_placeholder(text: &str) -> String {
     let is_number = text.len() <= 20 && text.chars().all(|c| c.is_ascii_digit());
     if is_number {
         text.to_owned()

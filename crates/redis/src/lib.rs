@@ -1,4 +1,4 @@
-//! The shared store of [Tollgate](tollgate): Redis and Valkey, standalone, Sentinel and Cluster.
+//! The shared store of [Tollgate](tollgate) on Redis or Valkey: standalone, Sentinel and Cluster.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -13,32 +13,40 @@
 //! # }
 //! ```
 //!
-//! # The way of a request
+//! `examples/shared_limit.rs` shows two limiters that share one limit, and a failure policy.
 //!
-//! checks -> a request of bytes -> the [lane](RedisStore) of its server -> one script call, shared
-//! with whatever else waits -> the counters as they were -> outcomes, by the arithmetic of the
-//! embedded store.
+//! # How a request is decided
 //!
-//! - **One atomic trip**: a request's checks are decided in one script call by the server's own
-//!   clock. In a cluster, checks about the same entity share a slot; others are asked one slot
-//!   after the other, narrowest limit first, and given back when a later one refuses.
-//! - **Never hostage**: a request never waits for a connection and never beyond its deadline. A
-//!   store that is away or slow is not asked; the limits' failure policies answer, see
-//!   [`tollgate::FailurePolicy`].
-//! - **Nothing is sent twice** that may have run.
+//! 1. The demands of a request are encoded into one store call (`wire`).
+//! 2. The call waits in the queue of the link to its server (`link`). A link has one connection,
+//!    and sends all calls that wait together in one script call.
+//! 3. The script (`scripts/batch.lua`) decides, charges the counters, and replies with the state
+//!    that it found in them.
+//! 4. The outcomes are computed from that state with the same arithmetic as in the embedded store.
+//!
+//! # Guarantees
+//!
+//! - **One atomic round trip.** The demands of a request are decided in one script call, by the
+//!   server's clock. In a cluster, demands with the same key attributes share a slot. Demands in
+//!   different slots are spent one slot after the other, lowest limit first, and are refunded when
+//!   a later one is denied.
+//! - **Bounded waiting.** A request never waits for a connection to be established, and never
+//!   longer than its deadline. While a server is unavailable or too slow, calls to it fail fast
+//!   and the limits' failure policies decide; see [`tollgate::FailurePolicy`].
+//! - **No double charges.** A call that may have run is never sent again.
 
-mod access;
 mod builder;
+mod clock;
+mod connector;
 mod endpoint;
-mod failure;
-mod lane;
+mod error;
+mod link;
 mod resp;
 mod script;
 mod store;
 #[cfg(feature = "manual-time")]
 #[doc(hidden)]
 pub mod testing;
-mod time;
 mod tls;
 mod topology;
 mod wire;

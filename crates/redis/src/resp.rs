@@ -1,220 +1,227 @@
-//! The protocol: commands to bytes, bytes to replies. Version 2, which every server speaks.
+//! The Redis protocol, RESP version 2, which all servers speak: writes commands, parses replies.
 //!
-//! What arrives is bounded before it is waited for: a header that announces more than any answer of
-//! ours can be is an error at once, not memory.
+//! Announced lengths are checked before anything of that length is buffered. A header that
+//! announces more than any expected reply needs is an error, so a faulty server cannot make us
+//! use up memory.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
-/// The longest string that is waited for. The longest of ours is a cluster's map, far below.
+/// Longest accepted bulk string, in bytes. Expected replies are far shorter.
 const BULK_MAX: usize = 8 << 20;
-/// The longest list. A map of a cluster in pieces of one slot has 16,384.
-const LIST_MAX: usize = 1 << 17;
-/// How deep lists may be nested. A cluster's map is 4 deep.
+/// Longest accepted array. A slot map with one entry for each slot has 16,384 elements.
+const ARRAY_MAX: usize = 1 << 17;
+/// Deepest accepted nesting of arrays. A slot map is nested 4 deep.
 const DEPTH_MAX: usize = 8;
-/// The longest line: an error, a status or a number.
+/// Longest accepted line (simple string, error or integer), in bytes.
 const LINE_MAX: usize = 64 << 10;
 
-/// What a server answers.
+/// A reply, or an element of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reply {
-    Status(Bytes),
+pub(crate) enum RespValue {
+    Simple(Bytes),
     Error(Bytes),
-    Number(i64),
-    Text(Bytes),
-    Nothing,
-    List(Vec<Reply>),
+    Integer(i64),
+    Bulk(Bytes),
+    Null,
+    Array(Vec<RespValue>),
 }
 
-/// What is not the protocol.
+/// The server sent bytes that violate the protocol or our bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Garbage {
-    #[error("the server sent something that is not a reply")]
-    NotAReply,
-    #[error("the server announced a reply that is too long")]
+pub(crate) enum ProtocolError {
+    #[error("invalid reply: not in the Redis protocol")]
+    Malformed,
+    #[error("invalid reply: too long")]
     TooLong,
 }
 
-/// Adds a command to what is to be sent.
-pub(crate) fn write_command(out: &mut BytesMut, words: &[&[u8]]) {
-    write_header(out, words.len());
-    words.iter().for_each(|word| write_word(out, word));
+/// Appends a command to the output buffer.
+pub(crate) fn write_command(out: &mut BytesMut, arguments: &[&[u8]]) {
+    write_array_header(out, arguments.len());
+    arguments
+        .iter()
+        .for_each(|argument| write_argument(out, argument));
 }
 
-/// Begins a command of so many words.
-pub(crate) fn write_header(out: &mut BytesMut, words: usize) {
-    write_line(out, b'*', words);
+/// Begins a command with this number of arguments, including the command's name.
+pub(crate) fn write_array_header(out: &mut BytesMut, arguments: usize) {
+    write_header(out, b'*', arguments);
 }
 
-/// Adds a word to a command.
-pub(crate) fn write_word(out: &mut BytesMut, word: &[u8]) {
-    write_line(out, b'$', word.len());
-    out.extend_from_slice(word);
+/// Appends one argument of a command.
+pub(crate) fn write_argument(out: &mut BytesMut, argument: &[u8]) {
+    write_header(out, b'$', argument.len());
+    out.extend_from_slice(argument);
     out.extend_from_slice(b"\r\n");
 }
 
-fn write_line(out: &mut BytesMut, mark: u8, mut number: usize) {
+fn write_header(out: &mut BytesMut, marker: u8, mut number: usize) {
     let mut digits = [0; 20];
-    let mut at = digits.len();
+    let mut start = digits.len();
     loop {
-        at -= 1;
-        // A remainder of ten fits into a byte.
-        digits[at] = b'0' + u8::try_from(number % 10).unwrap_or_default();
+        start -= 1;
+        // A decimal digit fits into a byte.
+        digits[start] = b'0' + u8::try_from(number % 10).unwrap_or_default();
         number /= 10;
         if number == 0 {
             break;
         }
     }
-    out.extend_from_slice(&[mark]);
-    out.extend_from_slice(&digits[at..]);
+
+    out.extend_from_slice(&[marker]);
+    out.extend_from_slice(&digits[start..]);
     out.extend_from_slice(b"\r\n");
 }
 
-/// Takes the first reply from what has arrived; `None` when it is not all there yet.
-pub(crate) fn read_reply(arrived: &mut BytesMut) -> Result<Option<Reply>, Garbage> {
-    let Some(length) = length_of(arrived, 0, 0)? else {
-        return if arrived.len() > BULK_MAX + LINE_MAX {
-            Err(Garbage::TooLong)
+/// Removes the first value from the received bytes. `None` when it is not complete yet.
+pub(crate) fn read_value(received: &mut BytesMut) -> Result<Option<RespValue>, ProtocolError> {
+    let Some(length) = value_end(received, 0, 0)? else {
+        return if received.len() > BULK_MAX + LINE_MAX {
+            Err(ProtocolError::TooLong)
         } else {
             Ok(None)
         };
     };
-    let mut whole = arrived.split_to(length).freeze();
-    take(&mut whole).map(Some)
+
+    let mut complete = received.split_to(length).freeze();
+    take_value(&mut complete).map(Some)
 }
 
-/// Where the reply that begins at `from` ends; `None` when it is not all there yet.
-fn length_of(arrived: &[u8], from: usize, depth: usize) -> Result<Option<usize>, Garbage> {
-    let Some((mark, line, end)) = line_at(arrived, from)? else {
+/// Finds the end of the value that begins at `start`. `None` when it is not complete yet.
+fn value_end(received: &[u8], start: usize, depth: usize) -> Result<Option<usize>, ProtocolError> {
+    let Some((marker, line, end)) = read_line(received, start)? else {
         return Ok(None);
     };
-    match mark {
+
+    match marker {
         b'+' | b'-' | b':' => Ok(Some(end)),
-        b'$' => match announced(line, BULK_MAX)? {
+        b'$' => match parse_length(line, BULK_MAX)? {
             None => Ok(Some(end)),
-            Some(length) if arrived.len() < end + length + 2 => Ok(None),
-            Some(length) if &arrived[end + length..end + length + 2] == b"\r\n" => {
+            Some(length) if received.len() < end + length + 2 => Ok(None),
+            Some(length) if &received[end + length..end + length + 2] == b"\r\n" => {
                 Ok(Some(end + length + 2))
             }
-            Some(_) => Err(Garbage::NotAReply),
+            Some(_) => Err(ProtocolError::Malformed),
         },
         b'*' if depth < DEPTH_MAX => {
             let mut end = end;
-            for _ in 0..announced(line, LIST_MAX)?.unwrap_or(0) {
-                match length_of(arrived, end, depth + 1)? {
+            for _ in 0..parse_length(line, ARRAY_MAX)?.unwrap_or(0) {
+                match value_end(received, end, depth + 1)? {
                     Some(next) => end = next,
                     None => return Ok(None),
                 }
             }
             Ok(Some(end))
         }
-        _ => Err(Garbage::NotAReply),
+        _ => Err(ProtocolError::Malformed),
     }
 }
 
-/// A line's mark, what follows it, and where the next line begins.
-type Line<'a> = (u8, &'a [u8], usize);
+/// The marker of a line, the rest of the line, and the index at which the next line begins.
+type HeaderLine<'a> = (u8, &'a [u8], usize);
 
-/// The line that begins at `from`; `None` when it is not all there yet.
-fn line_at(arrived: &[u8], from: usize) -> Result<Option<Line<'_>>, Garbage> {
-    let rest = &arrived[from..];
-    let Some((mark, line)) = rest.split_first() else {
+/// Reads the line that begins at `start`. `None` when it is not complete yet.
+fn read_line(received: &[u8], start: usize) -> Result<Option<HeaderLine<'_>>, ProtocolError> {
+    let Some((marker, line)) = received[start..].split_first() else {
         return Ok(None);
     };
-    if !b"+-:$*".contains(mark) {
-        return Err(Garbage::NotAReply);
+    if !b"+-:$*".contains(marker) {
+        return Err(ProtocolError::Malformed);
     }
+
     match line.iter().take(LINE_MAX).position(|byte| *byte == b'\r') {
         Some(length) if line.len() == length + 1 => Ok(None),
         Some(length) if line[length + 1] == b'\n' => {
-            Ok(Some((*mark, &line[..length], from + length + 3)))
+            Ok(Some((*marker, &line[..length], start + length + 3)))
         }
-        Some(_) => Err(Garbage::NotAReply),
-        None if line.len() >= LINE_MAX => Err(Garbage::TooLong),
+        Some(_) => Err(ProtocolError::Malformed),
+        None if line.len() >= LINE_MAX => Err(ProtocolError::TooLong),
         None => Ok(None),
     }
 }
 
-/// The length that a header announces; `None` for nothing at all.
-fn announced(line: &[u8], most: usize) -> Result<Option<usize>, Garbage> {
-    match number(line)? {
+/// Parses the length of a bulk string or an array. `None` for a null value, which has length -1.
+fn parse_length(line: &[u8], max: usize) -> Result<Option<usize>, ProtocolError> {
+    match parse_integer(line)? {
         -1 => Ok(None),
         length => match usize::try_from(length) {
-            Ok(length) if length <= most => Ok(Some(length)),
-            Ok(_) => Err(Garbage::TooLong),
-            Err(_) => Err(Garbage::NotAReply),
+            Ok(length) if length <= max => Ok(Some(length)),
+            Ok(_) => Err(ProtocolError::TooLong),
+            Err(_) => Err(ProtocolError::Malformed),
         },
     }
 }
 
-fn number(line: &[u8]) -> Result<i64, Garbage> {
+fn parse_integer(line: &[u8]) -> Result<i64, ProtocolError> {
     std::str::from_utf8(line)
         .ok()
         .and_then(|text| text.parse().ok())
-        .ok_or(Garbage::NotAReply)
+        .ok_or(ProtocolError::Malformed)
 }
 
-/// Takes a reply that is known to be all there.
-fn take(whole: &mut Bytes) -> Result<Reply, Garbage> {
-    let (mark, line, end) = line_at(whole, 0)?.ok_or(Garbage::NotAReply)?;
-    let announced = match mark {
-        b'$' => announced(line, BULK_MAX)?,
-        b'*' => announced(line, LIST_MAX)?,
+/// Removes the first value from bytes that are known to contain all of it.
+fn take_value(complete: &mut Bytes) -> Result<RespValue, ProtocolError> {
+    let (marker, line, end) = read_line(complete, 0)?.ok_or(ProtocolError::Malformed)?;
+    let length = match marker {
+        b'$' => parse_length(line, BULK_MAX)?,
+        b'*' => parse_length(line, ARRAY_MAX)?,
         b':' => {
-            let number = number(line)?;
-            whole.advance(end);
-            return Ok(Reply::Number(number));
+            let number = parse_integer(line)?;
+            complete.advance(end);
+            return Ok(RespValue::Integer(number));
         }
         _ => Some(line.len()),
     };
-    let Some(length) = announced else {
-        whole.advance(end);
-        return Ok(Reply::Nothing);
+    let Some(length) = length else {
+        complete.advance(end);
+        return Ok(RespValue::Null);
     };
-    match mark {
+
+    match marker {
         b'$' => {
-            whole.advance(end);
-            let text = whole.split_to(length);
-            whole.advance(2);
-            Ok(Reply::Text(text))
+            complete.advance(end);
+            let text = complete.split_to(length);
+            complete.advance(2);
+            Ok(RespValue::Bulk(text))
         }
         b'*' => {
-            whole.advance(end);
+            complete.advance(end);
             (0..length)
-                .map(|_| take(whole))
+                .map(|_| take_value(complete))
                 .collect::<Result<_, _>>()
-                .map(Reply::List)
+                .map(RespValue::Array)
         }
         _ => {
-            let line = whole.slice(1..=length);
-            whole.advance(end);
-            Ok(if mark == b'-' {
-                Reply::Error(line)
+            let line = complete.slice(1..=length);
+            complete.advance(end);
+            Ok(if marker == b'-' {
+                RespValue::Error(line)
             } else {
-                Reply::Status(line)
+                RespValue::Simple(line)
             })
         }
     }
 }
 
-impl Reply {
-    /// The text of a string or a status.
+impl RespValue {
+    /// The text of a bulk or simple string, if it is UTF-8.
     pub(crate) fn as_text(&self) -> Option<&str> {
         match self {
-            Self::Text(bytes) | Self::Status(bytes) => std::str::from_utf8(bytes).ok(),
+            Self::Bulk(bytes) | Self::Simple(bytes) => std::str::from_utf8(bytes).ok(),
             _ => None,
         }
     }
 
-    pub(crate) fn as_number(&self) -> Option<i64> {
+    pub(crate) fn as_integer(&self) -> Option<i64> {
         match self {
-            Self::Number(number) => Some(*number),
+            Self::Integer(number) => Some(*number),
             _ => None,
         }
     }
 
-    pub(crate) fn as_list(&self) -> Option<&[Self]> {
+    pub(crate) fn as_array(&self) -> Option<&[Self]> {
         match self {
-            Self::List(list) => Some(list),
+            Self::Array(array) => Some(array),
             _ => None,
         }
     }

@@ -1,11 +1,11 @@
-//! The script that decides, put together from its files.
+//! The Lua script that decides, assembled from its files.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use sha1::{Digest, Sha1};
 
-/// Where the moment of a decision comes from.
+/// Where the script takes the current time from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimeSource {
     /// The server's clock.
@@ -15,12 +15,12 @@ pub(crate) enum TimeSource {
     Caller,
 }
 
-/// A script and the name by which a server knows it.
+/// A script and its hash.
 #[derive(Debug)]
 pub(crate) struct Script {
     pub(crate) source: String,
-    /// SHA-1 of the source, in hexadecimal.
-    pub(crate) name: String,
+    /// The SHA-1 of the source in hexadecimal, by which `EVALSHA` refers to the script.
+    pub(crate) sha1: String,
 }
 
 static SERVER_TIME: LazyLock<Script> =
@@ -31,7 +31,7 @@ static CALLER_TIME: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("scripts/manual_time.lua")));
 
 impl Script {
-    /// The script that decides.
+    /// The script that decides a batch of calls.
     pub(crate) fn batch(time: TimeSource) -> &'static Self {
         match time {
             TimeSource::Server => &SERVER_TIME,
@@ -42,32 +42,33 @@ impl Script {
 
     fn new(time: &str) -> Self {
         let mut source = String::new();
-        include(include_str!("scripts/batch.lua"), time, &mut source);
+        append_file(include_str!("scripts/batch.lua"), time, &mut source);
+
         let digest = Sha1::digest(source.as_bytes());
-        let name = digest
+        let sha1 = digest
             .iter()
-            .fold(String::with_capacity(40), |mut name, byte| {
-                write!(name, "{byte:02x}").expect("a string takes everything");
-                name
+            .fold(String::with_capacity(40), |mut hex, byte| {
+                write!(hex, "{byte:02x}").expect("writing to a string cannot fail");
+                hex
             });
-        Self { source, name }
+        Self { source, sha1 }
     }
 }
 
-/// Copies a file without its comments, and every file it includes in the place of the line that
-/// says so.
-fn include(file: &str, time: &str, into: &mut String) {
+/// Appends a file to the source without comments and indentation. A line `-- include FILE` is
+/// replaced by that file.
+fn append_file(file: &str, time: &str, source: &mut String) {
     for line in file.lines().map(str::trim) {
         if let Some(name) = line.strip_prefix("-- include ") {
-            include(named(name, time), time, into);
+            append_file(file_text(name, time), time, source);
         } else if !line.is_empty() && !line.starts_with("--") {
-            into.push_str(line);
-            into.push('\n');
+            source.push_str(line);
+            source.push('\n');
         }
     }
 }
 
-fn named<'a>(name: &str, time: &'a str) -> &'a str {
+fn file_text<'a>(name: &str, time: &'a str) -> &'a str {
     match name {
         "time.lua" => time,
         "scaled.lua" => include_str!("scripts/scaled.lua"),
@@ -79,6 +80,6 @@ fn named<'a>(name: &str, time: &'a str) -> &'a str {
         "commands.lua" => include_str!("scripts/commands.lua"),
         "sliding_log.lua" => include_str!("scripts/sliding_log.lua"),
         "concurrency.lua" => include_str!("scripts/concurrency.lua"),
-        _ => unreachable!("the scripts include only each other"),
+        _ => unreachable!("the scripts include only files of this list"),
     }
 }

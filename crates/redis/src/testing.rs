@@ -1,33 +1,33 @@
-//! What benchmarks and tests need to ask a server the same question by other means. Not part of the
-//! interface.
+//! Access to the script and its arguments for benchmarks and tests, which send the same calls by
+//! other means. Not part of the public interface.
 
 use tollgate::lease::{LeaseGrant, LeaseRequest};
 use tollgate::{Demand, PermitId, StoreError};
 
 use crate::RedisStore;
 use crate::script::{Script, TimeSource};
-use crate::wire::{Keys, Verb};
+use crate::wire::{CallEncoder, Operation};
 
-/// The script as it is sent, by the server's time.
+/// The source of the script as it is sent to servers. It uses the server's clock.
 pub fn script() -> &'static str {
     &Script::batch(TimeSource::Server).source
 }
 
-/// The key and the arguments with which the script spends one check, under the usual prefix.
-pub fn request(check: &Demand<'_>) -> (Vec<u8>, [Vec<u8>; 2]) {
-    let request = Keys::new("tollgate:", false).request(
-        Verb::Spend,
-        std::slice::from_ref(check),
+/// The key and the arguments with which the script spends one demand, with the default key prefix.
+pub fn request(demand: &Demand<'_>) -> (Vec<u8>, [Vec<u8>; 2]) {
+    let call = CallEncoder::new("tollgate:", false).call(
+        Operation::Spend,
+        std::slice::from_ref(demand),
         PermitId::NONE,
     );
-    (request.keys[0].clone(), [vec![1], request.question])
+    (call.keys[0].clone(), [vec![1], call.arguments])
 }
 
-/// Takes units of a counter in advance, whatever the process holds of it.
-pub async fn take(
+/// Sends one lease call, regardless of what the instance holds of the counter.
+pub async fn call_lease(
     store: &RedisStore,
-    check: &Demand<'_>,
-    take: &LeaseRequest,
+    demand: &Demand<'_>,
+    request: &LeaseRequest,
 ) -> Result<LeaseGrant, StoreError> {
-    store.take(check, take).await
+    store.call_lease(demand, request).await
 }

@@ -1,12 +1,12 @@
-//! TLS, or its absence where the feature is off.
+//! TLS connections. Without the feature `tls`, a type without values replaces `Tls`.
 
-#[cfg(feature = "tls")]
-pub(crate) use with::Tls;
 #[cfg(not(feature = "tls"))]
-pub(crate) use without::Tls;
+pub(crate) use disabled::Tls;
+#[cfg(feature = "tls")]
+pub(crate) use enabled::Tls;
 
 #[cfg(feature = "tls")]
-mod with {
+mod enabled {
     use std::fmt;
     use std::sync::Arc;
 
@@ -17,11 +17,11 @@ mod with {
     use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
     use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-    use crate::access::Duplex;
+    use crate::connector::ByteStream;
     use crate::endpoint::RedisConfigError;
-    use crate::failure::Cause;
+    use crate::error::ServerError;
 
-    /// How connections are made secret.
+    /// The TLS client configuration of a store.
     pub(crate) struct Tls {
         connector: TlsConnector,
     }
@@ -33,28 +33,30 @@ mod with {
     }
 
     impl Tls {
-        /// Trusts these certificates, in PEM, or those that the system trusts.
+        /// Trusts the given CA certificates in PEM, or by default those of the system.
         pub(crate) fn new(ca_pem: Option<&[u8]>) -> Result<Self, RedisConfigError> {
-            let wrong = |reason: String| RedisConfigError::Tls { reason };
+            let tls_error = |reason: String| RedisConfigError::Tls { reason };
+
             let mut roots = RootCertStore::empty();
             if let Some(pem) = ca_pem {
                 for certificate in CertificateDer::pem_slice_iter(pem) {
-                    let added = certificate.map(|certificate| roots.add(certificate));
-                    added
-                        .map_err(|error| wrong(format!("the CA is not PEM: {error}")))?
-                        .map_err(|error| wrong(format!("the CA is not usable: {error}")))?;
+                    let certificate = certificate
+                        .map_err(|error| tls_error(format!("the CA is not valid PEM: {error}")))?;
+                    roots
+                        .add(certificate)
+                        .map_err(|error| tls_error(format!("invalid CA certificate: {error}")))?;
                 }
             } else {
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             }
             if roots.is_empty() {
-                return Err(wrong(
-                    "there is no certificate to trust; name a CA with ca_pem".into(),
-                ));
+                let reason = "no trusted CA certificates found; pass some with `ca_pem`";
+                return Err(tls_error(reason.into()));
             }
+
             let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
                 .with_safe_default_protocol_versions()
-                .map_err(|error| wrong(error.to_string()))?
+                .map_err(|error| tls_error(error.to_string()))?
                 .with_root_certificates(roots)
                 .with_no_client_auth();
             Ok(Self {
@@ -62,41 +64,45 @@ mod with {
             })
         }
 
+        /// Performs the TLS handshake, which verifies that the certificate is for this host.
         pub(crate) async fn wrap(
             &self,
             host: &str,
             stream: TcpStream,
-        ) -> Result<Box<dyn Duplex>, Cause> {
-            let name = ServerName::try_from(host.to_owned()).map_err(|_| {
-                Cause::new(format!("{host} is not a name that a certificate can have"))
-            })?;
+        ) -> Result<Box<dyn ByteStream>, ServerError> {
+            let name = ServerName::try_from(host.to_owned())
+                .map_err(|_| ServerError::new(format!("invalid TLS server name {host:?}")))?;
             Ok(Box::new(self.connector.connect(name, stream).await?))
         }
     }
 }
 
 #[cfg(not(feature = "tls"))]
-mod without {
+mod disabled {
     use std::future::Ready;
 
     use tokio::net::TcpStream;
 
-    use crate::access::Duplex;
+    use crate::connector::ByteStream;
     use crate::endpoint::RedisConfigError;
-    use crate::failure::Cause;
+    use crate::error::ServerError;
 
-    /// There is none in this build.
+    /// Has no values: this build does not have the feature `tls`.
     #[derive(Debug)]
     pub(crate) enum Tls {}
 
     impl Tls {
         pub(crate) fn new(_: Option<&[u8]>) -> Result<Self, RedisConfigError> {
             Err(RedisConfigError::Tls {
-                reason: "this build is without the feature `tls`".into(),
+                reason: "this build does not have the feature `tls`".into(),
             })
         }
 
-        pub(crate) fn wrap(&self, _: &str, _: TcpStream) -> Ready<Result<Box<dyn Duplex>, Cause>> {
+        pub(crate) fn wrap(
+            &self,
+            _: &str,
+            _: TcpStream,
+        ) -> Ready<Result<Box<dyn ByteStream>, ServerError>> {
             match *self {}
         }
     }

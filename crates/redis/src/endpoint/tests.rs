@@ -1,16 +1,16 @@
 use super::*;
 
-fn parsed(url: &str) -> Endpoint {
+fn parse(url: &str) -> Endpoint {
     url.parse().unwrap()
 }
 
-fn refused(url: &str) -> String {
+fn error_text(url: &str) -> String {
     url.parse::<Endpoint>().unwrap_err().to_string()
 }
 
 #[test]
-fn every_part_is_read() {
-    let endpoint = parsed("rediss://limiter:p%40ss%3Aword@redis-1.example:6380/2");
+fn all_parts_of_a_url_are_parsed() {
+    let endpoint = parse("rediss://limiter:p%40ss%3Aword@redis-1.example:6380/2");
     assert_eq!(endpoint.address, Address::new("redis-1.example", 6380));
     assert!(endpoint.is_tls);
     assert_eq!(endpoint.database, 2);
@@ -22,53 +22,51 @@ fn every_part_is_read() {
 }
 
 #[test]
-fn most_parts_may_be_left_out() {
+fn optional_parts_have_defaults() {
     assert_eq!(
-        parsed("redis://localhost").address,
+        parse("redis://localhost").address,
         Address::new("localhost", 6379)
     );
-    assert_eq!(parsed("redis://localhost/").database, 0);
+    assert_eq!(parse("redis://localhost/").database, 0);
     assert_eq!(
-        parsed("redis://[::1]:7000").address,
+        parse("redis://[::1]:7000").address,
         Address::new("::1", 7000)
     );
-    assert_eq!(parsed("redis://[::1]").address.to_string(), "[::1]:6379");
+    assert_eq!(parse("redis://[::1]").address.to_string(), "[::1]:6379");
     assert_eq!(
-        parsed("redis://:secret@localhost")
-            .credentials
-            .unwrap()
-            .user,
+        parse("redis://:secret@localhost").credentials.unwrap().user,
         None
     );
-    assert_eq!(parsed("redis://@localhost").credentials, None);
+    assert_eq!(parse("redis://@localhost").credentials, None);
 }
 
 #[test]
-fn a_password_may_hold_an_at_sign_as_it_is() {
-    let endpoint = parsed("redis://:a@b@host");
+fn a_password_may_contain_an_unescaped_at_sign() {
+    let endpoint = parse("redis://:a@b@host");
     assert_eq!(endpoint.credentials.unwrap().password, "a@b");
 }
 
 #[test]
-fn what_is_wrong_is_named() {
-    assert!(refused("http://localhost").contains("begins with \"http\""));
-    assert!(refused("localhost:6379").contains("must be redis://host:port"));
-    assert!(refused("redis://").contains("host is \"\""));
-    assert!(refused("redis://host:0").contains("port is \"0\""));
-    assert!(refused("redis://host:99999").contains("1 to 65535"));
-    assert!(refused("redis://host/x").contains("database is \"not a number\""));
-    assert!(refused("redis://user@host").contains("user:password@"));
+fn errors_name_the_invalid_part() {
+    assert!(error_text("http://localhost").contains("scheme \"http\""));
+    assert!(error_text("localhost:6379").contains("must be redis:// or rediss://"));
+    assert!(error_text("redis://").contains("host \"\""));
+    assert!(error_text("redis://host:0").contains("port \"0\""));
+    assert!(error_text("redis://host:99999").contains("between 1 and 65535"));
+    assert!(error_text("redis://host/x").contains("database \"not a number\""));
+    assert!(error_text("redis://user@host").contains("user:password@"));
 }
 
 #[test]
 fn a_password_is_never_shown() {
     let shown = |endpoint: &Endpoint| format!("{endpoint} {endpoint:?} {:?}", endpoint.credentials);
+
     for url in [
         "redis://:hunter2@host",
         "redis://ann:hunter2@host",
         "rediss://ann:hunter2@host:1/3",
     ] {
-        assert!(!shown(&parsed(url)).contains("hunter2"));
+        assert!(!shown(&parse(url)).contains("hunter2"));
     }
     for url in [
         "redis://ann:hunter2@",

@@ -1,96 +1,119 @@
--- Decides about requests, one after the other, at one moment.
+-- Decides a batch of store calls, one after the other. The same time applies to all of them.
 --
--- KEYS:  the counters of every check of every request, in order.
--- ARGV:  first a byte for each request, which of the others is its question: 1 is the one after this. A question says
---        what is asked (1 spend, 2 peek, 3 refund, 4 release, 5 renew, 6 take), how many checks, and for each check its
---        algorithm (1 bucket, 2 fixed, 3 sliding, 4 log, 5 leases), 1 if it is a shadow, and its numbers (see the
---        algorithm). A take is a spend of one check with more numbers (see lease.lua). Requests about the same limit
---        usually ask the same question.
--- Reply: one string: the moment, then for each request 1 if it passed (or, for what is no question, was done), 0 if not,
---        and for each check of a spend, peek or take three numbers (see what the algorithm tells), of a take two more; or
---        2, the length of an error and the error: then the request has changed nothing.
+-- KEYS:  the counters of all demands of all calls, in order.
+-- ARGV:  ARGV[1] has one byte for each call: the index of its arguments, where 1 means ARGV[2].
+--        Calls about the same limit usually share their arguments. The other elements of ARGV are
+--        the arguments of calls:
+--          operation   1 spend, 2 peek, 3 refund, 4 release, 5 renew, 6 lease call
+--          count       number of demands
+--          and for each demand
+--            algorithm   1 bucket, 2 fixed window, 3 sliding window, 4 sliding log, 5 concurrency
+--            shadow      1 if the demand never denies, else 0
+--            numbers     see "Numbers" in the file of the algorithm
+--        each of which is a byte, except for the numbers, which are doubles. A lease call has one
+--        demand, and after it the numbers of the lease (see lease.lua).
+-- Reply: one string: the time, and for each call
+--          status      1 allowed or done, 0 denied or not found, 2 error
+--          for an error, its length (2 bytes) and its text; the call has changed nothing
+--          for each demand of a spend, peek or lease call three numbers: the state of the counter
+--          before the charge (see "Reply" in the file of the algorithm)
+--          for a lease call two more numbers (see lease.lua)
 --
--- There are no functions on the way of the usual request, and no tables but the reply: making them anew for every call
--- took three times as long as deciding. What is the same as last time is not read again. A line that says `include`
--- stands for the file it names.
+-- The script creates no functions for common calls, and no table but the reply: creating them for
+-- each batch took three times as long as deciding. Arguments that are the same as those of the
+-- previous call are not parsed again. A line with `include` is replaced by the file that it names.
 
 -- include time.lua
 
--- Within this many microseconds a clock that goes back stands still instead: it was not set.
+-- A clock that goes back by at most this many microseconds was not set back; counters then keep
+-- their times.
 local SLACK = 1000000
--- A lease belongs to the generation under way when it was given, which takes in others for this long, and has certainly
--- ended when that is over for as long.
+-- Leases are granted in generations. A generation accepts new leases for this many microseconds,
+-- and all of its leases have ended after twice that time.
 local GENERATION = 1000000
-local OUT_FOR = 2 * GENERATION
--- Up to here every integer is exact.
+local LEASE_LIFE = 2 * GENERATION
+-- Integers up to this number are exact.
 local EXACT = 9007199254740992
-local SPEND, REFUND, RENEW, TAKE = 1, 3, 5, 6
+local SPEND, REFUND, RENEW, LEASE_CALL = 1, 3, 5, 6
 local BUCKET, FIXED, SLIDING, LOG = 1, 2, 3, 4
-local NOT_A_COUNTER = 'ERR the key holds something that is not a counter'
+local NOT_A_COUNTER = 'ERR the key does not hold a counter'
 
 local call, pack, read, byte, ceil = redis.pcall, struct.pack, struct.unpack, string.byte, math.ceil
 local UNUSED = pack('<ddd', 0, 0, 0)
--- Made when they are needed.
-local scaled, next_month, ask_server, put, log, leases
--- The first error that the request under way has met.
+-- Functions and modules that are created when they are needed.
+local scaled, next_month, run, write, log, permits
+-- The first error of the current call.
 local failed
 local reply, replies = { pack('<d', now) }, 1
-local keys = 0
--- The counter asked about last, and what it holds.
+local key_offset = 0
+-- The last counter that was read, and its value.
 local last_key, last_value
--- The question under way, and what it says; the numbers are those of its last check.
-local question, ask, count, first, is_spend, is_refund, is_take, kind, shadow
+-- The arguments of the current call, and what they contain; the numbers are those of the last
+-- demand.
+local arguments, operation, count, first_demand, is_spend, is_refund, is_lease_call, kind, shadow
 local limit, cost, unit, length, whole, whole_part, cost_part, per, span
-local most, is_lent, generation, held, keep, back, back_part, period
+local most, is_leased, generation, held, keep, back, back_part, period
 
 local order = ARGV[1]
-for request = 1, #order do
-  local is_other = ARGV[1 + byte(order, request)] ~= question
-  if is_other then
-    question = ARGV[1 + byte(order, request)]
-    ask, count, first = read('<BB', question)
-    is_take = ask == TAKE
-    is_spend, is_refund = is_take or ask == SPEND, ask == REFUND
+for index = 1, #order do
+  local has_new_arguments = ARGV[1 + byte(order, index)] ~= arguments
+  if has_new_arguments then
+    arguments = ARGV[1 + byte(order, index)]
+    operation, count, first_demand = read('<BB', arguments)
+    is_lease_call = operation == LEASE_CALL
+    is_spend, is_refund = is_lease_call or operation == SPEND, operation == REFUND
   end
-  local passes, answer = true, replies + 1
-  replies, failed = answer, nil
 
-  -- Several checks are all looked at before any is settled; a single one is settled at once.
-  for round = count > 1 and 1 or 2, 2 do
-    local at = first
+  local is_allowed, status = true, replies + 1
+  replies, failed = status, nil
+
+  -- Several demands are first all examined (phase 1) and then charged (phase 2). A single demand is
+  -- examined and charged in phase 2.
+  for phase = count > 1 and 1 or 2, 2 do
+    local at = first_demand
     for i = 1, count do
-      local key = KEYS[keys + i]
-      local is_new = is_other or count > 1
+      local key = KEYS[key_offset + i]
+      local is_new = has_new_arguments or count > 1
       if is_new then
-        kind, shadow, at = read('<BB', question, at)
+        kind, shadow, at = read('<BB', arguments, at)
       end
-      -- Whether the check may pass, whether it costs anything, the counter as seen, the counter if it is charged, and
-      -- until when each says anything. A counter is mended, and written although nothing is charged, when the clock was
-      -- set back or its numbers are no longer those it was written with. `told` is nil when it must be written anew.
-      local fits, costs, s1, s2, s3, n1, n2, s_until, n_until, mended = false, false, 0, 0, 0, 0, 0, 0, 0, false
-      local told
-      -- What is out on lease of a bucket (see lease.lua); what a take is given, the name of that, whether it kept what it had.
-      local is_out, young, young_out, old, old_out, out_period, out_per, out_until = false, 0, 0, 0, 0, 1, 1, 0
-      local units, name, is_kept = 0, 0, false
+
+      -- fits, has_cost: whether the demand fits, and whether it costs anything.
+      -- s1, s2, s3, s_until: the state of the counter now, and when it becomes meaningless.
+      -- n1, n2, n_until: the same for the new state if the demand is charged; s3 stays.
+      -- is_corrected: the state must be written even if nothing is charged, because the clock was
+      -- set back or the quota has changed.
+      -- unchanged: the stored bytes of s1, s2, s3. Nil if they must be packed again.
+      local fits, has_cost, s1, s2, s3, n1, n2, s_until, n_until, is_corrected =
+        false, false, 0, 0, 0, 0, 0, 0, 0, false
+      local unchanged
+      -- The leases of a bucket (see lease.lua).
+      local has_leases, young, young_units, old, old_units, lease_period, lease_per, leases_until =
+        false, 0, 0, 0, 0, 1, 1, 0
+      -- The result of a lease call: units granted, generation, whether the units held before are
+      -- still known.
+      local units, lease_generation, is_kept = 0, 0, false
 
       if kind <= SLIDING then
-        -- A hot key comes many times in one call.
+        -- A frequently used key occurs many times in a batch.
         local value = last_value
         if key ~= last_key then
           value = call('GET', key)
         end
+
         if not value then
-          told = UNUSED
+          unchanged = UNUSED
         elseif #value == 24 then
           s1, s2, s3 = read('<ddd', value)
-          told = value
+          unchanged = value
         elseif #value == 72 and kind == BUCKET then
-          s1, s2, s3, young, young_out, old, old_out, out_period, out_per = read('<ddddddddd', value)
-          is_out, told = true, nil
+          s1, s2, s3, young, young_units, old, old_units, lease_period, lease_per =
+            read('<ddddddddd', value)
+          has_leases, unchanged = true, nil
         else
           failed = failed or value.err or NOT_A_COUNTER
         end
-        local known = value
+        local exists = value
 
         if kind == BUCKET then
           -- include bucket.lua
@@ -100,72 +123,78 @@ for request = 1, #order do
           -- include sliding_window.lua
         end
 
-        passes = passes and (fits or shadow == 1)
-        if round == 2 and not failed then
-          local charge = (is_refund and known) or (is_spend and passes and fits and (costs or units > 0))
-          if charge or mended then
-            if charge then
+        is_allowed = is_allowed and (fits or shadow == 1)
+        if phase == 2 and not failed then
+          local is_charged = (is_refund and exists)
+            or (is_spend and is_allowed and fits and (has_cost or units > 0))
+          if is_charged or is_corrected then
+            if is_charged then
               s_until, value = n_until, pack('<ddd', n1, n2, s3)
             else
               value = pack('<ddd', s1, s2, s3)
             end
-            if is_out then
-              value = value .. pack('<dddddd', young, young_out, old, old_out, out_period, out_per)
-              s_until = s_until < out_until and out_until or s_until
+            if has_leases then
+              value = value
+                .. pack('<dddddd', young, young_units, old, old_units, lease_period, lease_per)
+              s_until = s_until < leases_until and leases_until or s_until
             end
-            local life = ceil((s_until - now) / 1000)
-            failed = call('SET', key, value, 'PX', (life > 0 and life or 0) + AFTERLIFE).err
+            local expiry = ceil((s_until - now) / 1000)
+            failed = call('SET', key, value, 'PX', (expiry > 0 and expiry or 0) + EXPIRY_MARGIN).err
           end
         end
         last_key, last_value = not failed and key or nil, value
       else
-        local held
+        local counter
         if kind == LOG then
           -- include sliding_log.lua
-          held = log
+          counter = log
         else
           -- include concurrency.lua
-          held = leases
+          counter = permits
         end
-        at = is_new and at or first + 2
-        -- What somebody else has written there must not end the whole call.
-        local is_sound, sound = true, nil
-        if ask < REFUND then
-          is_sound, fits, costs, s1, s2, s3 = pcall(held.look, key, question, at)
-          passes = is_sound and passes and (fits or shadow == 1)
-          if round == 2 and not failed and is_spend and passes and fits and costs then
-            is_sound, sound = pcall(held.charge, key)
+        at = is_new and at or first_demand + 2
+
+        -- Called with pcall, because a key that another program has written must not fail the whole
+        -- batch.
+        local is_valid, result = true, nil
+        if operation < REFUND then
+          is_valid, fits, has_cost, s1, s2, s3 = pcall(counter.examine, key, arguments, at)
+          is_allowed = is_valid and is_allowed and (fits or shadow == 1)
+          if phase == 2 and not failed and is_spend and is_allowed and fits and has_cost then
+            is_valid, result = pcall(counter.charge, key)
           end
-        elseif round == 1 then
-          -- A refund leaves leases alone.
+        elseif phase == 1 then
+          -- Finds errors before anything is written. Permits are not changed by a refund.
           if kind == LOG then
-            is_sound, sound = pcall(held.look, key, question, at)
+            is_valid, result = pcall(counter.examine, key, arguments, at)
           end
         elseif not failed then
-          is_sound, sound = pcall(held.change, key, question, at, ask)
-          passes = is_sound and sound
+          is_valid, result = pcall(counter.change, key, arguments, at, operation)
+          is_allowed = is_valid and result
         end
-        if not is_sound then
+
+        if not is_valid then
           failed = failed or NOT_A_COUNTER
         end
         at = at + (kind == LOG and 24 or 40)
       end
 
-      if round == 2 and ask < REFUND then
+      if phase == 2 and operation < REFUND then
         replies = replies + 1
-        reply[replies] = told or pack('<ddd', s1, s2, s3)
-      elseif is_take and round == 2 then
+        reply[replies] = unchanged or pack('<ddd', s1, s2, s3)
+      elseif is_lease_call and phase == 2 then
         replies = replies + 1
-        reply[replies] = (told or pack('<ddd', s1, s2, s3)) .. pack('<dd', units, is_kept and name or -1 - name)
+        reply[replies] = (unchanged or pack('<ddd', s1, s2, s3))
+          .. pack('<dd', units, is_kept and lease_generation or -1 - lease_generation)
       end
     end
   end
 
   if failed then
-    replies, reply[answer] = answer, pack('<BH', 2, #failed) .. failed
+    replies, reply[status] = status, pack('<BH', 2, #failed) .. failed
   else
-    reply[answer] = passes and '\1' or '\0'
+    reply[status] = is_allowed and '\1' or '\0'
   end
-  keys = keys + count
+  key_offset = key_offset + count
 end
 return table.concat(reply, '', 1, replies)

@@ -1,15 +1,17 @@
--- Runs a command that reads; its error ends the request and nothing else in this call.
-ask_server = ask_server or function(...)
-  local answer = call(...)
-  if type(answer) == 'table' and answer.err then
-    failed = failed or answer.err
+-- Runs a command that reads. Its error fails the current store call only, not the whole script.
+run = run or function(...)
+  local result = call(...)
+  if type(result) == 'table' and result.err then
+    failed = failed or result.err
     return false
   end
-  return answer
+  return result
 end
--- Runs a command that writes, unless one before it has failed: a request is written as a whole or not at all. What the
--- server may refuse, such as memory that it does not have, it refuses at the first. A key must never become empty between
--- two commands: it would be gone, and while its slot is on its way to another server it could not come back here.
-put = put or function(...)
-  return not failed and ask_server(...)
+
+-- Runs a command that writes, unless a command before it has failed: a store call is written
+-- completely or not at all. Errors that a server may return, such as out of memory, it returns for
+-- the first write. A key must never be empty between two commands: it would be deleted, and while
+-- its slot is being migrated to another server it could not be created here again.
+write = write or function(...)
+  return not failed and run(...)
 end

@@ -1,5 +1,5 @@
--- The moment of every decision as the caller says, in the last argument. For tests only: a rate limiter whose callers
--- tell it the time is theirs to fool.
+-- The time of all decisions of this call, taken from the last argument. For tests only: otherwise
+-- clients could choose the time by which they are limited.
 local now = tonumber(table.remove(ARGV))
--- Time stands still between the calls of a test while the server's own goes on, so keys must not depend on it.
-local AFTERLIFE = 3600000
+-- Tests stop the time between calls while the server's own clock advances, so keys must not expire.
+local EXPIRY_MARGIN = 3600000

@@ -1,11 +1,13 @@
--- a * b / c, rounded up, for integers up to 2^53 with a result below 2^53.
+-- Computes a * b / c, rounded up, for integers up to 2^53 and a result below 2^53.
 scaled = scaled or function(a, b, c)
   local product = a * b
   if product < EXACT then
     return ceil(product / c)
   end
-  -- Double and add, keeping the remainder below c, so that nothing ever exceeds 2^53.
+
+  -- Multiply by doubling and adding. The remainder stays below c, so no number exceeds 2^53.
   local whole, rest, quotient, remainder = math.floor(a / c), a % c, 0, 0
+
   local bit = 1
   while bit * 2 <= b do
     bit = bit * 2

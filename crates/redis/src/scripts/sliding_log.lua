@@ -1,70 +1,78 @@
--- Sliding window log: a list of hits, oldest first, behind a head that holds their sum. A list without hits keeps its head
--- until it expires: a key that goes while its slot is on its way to another server could not be written again here.
+-- Sliding window log: a list of hits, oldest first, after a head that holds their sum. A list
+-- without hits keeps its head until it expires: a key that is deleted while its slot is being
+-- migrated to another server could not be created here again.
 --
 -- Numbers: limit, cost, length: 24 bytes.
--- Counter: a list; its head is the sum, every other element a moment and a cost.
--- Told:    sum, moment at which the newest hit leaves the window, moment at which enough have left for the check to fit.
+-- Counter: a list. The head is the sum of all costs; each other element is the time and cost of
+--          hits.
+-- Reply:   sum, time when the newest hit leaves the window, time when enough hits have left it for
+--          the demand to fit (0 if it fits now or never).
 -- include commands.lua
 if not log then
   log = {}
 
-  -- The most hits one key keeps; beyond it the two oldest become one, with the later moment.
+  -- Most elements of a list. Beyond that, the two oldest are merged into one with the later time.
   local HITS_MAX = 8192
-  -- How many elements are read or written at a time.
+  -- How many elements are read or written by one command.
   local CHUNK = 128
 
-  local function hit_of(element)
+  local function read_hit(element)
     return read('<dd', element)
   end
 
-  -- Writes the list anew with no hit later than now, except for those within the slack.
+  -- The clock was set back: rewrites the list so that no hit is later than now plus the slack.
+  -- Returns the time of the newest hit.
   local function restamp(key, sum)
-    local elements, hits = ask_server('LRANGE', key, 1, -1), {}
+    local elements, hits = run('LRANGE', key, 1, -1), {}
     for j = 1, #elements do
-      local moment, cost = hit_of(elements[j])
-      hits[j] = { moment - now > SLACK and now or moment, cost }
+      local time, cost = read_hit(elements[j])
+      hits[j] = { time - now > SLACK and now or time, cost }
     end
     table.sort(hits, function(a, b) return a[1] < b[1] end)
-    put('RPUSH', key, pack('<d', sum))
+
+    -- The new list is appended to the old one, which is then cut off.
+    write('RPUSH', key, pack('<d', sum))
     for from = 1, #hits, CHUNK do
       local chunk = {}
       for j = from, math.min(from + CHUNK - 1, #hits) do
         chunk[#chunk + 1] = pack('<dd', hits[j][1], hits[j][2])
       end
-      put('RPUSH', key, unpack(chunk))
+      write('RPUSH', key, unpack(chunk))
     end
-    put('LTRIM', key, -1 - #hits, -1)
+    write('LTRIM', key, -1 - #hits, -1)
     return hits[#hits][1]
   end
 
-  -- Drops what has left the window; returns the sum of the rest.
+  -- Removes the hits that have left the window. Returns the sum of the others.
   local function drop_old(key, sum, length)
     local dropped, old = 0, true
     while old do
-      local elements = ask_server('LRANGE', key, dropped + 1, dropped + CHUNK)
+      local elements = run('LRANGE', key, dropped + 1, dropped + CHUNK)
       for j = 1, #elements do
-        local moment, cost = hit_of(elements[j])
-        old = moment + length <= now
+        local time, cost = read_hit(elements[j])
+        old = time + length <= now
         if not old then break end
         dropped, sum = dropped + 1, sum - cost
       end
       old = old and #elements == CHUNK
     end
-    -- The last hit to go becomes the head.
-    put('LSET', key, dropped, pack('<d', sum))
-    put('LTRIM', key, dropped, -1)
+
+    -- The last removed hit becomes the new head.
+    write('LSET', key, dropped, pack('<d', sum))
+    write('LTRIM', key, dropped, -1)
     return sum
   end
 
-  -- Leaves nothing but the head.
+  -- Removes all hits, but not the head.
   local function empty(key)
-    put('LSET', key, 0, pack('<d', 0))
-    put('LTRIM', key, 0, 0)
+    write('LSET', key, 0, pack('<d', 0))
+    write('LTRIM', key, 0, 0)
   end
 
-  -- The sum of the hits in the window and the moment of the newest; 0 and nothing when there are none.
+  -- Removes old hits. Returns the sum of the others and the time of the newest; 0 and nil if there
+  -- are none.
   local function settle(key, length)
-    local ends = ask_server('LRANGE', key, 0, 1)
+    local ends = run('LRANGE', key, 0, 1)
     if not ends or not ends[1] then
       return 0
     end
@@ -75,43 +83,47 @@ if not log then
     if not ends[2] then
       return 0
     end
-    local sum, newest = read('<d', ends[1]), hit_of(ask_server('LINDEX', key, -1))
+
+    local sum, newest = read('<d', ends[1]), read_hit(run('LINDEX', key, -1))
     if newest + length <= now then
       empty(key)
       return 0
     end
-    if hit_of(ends[2]) + length <= now then
+    if read_hit(ends[2]) + length <= now then
       sum = drop_old(key, sum, length)
     end
+
     if newest - now > SLACK then
       newest = restamp(key, sum)
-      put('PEXPIRE', key, ceil((newest + length - now) / 1000) + AFTERLIFE)
+      write('PEXPIRE', key, ceil((newest + length - now) / 1000) + EXPIRY_MARGIN)
     end
     return sum, newest
   end
 
-  -- The moment at which the oldest hits that make up `missing` have left the window.
+  -- The time at which the oldest hits, with a total cost of at least `missing`, have left the
+  -- window.
   local function frees_at(key, missing, length)
     local from = 1
     while true do
-      local elements = ask_server('LRANGE', key, from, from + CHUNK - 1)
+      local elements = run('LRANGE', key, from, from + CHUNK - 1)
       for j = 1, #elements do
-        local moment, cost = hit_of(elements[j])
+        local time, cost = read_hit(elements[j])
         missing = missing - cost
-        if missing <= 0 then return moment + length end
+        if missing <= 0 then return time + length end
       end
       if #elements < CHUNK then return 0 end
       from = from + CHUNK
     end
   end
 
-  -- The check looked at last.
+  -- The demand examined last.
   local cost, length, sum, newest
 
-  function log.look(key, question, at)
+  function log.examine(key, arguments, at)
     local limit
-    limit, cost, length = read('<ddd', question, at)
+    limit, cost, length = read('<ddd', arguments, at)
     sum, newest = settle(key, length)
+
     local fits, frees = cost == 0 or cost <= limit - sum, 0
     if not fits and cost <= limit then
       frees = frees_at(key, sum - (limit - cost), length)
@@ -119,48 +131,53 @@ if not log then
     return fits, cost > 0, sum, newest and newest + length or 0, frees
   end
 
+  -- Adds a hit with the cost of the demand examined last.
   function log.charge(key)
     if not newest then
-      local count = put('RPUSH', key, pack('<dd', now, cost))
+      local count = write('RPUSH', key, pack('<dd', now, cost))
       if count == 1 then
-        put('LPUSH', key, pack('<d', cost))
+        write('LPUSH', key, pack('<d', cost))
       else
-        put('LSET', key, 0, pack('<d', cost))
+        write('LSET', key, 0, pack('<d', cost))
       end
       newest = now
     elseif newest >= now then
-      local _, last = hit_of(ask_server('LINDEX', key, -1))
-      put('LSET', key, -1, pack('<dd', newest, last + cost))
-      put('LSET', key, 0, pack('<d', sum + cost))
+      -- Hits at the same time share an element.
+      local _, last = read_hit(run('LINDEX', key, -1))
+      write('LSET', key, -1, pack('<dd', newest, last + cost))
+      write('LSET', key, 0, pack('<d', sum + cost))
     else
-      local count = put('RPUSH', key, pack('<dd', now, cost))
+      local count = write('RPUSH', key, pack('<dd', now, cost))
       newest = now
       if count and count - 1 > HITS_MAX then
-        local _, first = hit_of(ask_server('LINDEX', key, 1))
-        local moment, second = hit_of(ask_server('LINDEX', key, 2))
-        put('LSET', key, 2, pack('<dd', moment, first + second))
-        put('LTRIM', key, 1, -1)
+        local _, first = read_hit(run('LINDEX', key, 1))
+        local time, second = read_hit(run('LINDEX', key, 2))
+        write('LSET', key, 2, pack('<dd', time, first + second))
+        write('LTRIM', key, 1, -1)
       end
-      put('LSET', key, 0, pack('<d', sum + cost))
+      write('LSET', key, 0, pack('<d', sum + cost))
     end
-    put('PEXPIRE', key, ceil((newest + length - now) / 1000) + AFTERLIFE)
+
+    write('PEXPIRE', key, ceil((newest + length - now) / 1000) + EXPIRY_MARGIN)
     if failed and sum == 0 then
+      -- The list was created by this call: nothing of it may remain.
       call('DEL', key)
     end
   end
 
-  -- Gives back the newest first.
-  function log.change(key, question, at)
+  -- Refunds the cost, beginning with the newest hit.
+  function log.change(key, arguments, at)
     local _
-    _, cost, length = read('<ddd', question, at)
+    _, cost, length = read('<ddd', arguments, at)
     sum, newest = settle(key, length)
+
     while newest and cost > 0 do
-      local moment, last = hit_of(ask_server('LINDEX', key, -1))
+      local time, last = read_hit(run('LINDEX', key, -1))
       if last > cost then
-        put('LSET', key, -1, pack('<dd', moment, last - cost))
-        sum, cost, newest = sum - cost, 0, moment
+        write('LSET', key, -1, pack('<dd', time, last - cost))
+        sum, cost, newest = sum - cost, 0, time
       else
-        put('RPOP', key)
+        write('RPOP', key)
         sum, cost = sum - last, cost - last
         if sum <= 0 then
           empty(key)
@@ -168,10 +185,11 @@ if not log then
         end
       end
     end
+
     if newest then
-      put('LSET', key, 0, pack('<d', sum))
-      newest = hit_of(ask_server('LINDEX', key, -1))
-      put('PEXPIRE', key, math.max(0, ceil((newest + length - now) / 1000)) + AFTERLIFE)
+      write('LSET', key, 0, pack('<d', sum))
+      newest = read_hit(run('LINDEX', key, -1))
+      write('PEXPIRE', key, math.max(0, ceil((newest + length - now) / 1000)) + EXPIRY_MARGIN)
     end
     return true
   end

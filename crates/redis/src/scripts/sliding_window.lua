@@ -1,45 +1,52 @@
--- Sliding window counter: the count of the window under way and that of the one before it. Windows are whole multiples
--- of their length since the epoch.
+-- Sliding window counter: the units used in the current window and in the previous one. Windows
+-- begin at multiples of their length since the epoch.
+--
 -- Numbers: limit, cost, length.
--- Counter: current, previous, start of the current window.
--- Told:    the same.
+-- Counter: units in the current window, units in the previous one, start of the current window.
+-- Reply:   the counter.
 if is_new then
-  limit, cost, length, at = read('<ddd', question, at)
-  if is_take then
+  limit, cost, length, at = read('<ddd', arguments, at)
+  if is_lease_call then
     -- include lease.lua
   end
 end
+
 local start = now - now % length
+
 if start > s3 then
-  s1, s2, s3, told = 0, start - s3 == length and s1 or 0, start, nil
+  s1, s2, s3, unchanged = 0, start - s3 == length and s1 or 0, start, nil
 elseif start < s3 and s3 - now > SLACK then
-  -- The clock was set back: everything counts as fresh, so that going back never refills.
+  -- The clock was set back: all units count as used now, so that setting it back never frees any.
   local both = s1 + s2
-  s1, s2, s3, mended, told = both < EXACT and both or EXACT, 0, start, true, nil
+  s1, s2, s3, is_corrected, unchanged = both < EXACT and both or EXACT, 0, start, true, nil
 end
-if is_take then
-  name, is_kept = s3, generation > 0 and generation == s3
+
+if is_lease_call then
+  lease_generation, is_kept = s3, generation > 0 and generation == s3
   if is_kept and back > 0 then
-    s1, mended, told = s1 > back and s1 - back or 0, true, nil
+    s1, is_corrected, unchanged = s1 > back and s1 - back or 0, true, nil
   end
 end
+
 n2, s_until = s2, s3 + 2 * length
 n_until = s_until
+
 if is_refund then
   n1 = s1 > cost and s1 - cost or 0
   if cost > s1 then
     n2 = s2 > cost - s1 and s2 - (cost - s1) or 0
   end
 else
-  costs = cost > 0
+  has_cost = cost > 0
   n1 = s1 + cost
   local room = limit - s1 - cost
-  if not costs then
+  if not has_cost then
     fits = true
   elseif room < 0 or s2 == 0 then
     fits = room >= 0
   else
-    -- The previous window weighs as much as the sliding window still covers of it, rounded up.
+    -- The previous window counts in proportion to how much of it the sliding window still covers,
+    -- rounded up.
     local covered = s3 + length - now
     covered = covered < length and covered or length
     if s2 * covered < EXACT then
@@ -49,7 +56,7 @@ else
       fits = scaled(s2, covered, length) <= room
     end
   end
-  if is_take and fits and most > 0 then
+  if is_lease_call and fits and most > 0 then
     local covered = s3 + length - now
     -- include scaled.lua
     local left = limit - n1 - scaled(s2, covered < length and covered or length, length)

@@ -1,139 +1,141 @@
-//! One request, followed to the server that has its slot.
+//! One store call, followed through redirections to the server that owns its slot.
 
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use tokio::task::JoinError;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::Inner;
 use crate::endpoint::Address;
-use crate::failure::{Cause, Failure};
-use crate::lane::{self, Lane};
-use crate::topology::Topology;
-use crate::wire::{Answered, Request};
+use crate::error::{CallError, ServerError};
+use crate::link::{CallResult, ServerLink};
+use crate::topology::ServerTopology;
+use crate::wire::StoreCall;
 
-/// A request that has been put into the queue of a server.
+/// A call that has been submitted to the link of its server.
 #[derive(Debug)]
 pub(super) struct Attempt {
     inner: Arc<Inner>,
-    request: Arc<Request>,
+    call: Arc<StoreCall>,
     deadline: Instant,
-    put: Put,
+    submission: Submission,
 }
 
-type Put = Result<oneshot::Receiver<lane::Answer>, Failure>;
+/// The pending result of a submitted call, or the error if the link did not accept the call.
+type Submission = Result<oneshot::Receiver<CallResult>, CallError>;
 
 impl Attempt {
-    /// Puts the request where its slot should be.
-    pub(super) fn start(inner: Arc<Inner>, request: Request, deadline: Instant) -> Self {
-        let request = Arc::new(request);
-        let put = inner
+    /// Submits the call to the link of the server that should own its slot.
+    pub(super) fn start(inner: Arc<Inner>, call: StoreCall, deadline: Instant) -> Self {
+        let call = Arc::new(call);
+        let submission = inner
             .topology
-            .lane(request.slot)
-            .and_then(|lane| lane.submit(request.clone(), deadline, false));
-        if matches!(put, Err(Failure::Unavailable(_))) {
-            inner.doubt();
+            .link(call.slot)
+            .and_then(|link| link.submit(call.clone(), deadline, false));
+
+        if matches!(submission, Err(CallError::Unavailable(_))) {
+            inner.request_refresh();
         }
         Self {
             inner,
-            request,
+            call,
             deadline,
-            put,
+            submission,
         }
     }
 
-    /// The failure, if it is known already.
-    pub(super) fn fail_fast(self) -> Result<Self, Failure> {
-        match self.put {
-            Err(failure) => Err(failure),
-            put @ Ok(_) => Ok(Self { put, ..self }),
+    /// Returns the error if the call was not accepted.
+    pub(super) fn fail_fast(self) -> Result<Self, CallError> {
+        match self.submission {
+            Err(error) => Err(error),
+            submission @ Ok(_) => Ok(Self { submission, ..self }),
         }
     }
 
-    /// Waits for the answer. An attempt that certainly did not run, because the slot is elsewhere,
-    /// is made there.
-    pub(super) async fn run(self) -> Result<Answered, Failure> {
+    /// Waits for the result. A call that was redirected, which has certainly not run, is sent to
+    /// the other server.
+    pub(super) async fn run(self) -> CallResult {
         let Self {
             inner,
-            request,
+            call,
             deadline,
-            mut put,
+            mut submission,
         } = self;
         let mut retries = inner.max_retries;
+
         loop {
-            let failure = match answered(put).await {
-                Ok(answer) => return Ok(answer),
-                Err(failure) => failure,
+            let error = match wait_for_result(submission).await {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
             };
-            let next = match &failure {
-                Failure::Moved(address) => inner.redirect(address).map(|lane| (lane, false)),
-                Failure::Ask(address) => inner.redirect(address).map(|lane| (lane, true)),
-                Failure::TryAgain => inner
-                    .topology
-                    .lane(request.slot)
-                    .ok()
-                    .map(|lane| (lane, false)),
-                Failure::Unavailable(_) => {
-                    inner.doubt();
+
+            let next = match &error {
+                CallError::Moved(address) => inner.redirect(address).map(|link| (link, false)),
+                CallError::Ask(address) => inner.redirect(address).map(|link| (link, true)),
+                CallError::TryAgain => {
+                    let link = inner.topology.link(call.slot);
+                    link.ok().map(|link| (link, false))
+                }
+                CallError::Unavailable(_) => {
+                    inner.request_refresh();
                     None
                 }
-                Failure::Timeout | Failure::Overloaded | Failure::Refused(_) => None,
+                CallError::Timeout | CallError::Overloaded | CallError::Refused(_) => None,
             };
             if next.is_none()
-                && matches!(failure, Failure::Moved(_))
+                && matches!(error, CallError::Moved(_))
                 && !inner.topology.is_cluster()
             {
-                return Err(Failure::Refused(Cause::new(
-                    "the server is part of a cluster; name it as one",
+                return Err(CallError::Refused(ServerError::new(
+                    "the server is part of a cluster: the store must be configured as a cluster",
                 )));
             }
-            let Some((lane, is_asking)) = next.filter(|_| retries > 0 && Instant::now() < deadline)
+
+            let Some((link, is_asking)) = next.filter(|_| retries > 0 && Instant::now() < deadline)
             else {
-                return Err(failure);
+                return Err(error);
             };
             retries -= 1;
-            put = lane.submit(request.clone(), deadline, is_asking);
+            submission = link.submit(call.clone(), deadline, is_asking);
         }
     }
 }
 
 impl Inner {
-    /// The lane to where a server sent us, and a look at the map, which is out of date.
-    fn redirect(&self, address: &Address) -> Option<Arc<Lane>> {
+    /// The link to the server that a redirection names. Requests a refresh of the slot map, which
+    /// must be out of date. `None` outside of a cluster.
+    fn redirect(&self, address: &Address) -> Option<Arc<ServerLink>> {
         match &self.topology {
-            Topology::Single(_) => None,
-            Topology::Cluster(cluster) => {
-                cluster.doubt();
-                cluster.lane_to(address)
+            ServerTopology::Single(_) => None,
+            ServerTopology::Cluster(cluster) => {
+                cluster.request_refresh();
+                cluster.link_to(address)
             }
         }
     }
 
-    /// Has the map looked at: a server that is gone may have a successor.
-    fn doubt(&self) {
-        if let Topology::Cluster(cluster) = &self.topology {
-            cluster.doubt();
+    /// Requests a refresh of the slot map: another server may have taken over from one that is
+    /// unavailable.
+    fn request_refresh(&self) {
+        if let ServerTopology::Cluster(cluster) = &self.topology {
+            cluster.request_refresh();
         }
     }
 }
 
-async fn answered(put: Put) -> Result<Answered, Failure> {
-    // A lane that ends forgets who asked.
-    put?.await.unwrap_or_else(|_| {
-        Err(Failure::Unavailable(Cause::new(
-            "the connection was closed here",
-        )))
+async fn wait_for_result(submission: Submission) -> CallResult {
+    // A link that is dropped drops the senders of its calls.
+    submission?.await.unwrap_or_else(|_| {
+        let error = ServerError::new("the connection was closed by this instance");
+        Err(CallError::Unavailable(error))
     })
 }
 
-/// The outcome of a task that nothing aborts.
-pub(super) fn joined(
-    result: Result<Result<Answered, Failure>, JoinError>,
-) -> Result<Answered, Failure> {
-    result.unwrap_or_else(|_| {
-        Err(Failure::Unavailable(Cause::new(
-            "the runtime is shutting down",
-        )))
+/// Waits for a task. Tasks are never aborted, so a join error means that the runtime shuts down.
+pub(super) async fn join<T>(task: JoinHandle<Result<T, CallError>>) -> Result<T, CallError> {
+    task.await.unwrap_or_else(|_| {
+        let error = ServerError::new("the runtime is shutting down");
+        Err(CallError::Unavailable(error))
     })
 }

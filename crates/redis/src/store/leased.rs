@@ -1,4 +1,5 @@
-//! Leased and eventual checks: first what is held and known here, then the store.
+//! Demands of leased and eventual limits: decided by the leases of this instance if possible, else
+//! by the store.
 
 use smallvec::SmallVec;
 use tokio::time::timeout_at;
@@ -8,172 +9,178 @@ use tollgate::{
     Consistency, Demand, DemandBuf, Micros, Outcome, PermitId, Source, StoreError, Verdict,
 };
 
-use super::travel::joined;
+use super::attempt::join;
 use super::{RedisStore, pending};
 
-/// How often a request waits for somebody else's trip before it makes one of its own.
+/// How often a request waits for the lease call of another request before it calls the store
+/// itself.
 const WAITS_MAX: usize = 3;
 
-/// True for what may be answered without a trip.
+/// True for demands that may be decided without a store call.
 #[inline]
-pub(super) fn is_leased(check: &Demand<'_>) -> bool {
+pub(super) fn is_leased(demand: &Demand<'_>) -> bool {
     matches!(
-        check.key.consistency(),
+        demand.key.consistency(),
         Consistency::Leased | Consistency::Eventual
     )
 }
 
 impl RedisStore {
-    /// One check that is not known here: by a trip that takes more than it needs, its own or
-    /// somebody else's.
-    pub(super) fn spend_leased<'a>(&'a self, check: &Demand<'_>) -> StoreFuture<'a, SpendReply> {
-        let (check, deadline) = (check.to_buf(), self.deadline());
-        self.look_after();
+    /// Spends a single demand. If the lease is not sufficient, the request makes a lease call that
+    /// asks for more units than it needs, or waits for the call of another request.
+    pub(super) fn spend_leased<'a>(&'a self, demand: &Demand<'_>) -> StoreFuture<'a, SpendReply> {
+        let (demand, deadline) = (demand.to_buf(), self.deadline());
+        self.ensure_sweeper();
+
         pending(async move {
             for _ in 0..WAITS_MAX {
-                match self.inner.leases.spend(&check.as_demand()) {
-                    LeaseStep::Decided(said, trip) => {
-                        trip.into_iter().for_each(|trip| self.send(trip));
-                        return Ok(said.into());
+                match self.inner.leases.spend(&demand.as_demand()) {
+                    LeaseStep::Decided(outcome, refill) => {
+                        refill.into_iter().for_each(|call| self.refill(call));
+                        return Ok(outcome.into());
                     }
-                    LeaseStep::Call(trip) => {
-                        return Ok(joined(self.travel(trip, deadline)).await?.into());
+                    LeaseStep::Call(call) => {
+                        return Ok(join(self.spawn_lease_call(call, deadline)).await?.into());
                     }
-                    LeaseStep::Wait(flight) => {
-                        let landed = timeout_at(deadline, flight.completion()).await;
-                        landed.map_err(|_| StoreError::Timeout)?;
+                    LeaseStep::Wait(call) => {
+                        let completed = timeout_at(deadline, call.completion()).await;
+                        completed.map_err(|_| StoreError::Timeout)?;
                     }
                     LeaseStep::Strict(_) => break,
                 }
             }
-            self.ask(&[check.as_demand()], Intent::Spend, PermitId::NONE)
+
+            self.call_store(&[demand.as_demand()], Intent::Spend, PermitId::NONE)
                 .await
         })
     }
 
-    /// Looks, and counts what is held here with what is there.
-    pub(super) fn look<'a>(
+    /// Peeks at the store, and adds the units that this instance holds to the outcomes.
+    pub(super) fn peek_leased<'a>(
         &'a self,
-        checks: &[Demand<'_>],
-        lease: PermitId,
+        demands: &[Demand<'_>],
+        permit_id: PermitId,
     ) -> StoreFuture<'a, SpendReply> {
-        let asked: SmallVec<[DemandBuf; 4]> = checks.iter().map(Demand::to_buf).collect();
-        let answer = self.ask(checks, Intent::Peek, lease);
+        let owned: SmallVec<[DemandBuf; 4]> = demands.iter().map(Demand::to_buf).collect();
+        let reply = self.call_store(demands, Intent::Peek, permit_id);
+
         pending(async move {
-            let mut spent = answer.await?;
-            for (check, outcome) in asked.iter().zip(&mut spent.outcomes) {
-                let check = check.as_demand();
-                if is_leased(&check) {
-                    *outcome = self.inner.leases.add_held(&check, *outcome);
+            let mut reply = reply.await?;
+            for (demand, outcome) in owned.iter().zip(&mut reply.outcomes) {
+                let demand = demand.as_demand();
+                if is_leased(&demand) {
+                    *outcome = self.inner.leases.add_held(&demand, *outcome);
                 }
             }
-            Ok(spent)
+            Ok(reply)
         })
     }
 
-    /// Several checks, all or none. What is held here is taken first; the others are put to the
-    /// store together, and what was taken goes back when they are refused.
+    /// Spends several demands, all or none. Demands that a lease covers are spent here first. The
+    /// others are spent at the store in one call, and if they are denied, the spends here are
+    /// undone.
     pub(super) fn spend_jointly<'a>(
         &'a self,
-        checks: &[Demand<'_>],
-        lease: PermitId,
+        demands: &[Demand<'_>],
+        permit_id: PermitId,
     ) -> StoreFuture<'a, SpendReply> {
-        self.look_after();
-        let said: SmallVec<[Option<LeaseOutcome>; 4]> =
-            checks.iter().map(|check| self.say(check)).collect();
-        let all = All {
+        self.ensure_sweeper();
+        let joint = JointSpend {
             store: self,
-            checks: checks.iter().map(Demand::to_buf).collect(),
-            said,
+            demands: demands.iter().map(Demand::to_buf).collect(),
+            local: demands
+                .iter()
+                .map(|demand| self.spend_locally(demand))
+                .collect(),
         };
-        if all.is_refused_here() {
-            return StoreFuture::ready(Ok(all.refuse()));
+        if joint.is_denied_locally() {
+            return StoreFuture::ready(Ok(joint.deny()));
         }
-        let rest: SmallVec<[Demand<'_>; 4]> = checks
+
+        let at_store: SmallVec<[Demand<'_>; 4]> = demands
             .iter()
-            .zip(&all.said)
-            .filter(|(_, said)| said.is_none())
-            .map(|(check, _)| *check)
+            .zip(&joint.local)
+            .filter(|(_, local)| local.is_none())
+            .map(|(demand, _)| *demand)
             .collect();
-        if rest.is_empty() {
-            return StoreFuture::ready(Ok(
-                all.join(SpendReply::by_store(SmallVec::new(), Micros::ZERO))
-            ));
+        if at_store.is_empty() {
+            let reply = SpendReply::by_store(SmallVec::new(), Micros::ZERO);
+            return StoreFuture::ready(Ok(joint.merge(reply)));
         }
-        match self.ask(&rest, Intent::Spend, lease) {
-            StoreFuture::Ready(answer) => {
-                StoreFuture::Ready(answer.map(|answer| all.settle(answer)))
-            }
-            StoreFuture::Pending(answer) => pending(async move { all.settle(answer.await) }),
+
+        match self.call_store(&at_store, Intent::Spend, permit_id) {
+            StoreFuture::Ready(reply) => StoreFuture::Ready(reply.map(|reply| joint.settle(reply))),
+            StoreFuture::Pending(reply) => pending(async move { joint.settle(reply.await) }),
         }
     }
 
-    /// What is known here of one check among several.
-    fn say(&self, check: &Demand<'_>) -> Option<LeaseOutcome> {
-        if !is_leased(check) || check.cost == 0 {
+    /// Spends one of several demands from the lease. `None` if the store must decide.
+    fn spend_locally(&self, demand: &Demand<'_>) -> Option<LeaseOutcome> {
+        if !is_leased(demand) || demand.cost == 0 {
             return None;
         }
-        let (said, trip) = match self.inner.leases.spend_jointly(check) {
-            LeaseStep::Decided(said, trip) => (Some(said), trip),
-            LeaseStep::Strict(trip) => (None, trip),
+
+        let (outcome, refill) = match self.inner.leases.spend_jointly(demand) {
+            LeaseStep::Decided(outcome, refill) => (Some(outcome), refill),
+            LeaseStep::Strict(refill) => (None, refill),
             LeaseStep::Wait(_) | LeaseStep::Call(_) => (None, None),
         };
-        trip.into_iter().for_each(|trip| self.send(trip));
-        said
+        refill.into_iter().for_each(|call| self.refill(call));
+        outcome
     }
 }
 
-/// A request over several checks, and what was said here to some of them.
-struct All<'s> {
+/// A request with several demands, some of which were decided by leases.
+struct JointSpend<'s> {
     store: &'s RedisStore,
-    checks: SmallVec<[DemandBuf; 4]>,
-    said: SmallVec<[Option<LeaseOutcome>; 4]>,
+    demands: SmallVec<[DemandBuf; 4]>,
+    /// For each demand, the outcome by the lease. `None` if the store decides.
+    local: SmallVec<[Option<LeaseOutcome>; 4]>,
 }
 
-impl All<'_> {
-    fn is_refused_here(&self) -> bool {
-        let mut both = self.checks.iter().zip(&self.said);
-        both.any(|(check, said)| {
-            !check.shadow && said.is_some_and(|said| !said.outcome.verdict.is_allowed())
+impl JointSpend<'_> {
+    fn is_denied_locally(&self) -> bool {
+        let mut demands = self.demands.iter().zip(&self.local);
+        demands.any(|(demand, local)| {
+            !demand.shadow && local.is_some_and(|local| !local.outcome.verdict.is_allowed())
         })
     }
 
-    /// The answer once the store has given its part, or has not.
-    fn settle(self, answer: Result<SpendReply, StoreError>) -> Result<SpendReply, StoreError> {
-        let is_passed = answer.as_ref().is_ok_and(|spent| self.learn(spent));
-        let all = if is_passed { self } else { self.undo() };
-        answer.map(|spent| all.join(spent))
+    /// Completes the request with the reply of the store.
+    fn settle(self, reply: Result<SpendReply, StoreError>) -> Result<SpendReply, StoreError> {
+        let is_allowed = reply.as_ref().is_ok_and(|reply| self.learn_denials(reply));
+        let joint = if is_allowed { self } else { self.undo() };
+        reply.map(|reply| joint.merge(reply))
     }
 
-    /// Notes the denials among what the store said; true when nothing is refused.
-    fn learn(&self, spent: &SpendReply) -> bool {
-        let asked = self
-            .checks
+    /// Enters the store's denials into the lease table. Returns true when the store allows.
+    fn learn_denials(&self, reply: &SpendReply) -> bool {
+        let at_store = self
+            .demands
             .iter()
-            .zip(&self.said)
-            .filter(|(_, said)| said.is_none());
-        let mut is_passed = true;
-        for ((check, _), outcome) in asked.zip(&spent.outcomes) {
+            .zip(&self.local)
+            .filter(|(_, local)| local.is_none());
+
+        let mut is_allowed = true;
+        for ((demand, _), outcome) in at_store.zip(&reply.outcomes) {
             if outcome.verdict.is_allowed() {
                 continue;
             }
-            is_passed &= check.shadow;
-            if is_leased(&check.as_demand()) {
-                self.store
-                    .inner
-                    .leases
-                    .learn_denial(&check.as_demand(), outcome);
+            is_allowed &= demand.shadow;
+            let demand = demand.as_demand();
+            if is_leased(&demand) {
+                self.store.inner.leases.learn_denial(&demand, outcome);
             }
         }
-        is_passed
+        is_allowed
     }
 
-    /// A denial that is known here. The store is not asked about the others: nothing of them is
-    /// known to be missing.
-    fn refuse(self) -> SpendReply {
-        let unasked = self.undo();
-        let full = |check: &DemandBuf| {
-            let limit = check.quota.limit();
+    /// Denies the request by a denial that is known here. The store is not asked about the other
+    /// demands, so their outcomes show the full limit: nothing is known to be used.
+    fn deny(self) -> SpendReply {
+        let joint = self.undo();
+        let full = |demand: &DemandBuf| {
+            let limit = demand.quota.limit();
             Outcome {
                 verdict: Verdict::ALLOW,
                 limit,
@@ -181,15 +188,19 @@ impl All<'_> {
                 reset_after: Micros::ZERO,
             }
         };
-        let both = || unasked.checks.iter().zip(&unasked.said);
-        let outcomes =
-            both().map(|(check, said)| said.map_or_else(|| full(check), |said| said.outcome));
+        let demands = joint.demands.iter().zip(&joint.local);
+        let outcomes = demands.map(|(demand, local)| match local {
+            Some(local) => local.outcome,
+            None => full(demand),
+        });
+
         let mut sources = OutcomeSources::all(Source::DenyCache);
-        let leases = unasked.said.iter().enumerate();
-        for (index, said) in leases.filter_map(|(index, said)| Some((index, (*said)?))) {
-            sources.set(index, said.source);
+        for (index, local) in joint.local.iter().enumerate() {
+            if let Some(local) = local {
+                sources.set(index, local.source);
+            }
         }
-        let at = unasked.said.iter().flatten().map(|said| said.at).max();
+        let at = joint.local.iter().flatten().map(|local| local.at).max();
         SpendReply {
             outcomes: outcomes.collect(),
             sources,
@@ -197,43 +208,43 @@ impl All<'_> {
         }
     }
 
-    /// Gives back what was taken here.
+    /// Undoes the spends from leases, and corrects their outcomes.
     fn undo(mut self) -> Self {
-        for (check, said) in self.checks.iter().zip(&mut self.said) {
-            let Some(said) = said
+        for (demand, local) in self.demands.iter().zip(&mut self.local) {
+            let Some(local) = local
                 .as_mut()
-                .filter(|said| said.outcome.verdict.is_allowed())
+                .filter(|local| local.outcome.verdict.is_allowed())
             else {
                 continue;
             };
-            if !self.store.inner.leases.undo_spend(&check.as_demand(), said) {
-                drop(self.store.give_back(&[check.as_demand()]));
+
+            let demand = demand.as_demand();
+            if !self.store.inner.leases.undo_spend(&demand, local) {
+                drop(self.store.refund_at_store(&[demand]));
             }
             let Outcome {
                 limit, remaining, ..
-            } = said.outcome;
-            said.outcome.remaining = remaining.saturating_add(check.cost).min(limit);
+            } = local.outcome;
+            local.outcome.remaining = remaining.saturating_add(demand.cost).min(limit);
         }
         self
     }
 
-    /// What was said here and what the store said, in the order of the request.
-    fn join(&self, spent: SpendReply) -> SpendReply {
-        let (mut there, mut sources, mut at) = (
-            spent.outcomes.into_iter(),
-            OutcomeSources::default(),
-            spent.at,
-        );
-        let in_order = self.said.iter().enumerate().filter_map(|(index, said)| {
-            let Some(said) = said else {
-                return there.next();
+    /// Merges the outcomes by leases and by the store, in the order of the request.
+    fn merge(&self, reply: SpendReply) -> SpendReply {
+        let mut by_store = reply.outcomes.into_iter();
+        let (mut sources, mut at) = (OutcomeSources::default(), reply.at);
+
+        let outcomes = self.local.iter().enumerate().filter_map(|(index, local)| {
+            let Some(local) = local else {
+                return by_store.next();
             };
-            sources.set(index, said.source);
-            at = at.max(said.at);
-            Some(said.outcome)
+            sources.set(index, local.source);
+            at = at.max(local.at);
+            Some(local.outcome)
         });
         SpendReply {
-            outcomes: in_order.collect(),
+            outcomes: outcomes.collect(),
             sources,
             at,
         }

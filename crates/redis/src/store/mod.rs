@@ -1,9 +1,9 @@
-//! The store: requests to lanes, answers to outcomes.
+//! The store: sends calls to the links, and turns replies into outcomes.
 
-mod across;
 mod attempt;
+mod cross_slot;
 mod leased;
-mod travel;
+mod refill;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,19 +12,23 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use tollgate::lease::LeaseTable;
 use tollgate::store::{DEMANDS_MAX, Intent, SpendReply, StoreFuture};
 use tollgate::{Demand, Key, Outcome, PermitId, Quota, Source, Store, StoreError};
 
-use self::attempt::{Attempt, joined};
+use self::attempt::{Attempt, join};
 use crate::builder::RedisBuilder;
 use crate::endpoint::RedisConfigError;
-use crate::failure::{Cause, Failure};
-use crate::topology::{Topology, slot_of};
-use crate::wire::{Answered, Asked, Keys, Request, Verb};
+use crate::error::{CallError, ServerError};
+use crate::link::CallResult;
+use crate::topology::{ServerTopology, hash_slot};
+use crate::wire::{CallEncoder, DemandTerms, Operation, ScriptReply, StoreCall};
 
-/// Counters on Redis or Valkey. Clones share everything; the last one to go ends the connections.
+/// A store that keeps counters on Redis or Valkey.
+///
+/// Clones share the connections and leases. The connections are closed when the last clone is
+/// dropped.
 #[derive(Clone, Debug)]
 pub struct RedisStore {
     inner: Arc<Inner>,
@@ -32,72 +36,84 @@ pub struct RedisStore {
 
 #[derive(Debug)]
 struct Inner {
-    topology: Topology,
-    keys: Keys,
+    topology: ServerTopology,
+    encoder: CallEncoder,
+    /// How long a decision may wait for the store.
     timeout: Duration,
     max_retries: u32,
     runtime: Handle,
-    /// What this process holds of leased limits.
+    /// The leases of this instance.
     leases: LeaseTable,
-    /// Somebody looks after it.
-    is_swept: AtomicBool,
+    /// True while a task sweeps the lease table.
+    has_sweeper: AtomicBool,
 }
 
-/// How much a store has done, on the servers it has now.
+/// Counters and gauges of a store.
+///
+/// In a cluster, the counters are those of the current servers: what was sent to a server that has
+/// left the cluster is no longer included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Script calls sent.
     pub calls: u64,
-    /// Requests in them: the more to a call, the less each costs.
+    /// Store calls sent in them. The more there are in a script call, the less each of them costs.
     pub requests: u64,
-    /// Connections made.
+    /// Connections established.
     pub connections: u64,
-    /// Servers that can be asked now.
+    /// Servers that are available now.
     pub up: usize,
-    /// Servers there are.
+    /// Servers known now.
     pub servers: usize,
-    /// Counters of leased and eventual limits of which this process holds or knows something.
+    /// Counters of leased and eventual limits of which this instance has a lease or other state.
     pub leased_keys: usize,
-    /// Units that it holds of them: taken and not spent, or spent and not told.
+    /// Units of those counters that are leased and not spent yet, or spent and not reported to the
+    /// store yet.
     pub leased_units: u64,
 }
 
 impl RedisStore {
-    /// A standalone server, as in `redis://127.0.0.1:6379`; for anything else see [`RedisBuilder`].
-    /// Must be called inside a Tokio runtime.
+    /// Connects to a standalone server by its URL, such as `redis://127.0.0.1:6379`. For other
+    /// topologies and settings see [`RedisBuilder`].
+    ///
+    /// It must be called inside a Tokio runtime, and succeeds even if the server is not available;
+    /// see [`ready`](Self::ready).
     pub fn connect(url: impl AsRef<str>) -> Result<Self, RedisConfigError> {
         RedisBuilder::standalone(url).build()
     }
 
     pub(crate) fn new(
-        topology: Topology,
-        keys: Keys,
+        topology: ServerTopology,
+        encoder: CallEncoder,
         timeout: Duration,
         max_retries: u32,
         leases: LeaseTable,
     ) -> Self {
-        let (runtime, is_swept) = (Handle::current(), AtomicBool::new(false));
+        let inner = Inner {
+            topology,
+            encoder,
+            timeout,
+            max_retries,
+            runtime: Handle::current(),
+            leases,
+            has_sweeper: AtomicBool::new(false),
+        };
+
         Self {
-            inner: Arc::new(Inner {
-                topology,
-                keys,
-                timeout,
-                max_retries,
-                runtime,
-                leases,
-                is_swept,
-            }),
+            inner: Arc::new(inner),
         }
     }
 
-    /// Waits until every server can be asked, for so long at most; says whether they can. Nobody
-    /// has to: until then the limits' failure policies answer. To be awaited inside the runtime.
+    /// Waits until all servers are available, at most for `patience`. Returns whether they are.
+    ///
+    /// Waiting is optional: until then, the limits' failure policies decide. The future must be
+    /// awaited inside a Tokio runtime.
     pub async fn ready(&self, patience: Duration) -> bool {
         let up = async {
             match &self.inner.topology {
-                Topology::Single(lane) => lane.shared().up().await,
-                Topology::Cluster(cluster) => {
-                    while !cluster.is_whole() {
+                ServerTopology::Single(link) => link.state().wait_until_up().await,
+
+                ServerTopology::Cluster(cluster) => {
+                    while !cluster.is_complete() {
                         sleep(Duration::from_millis(5)).await;
                     }
                 }
@@ -106,7 +122,7 @@ impl RedisStore {
         timeout(patience, up).await.is_ok()
     }
 
-    /// How much has been done.
+    /// The current counters and gauges.
     pub fn stats(&self) -> Stats {
         let leases = &self.inner.leases;
         let mut stats = Stats {
@@ -114,100 +130,101 @@ impl RedisStore {
             leased_units: leases.units(),
             ..Stats::default()
         };
-        for lane in self.inner.topology.lanes() {
-            let counts = &lane.shared().counts;
-            stats.calls += counts.calls.load(Relaxed);
-            stats.requests += counts.requests.load(Relaxed);
-            stats.connections += counts.connections.load(Relaxed);
-            stats.up += usize::from(lane.is_up());
+
+        for link in self.inner.topology.links() {
+            let counters = &link.state().counters;
+            stats.calls += counters.script_calls.load(Relaxed);
+            stats.requests += counters.store_calls.load(Relaxed);
+            stats.connections += counters.connections.load(Relaxed);
+            stats.up += usize::from(link.is_up());
             stats.servers += 1;
         }
         stats
     }
 
-    fn attempt(&self, request: Request) -> Attempt {
-        Attempt::start(
-            self.inner.clone(),
-            request,
-            Instant::now() + self.inner.timeout,
-        )
+    fn attempt(&self, call: StoreCall) -> Attempt {
+        Attempt::start(self.inner.clone(), call, self.deadline())
     }
 
-    /// Does something for its effect: it goes on when nobody waits for it, and the store with it.
-    fn effect(
+    /// Makes a call in a task of its own, which completes even if its caller no longer waits. The
+    /// task keeps the store alive.
+    fn spawn_call(
         &self,
-        request: Request,
-    ) -> impl Future<Output = Result<Answered, Failure>> + Send + 'static {
-        let task = self.inner.runtime.spawn(self.attempt(request).run());
-        async move { joined(task.await) }
+        call: StoreCall,
+    ) -> impl Future<Output = CallResult> + Send + 'static + use<> {
+        let task = self.inner.runtime.spawn(self.attempt(call).run());
+        join(task)
     }
 
-    fn change_lease<'a>(
+    /// Releases or renews a permit. False if the limit has no permits, or the permit has expired.
+    fn change_permit<'a>(
         &'a self,
-        verb: Verb,
-        check: &Demand<'_>,
-        lease: PermitId,
+        operation: Operation,
+        demand: &Demand<'_>,
+        permit_id: PermitId,
     ) -> StoreFuture<'a, bool> {
-        if !matches!(check.quota, Quota::Concurrency(_)) {
+        if !matches!(demand.quota, Quota::Concurrency(_)) {
             return StoreFuture::ready(Ok(false));
         }
-        let done = self.effect(
-            self.inner
-                .keys
-                .request(verb, std::slice::from_ref(check), lease),
-        );
-        pending(async move { Ok(done.await?.passed) })
+
+        let demands = std::slice::from_ref(demand);
+        let call = self.inner.encoder.call(operation, demands, permit_id);
+        let reply = self.spawn_call(call);
+        pending(async move { Ok(reply.await?.succeeded) })
     }
 }
 
 impl RedisStore {
-    /// Puts the checks to the store, whatever is held of them here.
-    fn ask<'a>(
+    /// Spends or peeks at the store, regardless of leases.
+    fn call_store<'a>(
         &'a self,
-        checks: &[Demand<'_>],
+        demands: &[Demand<'_>],
         intent: Intent,
-        lease: PermitId,
+        permit_id: PermitId,
     ) -> StoreFuture<'a, SpendReply> {
-        let verb = if intent == Intent::Spend {
-            Verb::Spend
+        let operation = if intent == Intent::Spend {
+            Operation::Spend
         } else {
-            Verb::Peek
+            Operation::Peek
         };
-        let request = self.inner.keys.request(verb, checks, lease);
-        if self.inner.topology.is_cluster() && checks.len() > 1 {
-            let slots: SmallVec<[u16; 4]> = request.keys.iter().map(|key| slot_of(key)).collect();
-            if slots.iter().any(|slot| *slot != request.slot) {
-                return pending(across::spend(self.clone(), checks, &slots, intent, lease));
+        let call = self.inner.encoder.call(operation, demands, permit_id);
+
+        if self.inner.topology.is_cluster() && demands.len() > 1 {
+            let slots: SmallVec<[u16; 4]> = call.keys.iter().map(|key| hash_slot(key)).collect();
+            if slots.iter().any(|slot| *slot != call.slot) {
+                let store = self.clone();
+                return pending(cross_slot::spend(store, demands, &slots, intent, permit_id));
             }
         }
-        let asked: SmallVec<[Asked; 1]> = checks.iter().map(Asked::new).collect();
-        match self.attempt(request).fail_fast() {
-            Err(failure) => StoreFuture::ready(Err(failure.into())),
+
+        let terms: SmallVec<[DemandTerms; 1]> = demands.iter().map(DemandTerms::new).collect();
+        match self.attempt(call).fail_fast() {
+            Err(error) => StoreFuture::ready(Err(error.into())),
             Ok(attempt) => {
-                pending(async move { Ok(spent(&attempt.run().await?, &asked, intent)?) })
+                pending(async move { Ok(spend_reply(&attempt.run().await?, &terms, intent)?) })
             }
         }
     }
 
-    /// Gives back at the store.
-    fn give_back<'a>(&'a self, checks: &[Demand<'_>]) -> StoreFuture<'a, ()> {
-        let is_cluster = self.inner.topology.is_cluster();
-        let request = |checks: &[Demand<'_>]| {
-            self.inner
-                .keys
-                .request(Verb::Refund, checks, PermitId::NONE)
+    /// Refunds at the store, regardless of leases.
+    fn refund_at_store<'a>(&'a self, demands: &[Demand<'_>]) -> StoreFuture<'a, ()> {
+        let refund = |demands: &[Demand<'_>]| {
+            let encoder = &self.inner.encoder;
+            self.spawn_call(encoder.call(Operation::Refund, demands, PermitId::NONE))
         };
-        let groups: Vec<_> = if is_cluster {
-            checks
+
+        // In a cluster the demands may be in different slots.
+        let refunds: Vec<_> = if self.inner.topology.is_cluster() {
+            demands
                 .iter()
-                .map(|check| self.effect(request(std::slice::from_ref(check))))
+                .map(|demand| refund(std::slice::from_ref(demand)))
                 .collect()
         } else {
-            vec![self.effect(request(checks))]
+            vec![refund(demands)]
         };
         pending(async move {
-            for group in groups {
-                group.await?;
+            for refund in refunds {
+                refund.await?;
             }
             Ok(())
         })
@@ -217,69 +234,72 @@ impl RedisStore {
 impl Store for RedisStore {
     fn spend<'a>(
         &'a self,
-        checks: &[Demand<'_>],
+        demands: &[Demand<'_>],
         intent: Intent,
-        lease: PermitId,
+        permit_id: PermitId,
     ) -> StoreFuture<'a, SpendReply> {
-        if !(1..=DEMANDS_MAX).contains(&checks.len()) {
-            let cause = Cause::new(format!(
-                "{} checks; there must be from 1 to {DEMANDS_MAX}",
-                checks.len()
-            ));
-            return StoreFuture::ready(Err(Failure::Refused(cause).into()));
+        let count = demands.len();
+        if !(1..=DEMANDS_MAX).contains(&count) {
+            let error =
+                format!("{count} demands are out of range: must be between 1 and {DEMANDS_MAX}");
+            return StoreFuture::ready(Err(CallError::Refused(ServerError::new(error)).into()));
         }
-        if !checks.iter().any(leased::is_leased) {
-            return self.ask(checks, intent, lease);
+
+        if !demands.iter().any(leased::is_leased) {
+            return self.call_store(demands, intent, permit_id);
         }
-        match checks {
-            _ if intent == Intent::Peek => self.look(checks, lease),
-            [check] if check.cost == 0 => self.look(checks, lease),
-            [check] => self.spend_leased(check),
-            _ => self.spend_jointly(checks, lease),
+        match demands {
+            _ if intent == Intent::Peek => self.peek_leased(demands, permit_id),
+            [demand] if demand.cost == 0 => self.peek_leased(demands, permit_id),
+            [demand] => self.spend_leased(demand),
+            _ => self.spend_jointly(demands, permit_id),
         }
     }
 
     #[inline]
     fn try_spend(
         &self,
-        check: &Demand<'_>,
+        demand: &Demand<'_>,
         intent: Intent,
         _: PermitId,
     ) -> Option<(Outcome, Source)> {
-        if !leased::is_leased(check) || intent == Intent::Peek || check.cost == 0 {
+        if !leased::is_leased(demand) || intent == Intent::Peek || demand.cost == 0 {
             return None;
         }
-        let (outcome, source, trip) = self.inner.leases.try_spend(check)?;
-        if let Some(trip) = trip {
-            self.send(*trip);
+
+        let (outcome, source, refill) = self.inner.leases.try_spend(demand)?;
+        if let Some(call) = refill {
+            self.refill(*call);
         }
         Some((outcome, source))
     }
 
-    fn refund<'a>(&'a self, checks: &[Demand<'_>]) -> StoreFuture<'a, ()> {
-        let is_elsewhere =
-            |check: &&Demand<'_>| !leased::is_leased(check) || !self.inner.leases.refund(check);
-        let elsewhere: SmallVec<[Demand<'_>; 4]> =
-            checks.iter().filter(is_elsewhere).copied().collect();
-        if elsewhere.is_empty() {
+    fn refund<'a>(&'a self, demands: &[Demand<'_>]) -> StoreFuture<'a, ()> {
+        // Units that came from a lease go back to the lease.
+        let is_at_store =
+            |demand: &&Demand<'_>| !leased::is_leased(demand) || !self.inner.leases.refund(demand);
+        let at_store: SmallVec<[Demand<'_>; 4]> =
+            demands.iter().filter(is_at_store).copied().collect();
+
+        if at_store.is_empty() {
             StoreFuture::ready(Ok(()))
         } else {
-            self.give_back(&elsewhere)
+            self.refund_at_store(&at_store)
         }
     }
 
     fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()> {
         self.inner.leases.forget(key);
-        let done = self.effect(self.inner.keys.reset(key));
-        pending(async move { Ok(done.await.map(drop)?) })
+        let reply = self.spawn_call(self.inner.encoder.reset(key));
+        pending(async move { Ok(reply.await.map(drop)?) })
     }
 
-    fn release<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool> {
-        self.change_lease(Verb::Release, check, lease)
+    fn release<'a>(&'a self, demand: &Demand<'_>, permit_id: PermitId) -> StoreFuture<'a, bool> {
+        self.change_permit(Operation::Release, demand, permit_id)
     }
 
-    fn renew<'a>(&'a self, check: &Demand<'_>, lease: PermitId) -> StoreFuture<'a, bool> {
-        self.change_lease(Verb::Renew, check, lease)
+    fn renew<'a>(&'a self, demand: &Demand<'_>, permit_id: PermitId) -> StoreFuture<'a, bool> {
+        self.change_permit(Operation::Renew, demand, permit_id)
     }
 
     fn return_leases(&self) -> StoreFuture<'_, ()> {
@@ -293,9 +313,19 @@ fn pending<'a, T>(
     StoreFuture::Pending(Box::pin(future))
 }
 
-fn spent(answered: &Answered, asked: &[Asked], intent: Intent) -> Result<SpendReply, Failure> {
-    let disagree = || Cause::new("a counter was written by something else, or by another version");
-    answered
-        .spent(asked, intent)
-        .ok_or_else(|| Failure::Refused(disagree()))
+fn spend_reply(
+    reply: &ScriptReply,
+    terms: &[DemandTerms],
+    intent: Intent,
+) -> Result<SpendReply, CallError> {
+    reply
+        .spend_reply(terms, intent)
+        .ok_or_else(written_by_others)
+}
+
+/// The error when the script and our arithmetic do not agree on a verdict.
+fn written_by_others() -> CallError {
+    CallError::Refused(ServerError::new(
+        "a counter was written by another program or by another version of Tollgate",
+    ))
 }

@@ -1,4 +1,4 @@
-//! A cluster: which server has which slots, and keeping that true.
+//! A cluster: the map of slots to servers, and the task that keeps it current.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,90 +12,93 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-use super::{Route, SLOTS};
-use crate::access::{SharedAccess, Visit};
+use super::{SLOTS, ServerLocator};
+use crate::clock::CallClock;
+use crate::connector::{AuthPolicy, Connector};
 use crate::endpoint::Address;
-use crate::failure::Cause;
-use crate::lane::Lane;
-use crate::resp::Reply;
-use crate::time::CallTime;
+use crate::error::ServerError;
+use crate::link::ServerLink;
+use crate::resp::RespValue;
 
-/// The least time between two looks at the map.
-const LOOK_PAUSE: Duration = Duration::from_millis(50);
-/// The most, while something is wrong and a look after the other finds nothing new.
-const LOOK_PAUSE_MAX: Duration = Duration::from_millis(400);
-/// How often to look while a server is away or the map has holes: its slots may have gone to
-/// another.
-const LOOK_DOWN: Duration = Duration::from_millis(200);
-/// How often to look when all is well.
-const LOOK_IDLE: Duration = Duration::from_secs(10);
+/// Shortest pause between two refreshes of the map.
+const REFRESH_PAUSE: Duration = Duration::from_millis(50);
+/// Longest pause between two refreshes while the cluster is not healthy and refreshes are requested
+/// all the time.
+const REFRESH_PAUSE_MAX: Duration = Duration::from_millis(400);
+/// Refresh interval while a server is down or a slot has no owner: another server may take over.
+const REFRESH_WHILE_DOWN: Duration = Duration::from_millis(200);
+/// Refresh interval of a healthy cluster.
+const REFRESH_WHILE_HEALTHY: Duration = Duration::from_secs(10);
 
-/// The most servers that others have named and that are not in the map.
-const GUESTS_MAX: usize = 8;
+/// Most links to servers that are known from redirections only.
+const UNMAPPED_MAX: usize = 8;
 
-/// The servers of a cluster. Dropping it ends them all.
+/// The links to the servers of a cluster. Dropping it closes all of them.
 #[derive(Debug)]
-pub(crate) struct Cluster {
+pub(crate) struct ClusterLinks {
     inner: Arc<Inner>,
-    task: AbortHandle,
+    refresh_task: AbortHandle,
 }
 
 #[derive(Debug)]
 struct Inner {
-    map: ArcSwap<Map>,
+    map: ArcSwap<SlotMap>,
+    /// The configured endpoints, to be asked for the map when no other server is known.
     seeds: Vec<Address>,
-    access: SharedAccess,
-    call_time: CallTime,
-    /// The map may be out of date.
-    doubted: Notify,
-    /// Servers that others named and that have no slot yet.
-    guests: Mutex<BTreeMap<Address, Arc<Lane>>>,
+    connector: Arc<Connector>,
+    clock: CallClock,
+    /// Notified when the map may be out of date.
+    refresh_requested: Notify,
+    /// Links to servers that redirections name and that own no slot in our map yet.
+    unmapped: Mutex<BTreeMap<Address, Arc<ServerLink>>>,
     runtime: Handle,
 }
 
-/// Which lane each slot is in.
+/// The owner of each slot.
 #[derive(Default)]
-struct Map {
-    lanes: BTreeMap<Address, Arc<Lane>>,
-    /// By slot.
-    owners: Vec<Option<Arc<Lane>>>,
+struct SlotMap {
+    links: BTreeMap<Address, Arc<ServerLink>>,
+    /// Indexed by slot.
+    owners: Vec<Option<Arc<ServerLink>>>,
 }
 
-/// What a server says of the cluster.
+/// The state of the cluster as one server reports it.
 #[derive(Debug)]
-struct Drawn {
-    ranges: Vec<Range>,
-    /// It is in touch with most of the others.
-    is_well: bool,
+struct ClusterReport {
+    ranges: Vec<SlotRange>,
+    /// False if the server is isolated from the majority, or slots have no owner.
+    is_healthy: bool,
 }
 
-/// Slots from the first to the last, both of them included, on one server.
+/// The slots from `first` to `last`, inclusive, owned by one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Range {
+struct SlotRange {
     first: u16,
     last: u16,
     owner: Address,
 }
 
-impl Cluster {
-    pub(crate) fn start(seeds: Vec<Address>, access: SharedAccess, call_time: CallTime) -> Self {
-        let map = ArcSwap::from_pointee(Map::default());
-        let (guests, runtime) = (Mutex::default(), Handle::current());
+impl ClusterLinks {
+    pub(crate) fn start(seeds: Vec<Address>, connector: Arc<Connector>, clock: CallClock) -> Self {
         let inner = Arc::new(Inner {
-            map,
+            map: ArcSwap::from_pointee(SlotMap::default()),
             seeds,
-            access,
-            call_time,
-            doubted: Notify::new(),
-            guests,
-            runtime,
+            connector,
+            clock,
+            refresh_requested: Notify::new(),
+            unmapped: Mutex::default(),
+            runtime: Handle::current(),
         });
-        let task = tokio::spawn(keep_true(inner.clone())).abort_handle();
-        Self { inner, task }
+
+        let refresh_task = tokio::spawn(keep_current(inner.clone())).abort_handle();
+        Self {
+            inner,
+            refresh_task,
+        }
     }
 
-    /// The lane to the server that has the slot.
-    pub(crate) fn lane(&self, slot: u16) -> Option<Arc<Lane>> {
+    /// The link to the owner of the slot. `None` when the owner is not known.
+    pub(crate) fn link(&self, slot: u16) -> Option<Arc<ServerLink>> {
         self.inner
             .map
             .load()
@@ -105,217 +108,230 @@ impl Cluster {
             .flatten()
     }
 
-    pub(crate) fn lanes(&self) -> Vec<Arc<Lane>> {
-        self.inner.map.load().lanes.values().cloned().collect()
+    pub(crate) fn links(&self) -> Vec<Arc<ServerLink>> {
+        self.inner.map.load().links.values().cloned().collect()
     }
 
-    /// The lane to a server that another one named; `None` when it is not known yet.
-    pub(crate) fn lane_to(&self, address: &Address) -> Option<Arc<Lane>> {
-        let _inside = self.inner.runtime.enter();
-        self.inner.lane_to(address)
+    /// The link to a server that a redirection names. `None` when there are too many of them.
+    pub(crate) fn link_to(&self, address: &Address) -> Option<Arc<ServerLink>> {
+        let _runtime = self.inner.runtime.enter();
+        self.inner.link_to(address)
     }
 
-    /// Has the map looked at anew.
-    pub(crate) fn doubt(&self) {
-        self.inner.doubted.notify_one();
+    /// Requests a refresh of the map, which may be out of date.
+    pub(crate) fn request_refresh(&self) {
+        self.inner.refresh_requested.notify_one();
     }
 
-    /// True when every slot has a server that can be asked.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.inner.map.load().is_whole()
+    /// True when every slot has an owner and the links to all servers are up.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.inner.map.load().is_complete()
     }
 }
 
-impl Drop for Cluster {
+impl Drop for ClusterLinks {
     fn drop(&mut self) {
-        self.task.abort();
+        self.refresh_task.abort();
     }
 }
 
-/// Looks at the map when it is doubted, often while something is wrong, and now and then.
-async fn keep_true(inner: Arc<Inner>) {
-    let mut pause = LOOK_PAUSE;
+/// Refreshes the map on request, frequently while the cluster is not healthy, and otherwise at long
+/// intervals.
+async fn keep_current(inner: Arc<Inner>) {
+    let mut pause = REFRESH_PAUSE;
     loop {
-        if let Err(cause) = inner.look().await {
-            tracing::debug!(%cause, "the cluster's map is not to be had");
+        if let Err(error) = inner.refresh().await {
+            tracing::debug!(%error, "cannot refresh the cluster's slot map");
         }
         sleep(pause).await;
-        // While a server is away, every request to it doubts the map; the others must not pay for
-        // that.
-        pause = if inner.map.load().is_whole() {
-            LOOK_PAUSE
+
+        // While a server is down, every call to it requests a refresh. The pauses get longer, so
+        // that this does not put load on the other servers.
+        pause = if inner.map.load().is_complete() {
+            REFRESH_PAUSE
         } else {
-            (pause * 2).min(LOOK_PAUSE_MAX)
+            (pause * 2).min(REFRESH_PAUSE_MAX)
         };
-        inner.reason_to_look().await;
+        inner.wait_for_refresh_reason().await;
     }
 }
 
 impl Inner {
-    /// Completes when the map is doubted, is not whole, or has not been looked at for long.
-    async fn reason_to_look(&self) {
+    /// Completes when a refresh is requested, when the map is not complete, or after the refresh
+    /// interval of a healthy cluster.
+    async fn wait_for_refresh_reason(&self) {
         let mut waited = Duration::ZERO;
-        while timeout(LOOK_DOWN, self.doubted.notified()).await.is_err() {
-            waited += LOOK_DOWN;
-            if waited >= LOOK_IDLE || !self.map.load().is_whole() {
+
+        while timeout(REFRESH_WHILE_DOWN, self.refresh_requested.notified())
+            .await
+            .is_err()
+        {
+            waited += REFRESH_WHILE_DOWN;
+            if waited >= REFRESH_WHILE_HEALTHY || !self.map.load().is_complete() {
                 return;
             }
         }
     }
 
-    /// Asks one server after the other for the map, those that are well first.
-    async fn look(&self) -> Result<(), Cause> {
+    /// Asks the servers for the map, one after the other, until one reports a healthy cluster.
+    /// Servers whose links are up are asked first.
+    async fn refresh(&self) -> Result<(), ServerError> {
         let map = self.map.load_full();
-        let (up, down): (Vec<_>, Vec<_>) = map.lanes.iter().partition(|(_, lane)| lane.is_up());
+        let (up, down): (Vec<_>, Vec<_>) = map.links.iter().partition(|(_, link)| link.is_up());
         let known = up.into_iter().chain(down).map(|(address, _)| address);
-        let unknown = self
+        let unknown_seeds = self
             .seeds
             .iter()
-            .filter(|seed| !map.lanes.contains_key(seed));
-        let mut last = Cause::new("no server of the cluster is known");
-        let mut doubtful = None;
-        for address in known.chain(unknown) {
-            match timeout(self.access.connect_timeout, self.ask(address)).await {
-                Ok(Ok(Drawn {
-                    ranges,
-                    is_well: true,
-                })) => {
-                    self.redraw(&map, &ranges);
+            .filter(|seed| !map.links.contains_key(seed));
+
+        let mut last_error = ServerError::new("no server of the cluster is known");
+        let mut unhealthy_ranges = None;
+        for address in known.chain(unknown_seeds) {
+            let query = self.query_map(address);
+            match timeout(self.connector.connect_timeout, query).await {
+                Ok(Ok(report)) if report.is_healthy => {
+                    self.replace_map(&map, &report.ranges);
                     return Ok(());
                 }
-                // One that is cut off from the others still has the map of before.
-                Ok(Ok(Drawn { ranges, .. })) => doubtful = doubtful.or(Some(ranges)),
-                Ok(Err(cause)) => last = cause,
-                Err(_) => last = Cause::new(format!("{address} did not answer in time")),
+                // A server that is isolated from the others may have an outdated map. It is used
+                // only if no other server answers.
+                Ok(Ok(report)) => unhealthy_ranges = unhealthy_ranges.or(Some(report.ranges)),
+                Ok(Err(error)) => last_error = error,
+                Err(_) => last_error = ServerError::new(format!("query to {address} timed out")),
             }
         }
-        let ranges = doubtful.ok_or(last)?;
-        self.redraw(&map, &ranges);
+
+        let ranges = unhealthy_ranges.ok_or(last_error)?;
+        self.replace_map(&map, &ranges);
         Ok(())
     }
 
-    async fn ask(&self, address: &Address) -> Result<Drawn, Cause> {
-        let mut connection = self.access.visit(address, Visit::Server).await?;
-        let reply = connection.ask(&[b"CLUSTER", b"SLOTS"]).await?;
+    /// Asks one server for the map and for its view of the cluster's state.
+    async fn query_map(&self, address: &Address) -> Result<ClusterReport, ServerError> {
+        let mut connection = self
+            .connector
+            .connect_for_topology(address, AuthPolicy::Always)
+            .await?;
+
+        let reply = connection.command(&[b"CLUSTER", b"SLOTS"]).await?;
         let ranges = reply
-            .as_list()
-            .filter(|list| !list.is_empty() && list.len() <= usize::from(SLOTS));
-        let ranges =
-            ranges.and_then(|list| list.iter().map(|range| range_of(range, address)).collect());
-        let ranges =
-            ranges.ok_or_else(|| Cause::new(format!("{address} does not know a cluster")))?;
-        let info = connection.ask(&[b"CLUSTER", b"INFO"]).await?;
-        // One that may not say how it is, is taken to be well.
-        let is_well = info
+            .as_array()
+            .filter(|entries| !entries.is_empty() && entries.len() <= usize::from(SLOTS))
+            .and_then(|entries| {
+                let ranges = entries.iter().map(|entry| parse_range(entry, address));
+                ranges.collect()
+            })
+            .ok_or_else(|| ServerError::new(format!("{address} is not part of a cluster")))?;
+
+        // If the server does not allow `CLUSTER INFO`, it counts as healthy.
+        let info = connection.command(&[b"CLUSTER", b"INFO"]).await?;
+        let is_healthy = info
             .as_text()
             .is_none_or(|text| !text.contains("cluster_state:fail"));
-        Ok(Drawn { ranges, is_well })
+        Ok(ClusterReport { ranges, is_healthy })
     }
 
-    /// A new map; lanes to servers that are still there stay as they are.
-    fn redraw(&self, old: &Map, ranges: &[Range]) {
-        let mut map = Map {
-            lanes: BTreeMap::new(),
+    /// Replaces the map. The links to servers that remain in the cluster are kept.
+    fn replace_map(&self, old: &SlotMap, ranges: &[SlotRange]) {
+        let mut map = SlotMap {
+            links: BTreeMap::new(),
             owners: vec![None; usize::from(SLOTS)],
         };
-        for Range { first, last, owner } in ranges {
-            let lane = map.lanes.entry(owner.clone()).or_insert_with(|| {
-                let guest = || self.guests.lock().get(owner).cloned();
-                old.lanes
+        for SlotRange { first, last, owner } in ranges {
+            let link = map.links.entry(owner.clone()).or_insert_with(|| {
+                let unmapped = || self.unmapped.lock().get(owner).cloned();
+                old.links
                     .get(owner)
                     .cloned()
-                    .or_else(guest)
-                    .unwrap_or_else(|| self.start_lane(owner))
+                    .or_else(unmapped)
+                    .unwrap_or_else(|| self.start_link(owner))
             });
             for slot in *first..=(*last).min(SLOTS - 1) {
-                map.owners[usize::from(slot)] = Some(lane.clone());
+                map.owners[usize::from(slot)] = Some(link.clone());
             }
         }
-        self.guests
+
+        self.unmapped
             .lock()
-            .retain(|address, _| !map.lanes.contains_key(address));
-        for (address, lane) in &old.lanes {
-            if !map.lanes.contains_key(address) {
-                retire(lane.clone(), self.access.timeout);
+            .retain(|address, _| !map.links.contains_key(address));
+        for (address, link) in &old.links {
+            if !map.links.contains_key(address) {
+                drop_later(link.clone(), self.connector.timeout);
             }
         }
         self.map.store(Arc::new(map));
     }
 
-    /// The lane to a server that another one named. One that has no slot yet, but gets its first
-    /// ones, is not in the map: it is connected now, for those who ask after us.
-    fn lane_to(&self, address: &Address) -> Option<Arc<Lane>> {
-        if let Some(lane) = self.map.load().lanes.get(address) {
-            return Some(lane.clone());
+    /// The link to a server that a redirection names. A server that is just receiving its first
+    /// slots is not in the map; it gets a link now, which later calls can use.
+    fn link_to(&self, address: &Address) -> Option<Arc<ServerLink>> {
+        if let Some(link) = self.map.load().links.get(address) {
+            return Some(link.clone());
         }
-        let mut guests = self.guests.lock();
-        if guests.len() >= GUESTS_MAX && !guests.contains_key(address) {
+
+        let mut unmapped = self.unmapped.lock();
+        if unmapped.len() >= UNMAPPED_MAX && !unmapped.contains_key(address) {
             return None;
         }
-        Some(
-            guests
-                .entry(address.clone())
-                .or_insert_with(|| self.start_lane(address))
-                .clone(),
-        )
+        let link = unmapped
+            .entry(address.clone())
+            .or_insert_with(|| self.start_link(address));
+        Some(link.clone())
     }
 
-    fn start_lane(&self, address: &Address) -> Arc<Lane> {
-        let route = Route::Direct(address.clone());
-        Arc::new(Lane::start(
-            route,
-            self.access.clone(),
-            self.call_time.clone(),
-            true,
-        ))
+    fn start_link(&self, address: &Address) -> Arc<ServerLink> {
+        let locator = ServerLocator::Address(address.clone());
+        let (connector, clock) = (self.connector.clone(), self.clock.clone());
+        Arc::new(ServerLink::start(locator, connector, clock, true))
     }
 }
 
-/// Lets a lane that is no longer in the map end what it has begun.
-fn retire(lane: Arc<Lane>, timeout: Duration) {
+/// Drops a link to a server that has left the map, once its calls in flight are complete.
+fn drop_later(link: Arc<ServerLink>, timeout: Duration) {
     tokio::spawn(async move {
         sleep(timeout * 2).await;
-        drop(lane);
+        drop(link);
     });
 }
 
-/// The servers; the slots are too many to show.
-impl fmt::Debug for Map {
+/// Shows the servers only: there are too many slots.
+impl fmt::Debug for SlotMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.lanes.keys()).finish()
+        f.debug_set().entries(self.links.keys()).finish()
     }
 }
 
-impl Map {
-    fn is_whole(&self) -> bool {
+impl SlotMap {
+    fn is_complete(&self) -> bool {
         !self.owners.is_empty()
             && self.owners.iter().all(Option::is_some)
-            && self.lanes.values().all(|lane| lane.is_up())
+            && self.links.values().all(|link| link.is_up())
     }
 }
 
-/// One entry of `CLUSTER SLOTS`: first, last, then the primary as host, port and more. A server
-/// that does not know its own address leaves the host out, and means the one it was asked at.
-fn range_of(entry: &Reply, asked: &Address) -> Option<Range> {
-    let [first, last, primary, ..] = entry.as_list()? else {
+/// Parses an entry of `CLUSTER SLOTS`: the first slot, the last slot, and the primary as host, port
+/// and more. A server that does not know its own address leaves the host empty, which means the
+/// address at which it was asked.
+fn parse_range(entry: &RespValue, queried: &Address) -> Option<SlotRange> {
+    let [first, last, primary, ..] = entry.as_array()? else {
         return None;
     };
-    let [host, port, ..] = primary.as_list()? else {
+    let [host, port, ..] = primary.as_array()? else {
         return None;
     };
+
     let host = host
         .as_text()
         .filter(|host| !host.is_empty() && *host != "?")
-        .unwrap_or(&asked.host);
-    let slot = |reply: &Reply| {
-        reply
-            .as_number()
+        .unwrap_or(&queried.host);
+    let integer = |value: &RespValue| {
+        value
+            .as_integer()
             .and_then(|number| u16::try_from(number).ok())
     };
-    let port = port.as_number().and_then(|port| u16::try_from(port).ok())?;
-    Some(Range {
-        first: slot(first)?,
-        last: slot(last)?,
-        owner: Address::new(host, port),
+    Some(SlotRange {
+        first: integer(first)?,
+        last: integer(last)?,
+        owner: Address::new(host, integer(port)?),
     })
 }

@@ -1,48 +1,47 @@
-//! Which server to ask: the one there is, the primary that Sentinels name, or the one that a key's
-//! slot is on.
+//! Finds the server for a key: the only server, the primary that Sentinels report, or the owner of
+//! the key's slot in a cluster.
 
 mod cluster;
-mod route;
+mod hash_slot;
+mod locator;
 mod sentinel;
-mod slots;
 
-pub(crate) use cluster::Cluster;
-pub(crate) use route::Route;
-pub(crate) use sentinel::Sentinels;
-pub(crate) use slots::{SLOTS, slot_of};
+pub(crate) use cluster::ClusterLinks;
+pub(crate) use hash_slot::{SLOTS, hash_slot};
+pub(crate) use locator::ServerLocator;
+pub(crate) use sentinel::SentinelGroup;
 
 use std::sync::Arc;
 
-use crate::failure::{Cause, Failure};
-use crate::lane::Lane;
+use crate::error::{CallError, ServerError};
+use crate::link::ServerLink;
 
 /// The servers of a store.
 #[derive(Debug)]
-pub(crate) enum Topology {
-    /// One server, or the primary of a group: every key is there.
-    Single(Arc<Lane>),
-    /// Many, each with its slots.
-    Cluster(Cluster),
+pub(crate) enum ServerTopology {
+    /// One server, or the primary of a Sentinel group, which holds all keys.
+    Single(Arc<ServerLink>),
+    /// The servers of a cluster, each of which owns some of the slots.
+    Cluster(ClusterLinks),
 }
 
-impl Topology {
-    /// The lane to the server that has the slot.
-    pub(crate) fn lane(&self, slot: u16) -> Result<Arc<Lane>, Failure> {
+impl ServerTopology {
+    /// The link to the server that owns the slot.
+    pub(crate) fn link(&self, slot: u16) -> Result<Arc<ServerLink>, CallError> {
         match self {
-            Self::Single(lane) => Ok(lane.clone()),
-            Self::Cluster(cluster) => cluster.lane(slot).ok_or_else(|| {
-                Failure::Unavailable(Cause::new(
-                    "no server of the cluster is known to have the slot",
-                ))
+            Self::Single(link) => Ok(link.clone()),
+            Self::Cluster(cluster) => cluster.link(slot).ok_or_else(|| {
+                let error = "no server of the cluster is known to own the slot";
+                CallError::Unavailable(ServerError::new(error))
             }),
         }
     }
 
-    /// Every lane there is now.
-    pub(crate) fn lanes(&self) -> Vec<Arc<Lane>> {
+    /// The links to all servers that are known now.
+    pub(crate) fn links(&self) -> Vec<Arc<ServerLink>> {
         match self {
-            Self::Single(lane) => vec![lane.clone()],
-            Self::Cluster(cluster) => cluster.lanes(),
+            Self::Single(link) => vec![link.clone()],
+            Self::Cluster(cluster) => cluster.links(),
         }
     }
 

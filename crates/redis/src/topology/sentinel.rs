@@ -1,4 +1,4 @@
-//! Sentinels: who the primary of a group is, and noticing when it is another.
+//! Sentinels: asks them for the primary of a group, and notices a failover.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -8,26 +8,26 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::access::{Access, Connection, Role, SharedAccess, Visit};
+use crate::connector::{AuthPolicy, Connector, RequiredRole, RespConnection};
 use crate::endpoint::Address;
-use crate::failure::Cause;
-use crate::lane::Lane;
-use crate::resp::Reply;
+use crate::error::ServerError;
+use crate::link::ServerLink;
+use crate::resp::RespValue;
 
-/// How often the Sentinels are asked whether the primary is still the same. A primary that is cut
-/// off from them still answers us, and what it decides is lost.
-const WATCH_EVERY: Duration = Duration::from_secs(1);
+/// How often the Sentinels are asked for the primary while the link is up. A former primary that is
+/// isolated from the Sentinels may still be reachable for us, but what it decides will be lost.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The Sentinels that watch one group.
+/// The Sentinels that monitor a group of servers.
 #[derive(Debug)]
-pub(crate) struct Sentinels {
+pub(crate) struct SentinelGroup {
     addresses: Vec<Address>,
     name: String,
-    /// The primary that was reached last.
+    /// The primary of the last successful connection.
     primary: Mutex<Option<Address>>,
 }
 
-impl Sentinels {
+impl SentinelGroup {
     pub(crate) fn new(addresses: Vec<Address>, name: String) -> Self {
         Self {
             addresses,
@@ -36,42 +36,50 @@ impl Sentinels {
         }
     }
 
+    /// The name of the monitored group.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// A connection to the primary. When no Sentinel answers, the last one known is tried: it may
-    /// well be there.
-    pub(crate) async fn reach_primary(
+    /// Connects to the primary. If no Sentinel answers, the last known primary is tried, which may
+    /// still be available.
+    pub(crate) async fn connect_primary(
         self: &Arc<Self>,
-        access: &SharedAccess,
-    ) -> Result<(Address, Connection), Cause> {
-        let address = match self.ask_all(access).await {
+        connector: &Arc<Connector>,
+    ) -> Result<(Address, RespConnection), ServerError> {
+        let address = match self.find_primary(connector).await {
             Ok(address) => address,
-            Err(cause) => self.primary.lock().clone().ok_or(cause)?,
+            Err(error) => self.primary.lock().clone().ok_or(error)?,
         };
-        let connection = access.reach(&address, Role::Primary).await?;
+
+        let connection = connector.connect(&address, RequiredRole::Primary).await?;
         *self.primary.lock() = Some(address.clone());
         Ok((address, connection))
     }
 
-    /// The primary by most of the Sentinels that know: one that is cut off from the others may name
-    /// an old one. All are asked at once, because one that hangs must not hold up the others.
-    async fn ask_all(self: &Arc<Self>, access: &SharedAccess) -> Result<Address, Cause> {
-        let mut asked = JoinSet::new();
+    /// The primary that most Sentinels report. One that is isolated from the others may report a
+    /// former primary. They are asked in parallel, so that an unresponsive one does not delay the
+    /// others.
+    async fn find_primary(
+        self: &Arc<Self>,
+        connector: &Arc<Connector>,
+    ) -> Result<Address, ServerError> {
+        let mut queries = JoinSet::new();
         for address in self.addresses.clone() {
-            let (sentinels, access) = (self.clone(), access.clone());
-            asked.spawn(async move {
-                let late = Cause::new(format!("the Sentinel {address} did not answer in time"));
-                let answer =
-                    timeout(access.connect_timeout, sentinels.ask(&address, &access)).await;
-                answer.unwrap_or(Err(late))
+            let (sentinels, connector) = (self.clone(), connector.clone());
+            queries.spawn(async move {
+                let query = sentinels.query_primary(&address, &connector);
+                let timed_out = || ServerError::new(format!("Sentinel {address} timed out"));
+                timeout(connector.connect_timeout, query)
+                    .await
+                    .unwrap_or_else(|_| Err(timed_out()))
             });
         }
+
         let mut votes: BTreeMap<Address, usize> = BTreeMap::new();
-        let mut last = Cause::new("there is no Sentinel");
-        while let Some(answer) = asked.join_next().await {
-            match answer.unwrap_or_else(|_| Err(Cause::new("the runtime is shutting down"))) {
+        let mut last_error = ServerError::new("no Sentinel is configured");
+        while let Some(reply) = queries.join_next().await {
+            match reply.unwrap_or_else(|_| Err(ServerError::new("the runtime is shutting down"))) {
                 Ok(primary) => {
                     let count = votes.entry(primary.clone()).or_default();
                     *count += 1;
@@ -79,32 +87,41 @@ impl Sentinels {
                         return Ok(primary);
                     }
                 }
-                Err(cause) => last = cause,
+                Err(error) => last_error = error,
             }
         }
+
+        // There is no absolute majority: the most frequent answer is the best one.
         votes
             .into_iter()
             .max_by_key(|(_, count)| *count)
             .map(|(primary, _)| primary)
-            .ok_or(last)
+            .ok_or(last_error)
     }
 
-    async fn ask(&self, sentinel: &Address, access: &Access) -> Result<Address, Cause> {
-        let mut connection = access.visit(sentinel, Visit::Sentinel).await?;
-        let reply = connection
-            .ask(&[
-                b"SENTINEL",
-                b"GET-MASTER-ADDR-BY-NAME",
-                self.name.as_bytes(),
-            ])
+    /// Asks one Sentinel for the primary.
+    async fn query_primary(
+        &self,
+        sentinel: &Address,
+        connector: &Connector,
+    ) -> Result<Address, ServerError> {
+        let mut connection = connector
+            .connect_for_topology(sentinel, AuthPolicy::IfRequired)
             .await?;
+        let command: [&[u8]; 3] = [
+            b"SENTINEL",
+            b"GET-MASTER-ADDR-BY-NAME",
+            self.name.as_bytes(),
+        ];
+        let reply = connection.command(&command).await?;
+
         let unknown = || {
-            Cause::new(format!(
-                "the Sentinel {sentinel} knows no group named {}",
-                self.name
+            let name = &self.name;
+            ServerError::new(format!(
+                "Sentinel {sentinel} does not know a group named {name}"
             ))
         };
-        match reply.as_list() {
+        match reply.as_array() {
             Some([host, port]) => {
                 let port = port.as_text().and_then(|port| port.parse().ok());
                 host.as_text()
@@ -112,30 +129,32 @@ impl Sentinels {
                     .map(|(host, port)| Address::new(host, port))
                     .ok_or_else(unknown)
             }
-            _ if matches!(reply, Reply::Error(_)) => {
-                Err(Cause::new(format!("{sentinel} is not a Sentinel")))
+            _ if matches!(reply, RespValue::Error(_)) => {
+                Err(ServerError::new(format!("{sentinel} is not a Sentinel")))
             }
             _ => Err(unknown()),
         }
     }
 
-    /// Makes the lane look for the primary anew when the Sentinels name another, for as long as
-    /// there is a lane.
-    pub(crate) async fn watch(self: Arc<Self>, lane: Weak<Lane>, access: SharedAccess) {
+    /// Makes the link reconnect when the Sentinels report another primary. Ends when the link is
+    /// dropped.
+    pub(crate) async fn watch(self: Arc<Self>, link: Weak<ServerLink>, connector: Arc<Connector>) {
         loop {
-            sleep(WATCH_EVERY).await;
-            let Some(lane) = lane.upgrade() else { return };
-            if !lane.is_up() {
+            sleep(WATCH_INTERVAL).await;
+            let Some(link) = link.upgrade() else { return };
+            // While it is down, the link asks the Sentinels itself.
+            if !link.is_up() {
                 continue;
             }
-            if let Ok(primary) = self.ask_all(&access).await
+
+            if let Ok(primary) = self.find_primary(&connector).await
                 && self
                     .primary
                     .lock()
                     .as_ref()
                     .is_some_and(|known| *known != primary)
             {
-                lane.kick();
+                link.reconnect();
             }
         }
     }

@@ -1,7 +1,8 @@
-//! What goes to the script and what comes back: see the head of `scripts/batch.lua`.
+//! The encoding of store calls for the script, and of its replies. The format is described at the
+//! top of `scripts/batch.lua`.
 
-mod answer;
-mod request;
+mod call;
+mod reply;
 
-pub(crate) use answer::{Answered, Asked, answers};
-pub(crate) use request::{Keys, Request, Verb};
+pub(crate) use call::{CallEncoder, Operation, StoreCall};
+pub(crate) use reply::{DemandTerms, ScriptReply, read_replies};

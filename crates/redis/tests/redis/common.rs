@@ -1,5 +1,4 @@
-//! What the tests of the store share: a runtime that runs beside the test, and stores on servers of
-//! the test's own.
+//! Helpers of all tests: a runtime in the background, and stores on servers of the test.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -9,11 +8,10 @@ use testkit::servers::{Cluster, Flavor, Server};
 use tokio::runtime::{Builder, Runtime};
 use tollgate_redis::{RedisBuilder, RedisStore};
 
-/// Longer than any deadline that a busy machine could miss: for tests of what is answered, not of
-/// when.
+/// A timeout that even a busy machine does not exceed, for tests that do not measure time.
 pub(crate) const PATIENT: Duration = Duration::from_secs(5);
 
-/// A runtime of its own threads: the test asks from outside, as most of the test kit does.
+/// A runtime with its own threads. The test itself runs outside of it.
 pub(crate) fn runtime() -> Runtime {
     Builder::new_multi_thread()
         .worker_threads(2)
@@ -38,42 +36,42 @@ pub(crate) fn on_cluster(runtime: &Runtime, cluster: &Cluster) -> RedisStore {
     )
 }
 
-/// The store, once it can be asked.
+/// The store, once it is connected.
 pub(crate) fn connected(runtime: &Runtime, builder: RedisBuilder) -> RedisStore {
-    let _inside = runtime.enter();
-    let store = builder.build().expect("the settings are right");
+    let _guard = runtime.enter();
+    let store = builder.build().expect("the settings are valid");
     assert!(
         runtime.block_on(store.ready(Duration::from_secs(10))),
-        "the store is there"
+        "the store is available"
     );
     store
 }
 
-/// Both kinds of server.
+/// Both server flavors.
 pub(crate) const FLAVORS: [Flavor; 2] = [Flavor::Redis, Flavor::Valkey];
 
-/// Waits until something is so.
-pub(crate) async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
+/// Waits until a condition holds.
+pub(crate) async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
     let patience = tokio::time::timeout(Duration::from_secs(10), async {
-        while !is_so().await {
+        while !condition().await {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     });
-    assert!(patience.await.is_ok(), "after 10 s still not: {what}");
+    assert!(patience.await.is_ok(), "timed out after 10 s: {what}");
 }
 
-/// Writes down every event and every field of every crate.
-pub(crate) struct Listener {
-    heard: Arc<Mutex<String>>,
+/// Records all log events of all crates with all of their fields.
+pub(crate) struct LogRecorder {
+    log: Arc<Mutex<String>>,
 }
 
-impl Listener {
-    pub(crate) fn new(heard: Arc<Mutex<String>>) -> Self {
-        Self { heard }
+impl LogRecorder {
+    pub(crate) fn new(log: Arc<Mutex<String>>) -> Self {
+        Self { log }
     }
 }
 
-impl tracing::Subscriber for Listener {
+impl tracing::Subscriber for LogRecorder {
     fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
         true
     }
@@ -90,12 +88,12 @@ impl tracing::Subscriber for Listener {
         struct Write<'a>(&'a mut String);
         impl tracing::field::Visit for Write<'_> {
             fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-                write!(self.0, "{field}={value:?} ").expect("a string takes everything");
+                write!(self.0, "{field}={value:?} ").expect("writing to a string cannot fail");
             }
         }
-        let mut heard = self.heard.lock().expect("no listener panics");
-        event.record(&mut Write(&mut heard));
-        heard.push('\n');
+        let mut log = self.log.lock().expect("the lock is not poisoned");
+        event.record(&mut Write(&mut log));
+        log.push('\n');
     }
 
     fn enter(&self, _: &tracing::span::Id) {}

@@ -1,4 +1,4 @@
-//! The stories that every store must pass, on real servers, in real time.
+//! The conformance suite of all stores, on real servers and in real time.
 
 use crate::common;
 
@@ -45,9 +45,9 @@ fn a_cluster_of_valkey() {
     on_a_cluster(Flavor::Valkey);
 }
 
-/// To the microsecond, which real time does not allow.
+/// With a manual clock, times can be compared exactly.
 #[test]
-fn on_time_moved_by_hand() {
+fn with_a_manual_clock() {
     let (runtime, server, clock) = (
         common::runtime(),
         Server::start(Flavor::Redis),

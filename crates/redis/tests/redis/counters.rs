@@ -1,4 +1,4 @@
-//! What stands in the server: how long keys live, where they are, and how few calls they cost.
+//! The keys on the server: their names, their expiry, and the number of calls that they need.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn every_algorithm() -> Vec<Limit> {
     ]
 }
 
-/// Milliseconds that a key has left.
+/// The time to live of a key, in milliseconds.
 fn ttl(server: &Server, key: &str) -> i64 {
     server
         .command(&["PTTL", key])
@@ -41,7 +41,7 @@ fn key_of(server: &Server, limit: &str) -> String {
 }
 
 #[test]
-fn every_key_has_an_expiry_whatever_is_done_to_it() {
+fn every_key_has_an_expiry_after_every_operation() {
     let runtime = common::runtime();
     for flavor in common::FLAVORS {
         let server = Server::start(flavor);
@@ -50,64 +50,64 @@ fn every_key_has_an_expiry_whatever_is_done_to_it() {
             .iter()
             .map(|limit| limit.name().to_owned())
             .collect();
+
         runtime.block_on(async {
             for name in &names {
-                let mut leases = Vec::new();
+                let mut permits = Vec::new();
                 for _ in 0..11 {
-                    leases.extend(
+                    permits.extend(
                         limiter
                             .check(name, "ann")
                             .await
-                            .expect("the server is there")
+                            .expect("the server is available")
                             .permit_id(),
                     );
                 }
-                let _looked = limiter
+
+                let _outcome = limiter
                     .peek(name, "bob")
                     .await
-                    .expect("the server is there");
+                    .expect("the server is available");
+
                 if name == "in-flight" {
                     limiter
-                        .release(name, "ann", leases[0])
+                        .release(name, "ann", permits[0])
                         .await
-                        .expect("the server is there");
+                        .expect("the server is available");
                 } else {
                     limiter
                         .refund(name, "ann")
                         .cost(3)
                         .await
-                        .expect("the server is there");
+                        .expect("the server is available");
                     limiter
                         .refund(name, "nobody")
                         .await
-                        .expect("the server is there");
+                        .expect("the server is available");
                 }
             }
         });
-        assert_eq!(
-            server.keys().len(),
-            names.len(),
-            "a look leaves nothing behind"
-        );
+
+        assert_eq!(server.keys().len(), names.len(), "a peek creates no key");
         assert_eq!(server.immortal_keys(), Vec::<Vec<u8>>::new());
         for name in names.iter().filter(|name| *name != "calendar") {
             let left = ttl(&server, &key_of(&server, name));
-            // A sliding window is remembered for one window more.
-            assert!((1..=120_050).contains(&left), "{name} lives for {left} ms");
+            // A sliding window is kept for one more window.
+            assert!((1..=120_050).contains(&left), "{name} expires in {left} ms");
         }
     }
 }
 
-/// The first hit sets the end of a fixed window. Later hits do not move it, and one that finds it
-/// cleared sets it again.
+/// The first hit sets the end of a fixed window. Later hits do not change it, and set the expiry
+/// again if the key has lost it.
 #[test]
-fn the_expiry_of_a_fixed_window_is_set_once_and_armed_again() {
+fn the_expiry_of_a_fixed_window_is_constant_and_restored() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
     let limiter = Limiter::new(common::standalone(&runtime, &server), every_algorithm());
     let hit = || {
         runtime
             .block_on(async { limiter.check("fixed", "ann").await })
-            .expect("the server is there")
+            .expect("the server is available")
     };
     assert!(hit().is_allowed());
     let key = key_of(&server, "fixed");
@@ -115,7 +115,7 @@ fn the_expiry_of_a_fixed_window_is_set_once_and_armed_again() {
         server
             .command(&["PEXPIRETIME", &key])
             .as_int()
-            .expect("a moment")
+            .expect("a time")
     };
     let first = expires();
     assert!(hit().is_allowed());
@@ -127,12 +127,12 @@ fn the_expiry_of_a_fixed_window_is_set_once_and_armed_again() {
 
     server.command(&["PERSIST", &key]);
     assert_eq!(ttl(&server, &key), -1);
-    assert_eq!(hit().remaining(), 7, "the count goes on");
-    assert!((expires() - first).abs() <= 1, "the end is where it was");
+    assert_eq!(hit().remaining(), 7, "the count continues");
+    assert!((expires() - first).abs() <= 1, "the end is unchanged");
 }
 
 #[test]
-fn limits_of_one_entity_share_a_tag_and_the_prefix_keeps_environments_apart() {
+fn limits_of_a_key_share_a_hash_tag_and_prefixes_separate_environments() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
     let limiter = |prefix: &str| {
         let builder = RedisBuilder::standalone(server.url())
@@ -141,20 +141,22 @@ fn limits_of_one_entity_share_a_tag_and_the_prefix_keeps_environments_apart() {
         Limiter::new(common::connected(&runtime, builder), every_algorithm())
     };
     let (production, staging) = (limiter("prod:"), limiter("staging:"));
+
     runtime.block_on(async {
         let both = production
             .check("fixed", "user:42")
             .and("bucket", "user:42")
             .await;
-        assert!(both.expect("the server is there").is_allowed());
+        assert!(both.expect("the server is available").is_allowed());
         let other = staging
             .check("fixed", "user:42")
             .await
-            .expect("the server is there");
+            .expect("the server is available");
         assert_eq!(other.remaining(), 9);
     });
     let mut keys = server.keys();
     keys.sort_unstable();
+
     let keys: Vec<&str> = keys
         .iter()
         .map(|key| std::str::from_utf8(key).expect("text"))
@@ -167,9 +169,9 @@ fn limits_of_one_entity_share_a_tag_and_the_prefix_keeps_environments_apart() {
     assert_eq!(keys, expected);
 }
 
-/// What waits while a call is under way shares the next one.
+/// Store calls that wait while a script call is in flight share the next one.
 #[test]
-fn concurrent_decisions_share_calls_and_a_lone_one_does_not_wait() {
+fn concurrent_decisions_share_script_calls() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
     let store = common::standalone(&runtime, &server);
     let limiter = Limiter::new(
@@ -186,7 +188,7 @@ fn concurrent_decisions_share_calls_and_a_lone_one_does_not_wait() {
                 limiter
                     .check("wide", number)
                     .await
-                    .expect("the server is there")
+                    .expect("the server is available")
                     .is_allowed()
             );
         }
@@ -199,7 +201,7 @@ fn concurrent_decisions_share_calls_and_a_lone_one_does_not_wait() {
                 limiter
                     .check("wide", number)
                     .await
-                    .expect("the server is there")
+                    .expect("the server is available")
             })
         };
         for task in (0..2_000).map(ask).collect::<Vec<_>>() {
@@ -213,23 +215,24 @@ fn concurrent_decisions_share_calls_and_a_lone_one_does_not_wait() {
         assert_eq!(requests, 2_000);
         assert!(
             calls <= requests / 4,
-            "{requests} requests took {calls} calls"
+            "{requests} store calls took {calls} script calls"
         );
     });
 }
 
-/// One request that meets an error spoils none of those that share its call.
+/// An error of one store call does not affect the others in the same script call.
 #[test]
-fn a_key_of_the_wrong_type_harms_only_itself() {
+fn a_key_of_the_wrong_type_affects_only_its_own_calls() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
     let limiter = Limiter::new(common::standalone(&runtime, &server), every_algorithm());
+
     runtime.block_on(async {
         for name in ["fixed", "log", "in-flight", "bucket", "sliding"] {
             assert!(
                 limiter
                     .check(name, "victim")
                     .await
-                    .expect("the server is there")
+                    .expect("the server is available")
                     .is_allowed()
             );
         }
@@ -243,10 +246,15 @@ fn a_key_of_the_wrong_type_harms_only_itself() {
     runtime.block_on(async {
         let ask = |name: &'static str, key: String| {
             let limiter = limiter.clone();
-            tokio::spawn(async move { limiter.check(name, &key).await.expect("policies answer") })
+            tokio::spawn(async move {
+                limiter
+                    .check(name, &key)
+                    .await
+                    .expect("failure policies decide")
+            })
         };
         let names = ["fixed", "log", "in-flight", "bucket", "sliding"];
-        let asked: Vec<_> = (0..100)
+        let tasks: Vec<_> = (0..100)
             .map(|number| {
                 let is_victim = number % 2 == 0;
                 let key = if is_victim {
@@ -257,7 +265,7 @@ fn a_key_of_the_wrong_type_harms_only_itself() {
                 (is_victim, ask(names[number / 2 % 5], key))
             })
             .collect();
-        for (is_victim, task) in asked {
+        for (is_victim, task) in tasks {
             assert_eq!(task.await.expect("no task panics").is_degraded(), is_victim);
         }
     });

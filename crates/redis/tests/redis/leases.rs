@@ -1,5 +1,5 @@
-//! Leased and eventual limits on real servers: never above the limit, mostly without a trip,
-//! nothing kept that is not used.
+//! Leased and eventual limits on real servers: never above the limit, mostly without a store call,
+//! and unused units are returned.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use tollgate_redis::RedisStore;
 
 use crate::common;
 
-/// How many processes are said to share a limit.
+/// The configured number of replicas.
 const REPLICAS: u32 = 4;
 const HOUR: Duration = Duration::from_hours(1);
-/// So slow that nothing comes back while a test runs.
+/// So slow that nothing is refilled while a test runs.
 const SLOWLY: Rate = Rate::new(1, Duration::from_hours(24));
 
 fn leased(limit: Limit) -> Limit {
     limit.consistency(Consistency::Leased)
 }
 
-/// A process of its own, as far as the store can tell.
+/// A replica with its own store and leases.
 struct Replica {
     store: RedisStore,
     limiter: Limiter,
@@ -29,39 +29,40 @@ struct Replica {
 
 impl Replica {
     fn new(runtime: &Runtime, server: &Server, limits: impl IntoIterator<Item = Limit>) -> Self {
-        Self::on(common::standalone(runtime, server), limits)
+        Self::with_store(common::standalone(runtime, server), limits)
     }
 
-    fn on(store: RedisStore, limits: impl IntoIterator<Item = Limit>) -> Self {
+    fn with_store(store: RedisStore, limits: impl IntoIterator<Item = Limit>) -> Self {
         let builder = Limiter::builder()
             .store(store.clone())
             .limits(limits)
             .expected_replicas(REPLICAS);
         Self {
             store,
-            limiter: builder.build().expect("right limits"),
+            limiter: builder.build().expect("the limits are valid"),
         }
     }
 
-    /// So many requests one after the other; how many passed, and how many of all were answered
-    /// without a trip.
+    /// Makes checks one after the other. Returns how many were allowed, and how many were decided
+    /// without a store call.
     async fn burst(&self, limit: &str, count: usize) -> (u64, u64) {
-        let (mut passed, mut here) = (0, 0);
+        let (mut allowed, mut local) = (0, 0);
         for _ in 0..count {
             let decision = self
                 .limiter
                 .check(limit, "ann")
                 .await
-                .expect("the server is there");
-            assert!(!decision.is_degraded(), "the server is there");
-            passed += u64::from(decision.is_allowed());
-            here += u64::from(decision.source() != Source::Store);
+                .expect("the server is available");
+            assert!(!decision.is_degraded(), "the server is available");
+            allowed += u64::from(decision.is_allowed());
+            local += u64::from(decision.source() != Source::Store);
         }
-        (passed, here)
+
+        (allowed, local)
     }
 }
 
-/// Every algorithm that can be leased, 1,000 of each and nothing coming back.
+/// A limit of 1,000 for each algorithm that can be leased, practically without a refill.
 fn thousand() -> Vec<Limit> {
     vec![
         leased(Limit::token_bucket("bucket", 1_000, SLOWLY)),
@@ -78,40 +79,52 @@ fn thousand() -> Vec<Limit> {
 }
 
 #[test]
-fn replicas_that_burst_at_once_pass_the_limit_and_no_more() {
+fn concurrent_bursts_of_replicas_use_the_limit_and_no_more() {
     let runtime = common::runtime();
     for flavor in common::FLAVORS {
         let server = Server::start(flavor);
         let replicas: Vec<Replica> = (0..4)
             .map(|_| Replica::new(&runtime, &server, thousand()))
             .collect();
+
         for limit in thousand() {
-            let passed: u64 = runtime.block_on(async {
+            let allowed: u64 = runtime.block_on(async {
                 let bursts = replicas
                     .iter()
                     .map(|replica| replica.burst(limit.name(), 800));
-                futures(bursts).await.iter().map(|(passed, _)| passed).sum()
+                futures(bursts)
+                    .await
+                    .iter()
+                    .map(|(allowed, _)| allowed)
+                    .sum()
             });
-            // What one replica holds when the others run dry is not lost: it passes when it is
-            // asked there again.
+
+            // Units that one replica still holds are not lost: it allows them when it is checked
+            // again.
             let rest: u64 = runtime.block_on(async {
                 let bursts = replicas
                     .iter()
                     .map(|replica| replica.burst(limit.name(), 300));
-                futures(bursts).await.iter().map(|(passed, _)| passed).sum()
+                futures(bursts)
+                    .await
+                    .iter()
+                    .map(|(allowed, _)| allowed)
+                    .sum()
             });
-            let total = passed + rest;
+
+            let total = allowed + rest;
             assert!(
                 total <= 1_000,
-                "{flavor:?} {}: {total} passed",
+                "{flavor:?} {}: {total} were allowed",
                 limit.name()
             );
             assert!(
                 total >= 990,
-                "{flavor:?} {}: only {total} passed",
+                "{flavor:?} {}: only {total} were allowed",
                 limit.name()
             );
         }
+
         assert_eq!(server.immortal_keys(), Vec::<Vec<u8>>::new());
     }
 }
@@ -119,6 +132,7 @@ fn replicas_that_burst_at_once_pass_the_limit_and_no_more() {
 async fn futures<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut all: Vec<_> = all.map(Box::pin).collect();
     let mut done: Vec<Option<T>> = all.iter().map(|_| None).collect();
+
     std::future::poll_fn(|context| {
         for (future, done) in all
             .iter_mut()
@@ -140,7 +154,7 @@ async fn futures<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T
 }
 
 #[test]
-fn a_hot_key_is_answered_from_memory() {
+fn a_hot_key_is_decided_from_the_lease() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
     let limit = leased(Limit::token_bucket(
         "bucket",
@@ -148,132 +162,155 @@ fn a_hot_key_is_answered_from_memory() {
         Rate::per_second(1_000_000),
     ));
     let replica = Replica::new(&runtime, &server, [limit]);
-    let (passed, here) = runtime.block_on(replica.burst("bucket", 20_000));
-    assert_eq!(passed, 20_000);
-    assert!(here >= 19_000, "{here} of 20,000 without a trip");
+    let (allowed, local) = runtime.block_on(replica.burst("bucket", 20_000));
+
+    assert_eq!(allowed, 20_000);
+    assert!(local >= 19_000, "{local} of 20,000 without a store call");
+
     let calls = replica.store.stats().calls;
     assert!(calls <= 1_000, "{calls} calls");
 }
 
 #[test]
-fn what_is_not_used_goes_back() {
+fn unused_units_are_returned() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
     for limit in thousand() {
         let name = limit.name().to_owned();
         let [one, other] = [0, 1].map(|_| Replica::new(&runtime, &server, [limit.clone()]));
-        let (passed, _) = runtime.block_on(one.burst(&name, 100));
-        assert_eq!(passed, 100);
-        wait::until_true(
-            Duration::from_secs(10),
-            "what was taken and not used is back",
-            || {
-                let left =
-                    runtime.block_on(async { other.limiter.peek(&name, "ann").cost(0).await });
-                left.expect("the server is there").remaining() == 900
-            },
-        );
+
+        let (allowed, _) = runtime.block_on(one.burst(&name, 100));
+        assert_eq!(allowed, 100);
+
+        wait::until_true(Duration::from_secs(10), "unused units are returned", || {
+            let left = runtime.block_on(async { other.limiter.peek(&name, "ann").cost(0).await });
+            left.expect("the server is available").remaining() == 900
+        });
     }
 }
 
 #[test]
-fn a_process_that_ends_gives_everything_back() {
+fn return_leases_returns_all_units() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
     for limit in thousand() {
         let name = limit.name().to_owned();
         let [one, other] = [0, 1].map(|_| Replica::new(&runtime, &server, [limit.clone()]));
+
         let left = runtime.block_on(async {
             one.burst(&name, 100).await;
             one.limiter
                 .return_leases()
                 .await
-                .expect("the server is there");
+                .expect("the server is available");
             other
                 .limiter
                 .peek(&name, "ann")
                 .cost(0)
                 .await
-                .expect("the server is there")
+                .expect("the server is available")
                 .remaining()
         });
+
         assert_eq!(left, 900, "{name}");
     }
 }
 
 #[test]
-fn a_denial_is_answered_here_until_it_can_change() {
+fn a_denial_is_cached_until_it_can_change() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
     for limit in thousand() {
         let name = limit.name().to_owned();
         let replica = Replica::new(&runtime, &server, [limit]);
+
         runtime.block_on(async {
             let check = |cost| replica.limiter.check(&name, "ann").cost(cost);
-            assert!(check(998).await.expect("the server is there").is_allowed());
-            let refused = check(5).await.expect("the server is there");
+            assert!(
+                check(998)
+                    .await
+                    .expect("the server is available")
+                    .is_allowed()
+            );
+            let denied = check(5).await.expect("the server is available");
             assert_eq!(
-                (refused.is_allowed(), refused.source()),
+                (denied.is_allowed(), denied.source()),
                 (false, Source::Store)
             );
+
             let calls = replica.store.stats().calls;
             for cost in [5, 6, 1_000] {
-                let again = check(cost).await.expect("the server is there");
+                let again = check(cost).await.expect("the server is available");
                 assert_eq!(
                     (again.is_allowed(), again.source()),
                     (false, Source::DenyCache),
                     "{name} {cost}"
                 );
-                let soonest = refused
+                let soonest = denied
                     .retry_after()
                     .map(|at| at.saturating_sub(Duration::from_millis(400)));
                 assert!(again.retry_after() >= soonest, "{name} {cost}");
             }
-            assert!(check(1_001).await.expect("the server is there").is_never());
-            assert_eq!(replica.store.stats().calls, calls, "nobody was asked");
             assert!(
-                check(1).await.expect("the server is there").is_allowed(),
-                "what costs less may pass"
+                check(1_001)
+                    .await
+                    .expect("the server is available")
+                    .is_never()
+            );
+            assert_eq!(replica.store.stats().calls, calls, "no store call was made");
+            assert!(
+                check(1)
+                    .await
+                    .expect("the server is available")
+                    .is_allowed(),
+                "a lower cost may be allowed"
             );
         });
     }
 }
 
 #[test]
-fn a_reset_and_a_refund_are_seen_at_once_here_and_soon_elsewhere() {
+fn a_reset_and_a_refund_take_effect_here_and_soon_on_other_replicas() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
     for limit in thousand() {
         let name = limit.name().to_owned();
         let [one, other] = [0, 1].map(|_| Replica::new(&runtime, &server, [limit.clone()]));
-        // A key for each: what the other replica holds of the first outlives its reset.
+
+        // A key for each, because the other replica keeps its units of the first key after the
+        // reset.
         for key in ["reset", "refunded"] {
             let passes = |replica: &Replica, cost| {
                 let decision =
                     runtime.block_on(async { replica.limiter.check(&name, key).cost(cost).await });
-                decision.expect("the server is there").is_allowed()
+                decision.expect("the server is available").is_allowed()
             };
+
             assert!(
                 passes(&one, 1_000) && !passes(&one, 10) && !passes(&other, 10),
                 "{name}"
             );
-            let given = runtime.block_on(async {
+
+            let result = runtime.block_on(async {
                 if key == "reset" {
                     one.limiter.reset(&name, key).await
                 } else {
                     one.limiter.refund(&name, key).cost(1_000).await
                 }
             });
-            given.expect("the server is there");
+            result.expect("the server is available");
+
             assert!(
                 passes(&one, 10),
-                "{name}: what was {key} here is seen at once"
+                "{name}: a key that was {key} here allows again"
             );
-            wait::until_true(Duration::from_secs(10), "the others to notice", || {
-                passes(&other, 10)
-            });
+            wait::until_true(
+                Duration::from_secs(10),
+                "the other replica to notice",
+                || passes(&other, 10),
+            );
         }
     }
 }
 
 #[test]
-fn what_a_dead_process_held_is_free_again_before_long() {
+fn leases_of_a_killed_replica_expire() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
     let limit = leased(Limit::token_bucket(
         "bucket",
@@ -283,28 +320,26 @@ fn what_a_dead_process_held_is_free_again_before_long() {
     let survivor = Replica::new(&runtime, &server, [limit.clone()]);
     let left = || {
         let look = runtime.block_on(async { survivor.limiter.peek("bucket", "ann").cost(0).await });
-        look.expect("the server is there").remaining()
+        look.expect("the server is available").remaining()
     };
-    let doomed = common::runtime();
-    let victim = Replica::new(&doomed, &server, [limit]);
-    doomed.block_on(victim.burst("bucket", 300));
-    // Its tasks end where they stand, as those of a killed process do.
-    doomed.shutdown_background();
-    // What it held, and a batch that may have been on its way.
+    let victim_runtime = common::runtime();
+    let victim = Replica::new(&victim_runtime, &server, [limit]);
+
+    victim_runtime.block_on(victim.burst("bucket", 300));
+    // Its tasks are aborted, like those of a killed process.
+    victim_runtime.shutdown_background();
+    // The units that it held, and those of a call that may have been in flight.
     let held = victim.store.stats().leased_units + 250;
     drop(victim);
     let lost = 1_000 - left();
-    assert!(
-        lost <= held,
-        "{lost} units are gone with it, of {held} that it held"
-    );
+    assert!(lost <= held, "{lost} units are lost, but it held {held}");
     wait::until_true(Duration::from_secs(10), "the lease to end", || {
         left() == 1_000
     });
 }
 
 #[test]
-fn without_the_store_what_is_held_is_spent_and_then_the_policy_answers() {
+fn without_the_store_the_lease_is_spent_before_the_failure_policy_decides() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
     let limit = leased(Limit::token_bucket("bucket", 100_000, Rate::per_second(1)));
     let replica = Replica::new(
@@ -312,20 +347,26 @@ fn without_the_store_what_is_held_is_spent_and_then_the_policy_answers() {
         &server,
         [limit.on_store_failure(tollgate::FailurePolicy::Deny)],
     );
+
     runtime.block_on(replica.burst("bucket", 1_000));
     let held = replica.store.stats().leased_units;
     server.kill();
-    let mut passed = 0;
-    let refused = wait::until(Duration::from_secs(10), "the policy to answer", || {
-        let decision = runtime.block_on(async { replica.limiter.check("bucket", "ann").await });
-        let decision = decision.expect("a decision");
-        passed += u64::from(decision.is_allowed());
-        (!decision.is_allowed()).then_some(decision)
-    });
-    assert!(refused.is_unavailable() && refused.is_degraded());
+    let mut allowed = 0;
+    let denied = wait::until(
+        Duration::from_secs(10),
+        "the failure policy to decide",
+        || {
+            let decision = runtime.block_on(async { replica.limiter.check("bucket", "ann").await });
+            let decision = decision.expect("a decision");
+            allowed += u64::from(decision.is_allowed());
+            (!decision.is_allowed()).then_some(decision)
+        },
+    );
+
+    assert!(denied.is_unavailable() && denied.is_degraded());
     assert!(
-        0 < passed && passed <= held,
-        "{passed} passed, {held} were held"
+        0 < allowed && allowed <= held,
+        "{allowed} were allowed, {held} were held"
     );
 }
 
@@ -336,80 +377,84 @@ const KINDS: [Consistency; 4] = [
     Consistency::Local,
 ];
 
-/// 600 requests over a limit of every consistency, one of which holds 300 and the others 1,000.
-/// Keys are the limits' own names, so that they are in different slots of a cluster.
-async fn pass_together(limiter: &Limiter, narrow: Consistency) {
-    let mut passed = 0_u64;
+/// Makes 600 requests that check a limit of each consistency. One limit is 300, the others are
+/// 1,000. The keys are the names of the limits, so that they are in different slots of a cluster.
+async fn spend_all_or_none(limiter: &Limiter, lowest: Consistency) {
+    let mut allowed = 0_u64;
     for _ in 0..600 {
-        let ask = limiter.check("strict", "strict").and("leased", "leased");
-        let ask = ask.and("eventual", "eventual").and("local", "local");
-        let decision = ask.await.expect("the server is there");
-        assert!(!decision.is_degraded(), "the server is there");
-        passed += u64::from(decision.is_allowed());
+        let check = limiter.check("strict", "strict").and("leased", "leased");
+        let check = check.and("eventual", "eventual").and("local", "local");
+        let decision = check.await.expect("the server is available");
+        assert!(!decision.is_degraded(), "the server is available");
+        allowed += u64::from(decision.is_allowed());
         let refusing = decision.denied_by().map(tollgate::LimitOutcome::name);
         assert!(
-            refusing.is_none_or(|name| name == narrow.as_str()),
+            refusing.is_none_or(|name| name == lowest.as_str()),
             "{refusing:?}"
         );
     }
-    // An eventual limit may be exceeded by what the store was not told yet.
-    let more = if narrow == Consistency::Eventual {
+
+    // An eventual limit may be exceeded by units that were not reported to the store yet.
+    let more = if lowest == Consistency::Eventual {
         tollgate::lease::quantum(300, REPLICAS)
     } else {
         0
     };
     assert!(
-        (300..=300 + more).contains(&passed),
-        "{passed} passed, and {narrow:?} is the narrow one"
+        (300..=300 + more).contains(&allowed),
+        "{allowed} were allowed by a low {lowest:?} limit"
     );
-    limiter.return_leases().await.expect("the server is there");
+    limiter
+        .return_leases()
+        .await
+        .expect("the server is available");
     for kind in KINDS.map(Consistency::as_str) {
         let look = limiter
             .peek(kind, kind)
             .cost(0)
             .await
-            .expect("the server is there");
-        let capacity = if kind == narrow.as_str() { 300 } else { 1_000 };
-        let left = capacity - passed.min(capacity);
-        assert_eq!(look.remaining(), left, "{kind} beside a narrow {narrow:?}");
+            .expect("the server is available");
+        let capacity = if kind == lowest.as_str() { 300 } else { 1_000 };
+        let left = capacity - allowed.min(capacity);
+        assert_eq!(look.remaining(), left, "{kind} with a low {lowest:?} limit");
     }
 }
 
-fn every_consistency(narrow: Consistency) -> [Limit; 4] {
+fn every_consistency(lowest: Consistency) -> [Limit; 4] {
     KINDS.map(|kind| {
-        let capacity = if kind == narrow { 300 } else { 1_000 };
+        let capacity = if kind == lowest { 300 } else { 1_000 };
         Limit::token_bucket(kind.as_str(), capacity, SLOWLY).consistency(kind)
     })
 }
 
 #[test]
-fn several_limits_of_every_consistency_pass_together_or_not_at_all() {
+fn limits_of_different_consistency_are_spent_all_or_none() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
-    for narrow in KINDS {
+    for lowest in KINDS {
         server.command(&["FLUSHALL"]);
-        let replica = Replica::new(&runtime, &server, every_consistency(narrow));
-        runtime.block_on(pass_together(&replica.limiter, narrow));
+        let replica = Replica::new(&runtime, &server, every_consistency(lowest));
+        runtime.block_on(spend_all_or_none(&replica.limiter, lowest));
     }
 }
 
 #[test]
-fn they_do_so_over_the_slots_of_a_cluster() {
+fn limits_of_different_consistency_are_spent_all_or_none_in_a_cluster() {
     let (runtime, cluster) = (common::runtime(), Cluster::start(Flavor::Redis, 3, 0));
-    for narrow in KINDS {
+    for lowest in KINDS {
         cluster
             .nodes()
             .iter()
             .for_each(|node| drop(node.command(&["FLUSHALL"])));
-        let replica = Replica::on(
+        let replica = Replica::with_store(
             common::on_cluster(&runtime, &cluster),
-            every_consistency(narrow),
+            every_consistency(lowest),
         );
-        runtime.block_on(pass_together(&replica.limiter, narrow));
+        runtime.block_on(spend_all_or_none(&replica.limiter, lowest));
     }
 }
 
 #[test]
-fn eventual_limits_stay_within_their_formula() {
+fn eventual_limits_stay_within_their_documented_excess() {
     let (runtime, server) = (common::runtime(), Server::start(Flavor::Redis));
     let limits = || {
         thousand()
@@ -419,19 +464,25 @@ fn eventual_limits_stay_within_their_formula() {
     let replicas: Vec<Replica> = (0..4)
         .map(|_| Replica::new(&runtime, &server, limits()))
         .collect();
+
     for limit in limits() {
-        let passed: u64 = runtime.block_on(async {
+        let allowed: u64 = runtime.block_on(async {
             let bursts = replicas
                 .iter()
                 .map(|replica| replica.burst(limit.name(), 800));
-            futures(bursts).await.iter().map(|(passed, _)| passed).sum()
+            futures(bursts)
+                .await
+                .iter()
+                .map(|(allowed, _)| allowed)
+                .sum()
         });
         let most = 1_000 + 4 * tollgate::lease::quantum(1_000, REPLICAS);
         assert!(
-            (1_000..=most).contains(&passed),
-            "{}: {passed} passed",
+            (1_000..=most).contains(&allowed),
+            "{}: {allowed} passed",
             limit.name()
         );
     }
+
     assert_eq!(server.immortal_keys(), Vec::<Vec<u8>>::new());
 }

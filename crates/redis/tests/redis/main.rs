@@ -1,13 +1,14 @@
-//! The shared store on real servers. One program for all of it: linking takes longer than most of
-//! the tests.
+//! The Redis store on real servers. All tests are in one program, because linking takes longer than
+//! most of the tests.
 
-mod access;
-mod across;
 mod common;
 mod conformance;
 mod counters;
+mod cross_slot;
+mod example;
 mod faults;
+mod lease_script;
 mod leases;
-mod lending;
 mod model;
+mod settings;
 mod strict;

@@ -1,4 +1,4 @@
-//! The script against the model, operation by operation, on time moved by hand.
+//! Compares the script with the model, operation by operation, with a manual clock.
 
 use crate::common;
 
@@ -15,10 +15,10 @@ use tollgate_redis::{RedisBuilder, RedisStore};
 
 const TRACES_PER_ROUND: u32 = 50;
 
-/// How many operations to compare in each test. `TOLLGATE_REDIS_TRACE_OPS` says otherwise.
+/// Number of operations to compare in each test; `TOLLGATE_REDIS_TRACE_OPS` overrides it.
 fn operations() -> u64 {
-    let told = std::env::var("TOLLGATE_REDIS_TRACE_OPS").ok();
-    told.map_or(40_000, |text| {
+    let value = std::env::var("TOLLGATE_REDIS_TRACE_OPS").ok();
+    value.map_or(40_000, |text| {
         text.parse()
             .expect("TOLLGATE_REDIS_TRACE_OPS is a whole number")
     })
@@ -33,7 +33,7 @@ fn runner(regressions: &'static str) -> TestRunner {
     })
 }
 
-/// A store whose time is moved by hand, and a way to forget everything in it.
+/// A store with a manual clock, and clients to delete all of its data.
 struct Subject {
     store: RedisStore,
     clock: ManualClock,
@@ -45,6 +45,7 @@ impl Subject {
         let clock = ManualClock::default();
         let builder = builder.timeout(common::PATIENT).manual_time(clock.clone());
         let store = common::connected(runtime, builder);
+
         Self {
             store,
             clock,
@@ -60,16 +61,13 @@ impl Subject {
             server
                 .borrow_mut()
                 .call(&["FLUSHALL"])
-                .expect("the server is there");
+                .expect("the server is available");
         }
         run_trace(&self.store, &self.clock, trace).map_err(TestCaseError::fail)
     }
 }
 
-#[expect(
-    clippy::panic,
-    reason = "it fails the test with a trace that must stay readable"
-)]
+#[expect(clippy::panic, reason = "it fails the test with a readable trace")]
 fn compare(
     name: &str,
     regressions: &'static str,
@@ -87,6 +85,7 @@ fn compare(
             result.unwrap_or_else(|failure| panic!("{name}: {failure}"));
         }
     }
+
     println!(
         "{name}: {} operations compared with the model",
         compared.get()
@@ -115,6 +114,7 @@ fn on_standalone(
             RedisBuilder::standalone(servers[0].url()),
             &servers,
         );
+
         compare(
             &format!("{name} on {flavor:?}"),
             regressions,
@@ -147,8 +147,7 @@ compared_with_the_model! {
     several_at_once => mixed();
 }
 
-/// Every counter of a trace is about the same entity, so a cluster decides about all of them in one
-/// slot.
+/// All counters of a trace have the same key attributes, so in a cluster they are in the same slot.
 #[test]
 fn on_a_cluster() {
     let runtime = common::runtime();
@@ -159,6 +158,7 @@ fn on_a_cluster() {
             RedisBuilder::cluster(cluster.urls()),
             cluster.nodes(),
         );
+
         let name = format!("a cluster of {flavor:?}");
         compare(
             &name,
@@ -170,14 +170,14 @@ fn on_a_cluster() {
     }
 }
 
-/// The other flavor for those who read the list of tests.
+/// Makes sure that the tests run on both flavors.
 #[test]
-fn both_flavors_are_what_they_say() {
+fn both_flavors_are_different_servers() {
     for flavor in common::FLAVORS {
         let info = Server::start(flavor).command(&["INFO", "server"]);
-        let says_valkey = info
+        let is_valkey = info
             .as_str()
             .is_some_and(|text| text.contains("valkey_version"));
-        assert_eq!(says_valkey, flavor == Flavor::Valkey);
+        assert_eq!(is_valkey, flavor == Flavor::Valkey);
     }
 }

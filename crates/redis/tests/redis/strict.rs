@@ -1,8 +1,8 @@
-//! Strictness with real processes: eight of them on one hot key.
+//! Strict limits with real processes: eight of them check the same key.
 //!
-//! Every process prints what it was answered and when, by the server's clock. Put together in that
-//! order, the answers must be those of the model to one caller after the other: nothing was let
-//! through that one process alone would not have been.
+//! Each process prints its outcomes and their times on the server's clock. In the order of time,
+//! the outcomes must be those of the model for a single caller: no process was allowed more than
+//! one process alone would have been.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -23,20 +23,21 @@ use tollgate_redis::{RedisBuilder, RedisStore};
 use crate::common;
 
 const PROCESSES: usize = 8;
-/// How many decisions each process asks for, a few at a time.
+/// Number of decisions of each process.
 const DECISIONS: usize = 400;
 const CALLERS: usize = 4;
 const LIMIT: u64 = 60;
 const WINDOW: Duration = Duration::from_millis(150);
 
-/// Where a worker finds the server, and which algorithm it is to use.
+/// Environment variables of a worker: the URL of the server and the algorithm.
 const URL: &str = "TOLLGATE_TEST_WORKER_URL";
 const KIND: &str = "TOLLGATE_TEST_WORKER_KIND";
 
 fn quota(kind: Kind) -> Quota {
     fn built(quota: Result<impl Into<Quota>, LimitError>) -> Quota {
-        quota.expect("the numbers are right").into()
+        quota.expect("the numbers are valid").into()
     }
+
     let rate = Rate::new(LIMIT, WINDOW);
     match kind {
         Kind::FixedFirstHit => built(FixedWindow::new(LIMIT, WINDOW)),
@@ -50,23 +51,24 @@ fn quota(kind: Kind) -> Quota {
     }
 }
 
-fn check(kind: Kind) -> DemandBuf {
+fn demand(kind: Kind) -> DemandBuf {
     let rule = Limit::new("hot", quota(kind))
         .rule()
-        .expect("the name is right");
-    rule.demand("everyone", 1).expect("the key is right")
+        .expect("the name is valid");
+    rule.demand("everyone", 1).expect("the key is valid")
 }
 
-/// One answer on a line: the moment, what was said, how long, what is left, until when.
+/// One outcome as a line: time, verdict, wait or retry time, remaining units, reset time.
 fn line(spent: &SpendReply) -> String {
     let outcome = spent.outcomes[0];
-    let (said, micros) = match outcome.verdict {
+    let (verdict_name, micros) = match outcome.verdict {
         Verdict::Allow { wait } => ("allow", wait.get()),
         Verdict::Deny { retry_after } => ("deny", retry_after.get()),
         Verdict::Never => ("never", 0),
     };
+
     format!(
-        "{} {said} {micros} {} {}",
+        "{} {verdict_name} {micros} {} {}",
         spent.at.get(),
         outcome.remaining,
         outcome.reset_after.get()
@@ -77,15 +79,17 @@ fn read_line(line: &str, limit: u64) -> Option<SpendReply> {
     let mut words = line.split(' ');
     let number = |text: Option<&str>| text?.parse().ok().map(Micros::new);
     let at = number(words.next())?;
-    let said = words.next()?;
+    let verdict_name = words.next()?;
     let micros = number(words.next())?;
-    let verdict = match said {
+
+    let verdict = match verdict_name {
         "allow" => Verdict::Allow { wait: micros },
         "deny" => Verdict::Deny {
             retry_after: micros,
         },
         _ => return None,
     };
+
     let remaining = number(words.next())?.get();
     let outcome = Outcome {
         verdict,
@@ -96,9 +100,9 @@ fn read_line(line: &str, limit: u64) -> Option<SpendReply> {
     Some(SpendReply::by_store(std::iter::once(outcome).collect(), at))
 }
 
-/// What one of the processes does.
+/// The program of one process.
 #[test]
-#[ignore = "a process that the tests beside it start"]
+#[ignore = "a process that the other tests start"]
 fn worker() {
     let (Ok(url), Ok(kind)) = (std::env::var(URL), std::env::var(KIND)) else {
         return;
@@ -107,7 +111,7 @@ fn worker() {
         .iter()
         .copied()
         .find(|other| format!("{other:?}") == kind)
-        .expect("a kind there is");
+        .expect("a known kind");
     let runtime = common::runtime();
     let store = common::connected(
         &runtime,
@@ -120,37 +124,39 @@ fn worker() {
                 for turn in 0..DECISIONS / CALLERS {
                     let number =
                         u128::from(std::process::id()) << 64 | (caller << 32 | turn) as u128;
-                    println!("{}", ask(&store, kind, PermitId::new(number)).await);
+                    println!("{}", spend(&store, kind, PermitId::new(number)).await);
                 }
             })
         })
         .collect();
+
     callers
         .into_iter()
         .for_each(|caller| runtime.block_on(caller).expect("no caller panics"));
 }
 
-async fn ask(store: &RedisStore, kind: Kind, lease: PermitId) -> String {
-    let check = check(kind);
+async fn spend(store: &RedisStore, kind: Kind, permit_id: PermitId) -> String {
+    let demand = demand(kind);
     let spent = store
-        .spend(&[check.as_demand()], Intent::Spend, lease)
+        .spend(&[demand.as_demand()], Intent::Spend, permit_id)
         .await
-        .expect("the server is there");
+        .expect("the server is available");
+
     if kind != Kind::Concurrency || !spent.outcomes[0].verdict.is_allowed() {
         return line(&spent);
     }
-    // The place is certainly held until the moment of a look before it is given back.
-    let looked = store
-        .spend(&[check.as_demand()], Intent::Peek, lease)
+    // The permit is certainly held until the time of a peek before its release.
+    let peeked = store
+        .spend(&[demand.as_demand()], Intent::Peek, permit_id)
         .await
-        .expect("the server is there");
+        .expect("the server is available");
     assert!(
         store
-            .release(&check.as_demand(), lease)
+            .release(&demand.as_demand(), permit_id)
             .await
-            .expect("the server is there")
+            .expect("the server is available")
     );
-    format!("{} until {}", line(&spent), looked.at.get())
+    format!("{} until {}", line(&spent), peeked.at.get())
 }
 
 fn start_worker(server: &Server, kind: Kind) -> Child {
@@ -164,10 +170,11 @@ fn start_worker(server: &Server, kind: Kind) -> Child {
         .expect("this program starts again")
 }
 
-/// What all processes were answered.
+/// The outcomes of all processes.
 fn lines(server: &Server, kind: Kind) -> Vec<String> {
     let mut workers: Vec<Child> = (0..PROCESSES).map(|_| start_worker(server, kind)).collect();
     let mut lines = Vec::new();
+
     for worker in &mut workers {
         let output = BufReader::new(worker.stdout.take().expect("it is piped"));
         lines.extend(output.lines().map(|line| line.expect("it is text")));
@@ -177,23 +184,24 @@ fn lines(server: &Server, kind: Kind) -> Vec<String> {
     assert_eq!(
         lines.len(),
         PROCESSES * DECISIONS,
-        "every question is answered"
+        "every check is answered"
     );
     lines
 }
 
-/// One answer after the other, as the model would give them.
+/// Compares all outcomes with the model, one after the other.
 fn is_strict(kind: Kind) {
     for flavor in common::FLAVORS {
         let server = Server::start(flavor);
-        let check = check(kind);
+        let demand = demand(kind);
         let lines = lines(&server, kind);
-        let mut answers: Vec<SpendReply> = lines
+
+        let mut replies: Vec<SpendReply> = lines
             .iter()
             .map(|line| read_line(line, LIMIT).expect("an answer"))
             .collect();
-        // Within one moment those that passed came first, and each left less than the one before.
-        answers.sort_by_key(|spent| {
+        // Of outcomes at the same time the allowed ones come first, by decreasing remaining units.
+        replies.sort_by_key(|spent| {
             let outcome = spent.outcomes[0];
             (
                 spent.at,
@@ -201,17 +209,20 @@ fn is_strict(kind: Kind) {
                 std::cmp::Reverse(outcome.remaining),
             )
         });
+
         let mut model = ModelStore::default();
-        for spent in &answers {
+        for spent in &replies {
             let compared =
-                model.confirm(&[check.as_demand()], Intent::Spend, PermitId::NONE, spent);
+                model.confirm(&[demand.as_demand()], Intent::Spend, PermitId::NONE, spent);
             assert_eq!(compared, Ok(()), "{kind:?} on {flavor:?} at {:?}", spent.at);
         }
+
         let allowed = |spent: &SpendReply| spent.outcomes[0].verdict.is_allowed();
-        let passed = answers.iter().filter(|spent| allowed(spent)).count();
-        assert!(passed >= 60, "only {passed} passed");
-        let bound = Bound::for_quota(&check.quota).expect("only concurrency has none");
-        let events = answers.iter().map(|spent| Event {
+        let allowed_count = replies.iter().filter(|spent| allowed(spent)).count();
+        assert!(allowed_count >= 60, "only {allowed_count} were allowed");
+
+        let bound = Bound::for_quota(&demand.quota).expect("only concurrency has no bound");
+        let events = replies.iter().map(|spent| Event {
             at: spent.at,
             key: (),
             cost: 1,
@@ -219,11 +230,12 @@ fn is_strict(kind: Kind) {
         });
         let worst = OverAdmission::of(bound, events)
             .worst()
-            .expect("something passed");
+            .expect("something was allowed");
         assert!(!worst.excess.is_over(), "{kind:?} on {flavor:?}: {worst:?}");
+
         println!(
-            "{kind:?} on {flavor:?}: {passed} of {} passed, excess {}",
-            answers.len(),
+            "{kind:?} on {flavor:?}: {allowed_count} of {} allowed, excess {}",
+            replies.len(),
             worst.excess
         );
     }
@@ -248,7 +260,7 @@ strict! {
     leaky_queue => LeakyQueue;
 }
 
-/// At no moment are more places held than there are.
+/// At no time are more permits held than the limit.
 #[test]
 fn concurrency() {
     for flavor in common::FLAVORS {
@@ -257,10 +269,11 @@ fn concurrency() {
         for line in lines(&server, Kind::Concurrency) {
             if let Some((taken, until)) = line.split_once(" until ") {
                 let from = taken.split(' ').next().and_then(|text| text.parse().ok());
-                edges.push((from.expect("a moment"), 1));
-                edges.push((until.parse().expect("a moment"), -1));
+                edges.push((from.expect("a time"), 1));
+                edges.push((until.parse().expect("a time"), -1));
             }
         }
+
         edges.sort_unstable();
         let mut held = 0;
         let most = edges
@@ -270,13 +283,14 @@ fn concurrency() {
                 held
             })
             .max()
-            .expect("some were held");
+            .expect("some permits were held");
+
         println!(
-            "places on {flavor:?}: {} grants, {most} at once",
+            "permits on {flavor:?}: {} grants, at most {most} held",
             edges.len() / 2
         );
-        assert!((1..=5).contains(&most), "{most} held at once");
-        wait::until_true(common::PATIENT, "everything was given back", || {
+        assert!((1..=5).contains(&most), "{most} permits held");
+        wait::until_true(common::PATIENT, "all permits were released", || {
             server.keys().is_empty()
         });
     }

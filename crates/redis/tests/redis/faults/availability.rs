@@ -1,4 +1,4 @@
-//! Faults of a primary and its replica, and of the Sentinels that watch them.
+//! Failovers of a primary to its replica, and faults of Sentinels.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use testkit::servers::{Flavor, Sentinels, Server};
 use testkit::wait;
 use tollgate_redis::RedisBuilder;
 
-use super::figures::Memory;
-use super::load::{Load, Plan};
+use super::fault_row::FaultRow;
+use super::figures::DataLoss;
+use super::load::{Load, LoadPlan};
 use super::process::load_on;
 use super::refusals::must;
-use super::row::Row;
 use super::subjects::KEYS;
 
-/// How long servers may take to agree on a change.
+/// Longest time for servers to agree on a change.
 const CHANGE_LIMIT: Duration = Duration::from_secs(20);
 
-/// A load on whatever the Sentinels call the primary.
-fn load_by_name(row: Row, group: &Sentinels) -> Load {
+/// A load on the primary that the Sentinels report.
+fn load_by_name(row: FaultRow, group: &Sentinels) -> Load {
     let builder = || RedisBuilder::sentinel(group.urls(), group.master_name());
-    Plan::new(row, builder(), builder()).start()
+    LoadPlan::new(row, builder(), builder()).start()
 }
 
-/// Waits until a server is in a role, in its own eyes: `master` or `slave`.
+/// Waits until a server reports a role: `master` or `slave`.
 fn wait_for_role(server: &Server, role: &str) {
     wait::until_true(CHANGE_LIMIT, &format!("a server to be a {role}"), || {
         must(server, &["ROLE"])
@@ -40,9 +40,9 @@ fn follow(replica: &Server, primary: &Server) {
     );
 }
 
-/// Waits until a replica has everything that its primary has. That the link is up does not say so:
-/// for up to a second, a primary keeps what is new to itself. What is written from then on must be
-/// seen to arrive.
+/// Waits until a replica has the data of its primary. It is not enough that the replication link is
+/// up, because a primary may not replicate for up to a second after that. So the test writes a key
+/// and waits until the replica has it.
 pub(super) fn wait_for_replica(replica: &Server, primary: &Server) {
     wait::until_true(
         CHANGE_LIMIT,
@@ -54,7 +54,8 @@ pub(super) fn wait_for_replica(replica: &Server, primary: &Server) {
                 .is_some_and(|text| text.contains("master_link_status:up"))
         },
     );
-    // In a cluster, it is the primary of the first key.
+
+    // In a cluster, this must be the primary of the first key.
     let marker = format!("{{=key-0}}from-{}-to-{}", primary.addr(), replica.addr());
     must(primary, &["SET", &marker, "1", "PX", "60000"]);
     wait::until_true(CHANGE_LIMIT, "a replica to follow its primary", || {
@@ -65,13 +66,14 @@ pub(super) fn wait_for_replica(replica: &Server, primary: &Server) {
 #[test]
 #[ignore = "long: cargo xtask faults"]
 fn sentinel_failover() {
-    let row = Row::begin("Sentinel fail-over");
+    let row = FaultRow::begin("Sentinel failover");
     let group = Sentinels::start(Flavor::Redis);
+
     wait_for_replica(group.replica(), group.primary());
     let mut load = load_by_name(row, &group);
-    load.fails_over(0..KEYS);
+    load.begin_failover(0..KEYS);
     group.primary().kill();
-    load.degrades();
+    load.wait_until_degraded();
     wait_for_role(group.replica(), "master");
     wait::until_true(
         CHANGE_LIMIT,
@@ -82,75 +84,86 @@ fn sentinel_failover() {
                 .is_some_and(|primary| primary.addr() == group.replica().addr())
         },
     );
-    load.recovers();
+    load.wait_until_recovered();
+
     load.stop()
-        .figures(Memory::FailedOver, [group.replica()])
-        .hold();
+        .figures(DataLoss::FailedOver, [group.replica()])
+        .print_and_assert();
 }
 
-/// The old primary is well and goes on answering until it is told that it is one no more.
+/// The old primary is healthy and replies until it is demoted.
 #[test]
 #[ignore = "long: cargo xtask faults"]
 fn sentinel_failover_on_demand() {
-    let row = Row::begin("manual demotion by Sentinel");
+    let row = FaultRow::begin("manual demotion by Sentinel");
     let group = Sentinels::start(Flavor::Valkey);
+
     wait_for_replica(group.replica(), group.primary());
     let mut load = load_by_name(row, &group);
-    load.fails_over(0..KEYS);
+    load.begin_failover(0..KEYS);
     must(
         &group.sentinels()[0],
         &["SENTINEL", "FAILOVER", group.master_name()],
     );
     wait_for_role(group.replica(), "master");
     wait_for_role(group.primary(), "slave");
-    load.recovers();
+    load.wait_until_recovered();
+
     load.stop()
-        .figures(Memory::FailedOver, [group.replica()])
-        .hold();
+        .figures(DataLoss::FailedOver, [group.replica()])
+        .print_and_assert();
 }
 
-/// A server that has become a replica keeps its connections and refuses to write.
+/// A server that has become a replica keeps its connections and rejects writes.
 #[test]
 fn manual_demotion() {
-    let row = Row::begin("manual demotion (READONLY)");
+    let row = FaultRow::begin("manual demotion (READONLY)");
     let (server, other) = (Server::start(Flavor::Redis), Server::start(Flavor::Redis));
+
     follow(&other, &server);
     wait_for_replica(&other, &server);
     let mut load = load_on(row, &server);
-    load.fails_over(0..KEYS);
+    load.begin_failover(0..KEYS);
     must(&other, &["REPLICAOF", "NO", "ONE"]);
     follow(&server, &other);
-    load.complains_of("READONLY");
-    load.decides(500);
+    load.wait_for_error("READONLY");
+    load.wait_for_decisions(500);
     wait_for_replica(&server, &other);
     must(&server, &["REPLICAOF", "NO", "ONE"]);
-    load.recovers();
-    load.stop().figures(Memory::FailedOver, [&server]).hold();
+    load.wait_until_recovered();
+
+    load.stop()
+        .figures(DataLoss::FailedOver, [&server])
+        .print_and_assert();
 }
 
-/// Without Sentinels the primary that is known stays the one to ask, also by new connections.
+/// Without Sentinels the store keeps using the known primary, also for new connections.
 fn without_sentinels(name: &'static str, take_away: fn(&Server)) {
-    let row = Row::begin(name);
+    let row = FaultRow::begin(name);
     let group = Sentinels::start(Flavor::Redis);
     let store = RedisBuilder::sentinel(group.urls(), group.master_name());
-    let plan = Plan::new(row, store, RedisBuilder::standalone(group.primary().url()));
+    let plan = LoadPlan::new(row, store, RedisBuilder::standalone(group.primary().url()));
     let mut load = plan.deadline(Duration::from_millis(500)).start();
+
     group.sentinels().iter().for_each(take_away);
     let from = load.now();
-    load.decides(1_000);
-    let told = load.told(from, load.now());
+    load.wait_for_decisions(1_000);
+    let checks = load.checks_between(from, load.now());
     assert!(
-        told.iter().all(|(told, _)| !told.is_degraded),
-        "the primary is still there"
+        checks.iter().all(|(check, _)| !check.is_degraded),
+        "the primary is still available"
     );
     let before = load.store().stats();
     must(group.primary(), &["CLIENT", "KILL", "TYPE", "normal"]);
-    load.recovers();
+    load.wait_until_recovered();
     assert!(
         load.store().stats().connections > before.connections,
-        "it was reached anew"
+        "the store has reconnected"
     );
-    load.stop().figures(Memory::Kept, [group.primary()]).hold();
+
+    load.stop()
+        .figures(DataLoss::None, [group.primary()])
+        .print_and_assert();
 }
 
 #[test]
@@ -165,13 +178,17 @@ fn all_sentinels_frozen() {
 
 #[test]
 fn all_connections_killed() {
-    let row = Row::begin("all connections killed");
+    let row = FaultRow::begin("all connections killed");
     let server = Server::start(Flavor::Redis);
     let mut load = load_on(row, &server);
+
     for _ in 0..8 {
         must(&server, &["CLIENT", "KILL", "TYPE", "normal"]);
-        load.recovers();
-        load.decides(60);
+        load.wait_until_recovered();
+        load.wait_for_decisions(60);
     }
-    load.stop().figures(Memory::Kept, [&server]).hold();
+
+    load.stop()
+        .figures(DataLoss::None, [&server])
+        .print_and_assert();
 }

@@ -1,4 +1,4 @@
-//! Faults of a cluster: what is wrong with one primary is wrong with its slots, and with no others.
+//! Faults of a cluster: a fault of one primary affects its slots and no others.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,22 +10,21 @@ use tollgate::Limiter;
 use tollgate_redis::RedisBuilder;
 
 use super::availability::wait_for_replica;
-use super::figures::{GRACE, Memory, p99};
-use super::load::{Load, Plan};
-use super::record::{Record, Told};
+use super::fault_row::FaultRow;
+use super::figures::{DataLoss, GRACE, p99};
+use super::load::{Load, LoadPlan};
+use super::record::{CheckRecord, Record};
 use super::refusals::must;
-use super::row::Row;
 use super::subjects::{KEYS, LEDGER, LIMITS, Subject, key, limits};
 
-/// Longer than this machine ever holds a server up: where others must not degrade, nothing but the
-/// fault may make them.
+/// Longer than any delay by the machine: other slots must not degrade because of such a delay.
 const DEADLINE: Duration = Duration::from_millis(500);
-/// How long the nodes may take to agree on a change.
+/// Longest time for the nodes to agree on a change.
 const CHANGE_LIMIT: Duration = Duration::from_secs(20);
 
-fn load_on(row: Row, cluster: &Cluster) -> Load {
+fn load_on(row: FaultRow, cluster: &Cluster) -> Load {
     let builder = || RedisBuilder::cluster(cluster.urls());
-    Plan::new(row, builder(), builder())
+    LoadPlan::new(row, builder(), builder())
         .deadline(DEADLINE)
         .start()
 }
@@ -34,7 +33,7 @@ fn slot_of(cluster: &Cluster, key_number: usize) -> u16 {
     cluster.slot_of(&format!("{{={}}}", key(key_number)))
 }
 
-/// The primary of the first key, and the keys it has.
+/// The primary of the first key, and all keys of that primary.
 fn victim(cluster: &Cluster) -> (&Server, BTreeSet<usize>) {
     let primary = |key_number| cluster.primary_of_slot(slot_of(cluster, key_number));
     let victim = primary(0);
@@ -45,7 +44,7 @@ fn victim(cluster: &Cluster) -> (&Server, BTreeSet<usize>) {
     (victim, keys)
 }
 
-/// Waits until every node that runs says that all is well.
+/// Waits until all running nodes report that the cluster is healthy.
 fn wait_until_ok(cluster: &Cluster) {
     let running = || {
         cluster
@@ -53,7 +52,8 @@ fn wait_until_ok(cluster: &Cluster) {
             .iter()
             .filter(|node| node.is_running() && !node.is_frozen())
     };
-    wait::until_true(CHANGE_LIMIT, "the cluster to be well", || {
+
+    wait::until_true(CHANGE_LIMIT, "the cluster to be healthy", || {
         running().all(|node| {
             let info = must(node, &["CLUSTER", "INFO"]);
             info.as_str()
@@ -62,7 +62,7 @@ fn wait_until_ok(cluster: &Cluster) {
     });
 }
 
-/// Waits until a slot has another primary than this one.
+/// Waits until a slot has another primary.
 fn wait_for_successor(cluster: &Cluster, slot: u16, old: &Server) {
     wait::until_true(CHANGE_LIMIT, "another primary", || {
         cluster.primary_of_slot(slot).addr() != old.addr()
@@ -74,77 +74,86 @@ fn running(cluster: &Cluster) -> impl Iterator<Item = &Server> {
     cluster.nodes().iter().filter(|node| node.is_running())
 }
 
-/// Nobody but these keys was answered by policy. A machine that stood still for about as long as
-/// the deadline proves nothing: then every server looks silent.
+/// Asserts that failure policies decided for these keys only. If the machine was delayed for about
+/// as long as the deadline, that cannot be asserted: then every server seems to be unavailable.
 fn only_these_degraded(record: &Record, keys: &BTreeSet<usize>) {
-    let degraded = record.told.iter().filter(|told| told.is_degraded);
+    let degraded = record.checks.iter().filter(|check| check.is_degraded);
     let others = degraded
-        .filter(|told| !keys.contains(&record.subjects[told.subject].key_number))
+        .filter(|check| !keys.contains(&record.subjects[check.subject].key_number))
         .count();
-    println!("  other slots     {others} answers by policy");
+    println!("  other slots     {others} fallback decisions");
     assert!(
         others == 0 || record.noise.worst() > DEADLINE / 2,
-        "other slots are not concerned"
+        "other slots are not affected"
     );
 }
 
 #[test]
 #[ignore = "long: cargo xtask faults"]
 fn primary_killed() {
-    let row = Row::begin("cluster primary killed");
+    let row = FaultRow::begin("cluster primary killed");
     let cluster = Cluster::start(Flavor::Redis, 3, 1);
     let (primary, keys) = victim(&cluster);
+
     wait_for_replica(cluster.replicas_of(primary)[0], primary);
     let mut load = load_on(row, &cluster);
-    load.fails_over(keys.clone());
+    load.begin_failover(keys.clone());
     primary.kill();
-    load.degrades();
+    load.wait_until_degraded();
     wait_for_successor(&cluster, slot_of(&cluster, 0), primary);
-    load.recovers_for(|subject| keys.contains(&subject.key_number));
+    load.wait_until_recovered_for(|subject| keys.contains(&subject.key_number));
+
     let record = load.stop();
-    record.figures(Memory::FailedOver, running(&cluster)).hold();
+    record
+        .figures(DataLoss::FailedOver, running(&cluster))
+        .print_and_assert();
     only_these_degraded(&record, &keys);
 }
 
 #[test]
 #[ignore = "long: cargo xtask faults"]
 fn primary_frozen() {
-    let row = Row::begin("one primary frozen");
+    let row = FaultRow::begin("one primary frozen");
     let cluster = Cluster::start(Flavor::Redis, 3, 0);
     let (primary, keys) = victim(&cluster);
     let mut load = load_on(row, &cluster);
-    let others_p99 = |told: Vec<(Told, Subject)>| {
-        p99(told
+    let others_p99 = |check: Vec<(CheckRecord, Subject)>| {
+        p99(check
             .iter()
             .filter(|(_, subject)| !keys.contains(&subject.key_number))
-            .map(|(told, _)| told))
+            .map(|(check, _)| check))
     };
-    let before = others_p99(load.told(Duration::ZERO, load.now()));
+    let before = others_p99(load.checks_between(Duration::ZERO, load.now()));
+
     primary.freeze();
-    load.degrades();
+    load.wait_until_degraded();
     let from = load.now();
-    load.decides(2_000);
-    let during = others_p99(load.told(from, load.now()));
+    load.wait_for_decisions(2_000);
+    let during = others_p99(load.checks_between(from, load.now()));
     primary.thaw();
     wait_until_ok(&cluster);
-    load.recovers_for(|subject| keys.contains(&subject.key_number));
+    load.wait_until_recovered_for(|subject| keys.contains(&subject.key_number));
+
     let record = load.stop();
-    record.figures(Memory::Kept, running(&cluster)).hold();
+    record
+        .figures(DataLoss::None, running(&cluster))
+        .print_and_assert();
     println!(
         "  other slots     p99 {before:.1?} before, {during:.1?} while one primary was frozen"
     );
     only_these_degraded(&record, &keys);
 }
 
-/// While a slot is open, requests about several counters of which some are missing are for neither
-/// server to decide; the policies answer. Nothing else is noticed.
+/// While a slot is being migrated, no server can decide a request with several counters of which
+/// some do not exist; failure policies decide. Other requests are not affected.
 #[test]
 #[ignore = "long: cargo xtask faults"]
 fn resharding() {
-    let row = Row::begin("resharding under load");
+    let row = FaultRow::begin("resharding under load");
     let cluster = Cluster::start(Flavor::Redis, 3, 0);
     let mut load = load_on(row, &cluster);
     let moved = BTreeSet::from([0, 5, 9]);
+
     for key_number in moved.iter().copied().cycle().take(6) {
         let slot = slot_of(&cluster, key_number);
         let from = cluster.primary_of_slot(slot).addr();
@@ -154,63 +163,75 @@ fn resharding() {
             .find(|node| node.addr() != from)
             .expect("there are three");
         cluster.begin_move_slot(slot, to);
-        load.decides(300);
+        load.wait_for_decisions(300);
         cluster.finish_move_slot(slot, to);
-        load.recovers_for(|subject| subject.key_number == key_number);
-        load.decides(300);
+        load.wait_until_recovered_for(|subject| subject.key_number == key_number);
+        load.wait_for_decisions(300);
     }
+
     let record = load.stop();
-    record.figures(Memory::Kept, running(&cluster)).hold();
+    record
+        .figures(DataLoss::None, running(&cluster))
+        .print_and_assert();
     only_these_degraded(&record, &moved);
 }
 
-/// The replica takes over when it has everything: nothing is forgotten.
+/// The replica takes over when it has all data: nothing is lost.
 #[test]
 #[ignore = "long: cargo xtask faults"]
 fn cluster_failover() {
-    let row = Row::begin("CLUSTER FAILOVER");
+    let row = FaultRow::begin("CLUSTER FAILOVER");
     let cluster = Cluster::start(Flavor::Valkey, 3, 1);
     let (primary, keys) = victim(&cluster);
     let mut load = load_on(row, &cluster);
     let replica = cluster.replicas_of(primary)[0];
+
     must(replica, &["CLUSTER", "FAILOVER"]);
     wait_for_successor(&cluster, slot_of(&cluster, 0), primary);
-    load.recovers_for(|subject| keys.contains(&subject.key_number));
+    load.wait_until_recovered_for(|subject| keys.contains(&subject.key_number));
+
     let record = load.stop();
-    record.figures(Memory::Kept, running(&cluster)).hold();
+    record
+        .figures(DataLoss::None, running(&cluster))
+        .print_and_assert();
     only_these_degraded(&record, &keys);
 }
 
-/// A cluster that must be whole refuses everything while one of its primaries is missing.
+/// A cluster that requires full coverage rejects all commands while a primary is missing.
 #[test]
 #[ignore = "long: cargo xtask faults"]
 fn cluster_down() {
-    let row = Row::begin("CLUSTERDOWN");
+    let row = FaultRow::begin("CLUSTERDOWN");
     let cluster = Cluster::builder(Flavor::Redis)
         .config("cluster-require-full-coverage", "yes")
         .start();
     let (primary, keys) = victim(&cluster);
     let mut load = load_on(row, &cluster);
+
     primary.freeze();
-    load.degrades();
+    load.wait_until_degraded();
     let is_other = |subject: &Subject| !keys.contains(&subject.key_number);
-    load.shows("another primary's slots by policy", |told, subject| {
-        told.is_degraded && is_other(subject)
-    });
-    load.decides(500);
+    load.wait_for_check(
+        "a fallback decision for another primary's slots",
+        |check, subject| check.is_degraded && is_other(subject),
+    );
+    load.wait_for_decisions(500);
     primary.thaw();
     wait_until_ok(&cluster);
-    load.recovers();
-    load.recovers_for(|subject| keys.contains(&subject.key_number));
-    load.stop().figures(Memory::Kept, running(&cluster)).hold();
+    load.wait_until_recovered();
+    load.wait_until_recovered_for(|subject| keys.contains(&subject.key_number));
+
+    load.stop()
+        .figures(DataLoss::None, running(&cluster))
+        .print_and_assert();
 }
 
-/// A request across two primaries has one deadline for both: the first stutters until there is
-/// hardly any time left, the second is frozen and has enough on its way that nothing more is sent
-/// to it.
+/// A request to two primaries has one deadline for both calls. The first primary is frozen until
+/// little time is left. The second stays frozen, and enough calls to it are in flight that no more
+/// are sent.
 #[test]
 fn across_a_stutter_and_a_freeze() {
-    let row = Row::begin("across a primary that stutters and one that is frozen");
+    let row = FaultRow::begin("request to a primary that stutters and one that is frozen");
     let cluster = Cluster::start(Flavor::Redis, 3, 0);
     let primary = |key_number: usize| cluster.primary_of_slot(slot_of(&cluster, key_number));
     let frozen = primary(0);
@@ -219,39 +240,44 @@ fn across_a_stutter_and_a_freeze() {
         .expect("there are three primaries");
     let (stuttering, deadline) = (primary(other), Duration::from_millis(200));
     let builder = || RedisBuilder::cluster(cluster.urls());
-    let load = Plan::new(row, builder(), builder())
+    let load = LoadPlan::new(row, builder(), builder())
         .deadline(deadline)
         .start();
     let limiter = Limiter::new(load.store().clone(), limits());
+
     frozen.freeze();
-    load.lasts(deadline / 2);
+    load.run_for(deadline / 2);
     stuttering.freeze();
     let from = load.now();
-    let asking = load.runtime().spawn(async move {
-        let asked = Instant::now();
-        // The narrower of the two limits is asked first.
+    let check = load.runtime().spawn(async move {
+        let started = Instant::now();
+        // The lower of the two limits is spent first.
         let decision = limiter
             .check(LIMITS[0], key(other))
             .and(LEDGER, key(0))
             .await;
         (
-            decision.expect("both are limits").is_degraded(),
-            asked.elapsed(),
+            decision.expect("both limits exist").is_degraded(),
+            started.elapsed(),
         )
     });
-    load.lasts(deadline * 9 / 10);
+    load.run_for(deadline * 9 / 10);
     stuttering.thaw();
-    let (is_degraded, took) = load.runtime().block_on(asking).expect("it is answered");
+    let (is_degraded, took) = load.runtime().block_on(check).expect("the check completes");
     let noise = load.noise(from, took);
     frozen.thaw();
     wait_until_ok(&cluster);
-    load.stop().figures(Memory::Kept, running(&cluster)).hold();
+
+    load.stop()
+        .figures(DataLoss::None, running(&cluster))
+        .print_and_assert();
+
     println!(
         "  across          {took:.1?} with noise of {noise:.1?}, of a deadline of {deadline:?}"
     );
     assert!(is_degraded, "one of the two was frozen");
     assert!(
         took <= deadline + GRACE + noise,
-        "one deadline holds for both"
+        "both calls share one deadline"
     );
 }

@@ -1,4 +1,4 @@
-//! The six figures of a row: what they are, how they read, and what they must be.
+//! The six figures of a row, how they are printed, and their bounds.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,43 +6,43 @@ use std::time::Duration;
 use testkit::servers::Server;
 
 use super::admission::{self, Excesses};
-use super::record::{Record, Told};
+use super::record::{CheckRecord, Record};
+use super::recording_store::CallFate;
 use super::subjects::{self, KEYS};
-use super::watched::Fate;
 
-/// What a decision may take beyond its deadline.
+/// Longest time that a decision may take beyond its deadline.
 pub(crate) const GRACE: Duration = Duration::from_millis(5);
-/// How soon after the end of a fault the store decides again.
+/// Longest time from the end of a fault to the store's next decision.
 const RECOVERY_MAX: Duration = Duration::from_secs(1);
 
-/// What the store may have forgotten, and what that excuses.
+/// The data that the store may have lost, and the over-admission that this permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Memory {
-    /// Nothing.
-    Kept,
-    /// Everything, at the moments on record: one burst per key more for each.
-    Emptied,
-    /// What had not reached the replica when it took over: one burst per key more.
+pub(crate) enum DataLoss {
+    /// Nothing was lost.
+    None,
+    /// Everything, at the recorded times: one more burst per key for each of them.
+    Flushed,
+    /// What had not been replicated at a failover: one more burst per key.
     FailedOver,
-    /// Counters and ledgers, each so many times at most: one burst for each time.
+    /// Counters and ledgers, by eviction: one more burst for each time.
     Evicted {
-        /// How often a key was evicted that was evicted most often.
+        /// How often the most frequently evicted key was evicted.
         times: u64,
     },
-    /// Counters, but no ledger, because somebody else wrote to them: one burst.
-    Spoiled,
+    /// Counters, but no ledger, because another program wrote to them: one more burst.
+    Corrupted,
 }
 
 /// The figures of one row.
 #[derive(Debug)]
 pub(crate) struct Figures<'r> {
     record: &'r Record,
-    memory: Memory,
+    data_loss: DataLoss,
     ledger: Ledger,
     charges: Vec<Charge>,
     excesses: Excesses,
     false_denials: u64,
-    /// Answers of the store that were about somebody else.
+    /// Replies of the store that were about another key.
     strays: usize,
     immortal: usize,
 }
@@ -56,27 +56,27 @@ struct Ledger {
     errors: usize,
 }
 
-/// The units of one key since the store last forgot everything.
+/// The units of one key since the store last lost all data.
 #[derive(Debug)]
 struct Charge {
     charged: i128,
     allowed: i128,
     lost: i128,
-    /// Allowed when it may have gone with its primary.
+    /// Allowed in the interval whose decisions a failover may have lost.
     at_risk: i128,
 }
 
 impl Record {
-    /// The figures, with what is found on these servers.
+    /// Computes the figures, including those read from these servers.
     pub(crate) fn figures<'s>(
         &self,
-        memory: Memory,
+        data_loss: DataLoss,
         servers: impl IntoIterator<Item = &'s Server>,
     ) -> Figures<'_> {
         Figures {
             record: self,
-            memory,
-            ledger: Ledger::of(&self.told),
+            data_loss,
+            ledger: Ledger::from_checks(&self.checks),
             charges: (0..KEYS).map(|key| self.charge(key)).collect(),
             excesses: admission::excesses(self),
             false_denials: admission::false_denials(self),
@@ -85,62 +85,66 @@ impl Record {
         }
     }
 
-    /// Calls whose reply never came.
+    /// The number of calls without a reply.
     pub(crate) fn lost(&self) -> usize {
-        self.told.iter().filter(|told| told.is_lost()).count()
+        self.checks.iter().filter(|check| check.is_lost()).count()
     }
 
     fn charge(&self, key_number: usize) -> Charge {
         let own = || {
-            self.told
+            self.checks
                 .iter()
-                .filter(|told| self.subjects[told.subject].key_number == key_number)
+                .filter(|check| self.subjects[check.subject].key_number == key_number)
         };
-        let units = |told: &Told| i128::from(self.subjects[told.subject].cost);
-        let since = self.forgotten.iter().max();
-        let allowed = || own().filter(|told| told.is_allowed && told.decided_at().as_ref() > since);
+        let units = |check: &CheckRecord| i128::from(self.subjects[check.subject].cost);
+        let since = self.flushed_at.iter().max();
+        let allowed =
+            || own().filter(|check| check.is_allowed && check.decided_at().as_ref() > since);
         let failover = self
             .failover
             .as_ref()
             .filter(|failover| failover.keys.contains(&key_number));
         let at_risk = allowed()
-            .filter(|told| failover.is_some_and(|both| both.during.contains(&told.answered)));
-        let base = if self.is_told_apart && since.is_none() {
+            .filter(|check| failover.is_some_and(|both| both.during.contains(&check.ended)));
+        let base = if self.has_ledger_bases && since.is_none() {
             subjects::base(key_number)
         } else {
             0
         };
+
         Charge {
             charged: i128::from(self.charged[key_number]) - i128::from(base),
             allowed: allowed().map(units).sum(),
-            lost: own().filter(|told| told.is_lost()).map(units).sum(),
+            lost: own().filter(|check| check.is_lost()).map(units).sum(),
             at_risk: at_risk.map(units).sum(),
         }
     }
 
-    /// Answers about a ledger that is somebody else's. One that was forgotten is nobody's.
+    /// The number of replies about the ledger of another key. A ledger that was lost has no owner.
     fn strays(&self) -> usize {
-        let strays = self.told.iter().filter(|told| {
-            told.ledger_of
-                .is_some_and(|owner| owner != self.subjects[told.subject].key_number)
+        let strays = self.checks.iter().filter(|check| {
+            check
+                .ledger_of
+                .is_some_and(|owner| owner != self.subjects[check.subject].key_number)
         });
         strays.count()
     }
 }
 
 impl Ledger {
-    fn of(told: &[Told]) -> Self {
+    fn from_checks(checks: &[CheckRecord]) -> Self {
         let mut ledger = Self::default();
-        for told in told {
-            let place = match (told.is_error, told.is_degraded, told.is_allowed) {
+        for check in checks {
+            let counter = match (check.is_error, check.is_degraded, check.is_allowed) {
                 (true, _, _) => &mut ledger.errors,
                 (_, false, true) => &mut ledger.allowed,
                 (_, false, false) => &mut ledger.denied,
                 (_, true, true) => &mut ledger.degraded_allowed,
                 (_, true, false) => &mut ledger.degraded_denied,
             };
-            *place += 1;
+            *counter += 1;
         }
+
         ledger
     }
 
@@ -156,16 +160,12 @@ impl Charge {
 }
 
 impl Figures<'_> {
-    /// Prints the figures, then sees that they are what they must be.
-    pub(crate) fn hold(&self) {
+    /// Prints the figures, then asserts their bounds.
+    pub(crate) fn print_and_assert(&self) {
         println!("{self}");
         let Self { record, ledger, .. } = self;
-        assert_eq!(
-            record.sent,
-            ledger.answered(),
-            "every question was answered"
-        );
-        assert_eq!(ledger.errors, 0, "no question failed for good");
+        assert_eq!(record.sent, ledger.answered(), "every check was answered");
+        assert_eq!(ledger.errors, 0, "no check returned an error");
         let by_policy = (
             record.health.degraded_allowed,
             record.health.degraded_denied,
@@ -176,19 +176,20 @@ impl Figures<'_> {
                 ledger.degraded_allowed as u64,
                 ledger.degraded_denied as u64
             ),
-            "all are counted"
+            "all fallback decisions are counted"
         );
         assert_eq!(
             record.health.store_errors.total(),
             self.degraded() as u64,
-            "and all that caused them"
+            "all store errors are counted"
         );
-        assert_eq!(self.strays, 0, "no answer reached another asker");
-        self.charge_holds();
-        self.admission_holds();
+        assert_eq!(self.strays, 0, "no reply reached another caller");
+        self.assert_charges();
+        self.assert_admission();
+
         assert!(
             self.false_denials <= record.lost() as u64,
-            "nobody is denied for what nobody asked"
+            "nothing is denied because of units that no check has spent"
         );
         assert!(
             self.latest() <= GRACE,
@@ -197,51 +198,53 @@ impl Figures<'_> {
         assert_eq!(self.immortal, 0, "every key has an expiry");
         assert!(
             record.recovery.is_none_or(|took| took <= RECOVERY_MAX),
-            "the store is soon asked again"
+            "the store recovers in time"
         );
     }
 
-    /// The row did what it is named after: some decisions were not the store's.
+    /// The number of decisions by failure policies.
     pub(crate) fn degraded(&self) -> usize {
         self.ledger.degraded_allowed + self.ledger.degraded_denied
     }
 
-    /// What the store charged and nobody was told of.
+    /// The units that the store has charged for checks without a reply.
     pub(crate) fn gap(&self) -> i128 {
         self.charges.iter().map(Charge::gap).sum()
     }
 
-    fn charge_holds(&self) {
+    fn assert_charges(&self) {
         for (key_number, charge) in self.charges.iter().enumerate() {
             let gap = charge.gap();
             assert!(
                 gap <= charge.lost,
-                "key {key_number} was charged for calls that were answered: {charge:?}"
+                "key {key_number} was charged more than its checks: {charge:?}"
             );
-            let forgotten_max = match self.memory {
-                Memory::Kept | Memory::Emptied | Memory::Spoiled => 0,
-                Memory::FailedOver => charge.at_risk,
-                Memory::Evicted { .. } => i128::MAX,
+
+            let forgotten_max = match self.data_loss {
+                DataLoss::None | DataLoss::Flushed | DataLoss::Corrupted => 0,
+                DataLoss::FailedOver => charge.at_risk,
+                DataLoss::Evicted { .. } => i128::MAX,
             };
             assert!(
                 -gap <= forgotten_max,
-                "key {key_number} was allowed what was never charged: {charge:?}"
+                "key {key_number} was charged less than its checks: {charge:?}"
             );
         }
     }
 
-    fn admission_holds(&self) {
+    fn assert_admission(&self) {
         let Excesses { store, local } = &self.excesses;
         assert!(
             local.is_none_or(|local| local.bursts == 0),
-            "the policy `local` keeps to its share"
+            "the policy `local` stays within its share"
         );
-        let bursts_max = match self.memory {
-            Memory::Kept => 0,
-            Memory::Emptied => self.record.forgotten.len() as u64,
-            Memory::FailedOver | Memory::Spoiled => 1,
-            Memory::Evicted { times } => times,
+        let bursts_max = match self.data_loss {
+            DataLoss::None => 0,
+            DataLoss::Flushed => self.record.flushed_at.len() as u64,
+            DataLoss::FailedOver | DataLoss::Corrupted => 1,
+            DataLoss::Evicted { times } => times,
         };
+
         let bursts = store.map_or(0, |store| store.bursts);
         assert!(
             bursts <= bursts_max,
@@ -249,25 +252,26 @@ impl Figures<'_> {
         );
     }
 
-    /// The most by which a decision exceeded its deadline, less the noise that there was while it
-    /// was made.
+    /// The most by which a decision exceeded its deadline, without the delays by the machine.
     fn latest(&self) -> Duration {
         let Record {
-            told,
+            checks,
             noise,
             deadline,
             ..
         } = self.record;
-        let late = told.iter().map(|told| {
-            told.took()
+
+        let late = checks.iter().map(|check| {
+            check
+                .took()
                 .saturating_sub(*deadline)
-                .saturating_sub(noise.during(told.asked, told.answered))
+                .saturating_sub(noise.during(check.started, check.ended))
         });
         late.max().unwrap_or_default()
     }
 }
 
-/// One line for each figure.
+/// Prints one line for each figure.
 impl fmt::Display for Figures<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -291,13 +295,13 @@ impl fmt::Display for Figures<'_> {
         writeln!(f, "  immortal keys   {immortal}")?;
         match record.recovery {
             Some(took) => writeln!(f, "  recovery        {took:.1?}")?,
-            None => writeln!(f, "  recovery        none was needed")?,
+            None => writeln!(f, "  recovery        not needed")?,
         }
-        let complaint = record.complaint.as_deref().unwrap_or("nothing");
+        let store_error = record.store_error.as_deref().unwrap_or("nothing");
         write!(
             f,
-            "  no answer       {}; the store says: {complaint}",
-            Fates(&record.told)
+            "  store errors    {}; last: {store_error}",
+            FateCounts(&record.checks)
         )
     }
 }
@@ -312,10 +316,12 @@ impl Figures<'_> {
             errors,
         } = &self.ledger;
         let (sent, unanswered) = (self.record.sent, self.record.sent - self.ledger.answered());
+
         writeln!(
             f,
-            "  ledger          sent {sent} = {allowed} allowed + {denied} denied + {degraded_allowed} degraded allowed \
-             + {degraded_denied} degraded denied + {errors} errors; unanswered {unanswered}"
+            "  ledger          sent {sent} = {allowed} allowed + {denied} denied \
+             + {degraded_allowed} degraded allowed + {degraded_denied} degraded denied \
+             + {errors} errors; unanswered {unanswered}"
         )
     }
 
@@ -323,10 +329,11 @@ impl Figures<'_> {
         let sum = |of: fn(&Charge) -> i128| self.charges.iter().map(of).sum::<i128>();
         let (charged, allowed) = (sum(|charge| charge.charged), sum(|charge| charge.allowed));
         let (gap, lost) = (self.gap(), sum(|charge| charge.lost));
-        if matches!(self.memory, Memory::Evicted { .. }) {
+
+        if matches!(self.data_loss, DataLoss::Evicted { .. }) {
             return writeln!(
                 f,
-                "  charge          {allowed} allowed; the server has forgotten ledgers"
+                "  charge          {allowed} allowed; the server has evicted ledgers"
             );
         }
         let least = self
@@ -343,32 +350,35 @@ impl Figures<'_> {
             .unwrap_or_default();
         writeln!(
             f,
-            "  charge          {charged} charged - {allowed} allowed = {gap} of at most {lost} (by key {least} to {most})"
+            "  charge          {charged} charged - {allowed} allowed = {gap} of at most {lost} \
+             (by key {least} to {most})"
         )
     }
 
     fn fmt_latency(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Record {
-            told,
+            checks,
             noise,
             deadline,
             ..
         } = self.record;
-        let slowest = told.iter().max_by_key(|told| told.took());
-        let took = slowest.map(Told::took).unwrap_or_default();
+        let slowest = checks.iter().max_by_key(|check| check.took());
+        let took = slowest.map(CheckRecord::took).unwrap_or_default();
         let own = slowest
-            .map(|told| noise.during(told.asked, told.answered))
+            .map(|check| noise.during(check.started, check.ended))
             .unwrap_or_default();
-        let (worst, late, p99) = (noise.worst(), self.latest(), p99(told));
+        let (worst, late, p99) = (noise.worst(), self.latest(), p99(checks));
+
         writeln!(
             f,
-            "  latency         slowest {took:.1?} with noise of {own:.1?} (worst {worst:.1?}), p99 {p99:.1?}; beyond the \
-             deadline of {deadline:?}, without noise: {late:.1?} of at most {GRACE:?}"
+            "  latency         slowest {took:.1?} with noise of {own:.1?} (worst {worst:.1?}), \
+             p99 {p99:.1?}; beyond the deadline of {deadline:?}, without noise: {late:.1?} \
+             of at most {GRACE:?}"
         )
     }
 }
 
-/// How many keys of the store have no expiry. Tests write some of their own.
+/// The number of keys of the store without an expiry. Keys of the tests do not count.
 fn immortal(server: &Server) -> usize {
     server
         .immortal_keys()
@@ -377,9 +387,9 @@ fn immortal(server: &Server) -> usize {
         .count()
 }
 
-/// What 99 of 100 answers took at most.
-pub(crate) fn p99<'t>(told: impl IntoIterator<Item = &'t Told>) -> Duration {
-    let mut times: Vec<Duration> = told.into_iter().map(Told::took).collect();
+/// The 99th percentile of the checks' durations.
+pub(crate) fn p99<'t>(checks: impl IntoIterator<Item = &'t CheckRecord>) -> Duration {
+    let mut times: Vec<Duration> = checks.into_iter().map(CheckRecord::took).collect();
     times.sort_unstable();
     times
         .get(times.len() * 99 / 100)
@@ -387,22 +397,23 @@ pub(crate) fn p99<'t>(told: impl IntoIterator<Item = &'t Told>) -> Duration {
         .unwrap_or_default()
 }
 
-/// How often what went wrong.
-struct Fates<'t>(&'t [Told]);
+/// The number of failed calls by kind of error.
+struct FateCounts<'t>(&'t [CheckRecord]);
 
-impl fmt::Display for Fates<'_> {
+impl fmt::Display for FateCounts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count =
-            |wanted: &dyn Fn(Fate) -> bool| self.0.iter().filter(|told| wanted(told.fate)).count();
-        for kind in ["timeout", "away", "overloaded"] {
+        let count = |wanted: &dyn Fn(CallFate) -> bool| {
+            self.0.iter().filter(|check| wanted(check.fate)).count()
+        };
+        for kind in ["timeout", "unavailable", "overloaded"] {
             let (lost, not_sent) = (
-                count(&|fate| fate == Fate::Lost(kind)),
-                count(&|fate| fate == Fate::NotSent(kind)),
+                count(&|fate| fate == CallFate::Lost(kind)),
+                count(&|fate| fate == CallFate::NotSent(kind)),
             );
             if lost + not_sent > 0 {
                 write!(f, "{kind} {lost} sent + {not_sent} not sent, ")?;
             }
         }
-        write!(f, "refused {}", count(&|fate| fate == Fate::Refused))
+        write!(f, "refused {}", count(&|fate| fate == CallFate::Refused))
     }
 }

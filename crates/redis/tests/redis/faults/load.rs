@@ -1,8 +1,8 @@
-//! Callers that ask a limiter all the time, and remember every answer, while a test breaks what is
-//! behind it.
+//! Callers that check limits all the time and record every decision, while a test causes faults in
+//! the store.
 //!
-//! One thread runs all of it, so that whatever holds one caller up holds up the noise meter too.
-//! The rate is modest: what is measured is the store, not the machine.
+//! All of it runs on one thread, so that a delay of the machine affects the noise meter too. The
+//! rate is moderate: the store is measured, not the machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -16,74 +16,73 @@ use tokio::time::{Instant, sleep, timeout};
 use tollgate::{Decision, Error, Limiter, Micros};
 use tollgate_redis::{RedisBuilder, RedisStore};
 
+use super::fault_row::FaultRow;
 use super::noise;
-use super::observer::{Observer, complaint_of};
-use super::record::{Failover, Record, Told};
-use super::row::Row;
-use super::subjects::{KEYS, LEDGER, Subject, limits, subjects, turn};
-use super::watched::{Watched, with_fate};
+use super::observer::{Observer, store_error};
+use super::record::{CheckRecord, Failover, Record};
+use super::recording_store::{RecordingStore, with_fate};
+use super::subjects::{KEYS, LEDGER, Subject, limits, subject_index, subjects};
 use crate::common::PATIENT;
 
-/// The deadline of a decision where a row says nothing else.
+/// Default deadline of a decision.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(10);
-/// How many ask at the same time.
+/// Number of concurrent callers.
 const CALLERS: usize = KEYS;
-/// How long each pauses between two questions. Together they ask about two thousand times a second.
+/// Pause of a caller between two checks. All callers together make about 2,000 checks per second.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The most that one caller asks: what it comes to in three minutes.
+/// Most checks of a caller: enough for three minutes.
 const STEPS_MAX: usize = 36_000;
-/// How long a test may wait for something that a load shows: it takes far less unless something is
-/// broken.
-const SHOWN_LIMIT: Duration = Duration::from_secs(20);
-/// How long the store may take to say what is wrong: the longest pause between two attempts, many
-/// times over.
-const COMPLAINT_LIMIT: Duration = Duration::from_secs(2);
-/// How far a replica may be behind. On one machine it is far less.
+/// Longest wait for an expected check. It takes far less unless something is broken.
+const WAIT_LIMIT: Duration = Duration::from_secs(20);
+/// Longest wait for an expected error of the store: many times the longest pause between two
+/// attempts to reconnect.
+const ERROR_LIMIT: Duration = Duration::from_secs(2);
+/// Longest assumed replication lag. On one machine it is far less.
 const REPLICATION_MAX: Duration = Duration::from_secs(1);
-/// How many decisions are made before a fault, and after it.
-const AROUND: usize = 400;
+/// Number of decisions before and after a fault.
+const DECISIONS_AROUND: usize = 400;
 
-/// A load under way.
+/// A running load.
 pub(crate) struct Load {
-    row: Row,
+    row: FaultRow,
     runtime: Runtime,
     store: RedisStore,
     limiter: Limiter,
-    shared: Arc<Shared>,
+    shared: Arc<LoadState>,
     callers: Vec<JoinHandle<()>>,
     noise: JoinHandle<()>,
     observer: Observer,
     deadline: Duration,
     recovery: Option<Duration>,
     failover: Option<Failover>,
-    complaint: Option<String>,
-    forgotten: Vec<Micros>,
-    is_told_apart: bool,
+    store_error: Option<String>,
+    flushed_at: Vec<Micros>,
+    has_ledger_bases: bool,
 }
 
-/// How to start a load.
-pub(crate) struct Plan {
-    row: Row,
+/// The settings of a load.
+pub(crate) struct LoadPlan {
+    row: FaultRow,
     store: RedisBuilder,
     observer: RedisBuilder,
     deadline: Duration,
     waits_for_store: bool,
 }
 
-/// What the callers and the test share.
-struct Shared {
+/// The state shared by the callers and the test.
+struct LoadState {
     limiter: Limiter,
     subjects: Vec<Subject>,
     start: Instant,
     sent: AtomicUsize,
-    told: Mutex<Vec<Told>>,
-    noise: noise::Meter,
+    checks: Mutex<Vec<CheckRecord>>,
+    noise: noise::NoiseMeter,
     is_over: AtomicBool,
 }
 
-impl Plan {
-    /// A load on a store, and a way to its servers past whatever the test does to the network.
-    pub(crate) fn new(row: Row, store: RedisBuilder, observer: RedisBuilder) -> Self {
+impl LoadPlan {
+    /// A load on a store, and an observer that is not affected by faults in the network.
+    pub(crate) fn new(row: FaultRow, store: RedisBuilder, observer: RedisBuilder) -> Self {
         Self {
             row,
             store,
@@ -97,7 +96,7 @@ impl Plan {
         Self { deadline, ..self }
     }
 
-    /// Starts although no server is there yet.
+    /// Starts the load while no server is available.
     pub(crate) fn without_store(self) -> Self {
         Self {
             waits_for_store: false,
@@ -105,37 +104,41 @@ impl Plan {
         }
     }
 
-    /// Starts the callers and waits until the store has decided for a while.
+    /// Starts the callers and waits for some decisions.
     pub(crate) fn start(self) -> Load {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build();
         let runtime = runtime.expect("a runtime starts");
-        let inside = runtime.enter();
+        let guard = runtime.enter();
         let observer = Observer::new(&runtime, self.observer);
         let store = self
             .store
             .timeout(self.deadline)
             .build()
-            .expect("the settings are right");
-        drop(inside);
+            .expect("the settings are valid");
+        drop(guard);
+
         if self.waits_for_store {
-            observer.set_apart();
-            assert!(runtime.block_on(store.ready(PATIENT)), "the store is there");
+            observer.charge_bases();
+            assert!(
+                runtime.block_on(store.ready(PATIENT)),
+                "the store is available"
+            );
         }
         let limiter = Limiter::builder()
-            .store(Watched(store.clone()))
+            .store(RecordingStore(store.clone()))
             .limits(limits())
             .build();
-        let limiter = limiter.expect("the limits are right");
-        let shared = Arc::new(Shared::new(limiter.clone()));
+        let limiter = limiter.expect("the limits are valid");
+        let shared = Arc::new(LoadState::new(limiter.clone()));
         let load = Load {
             row: self.row,
             store,
             limiter,
             callers: (0..CALLERS)
-                .map(|caller| runtime.spawn(shared.clone().call(caller)))
+                .map(|caller| runtime.spawn(shared.clone().run_caller(caller)))
                 .collect(),
             noise: runtime.spawn(shared.noise.clone().run()),
             runtime,
@@ -144,78 +147,84 @@ impl Plan {
             deadline: self.deadline,
             recovery: None,
             failover: None,
-            complaint: None,
-            forgotten: Vec::new(),
-            is_told_apart: self.waits_for_store,
+            store_error: None,
+            flushed_at: Vec::new(),
+            has_ledger_bases: self.waits_for_store,
         };
-        load.decides(AROUND);
+        load.wait_for_decisions(DECISIONS_AROUND);
         load
     }
 }
 
 impl Load {
-    /// Waits until so many more decisions have been made, by whom does not matter.
-    pub(crate) fn decides(&self, count: usize) {
-        let first = self.shared.told.lock().len();
-        wait::until_true(SHOWN_LIMIT * 3, "decisions", || {
-            self.shared.told.lock().len() >= first + count
+    /// Waits for this number of decisions, by the store or by failure policies.
+    pub(crate) fn wait_for_decisions(&self, count: usize) {
+        let first = self.shared.checks.lock().len();
+        wait::until_true(WAIT_LIMIT * 3, "decisions", || {
+            self.shared.checks.lock().len() >= first + count
         });
     }
 
-    /// Waits for an answer, to a question that is asked from now on, of which this holds.
-    pub(crate) fn shows(&self, what: &str, holds: impl Fn(&Told, &Subject) -> bool) -> Told {
-        self.shows_since(self.now(), what, holds)
+    /// Waits for a check that starts from now on and meets a condition.
+    pub(crate) fn wait_for_check(
+        &self,
+        what: &str,
+        holds: impl Fn(&CheckRecord, &Subject) -> bool,
+    ) -> CheckRecord {
+        self.wait_for_check_since(self.now(), what, holds)
     }
 
-    /// Lets a fault last.
-    pub(crate) fn lasts(&self, length: Duration) {
+    /// Lets the load run for some time.
+    pub(crate) fn run_for(&self, length: Duration) {
         self.runtime.block_on(async { sleep(length).await });
     }
 
-    /// Waits until decisions are no longer made by the store.
-    pub(crate) fn degrades(&self) {
-        self.shows("a decision by policy", |told, _| told.is_degraded);
+    /// Waits for a decision by a failure policy.
+    pub(crate) fn wait_until_degraded(&self) {
+        self.wait_for_check("a decision by policy", |check, _| check.is_degraded);
     }
 
-    /// Waits until the store says why it does not answer, in words that hold these.
-    pub(crate) fn complains_of(&mut self, what: &str) {
-        let said = wait::within(COMPLAINT_LIMIT, || {
-            self.complaint = self.runtime.block_on(complaint_of(&self.store));
-            self.complaint
+    /// Waits until store calls fail with an error that contains this text.
+    pub(crate) fn wait_for_error(&mut self, what: &str) {
+        let found = wait::within(ERROR_LIMIT, || {
+            self.store_error = self.runtime.block_on(store_error(&self.store));
+            self.store_error
                 .as_ref()
-                .filter(|complaint| complaint.contains(what))
+                .filter(|store_error| store_error.contains(what))
                 .map(drop)
         });
+
         assert!(
-            said.is_some(),
-            "the store does not complain of {what}; it says {:?}",
-            self.complaint
+            found.is_some(),
+            "no store error contains {what:?}; the last one is {:?}",
+            self.store_error
         );
     }
 
-    /// Call it when the fault has been cleared: waits until the store lets something pass again,
-    /// for which it must be able to write, and notes how long it took.
-    pub(crate) fn recovers(&mut self) {
-        self.recovers_for(|_| true);
+    /// To be called when a fault has been cleared. Waits until the store allows a check again, for
+    /// which it must be able to write, and records how long that took.
+    pub(crate) fn wait_until_recovered(&mut self) {
+        self.wait_until_recovered_for(|_| true);
     }
 
-    /// The same for some of the subjects.
-    pub(crate) fn recovers_for(&mut self, concerns: impl Fn(&Subject) -> bool) {
+    /// The same for some of the subjects only.
+    pub(crate) fn wait_until_recovered_for(&mut self, concerns: impl Fn(&Subject) -> bool) {
         let cleared = self.now();
-        let shown = self.shows_since(cleared, "the store to decide again", |told, subject| {
-            !told.is_degraded && told.is_allowed && concerns(subject)
-        });
-        let took = shown.answered.saturating_sub(cleared);
+        let check =
+            self.wait_for_check_since(cleared, "the store to decide again", |check, subject| {
+                !check.is_degraded && check.is_allowed && concerns(subject)
+            });
+        let took = check.ended.saturating_sub(cleared);
+
         self.recovery = Some(self.recovery.map_or(took, |longest| longest.max(took)));
         if let Some(failover) = &mut self.failover {
-            failover.during.end = shown.answered;
+            failover.during.end = check.ended;
         }
     }
 
-    /// Call it before the primary of these keys is replaced. What it decided in the last second may
-    /// not have reached its replica, and what it decides until the store has recovered goes with
-    /// it.
-    pub(crate) fn fails_over(&mut self, keys: impl IntoIterator<Item = usize>) {
+    /// To be called before the primary of these keys is replaced. Its decisions of the last second
+    /// may not have been replicated, and its decisions until the recovery will be lost.
+    pub(crate) fn begin_failover(&mut self, keys: impl IntoIterator<Item = usize>) {
         let now = self.now();
         let during = now.saturating_sub(REPLICATION_MAX)..now;
         self.failover = Some(Failover {
@@ -224,103 +233,110 @@ impl Load {
         });
     }
 
-    /// Notes that the store has forgotten everything that it decided up to this moment of its own
-    /// time.
-    pub(crate) fn forgot(&mut self, at: Micros) {
-        self.forgotten.push(at);
+    /// Records that the store lost all data at this time of its clock.
+    pub(crate) fn note_flush(&mut self, at: Micros) {
+        self.flushed_at.push(at);
     }
 
-    /// The latest moment at which the store is known to have decided.
+    /// The time of the store's latest known decision.
     pub(crate) fn last_decided(&self) -> Micros {
         self.shared
-            .told
+            .checks
             .lock()
             .iter()
-            .filter_map(Told::decided_at)
+            .filter_map(CheckRecord::decided_at)
             .max()
             .unwrap_or_default()
     }
 
-    /// How long the load has run.
+    /// The time since the start of the load.
     pub(crate) fn now(&self) -> Duration {
         self.shared.start.elapsed()
     }
 
-    /// How much the machine has added to what took this time.
+    /// The delay by the machine in an interval.
     pub(crate) fn noise(&self, from: Duration, length: Duration) -> Duration {
-        self.shared.noise.heard().during(from, from + length)
+        self.shared.noise.noise().during(from, from + length)
     }
 
     pub(crate) fn store(&self) -> &RedisStore {
         &self.store
     }
 
-    /// What runs the load, for what else is to be asked beside it.
+    /// The runtime of the load, for additional checks.
     pub(crate) fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 
-    /// What has been told from one moment to another.
-    pub(crate) fn told(&self, from: Duration, to: Duration) -> Vec<(Told, Subject)> {
-        let told = self.shared.told.lock();
-        let during = told
+    /// The checks that started in an interval, with their subjects.
+    pub(crate) fn checks_between(
+        &self,
+        from: Duration,
+        to: Duration,
+    ) -> Vec<(CheckRecord, Subject)> {
+        let checks = self.shared.checks.lock();
+        let during = checks
             .iter()
-            .filter(|told| told.asked >= from && told.asked < to);
+            .filter(|check| check.started >= from && check.started < to);
+
         during
-            .map(|told| (*told, self.shared.subjects[told.subject].clone()))
+            .map(|check| (*check, self.shared.subjects[check.subject].clone()))
             .collect()
     }
 
-    /// Ends the load and returns what it has to show. A caller that waits far beyond its deadline
-    /// stays unanswered.
+    /// Ends the load and returns its result. A caller that waits far beyond its deadline counts as
+    /// unanswered.
     pub(crate) fn stop(self) -> Record {
-        self.decides(AROUND);
+        self.wait_for_decisions(DECISIONS_AROUND);
         self.shared.is_over.store(true, SeqCst);
+
         let patience = self.deadline + PATIENT;
         for caller in self.callers {
             let _unanswered = self
                 .runtime
                 .block_on(async { timeout(patience, caller).await });
         }
+
         self.noise.abort();
-        let told = std::mem::take(&mut *self.shared.told.lock());
+        let checks = std::mem::take(&mut *self.shared.checks.lock());
         Record {
             row: self.row,
             subjects: self.shared.subjects.clone(),
             deadline: self.deadline,
             sent: self.shared.sent.load(SeqCst),
-            told,
+            checks,
             health: self.limiter.health(),
-            noise: self.shared.noise.heard(),
+            noise: self.shared.noise.noise(),
             recovery: self.recovery,
             failover: self.failover,
-            complaint: self.complaint,
-            forgotten: self.forgotten,
-            is_told_apart: self.is_told_apart,
+            store_error: self.store_error,
+            flushed_at: self.flushed_at,
+            has_ledger_bases: self.has_ledger_bases,
             charged: self.observer.charged(),
         }
     }
 
-    fn shows_since(
+    fn wait_for_check_since(
         &self,
         since: Duration,
         what: &str,
-        holds: impl Fn(&Told, &Subject) -> bool,
-    ) -> Told {
+        holds: impl Fn(&CheckRecord, &Subject) -> bool,
+    ) -> CheckRecord {
         let mut seen = 0;
-        wait::until(SHOWN_LIMIT, what, || {
-            let told = self.shared.told.lock();
-            let news = &told[seen..];
-            seen = told.len();
-            let asked_since = news.iter().filter(|told| told.asked >= since);
-            asked_since
+
+        wait::until(WAIT_LIMIT, what, || {
+            let checks = self.shared.checks.lock();
+            let news = &checks[seen..];
+            seen = checks.len();
+            let started_since = news.iter().filter(|check| check.started >= since);
+            started_since
                 .copied()
-                .find(|told| holds(told, &self.shared.subjects[told.subject]))
+                .find(|check| holds(check, &self.shared.subjects[check.subject]))
         })
     }
 }
 
-impl Shared {
+impl LoadState {
     fn new(limiter: Limiter) -> Self {
         let start = Instant::now();
         Self {
@@ -328,32 +344,34 @@ impl Shared {
             subjects: subjects(),
             start,
             sent: AtomicUsize::new(0),
-            told: Mutex::new(Vec::new()),
-            noise: noise::Meter::new(start),
+            checks: Mutex::new(Vec::new()),
+            noise: noise::NoiseMeter::new(start),
             is_over: AtomicBool::new(false),
         }
     }
 
-    async fn call(self: Arc<Self>, caller: usize) {
+    async fn run_caller(self: Arc<Self>, caller: usize) {
         for step in 0..STEPS_MAX {
             if self.is_over.load(SeqCst) {
                 return;
             }
-            self.ask(turn(caller, step)).await;
+            self.check(subject_index(caller, step)).await;
             sleep(PAUSE).await;
         }
     }
 
-    async fn ask(&self, place: usize) {
-        let subject = &self.subjects[place];
+    async fn check(&self, index: usize) {
+        let subject = &self.subjects[index];
         self.sent.fetch_add(1, SeqCst);
-        let asked = self.start.elapsed();
+
+        let started = self.start.elapsed();
         let (decision, fate) = with_fate(self.decide(subject)).await;
-        let answered = self.start.elapsed();
-        self.told.lock().push(Told::new(
-            place,
-            asked,
-            answered,
+        let ended = self.start.elapsed();
+
+        self.checks.lock().push(CheckRecord::new(
+            index,
+            started,
+            ended,
             fate,
             decision.as_ref().ok(),
         ));

@@ -1,15 +1,14 @@
-//! What the store survives: every row of the fault table is a test that prints the six figures and
-//! holds them.
+//! Faults that the store survives. Each row of the fault table is a test that prints six figures
+//! and asserts their bounds.
 //!
-//! - `row` is a row of the table; it has the machine for itself.
-//! - `load` asks all the time, `watched` notes what became of each question, `noise` what the
-//!   machine added to it.
-//! - `subjects` is what is asked about, `record` what a load has to show, `observer` what the
-//!   servers say.
-//! - `figures` and `admission` make the figures of it.
-//! - `process` and `refusals` (the store's process), `network`, `availability` and `cluster` are
-//!   the groups of rows.
-//! - `exact` is for one caller, where the charge is known to the unit.
+//! - `fault_row` is a row of the table. Only one row runs at a time.
+//! - `load` checks limits all the time, `recording_store` records what happened to each store call,
+//!   and `noise` measures the delays that the machine adds.
+//! - `subjects` are the limits and keys that are checked, `record` is the result of a load, and
+//!   `observer` reads the counters on the servers.
+//! - `figures` and `admission` compute the figures.
+//! - `process`, `refusals`, `network`, `availability` and `cluster` are the groups of rows.
+//! - `exact` has a single caller, so that the charged units are known exactly.
 //!
 //! Rows that take long are ignored here and run by `cargo xtask faults`.
 
@@ -17,6 +16,7 @@ mod admission;
 mod availability;
 mod cluster;
 mod exact;
+mod fault_row;
 mod figures;
 mod load;
 mod network;
@@ -24,7 +24,6 @@ mod noise;
 mod observer;
 mod process;
 mod record;
+mod recording_store;
 mod refusals;
-mod row;
 mod subjects;
-mod watched;

@@ -1,4 +1,4 @@
-//! Faults of the network: nobody answers, or not in time, or not what was said.
+//! Faults of the network: no replies, late replies and invalid replies.
 
 use std::time::Duration;
 
@@ -7,60 +7,67 @@ use testkit::servers::{Flavor, Server};
 use testkit::wait;
 use tollgate_redis::RedisBuilder;
 
-use super::figures::Memory;
-use super::load::{DEADLINE, Load, Plan};
-use super::row::Row;
-use super::watched::Fate;
+use super::fault_row::FaultRow;
+use super::figures::DataLoss;
+use super::load::{DEADLINE, Load, LoadPlan};
+use super::recording_store::CallFate;
 use crate::common::PATIENT;
 
 /// A load on one server, through a proxy.
-pub(super) fn load_through(row: Row, proxy: &FaultProxy, server: &Server) -> Load {
+pub(super) fn load_through(row: FaultRow, proxy: &FaultProxy, server: &Server) -> Load {
     plan_through(row, proxy, server).start()
 }
 
-fn plan_through(row: Row, proxy: &FaultProxy, server: &Server) -> Plan {
+fn plan_through(row: FaultRow, proxy: &FaultProxy, server: &Server) -> LoadPlan {
     let store = RedisBuilder::standalone(format!("redis://{}", proxy.addr()));
-    Plan::new(row, store, RedisBuilder::standalone(server.url()))
+    LoadPlan::new(row, store, RedisBuilder::standalone(server.url()))
 }
 
-/// What a store says of a server that takes connections and answers nothing on them.
-const SILENT: &str = "did not answer in time";
+/// The error of a store whose server accepts connections and does not reply.
+const SILENT: &str = "timed out";
 
-/// What happens to the connections there are when a fault begins.
+/// What happens to existing connections when a fault begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Existing {
+enum ExistingConnections {
     Stay,
     Reset,
 }
 
-/// A fault that leaves the store without answers until it is over.
-fn cut_off(name: &'static str, existing: Existing, faults: &[Fault], complaint: &str) {
-    let row = Row::begin(name);
+/// A fault during which the store gets no replies.
+fn interrupt(
+    name: &'static str,
+    existing: ExistingConnections,
+    faults: &[Fault],
+    store_error: &str,
+) {
+    let row = FaultRow::begin(name);
     let server = Server::start(Flavor::Redis);
     let proxy = FaultProxy::start(server.addr());
     let mut load = load_through(row, &proxy, &server);
+
     for fault in faults {
         proxy.set(*fault);
-        if existing == Existing::Reset {
+        if existing == ExistingConnections::Reset {
             proxy.cut();
         }
-        load.complains_of(complaint);
-        load.decides(800);
+        load.wait_for_error(store_error);
+        load.wait_for_decisions(800);
         proxy.clear();
-        load.recovers();
-        load.decides(100);
+        load.wait_until_recovered();
+        load.wait_for_decisions(100);
     }
+
     let record = load.stop();
-    let figures = record.figures(Memory::Kept, [&server]);
-    figures.hold();
-    assert!(figures.degraded() >= 400, "the store was cut off");
+    let figures = record.figures(DataLoss::None, [&server]);
+    figures.print_and_assert();
+    assert!(figures.degraded() >= 400, "the store was unavailable");
 }
 
 #[test]
 fn refused() {
-    cut_off(
+    interrupt(
         "refused",
-        Existing::Reset,
+        ExistingConnections::Reset,
         &[Fault::Refuse],
         "Connection refused",
     );
@@ -68,9 +75,9 @@ fn refused() {
 
 #[test]
 fn black_hole() {
-    cut_off(
+    interrupt(
         "black hole mid-stream",
-        Existing::Stay,
+        ExistingConnections::Stay,
         &[Fault::BlackHole],
         SILENT,
     );
@@ -78,34 +85,41 @@ fn black_hole() {
 
 #[test]
 fn syn_dropped() {
-    cut_off("SYN dropped", Existing::Reset, &[Fault::DropSyn], SILENT);
+    interrupt(
+        "SYN dropped",
+        ExistingConnections::Reset,
+        &[Fault::DropSyn],
+        SILENT,
+    );
 }
 
-/// Again and again, so that much is charged that nobody is told of.
+/// Many times, so that many units are charged for checks without a reply.
 #[test]
 fn reply_lost() {
-    let row = Row::begin("reply lost after the script ran");
+    let row = FaultRow::begin("reply lost after the script ran");
     let server = Server::start(Flavor::Redis);
     let proxy = FaultProxy::start(server.addr());
     let mut load = load_through(row, &proxy, &server);
+
     for _ in 0..6 {
         proxy.set(Fault::DropReplies);
-        load.degrades();
+        load.wait_until_degraded();
         proxy.clear();
-        load.recovers();
-        load.decides(100);
+        load.wait_until_recovered();
+        load.wait_for_decisions(100);
     }
+
     let record = load.stop();
-    let figures = record.figures(Memory::Kept, [&server]);
-    figures.hold();
+    let figures = record.figures(DataLoss::None, [&server]);
+    figures.print_and_assert();
     assert!(figures.gap() > 0, "scripts ran whose replies were lost");
 }
 
 #[test]
 fn a_kilobyte_a_second() {
-    cut_off(
+    interrupt(
         "1 kB/s",
-        Existing::Stay,
+        ExistingConnections::Stay,
         &[Fault::Throttle {
             bytes_per_second: 1_000,
         }],
@@ -115,53 +129,58 @@ fn a_kilobyte_a_second() {
 
 #[test]
 fn garbage() {
-    cut_off(
+    interrupt(
         "garbage RESP",
-        Existing::Stay,
+        ExistingConnections::Stay,
         &[Fault::Garbage],
-        "not a reply",
+        "not in the Redis protocol",
     );
 }
 
 #[test]
 fn giant_headers() {
-    cut_off(
+    interrupt(
         "giant bulk header, giant list header",
-        Existing::Stay,
+        ExistingConnections::Stay,
         &[Fault::GiantBulk, Fault::GiantArray],
         "too long",
     );
 }
 
-/// Once in the middle of a header, once in the middle of an answer, and all the time.
+/// The connection is closed at several positions of one reply, and then in every reply.
 #[test]
 fn reset_mid_reply() {
-    let row = Row::begin("reset mid-reply");
+    let row = FaultRow::begin("reset mid-reply");
     let server = Server::start(Flavor::Redis);
     let proxy = FaultProxy::start(server.addr());
     let mut load = load_through(row, &proxy, &server);
+
     for after_bytes in [0, 1, 3, 10, 40, 100] {
         let connections = load.store().stats().connections;
         proxy.set(Fault::CutNextReply { after_bytes });
         wait::until_true(PATIENT, "another connection", || {
             load.store().stats().connections > connections
         });
-        load.recovers();
-        load.decides(60);
+        load.wait_until_recovered();
+        load.wait_for_decisions(60);
     }
     proxy.set(Fault::CutReplies { after_bytes: 20 });
-    load.degrades();
-    load.decides(500);
+    load.wait_until_degraded();
+    load.wait_for_decisions(500);
     proxy.clear();
-    load.recovers();
-    load.stop().figures(Memory::Kept, [&server]).hold();
+    load.wait_until_recovered();
+
+    load.stop()
+        .figures(DataLoss::None, [&server])
+        .print_and_assert();
 }
 
-/// Of half a deadline nobody notices much; of one nothing is in time; after two the store is left
-/// alone. The deadline is one beside which the noise of a busy machine is small.
+/// With a delay of half a deadline, most replies are in time; with one deadline, none is; with two,
+/// the store is not called any more. The deadline is long compared with the delays of a busy
+/// machine.
 #[test]
 fn delay() {
-    let row = Row::begin("delay of half, one and two deadlines");
+    let row = FaultRow::begin("delay of half, one and two deadlines");
     let deadline = DEADLINE * 10;
     let server = Server::start(Flavor::Redis);
     let proxy = FaultProxy::start(server.addr());
@@ -169,61 +188,71 @@ fn delay() {
         .deadline(deadline)
         .start();
     let from = load.now();
+
     proxy.set(Fault::DelayReplies(deadline / 2));
-    load.decides(300);
-    let told = load.told(from, load.now());
-    let by_store = told.iter().filter(|(told, _)| !told.is_degraded).count();
+    load.wait_for_decisions(300);
+    let checks = load.checks_between(from, load.now());
+    let by_store = checks
+        .iter()
+        .filter(|(check, _)| !check.is_degraded)
+        .count();
     for delay in [deadline, deadline * 2] {
         proxy.set(Fault::DelayReplies(delay));
-        load.degrades();
-        load.decides(500);
+        load.wait_until_degraded();
+        load.wait_for_decisions(500);
         proxy.clear();
-        load.recovers();
-        load.decides(100);
+        load.wait_until_recovered();
+        load.wait_for_decisions(100);
     }
-    load.stop().figures(Memory::Kept, [&server]).hold();
+
+    load.stop()
+        .figures(DataLoss::None, [&server])
+        .print_and_assert();
+
     println!(
         "  half a deadline {by_store} of {} by the store",
-        told.len()
+        checks.len()
     );
     assert!(
-        by_store * 2 > told.len(),
-        "a delay of half a deadline is survived"
+        by_store * 2 > checks.len(),
+        "a delay of half a deadline is tolerated"
     );
 }
 
-/// The proxy needs its time for so many small writes, so the deadline is long. Where even that is
-/// not enough, the first that gets no answer is late: what is read wrong would break the connection
-/// before.
+/// The proxy takes long for many small writes, so the deadline is long. If even that is not enough,
+/// the first failure must be a timeout: a parse error would have closed the connection before.
 #[test]
 fn slices() {
-    let row = Row::begin("1-byte slices");
+    let row = FaultRow::begin("1-byte slices");
     let server = Server::start(Flavor::Redis);
     let proxy = FaultProxy::start(server.addr());
     let load = plan_through(row, &proxy, &server).deadline(PATIENT).start();
+
     proxy.set(Fault::Slice);
     let from = load.now();
-    load.decides(200);
-    let told = load.told(from, load.now());
+    load.wait_for_decisions(200);
+    let checks = load.checks_between(from, load.now());
     proxy.clear();
+
     let record = load.stop();
-    record.figures(Memory::Kept, [&server]).hold();
+    record.figures(DataLoss::None, [&server]).print_and_assert();
     assert!(
-        told.iter().any(|(told, _)| !told.is_degraded),
-        "answers in pieces are answers"
+        checks.iter().any(|(check, _)| !check.is_degraded),
+        "replies in pieces are parsed"
     );
-    let first = record.told.iter().find(|told| told.is_degraded);
+
+    let first = record.checks.iter().find(|check| check.is_degraded);
     assert!(
-        first.is_none_or(|told| told.fate == Fate::Lost("timeout")),
-        "none was read wrong: {first:?}"
+        first.is_none_or(|check| check.fate == CallFate::Lost("timeout")),
+        "no reply was misread: {first:?}"
     );
 }
 
-/// Late answers arrive on a connection that goes on, so the next in line must not take them for
-/// theirs.
+/// Late replies arrive on a connection that stays open, and must not be taken for the replies to
+/// later calls.
 #[test]
 fn late_reply() {
-    let row = Row::begin("late reply after timeout");
+    let row = FaultRow::begin("late reply after timeout");
     let deadline = DEADLINE * 5;
     let server = Server::start(Flavor::Redis);
     let proxy = FaultProxy::start(server.addr());
@@ -231,59 +260,70 @@ fn late_reply() {
         .deadline(deadline)
         .start();
     let before = load.store().stats();
+
     for _ in 0..LATE {
-        // What passes now arrives late, and what follows right behind it.
+        // Replies are delayed now, and later ones follow them without a delay.
         proxy.set(Fault::DelayReplies(deadline * 3 / 2));
-        load.lasts(deadline / 4);
+        load.run_for(deadline / 4);
         proxy.clear();
-        load.recovers();
-        load.decides(30);
+        load.wait_until_recovered();
+        load.wait_for_decisions(30);
     }
     let connections = load.store().stats().connections - before.connections;
+
     let record = load.stop();
-    record.figures(Memory::Kept, [&server]).hold();
+    record.figures(DataLoss::None, [&server]).print_and_assert();
+
     let late = record
-        .told
+        .checks
         .iter()
-        .filter(|told| told.fate == Fate::Lost("timeout"))
+        .filter(|check| check.fate == CallFate::Lost("timeout"))
         .count();
-    println!("  late            {late} answers, {connections} connections more");
-    assert!(late as u64 >= LATE, "answers came late");
-    assert!(connections < LATE, "they came on connections that went on");
+    println!("  late            {late} replies, {connections} more connections");
+    assert!(late as u64 >= LATE, "replies came late");
+    assert!(connections < LATE, "the connections stayed open");
 }
 
-/// How often answers are made late.
+/// How often replies are delayed.
 const LATE: u64 = 20;
 
 #[test]
 fn flapping() {
-    let row = Row::begin("flapping every 100 ms");
+    let row = FaultRow::begin("flapping every 100 ms");
     let server = Server::start(Flavor::Redis);
     let proxy = FaultProxy::start(server.addr());
     let mut load = load_through(row, &proxy, &server);
+
     proxy.set(Fault::Flap {
         every: Duration::from_millis(100),
     });
-    load.degrades();
-    load.decides(4_000);
+    load.wait_until_degraded();
+    load.wait_for_decisions(4_000);
     proxy.clear();
-    load.recovers();
-    load.stop().figures(Memory::Kept, [&server]).hold();
+    load.wait_until_recovered();
+
+    load.stop()
+        .figures(DataLoss::None, [&server])
+        .print_and_assert();
 }
 
 #[test]
 fn tls_stalled() {
-    let row = Row::begin("TLS stalled");
+    let row = FaultRow::begin("TLS stalled");
     let server = Server::builder(Flavor::Redis).tls().start();
     let proxy = FaultProxy::start(server.addr());
-    let trusting = |url: String| RedisBuilder::standalone(url).ca_pem(server.ca_pem());
-    let store = trusting(format!("rediss://{}", proxy.addr()));
-    let mut load = Plan::new(row, store, trusting(server.url())).start();
+    let builder = |url: String| RedisBuilder::standalone(url).ca_pem(server.ca_pem());
+    let store = builder(format!("rediss://{}", proxy.addr()));
+    let mut load = LoadPlan::new(row, store, builder(server.url())).start();
+
     proxy.set(Fault::StallNew);
     proxy.cut();
-    load.complains_of(SILENT);
-    load.decides(1_000);
+    load.wait_for_error(SILENT);
+    load.wait_for_decisions(1_000);
     proxy.clear();
-    load.recovers();
-    load.stop().figures(Memory::Kept, [&server]).hold();
+    load.wait_until_recovered();
+
+    load.stop()
+        .figures(DataLoss::None, [&server])
+        .print_and_assert();
 }

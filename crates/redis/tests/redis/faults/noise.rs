@@ -1,4 +1,4 @@
-//! How much this machine disturbs what is measured on it.
+//! Measures how much the machine itself delays what is measured on it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,94 +6,88 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-const NAP: Duration = Duration::from_millis(1);
-/// A timer may be up to two of its milliseconds late without any noise.
-const TIMER: Duration = Duration::from_millis(2);
+const INTERVAL: Duration = Duration::from_millis(1);
+/// A timer may be up to two milliseconds late without any noise.
+const TOLERANCE: Duration = Duration::from_millis(2);
 
-/// Sleeps a millisecond, again and again, and notes by how much it overslept. It runs on the thread
-/// that runs everything else, so that what delays a decision from outside delays it too.
+/// Repeatedly sleeps for a millisecond, and records by how much the timer was late. It runs on the
+/// same thread as the load, so a delay of the machine affects both.
 #[derive(Clone, Debug)]
-pub(crate) struct Meter {
+pub(crate) struct NoiseMeter {
     start: Instant,
-    heard: Arc<Mutex<Vec<Overslept>>>,
+    delays: Arc<Mutex<Vec<TimerDelay>>>,
 }
 
-/// Times are since the start of the load.
+/// A time in which the thread did not run. Times are since the start of the load.
 #[derive(Clone, Copy, Debug)]
-struct Overslept {
+struct TimerDelay {
     from: Duration,
     to: Duration,
 }
 
-/// Everything that was overslept.
+/// All delays of a load.
 #[derive(Clone, Debug)]
-pub(crate) struct Noise(Vec<Overslept>);
+pub(crate) struct Noise(Vec<TimerDelay>);
 
-impl Meter {
+impl NoiseMeter {
     pub(crate) fn new(start: Instant) -> Self {
         Self {
             start,
-            heard: Arc::default(),
+            delays: Arc::default(),
         }
     }
 
-    /// Measures until the task is ended.
+    /// Measures until the task is aborted.
     pub(crate) async fn run(self) {
         loop {
-            let from = self.start.elapsed() + NAP;
-            sleep(NAP).await;
+            let from = self.start.elapsed() + INTERVAL;
+            sleep(INTERVAL).await;
             let to = self.start.elapsed();
-            if from + TIMER < to {
-                self.heard.lock().push(Overslept { from, to });
+            if from + TOLERANCE < to {
+                self.delays.lock().push(TimerDelay { from, to });
             }
         }
     }
 
-    pub(crate) fn heard(&self) -> Noise {
-        Noise(self.heard.lock().clone())
+    pub(crate) fn noise(&self) -> Noise {
+        Noise(self.delays.lock().clone())
     }
 }
 
 impl Noise {
-    /// The longest that was overslept at once.
+    /// The longest delay.
     pub(crate) fn worst(&self) -> Duration {
         self.0
             .iter()
-            .map(|overslept| overslept.to.saturating_sub(overslept.from))
+            .map(|delay| delay.to.saturating_sub(delay.from))
             .max()
             .unwrap_or_default()
     }
 
-    /// How much was overslept in a time, all in all.
+    /// The sum of all delays in an interval.
     pub(crate) fn during(&self, from: Duration, to: Duration) -> Duration {
-        let first = self.0.partition_point(|overslept| overslept.to <= from);
-        let overlapping = self.0[first..]
-            .iter()
-            .take_while(|overslept| overslept.from < to);
+        let first = self.0.partition_point(|delay| delay.to <= from);
+        let overlapping = self.0[first..].iter().take_while(|delay| delay.from < to);
         overlapping
-            .map(|overslept| {
-                overslept
-                    .to
-                    .min(to)
-                    .saturating_sub(overslept.from.max(from))
-            })
+            .map(|delay| delay.to.min(to).saturating_sub(delay.from.max(from)))
             .sum()
     }
 }
 
 #[test]
-fn only_what_was_overslept_inside_a_time_counts() {
+fn only_delays_inside_an_interval_count() {
     let ms = Duration::from_millis;
     let noise = Noise(vec![
-        Overslept {
+        TimerDelay {
             from: ms(10),
             to: ms(20),
         },
-        Overslept {
+        TimerDelay {
             from: ms(30),
             to: ms(34),
         },
     ]);
+
     assert_eq!(noise.worst(), ms(10));
     assert_eq!(noise.during(ms(0), ms(10)), ms(0));
     assert_eq!(noise.during(ms(15), ms(32)), ms(5) + ms(2));

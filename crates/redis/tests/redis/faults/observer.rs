@@ -1,5 +1,5 @@
-//! A store of its own for looking at the servers: patient, and past whatever a test does to the
-//! network.
+//! Reads the counters through a store of its own, which has a long timeout and is not affected by
+//! the faults that a test causes in the network.
 
 use std::error::Error;
 use std::iter::successors;
@@ -24,8 +24,9 @@ impl Observer {
         let store = store
             .timeout(PATIENT)
             .build()
-            .expect("the settings are right");
+            .expect("the settings are valid");
         let limiter = Limiter::new(store.clone(), subjects::limits());
+
         Self {
             runtime: runtime.handle().clone(),
             store,
@@ -33,9 +34,10 @@ impl Observer {
         }
     }
 
-    /// Gives every ledger a beginning of its own.
-    pub(crate) fn set_apart(&self) {
+    /// Charges each ledger with a base of its own.
+    pub(crate) fn charge_bases(&self) {
         self.ready();
+
         for number in 0..KEYS {
             let ask = self
                 .limiter
@@ -44,7 +46,7 @@ impl Observer {
             let decision = self
                 .runtime
                 .block_on(async { ask.await })
-                .expect("the ledger is a limit");
+                .expect("the ledger exists");
             assert!(
                 decision.is_allowed() && !decision.is_degraded(),
                 "the ledgers are on the server"
@@ -52,18 +54,19 @@ impl Observer {
         }
     }
 
-    /// What the ledger of each key has used.
+    /// The units used in the ledger of each key.
     pub(crate) fn charged(&self) -> [u64; KEYS] {
         self.ready();
+
         std::array::from_fn(|number| {
-            // In a cluster, the first to ask after a fail-over may be sent to a server that is not
-            // connected yet.
+            // In a cluster, the first call after a failover may be redirected to a server without a
+            // connection.
             wait::until(PATIENT, "a ledger", || {
                 let peek = self.limiter.peek(LEDGER, subjects::key(number)).cost(0);
                 let decision = self
                     .runtime
                     .block_on(async { peek.await })
-                    .expect("the ledger is a limit");
+                    .expect("the ledger exists");
                 (!decision.is_degraded()).then(|| LEDGER_LIMIT - decision.remaining())
             })
         })
@@ -72,22 +75,23 @@ impl Observer {
     fn ready(&self) {
         assert!(
             self.runtime.block_on(self.store.ready(PATIENT)),
-            "the servers are there"
+            "the servers are available"
         );
     }
 }
 
-/// Why a store does not answer, in its own words; `None` if it does.
-pub(crate) async fn complaint_of(store: &RedisStore) -> Option<String> {
+/// The error of a store call, with its causes. `None` if the call succeeds.
+pub(crate) async fn store_error(store: &RedisStore) -> Option<String> {
     let [.., ledger] = subjects::limits();
-    let rule = ledger.rule().expect("the limits are right");
-    // Nobody else asks about this key. It is spent from, because some servers only refuse to write.
-    let check = rule.demand("observer", 1).expect("the key is right");
+    let rule = ledger.rule().expect("the limits are valid");
+    // A key that the load does not use. It is charged, because some faults affect writes only.
+    let demand = rule.demand("observer", 1).expect("the key is valid");
     let error = store
-        .spend(&[check.as_demand()], Intent::Spend, PermitId::NONE)
+        .spend(&[demand.as_demand()], Intent::Spend, PermitId::NONE)
         .await
         .err()?;
     let causes = successors(Some(&error as &dyn Error), |error| (*error).source());
+
     Some(
         causes
             .map(ToString::to_string)

@@ -1,4 +1,4 @@
-//! What a load has to show: every answer, and what the store says it charged.
+//! The result of a load: all checks, and the units that the store has charged.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -6,63 +6,65 @@ use std::time::Duration;
 
 use tollgate::{Decision, Health, Micros};
 
+use super::fault_row::FaultRow;
 use super::noise::Noise;
-use super::row::Row;
+use super::recording_store::CallFate;
 use super::subjects::{self, KEYS, LEDGER, LEDGER_LIMIT, Subject};
-use super::watched::Fate;
 
-/// One question and its answer. Times are since the start of the load.
+/// One check and its decision. Times are since the start of the load.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told {
-    /// The place among the subjects.
+pub(crate) struct CheckRecord {
+    /// The index of the subject.
     pub(crate) subject: usize,
-    pub(crate) asked: Duration,
-    pub(crate) answered: Duration,
-    pub(crate) fate: Fate,
-    /// Neither allowed nor denied: the limiter gave an error.
+    pub(crate) started: Duration,
+    pub(crate) ended: Duration,
+    pub(crate) fate: CallFate,
+    /// The limiter returned an error instead of a decision.
     pub(crate) is_error: bool,
     pub(crate) is_allowed: bool,
     pub(crate) is_degraded: bool,
-    /// Whose ledger the store looked at, by what it has used.
+    /// The key whose ledger the store replied with, identified by its usage.
     pub(crate) ledger_of: Option<usize>,
 }
 
-/// What a load has to show.
+/// The result of a load.
 #[derive(Debug)]
 pub(crate) struct Record {
-    pub(crate) row: Row,
+    pub(crate) row: FaultRow,
     pub(crate) subjects: Vec<Subject>,
     pub(crate) deadline: Duration,
     pub(crate) sent: usize,
-    pub(crate) told: Vec<Told>,
+    pub(crate) checks: Vec<CheckRecord>,
     pub(crate) health: Health,
     pub(crate) noise: Noise,
-    /// From the end of the fault to the first decision by the store, and of several the longest.
+    /// The time from the end of a fault to the first decision by the store; the longest if there
+    /// were several faults.
     pub(crate) recovery: Option<Duration>,
     pub(crate) failover: Option<Failover>,
-    /// What the store said while it did not answer.
-    pub(crate) complaint: Option<String>,
-    /// Moments at which the store forgot everything.
-    pub(crate) forgotten: Vec<Micros>,
-    /// Whether the ledgers began far apart.
-    pub(crate) is_told_apart: bool,
-    /// What the ledger of each key has used in the end, with what it began with.
+    /// The store's error during the fault.
+    pub(crate) store_error: Option<String>,
+    /// The times of the store's clock at which it lost all data.
+    pub(crate) flushed_at: Vec<Micros>,
+    /// Whether the ledgers have been charged with their bases.
+    pub(crate) has_ledger_bases: bool,
+    /// The usage of each key's ledger in the end, including its base.
     pub(crate) charged: [u64; KEYS],
 }
 
-/// The keys whose primary was replaced, and when what it decided about them may have gone with it.
+/// The keys whose primary was replaced, and the interval whose decisions may have been lost with
+/// it.
 #[derive(Debug)]
 pub(crate) struct Failover {
     pub(crate) keys: BTreeSet<usize>,
     pub(crate) during: Range<Duration>,
 }
 
-impl Told {
+impl CheckRecord {
     pub(crate) fn new(
         subject: usize,
-        asked: Duration,
-        answered: Duration,
-        fate: Fate,
+        started: Duration,
+        ended: Duration,
+        fate: CallFate,
         decision: Option<&Decision>,
     ) -> Self {
         let by_store = decision.filter(|decision| !decision.is_degraded());
@@ -72,10 +74,11 @@ impl Told {
                 .iter()
                 .find(|status| status.name() == LEDGER)
         });
+
         Self {
             subject,
-            asked,
-            answered,
+            started,
+            ended,
             fate,
             is_error: decision.is_none(),
             is_allowed: decision.is_some_and(Decision::is_allowed),
@@ -84,20 +87,20 @@ impl Told {
         }
     }
 
-    /// The moment of the store's decision, on its own time.
+    /// The time of the store's decision on its clock.
     pub(crate) fn decided_at(&self) -> Option<Micros> {
         match self.fate {
-            Fate::Decided(at) => Some(at),
+            CallFate::Decided(at) => Some(at),
             _ => None,
         }
     }
 
-    /// Whether it may have run although no answer came.
+    /// Whether the call may have run although there was no reply.
     pub(crate) fn is_lost(&self) -> bool {
-        matches!(self.fate, Fate::Lost(_))
+        matches!(self.fate, CallFate::Lost(_))
     }
 
     pub(crate) fn took(&self) -> Duration {
-        self.answered.saturating_sub(self.asked)
+        self.ended.saturating_sub(self.started)
     }
 }

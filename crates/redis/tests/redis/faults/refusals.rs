@@ -1,4 +1,4 @@
-//! Servers that are there and say no.
+//! Servers that are available and reply with errors.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -9,147 +9,155 @@ use testkit::servers::{Client, Flavor, Reply, Server};
 use testkit::wait;
 use tollgate::Micros;
 
-use super::figures::Memory;
+use super::fault_row::FaultRow;
+use super::figures::DataLoss;
 use super::load::Load;
 use super::network::load_through;
 use super::process::{load_on, plan_on};
-use super::row::Row;
+use super::recording_store::CallFate;
 use super::subjects::KEYS;
-use super::watched::Fate;
 
-/// The password of whoever has one.
+/// The password of the tests that use one.
 const SECRET: &str = "hunter2";
 
-/// Runs a command that must work.
+/// Runs a command that must succeed.
 pub(super) fn must(server: &Server, words: &[&str]) -> Reply {
     let reply = server.command(words);
     assert!(reply.error().is_none(), "{words:?} was refused: {reply:?}");
     reply
 }
 
-/// The number that a line of `INFO` tells.
+/// A number in the output of `INFO`.
 fn info(server: &Server, name: &str) -> u64 {
     let reply = must(server, &["INFO"]);
-    let text = reply.as_str().expect("it is a text");
+    let text = reply.as_str().expect("INFO replies with text");
     let value = text
         .lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value
         .and_then(|value| value.parse().ok())
-        .expect("it is told as a number")
+        .expect("the value is a number")
 }
 
-/// Some decisions by policy, then the end of the fault, then the figures.
-fn holds(mut load: Load, server: &Server, complaint: &str, clear: impl FnOnce()) {
-    load.degrades();
-    load.complains_of(complaint);
-    load.decides(500);
+/// Waits for decisions by failure policies, clears the fault, and asserts the figures.
+fn assert_survives(mut load: Load, server: &Server, store_error: &str, clear: impl FnOnce()) {
+    load.wait_until_degraded();
+    load.wait_for_error(store_error);
+    load.wait_for_decisions(500);
     clear();
-    load.recovers();
+    load.wait_until_recovered();
+
     let record = load.stop();
-    record.figures(Memory::Kept, [server]).hold();
-    let said = record.complaint.unwrap_or_default();
-    assert!(
-        !said.contains(SECRET),
-        "a password is nobody's business: {said}"
-    );
+    record.figures(DataLoss::None, [server]).print_and_assert();
+    let error = record.store_error.unwrap_or_default();
+    assert!(!error.contains(SECRET), "the password is shown: {error}");
 }
 
 #[test]
 fn busy_script() {
-    let row = Row::begin("BUSY script");
+    let row = FaultRow::begin("BUSY script");
     let server = Server::builder(Flavor::Redis)
         .config("busy-reply-threshold", "1")
         .start();
     let load = load_on(row, &server);
     let mut other = server.client();
+
     other
         .send(&[b"EVAL", b"while true do end", b"0"])
-        .expect("the server is there");
-    holds(load, &server, "BUSY", || {
+        .expect("the server is available");
+
+    assert_survives(load, &server, "BUSY", || {
         must(&server, &["SCRIPT", "KILL"]);
     });
 }
 
-/// The script is sent along when it is missing, on the same connection, so no policy has to answer.
-/// The deadline is one at which a slow machine does not make it.
+/// A missing script is sent again on the same connection, so no failure policy has to decide. The
+/// deadline is long enough for a slow machine.
 #[test]
 fn script_flush() {
-    let row = Row::begin("SCRIPT FLUSH 100/s");
+    let row = FaultRow::begin("SCRIPT FLUSH 100/s");
     let server = Server::start(Flavor::Valkey);
     let load = plan_on(row, &server)
         .deadline(Duration::from_millis(500))
         .start();
     let mut other = server.client();
+
     for _ in 0..100 {
         other
             .call(&["SCRIPT", "FLUSH"])
-            .expect("the server is there");
-        load.lasts(Duration::from_millis(10));
+            .expect("the server is available");
+        load.run_for(Duration::from_millis(10));
     }
+
     let record = load.stop();
-    let figures = record.figures(Memory::Kept, [&server]);
-    figures.hold();
+    let figures = record.figures(DataLoss::None, [&server]);
+    figures.print_and_assert();
     assert_eq!(
         figures.degraded(),
         0,
-        "a script that is missing is no failure"
+        "a missing script does not fail a call"
     );
+
     let stats = must(&server, &["INFO", "commandstats"]);
     assert!(
         stats
             .as_str()
             .is_some_and(|text| text.contains("cmdstat_eval:")),
-        "it was missing, and sent along"
+        "the script was missing, and sent with EVAL"
     );
 }
 
 #[test]
 fn flushall() {
-    let row = Row::begin("FLUSHALL");
+    let row = FaultRow::begin("FLUSHALL");
     let server = Server::start(Flavor::Redis);
     let mut load = load_on(row, &server);
     let mut other = server.client();
+
     for words in [&["MULTI"][..], &["TIME"], &["FLUSHALL"]] {
-        other.call(words).expect("the server is there");
+        other.call(words).expect("the server is available");
     }
-    let done = other.call(&["EXEC"]).expect("the server is there");
+    let done = other.call(&["EXEC"]).expect("the server is available");
     let time: Vec<u64> = done.items()[0]
         .items()
         .iter()
         .filter_map(Reply::as_int)
         .map(i64::unsigned_abs)
         .collect();
-    load.forgot(Micros::new(time[0] * 1_000_000 + time[1]));
-    load.decides(500);
-    load.stop().figures(Memory::Emptied, [&server]).hold();
+    load.note_flush(Micros::new(time[0] * 1_000_000 + time[1]));
+    load.wait_for_decisions(500);
+
+    load.stop()
+        .figures(DataLoss::Flushed, [&server])
+        .print_and_assert();
 }
 
 #[test]
 fn out_of_memory_without_eviction() {
-    let row = Row::begin("OOM with noeviction");
+    let row = FaultRow::begin("OOM with noeviction");
     let server = Server::builder(Flavor::Valkey)
         .config("maxmemory-policy", "noeviction")
         .start();
     let load = load_on(row, &server);
     must(&server, &["CONFIG", "SET", "maxmemory", "1"]);
-    holds(load, &server, "OOM", || {
+    assert_survives(load, &server, "OOM", || {
         must(&server, &["CONFIG", "SET", "maxmemory", "0"]);
     });
 }
 
-/// A server that may evict forgets counters, and each time it forgets one is worth a burst: the
-/// price of that setting.
+/// A server that may evict keys loses counters, and each loss permits another burst: the price of
+/// that setting.
 #[test]
 fn eviction() {
-    let row = Row::begin("eviction on");
+    let row = FaultRow::begin("eviction on");
     let builder = Server::builder(Flavor::Redis).config("maxmemory-policy", "allkeys-lru");
     let server = builder.config("notify-keyspace-events", "Ee").start();
     let load = load_on(row, &server);
     let mut news = server.client();
+
     news.call(&["SUBSCRIBE", "__keyevent@0__:evicted"])
-        .expect("the server is there");
-    // News that nobody reads would take up memory in the server.
+        .expect("the server is available");
+    // Notifications that are not read would take up memory in the server.
     let evicted = thread::spawn(move || evicted(news));
     let room = info(&server, "used_memory") + 200_000;
     must(&server, &["CONFIG", "SET", "maxmemory", &room.to_string()]);
@@ -158,14 +166,18 @@ fn eviction() {
         let key = format!("filler:{number}");
         other
             .call(&["SET", &key, &filler, "PX", "60000"])
-            .expect("the server is there");
+            .expect("the server is available");
     }
-    load.decides(500);
+    load.wait_for_decisions(500);
+
     let record = load.stop();
     must(&server, &["CLIENT", "KILL", "TYPE", "pubsub"]);
-    let evicted = evicted.join().expect("it only reads");
+    let evicted = evicted.join().expect("the thread only reads");
     let times = evicted.values().copied().max().unwrap_or_default();
-    record.figures(Memory::Evicted { times }, [&server]).hold();
+    record
+        .figures(DataLoss::Evicted { times }, [&server])
+        .print_and_assert();
+
     println!(
         "  evicted         {} keys of the store, {times} times at most",
         evicted.len()
@@ -173,11 +185,11 @@ fn eviction() {
     assert!(times > 0, "the server was short of memory");
 }
 
-/// How often each key of the store was evicted, until the news end.
+/// How often each key of the store was evicted, until the connection is closed.
 fn evicted(mut news: Client) -> BTreeMap<String, u64> {
     let mut times = BTreeMap::new();
-    while let Ok(told) = news.receive() {
-        let key = told
+    while let Ok(message) = news.receive() {
+        let key = message
             .items()
             .last()
             .and_then(Reply::as_str)
@@ -186,23 +198,25 @@ fn evicted(mut news: Client) -> BTreeMap<String, u64> {
             *times.entry(key.to_owned()).or_default() += 1;
         }
     }
+
     times
 }
 
 #[test]
 fn maxclients() {
-    let row = Row::begin("maxclients reached");
+    let row = FaultRow::begin("maxclients reached");
     let server = Server::builder(Flavor::Redis)
         .config("maxclients", "40")
         .start();
     let proxy = FaultProxy::start(server.addr());
     let load = load_through(row, &proxy, &server);
+
     proxy.set(Fault::Refuse);
     proxy.cut();
     let mut others = Vec::new();
     wait::until_true(
         Duration::from_secs(10),
-        "a server that takes no more clients",
+        "the server to reject clients",
         || {
             let mut other = Client::connect(server.addr()).expect("the server listens");
             let is_full = other
@@ -213,52 +227,54 @@ fn maxclients() {
         },
     );
     proxy.clear();
-    holds(load, &server, "max number of clients", move || drop(others));
+
+    assert_survives(load, &server, "max number of clients", move || drop(others));
 }
 
-/// What was rotated is put back: a store cannot guess a password.
+/// The old password is restored in the end, because the store does not know the new one.
 #[test]
 fn password_rotated() {
-    let row = Row::begin("password rotated");
+    let row = FaultRow::begin("password rotated");
     let server = Server::builder(Flavor::Redis).password(SECRET).start();
     let load = load_on(row, &server);
     must(&server, &["CONFIG", "SET", "requirepass", "other"]);
     must(&server, &["CLIENT", "KILL", "TYPE", "normal"]);
-    holds(load, &server, "WRONGPASS", || {
+    assert_survives(load, &server, "WRONGPASS", || {
         must(&server, &["CONFIG", "SET", "requirepass", SECRET]);
     });
 }
 
 #[test]
 fn acl_without_eval() {
-    let row = Row::begin("ACL without EVAL");
+    let row = FaultRow::begin("ACL without EVAL");
     let server = Server::builder(Flavor::Valkey)
         .user("limiter", SECRET, "~tollgate:* +@all")
         .start();
     let load = load_on(row, &server);
     must(&server, &["ACL", "SETUSER", "limiter", "-eval", "-evalsha"]);
-    holds(load, &server, "NOPERM", || {
+    assert_survives(load, &server, "NOPERM", || {
         must(&server, &["ACL", "SETUSER", "limiter", "+eval", "+evalsha"]);
     });
 }
 
-/// Only the limits whose counters were spoiled answer by policy.
+/// Failure policies decide only for the limits whose counters were corrupted.
 #[test]
 fn wrong_type_at_a_key() {
-    let row = Row::begin("wrong type at a key");
+    let row = FaultRow::begin("wrong type at a key");
     let server = Server::start(Flavor::Redis);
     let mut load = load_on(row, &server);
-    let spoiled: Vec<Vec<u8>> = server
+    let corrupted: Vec<Vec<u8>> = server
         .keys()
         .into_iter()
         .filter(|key| is_victim(key))
         .collect();
-    assert_eq!(spoiled.len(), SPOILED.len(), "each of them has a counter");
+
+    assert_eq!(corrupted.len(), CORRUPTED.len(), "each limit has a counter");
     let mut other = server.client();
-    for key in &spoiled {
+    for key in &corrupted {
         let was_text = other
             .call_bytes(&[b"TYPE", key])
-            .expect("the server is there")
+            .expect("the server is available")
             .as_str()
             == Some("string");
         let words: &[&[u8]] = if was_text {
@@ -268,66 +284,79 @@ fn wrong_type_at_a_key() {
         };
         other
             .call_bytes(&[b"DEL", key])
-            .expect("the server is there");
-        other.call_bytes(words).expect("the server is there");
+            .expect("the server is available");
+        other.call_bytes(words).expect("the server is available");
         other
             .call_bytes(&[b"PEXPIRE", key, b"60000"])
-            .expect("the server is there");
+            .expect("the server is available");
     }
-    load.degrades();
-    load.decides(1_000);
-    for key in &spoiled {
+    load.wait_until_degraded();
+    load.wait_for_decisions(1_000);
+    for key in &corrupted {
         other
             .call_bytes(&[b"DEL", key])
-            .expect("the server is there");
+            .expect("the server is available");
     }
-    load.recovers_for(|subject| subject.key_number == VICTIM && subject.limit == Some(SPOILED[0]));
+    load.wait_until_recovered_for(|subject| {
+        subject.key_number == VICTIM && subject.limit == Some(CORRUPTED[0])
+    });
+
     let record = load.stop();
-    record.figures(Memory::Spoiled, [&server]).hold();
-    let refused = record.told.iter().filter(|told| told.fate == Fate::Refused);
-    let victims: Vec<_> = refused.map(|told| &record.subjects[told.subject]).collect();
+    record
+        .figures(DataLoss::Corrupted, [&server])
+        .print_and_assert();
+
+    let refused = record
+        .checks
+        .iter()
+        .filter(|check| check.fate == CallFate::Refused);
+    let victims: Vec<_> = refused
+        .map(|check| &record.subjects[check.subject])
+        .collect();
     let is_hit = |limit: &str| victims.iter().any(|subject| subject.limit == Some(limit));
     assert!(
-        SPOILED.iter().all(|limit| is_hit(limit)),
-        "each of them was asked for"
+        CORRUPTED.iter().all(|limit| is_hit(limit)),
+        "each corrupted counter was checked"
     );
     assert!(
         victims
             .iter()
-            .all(|subject| is_spoiled(subject.key_number, subject.limit)),
-        "nobody else was touched"
+            .all(|subject| is_corrupted(subject.key_number, subject.limit)),
+        "no other counter was affected"
     );
 }
 
-/// The key whose counters are spoiled, and the limits whose they are: one for each way in which
-/// counters are kept.
+/// The key and the limits whose counters are corrupted: one limit for each representation of
+/// counters.
 const VICTIM: usize = KEYS / 2;
-const SPOILED: [&str; 4] = ["bucket", "sliding", "log", "flight"];
+const CORRUPTED: [&str; 4] = ["bucket", "sliding", "log", "flight"];
 
-fn is_spoiled(key_number: usize, limit: Option<&str>) -> bool {
-    key_number == VICTIM && limit.is_some_and(|limit| SPOILED.contains(&limit))
+fn is_corrupted(key_number: usize, limit: Option<&str>) -> bool {
+    key_number == VICTIM && limit.is_some_and(|limit| CORRUPTED.contains(&limit))
 }
 
 fn is_victim(key: &[u8]) -> bool {
     let text = String::from_utf8_lossy(key);
-    SPOILED
+    CORRUPTED
         .iter()
         .any(|limit| text.contains(&format!("{{=key-{VICTIM}}}{limit}|")))
 }
 
-/// A disk that cannot be written: the server takes no more writes until a snapshot succeeds.
+/// The disk cannot be written: the server accepts no writes until a snapshot succeeds.
 #[test]
 fn disk_full() {
-    let row = Row::begin("disk full MISCONF");
+    let row = FaultRow::begin("disk full MISCONF");
     let server = Server::builder(Flavor::Redis)
         .config("save", "3600 1")
         .start();
     let load = load_on(row, &server);
     let directory = server.directory().display().to_string();
-    // Not even root can write there.
+
+    // Even root cannot write there.
     must(&server, &["CONFIG", "SET", "dir", "/proc"]);
     must(&server, &["BGSAVE"]);
-    holds(load, &server, "MISCONF", || {
+
+    assert_survives(load, &server, "MISCONF", || {
         must(&server, &["CONFIG", "SET", "dir", &directory]);
         must(&server, &["BGSAVE"]);
         wait::until_true(Duration::from_secs(10), "a snapshot", || {

@@ -1,4 +1,4 @@
-//! Where a call's moment comes from when it is not the server's.
+//! The clock by which the script decides.
 
 #[cfg(feature = "manual-time")]
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use std::sync::Arc;
 use tollgate::Clock;
 use tollgate::lease::LeaseTable;
 
-/// The server's time, or that of a clock set by hand.
+/// The server's clock, or in tests a clock that is set by hand.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum CallTime {
+pub(crate) enum CallClock {
     #[default]
     Server,
     #[cfg(feature = "manual-time")]
     Manual(Arc<dyn Clock>),
 }
 
-impl CallTime {
-    /// What this process holds, by the same time.
-    pub(crate) fn leases(&self) -> LeaseTable {
+impl CallClock {
+    /// Creates the table of this instance's leases. It uses the manual clock if there is one.
+    pub(crate) fn lease_table(&self) -> LeaseTable {
         match self {
             Self::Server => LeaseTable::default(),
             #[cfg(feature = "manual-time")]
@@ -26,8 +26,9 @@ impl CallTime {
         }
     }
 
-    /// What to tell the script.
-    pub(crate) fn moment(&self) -> Option<String> {
+    /// The time to pass to the script, in microseconds. `None` when the script reads the server's
+    /// clock.
+    pub(crate) fn timestamp(&self) -> Option<String> {
         match self {
             Self::Server => None,
             #[cfg(feature = "manual-time")]

@@ -1,7 +1,7 @@
-//! The script's side of leases against the model, take by take, on time moved by hand.
+//! Compares the lease calls of the script with the model, call by call, with a manual clock.
 //!
-//! Several imaginary processes take, settle, spend and forget, honestly and not, and every answer
-//! is compared.
+//! Several simulated instances lease, settle, spend and lose units, correctly and not, and every
+//! reply is compared.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use tollgate_redis::{RedisBuilder, RedisStore, testing};
 
 use crate::common;
 
-const PROCESSES: usize = 3;
+const INSTANCES: usize = 3;
 const STEPS: usize = 50;
 const SECOND: u64 = 1_000_000;
 
-/// How many operations to compare. `TOLLGATE_LENDING_OPS` says otherwise.
+/// Number of operations to compare; `TOLLGATE_LENDING_OPS` overrides it.
 fn operations() -> usize {
-    let told = std::env::var("TOLLGATE_LENDING_OPS").ok();
-    told.map_or(40_000, |text| {
+    let value = std::env::var("TOLLGATE_LENDING_OPS").ok();
+    value.map_or(40_000, |text| {
         text.parse()
             .expect("TOLLGATE_LENDING_OPS is a whole number")
     })
@@ -47,34 +47,34 @@ fn limits() -> Vec<Limit> {
     ]
 }
 
-/// What a process believes to hold.
+/// The lease that an instance believes to hold.
 #[derive(Clone, Copy, Default)]
-struct Claim {
+struct HeldLease {
     generation: u64,
     held: u64,
 }
 
-struct Story<'a> {
+struct LeaseTrace<'a> {
     runtime: &'a Runtime,
     store: &'a RedisStore,
     clock: &'a ManualClock,
     quota: Quota,
-    check: DemandBuf,
+    demand: DemandBuf,
     model: Lender,
-    claims: [Claim; PROCESSES],
-    /// A claim that was made before, for those who make it twice.
-    stale: Claim,
+    leases: [HeldLease; INSTANCES],
+    /// A lease that was settled before, to be settled a second time.
+    stale: HeldLease,
     dice: Dice,
-    told: Vec<String>,
+    log: Vec<String>,
 }
 
-impl Story<'_> {
+impl LeaseTrace<'_> {
     fn step(&mut self) -> Result<(), String> {
         self.move_clock();
         match self.dice.below(100) {
-            0..60 => self.take(),
-            60..80 => self.ask(Intent::Spend),
-            80..90 => self.ask(Intent::Peek),
+            0..60 => self.call_lease(),
+            60..80 => self.spend(Intent::Spend),
+            80..90 => self.spend(Intent::Peek),
             90..97 => self.refund(),
             _ => self.reset(),
         }?;
@@ -98,10 +98,11 @@ impl Story<'_> {
                 return self.clock.set(self.clock.now().since(Micros::new(back)));
             }
         };
+
         self.clock.set(self.clock.now().after(Micros::new(forward)));
     }
 
-    /// Units around what there is: mostly few, sometimes more than there can be.
+    /// A number of units: mostly few, sometimes more than the limit.
     fn units(&mut self) -> u64 {
         let limit = self.quota.limit();
         if self.dice.chance(300) {
@@ -111,19 +112,19 @@ impl Story<'_> {
         }
     }
 
-    fn take(&mut self) -> Result<(), String> {
-        let process = usize::try_from(self.dice.below(PROCESSES as u64)).expect("few");
-        let claim = match self.dice.below(20) {
-            0 => Claim::default(),
+    fn call_lease(&mut self) -> Result<(), String> {
+        let instance = usize::try_from(self.dice.below(INSTANCES as u64)).expect("few");
+        let lease = match self.dice.below(20) {
+            0 => HeldLease::default(),
             1 => self.stale,
-            _ => self.claims[process],
+            _ => self.leases[instance],
         };
-        let keep = self.dice.below(claim.held + 1);
-        let back = self.dice.below(claim.held - keep + 1);
-        let Claim { generation, held } = claim;
+        let keep = self.dice.below(lease.held + 1);
+        let back = self.dice.below(lease.held - keep + 1);
+        let HeldLease { generation, held } = lease;
         let is_lent = !self.dice.chance(100);
         let most = self.units();
-        let take = LeaseRequest {
+        let request = LeaseRequest {
             most,
             is_lent,
             generation,
@@ -136,43 +137,47 @@ impl Story<'_> {
         } else {
             self.units()
         };
-        let check = self.check.clone().with_cost(cost);
-        let given = self
-            .runtime
-            .block_on(testing::take(self.store, &check.as_demand(), &take));
-        self.told.push(format!(
-            "{:?} #{process} cost {cost} {take:?}: {given:?}",
+        let demand = self.demand.clone().with_cost(cost);
+        let grant = self.runtime.block_on(testing::call_lease(
+            self.store,
+            &demand.as_demand(),
+            &request,
+        ));
+
+        self.log.push(format!(
+            "{:?} #{instance} cost {cost} {request:?}: {grant:?}",
             self.clock.now()
         ));
-        let given = given.map_err(|error| format!("{error:?}"))?;
+        let grant = grant.map_err(|error| format!("{error:?}"))?;
         let outcome = self
             .quota
-            .outcome(given.seen, cost, given.at)
-            .ok_or("the state of another algorithm")?;
-        self.model.confirm(cost, &take, &given, &outcome)?;
+            .outcome(grant.seen, cost, grant.at)
+            .ok_or("the state does not match the algorithm")?;
+        self.model.confirm(cost, &request, &grant, &outcome)?;
         if self.dice.chance(100) {
-            // The answer is lost on the way: the process knows of nothing.
-            self.claims[process] = Claim::default();
+            // The reply is lost: the instance does not know its lease.
+            self.leases[instance] = HeldLease::default();
             return Ok(());
         }
-        self.stale = if held > 0 { claim } else { self.stale };
-        let held = if given.is_kept { keep } else { 0 } + if is_lent { given.units } else { 0 };
-        self.claims[process] = Claim {
-            generation: if held > 0 { given.generation } else { 0 },
+        self.stale = if held > 0 { lease } else { self.stale };
+        let held = if grant.is_kept { keep } else { 0 } + if is_lent { grant.units } else { 0 };
+        self.leases[instance] = HeldLease {
+            generation: if held > 0 { grant.generation } else { 0 },
             held,
         };
         Ok(())
     }
 
-    fn ask(&mut self, intent: Intent) -> Result<(), String> {
+    fn spend(&mut self, intent: Intent) -> Result<(), String> {
         let cost = self.units();
-        let check = self.check.clone().with_cost(cost);
+        let demand = self.demand.clone().with_cost(cost);
         let spent = self.runtime.block_on(async {
             self.store
-                .spend(&[check.as_demand()], intent, PermitId::NONE)
+                .spend(&[demand.as_demand()], intent, PermitId::NONE)
                 .await
         });
-        self.told.push(format!(
+
+        self.log.push(format!(
             "{:?} {intent:?} {cost}: {spent:?}",
             self.clock.now()
         ));
@@ -183,39 +188,36 @@ impl Story<'_> {
 
     fn refund(&mut self) -> Result<(), String> {
         let cost = self.units();
-        let check = self.check.clone().with_cost(cost);
-        self.told
+        let demand = self.demand.clone().with_cost(cost);
+        self.log
             .push(format!("{:?} refund {cost}", self.clock.now()));
         let done = self
             .runtime
-            .block_on(async { self.store.refund(&[check.as_demand()]).await });
+            .block_on(async { self.store.refund(&[demand.as_demand()]).await });
         self.model.refund(cost, self.clock.now());
         done.map_err(|error| format!("{error:?}"))
     }
 
     fn reset(&mut self) -> Result<(), String> {
-        self.told.push(format!("{:?} reset", self.clock.now()));
+        self.log.push(format!("{:?} reset", self.clock.now()));
         let done = self
             .runtime
-            .block_on(async { self.store.reset(&self.check.as_demand().key).await });
+            .block_on(async { self.store.reset(&self.demand.as_demand().key).await });
         self.model.reset();
         done.map_err(|error| format!("{error:?}"))
     }
 
     fn sum(&self) -> Result<(), String> {
         match self.model.sum(self.clock.now()) {
-            Some((both, whole)) if both > whole => {
-                Err(format!("left and out are {both} of {whole}"))
-            }
+            Some((both, whole)) if both > whole => Err(format!(
+                "units left and leased are {both}, more than {whole}"
+            )),
             _ => Ok(()),
         }
     }
 }
 
-#[expect(
-    clippy::panic,
-    reason = "it fails the test with a story that must stay readable"
-)]
+#[expect(clippy::panic, reason = "it fails the test with a readable trace")]
 fn compare(runtime: &Runtime, server: &Server, wanted: usize) {
     let clock = ManualClock::default();
     let builder = RedisBuilder::standalone(server.url())
@@ -223,44 +225,45 @@ fn compare(runtime: &Runtime, server: &Server, wanted: usize) {
         .manual_time(clock.clone());
     let store = common::connected(runtime, builder);
     let limits = limits();
+
     for seed in 0..wanted.div_ceil(STEPS) as u64 {
         let mut dice = Dice::new(seed);
         clock.set(Micros::new(
             1_798_761_600 * SECOND + dice.below(40 * 86_400 * SECOND),
         ));
-        let rule = dice.one_of(&limits).rule().expect("right numbers");
-        let mut tale = Story {
+        let rule = dice.one_of(&limits).rule().expect("the numbers are valid");
+        let mut trace = LeaseTrace {
             runtime,
             store: &store,
             clock: &clock,
             quota: *rule.quota(),
-            check: rule.demand(seed, 0).expect("a right key"),
-            model: Lender::new(*rule.quota()).expect("it lends"),
-            claims: [Claim::default(); PROCESSES],
-            stale: Claim::default(),
+            demand: rule.demand(seed, 0).expect("the key is valid"),
+            model: Lender::new(*rule.quota()).expect("the quota can be leased"),
+            leases: [HeldLease::default(); INSTANCES],
+            stale: HeldLease::default(),
             dice,
-            told: Vec::new(),
+            log: Vec::new(),
         };
-        let result = (0..STEPS).try_for_each(|_| tale.step());
+        let result = (0..STEPS).try_for_each(|_| trace.step());
         result.unwrap_or_else(|difference| {
             panic!(
                 "seed {seed}, {}:\n{}\n{difference}",
                 rule.name(),
-                tale.told.join("\n")
+                trace.log.join("\n")
             )
         });
     }
 }
 
 #[test]
-fn the_script_lends_as_the_model_does() {
+fn the_script_leases_like_the_model() {
     let runtime = common::runtime();
     for flavor in common::FLAVORS {
         compare(&runtime, &Server::start(flavor), operations() / 2);
     }
 }
 
-/// A bucket of 10 that gets 10 a second.
+/// A bucket of 10 that is refilled with 10 per second.
 fn ten(runtime: &Runtime, server: &Server) -> (RedisStore, ManualClock, DemandBuf) {
     let clock = ManualClock::default();
     let builder = RedisBuilder::standalone(server.url())
@@ -268,71 +271,77 @@ fn ten(runtime: &Runtime, server: &Server) -> (RedisStore, ManualClock, DemandBu
         .manual_time(clock.clone());
     let rule = Limit::token_bucket("bucket", 10, Rate::per_second(10))
         .rule()
-        .expect("right numbers");
+        .expect("the numbers are valid");
+
     (
         common::connected(runtime, builder),
         clock,
-        rule.demand("ann", 0).expect("a right key"),
+        rule.demand("ann", 0).expect("the key is valid"),
     )
 }
 
-/// Somebody may have spent them until the end, and then said nothing: a bucket that had filled up
-/// behind their back let through 15 within 120 ms where 11.2 may be.
+/// An instance may spend leased units until the lease ends, and not report it. If the bucket had
+/// been refilled in the meantime, 15 units would pass within 120 ms, where at most 11.2 are
+/// allowed.
 #[test]
-fn units_that_end_unreturned_count_as_spent_until_then() {
+fn units_that_are_not_returned_count_as_spent_when_their_lease_ends() {
     let (runtime, server) = (
         common::runtime(),
         Server::start(testkit::servers::Flavor::Redis),
     );
-    let (store, clock, check) = ten(&runtime, &server);
-    let take = |most| {
-        let take = LeaseRequest {
+    let (store, clock, demand) = ten(&runtime, &server);
+    let lease = |most| {
+        let request = LeaseRequest {
             most,
             is_lent: true,
             ..LeaseRequest::default()
         };
-        let given = runtime.block_on(testing::take(&store, &check.as_demand(), &take));
-        given.expect("the server is there").units
+        let grant = runtime.block_on(testing::call_lease(&store, &demand.as_demand(), &request));
+        grant.expect("the server is available").units
     };
-    assert_eq!(take(1), 1);
+
+    assert_eq!(lease(1), 1);
     clock.advance(Duration::from_millis(990));
-    assert_eq!(take(5), 5);
-    // 890 ms later, still within their time, the five are spent, and nobody hears of it.
+    assert_eq!(lease(5), 5);
+    // 890 ms later, before their lease ends, the five units are spent and not reported.
     clock.advance(Duration::from_millis(1_010));
     let spend = |cost| {
-        let check = check.clone().with_cost(cost);
+        let demand = demand.clone().with_cost(cost);
         let spent = runtime.block_on(async {
             store
-                .spend(&[check.as_demand()], Intent::Spend, PermitId::NONE)
+                .spend(&[demand.as_demand()], Intent::Spend, PermitId::NONE)
                 .await
         });
-        spent.expect("the server is there").outcomes[0]
+        spent.expect("the server is available").outcomes[0]
             .verdict
             .is_allowed()
     };
-    assert!(!spend(7), "what is left is what was not lent");
+
+    assert!(!spend(7), "only units that were not leased are left");
     assert!(spend(4));
 }
 
-/// The key outlives what is out by the time that it takes to come in again.
+/// The key is kept until the leases have ended and the leased units have been refilled.
 #[test]
-fn a_key_is_kept_until_what_is_out_has_ended_and_come_in_again() {
+fn a_key_is_kept_until_leased_units_are_refilled() {
     let (runtime, server) = (
         common::runtime(),
         Server::start(testkit::servers::Flavor::Redis),
     );
-    let (store, _, check) = ten(&runtime, &server);
-    let take = LeaseRequest {
+    let (store, _, demand) = ten(&runtime, &server);
+    let request = LeaseRequest {
         most: 5,
         is_lent: true,
         ..LeaseRequest::default()
     };
+
     runtime
-        .block_on(testing::take(&store, &check.as_demand(), &take))
-        .expect("the server is there");
-    let (key, _) = testing::request(&check.as_demand());
+        .block_on(testing::call_lease(&store, &demand.as_demand(), &request))
+        .expect("the server is available");
+
+    let (key, _) = testing::request(&demand.as_demand());
     let key = String::from_utf8(key).expect("a readable key");
     let left = server.command(&["PTTL", &key]).as_int().expect("a number");
-    // Keys live an hour longer where time is moved by hand.
+    // With a manual clock, keys are kept for an hour longer.
     assert!(left > 3_602_400, "{left} ms");
 }

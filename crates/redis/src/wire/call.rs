@@ -1,0 +1,232 @@
+//! Store calls, encoded as the script reads them.
+
+use std::fmt;
+
+use smallvec::SmallVec;
+use tollgate::algorithm::remote::{Lending, Numbers};
+use tollgate::algorithm::{AMOUNT_MAX, WindowStart};
+use tollgate::lease::LeaseRequest;
+use tollgate::{Calendar, Demand, Key, PermitId, Quota};
+
+use crate::topology::hash_slot;
+
+/// What a call does. The numbers are those of the script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Operation {
+    Spend = 1,
+    Peek = 2,
+    Refund = 3,
+    Release = 4,
+    Renew = 5,
+    /// Settles the lease of an instance, spends, and grants more units.
+    Lease = 6,
+    /// Deletes the key, by a command of its own instead of the script.
+    Reset = 7,
+}
+
+/// A call to the store, encoded and ready to be sent.
+pub(crate) struct StoreCall {
+    pub(crate) operation: Operation,
+    /// The names of the counters, one for each demand.
+    pub(crate) keys: SmallVec<[Vec<u8>; 1]>,
+    /// The operation and the numbers of each demand. Calls about different keys of a limit often
+    /// have the same arguments.
+    pub(crate) arguments: Vec<u8>,
+    /// In a cluster, the slot of all keys; else 0.
+    pub(crate) slot: u16,
+}
+
+impl StoreCall {
+    /// True when the call is sent even if its caller no longer waits, because it frees units.
+    pub(crate) fn frees_units(&self) -> bool {
+        matches!(
+            self.operation,
+            Operation::Refund | Operation::Release | Operation::Reset
+        )
+    }
+}
+
+/// Hides the keys, which may identify people, and the arguments, which may contain a permit.
+impl fmt::Debug for StoreCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreCall")
+            .field("operation", &self.operation)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Encodes store calls.
+///
+/// The name of a counter is `PREFIX{KEY ATTRIBUTES}LIMIT|SHAPE`. The braces are a hash tag: in a
+/// cluster, all limits of the same key attributes are in the same slot. The name of a limit
+/// contains neither `{`, `}` nor `|`, so different counters always have different names.
+#[derive(Clone, Debug)]
+pub(crate) struct CallEncoder {
+    prefix: String,
+    is_cluster: bool,
+}
+
+impl CallEncoder {
+    pub(crate) fn new(prefix: impl Into<String>, is_cluster: bool) -> Self {
+        Self {
+            prefix: prefix.into(),
+            is_cluster,
+        }
+    }
+
+    /// The name of a counter on the server.
+    pub(crate) fn counter_name(&self, key: &Key<'_>) -> Vec<u8> {
+        let mut name = Vec::with_capacity(self.prefix.len() + 96);
+        name.extend_from_slice(self.prefix.as_bytes());
+        name.push(b'{');
+        key.write_parts(&mut name);
+        name.push(b'}');
+        name.extend_from_slice(key.limit().as_bytes());
+        name.push(b'|');
+        key.shape().write(&mut name);
+        name
+    }
+
+    fn slot(&self, name: &[u8]) -> u16 {
+        if self.is_cluster { hash_slot(name) } else { 0 }
+    }
+
+    /// Encodes a call about these demands. The permit is used by concurrency limits only.
+    pub(crate) fn call(
+        &self,
+        operation: Operation,
+        demands: &[Demand<'_>],
+        permit_id: PermitId,
+    ) -> StoreCall {
+        let keys: SmallVec<[Vec<u8>; 1]> = demands
+            .iter()
+            .map(|demand| self.counter_name(&demand.key))
+            .collect();
+        let slot = keys.first().map_or(0, |key| self.slot(key));
+
+        let mut arguments = Vec::with_capacity(2 + 64 * demands.len());
+        // A request has at most `DEMANDS_MAX` demands, which fits into a byte.
+        let count = u8::try_from(demands.len()).unwrap_or_default();
+        arguments.extend([operation as u8, count]);
+        for demand in demands {
+            let numbers = match operation {
+                Operation::Refund => demand.quota.refund_numbers(demand.cost),
+                _ => demand.quota.numbers(demand.cost),
+            };
+            write_demand(&mut arguments, demand.shadow, numbers, permit_id);
+        }
+
+        StoreCall {
+            operation,
+            keys,
+            arguments,
+            slot,
+        }
+    }
+
+    /// Encodes a call that spends a demand, settles the lease and asks for more units.
+    pub(crate) fn lease(&self, demand: &Demand<'_>, request: &LeaseRequest) -> StoreCall {
+        let demands = std::slice::from_ref(demand);
+        if matches!(demand.quota, Quota::SlidingLog(_)) {
+            // A log cannot lease units: it records the time of every hit.
+            return self.call(Operation::Spend, demands, PermitId::NONE);
+        }
+
+        let mut call = self.call(Operation::Lease, demands, PermitId::NONE);
+        let Lending { back, period, .. } = demand.quota.lending(request.back);
+        let &LeaseRequest {
+            most,
+            is_lent,
+            generation,
+            held,
+            keep,
+            ..
+        } = request;
+        let wanted = [most.min(AMOUNT_MAX), u64::from(is_lent)];
+        let settlement = [generation, held, keep, back.micros, back.part, period];
+        write_numbers(&mut call.arguments, wanted);
+        write_numbers(&mut call.arguments, settlement);
+        call
+    }
+
+    /// Encodes a call that deletes a counter.
+    pub(crate) fn reset(&self, key: &Key<'_>) -> StoreCall {
+        let name = self.counter_name(key);
+        let slot = self.slot(&name);
+        StoreCall {
+            operation: Operation::Reset,
+            keys: SmallVec::from_buf([name]),
+            arguments: Vec::new(),
+            slot,
+        }
+    }
+}
+
+/// Appends a demand: the number of its algorithm, whether it is a shadow, and its numbers.
+fn write_demand(out: &mut Vec<u8>, shadow: bool, numbers: Numbers, permit_id: PermitId) {
+    let shadow = u8::from(shadow);
+
+    match numbers {
+        Numbers::Bucket {
+            whole,
+            cost,
+            per,
+            span,
+        } => {
+            out.extend([1, shadow]);
+            write_numbers(out, [whole.micros, whole.part]);
+            write_numbers(out, [cost.micros, cost.part, per, span.get()]);
+        }
+
+        Numbers::Fixed { limit, cost, start } => {
+            let (unit, length) = match start {
+                WindowStart::FirstHit(length) => (0, length),
+                WindowStart::Clock(Calendar::Month) => (2, Calendar::Month.length_max()),
+                WindowStart::Clock(unit) => (1, unit.length_max()),
+            };
+            out.extend([2, shadow]);
+            write_numbers(out, [limit, cost, unit, length.get()]);
+        }
+
+        Numbers::Sliding {
+            limit,
+            cost,
+            length,
+        } => {
+            out.extend([3, shadow]);
+            write_numbers(out, [limit, cost, length.get()]);
+        }
+
+        Numbers::Log {
+            limit,
+            cost,
+            length,
+        } => {
+            out.extend([4, shadow]);
+            write_numbers(out, [limit, cost, length.get()]);
+        }
+
+        Numbers::Permits {
+            limit,
+            cost,
+            length,
+        } => {
+            out.extend([5, shadow]);
+            write_numbers(out, [limit, cost, length.get()]);
+            out.extend(permit_id.get().to_le_bytes());
+        }
+    }
+}
+
+/// Appends numbers as little-endian doubles, the only number type of the script. They are exact,
+/// because no number of a quota exceeds 2^53 + 2.
+fn write_numbers<const N: usize>(out: &mut Vec<u8>, numbers: [u64; N]) {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "the numbers of a quota fit into a double"
+    )]
+    numbers
+        .iter()
+        .for_each(|number| out.extend((*number as f64).to_le_bytes()));
+}

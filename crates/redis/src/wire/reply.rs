@@ -1,0 +1,251 @@
+//! Replies of the script, and the outcomes computed from them.
+
+use bytes::{Buf as _, Bytes};
+use smallvec::SmallVec;
+use tollgate::algorithm::remote::{CounterState, PermitCounts};
+use tollgate::lease::LeaseGrant;
+use tollgate::store::{Intent, SpendReply};
+use tollgate::{Demand, Micros, Outcome, Quota};
+
+use super::call::{Operation, StoreCall};
+
+/// The status byte of a call that failed; an error text follows.
+const STATUS_ERROR: u8 = 2;
+/// The status byte of a call that was allowed or done.
+const STATUS_SUCCESS: u8 = 1;
+
+/// The reply to one call.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ScriptReply {
+    /// The time of the decision on the server's clock.
+    pub(crate) at: Micros,
+    /// True when a spend or peek was allowed, or a permit was released or renewed.
+    pub(crate) succeeded: bool,
+    /// For each demand of a spend, peek or lease call, the state of its counter before the charge:
+    /// three numbers whose meaning depends on the algorithm.
+    counters: SmallVec<[[u64; 3]; 1]>,
+    /// The lease; `None` unless the call was a lease call.
+    grant: Option<GrantReply>,
+}
+
+/// The result of a lease call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct GrantReply {
+    /// Units granted.
+    units: u64,
+    /// The generation to which they belong.
+    generation: u64,
+    /// True when the store still knew the units that the instance held before.
+    is_kept: bool,
+}
+
+/// Reads the replies to these calls, in order. Each is a reply or the server's error text. `None`
+/// when the bytes are not a valid reply to the calls.
+pub(crate) fn read_replies<'c>(
+    mut reply: Bytes,
+    calls: impl Iterator<Item = &'c StoreCall>,
+) -> Option<Vec<Result<ScriptReply, String>>> {
+    let at = Micros::new(whole_number(reply.try_get_f64_le().ok()?)?);
+    let replies: Option<Vec<_>> = calls
+        .map(|call| read_call_reply(&mut reply, call, at))
+        .collect();
+    replies.filter(|_| reply.is_empty())
+}
+
+fn read_call_reply(
+    reply: &mut Bytes,
+    call: &StoreCall,
+    at: Micros,
+) -> Option<Result<ScriptReply, String>> {
+    let status = reply.try_get_u8().ok()?;
+    if status == STATUS_ERROR {
+        let length = usize::from(reply.try_get_u16_le().ok()?);
+        let text = (length <= reply.len()).then(|| reply.split_to(length))?;
+        return Some(Err(String::from_utf8_lossy(&text).into_owned()));
+    }
+
+    let has_counters = matches!(
+        call.operation,
+        Operation::Spend | Operation::Peek | Operation::Lease
+    );
+    let count = if has_counters { call.keys.len() } else { 0 };
+    let mut counters: SmallVec<[[Option<u64>; 3]; 1]> = SmallVec::new();
+    for _ in 0..count {
+        let doubles = [
+            reply.try_get_f64_le().ok()?,
+            reply.try_get_f64_le().ok()?,
+            reply.try_get_f64_le().ok()?,
+        ];
+        counters.push(doubles.map(whole_number));
+    }
+    let grant = if call.operation == Operation::Lease {
+        Some(read_grant(reply)?)
+    } else {
+        None
+    };
+
+    // Numbers that are not whole were written by another program. The error is reported only now,
+    // because the replies to the other calls must still be read.
+    let Some(counters) = counters.into_iter().map(all_present).collect() else {
+        return Some(Err("ERR the key does not hold a counter".into()));
+    };
+    Some(Ok(ScriptReply {
+        at,
+        succeeded: status == STATUS_SUCCESS,
+        counters,
+        grant,
+    }))
+}
+
+/// Reads granted units and their generation, which is encoded as `-1 - generation` when the units
+/// held before are no longer known.
+fn read_grant(reply: &mut Bytes) -> Option<GrantReply> {
+    let units = whole_number(reply.try_get_f64_le().ok()?)?;
+    let encoded = reply.try_get_f64_le().ok()?;
+
+    let is_kept = encoded >= 0.0;
+    let generation = whole_number(if is_kept { encoded } else { -1.0 - encoded })?;
+    Some(GrantReply {
+        units,
+        generation,
+        is_kept,
+    })
+}
+
+fn all_present([first, second, third]: [Option<u64>; 3]) -> Option<[u64; 3]> {
+    Some([first?, second?, third?])
+}
+
+/// Converts a double that is a whole number and not negative.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the range is checked"
+)]
+fn whole_number(number: f64) -> Option<u64> {
+    let is_whole = (0.0..1.8e19).contains(&number) && number.fract() == 0.0;
+    is_whole.then_some(number as u64)
+}
+
+/// What is needed of a demand to compute its outcome from the reply.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DemandTerms {
+    quota: Quota,
+    cost: u64,
+    shadow: bool,
+}
+
+impl DemandTerms {
+    pub(crate) fn new(demand: &Demand<'_>) -> Self {
+        Self {
+            quota: *demand.quota,
+            cost: demand.cost,
+            shadow: demand.shadow,
+        }
+    }
+
+    /// The counter's state from the three numbers in the reply.
+    fn counter_state(&self, [first, second, third]: [u64; 3]) -> CounterState {
+        match self.quota {
+            Quota::TokenBucket(_) | Quota::LeakyBucket(_) => CounterState::Bucket {
+                at: Micros::new(first),
+                part: second,
+            },
+
+            Quota::FixedWindow(_) => CounterState::Fixed {
+                count: first,
+                ends: Micros::new(second),
+            },
+
+            Quota::SlidingWindow(_) => CounterState::Sliding {
+                current: first,
+                previous: second,
+                start: Micros::new(third),
+            },
+
+            Quota::SlidingLog(_) | Quota::Concurrency(_) => CounterState::Held(PermitCounts {
+                sum: first,
+                until: Micros::new(second),
+                frees: Micros::new(third),
+            }),
+        }
+    }
+
+    /// The outcome of spending `cost` when the counter's state is as in the reply.
+    fn outcome(&self, counter: [u64; 3], cost: u64, at: Micros) -> Option<Outcome> {
+        self.quota.outcome(self.counter_state(counter), cost, at)
+    }
+
+    /// True when a demand with this outcome does not deny the request.
+    fn permits(&self, outcome: &Outcome) -> bool {
+        self.shadow || outcome.verdict.is_allowed()
+    }
+}
+
+impl ScriptReply {
+    /// The reply to a call that was done without the script.
+    pub(crate) fn success() -> Self {
+        Self {
+            at: Micros::ZERO,
+            succeeded: true,
+            counters: SmallVec::new(),
+            grant: None,
+        }
+    }
+
+    /// The grant of a lease call. `None` when the script and our arithmetic do not agree on the
+    /// verdict, which means that another program has written to the counter.
+    pub(crate) fn lease_grant(&self, terms: &DemandTerms) -> Option<LeaseGrant> {
+        let seen = terms.counter_state(*self.counters.first()?);
+        let outcome = terms.quota.outcome(seen, terms.cost, self.at)?;
+        if terms.permits(&outcome) != self.succeeded {
+            return None;
+        }
+
+        // A counter that cannot be leased is answered like a spend, without a grant.
+        let GrantReply {
+            units,
+            generation,
+            is_kept,
+        } = self.grant.unwrap_or(GrantReply {
+            units: 0,
+            generation: 0,
+            is_kept: true,
+        });
+        Some(LeaseGrant {
+            seen,
+            at: self.at,
+            units,
+            generation,
+            is_kept,
+        })
+    }
+
+    /// The outcomes of all demands, computed with the arithmetic of the embedded store from the
+    /// states that the script found. `None` when the two do not agree on the verdict, which means
+    /// that another program has written to a counter.
+    pub(crate) fn spend_reply(&self, terms: &[DemandTerms], intent: Intent) -> Option<SpendReply> {
+        let demands = || terms.iter().zip(&self.counters);
+        let mut outcomes: SmallVec<[Outcome; 1]> = demands()
+            .map(|(terms, counter)| terms.outcome(*counter, terms.cost, self.at))
+            .collect::<Option<_>>()?;
+
+        let permits = |(terms, outcome): (&DemandTerms, &Outcome)| terms.permits(outcome);
+        if terms.iter().zip(&outcomes).all(permits) != self.succeeded {
+            return None;
+        }
+
+        // Nothing was charged: the outcomes of demands that would pass must not show a charge.
+        if !self.succeeded || intent == Intent::Peek {
+            for ((terms, counter), outcome) in demands().zip(&mut outcomes) {
+                if outcome.verdict.is_allowed() {
+                    *outcome = Outcome {
+                        verdict: outcome.verdict,
+                        ..terms.outcome(*counter, 0, self.at)?
+                    };
+                }
+            }
+        }
+        Some(SpendReply::by_store(outcomes, self.at))
+    }
+}
