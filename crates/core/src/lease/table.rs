@@ -132,12 +132,12 @@ impl LeaseTable {
 
     /// Decides a single demand, or returns how to get it decided.
     pub fn spend(&self, demand: &Demand<'_>) -> LeaseStep {
-        self.spend_or_else(demand, |entry, fingerprint, now, step| match step {
-            EntryStep::Wait(pending) => LeaseStep::Wait(pending),
-            _ => {
-                let purpose = CallPurpose::Decide;
-                LeaseStep::Call(self.start_call(entry, fingerprint, purpose, Some(demand), now))
+        self.spend_or_else(demand, |entry, fingerprint, now, step| {
+            if let EntryStep::Wait(pending) = step {
+                return LeaseStep::Wait(pending);
             }
+            let purpose = CallPurpose::Decide;
+            LeaseStep::Call(self.start_call(entry, fingerprint, purpose, Some(demand), now))
         })
     }
 
@@ -191,7 +191,7 @@ impl LeaseTable {
     /// Caches a denial by the store of one demand of a request with several.
     pub fn learn_denial(&self, demand: &Demand<'_>, outcome: &Outcome) {
         self.with_entry(&demand.key, |entry, now| {
-            entry.learn_denial(demand.cost, outcome, now)
+            entry.learn_denial(demand.cost, outcome, now);
         });
     }
 
