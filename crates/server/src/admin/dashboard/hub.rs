@@ -171,7 +171,7 @@ mod tests {
 
         drop(open);
         hub.publish(None, Some(&Bytes::new()), |has_viewers| {
-            assert!(!has_viewers)
+            assert!(!has_viewers);
         });
         assert!(!hub.has_viewers());
 
