@@ -2,7 +2,7 @@
 //!
 //! The exit code follows the decision, not the HTTP status. A body with `allowed` is a decision,
 //! even with status 503: then a limit denies because the store is unavailable and its failure
-//! policy is `deny`. A 503 without a decision is no response.
+//! policy is `deny`. A 503 without a decision counts as no response.
 
 mod output;
 

@@ -284,6 +284,7 @@ mod tests {
     #[test]
     fn urls_are_parsed() {
         let target = |host: &str, port, base: &str| Ok((host.to_owned(), port, base.to_owned()));
+
         assert_eq!(parse("127.0.0.1:8080"), target("127.0.0.1", 8080, ""));
         assert_eq!(
             parse("http://localhost:8080/"),
@@ -304,12 +305,12 @@ mod tests {
             ("ftp://h", "scheme must be http"),
             ("http://ann:hunter2@h", "user names are not supported"),
             ("http://h?x=1", "a query"),
-            ("http://", "invalid URL"),
-            ("", "invalid URL"),
+            ("http://", "invalid URL: empty string"),
+            ("", "invalid URL: empty string"),
             ("h:99999", "port must be between"),
             ("h:0", "port must be between"),
             ("h:x", "port must be between"),
-            ("a b", "invalid URL"),
+            ("a b", "invalid URL: invalid uri character"),
             ("http://:80", "missing host"),
         ] {
             let error = parse(url).unwrap_err();

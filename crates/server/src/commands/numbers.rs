@@ -120,6 +120,7 @@ mod tests {
     fn quotas_are_described_in_one_line() {
         let text = |limit: Limit| quota(limit.rule().unwrap().quota());
         let minute = Duration::from_secs(60);
+
         assert_eq!(
             text(Limit::sliding_window("a", 600, minute)),
             "600 per 1m, sliding_window"

@@ -113,7 +113,7 @@ fn usage() {
 #[test]
 fn invalid_load_arguments() {
     let golden = |name: &str, arguments: &[&str]| {
-        golden(&format!("load-{name}"), &[&["load"], arguments].concat())
+        golden(&format!("load-{name}"), &[&["load"], arguments].concat());
     };
     golden("rate", &["--rate", "0"]);
     golden("duration", &["--duration", "0s"]);

@@ -74,9 +74,9 @@ impl EventHub {
         Ok(EventStream::new(backlog, receiver))
     }
 
-    /// Turns `snapshot` into a sample, adds it to the history, and sends it to all viewers, followed
-    /// by `status`. If the limits have changed, a `limits` event goes first. `on_sent` is called
-    /// under the hub's lock with whether any viewer is left, so before another can join.
+    /// Turns `snapshot` into a sample, adds it to the history, and sends it to all viewers,
+    /// followed by `status`. If the limits have changed, a `limits` event goes first. `on_sent` is
+    /// called under the hub's lock, before another viewer can join, with whether any is left.
     pub(super) fn publish(
         &self,
         snapshot: Option<&CounterSnapshot>,
@@ -171,7 +171,7 @@ mod tests {
 
         drop(open);
         hub.publish(None, Some(&Bytes::new()), |has_viewers| {
-            assert!(!has_viewers)
+            assert!(!has_viewers);
         });
         assert!(!hub.has_viewers());
 

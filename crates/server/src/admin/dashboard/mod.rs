@@ -130,7 +130,7 @@ impl Dashboard {
             .then(|| status_event::encode(service));
         self.hub
             .publish(snapshot.as_ref(), status.as_ref(), |has_viewers| {
-                denied_keys.watch(has_viewers)
+                denied_keys.watch(has_viewers);
             });
     }
 }

@@ -207,8 +207,8 @@ mod tests {
         assert_eq!(
             render_plain(&decision, 503, false),
             "denied by login: the store is unavailable and the failure policy is deny; \
-             try again in 1s\n  login  0 of 5 left, failure policy: deny\nthe store is unavailable: limits used their \
-             failure policies\n"
+             try again in 1s\n  login  0 of 5 left, failure policy: deny\n\
+             the store is unavailable: limits used their failure policies\n"
         );
     }
 
@@ -220,6 +220,7 @@ mod tests {
         ] {
             assert!(!render_plain(&decision, 200, false).is_empty());
         }
+
         assert_eq!(
             render_plain(&json!({"allowed": true}), 200, false),
             "allowed: no limit applies to this request\n"

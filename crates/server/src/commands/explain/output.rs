@@ -2,7 +2,7 @@
 //! otherwise.
 
 use serde::Serialize;
-use tollgate::Quota;
+use tollgate::{Quota, Rule};
 use tollgate_rules::{Attribute, Condition, DisplayPart, Explanation, LimitConfig, Pattern};
 
 use super::super::numbers;
@@ -98,7 +98,7 @@ impl LimitExplanation {
                 parts,
                 tier,
             } => {
-                let quota = chosen.quota.or(rule.as_ref().map(|rule| rule.quota()));
+                let quota = chosen.quota.or(rule.as_ref().map(Rule::quota));
                 let demand = quota
                     .map(|quota| DemandExplanation::new(quota, chosen.cost, parts, tier.clone()));
                 (Applicability::Applies, None, demand)
