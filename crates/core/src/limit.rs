@@ -30,7 +30,7 @@ use crate::store::{Demand, DemandBuf};
 /// let error = Limit::sliding_window("api", 0, Duration::from_secs(60)).validate().unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "limit 0 is out of range: must be between 1 and 9007199254740992 (2^53)"
+///     "limit 0 is out of range; must be between 1 and 9007199254740992 (2^53)"
 /// );
 /// # Ok::<(), tollgate::LimitError>(())
 /// ```
@@ -350,14 +350,17 @@ impl Rule {
 }
 
 /// Why a limit is invalid, and what would be valid.
+///
+/// The text consists of what was found and, after `"; "`, what is expected. Callers may show the
+/// second part alone, for example where the value found is a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
     /// The name is empty.
-    #[error("limit name is empty: expected 1 to {NAME_MAX} letters, digits or any of - _ . : /")]
+    #[error("limit name is empty; expected 1 to {NAME_MAX} letters, digits or any of - _ . : /")]
     EmptyName,
     /// The name is longer than [`NAME_MAX`] bytes.
-    #[error("limit name {found:?} is too long: {bytes} bytes, must be at most {NAME_MAX}")]
+    #[error("limit name {found:?} has {bytes} bytes; must be at most {NAME_MAX}")]
     LongName {
         /// The first 80 characters of the name.
         found: String,
@@ -366,7 +369,7 @@ pub enum LimitError {
     },
     /// The name contains a character that is not valid in headers, metrics and keys alike.
     #[error(
-        "invalid character {found:?} in limit name {name:?}: \
+        "invalid character {found:?} in limit name {name:?}; \
          expected letters, digits or any of - _ . : /"
     )]
     NameCharacter {
@@ -376,13 +379,13 @@ pub enum LimitError {
         found: char,
     },
     /// Two limits have the same name.
-    #[error("duplicate limit name {name:?}: names must be unique, or the counts would mix")]
+    #[error("duplicate limit name {name:?}; names must be unique, or the counts would mix")]
     DuplicateName {
         /// The name.
         name: String,
     },
     /// A limit or a capacity is out of range.
-    #[error("{field} {found} is out of range: must be between 1 and {AMOUNT_MAX} (2^53)")]
+    #[error("{field} {found} is out of range; must be between 1 and {AMOUNT_MAX} (2^53)")]
     Amount {
         /// Which number: `limit` or `capacity`.
         field: &'static str,
@@ -391,7 +394,7 @@ pub enum LimitError {
     },
     /// A window or a permit timeout is out of range.
     #[error(
-        "duration {found:?} is out of range: \
+        "duration {found:?} is out of range; \
          must be whole microseconds between 1ms and 3653d (ten years)"
     )]
     Window {
@@ -400,8 +403,8 @@ pub enum LimitError {
     },
     /// A rate is out of range.
     #[error(
-        "rate {found} is out of range: \
-         must be between 1 per 30d and 10000000 per 1s, per whole microseconds"
+        "rate {found} is out of range; \
+         must be between 1 per 30d and 10000000 per 1s, with a period of whole microseconds"
     )]
     Rate {
         /// The rate found.
@@ -409,7 +412,7 @@ pub enum LimitError {
     },
     /// A bucket would take more than 100 years to fill.
     #[error(
-        "capacity {capacity} at {rate} takes over 100 years to fill: \
+        "capacity {capacity} at {rate} takes over 100 years to fill; \
          use a smaller capacity or a faster rate"
     )]
     SlowRefill {
@@ -419,7 +422,7 @@ pub enum LimitError {
         rate: Rate,
     },
     /// The limit of a concurrency limit is out of range.
-    #[error("concurrency limit {found} is out of range: must be between 1 and {IN_FLIGHT_MAX}")]
+    #[error("concurrency limit {found} is out of range; must be between 1 and {IN_FLIGHT_MAX}")]
     InFlight {
         /// The limit found.
         found: u64,

@@ -308,7 +308,7 @@ fn invalid_limits_are_rejected_by_the_builder_or_by_the_check() {
     assert!(
         error
             .to_string()
-            .starts_with("invalid limit \"api\": limit 0 is out of range:"),
+            .starts_with("invalid limit \"api\": limit 0 is out of range;"),
         "{error}"
     );
 
@@ -319,7 +319,7 @@ fn invalid_limits_are_rejected_by_the_builder_or_by_the_check() {
     let error = limiter.check("api", "ann").now_or_never().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "invalid limit \"api\": limit 0 is out of range: \
+        "invalid limit \"api\": limit 0 is out of range; \
          must be between 1 and 9007199254740992 (2^53)"
     );
 
@@ -352,19 +352,21 @@ fn errors_say_what_would_be_valid() {
             text.contains(expected),
             "{text:?} does not contain {expected:?}"
         );
+        // What was found and what is expected can be separated.
+        assert!(text.contains("; "), "{text:?}");
     };
 
     rejected(
         Limit::fixed_window("", 1, MINUTE),
-        "name is empty: expected 1 to 47",
+        "name is empty; expected 1 to 47",
     );
     rejected(
         Limit::fixed_window("x".repeat(48), 1, MINUTE),
-        "48 bytes, must be at most 47",
+        "48 bytes; must be at most 47",
     );
     rejected(
         Limit::fixed_window("a b", 1, MINUTE),
-        "invalid character ' ' in limit name \"a b\": expected letters",
+        "invalid character ' ' in limit name \"a b\"; expected letters",
     );
     rejected(
         Limit::fixed_window("api\n", 1, MINUTE),
@@ -373,11 +375,11 @@ fn errors_say_what_would_be_valid() {
 
     rejected(
         Limit::sliding_log("api", (1 << 53) + 1, MINUTE),
-        "limit 9007199254740993 is out of range: must be between 1 and",
+        "limit 9007199254740993 is out of range; must be between 1 and",
     );
     rejected(
         bucket(0, 1),
-        "capacity 0 is out of range: must be between 1",
+        "capacity 0 is out of range; must be between 1",
     );
     rejected(bucket(1, 0), "rate 0 per 1s is out of range");
     rejected(bucket(1, 10_000_001), "and 10000000 per 1s");

@@ -18,8 +18,8 @@ const TICKS_LOG2: u32 = 40;
 ///
 /// Later changes of the wall clock have no effect, so they can neither refill budgets nor lock
 /// clients out. Where the processor's counter is steady, time is read from it, at a third of the
-/// cost of a system call. Once a second it is corrected by the monotonic clock, so it does not
-/// drift.
+/// cost of the operating system's clock. Once a second the monotonic clock corrects it, so it does
+/// not drift.
 #[derive(Debug)]
 pub struct SystemClock {
     counter: quanta::Clock,

@@ -103,5 +103,5 @@ impl fmt::Debug for EncodedKey {
 
 /// The error of [`EncodedKey::from_bytes`]: the bytes are not an encoded key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid encoded key: expected the bytes of `EncodedKey::as_bytes`")]
+#[error("invalid encoded key; expected the bytes of `EncodedKey::as_bytes`")]
 pub struct KeyDecodeError;

@@ -30,7 +30,7 @@ pub struct KeyHash([u8; 16]);
 /// The error of [`KeyHasher::new`]: the secret is too short to be safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "hash secret is too short: {found} bytes, must be at least {SECRET_MIN}; \
+    "hash secret has {found} bytes; must be at least {SECRET_MIN}: \
      create one with `openssl rand -hex 32`"
 )]
 pub struct SecretError {

@@ -195,11 +195,11 @@ impl PartsBuf {
 pub enum KeyError {
     /// A part is empty or missing. If it were accepted, all clients without a value would share one
     /// counter.
-    #[error("empty key part: skip the limit, or use the key () to count all clients together")]
+    #[error("empty key part; skip the limit, or use the key () to count all clients together")]
     Empty,
     /// The key is too long.
     #[error(
-        "key is too long: {found} bytes, must be at most {KEY_MAX} \
+        "key has {found} bytes; must be at most {KEY_MAX} \
          (each part adds 1 to 3 bytes); hash long parts with a KeyHasher"
     )]
     TooLong {

@@ -192,7 +192,7 @@ fn long_keys_are_rejected_with_their_length() {
     assert!(
         rejection(long.as_str())
             .to_string()
-            .contains("1022 bytes, must be at most 1024")
+            .contains("1022 bytes; must be at most 1024")
     );
     assert!(Parts::from_key(&long[1..], &mut KeyBuffer::new()).is_ok());
 }
@@ -207,7 +207,7 @@ fn hashes_depend_on_the_secret_which_is_not_shown() {
     assert_ne!(one.hash(b"api-key"), one.hash(b"api-kez"));
     assert_eq!(format!("{one:?}"), "KeyHasher(..)");
     let short = KeyHasher::new(b"short").unwrap_err().to_string();
-    assert!(short.contains("5 bytes, must be at least 16"), "{short}");
+    assert!(short.contains("5 bytes; must be at least 16"), "{short}");
 }
 
 /// RFC 4231, test case 6: a key longer than the hash's block.

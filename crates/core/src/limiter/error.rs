@@ -34,17 +34,17 @@ pub enum Error {
         cause: KeyError,
     },
     /// The request has more than [`DEMANDS_MAX`] limits.
-    #[error("too many limits in one request: must be at most {DEMANDS_MAX}")]
+    #[error("too many limits in one request; must be at most {DEMANDS_MAX}")]
     TooManyLimits,
     /// The request has the same limit and key twice.
-    #[error("duplicate limit {limit:?} with the same key: use it once with a larger cost")]
+    #[error("duplicate limit {limit:?} with the same key; use it once with a larger cost")]
     DuplicateLimit {
         /// The limit's name.
         limit: String,
     },
     /// The quota of the call has another algorithm or window than the limit.
     #[error(
-        "quota mismatch for limit {limit:?}: expected a {expected} with the limit's window, \
+        "quota mismatch for limit {limit:?}; expected a {expected} with the limit's window, \
          found a {found}"
     )]
     QuotaMismatch {
@@ -57,7 +57,7 @@ pub enum Error {
     },
     /// A refund includes a concurrency limit.
     #[error(
-        "concurrency limit {limit:?} cannot be refunded: \
+        "concurrency limit {limit:?} cannot be refunded; \
          drop the permit or use Limiter::release"
     )]
     RefundConcurrency {
@@ -66,17 +66,17 @@ pub enum Error {
     },
     /// A permit was requested by a peek, or without a concurrency limit whose cost is at least 1.
     #[error(
-        "no permit to acquire: \
+        "no permit to acquire; \
          expected a check (not a peek) of a concurrency limit with a cost of at least 1"
     )]
     NoConcurrencyLimit,
     /// The number of replicas is zero.
     #[error(
-        "expected_replicas is 0: must be at least 1, the number of replicas that share the store"
+        "expected_replicas is 0; must be at least 1, the number of replicas that share the store"
     )]
     NoReplicas,
     /// The decision needs a store call, which must be awaited.
-    #[error("the decision is not available without waiting: await the check instead")]
+    #[error("the decision is not available without waiting; await the check instead")]
     WouldBlock,
     /// The store failed during a refund, a reset, a release or a renewal. Checks never return this:
     /// they follow the limits' [failure policies](crate::FailurePolicy).

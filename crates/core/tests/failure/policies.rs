@@ -300,7 +300,7 @@ fn zero_replicas_are_rejected() {
     let error = Limiter::builder().expected_replicas(0).build().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "expected_replicas is 0: must be at least 1, the number of replicas that share the store"
+        "expected_replicas is 0; must be at least 1, the number of replicas that share the store"
     );
 }
 
