@@ -19,10 +19,14 @@ tiers:
   free: { capacity: 10, refill_rate: 1/hour }
   pro: { capacity: 100, refill_rate: 1/hour }
 limits:
-  - { name: login, match: { method: POST, path: "/auth/**" }, key: [client_ip, email], algorithm: sliding_log, limit: 3, window: 15m, on_store_failure: deny }
-  - { name: plan, key: ["header:x-api-key | client_ip"], algorithm: token_bucket, tier: { by: tier, default: free } }
-  - { name: quota, key: [tenant], algorithm: fixed_window, align: clock, limit: 5, window: 1d, optional: true, shadow: true }
-  - { name: jobs, key: [tenant], algorithm: concurrency, limit: 2, permit_timeout: 30s, optional: true, consistency: local }
+  - { name: login, match: { method: POST, path: "/auth/**" }, key: [client_ip, email],
+      algorithm: sliding_log, limit: 3, window: 15m, on_store_failure: deny }
+  - { name: plan, key: ["header:x-api-key | client_ip"],
+      algorithm: token_bucket, tier: { by: tier, default: free } }
+  - { name: quota, key: [tenant],
+      algorithm: fixed_window, align: clock, limit: 5, window: 1d, optional: true, shadow: true }
+  - { name: jobs, key: [tenant],
+      algorithm: concurrency, limit: 2, permit_timeout: 30s, optional: true, consistency: local }
 "#;
 
 /// Sends a request to the admin port.

@@ -116,10 +116,14 @@ fn a_rejected_request_shows_the_detail_of_the_service() {
 fn named_limits_with_headers_queues_and_permits() {
     let service = Tollgate::with_config(
         "limits:
-  - { name: key, match: { path: /never }, key: [\"header:x-key\"], algorithm: sliding_log, limit: 1, window: 1h }
-  - { name: line, match: { path: /never }, key: [], algorithm: leaky_bucket, mode: queue, capacity: 9, leak_rate: 1/h }
-  - { name: places, match: { path: /never }, key: [], algorithm: concurrency, limit: 2, permit_timeout: 1h }
-  - { name: trial, match: { path: /never }, key: [], algorithm: sliding_log, limit: 1, window: 1h, shadow: true }
+  - { name: key, match: { path: /never }, key: [\"header:x-key\"],
+      algorithm: sliding_log, limit: 1, window: 1h }
+  - { name: line, match: { path: /never }, key: [],
+      algorithm: leaky_bucket, mode: queue, capacity: 9, leak_rate: 1/h }
+  - { name: places, match: { path: /never }, key: [],
+      algorithm: concurrency, limit: 2, permit_timeout: 1h }
+  - { name: trial, match: { path: /never }, key: [],
+      algorithm: sliding_log, limit: 1, window: 1h, shadow: true }
 ",
     );
     let (code, out, _) = check(&service.http, &["-a", "path=/"]);
@@ -166,14 +170,16 @@ fn named_limits_with_headers_queues_and_permits() {
 fn a_denial_by_failure_policy_is_a_denial() {
     let service = Tollgate::with_config(
         "store: { type: redis, endpoints: [\"redis://127.0.0.1:1\"] }
-limits: [{ name: login, key: [], algorithm: sliding_log, limit: 5, window: 1h, on_store_failure: deny }]
+limits:
+  - { name: login, key: [], algorithm: sliding_log, limit: 5, window: 1h, on_store_failure: deny }
 ",
     );
     let (code, out, err) = check(&service.http, &[]);
     assert_eq!((code, err.as_str()), (1, ""));
     assert!(
         out.starts_with(
-            "denied by login: the store is unavailable and the failure policy is deny; try again in "
+            "denied by login: the store is unavailable and the failure policy is deny; \
+             try again in "
         ),
         "{out}"
     );
@@ -256,7 +262,8 @@ fn anything_but_a_decision_is_no_response() {
     }
 }
 
-const COUNTER: &str = r#"{"limit": "login", "key": [{"attribute": "client_ip", "value": "203.0.113.7", "hashed": false}],
+const COUNTER: &str = r#"{"limit": "login",
+    "key": [{"attribute": "client_ip", "value": "203.0.113.7", "hashed": false}],
     "remaining": 3, "reset_after_ms": 61000, "retry_after_ms": null, "something_new": true}"#;
 
 #[test]
@@ -281,7 +288,8 @@ fn keys_are_shown_and_reset() {
          reset_after    1m 1s\nretry_after    none\nsomething_new  true\n"
     );
     let request = requests.recv().expect("a request was sent");
-    let line = "GET /admin/keys?limit=a%2Fb&client_ip=203.0.113.7&header%3Ax-key=k%261%20%C3%BC HTTP/1.1\r\n";
+    let line = "GET /admin/keys?limit=a%2Fb&client_ip=203.0.113.7\
+                &header%3Ax-key=k%261%20%C3%BC HTTP/1.1\r\n";
     assert!(request.starts_with(line), "{request}");
     assert!(
         !request.to_ascii_lowercase().contains("authorization"),

@@ -155,7 +155,8 @@ monitoring: {{ alerts: {{ deny_ratio: 0.9 }} }}
 hash_keys: [\"header:x-api-key\"]
 hash_secret: hash-secret-not-to-be-shown
 limits:
-  - {{ name: {name}, key: [\"header:x-api-key\", tenant], algorithm: sliding_window, limit: 5, window: 1h }}
+  - {{ name: {name}, key: [\"header:x-api-key\", tenant],
+      algorithm: sliding_window, limit: 5, window: 1h }}
 "
         )
     };

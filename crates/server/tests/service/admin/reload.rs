@@ -5,7 +5,8 @@ use crate::harness::Tollgate;
 
 fn config(name: &str, limit: &str) -> String {
     format!(
-        "limits:\n  - {{ name: {name}, key: [tenant], algorithm: sliding_log, limit: {limit}, window: 1h }}\n"
+        "limits:\n  - {{ name: {name}, key: [tenant], algorithm: sliding_log, limit: {limit}, \
+         window: 1h }}\n"
     )
 }
 

@@ -53,25 +53,31 @@ fn limits_are_listed_as_in_the_file() {
         (Some("application/json"), Some("no-store"))
     );
     let bucket = |name: &str, limit: u64| {
-        serde_json::json!({"name": name, "algorithm": "token_bucket", "limit": limit, "window_ms": limit * HOUR_MS,
+        serde_json::json!({"name": name, "algorithm": "token_bucket", "limit": limit,
+            "window_ms": limit * HOUR_MS,
             "refill": {"units": 1, "every_us": HOUR_MS * 1_000}})
     };
     let expected = serde_json::json!({"limits": [
-        {"name": "login", "algorithm": "sliding_log", "limit": 3, "window_ms": 900_000, "key": ["client_ip", "email"],
-         "match": [{"attribute": "method", "any_of": ["POST"]}, {"attribute": "path", "any_of": ["/auth/**"]}],
+        {"name": "login", "algorithm": "sliding_log", "limit": 3, "window_ms": 900_000,
+         "key": ["client_ip", "email"],
+         "match": [{"attribute": "method", "any_of": ["POST"]},
+                   {"attribute": "path", "any_of": ["/auth/**"]}],
          "consistency": "strict", "on_store_failure": "deny", "shadow": false, "optional": false,
          "said": {"allowed": 3, "denied": 2, "shadow_denied": 0}},
         {"name": "plan", "algorithm": "token_bucket", "limit": 10, "window_ms": 10 * HOUR_MS,
-         "refill": {"units": 1, "every_us": HOUR_MS * 1_000}, "key": ["header:x-api-key | client_ip"], "match": [],
+         "refill": {"units": 1, "every_us": HOUR_MS * 1_000},
+         "key": ["header:x-api-key | client_ip"], "match": [],
          "consistency": "strict", "on_store_failure": "allow", "shadow": false, "optional": false,
          "tiers": {"by": "tier", "default": "free",
                    "tiers": [bucket("free", 10), bucket("pro", 100)]},
          "said": {"allowed": 0, "denied": 0, "shadow_denied": 0}},
-        {"name": "quota", "algorithm": "fixed_window", "limit": 5, "window_ms": 86_400_000, "calendar": "day",
-         "key": ["tenant"], "match": [], "consistency": "strict", "on_store_failure": "allow",
+        {"name": "quota", "algorithm": "fixed_window", "limit": 5, "window_ms": 86_400_000,
+         "calendar": "day", "key": ["tenant"], "match": [], "consistency": "strict",
+         "on_store_failure": "allow",
          "shadow": true, "optional": true, "said": {"allowed": 5, "denied": 0, "shadow_denied": 2}},
-        {"name": "jobs", "algorithm": "concurrency", "limit": 2, "permit_timeout_ms": 30_000, "key": ["tenant"], "match": [],
-         "consistency": "local", "on_store_failure": "allow", "shadow": false, "optional": true,
+        {"name": "jobs", "algorithm": "concurrency", "limit": 2, "permit_timeout_ms": 30_000,
+         "key": ["tenant"], "match": [], "consistency": "local",
+         "on_store_failure": "allow", "shadow": false, "optional": true,
          "said": {"allowed": 0, "denied": 0, "shadow_denied": 0}},
     ]});
     assert_eq!(json(&answer), expected);

@@ -16,19 +16,26 @@ hash_keys: ["header:x-api-key"]
 hash_secret: not-so-secret-in-a-test
 monitoring: { alerts: { deny_ratio: 0.5, latency_p99: 1s } }
 limits:
-  - { name: login, match: { path: /auth/login }, key: [client_ip, email], algorithm: sliding_log, limit: 3, window: 1h, on_store_failure: deny }
-  - { name: plan, match: { path: "/v1/**" }, key: ["header:x-api-key | client_ip"], algorithm: token_bucket, capacity: 100000, refill_rate: 1/hour }
-  - { name: quota, match: { path: "/v1/**" }, key: [tenant], algorithm: fixed_window, limit: 5, window: 1h, shadow: true }
+  - { name: login, match: { path: /auth/login }, key: [client_ip, email],
+      algorithm: sliding_log, limit: 3, window: 1h, on_store_failure: deny }
+  - { name: plan, match: { path: "/v1/**" }, key: ["header:x-api-key | client_ip"],
+      algorithm: token_bucket, capacity: 100000, refill_rate: 1/hour }
+  - { name: quota, match: { path: "/v1/**" }, key: [tenant],
+      algorithm: fixed_window, limit: 5, window: 1h, shadow: true }
 "#;
 
-const LOGIN: &str = r#"{"attributes": {"path": "/auth/login", "client_ip": "203.0.113.7", "email": "ann+x@example.com"}}"#;
-const ORDERS: &str = r#"{"attributes": {"path": "/v1/orders", "client_ip": "203.0.113.7", "tenant": "acme", "header:x-api-key": "sk-live-0123456789"}}"#;
+const LOGIN: &str = r#"{"attributes": {"path": "/auth/login", "client_ip": "203.0.113.7",
+    "email": "ann+x@example.com"}}"#;
+const ORDERS: &str = r#"{"attributes": {"path": "/v1/orders", "client_ip": "203.0.113.7",
+    "tenant": "acme", "header:x-api-key": "sk-live-0123456789"}}"#;
 
 /// Opens the dashboard of a service and waits for the first numbers.
 fn open<'b>(browser: &'b Browser, service: &Tollgate) -> Page<'b> {
     let page = browser.open(&format!("http://{}/", service.admin));
     page.until(
-        "document.body.dataset.samples > 0 && document.querySelectorAll('li.limit .rule').length > 0 && document.querySelector('#pill-config').dataset.state !== 'wait'",
+        "document.body.dataset.samples > 0 \
+         && document.querySelectorAll('li.limit .rule').length > 0 \
+         && document.querySelector('#pill-config').dataset.state !== 'wait'",
         "the first numbers",
     );
     page

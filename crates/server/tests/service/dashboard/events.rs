@@ -16,14 +16,18 @@ const CONFIG: &str = r#"
 hash_keys: ["header:x-api-key"]
 hash_secret: not-so-secret-in-a-test
 limits:
-  - { name: narrow, match: { path: /narrow }, key: [client_ip, email], algorithm: sliding_log, limit: 2, window: 1h }
-  - { name: secret, match: { path: /secret }, key: ["header:x-api-key | client_ip"], algorithm: sliding_log, limit: 1, window: 1h }
-  - { name: seen, match: { path: /seen }, key: [tenant], algorithm: sliding_log, limit: 1, window: 1h, shadow: true }
+  - { name: narrow, match: { path: /narrow }, key: [client_ip, email],
+      algorithm: sliding_log, limit: 2, window: 1h }
+  - { name: secret, match: { path: /secret }, key: ["header:x-api-key | client_ip"],
+      algorithm: sliding_log, limit: 1, window: 1h }
+  - { name: seen, match: { path: /seen }, key: [tenant],
+      algorithm: sliding_log, limit: 1, window: 1h, shadow: true }
 "#;
 
 fn check(service: &Tollgate, path: &str, times: usize) {
     let body = format!(
-        r#"{{"attributes": {{"path": "{path}", "client_ip": "203.0.113.7", "email": "ann@example.com", "tenant": "acme",
+        r#"{{"attributes": {{"path": "{path}", "client_ip": "203.0.113.7",
+            "email": "ann@example.com", "tenant": "acme",
             "header:x-api-key": "sk-live-0123456789"}}}}"#
     );
     for _ in 0..times {

@@ -35,12 +35,18 @@ tiers:
   pro: { capacity: 300, refill_rate: 90/s }
 monitoring: { alerts: { deny_ratio: 0.6, latency_p99: 20ms } }
 limits:
-  - { name: login, match: { path: /auth/login }, key: [client_ip], algorithm: sliding_log, limit: 12, window: 1m, on_store_failure: deny }
-  - { name: plan, match: { path: "/v1/**" }, key: ["header:x-api-key | client_ip"], algorithm: token_bucket, tier: { by: tier, default: free } }
-  - { name: ip-safety-net, key: [client_ip], algorithm: token_bucket, capacity: 400, refill_rate: 120/s, consistency: leased }
-  - { name: search, match: { path: /v1/search }, key: [tenant], algorithm: sliding_window, limit: 500, window: 10s }
-  - { name: reports, match: { path: "/v1/reports/**" }, key: [tenant], algorithm: token_bucket, capacity: 5, refill_rate: 30/minute }
-  - { name: daily-quota, match: { path: "/v1/**" }, key: [tenant], algorithm: fixed_window, align: clock, limit: 5000, window: 1d, shadow: true }
+  - { name: login, match: { path: /auth/login }, key: [client_ip],
+      algorithm: sliding_log, limit: 12, window: 1m, on_store_failure: deny }
+  - { name: plan, match: { path: "/v1/**" }, key: ["header:x-api-key | client_ip"],
+      algorithm: token_bucket, tier: { by: tier, default: free } }
+  - { name: ip-safety-net, key: [client_ip],
+      algorithm: token_bucket, capacity: 400, refill_rate: 120/s, consistency: leased }
+  - { name: search, match: { path: /v1/search }, key: [tenant],
+      algorithm: sliding_window, limit: 500, window: 10s }
+  - { name: reports, match: { path: "/v1/reports/**" }, key: [tenant],
+      algorithm: token_bucket, capacity: 5, refill_rate: 30/minute }
+  - { name: daily-quota, match: { path: "/v1/**" }, key: [tenant],
+      algorithm: fixed_window, align: clock, limit: 5000, window: 1d, shadow: true }
 "#;
 
 /// A kind of client, and its average requests per step, by how much of the run has passed (0 to 1).
@@ -88,7 +94,8 @@ fn tenant(dice: &mut Dice) -> &'static str {
 
 fn check(address: u64, path: &str, tenant: &str, more: &str) -> String {
     format!(
-        r#"{{"attributes": {{"client_ip": "203.0.113.{address}", "path": "{path}", "tenant": "{tenant}"{more}}}}}"#
+        r#"{{"attributes": {{"client_ip": "203.0.113.{address}", "path": "{path}",
+            "tenant": "{tenant}"{more}}}}}"#
     )
 }
 
@@ -156,8 +163,7 @@ fn pause(length: Duration) {
 #[test]
 #[ignore = "takes minutes and makes a picture; `cargo xtask picture dashboard` runs it"]
 fn picture() {
-    let place =
-        PathBuf::from(std::env::var_os(PLACE).expect("the variable says where pictures go"));
+    let place = PathBuf::from(std::env::var_os(PLACE).expect("TOLLGATE_PICTURES is set"));
     let seconds = std::env::var(LENGTH)
         .ok()
         .and_then(|text| text.parse().ok())

@@ -11,7 +11,8 @@ use crate::harness::Tollgate;
 const CONTRAST: &str = "(() => {
     const light = (color) => {
         const parts = color.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255);
-        const [r, g, b] = parts.map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+        const linear = (part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+        const [r, g, b] = parts.map(linear);
         return 0.2126 * r + 0.7152 * g + 0.0722 * b;
     };
     const between = (one, other) => {
@@ -25,9 +26,11 @@ const CONTRAST: &str = "(() => {
         }
         return 'rgb(255, 255, 255)';
     };
-    const texts = [...document.querySelectorAll('h1, h2, h3, p, dt, dd, td, th, label, button:not(:disabled), .pill, summary')]
+    const selector = 'h1, h2, h3, p, dt, dd, td, th, label, button:not(:disabled), .pill, summary';
+    const texts = [...document.querySelectorAll(selector)]
         .filter((e) => e.innerText?.trim() && e.checkVisibility());
-    return texts.map((e) => [between(getComputedStyle(e).color, back(e)), e.innerText.slice(0, 30)]).sort((a, b) => a[0] - b[0])[0];
+    const contrast = (e) => between(getComputedStyle(e).color, back(e));
+    return texts.map((e) => [contrast(e), e.innerText.slice(0, 30)]).sort((a, b) => a[0] - b[0])[0];
 })()";
 
 fn keep(page: &Page<'_>, name: &str) {
@@ -67,7 +70,10 @@ fn both_themes_have_enough_contrast_and_the_choice_is_kept() {
         backs.push(back());
     }
     assert_ne!(backs[0], backs[1]);
-    page.eval("(() => { const s = document.querySelector('#theme'); s.value = 'light'; s.dispatchEvent(new Event('change')); })()");
+    page.eval(
+        "(() => { const s = document.querySelector('#theme'); s.value = 'light'; \
+         s.dispatchEvent(new Event('change')); })()",
+    );
     assert_eq!(back(), backs[0], "the choice overrides the system");
     page.go(&format!("http://{}/", service.admin));
     page.until("document.body.dataset.live === 'true'", "the page");

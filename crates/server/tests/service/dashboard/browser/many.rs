@@ -10,8 +10,10 @@ const LIMITS: usize = 200;
 fn config() -> String {
     let limit = |number: usize| {
         format!(
-            "  - {{ name: team-{number:03}-of-a-department-with-a-long-name, match: {{ team: \"{number}\" }}, key: [client_ip, \
-             \"header:x-a-rather-long-header-name | tenant\"], algorithm: sliding_log, limit: 2, window: 1h }}\n"
+            "  - {{ name: team-{number:03}-of-a-department-with-a-long-name, \
+             match: {{ team: \"{number}\" }}, \
+             key: [client_ip, \"header:x-a-rather-long-header-name | tenant\"], \
+             algorithm: sliding_log, limit: 2, window: 1h }}\n"
         )
     };
     format!("limits:\n{}", (0..LIMITS).map(limit).collect::<String>())
@@ -19,7 +21,8 @@ fn config() -> String {
 
 fn check(service: &Tollgate, team: usize, times: usize) {
     let body = format!(
-        r#"{{"attributes": {{"team": "{team}", "client_ip": "2001:db8:1234:5678::7", "tenant": "acme"}}}}"#
+        r#"{{"attributes": {{"team": "{team}", "client_ip": "2001:db8:1234:5678::7",
+            "tenant": "acme"}}}}"#
     );
     (0..times).for_each(|_| drop(service.check(&body)));
 }
@@ -46,7 +49,8 @@ fn two_hundred_limits_are_filtered_sorted_and_drawn_only_if_visible() {
         "the most limited to be first",
     );
     page.until(
-        "document.querySelector('#cards li:first-child .counts').innerText.replaceAll('\\n', ' ').includes('denied 8')",
+        "document.querySelector('#cards li:first-child .counts').innerText \
+         .replaceAll('\\n', ' ').includes('denied 8')",
         "its numbers",
     );
     // A canvas that was never drawn has the default width of 300.
@@ -68,7 +72,10 @@ fn two_hundred_limits_are_filtered_sorted_and_drawn_only_if_visible() {
         &format!("{seen} === 0 && !document.querySelector('#limits-none').hidden"),
         "none",
     );
-    page.eval("(() => { const f = document.querySelector('#filter'); f.value = ''; f.dispatchEvent(new Event('input')); })()");
+    page.eval(
+        "(() => { const f = document.querySelector('#filter'); f.value = ''; \
+         f.dispatchEvent(new Event('input')); })()",
+    );
     page.click("#as-table");
     page.until(
         &format!("document.querySelectorAll('#table tbody tr:not([hidden])').length === {LIMITS}"),

@@ -81,9 +81,14 @@ fn numbers_equal_metrics_while_load_runs_and_after() {
     page.go("about:blank");
     page.go(&format!("http://{}/", service.admin));
     wait::until_true(PATIENCE, "the numbers of the past", || {
-        page.eval("document.body.dataset.live === 'true' && document.querySelectorAll('li.limit').length > 2")
-            == true
-            && NAMES.iter().all(|name| shown(&page, name) == expected[*name])
+        let is_ready = page.eval(
+            "document.body.dataset.live === 'true' \
+             && document.querySelectorAll('li.limit').length > 2",
+        );
+        is_ready == true
+            && NAMES
+                .iter()
+                .all(|name| shown(&page, name) == expected[*name])
     });
     let most = |page: &testkit::browser::Page<'_>| page.text("#share-note");
     assert!(most(&page).contains("decisions"), "{}", most(&page));
@@ -134,7 +139,10 @@ fn a_key_is_looked_up_and_reset_by_hand() {
     service.wait_for_log("a key was reset through the admin port");
 
     // By hand, with a secret that is shown as its hash.
-    page.eval("(() => { const s = document.querySelector('#key-limit'); s.value = 'plan'; s.dispatchEvent(new Event('change')); })()");
+    page.eval(
+        "(() => { const s = document.querySelector('#key-limit'); s.value = 'plan'; \
+         s.dispatchEvent(new Event('change')); })()",
+    );
     assert_eq!(
         page.text("#key-answer"),
         "",
@@ -145,7 +153,7 @@ fn a_key_is_looked_up_and_reset_by_hand() {
     page.press("Enter", 13);
     page.until(
         "document.querySelector('#key-answer dl')?.dataset.remaining === '99994'",
-        "where it stands",
+        "the state of the key",
     );
     let answer = page.text("#key-answer");
     assert!(

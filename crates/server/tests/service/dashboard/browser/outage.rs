@@ -19,7 +19,8 @@ const WATCH: &str = "(() => {
     let was = false;
     new MutationObserver(() => {
         const is = box.querySelector('[data-name=\"store\"]') !== null;
-        if (is !== was) window.changes.push([is, Number(document.body.dataset.samples), Date.now()]);
+        const samples = Number(document.body.dataset.samples);
+        if (is !== was) window.changes.push([is, samples, Date.now()]);
         was = is;
     }).observe(box, { childList: true });
 })()";
@@ -81,7 +82,8 @@ fn an_outage_shows_within_two_seconds_and_clears_within_two_of_its_end() {
         "the past",
     );
     page.until(
-        "document.querySelector('li[data-limit=\"login\"] .stack-labels').textContent.includes('fallback')",
+        "document.querySelector('li[data-limit=\"login\"] .stack-labels').textContent \
+         .includes('fallback')",
         "how it was decided meanwhile",
     );
     assert!(
@@ -107,7 +109,7 @@ fn a_failed_reload_shows_its_error_until_a_valid_one() {
     assert!(page.text("#notices").contains("The last reload failed."));
     let error = page.text("#config-error-text");
     assert!(
-        error.contains("tollgate.yaml:6:") && error.contains("three"),
+        error.contains("tollgate.yaml:7:") && error.contains("three"),
         "{error}"
     );
     assert!(

@@ -14,7 +14,7 @@ fn the_page_asks_for_the_token_and_works_with_it() {
     let page = browser.open(&format!("http://{}/", service.admin));
     page.until(
         "document.querySelector('#token-dialog').open",
-        "the question",
+        "the token dialog",
     );
     assert_eq!(
         page.eval("document.activeElement.id"),
@@ -29,7 +29,7 @@ fn the_page_asks_for_the_token_and_works_with_it() {
     );
     page.until(
         "document.querySelector('#token-dialog').open",
-        "the question again",
+        "the token dialog again",
     );
     page.write(TOKEN);
     page.press("Enter", 13);
@@ -67,7 +67,7 @@ fn the_page_asks_for_the_token_and_works_with_it() {
     page.go(&format!("http://{}/", service.admin));
     page.until(
         "document.body.dataset.live === 'true'",
-        "the page, without another question",
+        "the page, without the dialog",
     );
     assert!(!service.log().contains(TOKEN));
 }
