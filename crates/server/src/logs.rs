@@ -11,7 +11,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _};
 
 use crate::cli::LogFormat;
-use crate::traces::{self, Exporting};
+use crate::traces::{self, TraceExporter};
 
 /// Lines that may wait to be written.
 const WAITING_MAX: usize = 4_096;
@@ -20,7 +20,7 @@ const FILTER_VARIABLE: &str = "TOLLGATE_LOG";
 
 /// Sends everything that is logged to standard error from now on, and spans to whoever collects
 /// them.
-pub(crate) fn start(format: Option<LogFormat>, traces: Option<&Exporting>) {
+pub(crate) fn start(format: Option<LogFormat>, traces: Option<&TraceExporter>) {
     let is_terminal = io::stderr().is_terminal();
     let format = format.unwrap_or(if is_terminal {
         LogFormat::Text

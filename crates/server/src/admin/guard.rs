@@ -11,7 +11,7 @@ use hyper::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
 use hyper::{Method, Request};
 use subtle::ConstantTimeEq as _;
 
-use crate::http::Fault;
+use crate::http::ApiError;
 
 /// Where a browser says how the page that makes a request is related to where it goes.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -36,18 +36,18 @@ impl Guard {
     }
 
     /// Nothing, or why the request is not let in.
-    pub(super) fn admit<B>(&self, request: &Request<B>) -> Result<(), Fault> {
+    pub(super) fn admit<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
         match &self.token {
             // No page can know it, so whoever sends it means it.
             Some(token) if has_token(request, token) => Ok(()),
-            Some(_) => Err(Fault::unauthorized()),
+            Some(_) => Err(ApiError::unauthorized()),
             None => {
                 expect_own_name(request)?;
                 let only_looks = matches!(*request.method(), Method::GET | Method::HEAD);
                 if only_looks || is_from_here(request) {
                     Ok(())
                 } else {
-                    Err(Fault::cross_site())
+                    Err(ApiError::cross_site())
                 }
             }
         }
@@ -55,7 +55,7 @@ impl Guard {
 
     /// The same for the files of the dashboard. A browser has no token to send before there is a
     /// page that asks for one, and the files are the same for everyone.
-    pub(super) fn admit_to_page<B>(&self, request: &Request<B>) -> Result<(), Fault> {
+    pub(super) fn admit_to_page<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
         if self.token.is_some() {
             Ok(())
         } else {
@@ -65,12 +65,12 @@ impl Guard {
 
     /// The same for events, of which only so many can be listened to: a page of another site could
     /// not read them, and yet take every place there is.
-    pub(super) fn admit_to_events<B>(&self, request: &Request<B>) -> Result<(), Fault> {
+    pub(super) fn admit_to_events<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
         self.admit(request)?;
         if self.token.is_some() || is_from_here(request) {
             Ok(())
         } else {
-            Err(Fault::cross_site())
+            Err(ApiError::cross_site())
         }
     }
 }
@@ -88,7 +88,7 @@ fn has_token<B>(request: &Request<B>, token: &str) -> bool {
 }
 
 /// Refuses a name that anyone could have pointed here: the host must be an address or localhost.
-fn expect_own_name<B>(request: &Request<B>) -> Result<(), Fault> {
+fn expect_own_name<B>(request: &Request<B>) -> Result<(), ApiError> {
     let in_target = request
         .uri()
         .authority()
@@ -101,7 +101,7 @@ fn expect_own_name<B>(request: &Request<B>) -> Result<(), Fault> {
     for host in in_target.into_iter().chain(in_headers) {
         let host = String::from_utf8_lossy(host);
         if !is_own_name(&host) {
-            return Err(Fault::foreign_host(&host));
+            return Err(ApiError::foreign_host(&host));
         }
     }
     Ok(())

@@ -8,8 +8,8 @@ use tollgate_rules::{DisplayPart, Explanation};
 
 use super::query::KeyQuery;
 use super::shown;
-use crate::gate::{Running, Spend, Undecided};
-use crate::http::{Body, Fault};
+use crate::gate::{ActiveConfig, DecideError, GateDemand};
+use crate::http::{ApiError, Body};
 use crate::serve::Service;
 
 /// Where a client stands.
@@ -42,7 +42,7 @@ struct ResetAnswer<'a> {
 
 /// A counter that was asked about.
 struct Found<'r> {
-    spend: Spend<'r>,
+    spend: GateDemand<'r>,
     key: Vec<PartAnswer<'r>>,
     tier: Option<String>,
 }
@@ -51,8 +51,8 @@ struct Found<'r> {
 pub(super) async fn look<B>(
     service: &Service,
     request: &Request<B>,
-) -> Result<Response<Body>, Fault> {
-    let running = service.gate.running();
+) -> Result<Response<Body>, ApiError> {
+    let running = service.gate.active();
     let Found { spend, key, tier } = find(&running, request)?;
     let decided = service
         .gate
@@ -67,7 +67,7 @@ pub(super) async fn look<B>(
     let limit = limits
         .into_iter()
         .next()
-        .ok_or_else(|| Fault::internal("the limit gave no answer"))?;
+        .ok_or_else(|| ApiError::internal("the limit gave no answer"))?;
     Ok(shown(&KeyAnswer {
         limit,
         key,
@@ -81,14 +81,14 @@ pub(super) async fn look<B>(
 pub(super) async fn reset<B>(
     service: &Service,
     request: &Request<B>,
-) -> Result<Response<Body>, Fault> {
-    let running = service.gate.running();
+) -> Result<Response<Body>, ApiError> {
+    let running = service.gate.active();
     let Found { spend, key, .. } = find(&running, request)?;
     running
         .limiter
         .reset(spend.limit, &spend.key)
         .await
-        .map_err(Undecided::from)?;
+        .map_err(DecideError::from)?;
     tracing::info!(limit = spend.limit, "an operator reset a key");
     Ok(shown(&ResetAnswer {
         reset: true,
@@ -98,12 +98,12 @@ pub(super) async fn reset<B>(
 }
 
 /// The counter that a request asks about, by the limit's name and whatever its conditions say.
-fn find<'r, B>(running: &'r Running, request: &Request<B>) -> Result<Found<'r>, Fault> {
+fn find<'r, B>(running: &'r ActiveConfig, request: &Request<B>) -> Result<Found<'r>, ApiError> {
     let asked = KeyQuery::read(request.uri().query().unwrap_or_default())?;
     let met = running
         .selector
         .explain_named(&asked.limit, &asked.attributes);
-    let (rule, meeting) = met.map_err(Undecided::from)?;
+    let (rule, meeting) = met.map_err(DecideError::from)?;
     match meeting {
         Explanation::Met {
             chosen,
@@ -111,9 +111,9 @@ fn find<'r, B>(running: &'r Running, request: &Request<B>) -> Result<Found<'r>, 
             tier,
         } => {
             // What the next request would be told, if it cost one.
-            let spend = Spend {
+            let spend = GateDemand {
                 cost: 1,
-                ..Spend::from(chosen)
+                ..GateDemand::from(chosen)
             };
             Ok(Found {
                 spend,
@@ -121,7 +121,7 @@ fn find<'r, B>(running: &'r Running, request: &Request<B>) -> Result<Found<'r>, 
                 tier,
             })
         }
-        Explanation::Wrong(error) => Err(Undecided::from(error).into()),
+        Explanation::Wrong(error) => Err(DecideError::from(error).into()),
         // Conditions are not asked here, so what is left is an optional limit without its key.
         Explanation::PassedOver | Explanation::No { .. } => {
             let detail = format!(
@@ -129,7 +129,7 @@ fn find<'r, B>(running: &'r Running, request: &Request<B>) -> Result<Found<'r>, 
                 rule.limit.name(),
                 super::limits::recipe(&rule.key).join(" and ")
             );
-            Err(Fault::unfit("missing-attribute", detail))
+            Err(ApiError::unfit("missing-attribute", detail))
         }
     }
 }

@@ -8,7 +8,7 @@ use tollgate_rules::{Attribute, Condition, Cost, LimitConfig, Pattern, Recipe, T
 
 use super::{millis, shown};
 use crate::http::Body;
-use crate::metrics::Said;
+use crate::metrics::OutcomeCounts;
 use crate::serve::Service;
 
 #[derive(Debug, Serialize)]
@@ -35,7 +35,7 @@ struct LimitShown<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tiers: Option<TiersShown<'a>>,
     /// Since this process began, or since the limit was first in force.
-    said: Said,
+    said: OutcomeCounts,
 }
 
 /// What an algorithm allows. Members that an algorithm does not have are left out.
@@ -96,10 +96,10 @@ struct TierShown<'a> {
 
 /// The limits of the file, in its order.
 pub(super) fn answer(service: &Service) -> Response<Body> {
-    let running = service.gate.running();
-    let both = running.config.limits.iter().zip(running.meters());
+    let running = service.gate.active();
+    let both = running.config.limits.iter().zip(running.metrics());
     let limits = both
-        .filter_map(|(rule, meter)| LimitShown::of(rule, meter.said()))
+        .filter_map(|(rule, meter)| LimitShown::of(rule, meter.outcomes()))
         .collect();
     shown(&LimitsAnswer { limits })
 }
@@ -117,7 +117,7 @@ pub(super) fn recipe(key: &Recipe) -> Vec<String> {
 
 impl<'a> LimitShown<'a> {
     /// A configuration holds only limits that are right, so that there always is something.
-    fn of(rule: &'a LimitConfig, said: Said) -> Option<Self> {
+    fn of(rule: &'a LimitConfig, said: OutcomeCounts) -> Option<Self> {
         let checked = rule.limit.rule().ok()?;
         Some(Self {
             name: rule.limit.name(),

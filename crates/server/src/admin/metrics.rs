@@ -4,15 +4,15 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use super::status;
-use crate::gate::Running;
-use crate::http::{Body, Fault, json};
-use crate::metrics::{self, Page, exact, seconds};
+use crate::gate::ActiveConfig;
+use crate::http::{ApiError, Body, json};
+use crate::metrics::{self, MetricsPage, exact, seconds};
 use crate::serve::Service;
 
-pub(super) fn answer(service: &Service) -> Result<Response<Body>, Fault> {
-    let running = service.gate.running();
-    let mut page = Page::new(&running.config.monitoring.metrics_prefix);
-    service.gate.meters().write(&mut page);
+pub(super) fn answer(service: &Service) -> Result<Response<Body>, ApiError> {
+    let running = service.gate.active();
+    let mut page = MetricsPage::new(&running.config.monitoring.metrics_prefix);
+    service.gate.metrics().write(&mut page);
     store(&running, &mut page);
     config(service, &running, &mut page);
     load(service, &running, &mut page);
@@ -26,7 +26,7 @@ pub(super) fn answer(service: &Service) -> Result<Response<Body>, Fault> {
     .line(&[], seconds(service.since));
     let text = page
         .into_text()
-        .map_err(|error| Fault::internal(error.to_string()))?;
+        .map_err(|error| ApiError::internal(error.to_string()))?;
     let mut response = json(StatusCode::OK, text);
     response.headers_mut().insert(
         CONTENT_TYPE,
@@ -35,7 +35,7 @@ pub(super) fn answer(service: &Service) -> Result<Response<Body>, Fault> {
     Ok(response)
 }
 
-fn store(running: &Running, page: &mut Page) {
+fn store(running: &ActiveConfig, page: &mut MetricsPage) {
     let health = running.limiter.health();
     page.counter(
         "store_errors_total",
@@ -58,7 +58,7 @@ fn store(running: &Running, page: &mut Page) {
     .line(&[], seconds(health.degraded_for));
 }
 
-fn config(service: &Service, running: &Running, page: &mut Page) {
+fn config(service: &Service, running: &ActiveConfig, page: &mut MetricsPage) {
     let reloads = service.reloader.reloads();
     page.gauge(
         "config_reload_failed",
@@ -80,7 +80,7 @@ fn config(service: &Service, running: &Running, page: &mut Page) {
         .line(&[], size(running.config.limits.len()));
 }
 
-fn load(service: &Service, running: &Running, page: &mut Page) {
+fn load(service: &Service, running: &ActiveConfig, page: &mut MetricsPage) {
     page.gauge("keys", "Counters kept in the memory of this process")
         .line(&[], size(status::keys(running)));
     page.gauge("connections", "Connections of clients")
@@ -94,7 +94,7 @@ fn load(service: &Service, running: &Running, page: &mut Page) {
     .line(&[], exact(service.load.shed()));
 }
 
-fn alerts(service: &Service, page: &mut Page) {
+fn alerts(service: &Service, page: &mut MetricsPage) {
     page.gauge(
         "alert_firing",
         "1 while an alert of the configuration fires",

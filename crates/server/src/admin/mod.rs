@@ -2,7 +2,7 @@
 //!
 //! Each request goes three steps: may it ask (`guard`), what it asks, the answer. Owns no state:
 //! everything shown is read from the service at the moment of the question. What goes wrong is a
-//! [`Fault`], as on the HTTP port.
+//! [`ApiError`], as on the HTTP port.
 
 mod dashboard;
 mod guard;
@@ -24,8 +24,8 @@ use serde::Serialize;
 use self::dashboard::AdminBody;
 pub(crate) use self::dashboard::{Dashboard, watch};
 use self::guard::Guard;
-use crate::http::{Body, Fault, alive, get, json, problem};
-use crate::listen::{Front, Load};
+use crate::http::{ApiError, Body, alive, get, json, problem};
+use crate::listen::{Front, ServerLoad};
 use crate::serve::Service;
 
 /// The most connections of operators and their programs.
@@ -41,7 +41,7 @@ pub(crate) struct AdminFront {
 }
 
 /// Room of its own, so that an operator gets in when clients have filled the service.
-pub(crate) fn load(of_clients: &Load) -> Arc<Load> {
+pub(crate) fn load(of_clients: &ServerLoad) -> Arc<ServerLoad> {
     of_clients.apart(CONNECTIONS_MAX, IN_FLIGHT_MAX)
 }
 
@@ -54,7 +54,7 @@ impl AdminFront {
         }
     }
 
-    async fn route(&self, request: &Request<Incoming>) -> Result<Response<Body>, Fault> {
+    async fn route(&self, request: &Request<Incoming>) -> Result<Response<Body>, ApiError> {
         let service = &*self.service;
         let path = request.uri().path();
         match path {
@@ -74,21 +74,21 @@ impl AdminFront {
             "/admin/keys" => match *request.method() {
                 Method::GET | Method::HEAD => keys::look(service, request).await,
                 Method::DELETE => keys::reset(service, request).await,
-                ref other => Err(Fault::method(other, "GET, HEAD, DELETE")),
+                ref other => Err(ApiError::method(other, "GET, HEAD, DELETE")),
             },
             "/admin/reload" => match *request.method() {
                 Method::POST => reload::answer(service).await,
-                ref other => Err(Fault::method(other, "POST")),
+                ref other => Err(ApiError::method(other, "POST")),
             },
-            _ => Err(Fault::not_listed(path)),
+            _ => Err(ApiError::not_listed(path)),
         }
     }
 
-    fn events(&self, request: &Request<Incoming>) -> Result<Response<AdminBody>, Fault> {
+    fn events(&self, request: &Request<Incoming>) -> Result<Response<AdminBody>, ApiError> {
         self.guard.admit_to_events(request)?;
         match *request.method() {
             Method::GET => dashboard::events(&self.service),
-            ref other => Err(Fault::method(other, "GET")),
+            ref other => Err(ApiError::method(other, "GET")),
         }
     }
 }
@@ -117,7 +117,7 @@ impl Front for AdminFront {
     }
 
     fn shed(&self) -> Response<AdminBody> {
-        problem(&Fault::overloaded()).map(AdminBody::from)
+        problem(&ApiError::overloaded()).map(AdminBody::from)
     }
 }
 

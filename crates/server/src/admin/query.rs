@@ -4,22 +4,22 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-use crate::http::{ATTRIBUTES_MAX, Fault, Named, same};
+use crate::http::{ATTRIBUTES_MAX, ApiError, NamedAttributes, is_same_attribute};
 
 /// What is asked about.
 #[derive(Debug)]
 pub(super) struct KeyQuery<'q> {
     pub(super) limit: Cow<'q, str>,
-    pub(super) attributes: Named<'q>,
+    pub(super) attributes: NamedAttributes<'q>,
 }
 
 impl<'q> KeyQuery<'q> {
     /// `limit=<name>&<attribute>=<value>`, both sides percent-encoded; `+` is a plus, as it is in
     /// addresses of mail. The first `limit` names the limit, and a second one is the attribute of
     /// that name.
-    pub(super) fn read(query: &'q str) -> Result<Self, Fault> {
+    pub(super) fn read(query: &'q str) -> Result<Self, ApiError> {
         let mut limit = None;
-        let mut attributes = Named::default();
+        let mut attributes = NamedAttributes::default();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (name, value) = (decoded(name)?, decoded(value)?);
@@ -27,32 +27,36 @@ impl<'q> KeyQuery<'q> {
                 limit = Some(value);
                 continue;
             }
-            if attributes.0.iter().any(|(known, _)| same(known, &name)) {
+            if attributes
+                .0
+                .iter()
+                .any(|(known, _)| is_same_attribute(known, &name))
+            {
                 let name: String = name.chars().take(80).collect();
-                return Err(Fault::malformed(
+                return Err(ApiError::malformed(
                     "parameter-twice",
                     format!("the attribute {name:?} stands twice"),
                 ));
             }
             if attributes.0.len() == ATTRIBUTES_MAX {
                 let detail = format!("more than {ATTRIBUTES_MAX} attributes");
-                return Err(Fault::malformed("too-many-attributes", detail));
+                return Err(ApiError::malformed("too-many-attributes", detail));
             }
             attributes.0.push((name, value));
         }
         let limit = limit.ok_or_else(|| {
             let detail =
                 "nothing says which limit; ask as in /admin/keys?limit=login&client_ip=203.0.113.7";
-            Fault::malformed("no-limit", detail)
+            ApiError::malformed("no-limit", detail)
         })?;
         Ok(Self { limit, attributes })
     }
 }
 
-fn decoded(text: &str) -> Result<Cow<'_, str>, Fault> {
+fn decoded(text: &str) -> Result<Cow<'_, str>, ApiError> {
     percent_decode_str(text).decode_utf8().map_err(|_| {
         let text: String = text.chars().take(80).collect();
-        Fault::malformed(
+        ApiError::malformed(
             "not-text",
             format!("{text:?} is not UTF-8 once its percent signs are decoded"),
         )

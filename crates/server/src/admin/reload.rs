@@ -7,8 +7,8 @@ use tollgate::headers::PROBLEM_JSON;
 use tollgate_rules::ConfigError;
 
 use super::shown;
-use crate::http::{Body, Fault, json};
-use crate::reload::Refused;
+use crate::http::{ApiError, Body, json};
+use crate::reload::ConfigReloadError;
 use crate::serve::Service;
 
 #[derive(Debug, Serialize)]
@@ -24,7 +24,7 @@ struct Done<'a> {
 #[derive(Debug, Serialize)]
 struct FaultsAnswer<'a> {
     #[serde(flatten)]
-    fault: Fault,
+    fault: ApiError,
     faults: Vec<FaultShown<'a>>,
     /// How many more there are than are told.
     #[serde(skip_serializing_if = "is_zero")]
@@ -48,19 +48,23 @@ const fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-pub(super) async fn answer(service: &Service) -> Result<Response<Body>, Fault> {
+pub(super) async fn answer(service: &Service) -> Result<Response<Body>, ApiError> {
     match service.reloader.reload().await {
         Ok(()) => {
-            let config = &service.gate.running().config;
+            let config = &service.gate.active().config;
             Ok(shown(&Done {
                 reloaded: true,
                 limits: config.limits.len(),
                 notes: &config.notes,
             }))
         }
-        Err(refused @ Refused::NoFile) => Err(Fault::conflict("no-file", refused.to_string())),
-        Err(Refused::ConfigError(faults)) => Ok(refused(&faults)),
-        Err(Refused::Store(fault)) => Err(Fault::unfit("bad-store", fault.to_string())),
+        Err(refused @ ConfigReloadError::NoFile) => {
+            Err(ApiError::conflict("no-file", refused.to_string()))
+        }
+        Err(ConfigReloadError::ConfigError(faults)) => Ok(refused(&faults)),
+        Err(ConfigReloadError::Store(fault)) => {
+            Err(ApiError::unfit("bad-store", fault.to_string()))
+        }
     }
 }
 
@@ -74,7 +78,7 @@ fn refused(faults: &ConfigError) -> Response<Body> {
         field: &fault.field,
         message: &fault.message,
     });
-    let fault = Fault::unfit("bad-config", detail);
+    let fault = ApiError::unfit("bad-config", detail);
     let body = FaultsAnswer {
         fault,
         faults: told.collect(),

@@ -7,10 +7,10 @@ use serde::Serialize;
 use tollgate::Health;
 
 use super::{millis, shown};
-use crate::alerts::Standing;
-use crate::gate::Running;
+use crate::alerts::AlertState;
+use crate::gate::ActiveConfig;
 use crate::http::Body;
-use crate::reload::Reloads;
+use crate::reload::ReloadStatus;
 use crate::serve::Service;
 
 #[derive(Debug, Serialize)]
@@ -76,13 +76,13 @@ pub(super) fn answer(service: &Service) -> Response<Body> {
 }
 
 /// Counters kept in this process: those of a memory store, and those of limits that are its own.
-pub(super) fn keys(running: &Running) -> usize {
+pub(super) fn keys(running: &ActiveConfig) -> usize {
     running.store.keys() + running.limiter.local_keys()
 }
 
 impl Status {
     pub(super) fn of(service: &Service) -> Self {
-        let running = service.gate.running();
+        let running = service.gate.active();
         let standing = service.alerts.standing();
         Self {
             version: env!("CARGO_PKG_VERSION"),
@@ -100,7 +100,7 @@ impl Status {
 }
 
 impl StoreStatus {
-    fn of(running: &Running) -> Self {
+    fn of(running: &ActiveConfig) -> Self {
         let Health {
             degraded,
             degraded_since,
@@ -120,8 +120,8 @@ impl StoreStatus {
 }
 
 impl ConfigStatus {
-    fn of(service: &Service, running: &Running) -> Self {
-        let Reloads {
+    fn of(service: &Service, running: &ActiveConfig) -> Self {
+        let ReloadStatus {
             at,
             done,
             refused,
@@ -146,8 +146,8 @@ impl ConfigStatus {
 
 impl AlertStatus {
     /// Nothing when it does not fire.
-    fn of(standing: &Standing) -> Option<Self> {
-        let Standing {
+    fn of(standing: &AlertState) -> Option<Self> {
+        let AlertState {
             alert,
             limit,
             value,

@@ -3,17 +3,17 @@
 //! Owns when they are looked at, and what is logged about them. What is judged is in `judge`, which
 //! knows no clock.
 
-mod judge;
+mod evaluator;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-pub(crate) use self::judge::{Alert, Standing};
-use self::judge::{Bounds, Change, Judge, Sample};
+pub(crate) use self::evaluator::{Alert, AlertState};
+use self::evaluator::{Bounds, Change, Judge, Sample};
 use crate::gate::Gate;
-use crate::listen::{Phase, Stop};
+use crate::listen::{ShutdownPhase, ShutdownSignal};
 
 /// How often to look.
 const EVERY: Duration = Duration::from_secs(2);
@@ -26,21 +26,21 @@ pub(crate) struct Alerts {
 
 impl Alerts {
     /// Every alert that is watched, firing or not.
-    pub(crate) fn standing(&self) -> Vec<Standing> {
+    pub(crate) fn standing(&self) -> Vec<AlertState> {
         self.judge.lock().standing().cloned().collect()
     }
 
     fn look(&self, gate: &Gate) {
-        let running = gate.running();
+        let running = gate.active();
         let monitoring = &running.config.monitoring;
         let bounds = Bounds {
             deny_ratio: monitoring.deny_ratio,
             latency_p99: monitoring.latency_p99,
         };
-        let meters = gate.meters();
+        let meters = gate.metrics();
         let sample = Sample {
             at: gate.now(),
-            said: meters.said(),
+            said: meters.outcomes(),
             durations: meters.durations(),
         };
         let changes = self.judge.lock().look(sample, bounds);
@@ -49,11 +49,11 @@ impl Alerts {
 }
 
 /// Looks at the alerts until the server stops.
-pub(crate) async fn watch(gate: Arc<Gate>, alerts: Arc<Alerts>, mut stop: Stop) {
+pub(crate) async fn watch(gate: Arc<Gate>, alerts: Arc<Alerts>, mut stop: ShutdownSignal) {
     loop {
         alerts.look(&gate);
         tokio::select! {
-            () = stop.reached(Phase::Leaving) => return,
+            () = stop.reached(ShutdownPhase::Draining) => return,
             () = tokio::time::sleep(EVERY) => {}
         }
     }
@@ -62,7 +62,7 @@ pub(crate) async fn watch(gate: Arc<Gate>, alerts: Arc<Alerts>, mut stop: Stop) 
 /// Says that an alert begins to fire, or that it is over: once each.
 fn tell(change: &Change) {
     let (Change::Fires(standing) | Change::Resolves(standing)) = change;
-    let Standing {
+    let AlertState {
         alert,
         limit,
         value,

@@ -2,8 +2,8 @@
 //!
 //! Owns the configuration in force and how it is replaced. Knows nothing of HTTP or gRPC.
 
-mod lease;
-mod running;
+mod active;
+mod permit;
 mod store;
 
 use std::borrow::Cow;
@@ -15,24 +15,24 @@ use tollgate::store::Intent;
 use tollgate::{Clock as _, Decision, EncodedKey, Quota, StoreError, SystemClock};
 use tollgate_rules::{Attributes, Config, MissingKeyPolicy, SelectError, SelectedLimit};
 
-pub(crate) use lease::{LeaseWord, NotALease};
-pub(crate) use running::{OVERRIDES, Running};
-pub(crate) use store::{OpenStore, StoreFault};
+pub(crate) use active::{ActiveConfig, OVERRIDES};
+pub(crate) use permit::{PermitToken, PermitTokenError};
+pub(crate) use store::{OpenStore, StoreOpenError};
 
-use crate::metrics::Meters;
+use crate::metrics::Metrics;
 use crate::traces;
 
 /// Decides, by the configuration in force.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    running: ArcSwap<Running>,
-    meters: Arc<Meters>,
+    active: ArcSwap<ActiveConfig>,
+    metrics: Arc<Metrics>,
     clock: SystemClock,
 }
 
 /// What a request wants to know, beside its attributes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Question<'q> {
+pub(crate) struct CheckOptions<'q> {
     /// The limits to ask, if not every one whose conditions hold.
     pub(crate) limits: Option<&'q [Cow<'q, str>]>,
     /// What the request costs, if it says so.
@@ -43,7 +43,7 @@ pub(crate) struct Question<'q> {
 
 /// One limit to spend from.
 #[derive(Clone, Debug)]
-pub(crate) struct Spend<'r> {
+pub(crate) struct GateDemand<'r> {
     pub(crate) limit: &'r str,
     /// Its place among the limits in force, overrides after those of the file.
     pub(crate) index: usize,
@@ -52,37 +52,37 @@ pub(crate) struct Spend<'r> {
     pub(crate) quota: Option<Quota>,
 }
 
-pub(crate) type Spends<'r> = SmallVec<[Spend<'r>; 4]>;
+pub(crate) type GateDemands<'r> = SmallVec<[GateDemand<'r>; 4]>;
 
 /// A decision, and what to release when the work is done.
 #[derive(Debug)]
-pub(crate) struct Decided {
+pub(crate) struct GateDecision {
     pub(crate) decision: Decision,
-    pub(crate) lease: Option<LeaseWord>,
+    pub(crate) permit: Option<PermitToken>,
 }
 
 /// Why there is no decision.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Undecided {
+pub(crate) enum DecideError {
     /// The request does not fit the limits.
     #[error(transparent)]
     Select(#[from] SelectError),
     /// The limiter cannot take the question.
     #[error(transparent)]
-    Ask(#[from] tollgate::Error),
+    Limiter(#[from] tollgate::Error),
 }
 
-impl Undecided {
+impl DecideError {
     /// True when the store is the reason, and not the request.
     pub(crate) const fn store_error(&self) -> Option<&StoreError> {
         match self {
-            Self::Ask(tollgate::Error::Store(error)) => Some(error),
-            Self::Ask(_) | Self::Select(_) => None,
+            Self::Limiter(tollgate::Error::Store(error)) => Some(error),
+            Self::Limiter(_) | Self::Select(_) => None,
         }
     }
 }
 
-impl<'r> From<SelectedLimit<'r>> for Spend<'r> {
+impl<'r> From<SelectedLimit<'r>> for GateDemand<'r> {
     fn from(chosen: SelectedLimit<'r>) -> Self {
         let SelectedLimit {
             index,
@@ -104,11 +104,11 @@ impl<'r> From<SelectedLimit<'r>> for Spend<'r> {
 impl Gate {
     /// A gate with this configuration, on a store of its own. Must be called inside a Tokio
     /// runtime.
-    pub(crate) fn open(config: Config, meters: Arc<Meters>) -> Result<Self, StoreFault> {
-        let running = Running::open(config, &meters)?;
+    pub(crate) fn open(config: Config, metrics: Arc<Metrics>) -> Result<Self, StoreOpenError> {
+        let active = ActiveConfig::open(config, &metrics)?;
         Ok(Self {
-            running: ArcSwap::from_pointee(running),
-            meters,
+            active: ArcSwap::from_pointee(active),
+            metrics,
             clock: SystemClock::new(),
         })
     }
@@ -116,30 +116,30 @@ impl Gate {
     /// A gate that decides in memory, by another clock than the machine's.
     #[cfg(test)]
     pub(crate) fn at(clock: &tollgate::ManualClock, config: Config) -> Self {
-        let meters = Arc::new(Meters::new());
-        let running = Running::at(clock, config, &meters);
+        let metrics = Arc::new(Metrics::new());
+        let active = ActiveConfig::at(clock, config, &metrics);
         Self {
-            running: ArcSwap::from_pointee(running),
-            meters,
+            active: ArcSwap::from_pointee(active),
+            metrics,
             clock: SystemClock::new(),
         }
     }
 
     /// What is in force.
-    pub(crate) fn running(&self) -> Arc<Running> {
-        self.running.load_full()
+    pub(crate) fn active(&self) -> Arc<ActiveConfig> {
+        self.active.load_full()
     }
 
     /// Puts another configuration in force. Limits that stay keep their counts. Requests under way
     /// finish by the old one.
-    pub(crate) fn replace(&self, config: Config) -> Result<(), StoreFault> {
-        let next = self.running.load().followed_by(config, &self.meters)?;
-        self.running.store(Arc::new(next));
+    pub(crate) fn replace(&self, config: Config) -> Result<(), StoreOpenError> {
+        let next = self.active.load().followed_by(config, &self.metrics)?;
+        self.active.store(Arc::new(next));
         Ok(())
     }
 
-    pub(crate) const fn meters(&self) -> &Arc<Meters> {
-        &self.meters
+    pub(crate) const fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
     }
 
     /// The time since the UNIX epoch.
@@ -150,51 +150,51 @@ impl Gate {
     /// The decision about a request.
     pub(crate) async fn decide(
         &self,
-        running: &Running,
+        active: &ActiveConfig,
         attributes: &(impl Attributes + Sync),
-        question: Question<'_>,
-    ) -> Result<Decided, Undecided> {
-        let spends = running.select(attributes, question)?;
-        self.spend(running, &spends, question.intent).await
+        question: CheckOptions<'_>,
+    ) -> Result<GateDecision, DecideError> {
+        let demands = active.select(attributes, question)?;
+        self.spend(active, &demands, question.intent).await
     }
 
     /// The decision about these limits.
     pub(crate) async fn spend(
         &self,
-        running: &Running,
-        spends: &[Spend<'_>],
+        active: &ActiveConfig,
+        demands: &[GateDemand<'_>],
         intent: Intent,
-    ) -> Result<Decided, Undecided> {
+    ) -> Result<GateDecision, DecideError> {
         let began = self.clock.now();
-        let decision = running.ask(spends, intent).await?;
+        let decision = active.ask(demands, intent).await?;
         traces::decided(&tracing::Span::current(), &decision);
         if intent == Intent::Spend {
-            running.count(spends, &decision);
-            self.meters.decided(self.clock.now().since(began));
+            active.count(demands, &decision);
+            self.metrics.decided(self.clock.now().since(began));
         }
-        let lease = decision
+        let permit = decision
             .permit_id()
-            .map(|lease| LeaseWord::new(lease, running, spends));
-        Ok(Decided { decision, lease })
+            .map(|permit| PermitToken::new(permit, active, demands));
+        Ok(GateDecision { decision, permit })
     }
 
-    /// Gives back what a check took. Places in flight are given back by their lease instead.
+    /// Gives back what a check took. Places in flight are given back by their permit instead.
     pub(crate) async fn refund(
         &self,
-        running: &Running,
+        active: &ActiveConfig,
         attributes: &(impl Attributes + Sync),
-        question: Question<'_>,
-    ) -> Result<(), Undecided> {
-        let spends = running.select(attributes, question)?;
-        running.give_back(&spends).await
+        question: CheckOptions<'_>,
+    ) -> Result<(), DecideError> {
+        let demands = active.select(attributes, question)?;
+        active.give_back(&demands).await
     }
 
-    /// Ends a lease; false when it had already ended.
-    pub(crate) async fn release(&self, word: &LeaseWord) -> Result<bool, Undecided> {
-        let running = self.running();
+    /// Ends a permit; false when it had already ended.
+    pub(crate) async fn release(&self, word: &PermitToken) -> Result<bool, DecideError> {
+        let active = self.active();
         let mut was_held = false;
         for place in &word.places {
-            was_held |= running
+            was_held |= active
                 .limiter
                 .release(&place.limit, &place.key, word.id)
                 .await?;
@@ -203,13 +203,17 @@ impl Gate {
     }
 }
 
-impl Running {
+impl ActiveConfig {
     /// Puts a question to the limiter. A single limit, the usual case, is asked about without
     /// copying its key.
-    async fn ask(&self, spends: &[Spend<'_>], intent: Intent) -> Result<Decision, tollgate::Error> {
+    async fn ask(
+        &self,
+        demands: &[GateDemand<'_>],
+        intent: Intent,
+    ) -> Result<Decision, tollgate::Error> {
         if let (
             [
-                Spend {
+                GateDemand {
                     limit,
                     key,
                     cost,
@@ -218,14 +222,14 @@ impl Running {
                 },
             ],
             Intent::Spend,
-        ) = (spends, intent)
+        ) = (demands, intent)
         {
             return self.limiter.check(limit, key).cost(*cost).await;
         }
         let mut ask = self.limiter.request(intent);
-        for spend in spends {
-            ask = ask.and(spend.limit, &spend.key).limit_cost(spend.cost);
-            if let Some(quota) = spend.quota {
+        for demand in demands {
+            ask = ask.and(demand.limit, &demand.key).limit_cost(demand.cost);
+            if let Some(quota) = demand.quota {
                 ask = ask.quota(quota);
             }
         }
@@ -236,27 +240,29 @@ impl Running {
     pub(crate) fn select(
         &self,
         attributes: &impl Attributes,
-        question: Question<'_>,
-    ) -> Result<Spends<'_>, SelectError> {
-        let Question { limits, cost, .. } = question;
+        question: CheckOptions<'_>,
+    ) -> Result<GateDemands<'_>, SelectError> {
+        let CheckOptions { limits, cost, .. } = question;
         let selection = match limits {
             Some(names) => self.selector.select_named(names, attributes, cost)?,
             None => self
                 .selector
                 .select(attributes, cost, MissingKeyPolicy::Refuse)?,
         };
-        Ok(selection.into_iter().map(Spend::from).collect())
+        Ok(selection.into_iter().map(GateDemand::from).collect())
     }
 
     /// Gives back what these limits were charged.
-    pub(crate) async fn give_back(&self, spends: &[Spend<'_>]) -> Result<(), Undecided> {
+    pub(crate) async fn give_back(&self, demands: &[GateDemand<'_>]) -> Result<(), DecideError> {
         let mut refund = self.limiter.refund_request();
-        for spend in spends
+        for demand in demands
             .iter()
-            .filter(|spend| !self.is_concurrency(spend.limit))
+            .filter(|demand| !self.is_concurrency(demand.limit))
         {
-            refund = refund.and(spend.limit, &spend.key).limit_cost(spend.cost);
-            if let Some(quota) = spend.quota {
+            refund = refund
+                .and(demand.limit, &demand.key)
+                .limit_cost(demand.cost);
+            if let Some(quota) = demand.quota {
                 refund = refund.quota(quota);
             }
         }

@@ -17,10 +17,10 @@ pub(crate) enum OpenStore {
 /// The store cannot be used as configured.
 #[derive(Debug, thiserror::Error)]
 #[error("store: {0}")]
-pub(crate) struct StoreFault(#[from] RedisConfigError);
+pub(crate) struct StoreOpenError(#[from] RedisConfigError);
 
 impl OpenStore {
-    pub(crate) fn open(config: &StoreConfig) -> Result<Self, StoreFault> {
+    pub(crate) fn open(config: &StoreConfig) -> Result<Self, StoreOpenError> {
         match config {
             StoreConfig::Memory { keys_max } => Ok(Self::Memory(
                 MemoryStore::builder().keys_max(*keys_max).build(),

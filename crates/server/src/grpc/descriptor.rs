@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use tollgate_envoy::{Entry, RateLimitDescriptor, RateLimitRequest};
 use tollgate_rules::{Attribute, AttributeKind, Attributes, Value};
 
-use super::fault::Fault;
+use super::error::Fault;
 
 /// The most descriptors of a request: as many as it may have checks.
 const DESCRIPTORS_MAX: usize = 16;
@@ -125,11 +125,11 @@ mod tests {
         let entries = [
             entry("tenant", b"acme"),
             entry("Header:X-Api-Key", b"k"),
-            entry("query:Page", b"2"),
+            entry("query:MetricsPage", b"2"),
         ];
         assert_eq!(get(&entries, "tenant").as_deref(), Some("acme"));
         assert_eq!(get(&entries, "header:x-api-key").as_deref(), Some("k"));
-        assert_eq!(get(&entries, "query:Page").as_deref(), Some("2"));
+        assert_eq!(get(&entries, "query:MetricsPage").as_deref(), Some("2"));
         assert_eq!(get(&entries, "query:page"), None);
         assert_eq!(get(&entries, "client_ip"), None);
     }

@@ -7,10 +7,10 @@ use tollgate::headers::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED, each_field};
 use tollgate::{Calendar, Decision, LimitOutcome, Micros, Quota, Retry};
 use tollgate_envoy::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit};
 
-use super::fault::Uncountable;
+use super::error::Uncountable;
 use super::overrides::Override;
 use super::plan::{Part, Plan};
-use crate::gate::{Decided, Running, Spend};
+use crate::gate::{ActiveConfig, GateDecision, GateDemand};
 
 /// Units of a fixed length, the longest first. An Envoy too old for weeks tells no length then,
 /// instead of a wrong one.
@@ -28,12 +28,15 @@ const YEAR_SECS: u64 = 366 * 86_400;
 
 /// The whole answer.
 pub(super) fn decided(
-    running: &Running,
+    running: &ActiveConfig,
     plan: &Plan<'_>,
-    decided: &Decided,
+    decided: &GateDecision,
     now: Micros,
 ) -> RateLimitResponse {
-    let Decided { decision, lease } = decided;
+    let GateDecision {
+        decision,
+        permit: lease,
+    } = decided;
     let statuses = plan
         .parts
         .iter()
@@ -117,7 +120,7 @@ fn header(name: &'static str, value: &str) -> HeaderValue {
 /// What a descriptor is told: about the limit that refuses it longest, else about the one with
 /// least left.
 fn status(
-    running: &Running,
+    running: &ActiveConfig,
     part: &Part,
     plan: &Plan<'_>,
     decision: &Decision,
@@ -174,7 +177,11 @@ fn closed_status(closed: Override) -> DescriptorStatus {
     }
 }
 
-fn current_limit(running: &Running, spend: &Spend<'_>, limit: &LimitOutcome) -> RateLimit {
+fn current_limit(
+    running: &ActiveConfig,
+    spend: &GateDemand<'_>,
+    limit: &LimitOutcome,
+) -> RateLimit {
     let (unit, multiplier) = match limit.window() {
         Some(window) if !is_month(running, spend) => in_units(window),
         Some(_) => (Unit::Month, 1),
@@ -189,7 +196,7 @@ fn current_limit(running: &Running, spend: &Spend<'_>, limit: &LimitOutcome) -> 
 }
 
 /// True when a limit counts by the month, whose length in days differs.
-fn is_month(running: &Running, spend: &Spend<'_>) -> bool {
+fn is_month(running: &ActiveConfig, spend: &GateDemand<'_>) -> bool {
     let is_month = |quota: &Quota| matches!(quota, Quota::FixedWindow(window) if window.start() == WindowStart::Clock(Calendar::Month));
     match &spend.quota {
         Some(quota) => is_month(quota),

@@ -3,7 +3,7 @@
 
 use tollgate_envoy::{HealthReporter, ServingStatus};
 
-use crate::listen::{Phase, Stop};
+use crate::listen::{ShutdownPhase, ShutdownSignal};
 
 /// The names that health is asked about: the whole server, and its one service.
 const NAMES: [&str; 2] = ["", "envoy.service.ratelimit.v3.RateLimitService"];
@@ -25,10 +25,10 @@ impl Health {
 
     /// Says that the service is leaving when it does, and ends the streams of those who watch when
     /// nobody new is let in: they would keep their connections open for nothing.
-    pub(super) async fn until_the_end(mut self, mut stop: Stop) {
-        stop.reached(Phase::Leaving).await;
+    pub(super) async fn until_the_end(mut self, mut stop: ShutdownSignal) {
+        stop.reached(ShutdownPhase::Draining).await;
         self.say(ServingStatus::NotServing).await;
-        stop.reached(Phase::Closed).await;
+        stop.reached(ShutdownPhase::Closing).await;
         for name in NAMES {
             self.0.clear_service_status(name).await;
         }

@@ -5,13 +5,13 @@
 //! of the two is chosen in `fault` alone. Knows nothing of connections, and nothing of HTTP but the
 //! header fields that Envoy is asked to pass on.
 
-mod decide;
 mod descriptor;
 mod encode;
-mod fault;
+mod error;
 mod health;
 mod overrides;
 mod plan;
+mod rate_limit;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,16 +23,21 @@ use tokio::net::TcpListener;
 use tollgate_envoy::tonic::{Status, body::Body};
 use tollgate_envoy::{Answer, Services};
 
-use self::decide::Decider;
 use self::health::Health;
+use self::rate_limit::Decider;
 use crate::gate::Gate;
-use crate::listen::{self, Front, Load, Protocol, Stop};
+use crate::listen::{self, Front, ListenProtocol, ServerLoad, ShutdownSignal};
 
 /// Serves the gRPC port until the service has left.
-pub(crate) async fn run(listener: TcpListener, gate: Arc<Gate>, load: Arc<Load>, stop: Stop) {
+pub(crate) async fn run(
+    listener: TcpListener,
+    gate: Arc<Gate>,
+    load: Arc<ServerLoad>,
+    stop: ShutdownSignal,
+) {
     let health = Health::serving().await;
     let front = Arc::new(GrpcFront::new(gate, &health));
-    let serving = listen::run(listener, Protocol::Http2, front, load, stop.clone());
+    let serving = listen::run(listener, ListenProtocol::Http2, front, load, stop.clone());
     tokio::join!(serving, health.until_the_end(stop));
 }
 
@@ -51,7 +56,7 @@ impl GrpcFront {
 
     /// The answer, if it is there as soon as the server's patience with a slow client ends.
     async fn in_time(&self, answer: Answer) -> Response<Body> {
-        let patience = self.gate.running().config.server.header_timeout;
+        let patience = self.gate.active().config.server.header_timeout;
         match Box::pin(tokio::time::timeout(patience, answer)).await {
             Ok(Ok(response)) => response,
             Err(_) => {

@@ -10,8 +10,8 @@ use tollgate::{Calendar, EncodedKey, FixedWindow, LimitError, Quota, Rate, Token
 use tollgate_envoy::{RateLimitOverride, RateLimitUnit, Unit};
 
 use super::descriptor::Described;
-use super::fault::Fault;
-use crate::gate::{OVERRIDES, Running, Spend};
+use super::error::Fault;
+use crate::gate::{ActiveConfig, GateDemand, OVERRIDES};
 
 const DAY_SECS: u64 = 86_400;
 const WEEK_DAYS: u32 = 7;
@@ -125,11 +125,11 @@ impl Override {
 /// The check that a descriptor's own limit comes to; none when it allows nothing, which nothing
 /// needs to count.
 pub(super) fn spend<'r>(
-    running: &'r Running,
+    running: &'r ActiveConfig,
     described: &Described<'_>,
     limit: Override,
     cost: Option<u64>,
-) -> Result<Option<Spend<'r>>, Fault> {
+) -> Result<Option<GateDemand<'r>>, Fault> {
     if limit.requests == 0 {
         return Ok(None);
     }
@@ -138,7 +138,7 @@ pub(super) fn spend<'r>(
         .map_err(|error| Fault::wrong(format!("a descriptor's limit cannot be kept: {error}")))?;
     let key = key(running, described, limit).map_err(Fault::uncountable)?;
     let index = running.config.limits.len() + limit.place();
-    Ok(Some(Spend {
+    Ok(Some(GateDemand {
         limit: limit.name(),
         index,
         key,
@@ -150,7 +150,7 @@ pub(super) fn spend<'r>(
 /// Whom it counts: the domain and every entry. Values of attributes that are known by their hash
 /// alone are hashed here too.
 fn key(
-    running: &Running,
+    running: &ActiveConfig,
     described: &Described<'_>,
     limit: Override,
 ) -> Result<EncodedKey, tollgate::KeyError> {

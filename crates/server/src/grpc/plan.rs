@@ -7,18 +7,18 @@ use tollgate_envoy::{RateLimitDescriptor, RateLimitRequest};
 use tollgate_rules::MissingKeyPolicy;
 
 use super::descriptor::Described;
-use super::fault::Fault;
+use super::error::Fault;
 use super::overrides::{self, Override};
-use crate::gate::{Running, Spend, Spends};
+use crate::gate::{ActiveConfig, GateDemand, GateDemands};
 
 /// Everything there is to do about a request.
 #[derive(Debug, Default)]
 pub(super) struct Plan<'r> {
     /// The checks, no two on the same counter.
-    pub(super) checks: Spends<'r>,
+    pub(super) checks: GateDemands<'r>,
     /// What is given back, no two on the same counter. Each is among the checks too, at no cost, to
     /// be told about.
-    pub(super) returns: Spends<'r>,
+    pub(super) returns: GateDemands<'r>,
     /// One for each descriptor.
     pub(super) parts: SmallVec<[Part; 2]>,
     /// The checks that ask whether anything is left, as bits.
@@ -69,7 +69,7 @@ impl Wish {
 }
 
 impl<'r> Plan<'r> {
-    pub(super) fn of(running: &'r Running, request: &RateLimitRequest) -> Result<Self, Fault> {
+    pub(super) fn of(running: &'r ActiveConfig, request: &RateLimitRequest) -> Result<Self, Fault> {
         let mut plan = Self::default();
         for descriptor in &request.descriptors {
             let described = Described::new(&request.domain, descriptor);
@@ -112,7 +112,7 @@ impl<'r> Plan<'r> {
 
     /// The checks with a cost of one where it is asked whether anything is left; none when that is
     /// nowhere asked. A check that others charge asks more than that already.
-    pub(super) fn with_looks(&self) -> Option<Spends<'r>> {
+    pub(super) fn with_looks(&self) -> Option<GateDemands<'r>> {
         if self.looks == 0 {
             return None;
         }
@@ -126,13 +126,13 @@ impl<'r> Plan<'r> {
     }
 
     /// Adds a check, to one on the same counter if there is one, and tells its place.
-    fn add(&mut self, mut spend: Spend<'r>, wish: Wish) -> Result<u8, Fault> {
+    fn add(&mut self, mut spend: GateDemand<'r>, wish: Wish) -> Result<u8, Fault> {
         match wish {
             Wish::Take(_) => {}
             // What the rule says it costs is not asked for.
             Wish::Look => spend.cost = 0,
             Wish::Return(_) => {
-                let told = Spend {
+                let told = GateDemand {
                     cost: 0,
                     ..spend.clone()
                 };
@@ -153,8 +153,8 @@ impl<'r> Plan<'r> {
 
 /// Adds to the check on the same counter, if there is one, and tells its place. Of two sets of
 /// numbers, the stricter counts.
-fn merge<'r>(spends: &mut Spends<'r>, spend: Spend<'r>) -> usize {
-    let same = |other: &Spend<'r>| other.index == spend.index && other.key == spend.key;
+fn merge<'r>(spends: &mut GateDemands<'r>, spend: GateDemand<'r>) -> usize {
+    let same = |other: &GateDemand<'r>| other.index == spend.index && other.key == spend.key;
     let Some(place) = spends.iter().position(same) else {
         spends.push(spend);
         return spends.len() - 1;

@@ -7,21 +7,21 @@ use std::borrow::Cow;
 use tollgate::store::Intent;
 
 use super::body::{self, Bounds, CheckBody, ReleaseBody, Text};
-use super::fault::Fault;
+use super::error::ApiError;
 use super::respond::{self, Body, json};
-use crate::gate::{Gate, LeaseWord, Question, Running};
+use crate::gate::{ActiveConfig, CheckOptions, Gate, PermitToken};
 
 pub(super) async fn check(
     gate: &Gate,
     request: &mut Request<Incoming>,
-) -> Result<Response<Body>, Fault> {
+) -> Result<Response<Body>, ApiError> {
     decide(gate, request, Intent::Spend).await
 }
 
 pub(super) async fn peek(
     gate: &Gate,
     request: &mut Request<Incoming>,
-) -> Result<Response<Body>, Fault> {
+) -> Result<Response<Body>, ApiError> {
     decide(gate, request, Intent::Peek).await
 }
 
@@ -29,12 +29,12 @@ async fn decide(
     gate: &Gate,
     request: &mut Request<Incoming>,
     intent: Intent,
-) -> Result<Response<Body>, Fault> {
-    let running = gate.running();
+) -> Result<Response<Body>, ApiError> {
+    let running = gate.active();
     let bytes = body::read(request, bounds(&running)).await?;
     let asked = CheckBody::decode(&bytes)?;
     let limits = asked.limit_names();
-    let question = Question {
+    let question = CheckOptions {
         limits: limits.as_deref(),
         cost: asked.cost,
         intent,
@@ -50,12 +50,12 @@ async fn decide(
 pub(super) async fn refund(
     gate: &Gate,
     request: &mut Request<Incoming>,
-) -> Result<Response<Body>, Fault> {
-    let running = gate.running();
+) -> Result<Response<Body>, ApiError> {
+    let running = gate.active();
     let bytes = body::read(request, bounds(&running)).await?;
     let asked = CheckBody::decode(&bytes)?;
     let limits = asked.limit_names();
-    let question = Question {
+    let question = CheckOptions {
         limits: limits.as_deref(),
         cost: asked.cost,
         intent: Intent::Spend,
@@ -67,10 +67,10 @@ pub(super) async fn refund(
 pub(super) async fn release(
     gate: &Gate,
     request: &mut Request<Incoming>,
-) -> Result<Response<Body>, Fault> {
-    let bytes = body::read(request, bounds(&gate.running())).await?;
+) -> Result<Response<Body>, ApiError> {
+    let bytes = body::read(request, bounds(&gate.active())).await?;
     let asked: ReleaseBody<'_> = body::decode(&bytes)?;
-    let was_held = gate.release(&LeaseWord::parse(&asked.permit.0)?).await?;
+    let was_held = gate.release(&PermitToken::parse(&asked.permit.0)?).await?;
     Ok(json(
         StatusCode::OK,
         if was_held {
@@ -81,7 +81,7 @@ pub(super) async fn release(
     ))
 }
 
-fn bounds(running: &Running) -> Bounds {
+fn bounds(running: &ActiveConfig) -> Bounds {
     let server = &running.config.server;
     Bounds {
         bytes_max: server.body_max,
@@ -90,10 +90,10 @@ fn bounds(running: &Running) -> Bounds {
 }
 
 impl<'b> CheckBody<'b> {
-    fn decode(bytes: &'b [u8]) -> Result<Self, Fault> {
+    fn decode(bytes: &'b [u8]) -> Result<Self, ApiError> {
         let body: Self = body::decode(bytes)?;
         match &body.limits {
-            Some(limits) if limits.is_empty() => Err(Fault::unfit(
+            Some(limits) if limits.is_empty() => Err(ApiError::unfit(
                 "no-limits",
                 "`limits` is empty; leave it out to ask every limit whose conditions hold",
             )),

@@ -18,7 +18,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use smallvec::SmallVec;
 use tollgate_rules::{Attribute, AttributeKind, Attributes, Value};
 
-use super::fault::Fault;
+use super::error::ApiError;
 
 /// The most attributes of a request.
 pub(crate) const ATTRIBUTES_MAX: usize = 64;
@@ -31,16 +31,19 @@ pub(super) struct Bounds {
 }
 
 /// The whole body.
-pub(super) async fn read(request: &mut Request<Incoming>, bounds: Bounds) -> Result<Bytes, Fault> {
+pub(super) async fn read(
+    request: &mut Request<Incoming>,
+    bounds: Bounds,
+) -> Result<Bytes, ApiError> {
     expect_json(request)?;
     let body = request.body_mut();
     if body.size_hint().lower() > bounds.bytes_max as u64 {
-        return Err(Fault::too_large(bounds.bytes_max));
+        return Err(ApiError::too_large(bounds.bytes_max));
     }
     let first = first_frame(body, bounds).await?;
     let first = data(first)?.unwrap_or_default();
     if first.len() > bounds.bytes_max {
-        return Err(Fault::too_large(bounds.bytes_max));
+        return Err(ApiError::too_large(bounds.bytes_max));
     }
     if body.is_end_stream() {
         return Ok(first);
@@ -50,7 +53,7 @@ pub(super) async fn read(request: &mut Request<Incoming>, bounds: Bounds) -> Res
 
 /// Most bodies come with their head, and are there when one looks again; no timer is set for those.
 /// Where nothing comes, the connection is looked at every so often, and this with it.
-async fn first_frame(body: &mut Incoming, bounds: Bounds) -> Result<Frame, Fault> {
+async fn first_frame(body: &mut Incoming, bounds: Bounds) -> Result<Frame, ApiError> {
     let mut has_looked = false;
     let early = poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
         Poll::Ready(frame) => Poll::Ready(Some(frame)),
@@ -66,12 +69,12 @@ async fn first_frame(body: &mut Incoming, bounds: Bounds) -> Result<Frame, Fault
     }
 }
 
-async fn rest(body: &mut Incoming, first: Bytes, bytes_max: usize) -> Result<Bytes, Fault> {
+async fn rest(body: &mut Incoming, first: Bytes, bytes_max: usize) -> Result<Bytes, ApiError> {
     let mut whole = BytesMut::from(first);
     while let Some(frame) = body.frame().await {
         whole.extend_from_slice(&data(Some(frame))?.unwrap_or_default());
         if whole.len() > bytes_max {
-            return Err(Fault::too_large(bytes_max));
+            return Err(ApiError::too_large(bytes_max));
         }
     }
     Ok(whole.freeze())
@@ -79,20 +82,20 @@ async fn rest(body: &mut Incoming, first: Bytes, bytes_max: usize) -> Result<Byt
 
 type Frame = Option<Result<hyper::body::Frame<Bytes>, hyper::Error>>;
 
-fn data(frame: Frame) -> Result<Option<Bytes>, Fault> {
+fn data(frame: Frame) -> Result<Option<Bytes>, ApiError> {
     match frame {
         None => Ok(None),
         Some(Ok(frame)) => Ok(frame.into_data().ok()),
-        Some(Err(_)) => Err(Fault::broken_off()),
+        Some(Err(_)) => Err(ApiError::broken_off()),
     }
 }
 
-async fn in_time<T>(bounds: Bounds, coming: impl Future<Output = T>) -> Result<T, Fault> {
+async fn in_time<T>(bounds: Bounds, coming: impl Future<Output = T>) -> Result<T, ApiError> {
     let in_time = tokio::time::timeout(bounds.timeout, coming).await;
-    in_time.map_err(|_| Fault::too_slow(bounds.timeout.as_secs_f64()))
+    in_time.map_err(|_| ApiError::too_slow(bounds.timeout.as_secs_f64()))
 }
 
-fn expect_json(request: &Request<Incoming>) -> Result<(), Fault> {
+fn expect_json(request: &Request<Incoming>) -> Result<(), ApiError> {
     let Some(found) = request.headers().get(CONTENT_TYPE) else {
         return Ok(());
     };
@@ -111,14 +114,14 @@ fn expect_json(request: &Request<Incoming>) -> Result<(), Fault> {
     if is_json || is_curls {
         Ok(())
     } else {
-        Err(Fault::media_type(found))
+        Err(ApiError::media_type(found))
     }
 }
 
 /// What a body says. It must be an object: a struct would else be read from a list too, by
 /// position.
-pub(super) fn decode<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T, Fault> {
-    let Object(body) = serde_json::from_slice(bytes).map_err(|error| Fault::json(&error))?;
+pub(super) fn decode<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T, ApiError> {
+    let Object(body) = serde_json::from_slice(bytes).map_err(|error| ApiError::json(&error))?;
     Ok(body)
 }
 
@@ -149,7 +152,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 #[serde(deny_unknown_fields)]
 pub(super) struct CheckBody<'b> {
     #[serde(borrow, default)]
-    pub(super) attributes: Named<'b>,
+    pub(super) attributes: NamedAttributes<'b>,
     #[serde(borrow, default)]
     pub(super) limits: Option<Vec<Text<'b>>>,
     #[serde(default)]
@@ -233,26 +236,30 @@ impl<'de: 'b, 'b> Deserialize<'de> for Scalar<'b> {
 
 /// Attributes by name, as a caller states them.
 #[derive(Debug, Default)]
-pub(crate) struct Named<'b>(pub(crate) SmallVec<[(Cow<'b, str>, Cow<'b, str>); 4]>);
+pub(crate) struct NamedAttributes<'b>(pub(crate) SmallVec<[(Cow<'b, str>, Cow<'b, str>); 4]>);
 
-struct NamedVisitor<'b>(PhantomData<&'b str>);
+struct NamedAttributesVisitor<'b>(PhantomData<&'b str>);
 
-impl<'de: 'b, 'b> Visitor<'de> for NamedVisitor<'b> {
-    type Value = Named<'b>;
+impl<'de: 'b, 'b> Visitor<'de> for NamedAttributesVisitor<'b> {
+    type Value = NamedAttributes<'b>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object of attributes")
     }
 
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Named<'b>, M::Error> {
-        let mut named = Named::default();
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<NamedAttributes<'b>, M::Error> {
+        let mut named = NamedAttributes::default();
         while let Some((Text(name), Scalar(value))) = map.next_entry::<Text<'b>, Scalar<'b>>()? {
             if named.0.len() == ATTRIBUTES_MAX {
                 return Err(M::Error::custom(format_args!(
                     "more than {ATTRIBUTES_MAX} attributes"
                 )));
             }
-            if named.0.iter().any(|(other, _)| same(other, &name)) {
+            if named
+                .0
+                .iter()
+                .any(|(other, _)| is_same_attribute(other, &name))
+            {
                 let name: String = name.chars().take(80).collect();
                 return Err(M::Error::custom(format_args!(
                     "the attribute {name:?} stands twice"
@@ -264,23 +271,23 @@ impl<'de: 'b, 'b> Visitor<'de> for NamedVisitor<'b> {
     }
 }
 
-impl<'de: 'b, 'b> Deserialize<'de> for Named<'b> {
+impl<'de: 'b, 'b> Deserialize<'de> for NamedAttributes<'b> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(NamedVisitor(PhantomData))
+        from.deserialize_map(NamedAttributesVisitor(PhantomData))
     }
 }
 
 /// Whether two names are of the same attribute. Those of headers are the same in capitals.
-pub(crate) fn same(one: &str, other: &str) -> bool {
+pub(crate) fn is_same_attribute(one: &str, other: &str) -> bool {
     const HEADER: &str = "header:";
     one == other
         || (one.starts_with(HEADER) && other.starts_with(HEADER) && one.eq_ignore_ascii_case(other))
 }
 
-impl Attributes for Named<'_> {
+impl Attributes for NamedAttributes<'_> {
     fn get(&self, attribute: &Attribute) -> Option<Value<'_>> {
         let is_it = |name: &str| match attribute.kind() {
-            AttributeKind::Header => same(name, attribute.name()),
+            AttributeKind::Header => is_same_attribute(name, attribute.name()),
             _ => name == attribute.name(),
         };
         self.0

@@ -4,7 +4,7 @@
 //! send those of the proxies that are not in use, so which proxy asks is either said
 //! (`?proxy=nginx`) or must be beyond doubt.
 
-mod described;
+mod original_request;
 mod parameters;
 
 use std::net::SocketAddr;
@@ -16,11 +16,11 @@ use hyper::{Request, Response, StatusCode};
 use tollgate::headers::Problem;
 use tollgate::store::Intent;
 
-use self::described::Described;
+use self::original_request::Described;
 use self::parameters::Parameters;
-use super::fault::Fault;
+use super::error::ApiError;
 use super::respond::{self, Body, json};
-use crate::gate::{Gate, Question};
+use crate::gate::{CheckOptions, Gate};
 
 /// The answer to a proxy.
 pub(super) async fn answer(
@@ -28,8 +28,8 @@ pub(super) async fn answer(
     request: &Request<Incoming>,
     peer: SocketAddr,
     untrusted: &Untrusted,
-) -> Result<Response<Body>, Fault> {
-    let running = gate.running();
+) -> Result<Response<Body>, ApiError> {
+    let running = gate.active();
     let parameters = Parameters::read(request.uri().query().unwrap_or_default(), request)?;
     let client = running
         .selector
@@ -37,7 +37,7 @@ pub(super) async fn answer(
         .address(peer.ip(), request.headers());
     untrusted.notice(&running, request, peer);
     let described = Described::read(request, parameters, client)?;
-    let question = Question {
+    let question = CheckOptions {
         limits: None,
         cost: None,
         intent: Intent::Spend,
@@ -57,7 +57,7 @@ pub(super) async fn answer(
         running.config.headers,
         gate.now(),
     );
-    if let Some(lease) = &decided.lease
+    if let Some(lease) = &decided.permit
         && let Ok(lease) = lease.to_text().parse()
     {
         response.headers_mut().insert("x-ratelimit-permit", lease);
@@ -76,7 +76,7 @@ impl Untrusted {
     /// counted as one.
     fn notice(
         &self,
-        running: &crate::gate::Running,
+        running: &crate::gate::ActiveConfig,
         request: &Request<Incoming>,
         peer: SocketAddr,
     ) {

@@ -25,7 +25,7 @@ impl Readiness {
     }
 
     pub(crate) fn answer(&self, gate: &Gate) -> Response<Body> {
-        let degraded = gate.running().limiter.health().degraded;
+        let degraded = gate.active().limiter.health().degraded;
         let ready = self.is_ready();
         let status = if ready {
             StatusCode::OK

@@ -1,11 +1,11 @@
 //! The HTTP port: decisions, forward-auth, health.
 //!
 //! Each request goes four steps: decode, select, spend, encode. What goes wrong on the way is a
-//! [`Fault`], which knows its status and its body.
+//! [`ApiError`], which knows its status and its body.
 
 mod api;
 mod body;
-mod fault;
+mod error;
 mod forward_auth;
 mod health;
 mod respond;
@@ -18,8 +18,8 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response};
 use tracing::Instrument as _;
 
-pub(crate) use body::{ATTRIBUTES_MAX, Named, same};
-pub(crate) use fault::Fault;
+pub(crate) use body::{ATTRIBUTES_MAX, NamedAttributes, is_same_attribute};
+pub(crate) use error::ApiError;
 pub(crate) use health::{Readiness, alive};
 pub(crate) use respond::{Body, json, problem};
 
@@ -55,9 +55,9 @@ impl HttpFront {
         route: Option<Route>,
         request: &mut Request<Incoming>,
         peer: SocketAddr,
-    ) -> Result<Response<Body>, Fault> {
+    ) -> Result<Response<Body>, ApiError> {
         // What is asked less often is boxed, so that a check's future is as small as it can be.
-        match route.ok_or_else(|| Fault::not_found(request.uri().path()))? {
+        match route.ok_or_else(|| ApiError::not_found(request.uri().path()))? {
             Route::Check => api::check(&self.gate, post(request)?).await,
             Route::Peek => api::peek(&self.gate, post(request)?).await,
             Route::Refund => Box::pin(api::refund(&self.gate, post(request)?)).await,
@@ -106,21 +106,21 @@ impl Front for HttpFront {
     }
 
     fn shed(&self) -> Response<Body> {
-        problem(&Fault::overloaded())
+        problem(&ApiError::overloaded())
     }
 }
 
-fn post(request: &mut Request<Incoming>) -> Result<&mut Request<Incoming>, Fault> {
+fn post(request: &mut Request<Incoming>) -> Result<&mut Request<Incoming>, ApiError> {
     if request.method() == Method::POST {
         Ok(request)
     } else {
-        Err(Fault::method(request.method(), "POST"))
+        Err(ApiError::method(request.method(), "POST"))
     }
 }
 
-pub(crate) fn get<B>(request: &Request<B>) -> Result<(), Fault> {
+pub(crate) fn get<B>(request: &Request<B>) -> Result<(), ApiError> {
     match *request.method() {
         Method::GET | Method::HEAD => Ok(()),
-        ref other => Err(Fault::method(other, "GET, HEAD")),
+        ref other => Err(ApiError::method(other, "GET, HEAD")),
     }
 }

@@ -7,8 +7,8 @@ use hyper::{HeaderMap, Response, StatusCode};
 use tollgate::headers::{DecisionBody, Fields, PROBLEM_JSON, Problem};
 use tollgate::{Decision, Micros};
 
-use super::fault::Fault;
-use crate::gate::{Decided, LeaseWord};
+use super::error::ApiError;
+use crate::gate::{GateDecision, PermitToken};
 
 pub(crate) type Body = Full<Bytes>;
 
@@ -34,7 +34,7 @@ fn respond(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Body>
 }
 
 /// A fault as its response.
-pub(crate) fn problem(fault: &Fault) -> Response<Body> {
+pub(crate) fn problem(fault: &ApiError) -> Response<Body> {
     // A struct of texts and numbers never fails to serialise.
     let body = serde_json::to_vec(fault).unwrap_or_default();
     let mut response = respond(fault.status, PROBLEM, body.into());
@@ -50,9 +50,12 @@ pub(crate) fn problem(fault: &Fault) -> Response<Body> {
 }
 
 /// A decision with its body: 200, 429 or 503.
-pub(super) fn decided(decided: &Decided, chosen: Fields, now: Micros) -> Response<Body> {
-    let Decided { decision, lease } = decided;
-    let lease = lease.as_ref().map(LeaseWord::to_text);
+pub(super) fn decided(decided: &GateDecision, chosen: Fields, now: Micros) -> Response<Body> {
+    let GateDecision {
+        decision,
+        permit: lease,
+    } = decided;
+    let lease = lease.as_ref().map(PermitToken::to_text);
     let mut response = if let Some(problem) = Problem::denied(decision) {
         denied(problem, None)
     } else {

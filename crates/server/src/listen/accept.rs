@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 
 use crate::now_or_never::now_or_never;
 
-use super::stop::{Phase, Stop};
-use super::{Front, Load, Protocol, connection};
+use super::shutdown::{ShutdownPhase, ShutdownSignal};
+use super::{Front, ListenProtocol, ServerLoad, connection};
 
 /// How long to wait when the system has no room for another connection.
 const NO_ROOM: Duration = Duration::from_millis(50);
@@ -23,10 +23,10 @@ const FULL: &[u8] =
 /// Serves a port until the server is over or, when it is leaving, everyone has gone.
 pub(crate) async fn run<F: Front>(
     listener: TcpListener,
-    protocol: Protocol,
+    protocol: ListenProtocol,
     front: Arc<F>,
-    load: Arc<Load>,
-    mut stop: Stop,
+    load: Arc<ServerLoad>,
+    mut stop: ShutdownSignal,
 ) {
     let mut connections = JoinSet::new();
     let mut closed = stop.clone();
@@ -34,7 +34,7 @@ pub(crate) async fn run<F: Front>(
     loop {
         tokio::select! {
             biased;
-            () = closed.reached(Phase::Closed) => break,
+            () = closed.reached(ShutdownPhase::Closing) => break,
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
@@ -67,21 +67,21 @@ pub(crate) async fn run<F: Front>(
     drop(listener);
     tokio::select! {
         () = async { while connections.join_next().await.is_some() {} } => {}
-        () = stop.reached(Phase::Over) => {}
+        () = stop.reached(ShutdownPhase::Expired) => {}
     }
 }
 
 async fn let_in<F: Front>(
     mut stream: TcpStream,
     peer: SocketAddr,
-    protocol: Protocol,
+    protocol: ListenProtocol,
     front: Arc<F>,
-    load: Arc<Load>,
-    stop: Stop,
+    load: Arc<ServerLoad>,
+    stop: ShutdownSignal,
 ) {
     match load.clone().connection() {
         Some(_place) => connection::serve(stream, peer, protocol, front, load, stop).await,
-        None if protocol == Protocol::Http1 => drop(stream.write_all(FULL).await),
+        None if protocol == ListenProtocol::Http1 => drop(stream.write_all(FULL).await),
         None => {}
     }
 }

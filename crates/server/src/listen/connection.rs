@@ -16,11 +16,11 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::patience::{Patience, Ruling};
-use super::stop::{Phase, Stop};
-use super::unreadable::Explained;
-use super::watched::{Progress, Watched};
-use super::{Front, Load, Protocol};
+use super::monitored_stream::{Progress, Watched};
+use super::problem_body::Explained;
+use super::shutdown::{ShutdownPhase, ShutdownSignal};
+use super::timeouts::{Patience, Ruling};
+use super::{Front, ListenProtocol, ServerLoad};
 
 /// The most bytes of a request's head.
 pub(super) const HEAD_MAX: usize = 64 * 1024;
@@ -39,16 +39,16 @@ const LEAVING_TICK: Duration = Duration::from_millis(50);
 pub(super) async fn serve<F: Front>(
     stream: TcpStream,
     peer: SocketAddr,
-    protocol: Protocol,
+    protocol: ListenProtocol,
     front: Arc<F>,
-    load: Arc<Load>,
-    stop: Stop,
+    load: Arc<ServerLoad>,
+    stop: ShutdownSignal,
 ) {
     // Answers are one segment; nothing is gained by waiting for more.
     drop(stream.set_nodelay(true));
     let progress = Arc::new(Progress::default());
     let stream = Watched::new(stream, progress.clone());
-    let header_timeout = (protocol == Protocol::Http1).then_some(load.limits.header_timeout);
+    let header_timeout = (protocol == ListenProtocol::Http1).then_some(load.limits.header_timeout);
     let patience = Patience::new(header_timeout, load.limits.idle_timeout);
     let answering = Answering {
         front,
@@ -58,7 +58,7 @@ pub(super) async fn serve<F: Front>(
         stop: stop.clone(),
     };
     // An HTTP/2 client is told at once, and what it has begun is finished all the same.
-    let leaves_at_once = protocol == Protocol::Http2;
+    let leaves_at_once = protocol == ListenProtocol::Http2;
     let watch = Watch {
         progress,
         patience,
@@ -66,7 +66,7 @@ pub(super) async fn serve<F: Front>(
         leaves_at_once,
     };
     match protocol {
-        Protocol::Http1 => {
+        ListenProtocol::Http1 => {
             let service = service_fn(|request| answering.http1(request));
             let mut connection = http1::Builder::new()
                 .max_buf_size(HEAD_MAX)
@@ -85,7 +85,7 @@ pub(super) async fn serve<F: Front>(
                 drop(connection.into_parts().io.into_inner().shutdown().await);
             }
         }
-        Protocol::Http2 => {
+        ListenProtocol::Http2 => {
             let answering = Arc::new(answering);
             let service = service_fn(move |request| answering.clone().http2(request));
             let connection = http2::Builder::new(TokioExecutor::new())
@@ -105,9 +105,9 @@ pub(super) async fn serve<F: Front>(
 struct Answering<F> {
     front: Arc<F>,
     peer: SocketAddr,
-    load: Arc<Load>,
+    load: Arc<ServerLoad>,
     progress: Arc<Progress>,
-    stop: Stop,
+    stop: ShutdownSignal,
 }
 
 impl<F: Front> Answering<F> {
@@ -115,7 +115,7 @@ impl<F: Front> Answering<F> {
         self.progress.begin();
         let mut response = self.answer(request).await;
         self.progress.end();
-        if self.stop.phase() > Phase::Running {
+        if self.stop.phase() > ShutdownPhase::Serving {
             // Whoever reads this connects anew, to a server that stays.
             response
                 .headers_mut()
@@ -151,7 +151,7 @@ impl<F: Front> Answering<F> {
 struct Watch {
     progress: Arc<Progress>,
     patience: Patience,
-    stop: Stop,
+    stop: ShutdownSignal,
     /// Whether the connection has a way to say that it takes no more requests.
     leaves_at_once: bool,
 }
@@ -178,7 +178,7 @@ impl Watch {
                     Ruling::Keep if is_leaving && self.patience.is_quiet(QUIET) => retire(connection.as_mut()),
                     Ruling::Keep => {}
                 },
-                () = self.stop.reached(Phase::Leaving), if !is_leaving => {
+                () = self.stop.reached(ShutdownPhase::Draining), if !is_leaving => {
                     is_leaving = true;
                     self.patience.start_over();
                     if self.leaves_at_once {
@@ -187,7 +187,7 @@ impl Watch {
                     tick = LEAVING_TICK;
                     looks = looks_every(tick);
                 }
-                () = over.reached(Phase::Over), if is_leaving => return None,
+                () = over.reached(ShutdownPhase::Expired), if is_leaving => return None,
             }
         }
     }

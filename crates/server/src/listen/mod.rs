@@ -5,10 +5,10 @@
 
 mod accept;
 mod connection;
-mod patience;
-mod stop;
-mod unreadable;
-mod watched;
+mod monitored_stream;
+mod problem_body;
+mod shutdown;
+mod timeouts;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response};
 
 pub(crate) use accept::run;
-pub(crate) use stop::{Phase, Stop, Stopper};
+pub(crate) use shutdown::{ShutdownHandle, ShutdownPhase, ShutdownSignal};
 
 /// What answers the requests of a port.
 pub(crate) trait Front: Send + Sync + 'static {
@@ -41,7 +41,7 @@ pub(crate) trait Front: Send + Sync + 'static {
 
 /// What a port speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protocol {
+pub(crate) enum ListenProtocol {
     /// HTTP/1.1.
     Http1,
     /// HTTP/2 without TLS, known beforehand, as gRPC has it.
@@ -50,7 +50,7 @@ pub(crate) enum Protocol {
 
 /// What all ports together may take.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct ListenLimits {
     pub(crate) connections_max: usize,
     pub(crate) in_flight_max: usize,
     pub(crate) header_timeout: std::time::Duration,
@@ -59,15 +59,15 @@ pub(crate) struct Limits {
 
 /// How much is going on.
 #[derive(Debug)]
-pub(crate) struct Load {
-    limits: Limits,
+pub(crate) struct ServerLoad {
+    limits: ListenLimits,
     connections: AtomicUsize,
     in_flight: AtomicUsize,
     shed: std::sync::atomic::AtomicU64,
 }
 
-impl Load {
-    pub(crate) fn new(limits: Limits) -> Arc<Self> {
+impl ServerLoad {
+    pub(crate) fn new(limits: ListenLimits) -> Arc<Self> {
         Arc::new(Self {
             limits,
             connections: AtomicUsize::new(0),
@@ -79,7 +79,7 @@ impl Load {
     /// Room of its own for a port that must be reached when the others are full, with the same
     /// patience.
     pub(crate) fn apart(&self, connections_max: usize, in_flight_max: usize) -> Arc<Self> {
-        Self::new(Limits {
+        Self::new(ListenLimits {
             connections_max,
             in_flight_max,
             ..self.limits

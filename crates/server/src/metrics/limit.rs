@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate::{LimitOutcome, Source};
 
-use super::page::{Page, exact};
+use super::page::{MetricsPage, exact};
 
 /// What a limit can say.
 const OUTCOMES: [&str; 3] = ["allowed", "denied", "shadow_denied"];
@@ -20,7 +20,7 @@ pub(crate) const SOURCES: [Source; 5] = [
 
 /// The counters of one limit.
 #[derive(Debug)]
-pub(crate) struct LimitMeter {
+pub(crate) struct LimitMetrics {
     /// Another limit of the same name, later, has another.
     id: u32,
     name: Arc<str>,
@@ -31,13 +31,13 @@ pub(crate) struct LimitMeter {
 
 /// What a limit has said so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Said {
+pub(crate) struct OutcomeCounts {
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
     pub(crate) shadow_denied: u64,
 }
 
-impl Said {
+impl OutcomeCounts {
     /// How often it was asked.
     pub(crate) const fn total(&self) -> u64 {
         self.allowed + self.denied + self.shadow_denied
@@ -58,13 +58,13 @@ impl Said {
 
 /// What a limit has said so far, and how it came to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    pub(crate) said: Said,
+pub(crate) struct LimitCounts {
+    pub(crate) outcomes: OutcomeCounts,
     /// In the order of [`SOURCES`].
     pub(crate) by_source: [u64; SOURCES.len()],
 }
 
-impl Tally {
+impl LimitCounts {
     /// What was added since `earlier`, which the same meter gave.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let mut by_source = self.by_source;
@@ -72,13 +72,13 @@ impl Tally {
             *now = now.saturating_sub(before);
         }
         Self {
-            said: self.said.since(&earlier.said),
+            outcomes: self.outcomes.since(&earlier.outcomes),
             by_source,
         }
     }
 }
 
-impl LimitMeter {
+impl LimitMetrics {
     pub(super) fn new(id: u32, name: &str, is_of_file: bool) -> Self {
         Self {
             id,
@@ -110,14 +110,14 @@ impl LimitMeter {
     }
 
     /// What it has said so far, by whatever source.
-    pub(crate) fn said(&self) -> Said {
+    pub(crate) fn outcomes(&self) -> OutcomeCounts {
         let sum = |outcome: usize| {
             self.counts
                 .iter()
                 .map(|counts| counts[outcome].load(Relaxed))
                 .sum()
         };
-        Said {
+        OutcomeCounts {
             allowed: sum(0),
             denied: sum(1),
             shadow_denied: sum(2),
@@ -126,14 +126,14 @@ impl LimitMeter {
 
     /// The same with its sources. Each count is read once, so that both sums are of the same
     /// counts.
-    pub(crate) fn tally(&self) -> Tally {
-        let mut tally = Tally::default();
+    pub(crate) fn counts(&self) -> LimitCounts {
+        let mut tally = LimitCounts::default();
         for (by_source, counts) in tally.by_source.iter_mut().zip(&self.counts) {
             let [allowed, denied, shadow_denied] =
                 counts.each_ref().map(|count| count.load(Relaxed));
-            tally.said.allowed += allowed;
-            tally.said.denied += denied;
-            tally.said.shadow_denied += shadow_denied;
+            tally.outcomes.allowed += allowed;
+            tally.outcomes.denied += denied;
+            tally.outcomes.shadow_denied += shadow_denied;
             *by_source = allowed + denied + shadow_denied;
         }
         tally
@@ -141,7 +141,7 @@ impl LimitMeter {
 
     /// Its lines. Sources that never occurred have none; a limit of the file that has said nothing
     /// yet shows as such.
-    pub(super) fn write(&self, page: &mut Page) {
+    pub(super) fn write(&self, page: &mut MetricsPage) {
         for (source, counts) in SOURCES.iter().zip(&self.counts) {
             for (outcome, count) in OUTCOMES.iter().zip(counts) {
                 let count = count.load(Relaxed);
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_tally_has_every_count_by_outcome_and_by_source() {
-        let meter = LimitMeter::new(1, "a", true);
+        let meter = LimitMetrics::new(1, "a", true);
         for (source, counts) in meter.counts.iter().enumerate() {
             for (outcome, count) in counts.iter().enumerate() {
                 count.store(
@@ -174,24 +174,24 @@ mod tests {
                 );
             }
         }
-        let tally = meter.tally();
-        assert_eq!(tally.said, meter.said());
+        let tally = meter.counts();
+        assert_eq!(tally.outcomes, meter.outcomes());
         assert_eq!(
-            tally.said,
-            Said {
+            tally.outcomes,
+            OutcomeCounts {
                 allowed: 31,
                 denied: 310,
                 shadow_denied: 3_100
             }
         );
         assert_eq!(tally.by_source, [111, 222, 444, 888, 1_776]);
-        assert_eq!(tally.since(&Tally::default()), tally);
-        assert_eq!(tally.since(&tally), Tally::default());
+        assert_eq!(tally.since(&LimitCounts::default()), tally);
+        assert_eq!(tally.since(&tally), LimitCounts::default());
     }
 
     #[test]
     fn what_began_anew_said_everything_since() {
-        let said = |allowed, denied| Said {
+        let said = |allowed, denied| OutcomeCounts {
             allowed,
             denied,
             shadow_denied: 0,

@@ -10,13 +10,13 @@ pub(crate) const CONTENT_TYPE: &str = TEXT_FORMAT;
 
 /// Everything that is counted, at one moment.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub(crate) struct MetricsPage {
     prefix: String,
     families: Vec<MetricFamily>,
     lines: Vec<Metric>,
 }
 
-impl Page {
+impl MetricsPage {
     /// An empty page; every name on it begins with `prefix`.
     pub(crate) fn new(prefix: &str) -> Self {
         let prefix = if prefix.is_empty() {
@@ -129,14 +129,14 @@ pub(crate) const fn seconds(time: tollgate::Micros) -> f64 {
 mod tests {
     use super::*;
 
-    fn text(page: Page) -> String {
+    fn text(page: MetricsPage) -> String {
         page.into_text()
             .expect("what is written here has names and lines")
     }
 
     #[test]
     fn every_family_has_its_lines_and_the_prefix() {
-        let mut page = Page::new("a");
+        let mut page = MetricsPage::new("a");
         page.counter("b_total", "B")
             .line(&[("kind", "x")], 1.0)
             .line(&[("kind", "y\"\n")], 2.5);
@@ -148,11 +148,11 @@ mod tests {
 
     #[test]
     fn families_without_lines_and_prefixes_without_letters_leave_nothing() {
-        let mut page = Page::new("");
+        let mut page = MetricsPage::new("");
         page.gauge("none", "Nothing");
         page.gauge("c", "C").line(&[], 7.0);
         page.counter("last_total", "Nothing either");
         assert_eq!(text(page), "# HELP c C\n# TYPE c gauge\nc 7\n");
-        assert_eq!(text(Page::new("a")), "");
+        assert_eq!(text(MetricsPage::new("a")), "");
     }
 }

@@ -1,7 +1,7 @@
 //! Replacing the configuration while requests are being decided: read, check, swap. A bad one
 //! changes nothing.
 
-mod watch;
+mod file_watch;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use tollgate::Micros;
 use tollgate_rules::Config;
 use tollgate_rules::config::ConfigError;
 
-pub(crate) use watch::watch;
+pub(crate) use file_watch::watch;
 
-use self::watch::Look;
-use crate::gate::{Gate, StoreFault};
+use self::file_watch::Look;
+use crate::gate::{Gate, StoreOpenError};
 
 /// Knows where the configuration comes from, and what became of it.
 #[derive(Debug)]
@@ -24,14 +24,14 @@ pub(crate) struct Reloader {
     file: Option<PathBuf>,
     /// How the file stood at the start, before anyone was told that the service runs.
     first: Option<Look>,
-    state: Mutex<Reloads>,
+    state: Mutex<ReloadStatus>,
     /// One at a time, so that the newest is the last.
     turn: tokio::sync::Mutex<()>,
 }
 
 /// What became of the configuration so far.
 #[derive(Clone, Debug)]
-pub(crate) struct Reloads {
+pub(crate) struct ReloadStatus {
     /// When the one in force was put there.
     pub(crate) at: Micros,
     /// How often another was put in force.
@@ -44,7 +44,7 @@ pub(crate) struct Reloads {
 
 /// Why the configuration stays as it is.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refused {
+pub(crate) enum ConfigReloadError {
     #[error(
         "the service was started without a configuration file, so there is nothing to read again"
     )]
@@ -52,13 +52,13 @@ pub(crate) enum Refused {
     #[error("{0}")]
     ConfigError(ConfigError),
     #[error(transparent)]
-    Store(#[from] StoreFault),
+    Store(#[from] StoreOpenError),
 }
 
 impl Reloader {
     pub(crate) fn new(gate: Arc<Gate>, file: Option<PathBuf>) -> Self {
         let at = gate.now();
-        let state = Mutex::new(Reloads {
+        let state = Mutex::new(ReloadStatus {
             at,
             done: 0,
             refused: 0,
@@ -78,22 +78,24 @@ impl Reloader {
         self.file.as_ref()
     }
 
-    pub(crate) fn reloads(&self) -> Reloads {
+    pub(crate) fn reloads(&self) -> ReloadStatus {
         self.state.lock().clone()
     }
 
     /// Reads the file again and puts it in force, if it is right.
-    pub(crate) async fn reload(&self) -> Result<(), Refused> {
+    pub(crate) async fn reload(&self) -> Result<(), ConfigReloadError> {
         let Some(file) = self.file.clone() else {
-            return Err(Refused::NoFile);
+            return Err(ConfigReloadError::NoFile);
         };
         let _turn = self.turn.lock().await;
         let read = tokio::task::spawn_blocking(move || read(&file)).await;
         let read = read.expect("reading a configuration does not panic");
-        let replaced = read.map_err(Refused::ConfigError).and_then(|config| {
-            tell_notes(&config);
-            self.gate.replace(config).map_err(Refused::from)
-        });
+        let replaced = read
+            .map_err(ConfigReloadError::ConfigError)
+            .and_then(|config| {
+                tell_notes(&config);
+                self.gate.replace(config).map_err(ConfigReloadError::from)
+            });
         let now = self.gate.now();
         let mut state = self.state.lock();
         match &replaced {
@@ -102,7 +104,7 @@ impl Reloader {
                 state.done += 1;
                 state.error = None;
                 tracing::info!(
-                    limits = self.gate.running().config.limits.len(),
+                    limits = self.gate.active().config.limits.len(),
                     "the configuration was replaced"
                 );
             }

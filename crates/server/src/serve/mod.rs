@@ -1,8 +1,8 @@
 //! `tollgate serve`: from arguments to a running service, and to its end.
 
 mod banner;
-mod life;
-mod ports;
+mod lifecycle;
+mod listeners;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::alerts::Alerts;
 use crate::cli::ServeArgs;
 use crate::gate::Gate;
 use crate::http::Readiness;
-use crate::listen::{Limits, Load};
-use crate::metrics::Meters;
+use crate::listen::{ListenLimits, ServerLoad};
+use crate::metrics::Metrics;
 use crate::reload::{self, Reloader};
-use crate::traces::Exporting;
+use crate::traces::TraceExporter;
 
 /// The command was understood and cannot be carried out: a wrong configuration, a port that is
 /// taken.
@@ -28,7 +28,7 @@ const EXIT_USAGE: u8 = 2;
 pub(crate) struct Service {
     pub(crate) gate: Arc<Gate>,
     pub(crate) reloader: Arc<Reloader>,
-    pub(crate) load: Arc<Load>,
+    pub(crate) load: Arc<ServerLoad>,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) alerts: Arc<Alerts>,
     pub(crate) dashboard: Dashboard,
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &ServeArgs) -> ExitCode {
         .monitoring
         .tracing
         .as_ref()
-        .map(Exporting::start)
+        .map(TraceExporter::start)
         .transpose()
     {
         Ok(traces) => traces,
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &ServeArgs) -> ExitCode {
     crate::logs::start(args.log_format, traces.as_ref());
     reload::tell_notes(&config);
     let lived = match Service::open(config, args) {
-        Ok(service) => runtime.block_on(life::live(Arc::new(service), args)),
+        Ok(service) => runtime.block_on(lifecycle::live(Arc::new(service), args)),
         Err(reason) => Err(reason),
     };
     if let Some(traces) = traces {
@@ -95,14 +95,14 @@ fn refuse(reason: &str) -> ExitCode {
 
 impl Service {
     fn open(config: Config, args: &ServeArgs) -> Result<Self, String> {
-        let load = Load::new(Limits {
+        let load = ServerLoad::new(ListenLimits {
             connections_max: config.server.connections_max,
             in_flight_max: config.server.in_flight_max,
             header_timeout: config.server.header_timeout,
             idle_timeout: config.server.idle_timeout,
         });
         let gate = Arc::new(
-            Gate::open(config, Arc::new(Meters::new())).map_err(|error| error.to_string())?,
+            Gate::open(config, Arc::new(Metrics::new())).map_err(|error| error.to_string())?,
         );
         let reloader = Arc::new(Reloader::new(gate.clone(), args.config.clone()));
         let since = gate.now();

@@ -33,11 +33,11 @@ const PATH: &str = "/v1/traces";
 
 /// Sends spans on until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Exporting {
+pub(crate) struct TraceExporter {
     provider: SdkTracerProvider,
 }
 
-impl Exporting {
+impl TraceExporter {
     /// Begins to send spans to a collector. Must be called inside a Tokio runtime.
     pub(crate) fn start(tracing: &TracingConfig) -> Result<Self, String> {
         let exporter = SpanExporter::builder()

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::sample::{Reading, Sampler};
 use super::stream::Events;
-use crate::http::Fault;
+use crate::http::ApiError;
 
 /// The most viewers at once.
 pub(super) const VIEWERS_MAX: usize = 16;
@@ -49,10 +49,10 @@ impl Hub {
 
     /// A viewer more, who is told the past, `now`, and then whatever happens. `joined` is called
     /// before anything can happen.
-    pub(super) fn join(&self, now: Bytes, joined: impl FnOnce()) -> Result<Events, Fault> {
+    pub(super) fn join(&self, now: Bytes, joined: impl FnOnce()) -> Result<Events, ApiError> {
         let mut state = self.0.lock();
         if state.is_closed {
-            return Err(Fault::busy(
+            return Err(ApiError::busy(
                 "leaving",
                 "the service is leaving; its successor has a page of its own",
             ));
@@ -61,7 +61,7 @@ impl Hub {
             let detail = format!(
                 "the dashboard is open {VIEWERS_MAX} times, and that is as often as it can be; close one of them"
             );
-            return Err(Fault::busy("too-many-viewers", detail));
+            return Err(ApiError::busy("too-many-viewers", detail));
         }
         let (sender, receiver) = mpsc::channel(BEHIND_MAX);
         state.viewers.push(sender);

@@ -24,8 +24,8 @@ pub(super) use self::files::find as file;
 use self::hub::Hub;
 use self::now::State;
 pub(super) use self::stream::AdminBody;
-use crate::http::Fault;
-use crate::listen::{Phase, Stop};
+use crate::http::ApiError;
+use crate::listen::{ShutdownPhase, ShutdownSignal};
 use crate::serve::Service;
 
 /// How often the counters are looked at.
@@ -58,7 +58,7 @@ struct Seen {
 
 /// Looks at the service until it stops, then sends everyone away, so that nobody keeps it from
 /// ending.
-pub(crate) async fn watch(service: Arc<Service>, mut stop: Stop) {
+pub(crate) async fn watch(service: Arc<Service>, mut stop: ShutdownSignal) {
     loop {
         service.dashboard.look(&service);
         let pause = if service.dashboard.hub.has_viewers() {
@@ -67,21 +67,21 @@ pub(crate) async fn watch(service: Arc<Service>, mut stop: Stop) {
             SAMPLE_EVERY
         };
         tokio::select! {
-            () = stop.reached(Phase::Leaving) => break,
+            () = stop.reached(ShutdownPhase::Draining) => break,
             () = tokio::time::sleep(pause) => {}
         }
     }
     service.dashboard.hub.close();
-    service.gate.meters().refused().watch(false);
+    service.gate.metrics().denied_keys().watch(false);
 }
 
 /// Everything that happened of late, and then everything as it happens.
-pub(super) fn events(service: &Service) -> Result<Response<AdminBody>, Fault> {
+pub(super) fn events(service: &Service) -> Result<Response<AdminBody>, ApiError> {
     let now = now::event(service);
     let joined = service
         .dashboard
         .hub
-        .join(now, || service.gate.meters().refused().watch(true));
+        .join(now, || service.gate.metrics().denied_keys().watch(true));
     let mut response = Response::new(AdminBody::Events(joined?));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -109,12 +109,12 @@ impl Dashboard {
         seen.state = Some(state);
         drop(seen);
 
-        let refused = service.gate.meters().refused();
+        let refused = service.gate.metrics().denied_keys();
         if is_reloaded {
             // Keys are shown by the recipes in force, so those of others are not kept.
-            refused.forget();
+            refused.clear();
         } else if begins_span {
-            refused.turn();
+            refused.rotate();
         }
         let reading = (is_due || is_reloaded).then(|| sample::Reading::of(service));
         // Nobody pays for words that nobody reads.

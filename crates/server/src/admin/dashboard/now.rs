@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::super::keys::PartAnswer;
 use super::super::{millis, status};
 use super::stream;
-use crate::gate::Running;
-use crate::metrics::RefusedKey;
+use crate::gate::ActiveConfig;
+use crate::metrics::DeniedKey;
 use crate::serve::Service;
 
 /// How many of those who are refused most are told.
@@ -26,7 +26,7 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn of(service: &Service) -> Self {
-        let running = service.gate.running();
+        let running = service.gate.active();
         let reloads = service.reloader.reloads();
         Self {
             is_up: running.store.is_up(),
@@ -63,9 +63,9 @@ struct RefusedShown<'a> {
 }
 
 pub(super) fn event(service: &Service) -> Bytes {
-    let running = service.gate.running();
+    let running = service.gate.active();
     let monitoring = &running.config.monitoring;
-    let refused = service.gate.meters().refused().most(REFUSED_MAX);
+    let refused = service.gate.metrics().denied_keys().top(REFUSED_MAX);
     stream::event(
         "now",
         &Now {
@@ -85,9 +85,9 @@ pub(super) fn event(service: &Service) -> Bytes {
 
 impl<'a> RefusedShown<'a> {
     /// Nothing for a key that the limits in force do not make.
-    fn of(running: &'a Running, refused: &RefusedKey) -> Option<Self> {
+    fn of(running: &'a ActiveConfig, refused: &DeniedKey) -> Option<Self> {
         let index = running
-            .meters()
+            .metrics()
             .iter()
             .position(|meter| meter.id() == refused.limit)?;
         let parts = running.selector.shown_key(index, &refused.key)?;

@@ -9,7 +9,7 @@ use hyper::body::Bytes;
 use serde::Serialize;
 use tollgate::Micros;
 
-use crate::metrics::{Durations, LimitMeter, SOURCES, Tally};
+use crate::metrics::{DurationBuckets, LimitCounts, LimitMetrics, SOURCES};
 use crate::serve::Service;
 
 use super::stream::event;
@@ -22,8 +22,8 @@ const ROWS_MAX: usize = 256;
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) at: Micros,
-    pub(super) limits: Vec<(Arc<LimitMeter>, Tally)>,
-    pub(super) durations: Durations,
+    pub(super) limits: Vec<(Arc<LimitMetrics>, LimitCounts)>,
+    pub(super) durations: DurationBuckets,
     pub(super) is_up: bool,
     pub(super) degraded_for: Micros,
 }
@@ -32,14 +32,14 @@ pub(super) struct Reading {
 #[derive(Debug, Default)]
 pub(super) struct Sampler {
     told: BTreeMap<u32, Told>,
-    durations: Durations,
+    durations: DurationBuckets,
     degraded_for: Micros,
 }
 
 #[derive(Debug)]
 struct Told {
-    meter: Arc<LimitMeter>,
-    tally: Tally,
+    meter: Arc<LimitMetrics>,
+    tally: LimitCounts,
 }
 
 /// One sample. Short names, because hundreds are kept.
@@ -78,15 +78,15 @@ struct LimitTold<'a> {
 
 impl Reading {
     pub(super) fn of(service: &Service) -> Self {
-        let running = service.gate.running();
-        let meters = service.gate.meters();
-        let tallied = |meter: Arc<LimitMeter>| {
-            let tally = meter.tally();
+        let running = service.gate.active();
+        let meters = service.gate.metrics();
+        let tallied = |meter: Arc<LimitMetrics>| {
+            let tally = meter.counts();
             (meter, tally)
         };
         Self {
             at: service.gate.now(),
-            limits: meters.in_force().into_iter().map(tallied).collect(),
+            limits: meters.limits().into_iter().map(tallied).collect(),
             durations: meters.durations(),
             is_up: running.store.is_up(),
             degraded_for: running.limiter.health().degraded_for,
@@ -144,7 +144,8 @@ impl Sampler {
     /// Begins with the limits that are new, and forgets those that are gone; true when there were
     /// any.
     fn know(&mut self, reading: &Reading) -> bool {
-        let is_known = |(meter, _): &(Arc<LimitMeter>, Tally)| self.told.contains_key(&meter.id());
+        let is_known =
+            |(meter, _): &(Arc<LimitMetrics>, LimitCounts)| self.told.contains_key(&meter.id());
         if reading.limits.len() == self.told.len() && reading.limits.iter().all(is_known) {
             return false;
         }
@@ -155,7 +156,7 @@ impl Sampler {
             .map(|(meter, _)| {
                 let new = || Told {
                     meter: meter.clone(),
-                    tally: Tally::default(),
+                    tally: LimitCounts::default(),
                 };
                 (meter.id(), before.remove(&meter.id()).unwrap_or_else(new))
             })
@@ -164,9 +165,9 @@ impl Sampler {
     }
 }
 
-fn counts(tally: &Tally) -> [u64; 3 + SOURCES.len()] {
+fn counts(tally: &LimitCounts) -> [u64; 3 + SOURCES.len()] {
     let [store, lease, deny_cache, fallback, local] = tally.by_source;
-    let said = tally.said;
+    let said = tally.outcomes;
     [
         said.allowed,
         said.denied,
@@ -179,7 +180,7 @@ fn counts(tally: &Tally) -> [u64; 3 + SOURCES.len()] {
     ]
 }
 
-fn row(id: u32, tally: &Tally) -> [u64; 4 + SOURCES.len()] {
+fn row(id: u32, tally: &LimitCounts) -> [u64; 4 + SOURCES.len()] {
     let mut row = [u64::from(id); 4 + SOURCES.len()];
     row[1..].copy_from_slice(&counts(tally));
     row

@@ -14,7 +14,7 @@ use tollgate_simulate::{Answered, Fields, Format, LogReader, Replay, Request};
 use super::super::client::{Ask, Target};
 use crate::gate::Gate;
 use crate::http::HttpFront;
-use crate::listen::{self, Limits, Load, Protocol, Stopper};
+use crate::listen::{self, ListenLimits, ListenProtocol, ServerLoad, ShutdownHandle};
 
 /// Every algorithm that a log can be replayed through, tiers, costs, shadow limits, an optional
 /// key, and a limit for all.
@@ -170,7 +170,7 @@ impl Asked {
 struct Service {
     clock: ManualClock,
     target: Target,
-    _stopper: Stopper,
+    _stopper: ShutdownHandle,
     _runtime: tokio::runtime::Runtime,
 }
 
@@ -185,15 +185,21 @@ impl Service {
             .expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let front = Arc::new(HttpFront::new(gate, Arc::default()));
-        let (stopper, stop) = Stopper::new();
+        let (stopper, stop) = ShutdownHandle::new();
         let minute = Duration::from_secs(60);
-        let load = Load::new(Limits {
+        let load = ServerLoad::new(ListenLimits {
             connections_max: 64,
             in_flight_max: 64,
             header_timeout: minute,
             idle_timeout: minute,
         });
-        runtime.spawn(listen::run(listener, Protocol::Http1, front, load, stop));
+        runtime.spawn(listen::run(
+            listener,
+            ListenProtocol::Http1,
+            front,
+            load,
+            stop,
+        ));
         let target = Target::parse(&address.to_string()).expect("an address is a target");
         drop(inside);
         Self {

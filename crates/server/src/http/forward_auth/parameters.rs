@@ -2,7 +2,7 @@
 
 use hyper::Request;
 
-use super::super::fault::Fault;
+use super::super::error::ApiError;
 use super::super::route::FORWARD_AUTH;
 
 /// How a proxy describes a request.
@@ -25,7 +25,7 @@ pub(super) struct Parameters {
 }
 
 impl Parameters {
-    pub(super) fn read<B>(query: &str, request: &Request<B>) -> Result<Self, Fault> {
+    pub(super) fn read<B>(query: &str, request: &Request<B>) -> Result<Self, ApiError> {
         // Under a prefix, the query is that of the request asked about.
         if request.uri().path().len() > FORWARD_AUTH.len() {
             return Self::without_doubt(request, None);
@@ -46,7 +46,7 @@ impl Parameters {
     }
 
     /// The proxy whose headers are there, if those of no other are.
-    fn without_doubt<B>(request: &Request<B>, deny_status: Option<u16>) -> Result<Self, Fault> {
+    fn without_doubt<B>(request: &Request<B>, deny_status: Option<u16>) -> Result<Self, ApiError> {
         let has = |names: &[&str]| {
             names
                 .iter()
@@ -69,12 +69,12 @@ impl Parameters {
             .map(|(proxy, _)| *proxy);
         match (found.next(), found.next()) {
             (Some(proxy), None) => Ok(Self { proxy, deny_status }),
-            (None, _) => Err(Fault::malformed(
+            (None, _) => Err(ApiError::malformed(
                 "no-description",
                 "nothing says which request this is about; send X-Original-URI and X-Original-Method (nginx), \
                  X-Forwarded-Uri and X-Forwarded-Method (Traefik, Caddy), or the path after /v1/forward-auth (Envoy)",
             )),
-            (Some(_), Some(_)) => Err(Fault::malformed(
+            (Some(_), Some(_)) => Err(ApiError::malformed(
                 "two-descriptions",
                 "the headers of more than one proxy are there, and a client may have sent some of them; \
                  say which proxy asks, as in /v1/forward-auth?proxy=nginx (or traefik, caddy, envoy)",
@@ -87,7 +87,7 @@ fn split(pair: &str) -> (&str, &str) {
     pair.split_once('=').unwrap_or((pair, ""))
 }
 
-fn named(value: &str) -> Result<Proxy, Fault> {
+fn named(value: &str) -> Result<Proxy, ApiError> {
     match value {
         "nginx" => Ok(Proxy::Nginx),
         "traefik" | "caddy" => Ok(Proxy::Traefik),
@@ -95,12 +95,12 @@ fn named(value: &str) -> Result<Proxy, Fault> {
         other => {
             let other: String = other.chars().take(40).collect();
             let detail = format!("proxy is {other:?}; it must be nginx, traefik, caddy or envoy");
-            Err(Fault::malformed("unknown-proxy", detail))
+            Err(ApiError::malformed("unknown-proxy", detail))
         }
     }
 }
 
-fn status(value: &str) -> Result<u16, Fault> {
+fn status(value: &str) -> Result<u16, ApiError> {
     // Not 500 and above: to a proxy that would be a fault of this service, to be tried again
     // elsewhere. The sign that numbers may begin with is none of a status.
     let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
@@ -111,19 +111,19 @@ fn status(value: &str) -> Result<u16, Fault> {
     found.ok_or_else(|| {
         let value: String = value.chars().take(40).collect();
         let detail = format!("deny_status is {value:?}; it must be a number from 400 to 499");
-        Fault::malformed("bad-deny-status", detail)
+        ApiError::malformed("bad-deny-status", detail)
     })
 }
 
-fn twice(name: &str) -> Fault {
-    Fault::malformed(
+fn twice(name: &str) -> ApiError {
+    ApiError::malformed(
         "repeated-parameter",
         format!("the parameter {name} is there more than once; give it once"),
     )
 }
 
-fn unknown(name: &str) -> Fault {
+fn unknown(name: &str) -> ApiError {
     let name: String = name.chars().take(40).collect();
     let detail = format!("there is no parameter {name:?}; there are proxy and deny_status");
-    Fault::malformed("unknown-parameter", detail)
+    ApiError::malformed("unknown-parameter", detail)
 }

@@ -9,11 +9,11 @@ use super::{FORWARD_AUTH, ROUTES, Route};
 
 /// The files in which faults are made.
 const SOURCES: [&str; 5] = [
-    include_str!("../fault.rs"),
+    include_str!("../error.rs"),
     include_str!("../api.rs"),
-    include_str!("../forward_auth/described.rs"),
+    include_str!("../forward_auth/original_request.rs"),
     include_str!("../forward_auth/parameters.rs"),
-    include_str!("../../listen/unreadable.rs"),
+    include_str!("../../listen/problem_body.rs"),
 ];
 /// The faults of the port for administration.
 const OF_ADMIN: [&str; 4] = ["no-token", "cross-site", "foreign-host", "internal"];

@@ -3,21 +3,21 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::metrics::{Meters, Said};
+use crate::metrics::{Metrics, OutcomeCounts};
 
-fn tally(allowed: u64, denied: u64) -> Tally {
-    let said = Said {
+fn tally(allowed: u64, denied: u64) -> LimitCounts {
+    let said = OutcomeCounts {
         allowed,
         denied,
         shadow_denied: 0,
     };
-    Tally {
-        said,
+    LimitCounts {
+        outcomes: said,
         by_source: [allowed + denied, 0, 0, 0, 0],
     }
 }
 
-fn reading(limits: &[(Arc<LimitMeter>, Tally)], durations: Durations) -> Reading {
+fn reading(limits: &[(Arc<LimitMetrics>, LimitCounts)], durations: DurationBuckets) -> Reading {
     let (at, degraded_for) = (Micros::from_secs(7), Micros::ZERO);
     Reading {
         at,
@@ -38,13 +38,13 @@ fn data(text: &Bytes, name: &str) -> Value {
 
 #[test]
 fn a_sample_has_what_was_said_since_the_one_before() {
-    let meters = Meters::new().limits(["a", "b"].into_iter(), []);
+    let meters = Metrics::new().set_limits(["a", "b"].into_iter(), []);
     let [a, b] = [meters[0].clone(), meters[1].clone()];
     let millisecond = Duration::from_millis(1);
     let mut sampler = Sampler::default();
     let first = reading(
         &[(a.clone(), tally(5, 1)), (b.clone(), tally(0, 0))],
-        Durations::default(),
+        DurationBuckets::default(),
     );
     let sample = data(&sampler.sample(&first).1, "sample");
     assert_eq!(sample["rows"], json!([[a.id(), 5, 1, 0, 6, 0, 0, 0, 0]]));
@@ -53,7 +53,7 @@ fn a_sample_has_what_was_said_since_the_one_before() {
         degraded_for: Micros::from_millis(400),
         ..reading(
             &[(a.clone(), tally(7, 1)), (b.clone(), tally(0, 3))],
-            Durations::of(&[(4, millisecond)]),
+            DurationBuckets::from_durations(&[(4, millisecond)]),
         )
     };
     let sample = data(&sampler.sample(&later).1, "sample");
@@ -85,7 +85,7 @@ fn what_does_not_fit_into_a_sample_is_in_the_next() {
     let names: Vec<String> = (0..ROWS_MAX + 10)
         .map(|number| format!("limit-{number}"))
         .collect();
-    let meters = Meters::new().limits(names.iter().map(String::as_str), []);
+    let meters = Metrics::new().set_limits(names.iter().map(String::as_str), []);
     let all: Vec<_> = meters
         .into_iter()
         .map(|meter| (meter, tally(1, 0)))
@@ -93,7 +93,7 @@ fn what_does_not_fit_into_a_sample_is_in_the_next() {
     let mut sampler = Sampler::default();
     let mut rows = || {
         let sample = data(
-            &sampler.sample(&reading(&all, Durations::default())).1,
+            &sampler.sample(&reading(&all, DurationBuckets::default())).1,
             "sample",
         );
         sample["rows"].as_array().map(Vec::len)
@@ -106,10 +106,13 @@ fn what_does_not_fit_into_a_sample_is_in_the_next() {
 
 #[test]
 fn the_limits_are_told_with_what_the_samples_so_far_add_up_to() {
-    let all = Meters::new();
-    let meters = all.limits(["a", "b"].into_iter(), []);
+    let all = Metrics::new();
+    let meters = all.set_limits(["a", "b"].into_iter(), []);
     let mut sampler = Sampler::default();
-    let one = reading(&[(meters[0].clone(), tally(5, 1))], Durations::default());
+    let one = reading(
+        &[(meters[0].clone(), tally(5, 1))],
+        DurationBuckets::default(),
+    );
     let (first, _) = sampler.sample(&one);
     let said = &data(&first.expect("it is new"), "limits")["limits"][0]["said"];
     assert_eq!(
@@ -127,7 +130,7 @@ fn the_limits_are_told_with_what_the_samples_so_far_add_up_to() {
     assert_eq!(told["limits"], expected);
     sampler.sample(&reading(
         &[(meters[1].clone(), tally(0, 0))],
-        Durations::default(),
+        DurationBuckets::default(),
     ));
     assert_eq!(
         data(&sampler.limits(), "limits")["limits"][0]["name"],

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate::Micros;
 
-use crate::metrics::{Durations, Said, exact};
+use crate::metrics::{DurationBuckets, OutcomeCounts, exact};
 
 /// How far back to look.
 const SPAN: Micros = Micros::from_secs(60);
@@ -28,8 +28,8 @@ pub(super) struct Bounds {
 #[derive(Debug)]
 pub(super) struct Sample {
     pub(super) at: Micros,
-    pub(super) said: BTreeMap<Arc<str>, Said>,
-    pub(super) durations: Durations,
+    pub(super) said: BTreeMap<Arc<str>, OutcomeCounts>,
+    pub(super) durations: DurationBuckets,
 }
 
 /// What an alert is about.
@@ -53,7 +53,7 @@ impl Alert {
 
 /// How an alert stands.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Standing {
+pub(crate) struct AlertState {
     pub(crate) alert: Alert,
     /// The limit it is about; empty when it is about all.
     pub(crate) limit: Arc<str>,
@@ -67,20 +67,20 @@ pub(crate) struct Standing {
 /// An alert begins to fire, or is over.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Change {
-    Fires(Standing),
-    Resolves(Standing),
+    Fires(AlertState),
+    Resolves(AlertState),
 }
 
 /// Remembers a minute of counts and how the alerts stood.
 #[derive(Debug, Default)]
 pub(super) struct Judge {
     samples: VecDeque<Sample>,
-    standing: BTreeMap<(Alert, Arc<str>), Standing>,
+    standing: BTreeMap<(Alert, Arc<str>), AlertState>,
 }
 
 impl Judge {
     /// Every alert that is watched.
-    pub(super) fn standing(&self) -> impl Iterator<Item = &Standing> {
+    pub(super) fn standing(&self) -> impl Iterator<Item = &AlertState> {
         self.standing.values()
     }
 
@@ -109,7 +109,7 @@ impl Judge {
             .into_values()
             .filter(|standing| standing.since.is_some());
         changes.extend(gone.map(|standing| {
-            Change::Resolves(Standing {
+            Change::Resolves(AlertState {
                 since: None,
                 ..standing
             })
@@ -127,7 +127,7 @@ impl Judge {
         }
     }
 
-    fn judged(&self, bounds: Bounds) -> Vec<Standing> {
+    fn judged(&self, bounds: Bounds) -> Vec<AlertState> {
         let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else {
             return Vec::new();
         };
@@ -139,7 +139,7 @@ impl Judge {
                 let said = said.since(&first.said.get(limit).copied().unwrap_or_default());
                 let enough = said.total() >= REQUESTS_MIN;
                 let value = enough.then(|| exact(said.denied) / exact(said.total()));
-                Standing {
+                AlertState {
                     alert: Alert::DenyRatio,
                     limit: limit.clone(),
                     value,
@@ -152,7 +152,7 @@ impl Judge {
             let durations = last.durations.since(&first.durations);
             let value = (durations.total() >= DECISIONS_MIN).then(|| durations.p99_seconds());
             let (limit, bound) = (Arc::from(""), bound.as_secs_f64());
-            judged.push(Standing {
+            judged.push(AlertState {
                 alert: Alert::LatencyP99,
                 limit,
                 value,

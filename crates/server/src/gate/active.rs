@@ -8,9 +8,9 @@ use tollgate::store::Intent;
 use tollgate::{Calendar, Decision, Limit, Limiter, Quota, Rate};
 use tollgate_rules::{Config, Selector};
 
-use super::Spend;
-use super::store::{OpenStore, StoreFault};
-use crate::metrics::{LimitMeter, Meters, Refused};
+use super::GateDemand;
+use super::store::{OpenStore, StoreOpenError};
+use crate::metrics::{DeniedKeys, LimitMetrics, Metrics};
 
 /// The limits that a request brings with itself, one for each unit of time and one for all
 /// multiples of them: Envoy's descriptors may. Their numbers come with the request.
@@ -27,94 +27,99 @@ pub(crate) const OVERRIDES: [&str; 8] = [
 
 /// A configuration in force.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct ActiveConfig {
     pub(crate) config: Config,
     pub(crate) selector: Selector,
     pub(crate) limiter: Limiter,
     pub(crate) store: OpenStore,
-    meters: Vec<Arc<LimitMeter>>,
-    refused: Arc<Refused>,
+    metrics: Vec<Arc<LimitMetrics>>,
+    denied_keys: Arc<DeniedKeys>,
 }
 
-impl Running {
-    pub(super) fn open(config: Config, meters: &Meters) -> Result<Self, StoreFault> {
+impl ActiveConfig {
+    pub(super) fn open(config: Config, metrics: &Metrics) -> Result<Self, StoreOpenError> {
         let store = OpenStore::open(&config.store)?;
-        Ok(Self::on(store.limiter(), store, config, meters))
+        Ok(Self::on(store.limiter(), store, config, metrics))
     }
 
     /// A configuration in memory, by another clock than the machine's.
     #[cfg(test)]
-    pub(super) fn at(clock: &tollgate::ManualClock, config: Config, meters: &Meters) -> Self {
+    pub(super) fn at(clock: &tollgate::ManualClock, config: Config, metrics: &Metrics) -> Self {
         let store = OpenStore::Memory(
             tollgate::MemoryStore::builder()
                 .clock(clock.clone())
                 .build(),
         );
-        Self::on(store.limiter().clock(clock.clone()), store, config, meters)
+        Self::on(store.limiter().clock(clock.clone()), store, config, metrics)
     }
 
-    fn on(limiter: LimiterBuilder, store: OpenStore, config: Config, meters: &Meters) -> Self {
+    fn on(limiter: LimiterBuilder, store: OpenStore, config: Config, metrics: &Metrics) -> Self {
         let limiter = limiter
             .limits(limits(&config))
             .expected_replicas(config.expected_replicas.get())
             .build()
             .expect("a configuration holds only limits that are right, under names that differ");
-        Self::new(config, limiter, store, meters)
+        Self::new(config, limiter, store, metrics)
     }
 
     /// The next configuration, on the same store if it is described in the same way.
-    pub(super) fn followed_by(&self, config: Config, meters: &Meters) -> Result<Self, StoreFault> {
+    pub(super) fn followed_by(
+        &self,
+        config: Config,
+        metrics: &Metrics,
+    ) -> Result<Self, StoreOpenError> {
         if config.store != self.config.store {
             tracing::warn!("the store is configured anew; counts begin anew there");
-            return Self::open(config, meters);
+            return Self::open(config, metrics);
         }
         let limiter = self
             .limiter
             .with_limits(limits(&config), config.expected_replicas.get())
             .expect("a configuration holds only limits that are right, under names that differ");
-        Ok(Self::new(config, limiter, self.store.clone(), meters))
+        Ok(Self::new(config, limiter, self.store.clone(), metrics))
     }
 
-    fn new(config: Config, limiter: Limiter, store: OpenStore, meters: &Meters) -> Self {
+    fn new(config: Config, limiter: Limiter, store: OpenStore, metrics: &Metrics) -> Self {
         let names = config.limits.iter().map(|rule| rule.limit.name());
-        let refused = meters.refused().clone();
-        let meters = meters.limits(names, OVERRIDES);
+        let denied_keys = metrics.denied_keys().clone();
+        let metrics = metrics.set_limits(names, OVERRIDES);
         Self {
             selector: Selector::new(&config),
             config,
             limiter,
             store,
-            meters,
-            refused,
+            metrics,
+            denied_keys,
         }
     }
 
     /// Counts what each limit said.
-    pub(crate) fn count(&self, spends: &[Spend<'_>], decision: &Decision) {
-        for (spend, status) in spends.iter().zip(decision.limits()) {
-            if let Some(meter) = self.meters.get(spend.index) {
+    pub(crate) fn count(&self, demands: &[GateDemand<'_>], decision: &Decision) {
+        for (demand, status) in demands.iter().zip(decision.limits()) {
+            if let Some(meter) = self.metrics.get(demand.index) {
                 meter.count(status);
             }
         }
-        if self.refused.is_watched() {
-            self.note_refused(spends, decision);
+        if self.denied_keys.is_watched() {
+            self.record_denied_keys(demands, decision);
         }
     }
 
-    /// Notes whom limits of the file refused, or would have. Keys that requests bring limits for
+    /// Notes whom limits of the file denied_keys, or would have. Keys that requests bring limits for
     /// have no recipe to be shown by.
     #[cold]
-    fn note_refused(&self, spends: &[Spend<'_>], decision: &Decision) {
-        for (spend, status) in spends.iter().zip(decision.limits()) {
-            if status.retry().is_some() && spend.index < self.config.limits.len() {
-                self.refused.note(self.meters[spend.index].id(), &spend.key);
+    fn record_denied_keys(&self, demands: &[GateDemand<'_>], decision: &Decision) {
+        for (demand, status) in demands.iter().zip(decision.limits()) {
+            if status.retry().is_some() && demand.index < self.config.limits.len() {
+                self.denied_keys
+                    .record(self.metrics[demand.index].id(), &demand.key);
             }
         }
     }
 
     /// What is counted about each limit, those of the file first and in its order.
-    pub(crate) fn meters(&self) -> &[Arc<LimitMeter>] {
-        &self.meters
+    pub(crate) fn metrics(&self) -> &[Arc<LimitMetrics>] {
+        &self.metrics
     }
 
     /// True when the limit counts requests in flight.

@@ -21,7 +21,7 @@ const KEYS_MAX: usize = 64;
 
 /// The keys that were refused most of late.
 #[derive(Debug, Default)]
-pub(crate) struct Refused {
+pub(crate) struct DeniedKeys {
     is_watched: AtomicBool,
     hashes: RandomState,
     shards: [Mutex<Shard>; SHARDS],
@@ -29,7 +29,7 @@ pub(crate) struct Refused {
 
 /// A key that was refused often.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RefusedKey {
+pub(crate) struct DeniedKey {
     /// Of the limit that refused it.
     pub(crate) limit: u32,
     pub(crate) key: EncodedKey,
@@ -66,7 +66,7 @@ struct Kept {
     error: u64,
 }
 
-impl Refused {
+impl DeniedKeys {
     /// Whether refusals are noted. The one question that every decision asks.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
@@ -76,19 +76,19 @@ impl Refused {
     /// Begins, or ends, and forgets what was noted when it ends.
     pub(crate) fn watch(&self, is_watched: bool) {
         if self.is_watched.swap(is_watched, Relaxed) && !is_watched {
-            self.forget();
+            self.clear();
         }
     }
 
     /// Forgets everything.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn clear(&self) {
         for shard in &self.shards {
             *shard.lock() = Shard::default();
         }
     }
 
     /// A limit refused a key.
-    pub(crate) fn note(&self, limit: u32, key: &EncodedKey) {
+    pub(crate) fn record(&self, limit: u32, key: &EncodedKey) {
         let hash = self.hashes.hash_one((limit, key.as_bytes()));
         // The upper bits, because the lower ones are compared.
         let shard = usize::try_from(hash >> 32).unwrap_or(0) % SHARDS;
@@ -96,7 +96,7 @@ impl Refused {
     }
 
     /// Begins a new span. What was noted in the one before the last is forgotten.
-    pub(crate) fn turn(&self) {
+    pub(crate) fn rotate(&self) {
         for shard in &self.shards {
             let mut shard = shard.lock();
             shard.before = std::mem::take(&mut shard.current);
@@ -104,8 +104,8 @@ impl Refused {
     }
 
     /// The keys refused most in this span and the last, the first most often.
-    pub(crate) fn most(&self, most: usize) -> Vec<RefusedKey> {
-        let mut all: Vec<RefusedKey> = self
+    pub(crate) fn top(&self, most: usize) -> Vec<DeniedKey> {
+        let mut all: Vec<DeniedKey> = self
             .shards
             .iter()
             .flat_map(|shard| shard.lock().together())
@@ -118,11 +118,11 @@ impl Refused {
 }
 
 impl Shard {
-    fn together(&self) -> Vec<RefusedKey> {
-        let mut sum: Vec<(u64, RefusedKey)> = self.current.all().collect();
+    fn together(&self) -> Vec<DeniedKey> {
+        let mut sum: Vec<(u64, DeniedKey)> = self.current.all().collect();
         for (hash, old) in self.before.all() {
             let is_same =
-                |(other, found): &&mut (u64, RefusedKey)| *other == hash && found.key == old.key;
+                |(other, found): &&mut (u64, DeniedKey)| *other == hash && found.key == old.key;
             match sum.iter_mut().find(is_same) {
                 Some((_, found)) => {
                     found.count += old.count;
@@ -185,12 +185,12 @@ impl Table {
         place
     }
 
-    fn all(&self) -> impl Iterator<Item = (u64, RefusedKey)> {
+    fn all(&self) -> impl Iterator<Item = (u64, DeniedKey)> {
         let counted = self.hashes.iter().zip(&self.counts).zip(&self.kept);
         counted.map(|((hash, count), Kept { limit, key, error })| {
             (
                 *hash,
-                RefusedKey {
+                DeniedKey {
                     limit: *limit,
                     key: key.clone(),
                     count: *count,
@@ -211,44 +211,44 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_once_nobody_looks() {
-        let refused = Refused::default();
+        let refused = DeniedKeys::default();
         assert!(!refused.is_watched());
         refused.watch(true);
-        refused.note(1, &key("a"));
+        refused.record(1, &key("a"));
         refused.watch(true);
         assert_eq!(
-            refused.most(9).len(),
+            refused.top(9).len(),
             1,
             "a second one who looks takes nothing away"
         );
         refused.watch(false);
-        assert!(!refused.is_watched() && refused.most(9).is_empty());
+        assert!(!refused.is_watched() && refused.top(9).is_empty());
     }
 
     #[test]
     fn the_same_key_of_two_limits_is_two() {
-        let refused = Refused::default();
-        (0..3).for_each(|_| refused.note(1, &key("a")));
-        refused.note(2, &key("a"));
+        let refused = DeniedKeys::default();
+        (0..3).for_each(|_| refused.record(1, &key("a")));
+        refused.record(2, &key("a"));
         let found: Vec<_> = refused
-            .most(9)
+            .top(9)
             .iter()
             .map(|key| (key.limit, key.count, key.error))
             .collect();
         assert_eq!(found, [(1, 3, 0), (2, 1, 0)]);
-        assert_eq!(refused.most(1).len(), 1);
+        assert_eq!(refused.top(1).len(), 1);
     }
 
     #[test]
     fn whoever_is_refused_often_is_found_among_any_number_of_others() {
-        let refused = Refused::default();
+        let refused = DeniedKeys::default();
         for round in 0..100_000_u64 {
-            refused.note(1, &EncodedKey::new(&round).expect("a key"));
+            refused.record(1, &EncodedKey::new(&round).expect("a key"));
             if round % 20 == 0 {
-                refused.note(1, &key("often"));
+                refused.record(1, &key("often"));
             }
         }
-        let most = refused.most(1_000_000);
+        let most = refused.top(1_000_000);
         assert!(most.len() <= SHARDS * KEYS_MAX, "{}", most.len());
         let often = most
             .iter()
@@ -263,29 +263,29 @@ mod tests {
 
     #[test]
     fn what_is_told_is_of_late() {
-        let refused = Refused::default();
-        refused.note(1, &key("a"));
-        refused.turn();
-        refused.note(1, &key("a"));
-        refused.note(1, &key("b"));
+        let refused = DeniedKeys::default();
+        refused.record(1, &key("a"));
+        refused.rotate();
+        refused.record(1, &key("a"));
+        refused.record(1, &key("b"));
         assert_eq!(
             refused
-                .most(9)
+                .top(9)
                 .iter()
                 .map(|found| found.count)
                 .collect::<Vec<_>>(),
             [2, 1]
         );
-        refused.turn();
+        refused.rotate();
         assert_eq!(
             refused
-                .most(9)
+                .top(9)
                 .iter()
                 .map(|found| found.count)
                 .collect::<Vec<_>>(),
             [1, 1]
         );
-        refused.turn();
-        assert_eq!(refused.most(9), []);
+        refused.rotate();
+        assert_eq!(refused.top(9), []);
     }
 }

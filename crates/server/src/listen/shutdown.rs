@@ -4,43 +4,43 @@ use tokio::sync::watch;
 
 /// How far the end has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Phase {
+pub(crate) enum ShutdownPhase {
     /// It has not begun.
-    Running,
+    Serving,
     /// Everyone is asked to leave, and whoever comes is still served.
-    Leaving,
+    Draining,
     /// Nobody new is let in.
-    Closed,
+    Closing,
     /// Time is up.
-    Over,
+    Expired,
 }
 
 /// Hears of the end.
 #[derive(Clone, Debug)]
-pub(crate) struct Stop(watch::Receiver<Phase>);
+pub(crate) struct ShutdownSignal(watch::Receiver<ShutdownPhase>);
 
 /// Brings it about.
 #[derive(Debug)]
-pub(crate) struct Stopper(watch::Sender<Phase>);
+pub(crate) struct ShutdownHandle(watch::Sender<ShutdownPhase>);
 
-impl Stopper {
-    pub(crate) fn new() -> (Self, Stop) {
-        let (sender, receiver) = watch::channel(Phase::Running);
-        (Self(sender), Stop(receiver))
+impl ShutdownHandle {
+    pub(crate) fn new() -> (Self, ShutdownSignal) {
+        let (sender, receiver) = watch::channel(ShutdownPhase::Serving);
+        (Self(sender), ShutdownSignal(receiver))
     }
 
-    pub(crate) fn say(&self, phase: Phase) {
+    pub(crate) fn say(&self, phase: ShutdownPhase) {
         self.0.send_replace(phase);
     }
 }
 
-impl Stop {
-    pub(crate) fn phase(&self) -> Phase {
+impl ShutdownSignal {
+    pub(crate) fn phase(&self) -> ShutdownPhase {
         *self.0.borrow()
     }
 
     /// Waits until the end has come so far.
-    pub(crate) async fn reached(&mut self, phase: Phase) {
+    pub(crate) async fn reached(&mut self, phase: ShutdownPhase) {
         // When the other side is gone, so is the server.
         drop(self.0.wait_for(|now| *now >= phase).await);
     }

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tollgate::store::DEMANDS_MAX;
 use tollgate::{EncodedKey, PermitId};
 
-use super::{Running, Spend};
+use super::{ActiveConfig, GateDemand};
 
 /// The version of the layout: id, then for each place the lengths and texts of its limit and key.
 const VERSION: u8 = 1;
@@ -15,13 +15,13 @@ const WORD_MAX: usize = 24 * 1024;
 
 /// The places that a request holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LeaseWord {
+pub(crate) struct PermitToken {
     pub(super) id: PermitId,
-    pub(super) places: Vec<HeldPlace>,
+    pub(super) places: Vec<PermitCounter>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct HeldPlace {
+pub(super) struct PermitCounter {
     pub(super) limit: String,
     pub(super) key: EncodedKey,
 }
@@ -29,16 +29,16 @@ pub(super) struct HeldPlace {
 /// Not what `/v1/check` gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is no lease; it must be the word that `/v1/check` gave, unchanged")]
-pub(crate) struct NotALease;
+pub(crate) struct PermitTokenError;
 
-impl LeaseWord {
-    pub(super) fn new(id: PermitId, running: &Running, spends: &[Spend<'_>]) -> Self {
-        let held = spends
+impl PermitToken {
+    pub(super) fn new(id: PermitId, active: &ActiveConfig, demands: &[GateDemand<'_>]) -> Self {
+        let held = demands
             .iter()
-            .filter(|spend| spend.cost > 0 && running.is_concurrency(spend.limit));
-        let places = held.map(|spend| HeldPlace {
-            limit: spend.limit.to_owned(),
-            key: spend.key.clone(),
+            .filter(|demand| demand.cost > 0 && active.is_concurrency(demand.limit));
+        let places = held.map(|demand| PermitCounter {
+            limit: demand.limit.to_owned(),
+            key: demand.key.clone(),
         });
         Self {
             id,
@@ -50,7 +50,7 @@ impl LeaseWord {
     pub(crate) fn to_text(&self) -> String {
         let mut bytes = vec![VERSION];
         bytes.extend_from_slice(&self.id.get().to_le_bytes());
-        for HeldPlace { limit, key } in &self.places {
+        for PermitCounter { limit, key } in &self.places {
             // Names have at most 47 bytes and keys 1,024.
             bytes.push(u8::try_from(limit.len()).unwrap_or(u8::MAX));
             bytes.extend_from_slice(limit.as_bytes());
@@ -65,15 +65,15 @@ impl LeaseWord {
     }
 
     /// What a word says.
-    pub(crate) fn parse(text: &str) -> Result<Self, NotALease> {
+    pub(crate) fn parse(text: &str) -> Result<Self, PermitTokenError> {
         if text.len() > WORD_MAX {
-            return Err(NotALease);
+            return Err(PermitTokenError);
         }
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| NotALease)?;
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| PermitTokenError)?;
         // Each place is a trip to the store, and no check takes more of them.
         Self::read(&bytes)
             .filter(|word| (1..=DEMANDS_MAX).contains(&word.places.len()))
-            .ok_or(NotALease)
+            .ok_or(PermitTokenError)
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
@@ -91,7 +91,7 @@ impl LeaseWord {
             let (length, rest) = rest.split_first_chunk()?;
             let (key, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
             let limit = std::str::from_utf8(limit).ok()?.to_owned();
-            places.push(HeldPlace {
+            places.push(PermitCounter {
                 limit,
                 key: EncodedKey::from_bytes(key).ok()?,
             });
@@ -105,12 +105,12 @@ impl LeaseWord {
 mod tests {
     use super::*;
 
-    fn word() -> LeaseWord {
-        let place = |limit: &str, key: &str| HeldPlace {
+    fn word() -> PermitToken {
+        let place = |limit: &str, key: &str| PermitCounter {
             limit: limit.to_owned(),
             key: EncodedKey::new(key).expect("a key"),
         };
-        LeaseWord {
+        PermitToken {
             id: PermitId::new(7 << 100),
             places: vec![place("in-flight", "acme"), place("b", "c")],
         }
@@ -118,14 +118,14 @@ mod tests {
 
     #[test]
     fn a_word_says_what_it_was_made_of() {
-        assert_eq!(LeaseWord::parse(&word().to_text()), Ok(word()));
+        assert_eq!(PermitToken::parse(&word().to_text()), Ok(word()));
     }
 
     #[test]
     fn anything_else_is_no_lease() {
         let text = word().to_text();
         for end in 0..text.len() {
-            let cut = LeaseWord::parse(&text[..end]);
+            let cut = PermitToken::parse(&text[..end]);
             assert!(
                 cut.is_err() || cut.is_ok_and(|cut| cut.places == word().places[..1]),
                 "{end}"
@@ -133,7 +133,7 @@ mod tests {
         }
         let long = "A".repeat(WORD_MAX + 4);
         for wrong in ["", "not base64!", "AAAA", &long] {
-            assert_eq!(LeaseWord::parse(wrong), Err(NotALease));
+            assert_eq!(PermitToken::parse(wrong), Err(PermitTokenError));
         }
     }
 }

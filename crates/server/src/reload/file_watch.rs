@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Reloader;
-use crate::listen::{Phase, Stop};
+use crate::listen::{ShutdownPhase, ShutdownSignal};
 
 /// How often to look.
 const EVERY: Duration = Duration::from_millis(500);
@@ -39,15 +39,15 @@ impl Look {
     }
 }
 
-/// Reloads when the file changes, until the server stops.
-pub(crate) async fn watch(reloader: Arc<Reloader>, mut stop: Stop) {
+/// ReloadStatus when the file changes, until the server stops.
+pub(crate) async fn watch(reloader: Arc<Reloader>, mut stop: ShutdownSignal) {
     let Some(file) = reloader.file().cloned() else {
         return;
     };
     let mut seen = reloader.first.clone();
     loop {
         tokio::select! {
-            () = stop.reached(Phase::Leaving) => return,
+            () = stop.reached(ShutdownPhase::Draining) => return,
             () = tokio::time::sleep(EVERY) => {}
         }
         let now = Look::at(&file);

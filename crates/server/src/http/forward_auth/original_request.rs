@@ -8,7 +8,7 @@ use hyper::{HeaderMap, Request};
 use percent_encoding::percent_decode_str;
 use tollgate_rules::{Attribute, AttributeKind, Attributes, Value};
 
-use super::super::fault::Fault;
+use super::super::error::ApiError;
 use super::super::route::FORWARD_AUTH;
 use super::parameters::{Parameters, Proxy};
 
@@ -28,7 +28,7 @@ impl<'r> Described<'r> {
         request: &'r Request<B>,
         parameters: Parameters,
         client: IpAddr,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, ApiError> {
         let headers = request.headers();
         let own_method = request.method().as_str();
         let header = |name: &'static str| one(headers, &HeaderName::from_static(name));
@@ -121,10 +121,10 @@ impl Attributes for Described<'_> {
 }
 
 /// A header that a proxy sets, which must be there once at most: of two, one may be the client's.
-fn one<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Result<Option<&'r str>, Fault> {
+fn one<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Result<Option<&'r str>, ApiError> {
     let mut lines = headers.get_all(name).iter();
     let wrong = |what: &str| {
-        Err(Fault::malformed(
+        Err(ApiError::malformed(
             "bad-description",
             format!("the header {name} {what}"),
         ))
@@ -140,17 +140,17 @@ fn one<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Result<Option<&'r str>,
 }
 
 /// What a proxy says, if it says anything.
-fn told<'r>(value: Option<&'r str>, name: &str) -> Result<&'r str, Fault> {
+fn told<'r>(value: Option<&'r str>, name: &str) -> Result<&'r str, ApiError> {
     let found = value.filter(|text| !text.is_empty());
     found.ok_or_else(|| {
         let detail = format!("the header {name} is missing; have the proxy send it");
-        Fault::malformed("no-description", detail)
+        ApiError::malformed("no-description", detail)
     })
 }
 
-fn no_path() -> Fault {
+fn no_path() -> ApiError {
     let detail = "the path asked about is missing; it follows /v1/forward-auth, as in /v1/forward-auth/index.html";
-    Fault::malformed("no-description", detail)
+    ApiError::malformed("no-description", detail)
 }
 
 fn decoded(text: &str) -> Cow<'_, str> {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use tollgate_envoy::tonic::Status;
 use tollgate_rules::SelectError;
 
-use crate::gate::Undecided;
+use crate::gate::DecideError;
 
 /// Why there is no decision.
 #[derive(Debug)]
@@ -59,14 +59,16 @@ impl From<SelectError> for Fault {
     }
 }
 
-impl From<Undecided> for Fault {
-    fn from(undecided: Undecided) -> Self {
+impl From<DecideError> for Fault {
+    fn from(undecided: DecideError) -> Self {
         if let Some(error) = undecided.store_error() {
             return Self::Wrong(Box::new(Status::unavailable(error.to_string())));
         }
         match undecided {
-            Undecided::Select(error) => error.into(),
-            Undecided::Ask(error) => Self::Wrong(Box::new(Status::internal(error.to_string()))),
+            DecideError::Select(error) => error.into(),
+            DecideError::Limiter(error) => {
+                Self::Wrong(Box::new(Status::internal(error.to_string())))
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use prometheus::core::Collector as _;
 use prometheus::{Histogram, HistogramOpts};
 use tollgate::Micros;
 
-use super::page::{Page, exact};
+use super::page::{MetricsPage, exact};
 
 /// Upper bounds of the decision times, in seconds: from memory's to a store's that is barely there,
 /// then in long strides up to the longest time that an alert can be about.
@@ -15,17 +15,17 @@ const SECONDS: [f64; 18] = [
 
 /// Counts decisions by how long they took.
 #[derive(Debug)]
-pub(super) struct DurationMeter(Histogram);
+pub(super) struct DurationHistogram(Histogram);
 
 /// How many decisions took up to each length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Durations {
+pub(crate) struct DurationBuckets {
     /// For each length of [`SECONDS`]; those that took less are in each.
     up_to: Vec<u64>,
     total: u64,
 }
 
-impl DurationMeter {
+impl DurationHistogram {
     pub(super) fn new() -> Self {
         let options = HistogramOpts::new(
             "decision_duration_seconds",
@@ -39,22 +39,22 @@ impl DurationMeter {
         self.0.observe(super::page::seconds(took));
     }
 
-    pub(super) fn write(&self, page: &mut Page) {
+    pub(super) fn write(&self, page: &mut MetricsPage) {
         page.add(self.0.collect());
     }
 
     /// The counts so far.
-    pub(super) fn so_far(&self) -> Durations {
+    pub(super) fn so_far(&self) -> DurationBuckets {
         let families = self.0.collect();
         let Some(metric) = families
             .first()
             .and_then(|family| family.get_metric().first())
         else {
-            return Durations::default();
+            return DurationBuckets::default();
         };
         let histogram = metric.get_histogram();
         let buckets = histogram.get_bucket().iter().take(SECONDS.len());
-        Durations {
+        DurationBuckets {
             up_to: buckets
                 .map(prometheus::proto::Bucket::cumulative_count)
                 .collect(),
@@ -63,7 +63,7 @@ impl DurationMeter {
     }
 }
 
-impl Durations {
+impl DurationBuckets {
     /// Decisions in all.
     pub(crate) const fn total(&self) -> u64 {
         self.total
@@ -106,8 +106,8 @@ impl Durations {
 
     /// So many decisions, each of this length, for tests.
     #[cfg(test)]
-    pub(crate) fn of(lengths: &[(u64, std::time::Duration)]) -> Self {
-        let meter = DurationMeter::new();
+    pub(crate) fn from_durations(lengths: &[(u64, std::time::Duration)]) -> Self {
+        let meter = DurationHistogram::new();
         for (count, length) in lengths {
             let length = Micros::from_duration_ceil(*length).expect("a length that fits");
             (0..*count).for_each(|_| meter.count(length));
@@ -128,13 +128,13 @@ mod tests {
 
     #[test]
     fn one_in_a_hundred_does_not_move_the_99th() {
-        let mostly_fast = Durations::of(&[(99, millis(1)), (1, millis(80))]);
+        let mostly_fast = DurationBuckets::from_durations(&[(99, millis(1)), (1, millis(80))]);
         assert!(
             mostly_fast.p99_seconds() <= 0.001,
             "{}",
             mostly_fast.p99_seconds()
         );
-        let two_slow = Durations::of(&[(98, millis(1)), (2, millis(80))]);
+        let two_slow = DurationBuckets::from_durations(&[(98, millis(1)), (2, millis(80))]);
         assert!(
             (0.025..=0.1).contains(&two_slow.p99_seconds()),
             "{}",
@@ -145,16 +145,22 @@ mod tests {
     #[test]
     fn what_is_beyond_the_last_step_and_what_is_nothing_have_an_answer() {
         assert!(
-            (Durations::of(&[(5, Duration::from_secs(600))]).p99_seconds() - 60.0).abs() < 1e-9
+            (DurationBuckets::from_durations(&[(5, Duration::from_secs(600))]).p99_seconds()
+                - 60.0)
+                .abs()
+                < 1e-9
         );
-        assert!(Durations::default().p99_seconds().abs() < 1e-9);
+        assert!(DurationBuckets::default().p99_seconds().abs() < 1e-9);
     }
 
     #[test]
     fn only_what_came_since_counts() {
-        let before = Durations::of(&[(100, millis(80))]);
-        let after = Durations::of(&[(100, millis(80)), (50, millis(1))]);
-        assert_eq!(after.since(&before), Durations::of(&[(50, millis(1))]));
-        assert_eq!(after.since(&Durations::default()), after);
+        let before = DurationBuckets::from_durations(&[(100, millis(80))]);
+        let after = DurationBuckets::from_durations(&[(100, millis(80)), (50, millis(1))]);
+        assert_eq!(
+            after.since(&before),
+            DurationBuckets::from_durations(&[(50, millis(1))])
+        );
+        assert_eq!(after.since(&DurationBuckets::default()), after);
     }
 }

@@ -9,14 +9,14 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
-use super::ports::{self, Ports};
+use super::listeners::{self as ports, Ports};
 use super::{Service, banner};
 use crate::admin::{self, AdminFront};
 use crate::alerts;
 use crate::cli::ServeArgs;
 use crate::grpc;
 use crate::http::HttpFront;
-use crate::listen::{self, Phase, Protocol, Stop, Stopper};
+use crate::listen::{self, ListenProtocol, ShutdownHandle, ShutdownPhase, ShutdownSignal};
 use crate::reload;
 
 /// How long whoever comes is still let in after the service said that it leaves: until a balancer
@@ -36,10 +36,10 @@ const STORE_PATIENCE: Duration = Duration::from_secs(1);
 pub(super) async fn live(service: Arc<Service>, args: &ServeArgs) -> Result<ExitCode, String> {
     let ports = Ports::bind(args).await?;
     let token = ports::admin_token(ports::address(&ports.admin))?;
-    let (stopper, stop) = Stopper::new();
+    let (stopper, stop) = ShutdownHandle::new();
     let mut signals =
         Signals::new().map_err(|error| format!("cannot listen to signals: {error}"))?;
-    if !service.gate.running().store.ready(STORE_PATIENCE).await {
+    if !service.gate.active().store.ready(STORE_PATIENCE).await {
         tracing::warn!(
             "the store does not answer yet; limits answer by their failure policies until it does"
         );
@@ -58,15 +58,15 @@ pub(super) async fn live(service: Arc<Service>, args: &ServeArgs) -> Result<Exit
 
     signals.until_the_end(&service).await;
     service.readiness.leave();
-    stopper.say(Phase::Leaving);
+    stopper.say(ShutdownPhase::Draining);
     tracing::info!("leaving: requests under way are finished, new ones are asked to go elsewhere");
     tokio::time::sleep(LAST_CALL).await;
-    stopper.say(Phase::Closed);
-    let drain = service.gate.running().config.server.drain_timeout;
+    stopper.say(ShutdownPhase::Closing);
+    let drain = service.gate.active().config.server.drain_timeout;
     let all_gone = async { while tasks.join_next().await.is_some() {} };
     if tokio::time::timeout(drain, all_gone).await.is_err() {
         tracing::warn!("some connections did not end in time and are cut");
-        stopper.say(Phase::Over);
+        stopper.say(ShutdownPhase::Expired);
     }
     return_leases(&service).await;
     Ok(ExitCode::SUCCESS)
@@ -74,7 +74,7 @@ pub(super) async fn live(service: Arc<Service>, args: &ServeArgs) -> Result<Exit
 
 /// Gives the other replicas what this one has taken in advance and will not use.
 async fn return_leases(service: &Service) {
-    let limiter = service.gate.running().limiter.clone();
+    let limiter = service.gate.active().limiter.clone();
     match tokio::time::timeout(HAND_BACK, limiter.return_leases()).await {
         Ok(Ok(())) => {}
         Ok(Err(_)) | Err(_) => {
@@ -89,7 +89,7 @@ fn start_fronts(
     service: &Arc<Service>,
     ports: Ports,
     token: Option<String>,
-    stop: &Stop,
+    stop: &ShutdownSignal,
     tasks: &mut JoinSet<()>,
 ) {
     let http = Arc::new(HttpFront::new(
@@ -98,7 +98,7 @@ fn start_fronts(
     ));
     tasks.spawn(listen::run(
         ports.http,
-        Protocol::Http1,
+        ListenProtocol::Http1,
         http,
         service.load.clone(),
         stop.clone(),
@@ -112,7 +112,7 @@ fn start_fronts(
     let admin = Arc::new(AdminFront::new(service.clone(), token));
     tasks.spawn(listen::run(
         ports.admin,
-        Protocol::Http1,
+        ListenProtocol::Http1,
         admin,
         admin::load(&service.load),
         stop.clone(),
@@ -121,7 +121,7 @@ fn start_fronts(
 
 /// Says where the service is. Whoever has closed standard output does not want to know.
 fn announce(service: &Service, ports: &Ports) {
-    let running = service.gate.running();
+    let running = service.gate.active();
     let [http, grpc, admin] = [&ports.http, &ports.grpc, &ports.admin].map(ports::address);
     let text = banner::text(&running.config, running.store.kind(), http, grpc, admin);
     let mut output = std::io::stdout().lock();
@@ -133,9 +133,9 @@ fn announce(service: &Service, ports: &Ports) {
 }
 
 /// Keeps an eye on the store, so that its state is known while nobody asks.
-async fn watch_store(service: Arc<Service>, mut stop: Stop) {
+async fn watch_store(service: Arc<Service>, mut stop: ShutdownSignal) {
     loop {
-        let running = service.gate.running();
+        let running = service.gate.active();
         running.probe().await;
         let pause = if running.limiter.health().degraded {
             PROBE_AWAY_EVERY
@@ -143,7 +143,7 @@ async fn watch_store(service: Arc<Service>, mut stop: Stop) {
             PROBE_EVERY
         };
         tokio::select! {
-            () = stop.reached(Phase::Leaving) => return,
+            () = stop.reached(ShutdownPhase::Draining) => return,
             () = tokio::time::sleep(pause) => {}
         }
     }
@@ -165,7 +165,7 @@ impl Signals {
         })
     }
 
-    /// Reloads as often as it is asked to, until it is asked to end.
+    /// ReloadStatus as often as it is asked to, until it is asked to end.
     async fn until_the_end(&mut self, service: &Service) {
         loop {
             tokio::select! {

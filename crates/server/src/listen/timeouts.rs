@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::watched::Progress;
+use super::monitored_stream::Progress;
 
 /// What was seen of a connection, and for how long it has not changed.
 #[derive(Debug)]

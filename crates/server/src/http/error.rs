@@ -6,11 +6,11 @@ use hyper::{Method, StatusCode};
 use serde::Serialize;
 use tollgate_rules::SelectError;
 
-use crate::gate::{NotALease, Undecided};
+use crate::gate::{DecideError, PermitTokenError};
 
 /// Why a request got no decision.
 #[derive(Debug, Serialize)]
-pub(crate) struct Fault {
+pub(crate) struct ApiError {
     #[serde(rename = "type")]
     kind: &'static str,
     /// The kind in words, the same for every fault of the kind.
@@ -37,7 +37,7 @@ fn number<S: serde::Serializer>(status: &StatusCode, to: S) -> Result<S::Ok, S::
     to.serialize_u16(status.as_u16())
 }
 
-impl Fault {
+impl ApiError {
     fn new(
         status: StatusCode,
         code: &'static str,
@@ -232,27 +232,27 @@ fn shortened(text: &str) -> Cow<'_, str> {
         .into()
 }
 
-impl From<Undecided> for Fault {
-    fn from(undecided: Undecided) -> Self {
+impl From<DecideError> for ApiError {
+    fn from(undecided: DecideError) -> Self {
         if let Some(error) = undecided.store_error() {
             return Self::store_away(error);
         }
         let code = match &undecided {
-            Undecided::Select(SelectError::UnknownLimit { .. })
-            | Undecided::Ask(tollgate::Error::UnknownLimit { .. }) => "unknown-limit",
-            Undecided::Select(SelectError::MissingAttribute { .. }) => "missing-attribute",
-            Undecided::Select(SelectError::Address { .. }) => "bad-address",
-            Undecided::Select(SelectError::Cost { .. }) => "bad-cost",
-            Undecided::Ask(tollgate::Error::TooManyLimits) => "too-many-limits",
-            Undecided::Ask(tollgate::Error::DuplicateLimit { .. }) => "limit-named-twice",
+            DecideError::Select(SelectError::UnknownLimit { .. })
+            | DecideError::Limiter(tollgate::Error::UnknownLimit { .. }) => "unknown-limit",
+            DecideError::Select(SelectError::MissingAttribute { .. }) => "missing-attribute",
+            DecideError::Select(SelectError::Address { .. }) => "bad-address",
+            DecideError::Select(SelectError::Cost { .. }) => "bad-cost",
+            DecideError::Limiter(tollgate::Error::TooManyLimits) => "too-many-limits",
+            DecideError::Limiter(tollgate::Error::DuplicateLimit { .. }) => "limit-named-twice",
             _ => "bad-key",
         };
         Self::unfit(code, undecided.to_string())
     }
 }
 
-impl From<NotALease> for Fault {
-    fn from(wrong: NotALease) -> Self {
+impl From<PermitTokenError> for ApiError {
+    fn from(wrong: PermitTokenError) -> Self {
         Self::unfit("bad-permit", wrong.to_string())
     }
 }

@@ -8,10 +8,10 @@ use tollgate::store::Intent;
 use tollgate_envoy::tonic::{Request, Response, Status, async_trait};
 use tollgate_envoy::{RateLimitRequest, RateLimitResponse, RateLimitService};
 
-use super::fault::Fault;
+use super::error::Fault;
 use super::plan::Plan;
 use super::{descriptor, encode};
-use crate::gate::{Decided, Gate, Running};
+use crate::gate::{ActiveConfig, Gate, GateDecision};
 
 type Answered = Result<Response<RateLimitResponse>, Status>;
 
@@ -25,7 +25,7 @@ pub(super) struct Decider {
 impl RateLimitService for Decider {
     async fn should_rate_limit(&self, request: Request<RateLimitRequest>) -> Answered {
         let request = request.into_inner();
-        let running = self.gate.running();
+        let running = self.gate.active();
         if running.store.answers_at_once() {
             return self.decide_at_once(&running, &request);
         }
@@ -40,7 +40,7 @@ impl Decider {
 
     /// The same without waiting. A decision under way is a few thousand bytes, and not to have
     /// to keep them is a good part of the time that a decision takes.
-    fn decide_at_once(&self, running: &Running, request: &RateLimitRequest) -> Answered {
+    fn decide_at_once(&self, running: &ActiveConfig, request: &RateLimitRequest) -> Answered {
         let answer = pin!(self.answer(running, request));
         match answer.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(answer) => answer,
@@ -48,7 +48,7 @@ impl Decider {
         }
     }
 
-    async fn answer(&self, running: &Running, request: &RateLimitRequest) -> Answered {
+    async fn answer(&self, running: &ActiveConfig, request: &RateLimitRequest) -> Answered {
         match self.decide(running, request).await {
             Ok(response) => Ok(Response::new(response)),
             Err(Fault::Uncountable(why)) => Ok(Response::new(encode::uncountable(
@@ -61,7 +61,7 @@ impl Decider {
 
     async fn decide(
         &self,
-        running: &Running,
+        running: &ActiveConfig,
         request: &RateLimitRequest,
     ) -> Result<RateLimitResponse, Fault> {
         descriptor::check(request)?;
@@ -76,7 +76,7 @@ impl Decider {
     }
 
     /// The decision about all descriptors together: every check is charged, or none.
-    async fn spend(&self, running: &Running, plan: &Plan<'_>) -> Result<Decided, Fault> {
+    async fn spend(&self, running: &ActiveConfig, plan: &Plan<'_>) -> Result<GateDecision, Fault> {
         if let Some(checks) = plan.with_looks() {
             let looked = self.gate.spend(running, &checks, Intent::Peek).await?;
             if !looked.decision.is_allowed() || plan.is_free() {

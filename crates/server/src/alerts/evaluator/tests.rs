@@ -8,7 +8,7 @@ struct Scene {
     judge: Judge,
     bounds: Bounds,
     now: u64,
-    said: BTreeMap<Arc<str>, Said>,
+    said: BTreeMap<Arc<str>, OutcomeCounts>,
     took: Vec<(u64, Duration)>,
 }
 
@@ -41,10 +41,10 @@ impl Scene {
         let sample = Sample {
             at: Micros::from_secs(self.now),
             said: self.said.clone(),
-            durations: Durations::of(&self.took),
+            durations: DurationBuckets::from_durations(&self.took),
         };
         let changes = self.judge.look(sample, self.bounds);
-        let shown = |sign, standing: &Standing| {
+        let shown = |sign, standing: &AlertState| {
             format!("{sign}{} {}", standing.alert.as_str(), standing.limit)
         };
         changes
@@ -56,7 +56,7 @@ impl Scene {
             .collect()
     }
 
-    fn firing(&self) -> Vec<&Standing> {
+    fn firing(&self) -> Vec<&AlertState> {
         self.judge
             .standing()
             .filter(|standing| standing.since.is_some())
