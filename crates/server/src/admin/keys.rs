@@ -129,7 +129,7 @@ fn find<'r, B>(running: &'r ActiveConfig, request: &Request<B>) -> Result<Found<
                 rule.limit.name(),
                 super::limits::recipe(&rule.key).join(" and ")
             );
-            Err(ApiError::unfit("missing-attribute", detail))
+            Err(ApiError::unprocessable("missing-attribute", detail))
         }
     }
 }

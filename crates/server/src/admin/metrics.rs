@@ -6,7 +6,7 @@ use hyper::{Response, StatusCode};
 use super::status;
 use crate::gate::ActiveConfig;
 use crate::http::{ApiError, Body, json};
-use crate::metrics::{self, MetricsPage, exact, seconds};
+use crate::metrics::{self, MetricsPage, seconds, to_f64};
 use crate::serve::Service;
 
 pub(super) fn answer(service: &Service) -> Result<Response<Body>, ApiError> {
@@ -18,12 +18,12 @@ pub(super) fn answer(service: &Service) -> Result<Response<Body>, ApiError> {
     load(service, &running, &mut page);
     alerts(service, &mut page);
     page.gauge("build_info", "The version, as a label")
-        .line(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+        .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     page.gauge(
         "start_time_seconds",
         "When this process began, since the UNIX epoch",
     )
-    .line(&[], seconds(service.since));
+    .sample(&[], seconds(service.since));
     let text = page
         .into_text()
         .map_err(|error| ApiError::internal(error.to_string()))?;
@@ -42,20 +42,20 @@ fn store(running: &ActiveConfig, page: &mut MetricsPage) {
         "Questions that the store did not answer",
     );
     for (kind, count) in health.store_errors.by_kind() {
-        page.line(&[("kind", kind)], exact(count));
+        page.sample(&[("kind", kind)], to_f64(count));
     }
     page.gauge("store_up", "1 when all of the store can be asked")
-        .line(&[], flag(running.store.is_up()));
+        .sample(&[], flag(running.store.is_up()));
     page.gauge(
         "degraded",
         "1 while limits answer by their failure policies",
     )
-    .line(&[], flag(health.degraded));
+    .sample(&[], flag(health.degraded));
     page.counter(
         "degraded_seconds_total",
         "How long limits have answered by their failure policies",
     )
-    .line(&[], seconds(health.degraded_for));
+    .sample(&[], seconds(health.degraded_for));
 }
 
 fn config(service: &Service, running: &ActiveConfig, page: &mut MetricsPage) {
@@ -64,34 +64,34 @@ fn config(service: &Service, running: &ActiveConfig, page: &mut MetricsPage) {
         "config_reload_failed",
         "1 while the last configuration was refused",
     )
-    .line(&[], flag(reloads.error.is_some()));
+    .sample(&[], flag(reloads.last_error.is_some()));
     page.counter(
         "config_reloads_total",
         "Configurations read again, by what became of them",
     )
-    .line(&[("result", "applied")], exact(reloads.done))
-    .line(&[("result", "refused")], exact(reloads.refused));
+    .sample(&[("result", "applied")], to_f64(reloads.applied))
+    .sample(&[("result", "refused")], to_f64(reloads.rejected));
     page.gauge(
         "config_last_reload_timestamp_seconds",
         "When the configuration in force was put there",
     )
-    .line(&[], seconds(reloads.at));
+    .sample(&[], seconds(reloads.active_since));
     page.gauge("limits", "Limits of the configuration in force")
-        .line(&[], size(running.config.limits.len()));
+        .sample(&[], size(running.config.limits.len()));
 }
 
 fn load(service: &Service, running: &ActiveConfig, page: &mut MetricsPage) {
     page.gauge("keys", "Counters kept in the memory of this process")
-        .line(&[], size(status::keys(running)));
+        .sample(&[], size(status::keys(running)));
     page.gauge("connections", "Connections of clients")
-        .line(&[], size(service.load.connections()));
+        .sample(&[], size(service.load.connections()));
     page.gauge("in_flight_requests", "Requests of clients being answered")
-        .line(&[], size(service.load.in_flight()));
+        .sample(&[], size(service.load.in_flight()));
     page.counter(
         "shed_total",
         "Requests and connections of clients turned away because there was no room",
     )
-    .line(&[], exact(service.load.shed()));
+    .sample(&[], to_f64(service.load.shed()));
 }
 
 fn alerts(service: &Service, page: &mut MetricsPage) {
@@ -99,12 +99,12 @@ fn alerts(service: &Service, page: &mut MetricsPage) {
         "alert_firing",
         "1 while an alert of the configuration fires",
     );
-    for standing in service.alerts.standing() {
+    for standing in service.alerts.states() {
         let labels = [
             ("alert", standing.alert.as_str()),
             ("limit", &*standing.limit),
         ];
-        page.line(&labels, flag(standing.since.is_some()));
+        page.sample(&labels, flag(standing.since.is_some()));
     }
 }
 
@@ -113,5 +113,5 @@ const fn flag(is_so: bool) -> f64 {
 }
 
 fn size(count: usize) -> f64 {
-    exact(u64::try_from(count).unwrap_or(u64::MAX))
+    to_f64(u64::try_from(count).unwrap_or(u64::MAX))
 }

@@ -42,7 +42,7 @@ pub(crate) struct AdminFront {
 
 /// Room of its own, so that an operator gets in when clients have filled the service.
 pub(crate) fn load(of_clients: &ServerLoad) -> Arc<ServerLoad> {
-    of_clients.apart(CONNECTIONS_MAX, IN_FLIGHT_MAX)
+    of_clients.with_limits(CONNECTIONS_MAX, IN_FLIGHT_MAX)
 }
 
 impl AdminFront {
@@ -74,13 +74,13 @@ impl AdminFront {
             "/admin/keys" => match *request.method() {
                 Method::GET | Method::HEAD => keys::look(service, request).await,
                 Method::DELETE => keys::reset(service, request).await,
-                ref other => Err(ApiError::method(other, "GET, HEAD, DELETE")),
+                ref other => Err(ApiError::method_not_allowed(other, "GET, HEAD, DELETE")),
             },
             "/admin/reload" => match *request.method() {
                 Method::POST => reload::answer(service).await,
-                ref other => Err(ApiError::method(other, "POST")),
+                ref other => Err(ApiError::method_not_allowed(other, "POST")),
             },
-            _ => Err(ApiError::not_listed(path)),
+            _ => Err(ApiError::admin_not_found(path)),
         }
     }
 
@@ -88,7 +88,7 @@ impl AdminFront {
         self.guard.admit_to_events(request)?;
         match *request.method() {
             Method::GET => dashboard::events(&self.service),
-            ref other => Err(ApiError::method(other, "GET")),
+            ref other => Err(ApiError::method_not_allowed(other, "GET")),
         }
     }
 }

@@ -33,21 +33,21 @@ impl<'q> KeyQuery<'q> {
                 .any(|(known, _)| is_same_attribute(known, &name))
             {
                 let name: String = name.chars().take(80).collect();
-                return Err(ApiError::malformed(
+                return Err(ApiError::bad_request(
                     "parameter-twice",
                     format!("the attribute {name:?} stands twice"),
                 ));
             }
             if attributes.0.len() == ATTRIBUTES_MAX {
                 let detail = format!("more than {ATTRIBUTES_MAX} attributes");
-                return Err(ApiError::malformed("too-many-attributes", detail));
+                return Err(ApiError::bad_request("too-many-attributes", detail));
             }
             attributes.0.push((name, value));
         }
         let limit = limit.ok_or_else(|| {
             let detail =
                 "nothing says which limit; ask as in /admin/keys?limit=login&client_ip=203.0.113.7";
-            ApiError::malformed("no-limit", detail)
+            ApiError::bad_request("no-limit", detail)
         })?;
         Ok(Self { limit, attributes })
     }
@@ -56,7 +56,7 @@ impl<'q> KeyQuery<'q> {
 fn decoded(text: &str) -> Result<Cow<'_, str>, ApiError> {
     percent_decode_str(text).decode_utf8().map_err(|_| {
         let text: String = text.chars().take(80).collect();
-        ApiError::malformed(
+        ApiError::bad_request(
             "not-text",
             format!("{text:?} is not UTF-8 once its percent signs are decoded"),
         )

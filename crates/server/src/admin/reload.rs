@@ -63,7 +63,7 @@ pub(super) async fn answer(service: &Service) -> Result<Response<Body>, ApiError
         }
         Err(ConfigReloadError::ConfigError(faults)) => Ok(refused(&faults)),
         Err(ConfigReloadError::Store(fault)) => {
-            Err(ApiError::unfit("bad-store", fault.to_string()))
+            Err(ApiError::unprocessable("bad-store", fault.to_string()))
         }
     }
 }
@@ -78,7 +78,7 @@ fn refused(faults: &ConfigError) -> Response<Body> {
         field: &fault.field,
         message: &fault.message,
     });
-    let fault = ApiError::unfit("bad-config", detail);
+    let fault = ApiError::unprocessable("bad-config", detail);
     let body = FaultsAnswer {
         fault,
         faults: told.collect(),

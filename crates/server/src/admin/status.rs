@@ -83,7 +83,7 @@ pub(super) fn keys(running: &ActiveConfig) -> usize {
 impl Status {
     pub(super) fn of(service: &Service) -> Self {
         let running = service.gate.active();
-        let standing = service.alerts.standing();
+        let standing = service.alerts.states();
         Self {
             version: env!("CARGO_PKG_VERSION"),
             uptime_ms: millis(service.gate.now().since(service.since)),
@@ -122,10 +122,10 @@ impl StoreStatus {
 impl ConfigStatus {
     fn of(service: &Service, running: &ActiveConfig) -> Self {
         let ReloadStatus {
-            at,
-            done,
-            refused,
-            error,
+            active_since,
+            applied,
+            rejected,
+            last_error,
         } = service.reloader.reloads();
         Self {
             file: service
@@ -133,10 +133,10 @@ impl ConfigStatus {
                 .file()
                 .map(|file| file.display().to_string()),
             limits: running.config.limits.len(),
-            loaded_at_ms: millis(at),
-            reloads: done,
-            refused,
-            error: error.map(|(at, message)| ReloadError {
+            loaded_at_ms: millis(active_since),
+            reloads: applied,
+            refused: rejected,
+            error: last_error.map(|(at, message)| ReloadError {
                 at_ms: millis(at),
                 message,
             }),

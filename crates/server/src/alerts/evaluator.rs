@@ -1,4 +1,4 @@
-//! Judges counts over the last minute against bounds. Time and counts are arguments.
+//! Evaluates alerts over the counts of the last minute. Time and counts are arguments.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -6,171 +6,181 @@ use std::time::Duration;
 
 use tollgate::Micros;
 
-use crate::metrics::{DurationBuckets, OutcomeCounts, exact};
+use crate::metrics::{DurationBuckets, OutcomeCounts, to_f64};
 
-/// How far back to look.
-const SPAN: Micros = Micros::from_secs(60);
-/// The most samples to keep, should someone look more often than every second.
+/// The period that alerts are evaluated over.
+const PERIOD: Micros = Micros::from_secs(60);
+/// The most samples to keep; bounds memory should samples come faster than once a second.
 const SAMPLES_MAX: usize = 64;
-/// Fewer requests than these say nothing about a ratio.
+/// With fewer decisions of a limit, its deny ratio is not evaluated.
 const REQUESTS_MIN: u64 = 20;
-/// Fewer decisions than these say nothing about one in a hundred.
+/// With fewer decisions, the 99th percentile is not evaluated.
 const DECISIONS_MIN: u64 = 100;
 
-/// What may not be passed.
+/// The configured bounds; none where an alert is not configured.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Bounds {
+pub(super) struct AlertBounds {
     pub(super) deny_ratio: Option<f64>,
     pub(super) latency_p99: Option<Duration>,
 }
 
-/// What was counted up to a moment.
+/// The counters at one moment.
 #[derive(Debug)]
-pub(super) struct Sample {
+pub(super) struct AlertSample {
     pub(super) at: Micros,
-    pub(super) said: BTreeMap<Arc<str>, OutcomeCounts>,
+    pub(super) outcomes: BTreeMap<Arc<str>, OutcomeCounts>,
     pub(super) durations: DurationBuckets,
 }
 
-/// What an alert is about.
+/// What an alert watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Alert {
-    /// The part of a limit's requests that is refused.
+pub(crate) enum AlertKind {
+    /// The denied share of a limit's requests, between 0 and 1.
     DenyRatio,
-    /// The time within which 99 of 100 decisions are made, in seconds.
+    /// The 99th percentile of decision times, in seconds.
     LatencyP99,
 }
 
-impl Alert {
-    /// The word used in configurations and metrics.
+impl AlertKind {
+    /// The name used in configurations and metrics.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::DenyRatio => "deny_ratio",
             Self::LatencyP99 => "latency_p99",
         }
     }
+
+    /// A deny ratio fires when it reaches its bound, a latency when it exceeds it.
+    fn is_exceeded(self, value: f64, bound: f64) -> bool {
+        match self {
+            Self::DenyRatio => value >= bound,
+            Self::LatencyP99 => value > bound,
+        }
+    }
 }
 
-/// How an alert stands.
+/// The state of an alert.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AlertState {
-    pub(crate) alert: Alert,
-    /// The limit it is about; empty when it is about all.
+    pub(crate) alert: AlertKind,
+    /// The limit it watches; empty when it watches all of them.
     pub(crate) limit: Arc<str>,
-    /// What was found; nothing when there was too little to judge.
+    /// The measured value; none when there were too few decisions.
     pub(crate) value: Option<f64>,
     pub(crate) bound: f64,
-    /// When it began to fire, if it does.
+    /// When it started to fire; none when it does not fire.
     pub(crate) since: Option<Micros>,
 }
 
-/// An alert begins to fire, or is over.
+/// An alert that changed its state.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Change {
-    Fires(AlertState),
-    Resolves(AlertState),
+pub(super) enum AlertChange {
+    Fired(AlertState),
+    Resolved(AlertState),
 }
 
-/// Remembers a minute of counts and how the alerts stood.
+/// Keeps a minute of samples and the state of every alert.
 #[derive(Debug, Default)]
-pub(super) struct Judge {
-    samples: VecDeque<Sample>,
-    standing: BTreeMap<(Alert, Arc<str>), AlertState>,
+pub(super) struct AlertEvaluator {
+    samples: VecDeque<AlertSample>,
+    states: BTreeMap<(AlertKind, Arc<str>), AlertState>,
 }
 
-impl Judge {
-    /// Every alert that is watched.
-    pub(super) fn standing(&self) -> impl Iterator<Item = &AlertState> {
-        self.standing.values()
+impl AlertEvaluator {
+    /// Every configured alert, firing or not.
+    pub(super) fn states(&self) -> impl Iterator<Item = &AlertState> {
+        self.states.values()
     }
 
-    /// Takes a sample and judges; says what has changed.
-    pub(super) fn look(&mut self, sample: Sample, bounds: Bounds) -> Vec<Change> {
+    /// Adds a sample and evaluates the alerts. Returns those that changed their state.
+    pub(super) fn evaluate(
+        &mut self,
+        sample: AlertSample,
+        bounds: AlertBounds,
+    ) -> Vec<AlertChange> {
         let now = sample.at;
-        self.keep(sample);
-        let mut before = std::mem::take(&mut self.standing);
+        self.add_sample(sample);
+
+        let mut before = std::mem::take(&mut self.states);
         let mut changes = Vec::new();
-        for mut standing in self.judged(bounds) {
-            let name = (standing.alert, standing.limit.clone());
-            let was = before.remove(&name).and_then(|before| before.since);
-            let fires = standing
+        for mut state in self.measure(bounds) {
+            let id = (state.alert, state.limit.clone());
+            let fired_since = before.remove(&id).and_then(|before| before.since);
+            let is_firing = state
                 .value
-                .is_some_and(|value| standing.alert.is_passed(value, standing.bound));
-            standing.since = fires.then(|| was.unwrap_or(now));
-            match (was, fires) {
-                (None, true) => changes.push(Change::Fires(standing.clone())),
-                (Some(_), false) => changes.push(Change::Resolves(standing.clone())),
+                .is_some_and(|value| state.alert.is_exceeded(value, state.bound));
+            state.since = is_firing.then(|| fired_since.unwrap_or(now));
+
+            match (fired_since, is_firing) {
+                (None, true) => changes.push(AlertChange::Fired(state.clone())),
+                (Some(_), false) => changes.push(AlertChange::Resolved(state.clone())),
                 _ => {}
             }
-            self.standing.insert(name, standing);
+            self.states.insert(id, state);
         }
-        // What nobody watches any more is over too.
-        let gone = before
-            .into_values()
-            .filter(|standing| standing.since.is_some());
-        changes.extend(gone.map(|standing| {
-            Change::Resolves(AlertState {
+
+        // An alert that is no longer configured, or whose limit was removed, is resolved too.
+        let removed = before.into_values().filter(|state| state.since.is_some());
+        changes.extend(removed.map(|state| {
+            AlertChange::Resolved(AlertState {
                 since: None,
-                ..standing
+                ..state
             })
         }));
         changes
     }
 
-    /// Keeps the sample, and of the old ones only the youngest that is a whole span old.
-    fn keep(&mut self, sample: Sample) {
+    /// Adds a sample. Of the samples older than the period, only the newest is kept.
+    fn add_sample(&mut self, sample: AlertSample) {
         let now = sample.at;
         self.samples.push_back(sample);
-        let is_old = |sample: &Sample| now.since(sample.at) >= SPAN;
+
+        let is_old = |sample: &AlertSample| now.since(sample.at) >= PERIOD;
         while self.samples.len() > SAMPLES_MAX || self.samples.get(1).is_some_and(is_old) {
             self.samples.pop_front();
         }
     }
 
-    fn judged(&self, bounds: Bounds) -> Vec<AlertState> {
+    /// The current value of every configured alert, not yet compared with its bound.
+    fn measure(&self, bounds: AlertBounds) -> Vec<AlertState> {
         let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else {
             return Vec::new();
         };
-        let mut judged = Vec::new();
+        let mut states = Vec::new();
+
         if let Some(bound) = bounds.deny_ratio {
-            // About a limit that was never asked there is nothing to say.
-            let asked = last.said.iter().filter(|(_, said)| said.total() > 0);
-            judged.extend(asked.map(|(limit, said)| {
-                let said = said.since(&first.said.get(limit).copied().unwrap_or_default());
-                let enough = said.total() >= REQUESTS_MIN;
-                let value = enough.then(|| exact(said.denied) / exact(said.total()));
+            // A limit without any decision has no state.
+            let used = last
+                .outcomes
+                .iter()
+                .filter(|(_, outcomes)| outcomes.total() > 0);
+            states.extend(used.map(|(limit, outcomes)| {
+                let before = first.outcomes.get(limit).copied().unwrap_or_default();
+                let outcomes = outcomes.since(&before);
+                let is_enough = outcomes.total() >= REQUESTS_MIN;
                 AlertState {
-                    alert: Alert::DenyRatio,
+                    alert: AlertKind::DenyRatio,
                     limit: limit.clone(),
-                    value,
+                    value: is_enough.then(|| to_f64(outcomes.denied) / to_f64(outcomes.total())),
                     bound,
                     since: None,
                 }
             }));
         }
+
         if let Some(bound) = bounds.latency_p99 {
             let durations = last.durations.since(&first.durations);
-            let value = (durations.total() >= DECISIONS_MIN).then(|| durations.p99_seconds());
-            let (limit, bound) = (Arc::from(""), bound.as_secs_f64());
-            judged.push(AlertState {
-                alert: Alert::LatencyP99,
-                limit,
-                value,
-                bound,
+            let is_enough = durations.total() >= DECISIONS_MIN;
+            states.push(AlertState {
+                alert: AlertKind::LatencyP99,
+                limit: Arc::from(""),
+                value: is_enough.then(|| durations.p99_seconds()),
+                bound: bound.as_secs_f64(),
                 since: None,
             });
         }
-        judged
-    }
-}
 
-impl Alert {
-    /// A ratio that is reached is too much; a time must be passed.
-    fn is_passed(self, value: f64, bound: f64) -> bool {
-        match self {
-            Self::DenyRatio => value >= bound,
-            Self::LatencyP99 => value > bound,
-        }
+        states
     }
 }
 

@@ -1,4 +1,4 @@
-//! A configuration in force: its limits on its store, and what is counted about them.
+//! The active configuration: its limits on its store, with their metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use super::GateDemand;
 use super::store::{OpenStore, StoreOpenError};
 use crate::metrics::{DeniedKeys, LimitMetrics, Metrics};
 
-/// The limits that a request brings with itself, one for each unit of time and one for all
-/// multiples of them: Envoy's descriptors may. Their numbers come with the request.
+/// Names of the limits for quotas that come with a request, as Envoy's descriptors may carry them:
+/// one for each unit of time, and one for all multiples of a unit.
 pub(crate) const OVERRIDES: [&str; 8] = [
     "override:second",
     "override:minute",
@@ -25,13 +25,14 @@ pub(crate) const OVERRIDES: [&str; 8] = [
     "override:multiple",
 ];
 
-/// A configuration in force.
+/// A configuration with the limiter and store that carry it out. Immutable: a reload replaces it.
 #[derive(Debug)]
 pub(crate) struct ActiveConfig {
     pub(crate) config: Config,
     pub(crate) selector: Selector,
     pub(crate) limiter: Limiter,
     pub(crate) store: OpenStore,
+    /// By the index of a limit; overrides follow the limits of the file.
     metrics: Vec<Arc<LimitMetrics>>,
     denied_keys: Arc<DeniedKeys>,
 }
@@ -39,43 +40,53 @@ pub(crate) struct ActiveConfig {
 impl ActiveConfig {
     pub(super) fn open(config: Config, metrics: &Metrics) -> Result<Self, StoreOpenError> {
         let store = OpenStore::open(&config.store)?;
-        Ok(Self::on(store.limiter(), store, config, metrics))
+        Ok(Self::with_store(store.limiter(), store, config, metrics))
     }
 
-    /// A configuration in memory, by another clock than the machine's.
+    /// A configuration in memory, by a clock that a test controls.
     #[cfg(test)]
-    pub(super) fn at(clock: &tollgate::ManualClock, config: Config, metrics: &Metrics) -> Self {
+    pub(super) fn with_clock(
+        clock: &tollgate::ManualClock,
+        config: Config,
+        metrics: &Metrics,
+    ) -> Self {
         let store = OpenStore::Memory(
             tollgate::MemoryStore::builder()
                 .clock(clock.clone())
                 .build(),
         );
-        Self::on(store.limiter().clock(clock.clone()), store, config, metrics)
+        Self::with_store(store.limiter().clock(clock.clone()), store, config, metrics)
     }
 
-    fn on(limiter: LimiterBuilder, store: OpenStore, config: Config, metrics: &Metrics) -> Self {
+    fn with_store(
+        limiter: LimiterBuilder,
+        store: OpenStore,
+        config: Config,
+        metrics: &Metrics,
+    ) -> Self {
         let limiter = limiter
             .limits(limits(&config))
             .expected_replicas(config.expected_replicas.get())
             .build()
-            .expect("a configuration holds only limits that are right, under names that differ");
+            .expect("a validated configuration has valid limits with unique names");
         Self::new(config, limiter, store, metrics)
     }
 
-    /// The next configuration, on the same store if it is described in the same way.
-    pub(super) fn followed_by(
+    /// The same service with another configuration. Keeps the store if its settings are unchanged.
+    pub(super) fn reconfigured(
         &self,
         config: Config,
         metrics: &Metrics,
     ) -> Result<Self, StoreOpenError> {
         if config.store != self.config.store {
-            tracing::warn!("the store is configured anew; counts begin anew there");
+            tracing::warn!("store settings changed: opening the new store, counts start from zero");
             return Self::open(config, metrics);
         }
+
         let limiter = self
             .limiter
             .with_limits(limits(&config), config.expected_replicas.get())
-            .expect("a configuration holds only limits that are right, under names that differ");
+            .expect("a validated configuration has valid limits with unique names");
         Ok(Self::new(config, limiter, self.store.clone(), metrics))
     }
 
@@ -93,31 +104,32 @@ impl ActiveConfig {
         }
     }
 
-    /// Counts what each limit said.
+    /// Counts the outcome of each limit.
     pub(crate) fn count(&self, demands: &[GateDemand<'_>], decision: &Decision) {
-        for (demand, status) in demands.iter().zip(decision.limits()) {
-            if let Some(meter) = self.metrics.get(demand.index) {
-                meter.count(status);
+        for (demand, outcome) in demands.iter().zip(decision.limits()) {
+            if let Some(metrics) = self.metrics.get(demand.index) {
+                metrics.count(outcome);
             }
         }
+
         if self.denied_keys.is_watched() {
             self.record_denied_keys(demands, decision);
         }
     }
 
-    /// Notes whom limits of the file denied_keys, or would have. Keys that requests bring limits for
-    /// have no recipe to be shown by.
+    /// Records the keys that limits of the file denied, shadow limits included. Keys of overrides
+    /// are left out: they have no key recipe to display them with.
     #[cold]
     fn record_denied_keys(&self, demands: &[GateDemand<'_>], decision: &Decision) {
-        for (demand, status) in demands.iter().zip(decision.limits()) {
-            if status.retry().is_some() && demand.index < self.config.limits.len() {
-                self.denied_keys
-                    .record(self.metrics[demand.index].id(), &demand.key);
+        for (demand, outcome) in demands.iter().zip(decision.limits()) {
+            if outcome.retry().is_some() && demand.index < self.config.limits.len() {
+                let limit_id = self.metrics[demand.index].id();
+                self.denied_keys.record(limit_id, &demand.key);
             }
         }
     }
 
-    /// What is counted about each limit, those of the file first and in its order.
+    /// The metrics of each limit: first those of the file, in its order, then the overrides.
     pub(crate) fn metrics(&self) -> &[Arc<LimitMetrics>] {
         &self.metrics
     }
@@ -129,22 +141,24 @@ impl ActiveConfig {
             .is_ok_and(|rule| matches!(rule.quota(), Quota::Concurrency(_)))
     }
 
-    /// Asks the store something that changes nothing, so that an outage is noticed, and its end,
-    /// while nobody asks.
+    /// Sends the store a call that changes nothing, so that an outage, and its end, are noticed
+    /// even while there is no traffic.
     pub(crate) async fn probe(&self) {
-        let asked = self
+        let peek = self
             .limiter
             .request(Intent::Peek)
             .and(OVERRIDES[0], "probe")
             .limit_cost(0);
-        // What comes of it is in the limiter's health.
-        drop(asked.await);
+        // The limiter's health records the result.
+        drop(peek.await);
     }
 }
 
 /// The limits of the file, then the overrides.
 fn limits(config: &Config) -> Vec<Limit> {
     let days = |days: u64| Duration::from_secs(days * 86_400);
+
+    // Requests bring their own quotas; the ones given here only fix the kind of window.
     let [second, minute, hour, day, week, month, year, multiple] = OVERRIDES;
     let overrides = [
         Limit::calendar_window(second, 1, Calendar::Second),
@@ -154,9 +168,10 @@ fn limits(config: &Config) -> Vec<Limit> {
         Limit::fixed_window(week, 1, days(7)),
         Limit::calendar_window(month, 1, Calendar::Month),
         Limit::fixed_window(year, 1, days(366)),
-        // A bucket is the one shape that any length of time fits.
+        // Only a token bucket works for any length of time.
         Limit::token_bucket(multiple, 1, Rate::per_second(1)),
     ];
+
     config
         .limits
         .iter()

@@ -1,6 +1,6 @@
-//! The one way of every front: attributes -> checks -> spend -> decision.
+//! The path that every front takes: attributes -> demands -> spend -> decision.
 //!
-//! Owns the configuration in force and how it is replaced. Knows nothing of HTTP or gRPC.
+//! Owns the active configuration and replaces it on reload. Knows nothing of HTTP or gRPC.
 
 mod active;
 mod permit;
@@ -22,7 +22,7 @@ pub(crate) use store::{OpenStore, StoreOpenError};
 use crate::metrics::Metrics;
 use crate::traces;
 
-/// Decides, by the configuration in force.
+/// Decides requests by the active configuration, and counts what it decides.
 #[derive(Debug)]
 pub(crate) struct Gate {
     active: ArcSwap<ActiveConfig>,
@@ -30,50 +30,54 @@ pub(crate) struct Gate {
     clock: SystemClock,
 }
 
-/// What a request wants to know, beside its attributes.
+/// What a request asks for in addition to its attributes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckOptions<'q> {
-    /// The limits to ask, if not every one whose conditions hold.
+    /// Names of the limits to check; none checks every limit whose conditions match.
     pub(crate) limits: Option<&'q [Cow<'q, str>]>,
-    /// What the request costs, if it says so.
+    /// Units the request costs; none uses the cost that each limit configures.
     pub(crate) cost: Option<u64>,
-    /// Whether it is charged.
+    /// Whether the request is charged or only peeks.
     pub(crate) intent: Intent,
 }
 
-/// One limit to spend from.
+/// One limit that a request has to pass, with the key and cost it is charged.
 #[derive(Clone, Debug)]
 pub(crate) struct GateDemand<'r> {
+    /// The limit's name.
     pub(crate) limit: &'r str,
-    /// Its place among the limits in force, overrides after those of the file.
+    /// The limit's index in the active configuration; overrides follow the limits of the file.
     pub(crate) index: usize,
     pub(crate) key: EncodedKey,
+    /// Units to charge or refund.
     pub(crate) cost: u64,
+    /// A quota to use instead of the one the limit configures.
     pub(crate) quota: Option<Quota>,
 }
 
 pub(crate) type GateDemands<'r> = SmallVec<[GateDemand<'r>; 4]>;
 
-/// A decision, and what to release when the work is done.
+/// A decision, with the permit to release when the work is done.
 #[derive(Debug)]
 pub(crate) struct GateDecision {
     pub(crate) decision: Decision,
+    /// Present when the request was allowed and acquired a permit of a concurrency limit.
     pub(crate) permit: Option<PermitToken>,
 }
 
-/// Why there is no decision.
+/// Why a request could not be decided.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DecideError {
-    /// The request does not fit the limits.
+    /// The request does not fit the limits: for example, an attribute is missing.
     #[error(transparent)]
     Select(#[from] SelectError),
-    /// The limiter cannot take the question.
+    /// The limiter could not decide: for example, the store is unavailable.
     #[error(transparent)]
     Limiter(#[from] tollgate::Error),
 }
 
 impl DecideError {
-    /// True when the store is the reason, and not the request.
+    /// The store's error, if the store and not the request is the cause.
     pub(crate) const fn store_error(&self) -> Option<&StoreError> {
         match self {
             Self::Limiter(tollgate::Error::Store(error)) => Some(error),
@@ -83,14 +87,15 @@ impl DecideError {
 }
 
 impl<'r> From<SelectedLimit<'r>> for GateDemand<'r> {
-    fn from(chosen: SelectedLimit<'r>) -> Self {
+    fn from(selected: SelectedLimit<'r>) -> Self {
         let SelectedLimit {
             index,
             rule,
             key,
             cost,
             quota,
-        } = chosen;
+        } = selected;
+
         Self {
             limit: rule.limit.name(),
             index,
@@ -102,8 +107,7 @@ impl<'r> From<SelectedLimit<'r>> for GateDemand<'r> {
 }
 
 impl Gate {
-    /// A gate with this configuration, on a store of its own. Must be called inside a Tokio
-    /// runtime.
+    /// Opens the store that the configuration describes. Must be called inside a Tokio runtime.
     pub(crate) fn open(config: Config, metrics: Arc<Metrics>) -> Result<Self, StoreOpenError> {
         let active = ActiveConfig::open(config, &metrics)?;
         Ok(Self {
@@ -113,11 +117,11 @@ impl Gate {
         })
     }
 
-    /// A gate that decides in memory, by another clock than the machine's.
+    /// A gate that decides in memory, by a clock that a test controls.
     #[cfg(test)]
-    pub(crate) fn at(clock: &tollgate::ManualClock, config: Config) -> Self {
+    pub(crate) fn with_clock(clock: &tollgate::ManualClock, config: Config) -> Self {
         let metrics = Arc::new(Metrics::new());
-        let active = ActiveConfig::at(clock, config, &metrics);
+        let active = ActiveConfig::with_clock(clock, config, &metrics);
         Self {
             active: ArcSwap::from_pointee(active),
             metrics,
@@ -125,15 +129,15 @@ impl Gate {
         }
     }
 
-    /// What is in force.
+    /// The active configuration.
     pub(crate) fn active(&self) -> Arc<ActiveConfig> {
         self.active.load_full()
     }
 
-    /// Puts another configuration in force. Limits that stay keep their counts. Requests under way
-    /// finish by the old one.
+    /// Activates another configuration. Limits that are in both keep their counts. Requests in
+    /// flight finish with the old configuration.
     pub(crate) fn replace(&self, config: Config) -> Result<(), StoreOpenError> {
-        let next = self.active.load().followed_by(config, &self.metrics)?;
+        let next = self.active.load().reconfigured(config, &self.metrics)?;
         self.active.store(Arc::new(next));
         Ok(())
     }
@@ -147,56 +151,61 @@ impl Gate {
         self.clock.now()
     }
 
-    /// The decision about a request.
+    /// Selects the limits that apply to the request and decides by them.
     pub(crate) async fn decide(
         &self,
         active: &ActiveConfig,
         attributes: &(impl Attributes + Sync),
-        question: CheckOptions<'_>,
+        options: CheckOptions<'_>,
     ) -> Result<GateDecision, DecideError> {
-        let demands = active.select(attributes, question)?;
-        self.spend(active, &demands, question.intent).await
+        let demands = active.select(attributes, options)?;
+        self.spend(active, &demands, options.intent).await
     }
 
-    /// The decision about these limits.
+    /// Decides by these demands: all of them are charged, or none.
     pub(crate) async fn spend(
         &self,
         active: &ActiveConfig,
         demands: &[GateDemand<'_>],
         intent: Intent,
     ) -> Result<GateDecision, DecideError> {
-        let began = self.clock.now();
-        let decision = active.ask(demands, intent).await?;
-        traces::decided(&tracing::Span::current(), &decision);
+        let started_at = self.clock.now();
+        let decision = active.check(demands, intent).await?;
+
+        traces::record_decision(&tracing::Span::current(), &decision);
         if intent == Intent::Spend {
             active.count(demands, &decision);
-            self.metrics.decided(self.clock.now().since(began));
+            self.metrics
+                .observe_decision(self.clock.now().since(started_at));
         }
+
         let permit = decision
             .permit_id()
-            .map(|permit| PermitToken::new(permit, active, demands));
+            .map(|permit_id| PermitToken::new(permit_id, active, demands));
         Ok(GateDecision { decision, permit })
     }
 
-    /// Gives back what a check took. Places in flight are given back by their permit instead.
+    /// Refunds what a check charged. Concurrency limits are left out: their permits are released
+    /// with the permit token.
     pub(crate) async fn refund(
         &self,
         active: &ActiveConfig,
         attributes: &(impl Attributes + Sync),
-        question: CheckOptions<'_>,
+        options: CheckOptions<'_>,
     ) -> Result<(), DecideError> {
-        let demands = active.select(attributes, question)?;
-        active.give_back(&demands).await
+        let demands = active.select(attributes, options)?;
+        active.refund(&demands).await
     }
 
-    /// Ends a permit; false when it had already ended.
-    pub(crate) async fn release(&self, word: &PermitToken) -> Result<bool, DecideError> {
+    /// Releases a permit. Returns false if it was already released or had timed out.
+    pub(crate) async fn release(&self, permit: &PermitToken) -> Result<bool, DecideError> {
         let active = self.active();
+
         let mut was_held = false;
-        for place in &word.places {
+        for counter in &permit.counters {
             was_held |= active
                 .limiter
-                .release(&place.limit, &place.key, word.id)
+                .release(&counter.limit, &counter.key, permit.id)
                 .await?;
         }
         Ok(was_held)
@@ -204,45 +213,43 @@ impl Gate {
 }
 
 impl ActiveConfig {
-    /// Puts a question to the limiter. A single limit, the usual case, is asked about without
-    /// copying its key.
-    async fn ask(
+    /// Checks the demands together. A single demand, the usual case, is checked without copying
+    /// its key.
+    async fn check(
         &self,
         demands: &[GateDemand<'_>],
         intent: Intent,
     ) -> Result<Decision, tollgate::Error> {
-        if let (
-            [
-                GateDemand {
-                    limit,
-                    key,
-                    cost,
-                    quota: None,
-                    ..
-                },
-            ],
-            Intent::Spend,
-        ) = (demands, intent)
+        if let [demand] = demands
+            && demand.quota.is_none()
+            && intent == Intent::Spend
         {
-            return self.limiter.check(limit, key).cost(*cost).await;
+            return self
+                .limiter
+                .check(demand.limit, &demand.key)
+                .cost(demand.cost)
+                .await;
         }
-        let mut ask = self.limiter.request(intent);
+
+        let mut request = self.limiter.request(intent);
         for demand in demands {
-            ask = ask.and(demand.limit, &demand.key).limit_cost(demand.cost);
+            request = request
+                .and(demand.limit, &demand.key)
+                .limit_cost(demand.cost);
             if let Some(quota) = demand.quota {
-                ask = ask.quota(quota);
+                request = request.quota(quota);
             }
         }
-        ask.await
+        request.await
     }
 
-    /// What a request must pass.
+    /// Selects the limits that apply to a request.
     pub(crate) fn select(
         &self,
         attributes: &impl Attributes,
-        question: CheckOptions<'_>,
+        options: CheckOptions<'_>,
     ) -> Result<GateDemands<'_>, SelectError> {
-        let CheckOptions { limits, cost, .. } = question;
+        let CheckOptions { limits, cost, .. } = options;
         let selection = match limits {
             Some(names) => self.selector.select_named(names, attributes, cost)?,
             None => self
@@ -252,8 +259,8 @@ impl ActiveConfig {
         Ok(selection.into_iter().map(GateDemand::from).collect())
     }
 
-    /// Gives back what these limits were charged.
-    pub(crate) async fn give_back(&self, demands: &[GateDemand<'_>]) -> Result<(), DecideError> {
+    /// Refunds these demands, except those on concurrency limits.
+    pub(crate) async fn refund(&self, demands: &[GateDemand<'_>]) -> Result<(), DecideError> {
         let mut refund = self.limiter.refund_request();
         for demand in demands
             .iter()

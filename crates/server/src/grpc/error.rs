@@ -1,9 +1,9 @@
-//! What becomes of a request that cannot be decided.
+//! What happens to a request that cannot be decided.
 //!
-//! To Envoy a gRPC error is a service that is broken, and by default it then lets the request pass.
-//! So an error is for what a client of the proxy cannot bring about: a proxy that is set up wrong,
-//! a store that is away. What a client can bring about, by a header that is too long or an address
-//! that is none, is a refusal instead, or it would be a way around.
+//! Envoy treats a gRPC error as a failed service and by default lets the request pass. So errors
+//! are only for what a client of the proxy cannot cause: a misconfigured proxy, an unavailable
+//! store. What a client can cause, such as a header that is too long or an invalid address, is
+//! denied instead. Otherwise clients could bypass the limits on purpose.
 
 use std::fmt;
 
@@ -13,18 +13,18 @@ use tollgate_rules::SelectError;
 
 use crate::gate::DecideError;
 
-/// Why there is no decision.
+/// Why a request could not be decided.
 #[derive(Debug)]
-pub(super) enum Fault {
-    /// The question makes no sense, which is the proxy's configuration's doing.
-    Wrong(Box<Status>),
-    /// Some value cannot be counted by, and clients choose values.
-    Uncountable(String),
+pub(super) enum GrpcError {
+    /// Answered with a gRPC error: the proxy is misconfigured, or the store is unavailable.
+    Status(Box<Status>),
+    /// Answered with a denial: no key can be made from a value that the client chose.
+    Denied(String),
 }
 
-/// The body of a refusal that no limit decided on.
+/// The body of a denial that no limit decided.
 #[derive(Debug, Serialize)]
-pub(super) struct Uncountable<'f> {
+pub(super) struct InvalidRequestProblem<'f> {
     #[serde(rename = "type")]
     kind: &'static str,
     title: &'static str,
@@ -32,42 +32,44 @@ pub(super) struct Uncountable<'f> {
     detail: &'f str,
 }
 
-impl Fault {
-    pub(super) fn wrong(what: impl Into<String>) -> Self {
-        Self::Wrong(Box::new(Status::invalid_argument(what)))
+impl GrpcError {
+    /// The proxy sent an invalid request, because it is misconfigured.
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::Status(Box::new(Status::invalid_argument(message)))
     }
 
-    pub(super) fn uncountable(what: impl fmt::Display) -> Self {
-        Self::Uncountable(what.to_string())
+    /// The client sent a value that no key can be made from.
+    pub(super) fn denied(reason: impl fmt::Display) -> Self {
+        Self::Denied(reason.to_string())
     }
 }
 
-impl<'f> Uncountable<'f> {
+impl<'f> InvalidRequestProblem<'f> {
     pub(super) const fn new(detail: &'f str) -> Self {
         Self {
             kind: "about:blank",
-            title: "Request cannot be counted",
+            title: "Invalid rate limit key",
             status: 429,
             detail,
         }
     }
 }
 
-impl From<SelectError> for Fault {
+impl From<SelectError> for GrpcError {
     fn from(error: SelectError) -> Self {
-        Self::uncountable(error)
+        Self::denied(error)
     }
 }
 
-impl From<DecideError> for Fault {
-    fn from(undecided: DecideError) -> Self {
-        if let Some(error) = undecided.store_error() {
-            return Self::Wrong(Box::new(Status::unavailable(error.to_string())));
+impl From<DecideError> for GrpcError {
+    fn from(error: DecideError) -> Self {
+        if let Some(store_error) = error.store_error() {
+            return Self::Status(Box::new(Status::unavailable(store_error.to_string())));
         }
-        match undecided {
+        match error {
             DecideError::Select(error) => error.into(),
             DecideError::Limiter(error) => {
-                Self::Wrong(Box::new(Status::internal(error.to_string())))
+                Self::Status(Box::new(Status::internal(error.to_string())))
             }
         }
     }

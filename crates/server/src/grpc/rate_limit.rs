@@ -1,4 +1,4 @@
-//! The rate limit service: from Envoy's question to its answer.
+//! Envoy's rate limit service: from the request to the response.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,89 +8,95 @@ use tollgate::store::Intent;
 use tollgate_envoy::tonic::{Request, Response, Status, async_trait};
 use tollgate_envoy::{RateLimitRequest, RateLimitResponse, RateLimitService};
 
-use super::error::Fault;
-use super::plan::Plan;
+use super::error::GrpcError;
+use super::plan::RequestPlan;
 use super::{descriptor, encode};
 use crate::gate::{ActiveConfig, Gate, GateDecision};
 
-type Answered = Result<Response<RateLimitResponse>, Status>;
+type RateLimitResult = Result<Response<RateLimitResponse>, Status>;
 
-/// Decides by the configuration in force.
+/// Decides Envoy's requests by the active configuration.
 #[derive(Debug)]
-pub(super) struct Decider {
+pub(super) struct EnvoyRateLimiter {
     gate: Arc<Gate>,
 }
 
 #[async_trait]
-impl RateLimitService for Decider {
-    async fn should_rate_limit(&self, request: Request<RateLimitRequest>) -> Answered {
+impl RateLimitService for EnvoyRateLimiter {
+    async fn should_rate_limit(&self, request: Request<RateLimitRequest>) -> RateLimitResult {
         let request = request.into_inner();
-        let running = self.gate.active();
-        if running.store.answers_at_once() {
-            return self.decide_at_once(&running, &request);
+        let active = self.gate.active();
+        if active.store.is_in_process() {
+            return self.answer_now(&active, &request);
         }
-        Box::pin(self.answer(&running, &request)).await
+        Box::pin(self.answer(&active, &request)).await
     }
 }
 
-impl Decider {
+impl EnvoyRateLimiter {
     pub(super) const fn new(gate: Arc<Gate>) -> Self {
         Self { gate }
     }
 
-    /// The same without waiting. A decision under way is a few thousand bytes, and not to have
-    /// to keep them is a good part of the time that a decision takes.
-    fn decide_at_once(&self, running: &ActiveConfig, request: &RateLimitRequest) -> Answered {
-        let answer = pin!(self.answer(running, request));
+    /// Answers with a single poll, for a store in this process. The future of a decision has a few
+    /// thousand bytes; not moving it to the heap saves a good part of a decision's time.
+    fn answer_now(&self, active: &ActiveConfig, request: &RateLimitRequest) -> RateLimitResult {
+        let answer = pin!(self.answer(active, request));
         match answer.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(answer) => answer,
-            Poll::Pending => Err(Status::internal("the store did not answer at once")),
+            Poll::Pending => Err(Status::internal("the in-process store did not answer")),
         }
     }
 
-    async fn answer(&self, running: &ActiveConfig, request: &RateLimitRequest) -> Answered {
-        match self.decide(running, request).await {
+    async fn answer(&self, active: &ActiveConfig, request: &RateLimitRequest) -> RateLimitResult {
+        match self.decide(active, request).await {
             Ok(response) => Ok(Response::new(response)),
-            Err(Fault::Uncountable(why)) => Ok(Response::new(encode::uncountable(
-                &why,
-                request.descriptors.len(),
-            ))),
-            Err(Fault::Wrong(status)) => Err(*status),
+            Err(GrpcError::Denied(reason)) => {
+                let descriptors = request.descriptors.len();
+                Ok(Response::new(encode::denied(&reason, descriptors)))
+            }
+            Err(GrpcError::Status(status)) => Err(*status),
         }
     }
 
     async fn decide(
         &self,
-        running: &ActiveConfig,
+        active: &ActiveConfig,
         request: &RateLimitRequest,
-    ) -> Result<RateLimitResponse, Fault> {
-        descriptor::check(request)?;
-        let plan = Plan::of(running, request)?;
-        if !plan.returns.is_empty() {
-            // First, so that what is told afterwards is true. It was taken once, whatever is
-            // decided now.
-            running.give_back(&plan.returns).await?;
+    ) -> Result<RateLimitResponse, GrpcError> {
+        descriptor::validate(request)?;
+        let plan = RequestPlan::new(active, request)?;
+
+        if !plan.refunds.is_empty() {
+            // Before the demands are charged, so that the response reports the refunded state. The
+            // units were charged earlier and are refunded whatever is decided now.
+            active.refund(&plan.refunds).await?;
         }
-        let decided = self.spend(running, &plan).await?;
-        Ok(encode::decided(running, &plan, &decided, self.gate.now()))
+
+        let decision = self.spend(active, &plan).await?;
+        Ok(encode::decision(active, &plan, &decision, self.gate.now()))
     }
 
-    /// The decision about all descriptors together: every check is charged, or none.
-    async fn spend(&self, running: &ActiveConfig, plan: &Plan<'_>) -> Result<GateDecision, Fault> {
-        if let Some(checks) = plan.with_looks() {
-            let looked = self.gate.spend(running, &checks, Intent::Peek).await?;
-            if !looked.decision.is_allowed() || plan.is_free() {
-                // To look is all that was asked, so what limits said counts like any other word of
-                // theirs.
-                running.count(&checks, &looked.decision);
-                return Ok(looked);
+    /// Decides all descriptors together: all demands are charged, or none.
+    async fn spend(
+        &self,
+        active: &ActiveConfig,
+        plan: &RequestPlan<'_>,
+    ) -> Result<GateDecision, GrpcError> {
+        if let Some(demands) = plan.demands_with_peeks() {
+            let peeked = self.gate.spend(active, &demands, Intent::Peek).await?;
+            if !peeked.decision.is_allowed() || plan.is_free() {
+                // The gate does not count peeks. This one is the request's decision, so count it.
+                active.count(&demands, &peeked.decision);
+                return Ok(peeked);
             }
         }
-        let intent = if plan.is_closed() || plan.is_free() {
+
+        let intent = if plan.has_zero_limit() || plan.is_free() {
             Intent::Peek
         } else {
             Intent::Spend
         };
-        Ok(self.gate.spend(running, &plan.checks, intent).await?)
+        Ok(self.gate.spend(active, &plan.demands, intent).await?)
     }
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with a request, as an `application/problem+json` body that names it.
+//! Errors of the HTTP ports, as `application/problem+json` bodies.
 
 use std::borrow::Cow;
 
@@ -8,23 +8,26 @@ use tollgate_rules::SelectError;
 
 use crate::gate::{DecideError, PermitTokenError};
 
-/// Why a request got no decision.
+/// The longest path that a message repeats, in characters; longer ones are cut off.
+const PATH_CHARS: usize = 80;
+
+/// Why a request could not be served. Serialises to its problem body.
 #[derive(Debug, Serialize)]
 pub(crate) struct ApiError {
     #[serde(rename = "type")]
     kind: &'static str,
-    /// The kind in words, the same for every fault of the kind.
+    /// The meaning of the status, the same for every error with that status.
     title: &'static str,
-    #[serde(serialize_with = "number")]
+    #[serde(serialize_with = "serialize_status")]
     pub(crate) status: StatusCode,
-    /// What was found and what would be right.
+    /// What was found and what is expected, for humans.
     detail: String,
-    /// A word for programs.
+    /// The cause, for programs.
     pub(crate) code: &'static str,
-    /// The methods there are, where the one used is none of them.
+    /// The methods that the path accepts, if another one was used.
     #[serde(skip)]
     pub(crate) allow: Option<&'static str>,
-    /// When to come back, in seconds.
+    /// When to retry, in seconds.
     #[serde(skip)]
     pub(crate) retry_after_secs: Option<u64>,
 }
@@ -33,7 +36,7 @@ pub(crate) struct ApiError {
     clippy::trivially_copy_pass_by_ref,
     reason = "serde passes the field by reference"
 )]
-fn number<S: serde::Serializer>(status: &StatusCode, to: S) -> Result<S::Ok, S::Error> {
+fn serialize_status<S: serde::Serializer>(status: &StatusCode, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u16(status.as_u16())
 }
 
@@ -44,12 +47,11 @@ impl ApiError {
         title: &'static str,
         detail: impl Into<String>,
     ) -> Self {
-        let detail = detail.into();
         Self {
             kind: "about:blank",
             title,
             status,
-            detail,
+            detail: detail.into(),
             code,
             allow: None,
             retry_after_secs: None,
@@ -57,39 +59,35 @@ impl ApiError {
     }
 
     pub(crate) fn not_found(path: &str) -> Self {
-        let path: String = path.chars().take(80).collect();
-        let detail = format!("there is nothing at {path:?}; GET /openapi.json says what there is");
+        let path: String = path.chars().take(PATH_CHARS).collect();
+        let detail = format!("unknown path {path:?}; GET /openapi.json describes all paths");
         Self::new(StatusCode::NOT_FOUND, "not-found", "Not Found", detail)
     }
 
-    /// The same on the admin port, whose first page says what there is.
-    pub(crate) fn not_listed(path: &str) -> Self {
-        let path: String = path.chars().take(80).collect();
-        let detail = format!("there is nothing at {path:?}; GET / lists what there is");
+    /// An unknown path of the admin port, whose first page lists the paths.
+    pub(crate) fn admin_not_found(path: &str) -> Self {
+        let path: String = path.chars().take(PATH_CHARS).collect();
+        let detail = format!("unknown path {path:?}; GET / lists all paths");
         Self::new(StatusCode::NOT_FOUND, "not-found", "Not Found", detail)
     }
 
-    pub(crate) fn method(found: &Method, allow: &'static str) -> Self {
+    pub(crate) fn method_not_allowed(found: &Method, allow: &'static str) -> Self {
         let found: String = found.as_str().chars().take(20).collect();
-        let detail = format!(
-            "the method is {found}; it must be {}",
-            allow.replace(", ", " or ")
-        );
-        let fault = Self::new(
+        let expected = allow.replace(", ", " or ");
+        let error = Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "method-not-allowed",
             "Method Not Allowed",
-            detail,
+            format!("the method is {found}; it must be {expected}"),
         );
         Self {
             allow: Some(allow),
-            ..fault
+            ..error
         }
     }
 
-    /// The body is too long.
-    pub(crate) fn too_large(body_max: usize) -> Self {
-        let detail = format!("the body is longer than {body_max} bytes");
+    pub(crate) fn body_too_large(bytes_max: usize) -> Self {
+        let detail = format!("the body is longer than {bytes_max} bytes");
         Self::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "body-too-large",
@@ -98,8 +96,7 @@ impl ApiError {
         )
     }
 
-    /// The body did not come in time.
-    pub(crate) fn too_slow(seconds: f64) -> Self {
+    pub(crate) fn body_too_slow(seconds: f64) -> Self {
         let detail = format!("the body did not arrive within {seconds} s");
         Self::new(
             StatusCode::REQUEST_TIMEOUT,
@@ -109,9 +106,9 @@ impl ApiError {
         )
     }
 
-    /// The body broke off.
-    pub(crate) fn broken_off() -> Self {
-        Self::malformed("broken-off", "the body broke off")
+    /// The connection ended before the whole body had arrived.
+    pub(crate) fn incomplete_body() -> Self {
+        Self::bad_request("incomplete-body", "the body is incomplete")
     }
 
     pub(crate) fn media_type(found: &str) -> Self {
@@ -125,13 +122,13 @@ impl ApiError {
         )
     }
 
-    /// The request cannot be read.
-    pub(crate) fn malformed(code: &'static str, detail: impl Into<String>) -> Self {
+    /// The request is malformed.
+    pub(crate) fn bad_request(code: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code, "Bad Request", detail)
     }
 
-    /// The request can be read and makes no sense.
-    pub(crate) fn unfit(code: &'static str, detail: impl Into<String>) -> Self {
+    /// The request is well-formed but cannot be carried out.
+    pub(crate) fn unprocessable(code: &'static str, detail: impl Into<String>) -> Self {
         Self::new(
             StatusCode::UNPROCESSABLE_ENTITY,
             code,
@@ -141,32 +138,33 @@ impl ApiError {
     }
 
     pub(crate) fn unauthorized() -> Self {
-        let detail = "this port wants the token of TOLLGATE_ADMIN_TOKEN, as in `Authorization: Bearer <token>`";
+        let detail = "missing or wrong token: send the value of TOLLGATE_ADMIN_TOKEN \
+                      as `Authorization: Bearer <token>`";
         Self::new(StatusCode::UNAUTHORIZED, "no-token", "Unauthorized", detail)
     }
 
-    /// A request that a page of another site made a browser send.
+    /// A browser sent the request for a page of another site.
     pub(crate) fn cross_site() -> Self {
-        let detail = "the request comes from a page of another site; send it from a program, or from this site's own page";
+        let detail = "cross-site request: send it from a program or from this service's own page";
         Self::new(StatusCode::FORBIDDEN, "cross-site", "Forbidden", detail)
     }
 
-    /// A name for this port that anyone can make up and point here.
+    /// The request names a host that an attacker could have pointed at this address.
     pub(crate) fn foreign_host(found: &str) -> Self {
         let found: String = found.chars().take(80).collect();
         let detail = format!(
-            "the request is for the host {found:?}; without a token it must be for an address or localhost, \
-             so that no web page can get here by a name of its own"
+            "the host is {found:?}; without an admin token it must be an IP address or localhost, \
+             as a protection against DNS rebinding"
         );
         Self::new(StatusCode::FORBIDDEN, "foreign-host", "Forbidden", detail)
     }
 
-    /// What is asked for cannot be done in this state of the service.
+    /// The service's state does not allow the operation.
     pub(crate) fn conflict(code: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, code, "Conflict", detail)
     }
 
-    /// Something that should not happen.
+    /// A bug in the service.
     pub(crate) fn internal(detail: impl Into<String>) -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -176,27 +174,27 @@ impl ApiError {
         )
     }
 
-    /// The JSON is none, or not the one that is wanted.
+    /// The body is not JSON, or not the JSON that is expected.
     pub(crate) fn json(error: &serde_json::Error) -> Self {
         match error.classify() {
-            serde_json::error::Category::Data => Self::unfit(
-                "unfit-body",
-                format!("the body does not fit: {}", shortened(&error.to_string())),
+            serde_json::error::Category::Data => Self::unprocessable(
+                "invalid-body",
+                format!("invalid body: {}", shortened(&error.to_string())),
             ),
-            _ => Self::malformed("bad-json", format!("the body is no JSON: {error}")),
+            _ => Self::bad_request("bad-json", format!("the body is not valid JSON: {error}")),
         }
     }
 
     pub(crate) fn overloaded() -> Self {
-        Self::busy(
+        Self::unavailable(
             "overloaded",
-            "as many requests are being answered as may; try again in a second",
+            "too many requests in flight; retry in a second",
         )
     }
 
-    /// There is no room, or no time, for what is asked just now.
-    pub(crate) fn busy(code: &'static str, detail: impl Into<String>) -> Self {
-        let fault = Self::new(
+    /// The service cannot carry out the request now but may be able to in a second.
+    pub(crate) fn unavailable(code: &'static str, detail: impl Into<String>) -> Self {
+        let error = Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
             code,
             "Service Unavailable",
@@ -204,55 +202,58 @@ impl ApiError {
         );
         Self {
             retry_after_secs: Some(1),
-            ..fault
+            ..error
         }
     }
 
-    fn store_away(error: &tollgate::StoreError) -> Self {
-        Self::busy(
+    fn store_unavailable(error: &tollgate::StoreError) -> Self {
+        Self::unavailable(
             "store-unavailable",
-            format!("{error}; nothing stands in for it here, so try again in a second"),
+            format!("{error}; this operation has no fallback, retry in a second"),
         )
     }
 }
 
-/// What is shown of a text that repeats some of the request: its beginning says what, and its end
-/// says where.
+/// Cuts the middle out of a long message that repeats part of the request: its start says what is
+/// wrong, its end says where.
 fn shortened(text: &str) -> Cow<'_, str> {
     const KEPT: usize = 150;
     let count = text.chars().count();
     if count <= 2 * KEPT {
         return text.into();
     }
-    let beginning = text.chars().take(KEPT);
-    beginning
+
+    let start = text.chars().take(KEPT);
+    let end = text.chars().skip(count - KEPT);
+    start
         .chain(" ... ".chars())
-        .chain(text.chars().skip(count - KEPT))
+        .chain(end)
         .collect::<String>()
         .into()
 }
 
 impl From<DecideError> for ApiError {
-    fn from(undecided: DecideError) -> Self {
-        if let Some(error) = undecided.store_error() {
-            return Self::store_away(error);
+    fn from(error: DecideError) -> Self {
+        if let Some(store_error) = error.store_error() {
+            return Self::store_unavailable(store_error);
         }
-        let code = match &undecided {
+
+        let code = match &error {
             DecideError::Select(SelectError::UnknownLimit { .. })
             | DecideError::Limiter(tollgate::Error::UnknownLimit { .. }) => "unknown-limit",
             DecideError::Select(SelectError::MissingAttribute { .. }) => "missing-attribute",
             DecideError::Select(SelectError::Address { .. }) => "bad-address",
             DecideError::Select(SelectError::Cost { .. }) => "bad-cost",
             DecideError::Limiter(tollgate::Error::TooManyLimits) => "too-many-limits",
-            DecideError::Limiter(tollgate::Error::DuplicateLimit { .. }) => "limit-named-twice",
+            DecideError::Limiter(tollgate::Error::DuplicateLimit { .. }) => "duplicate-limit",
             _ => "bad-key",
         };
-        Self::unfit(code, undecided.to_string())
+        Self::unprocessable(code, error.to_string())
     }
 }
 
 impl From<PermitTokenError> for ApiError {
-    fn from(wrong: PermitTokenError) -> Self {
-        Self::unfit("bad-permit", wrong.to_string())
+    fn from(error: PermitTokenError) -> Self {
+        Self::unprocessable("bad-permit", error.to_string())
     }
 }

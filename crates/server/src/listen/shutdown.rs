@@ -1,25 +1,25 @@
-//! How a server ends: first it says so, then it waits for those who are still there, then it goes.
+//! Graceful shutdown: announce it, stop accepting, wait for open connections, then close them.
 
 use tokio::sync::watch;
 
-/// How far the end has come.
+/// The phases of a shutdown, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ShutdownPhase {
-    /// It has not begun.
+    /// Normal operation.
     Serving,
-    /// Everyone is asked to leave, and whoever comes is still served.
+    /// Clients are asked to disconnect; new connections are still accepted.
     Draining,
-    /// Nobody new is let in.
+    /// New connections are no longer accepted.
     Closing,
-    /// Time is up.
+    /// The drain timeout has passed: connections are closed whatever they do.
     Expired,
 }
 
-/// Hears of the end.
+/// Receives the phases of a shutdown.
 #[derive(Clone, Debug)]
 pub(crate) struct ShutdownSignal(watch::Receiver<ShutdownPhase>);
 
-/// Brings it about.
+/// Starts a shutdown and moves it on from phase to phase.
 #[derive(Debug)]
 pub(crate) struct ShutdownHandle(watch::Sender<ShutdownPhase>);
 
@@ -29,19 +29,21 @@ impl ShutdownHandle {
         (Self(sender), ShutdownSignal(receiver))
     }
 
-    pub(crate) fn say(&self, phase: ShutdownPhase) {
+    /// Enters a phase.
+    pub(crate) fn enter(&self, phase: ShutdownPhase) {
         self.0.send_replace(phase);
     }
 }
 
 impl ShutdownSignal {
+    /// The current phase.
     pub(crate) fn phase(&self) -> ShutdownPhase {
         *self.0.borrow()
     }
 
-    /// Waits until the end has come so far.
-    pub(crate) async fn reached(&mut self, phase: ShutdownPhase) {
-        // When the other side is gone, so is the server.
+    /// Waits until the shutdown is in this phase or a later one.
+    pub(crate) async fn wait_for(&mut self, phase: ShutdownPhase) {
+        // An error means that the handle was dropped, which ends the server too.
         drop(self.0.wait_for(|now| *now >= phase).await);
     }
 }

@@ -1,74 +1,77 @@
-//! How long a connection may do nothing, or too little. Looked at every so often, so that requests
-//! need no timers.
+//! Timeouts of a connection. They are checked on a periodic tick, so requests need no timers.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::monitored_stream::Progress;
+use super::monitored_stream::ConnectionProgress;
 
-/// What was seen of a connection, and for how long it has not changed.
+/// Measures how long a connection has been idle, in the head of a request, or blocked in a write.
 #[derive(Debug)]
-pub(super) struct Patience {
-    /// None where what arrives need not be part of a request: HTTP/2 has frames of its own.
+pub(super) struct ConnectionTimeouts {
+    /// None for HTTP/2, where bytes that arrive need not belong to a request.
     header_timeout: Option<Duration>,
     idle_timeout: Duration,
-    seen: Seen,
+    /// The progress at the last tick.
+    last: ProgressSnapshot,
+    /// Time without a request.
     idle: Duration,
+    /// Time since a request's head started to arrive.
     in_head: Duration,
-    stuck: Duration,
+    /// Time that a write has been blocked.
+    blocked: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Seen {
+struct ProgressSnapshot {
     reads: u64,
     writes: u64,
-    blocked: bool,
-    begun: u64,
+    is_blocked: bool,
+    started: u64,
     ended: u64,
     reads_at_head: u64,
 }
 
-impl Seen {
-    fn of(progress: &Progress) -> Self {
+impl ProgressSnapshot {
+    fn new(progress: &ConnectionProgress) -> Self {
         Self {
             reads: progress.reads.load(Relaxed),
             writes: progress.writes.load(Relaxed),
-            blocked: progress.blocked.load(Relaxed),
-            begun: progress.begun.load(Relaxed),
+            is_blocked: progress.is_blocked.load(Relaxed),
+            started: progress.started.load(Relaxed),
             ended: progress.ended.load(Relaxed),
             reads_at_head: progress.reads_at_head.load(Relaxed),
         }
     }
 
-    const fn is_answering(&self) -> bool {
-        self.begun > self.ended
+    const fn has_request(&self) -> bool {
+        self.started > self.ended
     }
 }
 
-/// What to do about a connection.
+/// What to do with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ruling {
+pub(super) enum TimeoutAction {
     /// Nothing.
     Keep,
-    /// Let it end politely: nobody is using it.
-    Retire,
-    /// End it: it takes too long over a request, or over reading an answer.
-    Cut,
+    /// Close it gracefully: it is idle.
+    Close,
+    /// Drop it: the client is too slow sending a request or reading a response.
+    Abort,
 }
 
-impl Patience {
+impl ConnectionTimeouts {
     pub(super) fn new(header_timeout: Option<Duration>, idle_timeout: Duration) -> Self {
         Self {
             header_timeout,
             idle_timeout,
-            seen: Seen::default(),
+            last: ProgressSnapshot::default(),
             idle: Duration::ZERO,
             in_head: Duration::ZERO,
-            stuck: Duration::ZERO,
+            blocked: Duration::ZERO,
         }
     }
 
-    /// How often to look: several times within the shorter of the times, and at least every second.
+    /// How often to check: four times within the shorter timeout, and at least every second.
     pub(super) fn tick(&self) -> Duration {
         let shortest = self
             .header_timeout
@@ -77,48 +80,56 @@ impl Patience {
         (shortest / 4).clamp(Duration::from_millis(5), Duration::from_secs(1))
     }
 
-    /// Looks at a connection `since` after the last look.
-    pub(super) fn look(&mut self, progress: &Progress, since: Duration) -> Ruling {
-        let now = Seen::of(progress);
-        let before = std::mem::replace(&mut self.seen, now);
-        let is_waiting = !now.is_answering();
-        let add = |time: Duration, goes_on: bool| {
-            if goes_on {
-                time + since
+    /// Checks the connection; `elapsed` is the time since the last check.
+    pub(super) fn update(
+        &mut self,
+        progress: &ConnectionProgress,
+        elapsed: Duration,
+    ) -> TimeoutAction {
+        let now = ProgressSnapshot::new(progress);
+        let before = std::mem::replace(&mut self.last, now);
+        let is_waiting = !now.has_request();
+        let extend = |time: Duration, continues: bool| {
+            if continues {
+                time + elapsed
             } else {
                 Duration::ZERO
             }
         };
-        // Part of a head is there, and no head was completed meanwhile.
-        let is_in_head = is_waiting && now.reads > now.reads_at_head && now.begun == before.begun;
-        self.in_head = add(self.in_head, is_in_head);
+
+        // Part of a head has arrived, and no head was completed since the last check.
+        let is_in_head =
+            is_waiting && now.reads > now.reads_at_head && now.started == before.started;
+        self.in_head = extend(self.in_head, is_in_head);
+
         let is_silent = match self.header_timeout {
             Some(_) => now == before,
-            None => now.begun == before.begun,
+            None => now.started == before.started,
         };
-        self.idle = add(self.idle, is_waiting && is_silent);
-        self.stuck = add(self.stuck, now.blocked && now.writes == before.writes);
+        self.idle = extend(self.idle, is_waiting && is_silent);
+        self.blocked = extend(self.blocked, now.is_blocked && now.writes == before.writes);
+
         if self
             .header_timeout
             .is_some_and(|timeout| self.in_head > timeout)
-            || self.stuck > self.idle_timeout
+            || self.blocked > self.idle_timeout
         {
-            Ruling::Cut
+            TimeoutAction::Abort
         } else if self.idle > self.idle_timeout {
-            Ruling::Retire
+            TimeoutAction::Close
         } else {
-            Ruling::Keep
+            TimeoutAction::Keep
         }
     }
 
-    /// From now on only what happens from now on counts.
-    pub(super) fn start_over(&mut self) {
+    /// Starts measuring the idle time from zero.
+    pub(super) fn reset_idle(&mut self) {
         self.idle = Duration::ZERO;
     }
 
-    /// True when nothing has happened for so long.
-    pub(super) fn is_quiet(&self, length: Duration) -> bool {
-        self.idle >= length
+    /// True when the connection has been idle for at least this long.
+    pub(super) fn is_idle_for(&self, duration: Duration) -> bool {
+        self.idle >= duration
     }
 }
 
@@ -128,84 +139,102 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Looks every second until there is a ruling, at most a minute.
+    /// Checks every second until the action is due, for at most a minute.
     fn seconds_until(
-        progress: &Progress,
-        ruling: Ruling,
-        meanwhile: impl FnMut(&Progress),
+        progress: &ConnectionProgress,
+        action: TimeoutAction,
+        meanwhile: impl FnMut(&ConnectionProgress),
     ) -> Option<u32> {
-        ruled(
-            Patience::new(Some(5 * SECOND), 20 * SECOND),
+        seconds_with(
+            ConnectionTimeouts::new(Some(5 * SECOND), 20 * SECOND),
             progress,
-            ruling,
+            action,
             meanwhile,
         )
     }
 
-    fn ruled(
-        mut patience: Patience,
-        progress: &Progress,
-        ruling: Ruling,
-        mut meanwhile: impl FnMut(&Progress),
+    fn seconds_with(
+        mut timeouts: ConnectionTimeouts,
+        progress: &ConnectionProgress,
+        action: TimeoutAction,
+        mut meanwhile: impl FnMut(&ConnectionProgress),
     ) -> Option<u32> {
         (0..60).find(|_| {
             meanwhile(progress);
-            patience.look(progress, SECOND) == ruling
+            timeouts.update(progress, SECOND) == action
         })
     }
 
     #[test]
-    fn nobody_keeps_a_connection_for_nothing() {
-        let idle = Progress::default();
-        assert!(seconds_until(&idle, Ruling::Retire, |_| ()).is_some_and(|seconds| seconds >= 20));
-        assert_eq!(seconds_until(&idle, Ruling::Cut, |_| ()), None);
+    fn an_idle_connection_is_closed() {
+        let idle = ConnectionProgress::default();
+        assert!(
+            seconds_until(&idle, TimeoutAction::Close, |_| ()).is_some_and(|seconds| seconds >= 20)
+        );
+        assert_eq!(seconds_until(&idle, TimeoutAction::Abort, |_| ()), None);
     }
 
     #[test]
-    fn a_head_that_trickles_in_is_cut() {
-        let slow = |progress: &Progress| _ = progress.reads.fetch_add(1, Relaxed);
+    fn a_slow_head_is_aborted() {
+        let slow = |progress: &ConnectionProgress| _ = progress.reads.fetch_add(1, Relaxed);
         assert!(
-            seconds_until(&Progress::default(), Ruling::Cut, slow)
+            seconds_until(&ConnectionProgress::default(), TimeoutAction::Abort, slow)
                 .is_some_and(|seconds| seconds >= 5)
         );
     }
 
     #[test]
-    fn frames_without_a_request_are_neither_a_slow_head_nor_a_reason_to_stay() {
-        let pings = |progress: &Progress| _ = progress.reads.fetch_add(1, Relaxed);
-        let patience = || Patience::new(None, 20 * SECOND);
+    fn http2_frames_without_a_request_count_as_idle() {
+        let pings = |progress: &ConnectionProgress| _ = progress.reads.fetch_add(1, Relaxed);
+        let timeouts = || ConnectionTimeouts::new(None, 20 * SECOND);
         assert_eq!(
-            ruled(patience(), &Progress::default(), Ruling::Cut, pings),
+            seconds_with(
+                timeouts(),
+                &ConnectionProgress::default(),
+                TimeoutAction::Abort,
+                pings
+            ),
             None
         );
-        let retired = ruled(patience(), &Progress::default(), Ruling::Retire, pings);
-        assert!(retired.is_some_and(|seconds| seconds >= 20));
+        let closed = seconds_with(
+            timeouts(),
+            &ConnectionProgress::default(),
+            TimeoutAction::Close,
+            pings,
+        );
+        assert!(closed.is_some_and(|seconds| seconds >= 20));
     }
 
     #[test]
-    fn whoever_asks_and_reads_is_kept() {
-        let busy = |progress: &Progress| {
+    fn a_connection_in_use_is_kept() {
+        let busy = |progress: &ConnectionProgress| {
             progress.reads.fetch_add(3, Relaxed);
-            progress.begin();
-            progress.end();
+            progress.start_request();
+            progress.end_request();
         };
-        let answering = Progress::default();
-        answering.begin();
-        for ruling in [Ruling::Cut, Ruling::Retire] {
-            assert_eq!(seconds_until(&Progress::default(), ruling, busy), None);
+        let answering = ConnectionProgress::default();
+        answering.start_request();
+        for action in [TimeoutAction::Abort, TimeoutAction::Close] {
             assert_eq!(
-                seconds_until(&answering, ruling, |_| ()),
+                seconds_until(&ConnectionProgress::default(), action, busy),
+                None
+            );
+            assert_eq!(
+                seconds_until(&answering, action, |_| ()),
                 None,
-                "the handler has time limits of its own"
+                "the handler has timeouts of its own"
             );
         }
     }
 
     #[test]
-    fn whoever_does_not_read_is_cut() {
-        let stuck = Progress::default();
-        stuck.blocked.store(true, Relaxed);
-        stuck.begin();
-        assert!(seconds_until(&stuck, Ruling::Cut, |_| ()).is_some_and(|seconds| seconds >= 20));
+    fn a_client_that_does_not_read_is_aborted() {
+        let blocked = ConnectionProgress::default();
+        blocked.is_blocked.store(true, Relaxed);
+        blocked.start_request();
+        assert!(
+            seconds_until(&blocked, TimeoutAction::Abort, |_| ())
+                .is_some_and(|seconds| seconds >= 20)
+        );
     }
 }

@@ -1,11 +1,11 @@
-//! Who is refused most: a short list of keys, kept only while someone looks at it.
+//! The keys denied most often: a short list, recorded only while the dashboard is open.
 //!
-//! Owns a bounded summary of a stream of refusals that may have any number of keys ("space-saving":
-//! a full table gives the place of its least key to a newcomer, which takes over its count, so that
-//! whoever is refused often is never missed). Knows no names: a limit is a number, and what a key
-//! may show is decided where it is shown.
+//! The stream of denials can have any number of distinct keys, so it is summarised with the
+//! "space-saving" algorithm: when the table is full, a new key replaces the one with the lowest
+//! count and takes over that count. A key that is denied often is therefore never missed. Limits
+//! are known here by their id alone; whether a key may be displayed is decided by the caller.
 //!
-//! While nobody looks, a decision pays one load of a flag for it.
+//! While the dashboard is closed, a decision pays for one load of a flag.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -13,190 +13,197 @@ use ahash::RandomState;
 use parking_lot::Mutex;
 use tollgate::EncodedKey;
 
-/// Parts of the table, each with a lock of its own; a key is always in the same one.
+/// Shards of the table, each with its own lock; a key always goes to the same shard.
 const SHARDS: usize = 8;
-/// The most keys of each. A key with more than one in so many of the refusals of its part is in it
-/// for certain.
+/// The most keys in a shard. A key with more than 1/64 of its shard's denials is certain to be in
+/// the table.
 const KEYS_MAX: usize = 64;
 
-/// The keys that were refused most of late.
+/// The keys denied most often of late.
 #[derive(Debug, Default)]
 pub(crate) struct DeniedKeys {
     is_watched: AtomicBool,
     hashes: RandomState,
-    shards: [Mutex<Shard>; SHARDS],
+    shards: [Mutex<DeniedKeyShard>; SHARDS],
 }
 
-/// A key that was refused often.
+/// A key that was denied often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeniedKey {
-    /// Of the limit that refused it.
+    /// The id of the limit that denied it.
     pub(crate) limit: u32,
     pub(crate) key: EncodedKey,
-    /// How often, at most.
+    /// Upper bound of the number of denials.
     pub(crate) count: u64,
-    /// By how much that may be too high: what was counted for others in its place.
+    /// How much too high `count` may be: the count taken over from the key it replaced.
     pub(crate) error: u64,
 }
 
-/// The span under way and the one before it, so that what is told is of late and yet never of a
-/// mere moment.
+/// The current period and the one before it. Reporting both means that the list is recent, and yet
+/// not empty right after a rotation.
 #[derive(Debug, Default)]
-struct Shard {
-    current: Table,
-    before: Table,
+struct DeniedKeyShard {
+    current: DeniedKeyTable,
+    previous: DeniedKeyTable,
 }
 
-/// Side by side, so that looking for a key, and for the least one, goes through a few lines of
-/// memory.
+/// The counters of one period. Parallel vectors, so that searching for a key or for the lowest
+/// count reads few cache lines.
 #[derive(Debug, Default)]
-struct Table {
+struct DeniedKeyTable {
     hashes: Vec<u64>,
     counts: Vec<u64>,
-    kept: Vec<Kept>,
-    /// No count is less than this, and none before this place is as little.
-    least: u64,
-    least_from: usize,
+    entries: Vec<DeniedKeyEntry>,
+    /// Lower bound of all counts.
+    lowest: u64,
+    /// No entry before this index has a count as low as `lowest`.
+    lowest_from: usize,
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
+struct DeniedKeyEntry {
     limit: u32,
     key: EncodedKey,
     error: u64,
 }
 
 impl DeniedKeys {
-    /// Whether refusals are noted. The one question that every decision asks.
+    /// Whether denials are recorded. The only cost for a decision while the dashboard is closed.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
         self.is_watched.load(Relaxed)
     }
 
-    /// Begins, or ends, and forgets what was noted when it ends.
+    /// Starts or stops recording. Stopping clears the list.
     pub(crate) fn watch(&self, is_watched: bool) {
         if self.is_watched.swap(is_watched, Relaxed) && !is_watched {
             self.clear();
         }
     }
 
-    /// Forgets everything.
+    /// Removes all keys.
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
-            *shard.lock() = Shard::default();
+            *shard.lock() = DeniedKeyShard::default();
         }
     }
 
-    /// A limit refused a key.
+    /// Counts a denial of a key.
     pub(crate) fn record(&self, limit: u32, key: &EncodedKey) {
         let hash = self.hashes.hash_one((limit, key.as_bytes()));
-        // The upper bits, because the lower ones are compared.
+        // Select the shard by the upper bits: the table compares whole hashes, and keys of one
+        // shard should differ in their lower bits.
         let shard = usize::try_from(hash >> 32).unwrap_or(0) % SHARDS;
         self.shards[shard].lock().current.add(hash, limit, key);
     }
 
-    /// Begins a new span. What was noted in the one before the last is forgotten.
+    /// Starts a new period. The list then covers the new period and the one that just ended.
     pub(crate) fn rotate(&self) {
         for shard in &self.shards {
             let mut shard = shard.lock();
-            shard.before = std::mem::take(&mut shard.current);
+            shard.previous = std::mem::take(&mut shard.current);
         }
     }
 
-    /// The keys refused most in this span and the last, the first most often.
-    pub(crate) fn top(&self, most: usize) -> Vec<DeniedKey> {
-        let mut all: Vec<DeniedKey> = self
+    /// The keys denied most often in the current and the previous period, in descending order.
+    pub(crate) fn top(&self, keys_max: usize) -> Vec<DeniedKey> {
+        let mut keys: Vec<DeniedKey> = self
             .shards
             .iter()
-            .flat_map(|shard| shard.lock().together())
+            .flat_map(|shard| shard.lock().merged())
             .collect();
-        // Counts for certain come before those that may be others'.
-        all.sort_by_key(|key| std::cmp::Reverse((key.count - key.error, key.count)));
-        all.truncate(most);
-        all
+
+        // Order by the count that is certain, then by the upper bound.
+        keys.sort_by_key(|key| std::cmp::Reverse((key.count - key.error, key.count)));
+        keys.truncate(keys_max);
+        keys
     }
 }
 
-impl Shard {
-    fn together(&self) -> Vec<DeniedKey> {
-        let mut sum: Vec<(u64, DeniedKey)> = self.current.all().collect();
-        for (hash, old) in self.before.all() {
+impl DeniedKeyShard {
+    /// The keys of both periods with their counts added up.
+    fn merged(&self) -> Vec<DeniedKey> {
+        let mut merged: Vec<(u64, DeniedKey)> = self.current.keys().collect();
+
+        for (hash, old) in self.previous.keys() {
             let is_same =
-                |(other, found): &&mut (u64, DeniedKey)| *other == hash && found.key == old.key;
-            match sum.iter_mut().find(is_same) {
-                Some((_, found)) => {
-                    found.count += old.count;
-                    found.error += old.error;
+                |(other, key): &&mut (u64, DeniedKey)| *other == hash && key.key == old.key;
+            match merged.iter_mut().find(is_same) {
+                Some((_, key)) => {
+                    key.count += old.count;
+                    key.error += old.error;
                 }
-                None => sum.push((hash, old)),
+                None => merged.push((hash, old)),
             }
         }
-        sum.into_iter().map(|(_, found)| found).collect()
+
+        merged.into_iter().map(|(_, key)| key).collect()
     }
 }
 
-impl Table {
+impl DeniedKeyTable {
     fn add(&mut self, hash: u64, limit: u32, key: &EncodedKey) {
-        let is_it =
-            |place: &usize| self.kept[*place].limit == limit && self.kept[*place].key == *key;
-        if let Some(place) = self
+        let is_same =
+            |index: &usize| self.entries[*index].limit == limit && self.entries[*index].key == *key;
+        let known = self
             .hashes
             .iter()
             .position(|other| *other == hash)
-            .filter(is_it)
-        {
-            self.counts[place] += 1;
-        } else if self.kept.len() < KEYS_MAX {
+            .filter(is_same);
+
+        if let Some(index) = known {
+            self.counts[index] += 1;
+        } else if self.entries.len() < KEYS_MAX {
             self.hashes.push(hash);
             self.counts.push(1);
-            self.kept.push(Kept {
+            self.entries.push(DeniedKeyEntry {
                 limit,
                 key: key.clone(),
                 error: 0,
             });
         } else {
-            let place = self.find_least();
-            self.hashes[place] = hash;
-            self.counts[place] += 1;
-            self.kept[place] = Kept {
+            let index = self.find_lowest();
+            self.hashes[index] = hash;
+            self.counts[index] += 1;
+            self.entries[index] = DeniedKeyEntry {
                 limit,
                 key: key.clone(),
-                error: self.least,
+                error: self.lowest,
             };
         }
     }
 
-    /// Where the least count is, in a full table. Counts only grow, so the search goes on where it
-    /// ended, and begins anew when no count as little is left.
-    fn find_least(&mut self) -> usize {
-        let goes_on = self.counts[self.least_from..]
+    /// The index of the lowest count in a full table. Counts only grow, so the search continues
+    /// where the last one ended, and restarts when no count as low is left.
+    fn find_lowest(&mut self) -> usize {
+        let next = self.counts[self.lowest_from..]
             .iter()
-            .position(|count| *count == self.least);
-        let place = if let Some(further) = goes_on {
-            self.least_from + further
+            .position(|count| *count == self.lowest);
+
+        let index = if let Some(offset) = next {
+            self.lowest_from + offset
         } else {
-            self.least = self.counts.iter().copied().min().unwrap_or(0);
+            self.lowest = self.counts.iter().copied().min().unwrap_or(0);
             self.counts
                 .iter()
-                .position(|count| *count == self.least)
+                .position(|count| *count == self.lowest)
                 .unwrap_or(0)
         };
-        self.least_from = place;
-        place
+
+        self.lowest_from = index;
+        index
     }
 
-    fn all(&self) -> impl Iterator<Item = (u64, DeniedKey)> {
-        let counted = self.hashes.iter().zip(&self.counts).zip(&self.kept);
-        counted.map(|((hash, count), Kept { limit, key, error })| {
-            (
-                *hash,
-                DeniedKey {
-                    limit: *limit,
-                    key: key.clone(),
-                    count: *count,
-                    error: *error,
-                },
-            )
+    fn keys(&self) -> impl Iterator<Item = (u64, DeniedKey)> {
+        let rows = self.hashes.iter().zip(&self.counts).zip(&self.entries);
+        rows.map(|((hash, count), entry)| {
+            let key = DeniedKey {
+                limit: entry.limit,
+                key: entry.key.clone(),
+                count: *count,
+                error: entry.error,
+            };
+            (*hash, key)
         })
     }
 }
@@ -210,50 +217,50 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_once_nobody_looks() {
-        let refused = DeniedKeys::default();
-        assert!(!refused.is_watched());
-        refused.watch(true);
-        refused.record(1, &key("a"));
-        refused.watch(true);
+    fn closing_the_dashboard_clears_the_list() {
+        let denied_keys = DeniedKeys::default();
+        assert!(!denied_keys.is_watched());
+        denied_keys.watch(true);
+        denied_keys.record(1, &key("a"));
+        denied_keys.watch(true);
         assert_eq!(
-            refused.top(9).len(),
+            denied_keys.top(9).len(),
             1,
-            "a second one who looks takes nothing away"
+            "a second viewer does not clear the list"
         );
-        refused.watch(false);
-        assert!(!refused.is_watched() && refused.top(9).is_empty());
+        denied_keys.watch(false);
+        assert!(!denied_keys.is_watched() && denied_keys.top(9).is_empty());
     }
 
     #[test]
-    fn the_same_key_of_two_limits_is_two() {
-        let refused = DeniedKeys::default();
-        (0..3).for_each(|_| refused.record(1, &key("a")));
-        refused.record(2, &key("a"));
-        let found: Vec<_> = refused
+    fn the_same_key_of_two_limits_is_listed_twice() {
+        let denied_keys = DeniedKeys::default();
+        (0..3).for_each(|_| denied_keys.record(1, &key("a")));
+        denied_keys.record(2, &key("a"));
+        let found: Vec<_> = denied_keys
             .top(9)
             .iter()
             .map(|key| (key.limit, key.count, key.error))
             .collect();
         assert_eq!(found, [(1, 3, 0), (2, 1, 0)]);
-        assert_eq!(refused.top(1).len(), 1);
+        assert_eq!(denied_keys.top(1).len(), 1);
     }
 
     #[test]
-    fn whoever_is_refused_often_is_found_among_any_number_of_others() {
-        let refused = DeniedKeys::default();
+    fn a_key_denied_often_is_found_among_any_number_of_others() {
+        let denied_keys = DeniedKeys::default();
         for round in 0..100_000_u64 {
-            refused.record(1, &EncodedKey::new(&round).expect("a key"));
+            denied_keys.record(1, &EncodedKey::new(&round).expect("a key"));
             if round % 20 == 0 {
-                refused.record(1, &key("often"));
+                denied_keys.record(1, &key("often"));
             }
         }
-        let most = refused.top(1_000_000);
+        let most = denied_keys.top(1_000_000);
         assert!(most.len() <= SHARDS * KEYS_MAX, "{}", most.len());
         let often = most
             .iter()
             .find(|found| found.key == key("often"))
-            .expect("it is there");
+            .expect("the key is listed");
         assert!(
             often.count >= 5_000 && often.count - often.error <= 5_000,
             "{often:?}"
@@ -262,30 +269,30 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_of_late() {
-        let refused = DeniedKeys::default();
-        refused.record(1, &key("a"));
-        refused.rotate();
-        refused.record(1, &key("a"));
-        refused.record(1, &key("b"));
+    fn only_two_periods_are_listed() {
+        let denied_keys = DeniedKeys::default();
+        denied_keys.record(1, &key("a"));
+        denied_keys.rotate();
+        denied_keys.record(1, &key("a"));
+        denied_keys.record(1, &key("b"));
         assert_eq!(
-            refused
+            denied_keys
                 .top(9)
                 .iter()
                 .map(|found| found.count)
                 .collect::<Vec<_>>(),
             [2, 1]
         );
-        refused.rotate();
+        denied_keys.rotate();
         assert_eq!(
-            refused
+            denied_keys
                 .top(9)
                 .iter()
                 .map(|found| found.count)
                 .collect::<Vec<_>>(),
             [1, 1]
         );
-        refused.rotate();
-        assert_eq!(refused.top(9), []);
+        denied_keys.rotate();
+        assert_eq!(denied_keys.top(9), []);
     }
 }

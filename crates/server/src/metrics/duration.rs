@@ -1,27 +1,27 @@
-//! How long decisions took, as counts of those up to certain lengths.
+//! The durations of decisions, as a histogram.
 
 use prometheus::core::Collector as _;
 use prometheus::{Histogram, HistogramOpts};
 use tollgate::Micros;
 
-use super::page::{MetricsPage, exact};
+use super::page::{MetricsPage, to_f64};
 
-/// Upper bounds of the decision times, in seconds: from memory's to a store's that is barely there,
-/// then in long strides up to the longest time that an alert can be about.
-const SECONDS: [f64; 18] = [
+/// Upper bounds of the histogram's buckets, in seconds: fine steps from a decision in memory to one
+/// by a slow store, then coarse ones up to the longest duration that an alert can be set to.
+const BUCKETS_SECS: [f64; 18] = [
     2e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 0.1, 0.5,
     2.5, 10.0, 60.0,
 ];
 
-/// Counts decisions by how long they took.
+/// Counts decisions by duration.
 #[derive(Debug)]
 pub(super) struct DurationHistogram(Histogram);
 
-/// How many decisions took up to each length.
+/// The number of decisions in each bucket at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DurationBuckets {
-    /// For each length of [`SECONDS`]; those that took less are in each.
-    up_to: Vec<u64>,
+    /// For each bound of [`BUCKETS_SECS`]; cumulative, so that a decision is in every bucket it fits.
+    cumulative: Vec<u64>,
     total: u64,
 }
 
@@ -29,14 +29,14 @@ impl DurationHistogram {
     pub(super) fn new() -> Self {
         let options = HistogramOpts::new(
             "decision_duration_seconds",
-            "How long decisions took, in seconds",
+            "Time to make a decision, in seconds",
         );
-        let histogram = Histogram::with_opts(options.buckets(SECONDS.to_vec()));
-        Self(histogram.expect("the name is one and the steps are in order"))
+        let histogram = Histogram::with_opts(options.buckets(BUCKETS_SECS.to_vec()));
+        Self(histogram.expect("the name is valid and the bounds ascend"))
     }
 
-    pub(super) fn count(&self, took: Micros) {
-        self.0.observe(super::page::seconds(took));
+    pub(super) fn observe(&self, duration: Micros) {
+        self.0.observe(super::page::seconds(duration));
     }
 
     pub(super) fn write(&self, page: &mut MetricsPage) {
@@ -44,7 +44,7 @@ impl DurationHistogram {
     }
 
     /// The counts so far.
-    pub(super) fn so_far(&self) -> DurationBuckets {
+    pub(super) fn buckets(&self) -> DurationBuckets {
         let families = self.0.collect();
         let Some(metric) = families
             .first()
@@ -52,10 +52,11 @@ impl DurationHistogram {
         else {
             return DurationBuckets::default();
         };
+
         let histogram = metric.get_histogram();
-        let buckets = histogram.get_bucket().iter().take(SECONDS.len());
+        let buckets = histogram.get_bucket().iter().take(BUCKETS_SECS.len());
         DurationBuckets {
-            up_to: buckets
+            cumulative: buckets
                 .map(prometheus::proto::Bucket::cumulative_count)
                 .collect(),
             total: histogram.get_sample_count(),
@@ -64,55 +65,60 @@ impl DurationHistogram {
 }
 
 impl DurationBuckets {
-    /// Decisions in all.
+    /// The number of decisions.
     pub(crate) const fn total(&self) -> u64 {
         self.total
     }
 
-    /// What came after `earlier`.
+    /// The decisions made since `earlier`.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
-        let before = earlier.up_to.iter().copied().chain(std::iter::repeat(0));
-        let up_to = self
-            .up_to
+        let before = earlier
+            .cumulative
+            .iter()
+            .copied()
+            .chain(std::iter::repeat(0));
+        let cumulative = self
+            .cumulative
             .iter()
             .zip(before)
             .map(|(now, before)| now.saturating_sub(before))
             .collect();
         Self {
-            up_to,
+            cumulative,
             total: self.total.saturating_sub(earlier.total),
         }
     }
 
-    /// The time in seconds within which 99 of 100 were made.
+    /// The 99th percentile, in seconds.
     pub(crate) fn p99_seconds(&self) -> f64 {
         self.quantile_seconds(0.99)
     }
 
-    /// The time in seconds within which this part of them was made, estimated inside the step it
-    /// falls into. What took longer than the longest step is taken for just that long.
-    pub(crate) fn quantile_seconds(&self, part: f64) -> f64 {
-        let rank = exact(self.total) * part;
+    /// A quantile between 0 and 1, in seconds, interpolated inside its bucket. Durations beyond the
+    /// last bound count as that bound.
+    pub(crate) fn quantile_seconds(&self, quantile: f64) -> f64 {
+        let rank = to_f64(self.total) * quantile;
+
         let (mut lower, mut below) = (0.0, 0.0);
-        for (upper, up_to) in SECONDS.iter().zip(&self.up_to) {
-            let up_to = exact(*up_to);
-            if up_to >= rank && up_to > below {
-                return lower + (upper - lower) * (rank - below) / (up_to - below);
+        for (upper, cumulative) in BUCKETS_SECS.iter().zip(&self.cumulative) {
+            let cumulative = to_f64(*cumulative);
+            if cumulative >= rank && cumulative > below {
+                return lower + (upper - lower) * (rank - below) / (cumulative - below);
             }
-            (lower, below) = (*upper, up_to);
+            (lower, below) = (*upper, cumulative);
         }
         lower
     }
 
-    /// So many decisions, each of this length, for tests.
+    /// Buckets with the given number of decisions of each duration.
     #[cfg(test)]
-    pub(crate) fn from_durations(lengths: &[(u64, std::time::Duration)]) -> Self {
-        let meter = DurationHistogram::new();
-        for (count, length) in lengths {
-            let length = Micros::from_duration_ceil(*length).expect("a length that fits");
-            (0..*count).for_each(|_| meter.count(length));
+    pub(crate) fn from_durations(durations: &[(u64, std::time::Duration)]) -> Self {
+        let histogram = DurationHistogram::new();
+        for (count, duration) in durations {
+            let duration = Micros::from_duration_ceil(*duration).expect("a duration in range");
+            (0..*count).for_each(|_| histogram.observe(duration));
         }
-        meter.so_far()
+        histogram.buckets()
     }
 }
 
@@ -127,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn one_in_a_hundred_does_not_move_the_99th() {
+    fn one_slow_decision_in_a_hundred_does_not_move_the_99th_percentile() {
         let mostly_fast = DurationBuckets::from_durations(&[(99, millis(1)), (1, millis(80))]);
         assert!(
             mostly_fast.p99_seconds() <= 0.001,
@@ -143,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_the_last_step_and_what_is_nothing_have_an_answer() {
+    fn no_decisions_and_those_beyond_the_last_bucket_have_a_percentile() {
         assert!(
             (DurationBuckets::from_durations(&[(5, Duration::from_secs(600))]).p99_seconds()
                 - 60.0)
@@ -154,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_came_since_counts() {
+    fn since_leaves_out_earlier_decisions() {
         let before = DurationBuckets::from_durations(&[(100, millis(80))]);
         let after = DurationBuckets::from_durations(&[(100, millis(80)), (50, millis(1))]);
         assert_eq!(

@@ -1,15 +1,15 @@
-//! What one limit said, counted without looking anything up.
+//! The outcomes of one limit, counted without any lookup.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate::{LimitOutcome, Source};
 
-use super::page::{MetricsPage, exact};
+use super::page::{MetricsPage, to_f64};
 
-/// What a limit can say.
+/// The values of the label `outcome`.
 const OUTCOMES: [&str; 3] = ["allowed", "denied", "shadow_denied"];
-/// How it can come to say it.
+/// The values of the label `source`: where a decision can come from.
 pub(crate) const SOURCES: [Source; 5] = [
     Source::Store,
     Source::Lease,
@@ -21,15 +21,15 @@ pub(crate) const SOURCES: [Source; 5] = [
 /// The counters of one limit.
 #[derive(Debug)]
 pub(crate) struct LimitMetrics {
-    /// Another limit of the same name, later, has another.
+    /// Unique in the process: a limit that is removed and added again gets another id.
     id: u32,
     name: Arc<str>,
-    /// Whether it shows before it has said anything.
+    /// Limits of the file are listed before their first decision; overrides are not.
     is_of_file: bool,
     counts: [[AtomicU64; OUTCOMES.len()]; SOURCES.len()],
 }
 
-/// What a limit has said so far.
+/// How often a limit came to each outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct OutcomeCounts {
     pub(crate) allowed: u64,
@@ -38,12 +38,13 @@ pub(crate) struct OutcomeCounts {
 }
 
 impl OutcomeCounts {
-    /// How often it was asked.
+    /// The number of decisions.
     pub(crate) const fn total(&self) -> u64 {
         self.allowed + self.denied + self.shadow_denied
     }
 
-    /// What it said since it had said `earlier`. Less than that means that it began anew.
+    /// The outcomes since `earlier`. A smaller total than `earlier` means that the counters were
+    /// reset; then all of them are new.
     pub(crate) const fn since(&self, earlier: &Self) -> Self {
         if self.total() < earlier.total() {
             return *self;
@@ -56,7 +57,7 @@ impl OutcomeCounts {
     }
 }
 
-/// What a limit has said so far, and how it came to it.
+/// The outcomes and sources of a limit's decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LimitCounts {
     pub(crate) outcomes: OutcomeCounts,
@@ -65,7 +66,7 @@ pub(crate) struct LimitCounts {
 }
 
 impl LimitCounts {
-    /// What was added since `earlier`, which the same meter gave.
+    /// The counts since `earlier`, taken from the same limit.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let mut by_source = self.by_source;
         for (now, before) in by_source.iter_mut().zip(earlier.by_source) {
@@ -96,20 +97,21 @@ impl LimitMetrics {
         &self.name
     }
 
-    pub(crate) fn count(&self, status: &LimitOutcome) {
-        let outcome = match (status.retry(), status.is_shadow()) {
+    pub(crate) fn count(&self, limit_outcome: &LimitOutcome) {
+        let outcome = match (limit_outcome.retry(), limit_outcome.is_shadow()) {
             (None, _) => 0,
             (Some(_), false) => 1,
             (Some(_), true) => 2,
         };
         let source = SOURCES
             .iter()
-            .position(|source| *source == status.source())
+            .position(|source| *source == limit_outcome.source())
             .unwrap_or(0);
+
         self.counts[source][outcome].fetch_add(1, Relaxed);
     }
 
-    /// What it has said so far, by whatever source.
+    /// The outcomes so far, from all sources.
     pub(crate) fn outcomes(&self) -> OutcomeCounts {
         let sum = |outcome: usize| {
             self.counts
@@ -124,23 +126,23 @@ impl LimitMetrics {
         }
     }
 
-    /// The same with its sources. Each count is read once, so that both sums are of the same
-    /// counts.
+    /// The outcomes and sources so far. Each counter is read once, so that both add up to the same
+    /// total.
     pub(crate) fn counts(&self) -> LimitCounts {
-        let mut tally = LimitCounts::default();
-        for (by_source, counts) in tally.by_source.iter_mut().zip(&self.counts) {
+        let mut sum = LimitCounts::default();
+        for (by_source, counts) in sum.by_source.iter_mut().zip(&self.counts) {
             let [allowed, denied, shadow_denied] =
                 counts.each_ref().map(|count| count.load(Relaxed));
-            tally.outcomes.allowed += allowed;
-            tally.outcomes.denied += denied;
-            tally.outcomes.shadow_denied += shadow_denied;
+            sum.outcomes.allowed += allowed;
+            sum.outcomes.denied += denied;
+            sum.outcomes.shadow_denied += shadow_denied;
             *by_source = allowed + denied + shadow_denied;
         }
-        tally
+        sum
     }
 
-    /// Its lines. Sources that never occurred have none; a limit of the file that has said nothing
-    /// yet shows as such.
+    /// Writes the limit's samples. Counters at zero are left out, except that a limit of the file
+    /// always has the usual ones, so that dashboards can refer to them from the start.
     pub(super) fn write(&self, page: &mut MetricsPage) {
         for (source, counts) in SOURCES.iter().zip(&self.counts) {
             for (outcome, count) in OUTCOMES.iter().zip(counts) {
@@ -152,7 +154,7 @@ impl LimitMetrics {
                         ("outcome", outcome),
                         ("source", source.as_str()),
                     ];
-                    page.line(&labels, exact(count));
+                    page.sample(&labels, to_f64(count));
                 }
             }
         }
@@ -164,9 +166,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tally_has_every_count_by_outcome_and_by_source() {
-        let meter = LimitMetrics::new(1, "a", true);
-        for (source, counts) in meter.counts.iter().enumerate() {
+    fn counts_add_up_by_outcome_and_by_source() {
+        let metrics = LimitMetrics::new(1, "a", true);
+        for (source, counts) in metrics.counts.iter().enumerate() {
             for (outcome, count) in counts.iter().enumerate() {
                 count.store(
                     10_u64.pow(u32::try_from(outcome).unwrap()) << source,
@@ -174,29 +176,29 @@ mod tests {
                 );
             }
         }
-        let tally = meter.counts();
-        assert_eq!(tally.outcomes, meter.outcomes());
+        let sum = metrics.counts();
+        assert_eq!(sum.outcomes, metrics.outcomes());
         assert_eq!(
-            tally.outcomes,
+            sum.outcomes,
             OutcomeCounts {
                 allowed: 31,
                 denied: 310,
                 shadow_denied: 3_100
             }
         );
-        assert_eq!(tally.by_source, [111, 222, 444, 888, 1_776]);
-        assert_eq!(tally.since(&LimitCounts::default()), tally);
-        assert_eq!(tally.since(&tally), LimitCounts::default());
+        assert_eq!(sum.by_source, [111, 222, 444, 888, 1_776]);
+        assert_eq!(sum.since(&LimitCounts::default()), sum);
+        assert_eq!(sum.since(&sum), LimitCounts::default());
     }
 
     #[test]
-    fn what_began_anew_said_everything_since() {
-        let said = |allowed, denied| OutcomeCounts {
+    fn after_a_reset_all_outcomes_are_new() {
+        let outcomes = |allowed, denied| OutcomeCounts {
             allowed,
             denied,
             shadow_denied: 0,
         };
-        assert_eq!(said(5, 3).since(&said(1, 1)), said(4, 2));
-        assert_eq!(said(2, 0).since(&said(1, 9)), said(2, 0));
+        assert_eq!(outcomes(5, 3).since(&outcomes(1, 1)), outcomes(4, 2));
+        assert_eq!(outcomes(2, 0).since(&outcomes(1, 9)), outcomes(2, 0));
     }
 }

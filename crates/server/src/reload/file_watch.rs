@@ -1,5 +1,5 @@
-//! Noticing that the file has changed: by looking at it, which sees renames and swapped symbolic
-//! links alike, on every file system.
+//! Notices changes of the configuration file by polling it, which detects renames and replaced
+//! symbolic links on every file system.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,50 +10,53 @@ use std::time::Duration;
 use super::Reloader;
 use crate::listen::{ShutdownPhase, ShutdownSignal};
 
-/// How often to look.
-const EVERY: Duration = Duration::from_millis(500);
+/// How often the file is polled.
+const INTERVAL: Duration = Duration::from_millis(500);
 
-/// What tells one state of a file from another.
+/// The metadata that differs between two versions of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Look {
-    /// Where the links lead.
+pub(super) struct FileVersion {
+    /// The path after following symbolic links.
     target: PathBuf,
     device: u64,
-    node: u64,
+    inode: u64,
     size: u64,
+    /// Seconds and nanoseconds since the UNIX epoch.
     modified: (i64, i64),
 }
 
-impl Look {
-    /// Nothing when there is no such file at the moment, as between two steps of a swap.
-    pub(super) fn at(file: &Path) -> Option<Self> {
+impl FileVersion {
+    /// None when the file does not exist, as for a moment while it is being replaced.
+    pub(super) fn read(file: &Path) -> Option<Self> {
         let target = fs::canonicalize(file).ok()?;
-        let found = fs::metadata(&target).ok()?;
+        let metadata = fs::metadata(&target).ok()?;
         Some(Self {
             target,
-            device: found.dev(),
-            node: found.ino(),
-            size: found.size(),
-            modified: (found.mtime(), found.mtime_nsec()),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
         })
     }
 }
 
-/// ReloadStatus when the file changes, until the server stops.
-pub(crate) async fn watch(reloader: Arc<Reloader>, mut stop: ShutdownSignal) {
+/// Reloads the file whenever it changes, until the server shuts down.
+pub(crate) async fn watch(reloader: Arc<Reloader>, mut shutdown: ShutdownSignal) {
     let Some(file) = reloader.file().cloned() else {
         return;
     };
-    let mut seen = reloader.first.clone();
+
+    let mut known = reloader.first_version.clone();
     loop {
         tokio::select! {
-            () = stop.reached(ShutdownPhase::Draining) => return,
-            () = tokio::time::sleep(EVERY) => {}
+            () = shutdown.wait_for(ShutdownPhase::Draining) => return,
+            () = tokio::time::sleep(INTERVAL) => {}
         }
-        let now = Look::at(&file);
-        if now.is_some() && now != seen {
-            seen = now;
-            // What became of it is logged, counted and shown.
+
+        let current = FileVersion::read(&file);
+        if current.is_some() && current != known {
+            known = current;
+            // The reloader logs and records the result.
             drop(reloader.reload().await);
         }
     }

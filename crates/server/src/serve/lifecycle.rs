@@ -1,5 +1,4 @@
-//! The life of the service: it starts, listens to signals, and leaves without breaking a
-//! connection.
+//! The life of the service: start, signals, and a shutdown that breaks no connection.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
-use super::listeners::{self as ports, Ports};
+use super::listeners::{self, Listeners};
 use super::{Service, banner};
 use crate::admin::{self, AdminFront};
 use crate::alerts;
@@ -19,67 +18,71 @@ use crate::http::HttpFront;
 use crate::listen::{self, ListenProtocol, ShutdownHandle, ShutdownPhase, ShutdownSignal};
 use crate::reload;
 
-/// How long whoever comes is still let in after the service said that it leaves: until a balancer
-/// has noticed.
-const LAST_CALL: Duration = Duration::from_millis(500);
-/// How often the store is asked whether it is there.
-const PROBE_EVERY: Duration = Duration::from_millis(500);
-/// How often while it is not, so that its return is known soon, whether or not clients ask.
-const PROBE_AWAY_EVERY: Duration = Duration::from_millis(200);
-/// How long giving back what was taken in advance may take, at most.
-const HAND_BACK: Duration = Duration::from_secs(2);
-/// How long the start waits for a store to answer before it goes on without. Whoever asks meanwhile
-/// waits too.
-const STORE_PATIENCE: Duration = Duration::from_secs(1);
+/// How long new connections are still accepted after `/readyz` fails: until a load balancer has
+/// noticed.
+const ACCEPT_WHILE_DRAINING: Duration = Duration::from_millis(500);
+/// How often the store is probed.
+const PROBE_INTERVAL: Duration = Duration::from_millis(500);
+/// How often it is probed while it is unavailable, so that its return is noticed soon.
+const PROBE_INTERVAL_DEGRADED: Duration = Duration::from_millis(200);
+/// How long returning the leases may take at shutdown.
+const RETURN_LEASES_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the start waits for the store. After that the service starts without it.
+const STORE_START_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs a service until a signal ends it.
-pub(super) async fn live(service: Arc<Service>, args: &ServeArgs) -> Result<ExitCode, String> {
-    let ports = Ports::bind(args).await?;
-    let token = ports::admin_token(ports::address(&ports.admin))?;
-    let (stopper, stop) = ShutdownHandle::new();
+/// Runs the service until a signal ends it.
+pub(super) async fn run(service: Arc<Service>, args: &ServeArgs) -> Result<ExitCode, String> {
+    let listeners = Listeners::bind(args).await?;
+    let token = listeners::admin_token(listeners::address(&listeners.admin))?;
     let mut signals =
-        Signals::new().map_err(|error| format!("cannot listen to signals: {error}"))?;
-    if !service.gate.active().store.ready(STORE_PATIENCE).await {
+        Signals::new().map_err(|error| format!("cannot install signal handlers: {error}"))?;
+
+    if !service.gate.active().store.ready(STORE_START_TIMEOUT).await {
         tracing::warn!(
-            "the store does not answer yet; limits answer by their failure policies until it does"
+            "the store is unavailable: limits decide by their failure policy until it answers"
         );
     }
-    announce(&service, &ports);
-    let mut tasks = JoinSet::new();
-    start_fronts(&service, ports, token, &stop, &mut tasks);
-    tasks.spawn(reload::watch(service.reloader.clone(), stop.clone()));
-    tasks.spawn(watch_store(service.clone(), stop.clone()));
-    tasks.spawn(alerts::watch(
-        service.gate.clone(),
-        service.alerts.clone(),
-        stop.clone(),
-    ));
-    tasks.spawn(admin::watch(service.clone(), stop.clone()));
+    print_banner(&service, &listeners);
 
-    signals.until_the_end(&service).await;
-    service.readiness.leave();
-    stopper.say(ShutdownPhase::Draining);
-    tracing::info!("leaving: requests under way are finished, new ones are asked to go elsewhere");
-    tokio::time::sleep(LAST_CALL).await;
-    stopper.say(ShutdownPhase::Closing);
-    let drain = service.gate.active().config.server.drain_timeout;
-    let all_gone = async { while tasks.join_next().await.is_some() {} };
-    if tokio::time::timeout(drain, all_gone).await.is_err() {
-        tracing::warn!("some connections did not end in time and are cut");
-        stopper.say(ShutdownPhase::Expired);
-    }
+    let (handle, shutdown) = ShutdownHandle::new();
+    let mut tasks = JoinSet::new();
+    start_fronts(&service, listeners, token, &shutdown, &mut tasks);
+    start_watchers(&service, &shutdown, &mut tasks);
+
+    signals.wait_for_shutdown(&service).await;
+    drain(&service, &handle, &mut tasks).await;
     return_leases(&service).await;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Gives the other replicas what this one has taken in advance and will not use.
+/// Ends all tasks: first gracefully, after the drain timeout by force.
+async fn drain(service: &Service, handle: &ShutdownHandle, tasks: &mut JoinSet<()>) {
+    service.readiness.start_draining();
+    handle.enter(ShutdownPhase::Draining);
+    tracing::info!("shutting down: draining connections");
+
+    tokio::time::sleep(ACCEPT_WHILE_DRAINING).await;
+    handle.enter(ShutdownPhase::Closing);
+
+    let drain_timeout = service.gate.active().config.server.drain_timeout;
+    let all_ended = async { while tasks.join_next().await.is_some() {} };
+    if tokio::time::timeout(drain_timeout, all_ended)
+        .await
+        .is_err()
+    {
+        tracing::warn!("drain timeout reached: closing the remaining connections");
+        handle.enter(ShutdownPhase::Expired);
+    }
+}
+
+/// Returns leased units that this replica will not use, so that other replicas can.
 async fn return_leases(service: &Service) {
     let limiter = service.gate.active().limiter.clone();
-    match tokio::time::timeout(HAND_BACK, limiter.return_leases()).await {
+    match tokio::time::timeout(RETURN_LEASES_TIMEOUT, limiter.return_leases()).await {
         Ok(Ok(())) => {}
         Ok(Err(_)) | Err(_) => {
             tracing::warn!(
-                "not everything that was taken in advance could be given back; the store frees it within two seconds"
+                "could not return all leased units; the store frees them within two seconds"
             );
         }
     }
@@ -87,43 +90,55 @@ async fn return_leases(service: &Service) {
 
 fn start_fronts(
     service: &Arc<Service>,
-    ports: Ports,
+    listeners: Listeners,
     token: Option<String>,
-    stop: &ShutdownSignal,
+    shutdown: &ShutdownSignal,
     tasks: &mut JoinSet<()>,
 ) {
-    let http = Arc::new(HttpFront::new(
-        service.gate.clone(),
-        service.readiness.clone(),
-    ));
+    let http = HttpFront::new(service.gate.clone(), service.readiness.clone());
     tasks.spawn(listen::run(
-        ports.http,
+        listeners.http,
         ListenProtocol::Http1,
-        http,
+        Arc::new(http),
         service.load.clone(),
-        stop.clone(),
+        shutdown.clone(),
     ));
+
     tasks.spawn(grpc::run(
-        ports.grpc,
+        listeners.grpc,
         service.gate.clone(),
         service.load.clone(),
-        stop.clone(),
+        shutdown.clone(),
     ));
-    let admin = Arc::new(AdminFront::new(service.clone(), token));
+
+    let admin = AdminFront::new(service.clone(), token);
     tasks.spawn(listen::run(
-        ports.admin,
+        listeners.admin,
         ListenProtocol::Http1,
-        admin,
+        Arc::new(admin),
         admin::load(&service.load),
-        stop.clone(),
+        shutdown.clone(),
     ));
 }
 
-/// Says where the service is. Whoever has closed standard output does not want to know.
-fn announce(service: &Service, ports: &Ports) {
-    let running = service.gate.active();
-    let [http, grpc, admin] = [&ports.http, &ports.grpc, &ports.admin].map(ports::address);
-    let text = banner::text(&running.config, running.store.kind(), http, grpc, admin);
+fn start_watchers(service: &Arc<Service>, shutdown: &ShutdownSignal, tasks: &mut JoinSet<()>) {
+    tasks.spawn(reload::watch(service.reloader.clone(), shutdown.clone()));
+    tasks.spawn(watch_store(service.clone(), shutdown.clone()));
+    tasks.spawn(alerts::watch(
+        service.gate.clone(),
+        service.alerts.clone(),
+        shutdown.clone(),
+    ));
+    tasks.spawn(admin::watch(service.clone(), shutdown.clone()));
+}
+
+/// Prints the service's addresses. Ignores errors: standard output may be closed.
+fn print_banner(service: &Service, listeners: &Listeners) {
+    let active = service.gate.active();
+    let [http, grpc, admin] =
+        [&listeners.http, &listeners.grpc, &listeners.admin].map(listeners::address);
+    let text = banner::text(&active.config, active.store.kind(), http, grpc, admin);
+
     let mut output = std::io::stdout().lock();
     drop(
         output
@@ -132,24 +147,25 @@ fn announce(service: &Service, ports: &Ports) {
     );
 }
 
-/// Keeps an eye on the store, so that its state is known while nobody asks.
-async fn watch_store(service: Arc<Service>, mut stop: ShutdownSignal) {
+/// Probes the store, so that its health is known even while there is no traffic.
+async fn watch_store(service: Arc<Service>, mut shutdown: ShutdownSignal) {
     loop {
-        let running = service.gate.active();
-        running.probe().await;
-        let pause = if running.limiter.health().degraded {
-            PROBE_AWAY_EVERY
+        let active = service.gate.active();
+        active.probe().await;
+
+        let pause = if active.limiter.health().degraded {
+            PROBE_INTERVAL_DEGRADED
         } else {
-            PROBE_EVERY
+            PROBE_INTERVAL
         };
         tokio::select! {
-            () = stop.reached(ShutdownPhase::Draining) => return,
+            () = shutdown.wait_for(ShutdownPhase::Draining) => return,
             () = tokio::time::sleep(pause) => {}
         }
     }
 }
 
-/// The signals that the service listens to.
+/// The signals that the service handles.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -165,13 +181,13 @@ impl Signals {
         })
     }
 
-    /// ReloadStatus as often as it is asked to, until it is asked to end.
-    async fn until_the_end(&mut self, service: &Service) {
+    /// Returns on SIGTERM and SIGINT. Reloads the configuration on each SIGHUP.
+    async fn wait_for_shutdown(&mut self, service: &Service) {
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => return,
                 _ = self.interrupt.recv() => return,
-                // What became of it is logged, counted and shown.
+                // The reloader logs and records the result.
                 _ = self.hang_up.recv() => drop(service.reloader.reload().await),
             }
         }

@@ -52,7 +52,7 @@ impl Hub {
     pub(super) fn join(&self, now: Bytes, joined: impl FnOnce()) -> Result<Events, ApiError> {
         let mut state = self.0.lock();
         if state.is_closed {
-            return Err(ApiError::busy(
+            return Err(ApiError::unavailable(
                 "leaving",
                 "the service is leaving; its successor has a page of its own",
             ));
@@ -61,7 +61,7 @@ impl Hub {
             let detail = format!(
                 "the dashboard is open {VIEWERS_MAX} times, and that is as often as it can be; close one of them"
             );
-            return Err(ApiError::busy("too-many-viewers", detail));
+            return Err(ApiError::unavailable("too-many-viewers", detail));
         }
         let (sender, receiver) = mpsc::channel(BEHIND_MAX);
         state.viewers.push(sender);

@@ -67,7 +67,7 @@ pub(crate) async fn watch(service: Arc<Service>, mut stop: ShutdownSignal) {
             SAMPLE_EVERY
         };
         tokio::select! {
-            () = stop.reached(ShutdownPhase::Draining) => break,
+            () = stop.wait_for(ShutdownPhase::Draining) => break,
             () = tokio::time::sleep(pause) => {}
         }
     }

@@ -31,8 +31,8 @@ impl State {
         Self {
             is_up: running.store.is_up(),
             is_degraded: running.limiter.health().degraded,
-            reloads: reloads.done,
-            refused_reloads: reloads.refused,
+            reloads: reloads.applied,
+            refused_reloads: reloads.rejected,
         }
     }
 }

@@ -179,7 +179,7 @@ impl Service {
         let clock = ManualClock::default();
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         let inside = runtime.enter();
-        let gate = Arc::new(Gate::at(&clock, config));
+        let gate = Arc::new(Gate::with_clock(&clock, config));
         let listener = runtime
             .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
             .expect("a free port");
