@@ -32,7 +32,7 @@ pub(crate) struct ActiveConfig {
     pub(crate) selector: Selector,
     pub(crate) limiter: Limiter,
     pub(crate) store: OpenStore,
-    /// By the index of a limit; overrides follow the limits of the file.
+    /// By the index of a limit; overrides follow the configured limits.
     metrics: Vec<Arc<LimitMetrics>>,
     denied_keys: Arc<DeniedKeys>,
 }
@@ -55,6 +55,7 @@ impl ActiveConfig {
                 .clock(clock.clone())
                 .build(),
         );
+
         Self::with_store(store.limiter().clock(clock.clone()), store, config, metrics)
     }
 
@@ -69,6 +70,7 @@ impl ActiveConfig {
             .expected_replicas(config.expected_replicas.get())
             .build()
             .expect("a validated configuration has valid limits with unique names");
+
         Self::new(config, limiter, store, metrics)
     }
 
@@ -94,6 +96,7 @@ impl ActiveConfig {
         let names = config.limits.iter().map(|rule| rule.limit.name());
         let denied_keys = metrics.denied_keys().clone();
         let metrics = metrics.set_limits(names, OVERRIDES);
+
         Self {
             selector: Selector::new(&config),
             config,
@@ -117,7 +120,7 @@ impl ActiveConfig {
         }
     }
 
-    /// Records the keys that limits of the file denied, shadow limits included. Keys of overrides
+    /// Records the keys that configured limits denied, shadow limits included. Keys of overrides
     /// are left out: they have no key recipe to display them with.
     #[cold]
     fn record_denied_keys(&self, demands: &[GateDemand<'_>], decision: &Decision) {
@@ -129,7 +132,7 @@ impl ActiveConfig {
         }
     }
 
-    /// The metrics of each limit: first those of the file, in its order, then the overrides.
+    /// The metrics of each limit: the configured ones in their order, then the overrides.
     pub(crate) fn metrics(&self) -> &[Arc<LimitMetrics>] {
         &self.metrics
     }
@@ -154,7 +157,7 @@ impl ActiveConfig {
     }
 }
 
-/// The limits of the file, then the overrides.
+/// The configured limits, then the overrides.
 fn limits(config: &Config) -> Vec<Limit> {
     let days = |days: u64| Duration::from_secs(days * 86_400);
 

@@ -46,7 +46,7 @@ pub(crate) struct CheckOptions<'q> {
 pub(crate) struct GateDemand<'r> {
     /// The limit's name.
     pub(crate) limit: &'r str,
-    /// The limit's index in the active configuration; overrides follow the limits of the file.
+    /// The limit's index in the active configuration; overrides follow the configured limits.
     pub(crate) index: usize,
     pub(crate) key: EncodedKey,
     /// Units to charge or refund.
@@ -250,12 +250,14 @@ impl ActiveConfig {
         options: CheckOptions<'_>,
     ) -> Result<GateDemands<'_>, SelectError> {
         let CheckOptions { limits, cost, .. } = options;
+
         let selection = match limits {
             Some(names) => self.selector.select_named(names, attributes, cost)?,
             None => self
                 .selector
                 .select(attributes, cost, MissingKeyPolicy::Refuse)?,
         };
+
         Ok(selection.into_iter().map(GateDemand::from).collect())
     }
 
@@ -273,6 +275,7 @@ impl ActiveConfig {
                 refund = refund.quota(quota);
             }
         }
+
         Ok(refund.await?)
     }
 }

@@ -43,6 +43,7 @@ impl PermitToken {
                 limit: demand.limit.to_owned(),
                 key: demand.key.clone(),
             });
+
         Self {
             id,
             counters: counters.collect(),

@@ -95,6 +95,7 @@ fn redis_builder(config: &RedisConfig) -> RedisBuilder {
         RedisTopology::Sentinel { master } => RedisBuilder::sentinel(&config.endpoints, master),
         RedisTopology::Cluster => RedisBuilder::cluster(&config.endpoints),
     };
+
     builder
         .prefix(&config.prefix)
         .timeout(config.timeout)

@@ -75,10 +75,12 @@ pub(super) fn denied(reason: &str, descriptors: usize) -> RateLimitResponse {
         code: Code::OverLimit.into(),
         ..Default::default()
     };
+
     let mut response = RateLimitResponse {
         statuses: vec![status; descriptors],
         ..Default::default()
     };
+
     deny(&mut response, to_json(&InvalidRequestProblem::new(reason)));
     response
 }
@@ -136,35 +138,35 @@ fn status(
         let index = usize::from(*index);
         Some((plan.demands.get(index)?, decision.limits().get(index)?))
     });
-    let enforced = own.filter(|(_, limit)| !limit.is_shadow());
-    let Some((demand, limit)) = enforced.min_by_key(|(_, limit)| tightness(limit)) else {
+    let enforced = own.filter(|(_, outcome)| !outcome.is_shadow());
+    let Some((demand, outcome)) = enforced.min_by_key(|(_, outcome)| tightness(outcome)) else {
         return DescriptorStatus {
             code: Code::Ok.into(),
             ..Default::default()
         };
     };
 
-    let (code, until) = match limit.retry() {
-        None => (Code::Ok, Some(limit.reset_after())),
+    let (code, until) = match outcome.retry() {
+        None => (Code::Ok, Some(outcome.reset_after())),
         Some(Retry::After(length)) => (Code::OverLimit, Some(length.max(Duration::from_secs(1)))),
         Some(Retry::Never) => (Code::OverLimit, None),
     };
     DescriptorStatus {
         code: code.into(),
-        current_limit: Some(current_limit(active, demand, limit)),
-        limit_remaining: at_most_u32(limit.remaining()),
+        current_limit: Some(current_limit(active, demand, outcome)),
+        limit_remaining: at_most_u32(outcome.remaining()),
         duration_until_reset: until.map(whole_secs),
     }
 }
 
-/// Orders limits by how tight they are, the tightest first: those that deny longest, then those with
-/// the fewest units left, then those that take longest to reset.
-fn tightness(limit: &LimitOutcome) -> impl Ord {
+/// Orders limits, the tightest first: those that deny longest, then those with the fewest units
+/// left, then those that take longest to reset.
+fn tightness(outcome: &LimitOutcome) -> impl Ord {
     use std::cmp::Reverse;
     (
-        Reverse(limit.retry()),
-        limit.remaining(),
-        Reverse(limit.reset_after()),
+        Reverse(outcome.retry()),
+        outcome.remaining(),
+        Reverse(outcome.reset_after()),
     )
 }
 
@@ -175,6 +177,7 @@ fn zero_limit_status(zero_limit: Override) -> DescriptorStatus {
         name: zero_limit.name().to_owned(),
         unit_multiplier: Some(zero_limit.multiplier).filter(|multiplier| *multiplier > 1),
     };
+
     DescriptorStatus {
         code: Code::OverLimit.into(),
         current_limit: Some(current_limit),
@@ -185,17 +188,18 @@ fn zero_limit_status(zero_limit: Override) -> DescriptorStatus {
 fn current_limit(
     active: &ActiveConfig,
     demand: &GateDemand<'_>,
-    limit: &LimitOutcome,
+    outcome: &LimitOutcome,
 ) -> RateLimit {
-    let (unit, multiplier) = match limit.window() {
+    let (unit, multiplier) = match outcome.window() {
         Some(window) if !is_month(active, demand) => in_units(window),
         Some(_) => (Unit::Month, 1),
         None => (Unit::Unknown, 1),
     };
+
     RateLimit {
-        requests_per_unit: at_most_u32(limit.limit()),
+        requests_per_unit: at_most_u32(outcome.limit()),
         unit: unit.into(),
-        name: limit.name().to_owned(),
+        name: outcome.name().to_owned(),
         unit_multiplier: Some(multiplier).filter(|multiplier| *multiplier > 1),
     }
 }

@@ -37,6 +37,7 @@ pub(crate) async fn run(
 ) {
     let health = GrpcHealth::serving().await;
     let front = Arc::new(GrpcFront::new(gate, &health));
+
     let serving = listen::run(
         listener,
         ListenProtocol::Http2,
@@ -44,6 +45,7 @@ pub(crate) async fn run(
         load,
         shutdown.clone(),
     );
+
     tokio::join!(serving, health.follow(shutdown));
 }
 
@@ -93,9 +95,9 @@ impl Front for GrpcFront {
         }
     }
 
-    /// Answers `UNAVAILABLE`, which Envoy's outlier detection counts like a 503, so that it turns to
-    /// other replicas. `RESOURCE_EXHAUSTED` would count as a success there. For the request itself
-    /// both have the same effect: `failure_mode_deny` decides.
+    /// Answers `UNAVAILABLE`, which Envoy's outlier detection counts like a 503, so that it turns
+    /// to other replicas. `RESOURCE_EXHAUSTED` would count as a success there. For the request
+    /// itself both have the same effect: `failure_mode_deny` decides.
     fn shed(&self) -> Response<Body> {
         Status::unavailable(
             "too many requests in flight; try another replica, or retry in a second",

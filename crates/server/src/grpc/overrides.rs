@@ -103,8 +103,9 @@ impl Override {
             u64::from(self.requests),
             self.unit_secs() * u64::from(self.multiplier),
         );
+
         // Reduce the fraction: a rate cannot have an arbitrarily long period.
-        let divisor = greatest_divisor(requests, secs);
+        let divisor = greatest_common_divisor(requests, secs);
         TokenBucket::new(
             requests,
             Rate::new(requests / divisor, Duration::from_secs(secs / divisor)),
@@ -174,7 +175,7 @@ fn key(
         }
         parts.text(attributes.domain);
         for entry in attributes.entries {
-            // A text part must not be empty; the number 0 stands for an empty one.
+            // A text part must not be empty; the number 0 represents an empty one.
             if entry.key.is_empty() {
                 parts.number(0);
             } else {
@@ -189,7 +190,7 @@ fn key(
     })
 }
 
-const fn greatest_divisor(mut one: u64, mut other: u64) -> u64 {
+const fn greatest_common_divisor(mut one: u64, mut other: u64) -> u64 {
     while other != 0 {
         (one, other) = (other, one % other);
     }

@@ -53,6 +53,7 @@ impl HitsAction {
                 .filter(|cost| *cost > 0)
                 .map(u64::from)
         };
+
         match (descriptor.hits_addend, descriptor.is_negative_hits) {
             (Some(0), false) => Self::Peek,
             (own, false) => Self::Charge(own.or_else(of_request)),

@@ -80,6 +80,7 @@ impl ApiError {
             "Method Not Allowed",
             format!("the method is {found}; it must be {expected}"),
         );
+
         Self {
             allow: Some(allow),
             ..error
@@ -200,6 +201,7 @@ impl ApiError {
             "Service Unavailable",
             detail,
         );
+
         Self {
             retry_after_secs: Some(1),
             ..error

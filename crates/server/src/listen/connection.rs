@@ -146,10 +146,12 @@ impl<F: Front> RequestHandler<F> {
         request: Request<Incoming>,
     ) -> Result<Response<F::Body>, Infallible> {
         self.progress.start_request();
+
         let response = match self.load.try_request() {
             Some(_slot) => self.front.answer(request, self.peer).await,
             None => self.front.shed(),
         };
+
         self.progress.end_request();
         Ok(response)
     }

@@ -50,8 +50,8 @@ const LINGER_BYTES_MAX: usize = 1 << 20;
 /// It lingers on shutdown: the system resets a connection that is closed while it has unread input,
 /// and the client may then lose a response that it has not read yet.
 ///
-/// It does not implement vectored writes. With them, hyper would pass each response of more than 256
-/// bytes as a buffer of its own. Without them it copies responses into one buffer, so that all
+/// It does not implement vectored writes. With them, hyper would pass each response of more than
+/// 256 bytes as a buffer of its own. Without them it copies responses into one buffer, so that all
 /// responses that are ready on an HTTP/2 connection take a single system call.
 #[derive(Debug)]
 pub(super) struct MonitoredStream<S> {
@@ -110,6 +110,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for MonitoredStream<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+
         if buffer.filled().len() > before {
             self.progress.reads.fetch_add(1, Relaxed);
         }

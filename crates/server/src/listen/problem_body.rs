@@ -74,7 +74,7 @@ fn problem_body(status: &[u8]) -> Option<String> {
             "Request Header Fields Too Large",
             r#""code":"head-too-large""#,
             format!(
-                "request head too large: it may have {HEADERS_MAX} header lines and {HEAD_MAX} bytes"
+                "request head too large: at most {HEADERS_MAX} header lines and {HEAD_MAX} bytes"
             ),
         ),
         _ => return None,
@@ -104,6 +104,7 @@ impl<S: AsyncWrite + Unpin> ProblemBodyStream<S> {
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
+
             rest.drain(..written.min(rest.len()));
             if rest.is_empty() {
                 let length = *length;
@@ -127,6 +128,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ProblemBodyStream<S> {
                 None => return Pin::new(&mut self.stream).poll_write(context, buffer),
             }
         }
+
         self.poll_pending(context)
     }
 

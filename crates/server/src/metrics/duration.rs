@@ -20,7 +20,7 @@ pub(super) struct DurationHistogram(Histogram);
 /// The number of decisions in each bucket at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DurationBuckets {
-    /// For each bound of [`BUCKETS_SECS`]; cumulative, so that a decision is in every bucket it fits.
+    /// For each bound of [`BUCKETS_SECS`], the number of decisions up to it.
     cumulative: Vec<u64>,
     total: u64,
 }
@@ -77,12 +77,14 @@ impl DurationBuckets {
             .iter()
             .copied()
             .chain(std::iter::repeat(0));
+
         let cumulative = self
             .cumulative
             .iter()
             .zip(before)
             .map(|(now, before)| now.saturating_sub(before))
             .collect();
+
         Self {
             cumulative,
             total: self.total.saturating_sub(earlier.total),

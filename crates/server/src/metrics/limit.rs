@@ -24,8 +24,8 @@ pub(crate) struct LimitMetrics {
     /// Unique in the process: a limit that is removed and added again gets another id.
     id: u32,
     name: Arc<str>,
-    /// Limits of the file are listed before their first decision; overrides are not.
-    is_of_file: bool,
+    /// Limits of the configuration have samples before their first decision; overrides do not.
+    is_configured: bool,
     counts: [[AtomicU64; OUTCOMES.len()]; SOURCES.len()],
 }
 
@@ -80,11 +80,11 @@ impl LimitCounts {
 }
 
 impl LimitMetrics {
-    pub(super) fn new(id: u32, name: &str, is_of_file: bool) -> Self {
+    pub(super) fn new(id: u32, name: &str, is_configured: bool) -> Self {
         Self {
             id,
             name: name.into(),
-            is_of_file,
+            is_configured,
             counts: Default::default(),
         }
     }
@@ -119,6 +119,7 @@ impl LimitMetrics {
                 .map(|counts| counts[outcome].load(Relaxed))
                 .sum()
         };
+
         OutcomeCounts {
             allowed: sum(0),
             denied: sum(1),
@@ -133,6 +134,7 @@ impl LimitMetrics {
         for (by_source, counts) in sum.by_source.iter_mut().zip(&self.counts) {
             let [allowed, denied, shadow_denied] =
                 counts.each_ref().map(|count| count.load(Relaxed));
+
             sum.outcomes.allowed += allowed;
             sum.outcomes.denied += denied;
             sum.outcomes.shadow_denied += shadow_denied;
@@ -141,14 +143,15 @@ impl LimitMetrics {
         sum
     }
 
-    /// Writes the limit's samples. Counters at zero are left out, except that a limit of the file
+    /// Writes the limit's samples. Counters at zero are left out, except that a configured limit
     /// always has the usual ones, so that dashboards can refer to them from the start.
     pub(super) fn write(&self, page: &mut MetricsPage) {
         for (source, counts) in SOURCES.iter().zip(&self.counts) {
             for (outcome, count) in OUTCOMES.iter().zip(counts) {
                 let count = count.load(Relaxed);
                 let is_usual = *source == Source::Store && *outcome != OUTCOMES[2];
-                if count > 0 || (self.is_of_file && is_usual) {
+
+                if count > 0 || (self.is_configured && is_usual) {
                     let labels = [
                         ("limit", &*self.name),
                         ("outcome", outcome),

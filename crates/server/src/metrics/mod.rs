@@ -74,23 +74,23 @@ impl Metrics {
             .collect()
     }
 
-    /// Replaces the limits by those of a new configuration: the limits of the file, then the
+    /// Replaces the limits by those of a new configuration: the configured limits, then the
     /// overrides. Limits that are in both keep counting; the others are dropped.
     pub(crate) fn set_limits<'n>(
         &self,
-        of_file: impl Iterator<Item = &'n str>,
+        configured: impl Iterator<Item = &'n str>,
         overrides: impl IntoIterator<Item = &'n str>,
     ) -> Vec<Arc<LimitMetrics>> {
         let mut known = self.limits.lock();
         let find = |name: &str| known.iter().find(|limit| **limit.name() == *name).cloned();
 
-        let names = of_file
+        let names = configured
             .map(|name| (name, true))
             .chain(overrides.into_iter().map(|name| (name, false)));
         let limits: Vec<_> = names
-            .map(|(name, is_of_file)| {
+            .map(|(name, is_configured)| {
                 let new =
-                    || LimitMetrics::new(self.next_id.fetch_add(1, Relaxed), name, is_of_file);
+                    || LimitMetrics::new(self.next_id.fetch_add(1, Relaxed), name, is_configured);
                 find(name).unwrap_or_else(|| Arc::new(new()))
             })
             .collect();

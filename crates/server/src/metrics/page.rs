@@ -25,6 +25,7 @@ impl MetricsPage {
         } else {
             format!("{prefix}_")
         };
+
         Self {
             prefix,
             families: Vec::new(),

@@ -61,7 +61,9 @@ impl Reloader {
             rejected: 0,
             last_error: None,
         };
+
         let first_version = file.as_deref().and_then(FileVersion::read);
+
         Self {
             gate,
             file,
@@ -103,6 +105,7 @@ impl Reloader {
     fn record(&self, result: &Result<(), ConfigReloadError>) {
         let now = self.gate.now();
         let mut status = self.status.lock();
+
         match result {
             Ok(()) => {
                 status.active_since = now;

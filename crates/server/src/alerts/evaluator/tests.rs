@@ -34,7 +34,7 @@ impl Scene {
         outcomes.shadow_denied += shadow_denied;
     }
 
-    /// The changes after some seconds: `+` for fired, `-` for resolved, then the alert and its limit.
+    /// The changes after some seconds: `+` (fired) or `-` (resolved), the alert and its limit.
     fn evaluate_after(&mut self, seconds: u64) -> Vec<String> {
         self.now += seconds;
         let sample = AlertSample {

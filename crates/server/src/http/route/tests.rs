@@ -91,7 +91,7 @@ fn the_description_has_every_error_code() {
         .filter(|code| !ADMIN_CODES.contains(code))
         .collect();
     let description = description();
-    let described = description["components"]["schemas"]["Code"]["enum"]
+    let described = description["components"]["schemas"]["ErrorCode"]["enum"]
         .as_array()
         .expect("a list of codes");
     assert_eq!(
