@@ -28,7 +28,7 @@ use crate::gate::Gate;
 use crate::listen::Front;
 use crate::traces;
 
-/// The OpenAPI description of this port.
+/// The description of this port, in the `OpenAPI` format.
 pub(crate) const OPENAPI: &str = include_str!("openapi.json");
 
 /// Answers the requests of the HTTP port.

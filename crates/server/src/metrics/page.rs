@@ -100,7 +100,7 @@ impl MetricsPage {
         let samples = std::mem::take(&mut self.samples);
         match self.families.last_mut() {
             Some(family) if family.get_metric().is_empty() && !samples.is_empty() => {
-                family.set_metric(samples)
+                family.set_metric(samples);
             }
             Some(family) if family.get_metric().is_empty() => drop(self.families.pop()),
             _ => {}

@@ -1,5 +1,5 @@
-//! The service matches its OpenAPI description: schemathesis generates valid and invalid requests
-//! from the description and validates every response against it.
+//! The service matches its description in `openapi.json`: schemathesis generates valid and invalid
+//! requests from it and validates every response against it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -83,7 +83,7 @@ fn decisions_are_as_described() {
     );
 }
 
-/// Forward-auth accepts every method, even those that OpenAPI cannot describe.
+/// Forward-auth accepts every method, even those that a description cannot have.
 #[test]
 fn forward_auth_is_as_described() {
     let arguments = [

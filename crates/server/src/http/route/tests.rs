@@ -1,4 +1,4 @@
-//! The OpenAPI description matches the port: its paths and its error codes.
+//! The port matches its description in `openapi.json`: paths and error codes.
 
 use std::collections::BTreeSet;
 
