@@ -4,7 +4,7 @@ use super::*;
 
 /// A service whose counters and clock are set by hand.
 #[derive(Default)]
-struct Scene {
+struct AlertScene {
     evaluator: AlertEvaluator,
     bounds: AlertBounds,
     now: u64,
@@ -12,8 +12,8 @@ struct Scene {
     durations: Vec<(u64, Duration)>,
 }
 
-impl Scene {
-    fn with(deny_ratio: Option<f64>, latency_p99: Option<u64>) -> Self {
+impl AlertScene {
+    fn new(deny_ratio: Option<f64>, latency_p99: Option<u64>) -> Self {
         let latency_p99 = latency_p99.map(Duration::from_millis);
         let mut scene = Self {
             bounds: AlertBounds {
@@ -64,7 +64,7 @@ impl Scene {
 
 #[test]
 fn an_alert_fires_once_and_is_resolved_once() {
-    let mut scene = Scene::with(Some(0.8), None);
+    let mut scene = AlertScene::new(Some(0.8), None);
     scene.count("api", 5, 95, 0);
     scene.count("other", 100, 10, 0);
     assert_eq!(scene.evaluate_after(2), ["+deny_ratio api"]);
@@ -94,7 +94,7 @@ fn an_alert_fires_once_and_is_resolved_once() {
 
 #[test]
 fn counts_older_than_a_minute_are_left_out() {
-    let mut scene = Scene::with(Some(0.5), None);
+    let mut scene = AlertScene::new(Some(0.5), None);
     scene.count("api", 0, 30, 0);
     assert_eq!(scene.evaluate_after(2), ["+deny_ratio api"]);
     for _ in 0..29 {
@@ -107,7 +107,7 @@ fn counts_older_than_a_minute_are_left_out() {
 
 #[test]
 fn too_few_requests_are_not_evaluated() {
-    let mut scene = Scene::with(Some(0.5), Some(10));
+    let mut scene = AlertScene::new(Some(0.5), Some(10));
     scene.count("api", 0, 19, 0);
     scene.durations.push((99, Duration::from_secs(1)));
     assert_eq!(scene.evaluate_after(2), [""; 0]);
@@ -122,7 +122,7 @@ fn too_few_requests_are_not_evaluated() {
 
 #[test]
 fn a_deny_ratio_fires_when_it_reaches_its_bound() {
-    let mut scene = Scene::with(Some(0.8), None);
+    let mut scene = AlertScene::new(Some(0.8), None);
     scene.count("api", 20, 79, 0);
     assert_eq!(scene.evaluate_after(2), [""; 0]);
     scene.count("api", 0, 1, 0);
@@ -131,17 +131,17 @@ fn a_deny_ratio_fires_when_it_reaches_its_bound() {
 
 #[test]
 fn shadow_denials_do_not_count() {
-    let mut scene = Scene::with(Some(0.1), None);
+    let mut scene = AlertScene::new(Some(0.1), None);
     scene.count("api", 0, 0, 1_000);
     assert_eq!(scene.evaluate_after(2), [""; 0]);
 }
 
 #[test]
 fn more_than_one_slow_decision_in_a_hundred_fires() {
-    let mut scene = Scene::with(None, Some(10));
+    let mut scene = AlertScene::new(None, Some(10));
     scene.durations.push((10_000, Duration::from_secs(1)));
     // Decisions before the first sample do not count.
-    let mut scene = Scene {
+    let mut scene = AlertScene {
         evaluator: AlertEvaluator::default(),
         ..scene
     };
@@ -159,7 +159,7 @@ fn more_than_one_slow_decision_in_a_hundred_fires() {
 
 #[test]
 fn an_alert_that_is_no_longer_configured_is_resolved() {
-    let mut scene = Scene::with(Some(0.5), None);
+    let mut scene = AlertScene::new(Some(0.5), None);
     scene.count("api", 0, 100, 0);
     assert_eq!(scene.evaluate_after(2), ["+deny_ratio api"]);
     scene.bounds = AlertBounds::default();
@@ -182,7 +182,7 @@ fn an_alert_that_is_no_longer_configured_is_resolved() {
 
 #[test]
 fn a_limit_that_is_added_again_starts_from_zero() {
-    let mut scene = Scene::with(Some(0.5), None);
+    let mut scene = AlertScene::new(Some(0.5), None);
     scene.count("api", 1_000, 0, 0);
     assert_eq!(scene.evaluate_after(2), [""; 0]);
     scene.outcomes.clear();
@@ -192,7 +192,7 @@ fn a_limit_that_is_added_again_starts_from_zero() {
 
 #[test]
 fn a_clock_that_does_not_move_does_not_fill_memory() {
-    let mut scene = Scene::with(Some(0.5), None);
+    let mut scene = AlertScene::new(Some(0.5), None);
     (0..1_000).for_each(|_| drop(scene.evaluate_after(0)));
     assert_eq!(scene.evaluator.samples.len(), SAMPLES_MAX);
 }
