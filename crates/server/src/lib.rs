@@ -1,8 +1,8 @@
-//! The `tollgate` service and command line, as a library with a thin binary in front.
+//! The `tollgate` service and command line, as a library with a thin binary on top.
 //!
 //! This crate owns what surrounds the limiter: the command line, the fronts that decode requests
-//! and encode decisions, and the life of the process. It must not know the arithmetic of any
-//! algorithm; that is the `tollgate` crate's.
+//! and encode decisions, and the process's start and shutdown. The arithmetic of the algorithms
+//! stays in the `tollgate` crate.
 
 use std::process::ExitCode;
 
@@ -27,7 +27,7 @@ pub use commands::{
     KeysCommand, LoadArgs, LogLayout, SimulateArgs, ValidateArgs,
 };
 
-/// Does what the command line asks; the result is the process's exit code.
+/// Runs the command that was given and returns the process's exit code.
 pub fn run(cli: &Cli) -> ExitCode {
     match &cli.command {
         Command::Serve(args) => serve::run(args),

@@ -1,5 +1,7 @@
-//! Logs: to standard error, as text for a terminal and as JSON for programs. Whoever reads them
-//! slowly, or not at all, misses some; nobody waits for a log to be read.
+//! Logs to standard error: text on a terminal, JSON otherwise.
+//!
+//! A thread writes the lines. When standard error is read too slowly, lines are dropped and
+//! counted; a request never waits for its log line.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::Arc;
@@ -11,105 +13,107 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _};
 
 use crate::cli::LogFormat;
-use crate::traces::{self, Exporting};
+use crate::traces::{self, TraceExporter};
 
-/// Lines that may wait to be written.
-const WAITING_MAX: usize = 4_096;
-/// Which level and which parts of the program, as in `tollgate_server=debug`.
+/// The most lines that wait to be written.
+const QUEUE_MAX: usize = 4_096;
+/// The environment variable with the log filter, as in `info,tollgate_server=debug`.
 const FILTER_VARIABLE: &str = "TOLLGATE_LOG";
 
-/// Sends everything that is logged to standard error from now on, and spans to whoever collects
-/// them.
-pub(crate) fn start(format: Option<LogFormat>, traces: Option<&Exporting>) {
+/// Installs the global subscriber: log events go to standard error, spans to the trace exporter.
+pub(crate) fn start(format: Option<LogFormat>, traces: Option<&TraceExporter>) {
     let is_terminal = io::stderr().is_terminal();
     let format = format.unwrap_or(if is_terminal {
         LogFormat::Text
     } else {
         LogFormat::Json
     });
-    let lines = Lines::to(io::stderr());
+
+    let writer = LogWriter::new(io::stderr());
     let logs = match format {
         LogFormat::Text => tracing_subscriber::fmt::layer()
             .with_ansi(is_terminal)
             .with_target(false)
-            .with_writer(lines)
+            .with_writer(writer)
             .boxed(),
         LogFormat::Json => tracing_subscriber::fmt::layer()
             .json()
             .flatten_event(true)
-            .with_writer(lines)
+            .with_writer(writer)
             .boxed(),
     };
     let registry = tracing_subscriber::registry().with(logs.with_filter(filter()));
-    // A layer that is not there would still want every span to be made.
-    let started = match traces {
+
+    // Not `registry.with(Option<layer>)`: even an absent layer would enable every span.
+    let installed = match traces {
         Some(traces) => tracing::subscriber::set_global_default(registry.with(traces.layer())),
         None => tracing::subscriber::set_global_default(registry),
     };
-    // Someone else, a test for example, may already listen.
-    drop(started);
+    // Fails when there is a subscriber already, as in tests.
+    drop(installed);
 }
 
 fn filter() -> EnvFilter {
-    let wanted = std::env::var(FILTER_VARIABLE)
+    let configured = std::env::var(FILTER_VARIABLE)
         .ok()
-        .and_then(|wanted| wanted.parse().ok());
-    let wanted: EnvFilter = wanted.unwrap_or_else(|| EnvFilter::new("info"));
-    wanted.add_directive(
-        traces::NOT_LOGGED
-            .parse()
-            .expect("a directive that is right"),
-    )
+        .and_then(|filter| filter.parse().ok());
+    let filter: EnvFilter = configured.unwrap_or_else(|| EnvFilter::new("info"));
+
+    let spans_off = traces::NOT_LOGGED.parse().expect("a valid directive");
+    filter.add_directive(spans_off)
 }
 
-/// Where lines go: to a thread that writes them.
+/// Queues log lines for the thread that writes them.
 #[derive(Clone, Debug)]
-struct Lines {
+struct LogWriter {
     sender: SyncSender<Vec<u8>>,
-    /// Lines that found no room.
-    lost: Arc<AtomicU64>,
+    /// Lines dropped since the last line was written.
+    dropped: Arc<AtomicU64>,
 }
 
-impl Lines {
-    fn to(mut output: impl Write + Send + 'static) -> Self {
-        let (sender, lines) = sync_channel::<Vec<u8>>(WAITING_MAX);
-        let lost = Arc::new(AtomicU64::new(0));
-        let missed = lost.clone();
+impl LogWriter {
+    /// Starts the thread that writes to `output`.
+    fn new(mut output: impl Write + Send + 'static) -> Self {
+        let (sender, lines) = sync_channel::<Vec<u8>>(QUEUE_MAX);
+        let dropped = Arc::new(AtomicU64::new(0));
+
+        let counter = dropped.clone();
         std::thread::spawn(move || {
             for line in lines {
-                // When nobody reads any more, there is nobody to tell.
+                // A failed write cannot be reported anywhere.
                 drop(output.write_all(&line));
-                let lost = missed.swap(0, Relaxed);
-                if lost > 0 {
+
+                let dropped = counter.swap(0, Relaxed);
+                if dropped > 0 {
                     drop(writeln!(
                         output,
-                        "{lost} log lines were lost, because nobody read them in time"
+                        "dropped {dropped} log lines: standard error was read too slowly"
                     ));
                 }
             }
         });
-        Self { sender, lost }
+        Self { sender, dropped }
     }
 }
 
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Line<'a>;
+impl<'a> MakeWriter<'a> for LogWriter {
+    type Writer = LogLine<'a>;
 
-    fn make_writer(&'a self) -> Line<'a> {
-        Line {
-            lines: self,
+    fn make_writer(&'a self) -> LogLine<'a> {
+        LogLine {
+            writer: self,
             bytes: Vec::with_capacity(256),
         }
     }
 }
 
-/// One line being written.
-struct Line<'a> {
-    lines: &'a Lines,
+/// A line being formatted; queued when dropped.
+struct LogLine<'a> {
+    writer: &'a LogWriter,
     bytes: Vec<u8>,
 }
 
-impl Write for Line<'_> {
+impl Write for LogLine<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -120,11 +124,11 @@ impl Write for Line<'_> {
     }
 }
 
-impl Drop for Line<'_> {
+impl Drop for LogLine<'_> {
     fn drop(&mut self) {
         let line = std::mem::take(&mut self.bytes);
-        if !line.is_empty() && self.lines.sender.try_send(line).is_err() {
-            self.lines.lost.fetch_add(1, Relaxed);
+        if !line.is_empty() && self.writer.sender.try_send(line).is_err() {
+            self.writer.dropped.fetch_add(1, Relaxed);
         }
     }
 }
@@ -134,9 +138,9 @@ mod tests {
     use super::*;
 
     /// An output whose reader has stopped reading.
-    struct Blocked(std::sync::mpsc::Receiver<()>);
+    struct BlockedOutput(std::sync::mpsc::Receiver<()>);
 
-    impl Write for Blocked {
+    impl Write for BlockedOutput {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let _ = self.0.recv();
             Ok(bytes.len())
@@ -148,12 +152,12 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_log_that_nobody_reads() {
+    fn logging_does_not_block_when_the_output_does() {
         let (_unread, reader) = sync_channel(0);
-        let lines = Lines::to(Blocked(reader));
-        for _ in 0..2 * WAITING_MAX {
-            drop(lines.make_writer().write(b"line\n"));
+        let writer = LogWriter::new(BlockedOutput(reader));
+        for _ in 0..2 * QUEUE_MAX {
+            drop(writer.make_writer().write(b"line\n"));
         }
-        assert!(lines.lost.load(Relaxed) >= WAITING_MAX as u64 - 1);
+        assert!(writer.dropped.load(Relaxed) >= QUEUE_MAX as u64 - 1);
     }
 }

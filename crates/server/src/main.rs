@@ -1,4 +1,4 @@
-//! The `tollgate` binary: hands the command line to the library.
+//! The `tollgate` binary: parses the command line and calls the library.
 
 use std::process::ExitCode;
 

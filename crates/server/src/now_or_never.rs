@@ -1,9 +1,9 @@
-//! Asking a future for what it has now.
+//! Polls a future once.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// What a future gives at once, if it does.
+/// The future's output if it is ready at its first poll.
 pub(crate) fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Some(value),

@@ -1,93 +1,98 @@
-//! The alerts of the configuration: too many requests refused, decisions too slow.
+//! The alerts of the configuration: too many requests denied, decisions too slow.
 //!
-//! Owns when they are looked at, and what is logged about them. What is judged is in `judge`, which
-//! knows no clock.
+//! Owns when alerts are evaluated and what is logged. The evaluation itself is in `evaluator`,
+//! which has no clock of its own.
 
-mod judge;
+mod evaluator;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-pub(crate) use self::judge::{Alert, Standing};
-use self::judge::{Bounds, Change, Judge, Sample};
+use self::evaluator::{AlertBounds, AlertChange, AlertEvaluator, AlertSample};
+pub(crate) use self::evaluator::{AlertKind, AlertState};
 use crate::gate::Gate;
-use crate::listen::{Phase, Stop};
+use crate::listen::{ShutdownPhase, ShutdownSignal};
 
-/// How often to look.
-const EVERY: Duration = Duration::from_secs(2);
+/// How often the alerts are evaluated.
+const INTERVAL: Duration = Duration::from_secs(2);
 
-/// How each alert stands.
+/// The state of every configured alert.
 #[derive(Debug, Default)]
 pub(crate) struct Alerts {
-    judge: Mutex<Judge>,
+    evaluator: Mutex<AlertEvaluator>,
 }
 
 impl Alerts {
-    /// Every alert that is watched, firing or not.
-    pub(crate) fn standing(&self) -> Vec<Standing> {
-        self.judge.lock().standing().cloned().collect()
+    /// Every configured alert, firing or not.
+    pub(crate) fn states(&self) -> Vec<AlertState> {
+        self.evaluator.lock().states().cloned().collect()
     }
 
-    fn look(&self, gate: &Gate) {
-        let running = gate.running();
-        let monitoring = &running.config.monitoring;
-        let bounds = Bounds {
+    fn evaluate(&self, gate: &Gate) {
+        let active = gate.active();
+        let monitoring = &active.config.monitoring;
+        let bounds = AlertBounds {
             deny_ratio: monitoring.deny_ratio,
             latency_p99: monitoring.latency_p99,
         };
-        let meters = gate.meters();
-        let sample = Sample {
+
+        let metrics = gate.metrics();
+        let sample = AlertSample {
             at: gate.now(),
-            said: meters.said(),
-            durations: meters.durations(),
+            outcomes: metrics.outcomes(),
+            durations: metrics.durations(),
         };
-        let changes = self.judge.lock().look(sample, bounds);
-        changes.iter().for_each(tell);
+
+        let changes = self.evaluator.lock().evaluate(sample, bounds);
+        changes.iter().for_each(log_change);
     }
 }
 
-/// Looks at the alerts until the server stops.
-pub(crate) async fn watch(gate: Arc<Gate>, alerts: Arc<Alerts>, mut stop: Stop) {
+/// Evaluates the alerts until the server shuts down.
+pub(crate) async fn watch(gate: Arc<Gate>, alerts: Arc<Alerts>, mut shutdown: ShutdownSignal) {
     loop {
-        alerts.look(&gate);
+        alerts.evaluate(&gate);
         tokio::select! {
-            () = stop.reached(Phase::Leaving) => return,
-            () = tokio::time::sleep(EVERY) => {}
+            () = shutdown.wait_for(ShutdownPhase::Draining) => return,
+            () = tokio::time::sleep(INTERVAL) => {}
         }
     }
 }
 
-/// Says that an alert begins to fire, or that it is over: once each.
-fn tell(change: &Change) {
-    let (Change::Fires(standing) | Change::Resolves(standing)) = change;
-    let Standing {
+/// Logs that an alert started firing or was resolved, once each.
+fn log_change(change: &AlertChange) {
+    let (AlertChange::Fired(state) | AlertChange::Resolved(state)) = change;
+    let AlertState {
         alert,
         limit,
         value,
         bound,
         ..
-    } = standing;
+    } = state;
     let (alert, limit, value) = (alert.as_str(), &**limit, value.unwrap_or_default());
-    match (change, standing.alert) {
-        (Change::Fires(_), Alert::DenyRatio) => {
+
+    match (change, state.alert) {
+        (AlertChange::Fired(_), AlertKind::DenyRatio) => {
             tracing::warn!(
                 alert,
                 limit,
                 value,
                 bound,
-                "alert: a limit refuses too many of its requests"
+                "alert firing: deny ratio too high"
             );
         }
-        (Change::Fires(_), Alert::LatencyP99) => {
+        (AlertChange::Fired(_), AlertKind::LatencyP99) => {
             tracing::warn!(
                 alert,
                 value,
                 bound,
-                "alert: one decision in a hundred takes too long, in seconds"
+                "alert firing: p99 of decision times too high, in seconds"
             );
         }
-        (Change::Resolves(_), _) => tracing::info!(alert, limit, value, bound, "the alert is over"),
+        (AlertChange::Resolved(_), _) => {
+            tracing::info!(alert, limit, value, bound, "alert resolved");
+        }
     }
 }

@@ -1,9 +1,9 @@
-//! The one way of every front: attributes -> checks -> spend -> decision.
+//! The path that every front takes: attributes -> demands -> spend -> decision.
 //!
-//! Owns the configuration in force and how it is replaced. Knows nothing of HTTP or gRPC.
+//! Owns the active configuration and replaces it on reload. Knows nothing of HTTP or gRPC.
 
-mod lease;
-mod running;
+mod active;
+mod permit;
 mod store;
 
 use std::borrow::Cow;
@@ -15,82 +15,87 @@ use tollgate::store::Intent;
 use tollgate::{Clock as _, Decision, EncodedKey, Quota, StoreError, SystemClock};
 use tollgate_rules::{Attributes, Config, MissingKeyPolicy, SelectError, SelectedLimit};
 
-pub(crate) use lease::{LeaseWord, NotALease};
-pub(crate) use running::{OVERRIDES, Running};
-pub(crate) use store::{OpenStore, StoreFault};
+pub(crate) use active::{ActiveConfig, OVERRIDES};
+pub(crate) use permit::{PermitToken, PermitTokenError};
+pub(crate) use store::{OpenStore, StoreOpenError};
 
-use crate::metrics::Meters;
+use crate::metrics::Metrics;
 use crate::traces;
 
-/// Decides, by the configuration in force.
+/// Decides requests by the active configuration, and counts what it decides.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    running: ArcSwap<Running>,
-    meters: Arc<Meters>,
+    active: ArcSwap<ActiveConfig>,
+    metrics: Arc<Metrics>,
     clock: SystemClock,
 }
 
-/// What a request wants to know, beside its attributes.
+/// What a request asks for in addition to its attributes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Question<'q> {
-    /// The limits to ask, if not every one whose conditions hold.
+pub(crate) struct CheckOptions<'q> {
+    /// Names of the limits to check; none checks every limit whose conditions match.
     pub(crate) limits: Option<&'q [Cow<'q, str>]>,
-    /// What the request costs, if it says so.
+    /// Units the request costs; none uses the cost that each limit configures.
     pub(crate) cost: Option<u64>,
-    /// Whether it is charged.
+    /// Whether the request is charged or only peeks.
     pub(crate) intent: Intent,
 }
 
-/// One limit to spend from.
+/// One limit that a request has to pass, with the key and cost it is charged.
 #[derive(Clone, Debug)]
-pub(crate) struct Spend<'r> {
+pub(crate) struct GateDemand<'r> {
+    /// The limit's name.
     pub(crate) limit: &'r str,
-    /// Its place among the limits in force, overrides after those of the file.
+    /// The limit's index in the active configuration; overrides follow the configured limits.
     pub(crate) index: usize,
     pub(crate) key: EncodedKey,
+    /// Units to charge or refund.
     pub(crate) cost: u64,
+    /// A quota to use instead of the one the limit configures.
     pub(crate) quota: Option<Quota>,
 }
 
-pub(crate) type Spends<'r> = SmallVec<[Spend<'r>; 4]>;
+pub(crate) type GateDemands<'r> = SmallVec<[GateDemand<'r>; 4]>;
 
-/// A decision, and what to release when the work is done.
+/// A decision, with the permit to release when the work is done.
 #[derive(Debug)]
-pub(crate) struct Decided {
+pub(crate) struct GateDecision {
     pub(crate) decision: Decision,
-    pub(crate) lease: Option<LeaseWord>,
+    /// Present when the request was allowed and acquired a permit of a concurrency limit.
+    pub(crate) permit: Option<PermitToken>,
 }
 
-/// Why there is no decision.
+/// Why a request could not be decided.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Undecided {
-    /// The request does not fit the limits.
+pub(crate) enum DecideError {
+    /// The request does not fit the limits: for example, an attribute is missing.
     #[error(transparent)]
     Select(#[from] SelectError),
-    /// The limiter cannot take the question.
+    /// The limiter could not decide: for example, the store is unavailable.
     #[error(transparent)]
-    Ask(#[from] tollgate::Error),
+    Limiter(#[from] tollgate::Error),
 }
 
-impl Undecided {
-    /// True when the store is the reason, and not the request.
+impl DecideError {
+    /// The store's error, if the store and not the request is the cause.
     pub(crate) const fn store_error(&self) -> Option<&StoreError> {
         match self {
-            Self::Ask(tollgate::Error::Store(error)) => Some(error),
-            Self::Ask(_) | Self::Select(_) => None,
+            Self::Limiter(tollgate::Error::Store(error)) => Some(error),
+            Self::Limiter(_) | Self::Select(_) => None,
         }
     }
 }
 
-impl<'r> From<SelectedLimit<'r>> for Spend<'r> {
-    fn from(chosen: SelectedLimit<'r>) -> Self {
+impl<'r> From<SelectedLimit<'r>> for GateDemand<'r> {
+    fn from(selected: SelectedLimit<'r>) -> Self {
         let SelectedLimit {
             index,
             rule,
             key,
             cost,
             quota,
-        } = chosen;
+        } = selected;
+
         Self {
             limit: rule.limit.name(),
             index,
@@ -102,44 +107,43 @@ impl<'r> From<SelectedLimit<'r>> for Spend<'r> {
 }
 
 impl Gate {
-    /// A gate with this configuration, on a store of its own. Must be called inside a Tokio
-    /// runtime.
-    pub(crate) fn open(config: Config, meters: Arc<Meters>) -> Result<Self, StoreFault> {
-        let running = Running::open(config, &meters)?;
+    /// Opens the store that the configuration describes. Must be called inside a Tokio runtime.
+    pub(crate) fn open(config: Config, metrics: Arc<Metrics>) -> Result<Self, StoreOpenError> {
+        let active = ActiveConfig::open(config, &metrics)?;
         Ok(Self {
-            running: ArcSwap::from_pointee(running),
-            meters,
+            active: ArcSwap::from_pointee(active),
+            metrics,
             clock: SystemClock::new(),
         })
     }
 
-    /// A gate that decides in memory, by another clock than the machine's.
+    /// A gate that decides in memory, by a clock that a test controls.
     #[cfg(test)]
-    pub(crate) fn at(clock: &tollgate::ManualClock, config: Config) -> Self {
-        let meters = Arc::new(Meters::new());
-        let running = Running::at(clock, config, &meters);
+    pub(crate) fn with_clock(clock: &tollgate::ManualClock, config: Config) -> Self {
+        let metrics = Arc::new(Metrics::new());
+        let active = ActiveConfig::with_clock(clock, config, &metrics);
         Self {
-            running: ArcSwap::from_pointee(running),
-            meters,
+            active: ArcSwap::from_pointee(active),
+            metrics,
             clock: SystemClock::new(),
         }
     }
 
-    /// What is in force.
-    pub(crate) fn running(&self) -> Arc<Running> {
-        self.running.load_full()
+    /// The active configuration.
+    pub(crate) fn active(&self) -> Arc<ActiveConfig> {
+        self.active.load_full()
     }
 
-    /// Puts another configuration in force. Limits that stay keep their counts. Requests under way
-    /// finish by the old one.
-    pub(crate) fn replace(&self, config: Config) -> Result<(), StoreFault> {
-        let next = self.running.load().followed_by(config, &self.meters)?;
-        self.running.store(Arc::new(next));
+    /// Activates another configuration. Limits that are in both keep their counts. Requests in
+    /// flight finish with the old configuration.
+    pub(crate) fn replace(&self, config: Config) -> Result<(), StoreOpenError> {
+        let next = self.active.load().reconfigured(config, &self.metrics)?;
+        self.active.store(Arc::new(next));
         Ok(())
     }
 
-    pub(crate) const fn meters(&self) -> &Arc<Meters> {
-        &self.meters
+    pub(crate) const fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
     }
 
     /// The time since the UNIX epoch.
@@ -147,119 +151,131 @@ impl Gate {
         self.clock.now()
     }
 
-    /// The decision about a request.
+    /// Selects the limits that apply to the request and decides by them.
     pub(crate) async fn decide(
         &self,
-        running: &Running,
+        active: &ActiveConfig,
         attributes: &(impl Attributes + Sync),
-        question: Question<'_>,
-    ) -> Result<Decided, Undecided> {
-        let spends = running.select(attributes, question)?;
-        self.spend(running, &spends, question.intent).await
+        options: CheckOptions<'_>,
+    ) -> Result<GateDecision, DecideError> {
+        let demands = active.select(attributes, options)?;
+        self.spend(active, &demands, options.intent).await
     }
 
-    /// The decision about these limits.
+    /// Decides by these demands: all of them are charged, or none.
     pub(crate) async fn spend(
         &self,
-        running: &Running,
-        spends: &[Spend<'_>],
+        active: &ActiveConfig,
+        demands: &[GateDemand<'_>],
         intent: Intent,
-    ) -> Result<Decided, Undecided> {
-        let began = self.clock.now();
-        let decision = running.ask(spends, intent).await?;
-        traces::decided(&tracing::Span::current(), &decision);
+    ) -> Result<GateDecision, DecideError> {
+        let started_at = self.clock.now();
+        let decision = active.check(demands, intent).await?;
+
+        traces::record_decision(&tracing::Span::current(), &decision);
         if intent == Intent::Spend {
-            running.count(spends, &decision);
-            self.meters.decided(self.clock.now().since(began));
+            active.count(demands, &decision);
+            self.metrics
+                .observe_decision(self.clock.now().since(started_at));
         }
-        let lease = decision
+
+        let permit = decision
             .permit_id()
-            .map(|lease| LeaseWord::new(lease, running, spends));
-        Ok(Decided { decision, lease })
+            .map(|permit_id| PermitToken::new(permit_id, active, demands));
+        Ok(GateDecision { decision, permit })
     }
 
-    /// Gives back what a check took. Places in flight are given back by their lease instead.
+    /// Refunds what a check charged. Concurrency limits are left out: their permits are released
+    /// with the permit token.
     pub(crate) async fn refund(
         &self,
-        running: &Running,
+        active: &ActiveConfig,
         attributes: &(impl Attributes + Sync),
-        question: Question<'_>,
-    ) -> Result<(), Undecided> {
-        let spends = running.select(attributes, question)?;
-        running.give_back(&spends).await
+        options: CheckOptions<'_>,
+    ) -> Result<(), DecideError> {
+        let demands = active.select(attributes, options)?;
+        active.refund(&demands).await
     }
 
-    /// Ends a lease; false when it had already ended.
-    pub(crate) async fn release(&self, word: &LeaseWord) -> Result<bool, Undecided> {
-        let running = self.running();
+    /// Releases a permit. Returns false if it was already released or had timed out.
+    pub(crate) async fn release(&self, permit: &PermitToken) -> Result<bool, DecideError> {
+        let active = self.active();
+
         let mut was_held = false;
-        for place in &word.places {
-            was_held |= running
+        for counter in &permit.counters {
+            was_held |= active
                 .limiter
-                .release(&place.limit, &place.key, word.id)
+                .release(&counter.limit, &counter.key, permit.id)
                 .await?;
         }
         Ok(was_held)
     }
 }
 
-impl Running {
-    /// Puts a question to the limiter. A single limit, the usual case, is asked about without
-    /// copying its key.
-    async fn ask(&self, spends: &[Spend<'_>], intent: Intent) -> Result<Decision, tollgate::Error> {
-        if let (
-            [
-                Spend {
-                    limit,
-                    key,
-                    cost,
-                    quota: None,
-                    ..
-                },
-            ],
-            Intent::Spend,
-        ) = (spends, intent)
+impl ActiveConfig {
+    /// Checks the demands together. A single demand, the usual case, is checked without copying
+    /// its key.
+    async fn check(
+        &self,
+        demands: &[GateDemand<'_>],
+        intent: Intent,
+    ) -> Result<Decision, tollgate::Error> {
+        if let [demand] = demands
+            && demand.quota.is_none()
+            && intent == Intent::Spend
         {
-            return self.limiter.check(limit, key).cost(*cost).await;
+            return self
+                .limiter
+                .check(demand.limit, &demand.key)
+                .cost(demand.cost)
+                .await;
         }
-        let mut ask = self.limiter.request(intent);
-        for spend in spends {
-            ask = ask.and(spend.limit, &spend.key).limit_cost(spend.cost);
-            if let Some(quota) = spend.quota {
-                ask = ask.quota(quota);
+
+        let mut request = self.limiter.request(intent);
+        for demand in demands {
+            request = request
+                .and(demand.limit, &demand.key)
+                .limit_cost(demand.cost);
+            if let Some(quota) = demand.quota {
+                request = request.quota(quota);
             }
         }
-        ask.await
+        request.await
     }
 
-    /// What a request must pass.
+    /// Selects the limits that apply to a request.
     pub(crate) fn select(
         &self,
         attributes: &impl Attributes,
-        question: Question<'_>,
-    ) -> Result<Spends<'_>, SelectError> {
-        let Question { limits, cost, .. } = question;
+        options: CheckOptions<'_>,
+    ) -> Result<GateDemands<'_>, SelectError> {
+        let CheckOptions { limits, cost, .. } = options;
+
         let selection = match limits {
             Some(names) => self.selector.select_named(names, attributes, cost)?,
             None => self
                 .selector
                 .select(attributes, cost, MissingKeyPolicy::Refuse)?,
         };
-        Ok(selection.into_iter().map(Spend::from).collect())
+
+        Ok(selection.into_iter().map(GateDemand::from).collect())
     }
 
-    /// Gives back what these limits were charged.
-    pub(crate) async fn give_back(&self, spends: &[Spend<'_>]) -> Result<(), Undecided> {
+    /// Refunds these demands, except those on concurrency limits.
+    pub(crate) async fn refund(&self, demands: &[GateDemand<'_>]) -> Result<(), DecideError> {
         let mut refund = self.limiter.refund_request();
-        for spend in spends
+        for demand in demands
             .iter()
-            .filter(|spend| !self.is_concurrency(spend.limit))
+            .filter(|demand| !self.is_concurrency(demand.limit))
         {
-            refund = refund.and(spend.limit, &spend.key).limit_cost(spend.cost);
-            if let Some(quota) = spend.quota {
+            refund = refund
+                .and(demand.limit, &demand.key)
+                .limit_cost(demand.cost);
+            if let Some(quota) = demand.quota {
                 refund = refund.quota(quota);
             }
         }
+
         Ok(refund.await?)
     }
 }

@@ -1,4 +1,4 @@
-//! The store that a configuration describes, made.
+//! Opens the store that a configuration describes.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use tollgate::{Limiter, MemoryStore};
 use tollgate_redis::{RedisBuilder, RedisConfigError, RedisStore};
 use tollgate_rules::config::{RedisConfig, RedisTopology, StoreConfig};
 
-/// The store in use.
+/// The store of the active configuration.
 #[derive(Clone, Debug)]
 pub(crate) enum OpenStore {
     Memory(MemoryStore),
     Redis(RedisStore),
 }
 
-/// The store cannot be used as configured.
+/// The store cannot be opened with the configured settings.
 #[derive(Debug, thiserror::Error)]
 #[error("store: {0}")]
-pub(crate) struct StoreFault(#[from] RedisConfigError);
+pub(crate) struct StoreOpenError(#[from] RedisConfigError);
 
 impl OpenStore {
-    pub(crate) fn open(config: &StoreConfig) -> Result<Self, StoreFault> {
+    pub(crate) fn open(config: &StoreConfig) -> Result<Self, StoreOpenError> {
         match config {
             StoreConfig::Memory { keys_max } => Ok(Self::Memory(
                 MemoryStore::builder().keys_max(*keys_max).build(),
@@ -29,7 +29,7 @@ impl OpenStore {
         }
     }
 
-    /// What is wrong with a description, without opening anything: no server is asked.
+    /// Validates the settings of a store without connecting to it.
     pub(crate) fn check(config: &StoreConfig) -> Result<(), RedisConfigError> {
         match config {
             StoreConfig::Memory { .. } => Ok(()),
@@ -37,7 +37,7 @@ impl OpenStore {
         }
     }
 
-    /// A limiter on it.
+    /// A builder of limiters on this store.
     pub(super) fn limiter(&self) -> LimiterBuilder {
         match self {
             Self::Memory(store) => Limiter::builder().store(store.clone()),
@@ -45,20 +45,20 @@ impl OpenStore {
         }
     }
 
-    /// True when no answer has to be waited for.
-    pub(crate) const fn answers_at_once(&self) -> bool {
+    /// True when a decision never has to wait: the counters are in this process.
+    pub(crate) const fn is_in_process(&self) -> bool {
         matches!(self, Self::Memory(_))
     }
 
-    /// Waits for the store to answer, at most so long; false when it did not.
-    pub(crate) async fn ready(&self, patience: Duration) -> bool {
+    /// Waits until the store answers. Returns false if it did not within `timeout`.
+    pub(crate) async fn ready(&self, timeout: Duration) -> bool {
         match self {
             Self::Memory(_) => true,
-            Self::Redis(store) => store.ready(patience).await,
+            Self::Redis(store) => store.ready(timeout).await,
         }
     }
 
-    /// Whether all of it can be asked now.
+    /// True when every server of the store can be reached.
     pub(crate) fn is_up(&self) -> bool {
         match self {
             Self::Memory(_) => true,
@@ -69,7 +69,8 @@ impl OpenStore {
         }
     }
 
-    /// Counters kept in this process, and counters elsewhere of which it holds or knows something.
+    /// The number of keys held in memory: counters of a memory store, or keys of Redis that this
+    /// replica holds a lease or a cached denial for.
     pub(crate) fn keys(&self) -> usize {
         match self {
             Self::Memory(store) => store.keys(),
@@ -77,6 +78,7 @@ impl OpenStore {
         }
     }
 
+    /// The store's type as written in the configuration.
     pub(crate) const fn kind(&self) -> &'static str {
         match self {
             Self::Memory(_) => "memory",
@@ -93,6 +95,7 @@ fn redis_builder(config: &RedisConfig) -> RedisBuilder {
         RedisTopology::Sentinel { master } => RedisBuilder::sentinel(&config.endpoints, master),
         RedisTopology::Cluster => RedisBuilder::cluster(&config.endpoints),
     };
+
     builder
         .prefix(&config.prefix)
         .timeout(config.timeout)

@@ -1,32 +1,32 @@
-//! A descriptor as attributes: its entries by name, and the domain beside them.
+//! A descriptor's attributes: its entries by name, and the domain of the request.
 
 use std::borrow::Cow;
 
 use tollgate_envoy::{Entry, RateLimitDescriptor, RateLimitRequest};
 use tollgate_rules::{Attribute, AttributeKind, Attributes, Value};
 
-use super::fault::Fault;
+use super::error::GrpcError;
 
-/// The most descriptors of a request: as many as it may have checks.
+/// The most descriptors of a request: as many as it may have demands.
 const DESCRIPTORS_MAX: usize = 16;
 /// The most entries of a descriptor.
 const ENTRIES_MAX: usize = 64;
-/// The longest domain, which is part of every override's key.
+/// The longest domain in bytes; it is part of every override's key.
 const DOMAIN_MAX: usize = 256;
 
-/// The name under which limits see the domain.
+/// The name of the attribute that holds the domain.
 const DOMAIN: &str = "domain";
-/// What Envoy calls the client's address. Operators cannot give it another name.
+/// Envoy's name for the client's address, which operators cannot change.
 const REMOTE_ADDRESS: &str = "remote_address";
 
-/// What a descriptor tells of a request.
+/// The attributes of a request, as one descriptor gives them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Described<'d> {
+pub(super) struct DescriptorAttributes<'d> {
     pub(super) domain: &'d str,
     pub(super) entries: &'d [Entry],
 }
 
-impl<'d> Described<'d> {
+impl<'d> DescriptorAttributes<'d> {
     pub(super) fn new(domain: &'d str, descriptor: &'d RateLimitDescriptor) -> Self {
         Self {
             domain,
@@ -34,18 +34,19 @@ impl<'d> Described<'d> {
         }
     }
 
-    fn find(&self, is_it: impl Fn(&str) -> bool) -> Option<&'d Entry> {
-        self.entries.iter().find(|entry| is_it(&entry.key))
+    fn find(&self, is_wanted: impl Fn(&str) -> bool) -> Option<&'d Entry> {
+        self.entries.iter().find(|entry| is_wanted(&entry.key))
     }
 }
 
-impl Attributes for Described<'_> {
+impl Attributes for DescriptorAttributes<'_> {
     fn get(&self, attribute: &Attribute) -> Option<Value<'_>> {
         let name = attribute.name();
         if name == DOMAIN {
-            // The proxy's own word, whatever an entry of that name says.
+            // Set by the proxy; an entry of that name could hold a client's value.
             return Some(Value::Text(Cow::Borrowed(self.domain)));
         }
+
         let entry = match attribute.kind() {
             AttributeKind::Header => self.find(|key| key.eq_ignore_ascii_case(name)),
             AttributeKind::ClientIp => self
@@ -57,42 +58,45 @@ impl Attributes for Described<'_> {
     }
 }
 
-/// Refuses what no proxy that is set up well sends.
-pub(super) fn check(request: &RateLimitRequest) -> Result<(), Fault> {
+/// Rejects requests that only a misconfigured proxy sends.
+pub(super) fn validate(request: &RateLimitRequest) -> Result<(), GrpcError> {
     let RateLimitRequest {
         domain,
         descriptors,
         ..
     } = request;
+
     if domain.is_empty() {
-        return Err(Fault::wrong(
+        return Err(GrpcError::invalid(
             "the domain is empty; set `domain` in the rate limit filter",
         ));
     }
     if domain.len() > DOMAIN_MAX {
-        return Err(Fault::wrong(format!(
-            "the domain has {} bytes; it may have {DOMAIN_MAX}",
+        return Err(GrpcError::invalid(format!(
+            "the domain has {} bytes; it may have at most {DOMAIN_MAX}",
             domain.len()
         )));
     }
+
     if descriptors.is_empty() {
-        return Err(Fault::wrong(
-            "there is no descriptor; a request is decided about by what its descriptors say",
+        return Err(GrpcError::invalid(
+            "the request has no descriptors; configure at least one action on the route",
         ));
     }
     if descriptors.len() > DESCRIPTORS_MAX {
         let found = descriptors.len();
-        return Err(Fault::wrong(format!(
-            "there are {found} descriptors; there may be {DESCRIPTORS_MAX}"
+        return Err(GrpcError::invalid(format!(
+            "the request has {found} descriptors; it may have at most {DESCRIPTORS_MAX}"
         )));
     }
+
     match descriptors
         .iter()
         .map(|descriptor| descriptor.entries.len())
         .max()
     {
-        Some(found) if found > ENTRIES_MAX => Err(Fault::wrong(format!(
-            "a descriptor has {found} entries; it may have {ENTRIES_MAX}"
+        Some(found) if found > ENTRIES_MAX => Err(GrpcError::invalid(format!(
+            "a descriptor has {found} entries; it may have at most {ENTRIES_MAX}"
         ))),
         _ => Ok(()),
     }
@@ -110,11 +114,11 @@ mod tests {
     }
 
     fn get(entries: &[Entry], name: &str) -> Option<String> {
-        let described = Described {
+        let attributes = DescriptorAttributes {
             domain: "shop",
             entries,
         };
-        match described.get(&name.parse().expect("an attribute"))? {
+        match attributes.get(&name.parse().expect("an attribute"))? {
             Value::Text(text) => Some(text.into_owned()),
             Value::Address(_) => None,
         }
@@ -125,17 +129,17 @@ mod tests {
         let entries = [
             entry("tenant", b"acme"),
             entry("Header:X-Api-Key", b"k"),
-            entry("query:Page", b"2"),
+            entry("query:MetricsPage", b"2"),
         ];
         assert_eq!(get(&entries, "tenant").as_deref(), Some("acme"));
         assert_eq!(get(&entries, "header:x-api-key").as_deref(), Some("k"));
-        assert_eq!(get(&entries, "query:Page").as_deref(), Some("2"));
+        assert_eq!(get(&entries, "query:MetricsPage").as_deref(), Some("2"));
         assert_eq!(get(&entries, "query:page"), None);
         assert_eq!(get(&entries, "client_ip"), None);
     }
 
     #[test]
-    fn the_domain_is_the_proxys_word() {
+    fn an_entry_cannot_replace_the_domain() {
         assert_eq!(
             get(&[entry("domain", b"another")], "domain").as_deref(),
             Some("shop")
@@ -143,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clients_address_is_where_envoy_puts_it_unless_an_entry_says_otherwise() {
+    fn an_entry_client_ip_takes_precedence_over_envoys_own() {
         let remote = entry("remote_address", b"192.0.2.1");
         let own = entry("client_ip", b"192.0.2.2");
         assert_eq!(
@@ -157,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_still_a_value() {
+    fn a_value_that_is_not_text_is_still_a_value() {
         assert_eq!(
             get(&[entry("tenant", b"a\xffb")], "tenant").as_deref(),
             Some("a\u{fffd}b")

@@ -1,4 +1,4 @@
-//! A decision in Envoy's words.
+//! Encodes a decision as Envoy's response.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use tollgate::headers::{PROBLEM_JSON, Problem, QUOTA_EXCEEDED, each_field};
 use tollgate::{Calendar, Decision, LimitOutcome, Micros, Quota, Retry};
 use tollgate_envoy::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit};
 
-use super::fault::Uncountable;
+use super::error::InvalidRequestProblem;
 use super::overrides::Override;
-use super::plan::{Part, Plan};
-use crate::gate::{Decided, Running, Spend};
+use super::plan::{DescriptorPlan, RequestPlan};
+use crate::gate::{ActiveConfig, GateDecision, GateDemand};
 
-/// Units of a fixed length, the longest first. An Envoy too old for weeks tells no length then,
-/// instead of a wrong one.
+/// Units of fixed length in seconds, the longest first. An Envoy that does not know weeks yet shows
+/// no unit then, rather than a wrong one.
 const UNITS: [(u64, Unit); 5] = [
     (7 * 86_400, Unit::Week),
     (86_400, Unit::Day),
@@ -21,89 +21,97 @@ const UNITS: [(u64, Unit); 5] = [
     (60, Unit::Minute),
     (1, Unit::Second),
 ];
-/// Header fields of a refusal: seven of the decision, two of its body.
+/// The most header fields of a denial: seven of the decision, two of its body.
 const HEADERS_MAX: usize = 9;
-/// How long the limit for a year counts.
+/// The window of an override by the year.
 const YEAR_SECS: u64 = 366 * 86_400;
 
-/// The whole answer.
-pub(super) fn decided(
-    running: &Running,
-    plan: &Plan<'_>,
-    decided: &Decided,
+/// The response to a request that was decided.
+pub(super) fn decision(
+    active: &ActiveConfig,
+    plan: &RequestPlan<'_>,
+    decision: &GateDecision,
     now: Micros,
 ) -> RateLimitResponse {
-    let Decided { decision, lease } = decided;
+    let GateDecision { decision, permit } = decision;
     let statuses = plan
-        .parts
+        .descriptors
         .iter()
-        .map(|part| status(running, part, plan, decision))
+        .map(|descriptor| status(active, descriptor, plan, decision))
         .collect();
     let mut response = RateLimitResponse {
         statuses,
         ..Default::default()
     };
+
     let headers = &mut response.response_headers_to_add;
     headers.reserve_exact(HEADERS_MAX);
     each_field(
         decision,
-        running.config.headers,
+        active.config.headers,
         now.into(),
-        |name, value| headers.push(header(name, value)),
+        |name, value| {
+            headers.push(header(name, value));
+        },
     );
-    match refusal(plan, decision) {
+
+    match denial_body(plan, decision) {
         None => response.set_overall_code(Code::Ok),
-        Some(body) => refuse(&mut response, body),
+        Some(body) => deny(&mut response, body),
     }
-    // Where the work is done, and not where it is asked for: clients could end their own leases
-    // early.
-    let lease = lease
+
+    // The permit goes to the upstream, which does the work, and not to the client, who could
+    // release it early.
+    let permit = permit
         .as_ref()
-        .map(|lease| header("x-ratelimit-permit", &lease.to_text()));
-    response.request_headers_to_add.extend(lease);
+        .map(|permit| header("x-ratelimit-permit", &permit.to_text()));
+    response.request_headers_to_add.extend(permit);
     response
 }
 
-/// The refusal of a request with so many descriptors that cannot be counted.
-pub(super) fn uncountable(why: &str, descriptors: usize) -> RateLimitResponse {
+/// The denial of a request that has no valid key, for the given number of descriptors.
+pub(super) fn denied(reason: &str, descriptors: usize) -> RateLimitResponse {
     let status = DescriptorStatus {
         code: Code::OverLimit.into(),
         ..Default::default()
     };
+
     let mut response = RateLimitResponse {
         statuses: vec![status; descriptors],
         ..Default::default()
     };
-    refuse(&mut response, to_json(&Uncountable::new(why)));
+
+    deny(&mut response, to_json(&InvalidRequestProblem::new(reason)));
     response
 }
 
-/// The body of a refusal, if it is one.
-fn refusal(plan: &Plan<'_>, decision: &Decision) -> Option<String> {
+/// The body of a denial; none if the request is allowed.
+fn denial_body(plan: &RequestPlan<'_>, decision: &Decision) -> Option<String> {
     if let Some(mut problem) = Problem::denied(decision) {
-        // Envoy has one status for every refusal, also for one that is the store's fault.
+        // Envoy has one status for all denials, even for those because the store is unavailable.
         problem.status = 429;
         return Some(problem.to_json());
     }
-    let closed = plan.parts.iter().find_map(|part| part.closed)?;
-    Some(to_json(&Closed {
+
+    let zero_limit = plan
+        .descriptors
+        .iter()
+        .find_map(|descriptor| descriptor.zero_limit)?;
+    Some(to_json(&ZeroLimitProblem {
         kind: QUOTA_EXCEEDED,
         title: "Request cannot be satisfied as assigned quota has been exceeded",
         status: 429,
-        detail: "The limit that the proxy sets for this request is 0; nothing passes, now or later.",
-        violated_policies: [closed.name()],
+        detail: "The proxy's limit for this request is 0; retrying will not help.",
+        violated_policies: [zero_limit.name()],
     }))
 }
 
-fn refuse(response: &mut RateLimitResponse, body: String) {
+fn deny(response: &mut RateLimitResponse, body: String) {
     response.set_overall_code(Code::OverLimit);
     response.raw_body = body.into();
-    response
-        .response_headers_to_add
-        .push(header("content-type", PROBLEM_JSON));
-    response
-        .response_headers_to_add
-        .push(header("cache-control", "no-store"));
+    let headers = &mut response.response_headers_to_add;
+    headers.push(header("content-type", PROBLEM_JSON));
+    headers.push(header("cache-control", "no-store"));
 }
 
 fn header(name: &'static str, value: &str) -> HeaderValue {
@@ -114,59 +122,62 @@ fn header(name: &'static str, value: &str) -> HeaderValue {
     }
 }
 
-/// What a descriptor is told: about the limit that refuses it longest, else about the one with
-/// least left.
+/// The status of a descriptor: that of the limit that denies it longest, or else of the limit with
+/// the fewest units left.
 fn status(
-    running: &Running,
-    part: &Part,
-    plan: &Plan<'_>,
+    active: &ActiveConfig,
+    descriptor: &DescriptorPlan,
+    plan: &RequestPlan<'_>,
     decision: &Decision,
 ) -> DescriptorStatus {
-    if let Some(closed) = part.closed {
-        return closed_status(closed);
+    if let Some(zero_limit) = descriptor.zero_limit {
+        return zero_limit_status(zero_limit);
     }
-    let own = part.checks.iter().filter_map(|place| {
-        let place = usize::from(*place);
-        Some((plan.checks.get(place)?, decision.limits().get(place)?))
+
+    let own = descriptor.demands.iter().filter_map(|index| {
+        let index = usize::from(*index);
+        Some((plan.demands.get(index)?, decision.limits().get(index)?))
     });
-    let enforced = own.filter(|(_, limit)| !limit.is_shadow());
-    let Some((spend, limit)) = enforced.min_by_key(|(_, limit)| tightness(limit)) else {
+    let enforced = own.filter(|(_, outcome)| !outcome.is_shadow());
+    let Some((demand, outcome)) = enforced.min_by_key(|(_, outcome)| tightness(outcome)) else {
         return DescriptorStatus {
             code: Code::Ok.into(),
             ..Default::default()
         };
     };
-    let (code, until) = match limit.retry() {
-        None => (Code::Ok, Some(limit.reset_after())),
+
+    let (code, until) = match outcome.retry() {
+        None => (Code::Ok, Some(outcome.reset_after())),
         Some(Retry::After(length)) => (Code::OverLimit, Some(length.max(Duration::from_secs(1)))),
         Some(Retry::Never) => (Code::OverLimit, None),
     };
     DescriptorStatus {
         code: code.into(),
-        current_limit: Some(current_limit(running, spend, limit)),
-        limit_remaining: at_most_u32(limit.remaining()),
+        current_limit: Some(current_limit(active, demand, outcome)),
+        limit_remaining: at_most_u32(outcome.remaining()),
         duration_until_reset: until.map(whole_secs),
     }
 }
 
-/// Smaller is tighter: first what refuses, the longer the tighter; then what has least left, and of
-/// those what takes longest.
-fn tightness(limit: &LimitOutcome) -> impl Ord {
+/// Orders limits, the tightest first: those that deny longest, then those with the fewest units
+/// left, then those that take longest to reset.
+fn tightness(outcome: &LimitOutcome) -> impl Ord {
     use std::cmp::Reverse;
     (
-        Reverse(limit.retry()),
-        limit.remaining(),
-        Reverse(limit.reset_after()),
+        Reverse(outcome.retry()),
+        outcome.remaining(),
+        Reverse(outcome.reset_after()),
     )
 }
 
-fn closed_status(closed: Override) -> DescriptorStatus {
+fn zero_limit_status(zero_limit: Override) -> DescriptorStatus {
     let current_limit = RateLimit {
         requests_per_unit: 0,
-        unit: closed.unit.into(),
-        name: closed.name().to_owned(),
-        unit_multiplier: Some(closed.multiplier).filter(|multiplier| *multiplier > 1),
+        unit: zero_limit.unit.into(),
+        name: zero_limit.name().to_owned(),
+        unit_multiplier: Some(zero_limit.multiplier).filter(|multiplier| *multiplier > 1),
     };
+
     DescriptorStatus {
         code: Code::OverLimit.into(),
         current_limit: Some(current_limit),
@@ -174,33 +185,41 @@ fn closed_status(closed: Override) -> DescriptorStatus {
     }
 }
 
-fn current_limit(running: &Running, spend: &Spend<'_>, limit: &LimitOutcome) -> RateLimit {
-    let (unit, multiplier) = match limit.window() {
-        Some(window) if !is_month(running, spend) => in_units(window),
+fn current_limit(
+    active: &ActiveConfig,
+    demand: &GateDemand<'_>,
+    outcome: &LimitOutcome,
+) -> RateLimit {
+    let (unit, multiplier) = match outcome.window() {
+        Some(window) if !is_month(active, demand) => in_units(window),
         Some(_) => (Unit::Month, 1),
         None => (Unit::Unknown, 1),
     };
+
     RateLimit {
-        requests_per_unit: at_most_u32(limit.limit()),
+        requests_per_unit: at_most_u32(outcome.limit()),
         unit: unit.into(),
-        name: limit.name().to_owned(),
+        name: outcome.name().to_owned(),
         unit_multiplier: Some(multiplier).filter(|multiplier| *multiplier > 1),
     }
 }
 
-/// True when a limit counts by the month, whose length in days differs.
-fn is_month(running: &Running, spend: &Spend<'_>) -> bool {
-    let is_month = |quota: &Quota| matches!(quota, Quota::FixedWindow(window) if window.start() == WindowStart::Clock(Calendar::Month));
-    match &spend.quota {
+/// True when the limit's window is a calendar month, which has no fixed length.
+fn is_month(active: &ActiveConfig, demand: &GateDemand<'_>) -> bool {
+    const MONTH: WindowStart = WindowStart::Clock(Calendar::Month);
+    let is_month =
+        |quota: &Quota| matches!(quota, Quota::FixedWindow(window) if window.start() == MONTH);
+
+    match &demand.quota {
         Some(quota) => is_month(quota),
-        None => running
+        None => active
             .limiter
-            .rule(spend.limit)
+            .rule(demand.limit)
             .is_ok_and(|rule| is_month(rule.quota())),
     }
 }
 
-/// A length as a number of units; of no known unit when it is no whole number of seconds.
+/// A window as a number of units; the unit is unknown if it is not a whole number of seconds.
 fn in_units(length: Duration) -> (Unit, u32) {
     let secs = length.as_secs();
     if length.subsec_nanos() > 0 || secs == 0 {
@@ -209,6 +228,7 @@ fn in_units(length: Duration) -> (Unit, u32) {
     if secs == YEAR_SECS {
         return (Unit::Year, 1);
     }
+
     let exact = UNITS
         .iter()
         .find(|(unit_secs, _)| secs.is_multiple_of(*unit_secs));
@@ -217,7 +237,7 @@ fn in_units(length: Duration) -> (Unit, u32) {
     })
 }
 
-/// Rounded up, because Envoy cuts off what is less than a second.
+/// Rounds up to whole seconds, because Envoy truncates.
 fn whole_secs(length: Duration) -> tollgate_envoy::Duration {
     let secs = length
         .as_secs()
@@ -232,9 +252,9 @@ fn at_most_u32(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// The body of a refusal by a limit of nothing.
+/// The body of a denial by an override of 0 requests.
 #[derive(Debug, serde::Serialize)]
-struct Closed<'c> {
+struct ZeroLimitProblem<'c> {
     #[serde(rename = "type")]
     kind: &'static str,
     title: &'static str,
@@ -245,7 +265,7 @@ struct Closed<'c> {
 }
 
 fn to_json(body: &impl serde::Serialize) -> String {
-    // A struct of texts and numbers never fails to serialise.
+    // A struct of strings and numbers always serialises.
     serde_json::to_string(body).unwrap_or_default()
 }
 
@@ -254,16 +274,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_told_in_the_longest_unit_that_fits() {
-        let told = |secs| in_units(Duration::from_secs(secs));
-        assert_eq!(told(1), (Unit::Second, 1));
-        assert_eq!(told(90), (Unit::Second, 90));
-        assert_eq!(told(900), (Unit::Minute, 15));
-        assert_eq!(told(86_400), (Unit::Day, 1));
-        assert_eq!(told(14 * 86_400), (Unit::Week, 2));
-        assert_eq!(told(31 * 86_400), (Unit::Day, 31));
-        assert_eq!(told(YEAR_SECS), (Unit::Year, 1));
+    fn windows_are_given_in_the_longest_unit_that_divides_them() {
+        let units = |secs| in_units(Duration::from_secs(secs));
+        assert_eq!(units(1), (Unit::Second, 1));
+        assert_eq!(units(90), (Unit::Second, 90));
+        assert_eq!(units(900), (Unit::Minute, 15));
+        assert_eq!(units(86_400), (Unit::Day, 1));
+        assert_eq!(units(14 * 86_400), (Unit::Week, 2));
+        assert_eq!(units(31 * 86_400), (Unit::Day, 31));
+        assert_eq!(units(YEAR_SECS), (Unit::Year, 1));
         assert_eq!(in_units(Duration::from_millis(1_500)), (Unit::Unknown, 1));
-        assert_eq!(told(0), (Unit::Unknown, 1));
+        assert_eq!(units(0), (Unit::Unknown, 1));
     }
 }

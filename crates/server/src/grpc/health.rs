@@ -1,21 +1,21 @@
-//! What gRPC health says: SERVING from the first moment, because decisions are made from then on,
-//! by policy while the store is away; `NOT_SERVING` as soon as the service is leaving.
+//! The gRPC health service: SERVING from the start, because the service can decide by failure
+//! policy while the store is unavailable; `NOT_SERVING` once it shuts down.
 
 use tollgate_envoy::{HealthReporter, ServingStatus};
 
-use crate::listen::{Phase, Stop};
+use crate::listen::{ShutdownPhase, ShutdownSignal};
 
-/// The names that health is asked about: the whole server, and its one service.
+/// The names that clients check: the whole server, and its one service.
 const NAMES: [&str; 2] = ["", "envoy.service.ratelimit.v3.RateLimitService"];
 
-/// Says how the service is.
+/// Reports the status of the gRPC service.
 #[derive(Debug)]
-pub(super) struct Health(HealthReporter);
+pub(super) struct GrpcHealth(HealthReporter);
 
-impl Health {
+impl GrpcHealth {
     pub(super) async fn serving() -> Self {
         let health = Self(HealthReporter::new());
-        health.say(ServingStatus::Serving).await;
+        health.report(ServingStatus::Serving).await;
         health
     }
 
@@ -23,18 +23,19 @@ impl Health {
         self.0.clone()
     }
 
-    /// Says that the service is leaving when it does, and ends the streams of those who watch when
-    /// nobody new is let in: they would keep their connections open for nothing.
-    pub(super) async fn until_the_end(mut self, mut stop: Stop) {
-        stop.reached(Phase::Leaving).await;
-        self.say(ServingStatus::NotServing).await;
-        stop.reached(Phase::Closed).await;
+    /// Reports `NOT_SERVING` when the service starts to drain. Ends the streams of `Watch` calls
+    /// when it stops accepting connections: they would keep their connections open.
+    pub(super) async fn follow(mut self, mut shutdown: ShutdownSignal) {
+        shutdown.wait_for(ShutdownPhase::Draining).await;
+        self.report(ServingStatus::NotServing).await;
+
+        shutdown.wait_for(ShutdownPhase::Closing).await;
         for name in NAMES {
             self.0.clear_service_status(name).await;
         }
     }
 
-    async fn say(&self, status: ServingStatus) {
+    async fn report(&self, status: ServingStatus) {
         for name in NAMES {
             self.0.set_service_status(name, status).await;
         }

@@ -1,17 +1,17 @@
-//! The gRPC port: Envoy's rate limit service, with health and reflection beside it.
+//! The gRPC port: Envoy's rate limit service, with health and reflection.
 //!
-//! Each request goes four steps: decode (`descriptor`), select (`plan`, `overrides`), spend
-//! (`decide`), encode (`encode`). What cannot be decided is a gRPC status or a refusal, and which
-//! of the two is chosen in `fault` alone. Knows nothing of connections, and nothing of HTTP but the
-//! header fields that Envoy is asked to pass on.
+//! Each request takes four steps: decode (`descriptor`), select (`plan`, `overrides`), spend
+//! (`rate_limit`), encode (`encode`). Whether a request that cannot be decided gets a gRPC error or
+//! a denial is settled in `error` alone. Knows nothing of connections, and nothing of HTTP except
+//! the header fields that Envoy is asked to add.
 
-mod decide;
 mod descriptor;
 mod encode;
-mod fault;
+mod error;
 mod health;
 mod overrides;
 mod plan;
+mod rate_limit;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,39 +23,52 @@ use tokio::net::TcpListener;
 use tollgate_envoy::tonic::{Status, body::Body};
 use tollgate_envoy::{Answer, Services};
 
-use self::decide::Decider;
-use self::health::Health;
+use self::health::GrpcHealth;
+use self::rate_limit::EnvoyRateLimiter;
 use crate::gate::Gate;
-use crate::listen::{self, Front, Load, Protocol, Stop};
+use crate::listen::{self, Front, ListenProtocol, ServerLoad, ShutdownSignal};
 
-/// Serves the gRPC port until the service has left.
-pub(crate) async fn run(listener: TcpListener, gate: Arc<Gate>, load: Arc<Load>, stop: Stop) {
-    let health = Health::serving().await;
+/// Serves the gRPC port until the shutdown is complete.
+pub(crate) async fn run(
+    listener: TcpListener,
+    gate: Arc<Gate>,
+    load: Arc<ServerLoad>,
+    shutdown: ShutdownSignal,
+) {
+    let health = GrpcHealth::serving().await;
     let front = Arc::new(GrpcFront::new(gate, &health));
-    let serving = listen::run(listener, Protocol::Http2, front, load, stop.clone());
-    tokio::join!(serving, health.until_the_end(stop));
+
+    let serving = listen::run(
+        listener,
+        ListenProtocol::Http2,
+        front,
+        load,
+        shutdown.clone(),
+    );
+
+    tokio::join!(serving, health.follow(shutdown));
 }
 
 /// Answers the requests of the gRPC port.
 #[derive(Debug)]
 struct GrpcFront {
     gate: Arc<Gate>,
-    services: Services<Decider>,
+    services: Services<EnvoyRateLimiter>,
 }
 
 impl GrpcFront {
-    fn new(gate: Arc<Gate>, health: &Health) -> Self {
-        let services = Services::new(Decider::new(gate.clone()), health.reporter());
+    fn new(gate: Arc<Gate>, health: &GrpcHealth) -> Self {
+        let services = Services::new(EnvoyRateLimiter::new(gate.clone()), health.reporter());
         Self { gate, services }
     }
 
-    /// The answer, if it is there as soon as the server's patience with a slow client ends.
-    async fn in_time(&self, answer: Answer) -> Response<Body> {
-        let patience = self.gate.running().config.server.header_timeout;
-        match Box::pin(tokio::time::timeout(patience, answer)).await {
+    /// Waits for the response, which takes as long as the request's message takes to arrive.
+    async fn answer_in_time(&self, answer: Answer) -> Response<Body> {
+        let timeout = self.gate.active().config.server.header_timeout;
+        match Box::pin(tokio::time::timeout(timeout, answer)).await {
             Ok(Ok(response)) => response,
             Err(_) => {
-                Status::deadline_exceeded(format!("the message did not arrive within {patience:?}"))
+                Status::deadline_exceeded(format!("the message did not arrive within {timeout:?}"))
                     .into_http()
             }
         }
@@ -70,23 +83,24 @@ impl Front for GrpcFront {
         request: Request<Incoming>,
         _peer: SocketAddr,
     ) -> impl Future<Output = Response<Body>> + Send {
-        // Begun here, so that what is waited for does not hold the request a second time.
+        // Called outside the async block, so that its future does not hold the request as well.
         let mut answer = self.services.answer(request);
         async move {
-            // Most messages came with their head and are decided at once, so they need no timer.
+            // Most messages arrive with their head and are decided at the first poll, so they need
+            // no timer.
             match std::future::poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await {
                 Poll::Ready(Ok(response)) => response,
-                Poll::Pending => self.in_time(answer).await,
+                Poll::Pending => self.answer_in_time(answer).await,
             }
         }
     }
 
-    /// `UNAVAILABLE`, because to Envoy that is a server in trouble: it counts in outlier detection
-    /// as 503 does, so that other replicas are asked, where `RESOURCE_EXHAUSTED` would count as an
-    /// answer. The request itself fares the same by both: `failure_mode_deny` decides.
+    /// Answers `UNAVAILABLE`, which Envoy's outlier detection counts like a 503, so that it turns
+    /// to other replicas. `RESOURCE_EXHAUSTED` would count as a success there. For the request
+    /// itself both have the same effect: `failure_mode_deny` decides.
     fn shed(&self) -> Response<Body> {
         Status::unavailable(
-            "as many requests are being answered as may; ask another replica, or again in a second",
+            "too many requests in flight; try another replica, or retry in a second",
         )
         .into_http()
     }

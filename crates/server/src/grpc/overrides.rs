@@ -1,33 +1,33 @@
-//! Limits that a descriptor brings with itself, in place of those of the configuration.
+//! Overrides: limits that a descriptor carries, used instead of those of the configuration.
 //!
-//! A unit is counted by the calendar in UTC, except that a week and a year begin with the first
-//! request. Several units are counted by a bucket, which holds what passes in them and fills up
-//! again over them.
+//! One unit is a calendar window in UTC, except that a week and a year start with the first
+//! request. A multiple of a unit is a token bucket: its capacity is the number of requests, and it
+//! refills over that time.
 
 use std::time::Duration;
 
 use tollgate::{Calendar, EncodedKey, FixedWindow, LimitError, Quota, Rate, TokenBucket};
 use tollgate_envoy::{RateLimitOverride, RateLimitUnit, Unit};
 
-use super::descriptor::Described;
-use super::fault::Fault;
-use crate::gate::{OVERRIDES, Running, Spend};
+use super::descriptor::DescriptorAttributes;
+use super::error::GrpcError;
+use crate::gate::{ActiveConfig, GateDemand, OVERRIDES};
 
 const DAY_SECS: u64 = 86_400;
 const WEEK_DAYS: u32 = 7;
 
-/// A limit that came with a descriptor.
+/// A limit that a descriptor carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Override {
     pub(super) requests: u32,
     pub(super) unit: Unit,
-    /// At least one.
+    /// How many units the window has; at least 1.
     pub(super) multiplier: u32,
 }
 
 impl Override {
-    pub(super) fn read(stated: &RateLimitOverride) -> Result<Self, Fault> {
-        let unit = match RateLimitUnit::try_from(stated.unit) {
+    pub(super) fn decode(sent: &RateLimitOverride) -> Result<Self, GrpcError> {
+        let unit = match RateLimitUnit::try_from(sent.unit) {
             Ok(RateLimitUnit::Second) => Unit::Second,
             Ok(RateLimitUnit::Minute) => Unit::Minute,
             Ok(RateLimitUnit::Hour) => Unit::Hour,
@@ -35,14 +35,16 @@ impl Override {
             Ok(RateLimitUnit::Month) => Unit::Month,
             Ok(RateLimitUnit::Year) => Unit::Year,
             Ok(RateLimitUnit::Unknown) | Err(_) => {
-                return Err(Fault::wrong(format!(
-                    "a descriptor's limit has the unit {}; it must be SECOND, MINUTE, HOUR, DAY, MONTH or YEAR",
-                    stated.unit
+                return Err(GrpcError::invalid(format!(
+                    "invalid unit {} in a descriptor's limit; expected SECOND, MINUTE, HOUR, DAY, \
+                     MONTH or YEAR",
+                    sent.unit
                 )));
             }
         };
-        let multiplier = stated.unit_multiplier.unwrap_or(1).max(1);
-        let requests = stated.requests_per_unit;
+
+        let multiplier = sent.unit_multiplier.unwrap_or(1).max(1);
+        let requests = sent.requests_per_unit;
         if unit == Unit::Day && multiplier == WEEK_DAYS {
             return Ok(Self {
                 requests,
@@ -57,8 +59,8 @@ impl Override {
         })
     }
 
-    /// Its place among the limits that requests bring.
-    const fn place(self) -> usize {
+    /// The index of its limit in [`OVERRIDES`].
+    const fn index(self) -> usize {
         match (self.multiplier, self.unit) {
             (2.., _) => 7,
             (_, Unit::Unknown | Unit::Second) => 0,
@@ -73,16 +75,17 @@ impl Override {
 
     /// The name of the limit that counts it.
     pub(super) const fn name(self) -> &'static str {
-        OVERRIDES[self.place()]
+        OVERRIDES[self.index()]
     }
 
-    /// Its numbers, in the shape of the limit that counts it.
+    /// Its quota, of the kind that its limit has.
     fn quota(self) -> Result<Quota, LimitError> {
         let requests = u64::from(self.requests);
         let aligned = |unit| FixedWindow::aligned(requests, unit).map(Quota::from);
         if self.multiplier > 1 {
             return self.bucket().map(Quota::from);
         }
+
         match self.unit {
             Unit::Unknown | Unit::Second => aligned(Calendar::Second),
             Unit::Minute => aligned(Calendar::Minute),
@@ -100,15 +103,17 @@ impl Override {
             u64::from(self.requests),
             self.unit_secs() * u64::from(self.multiplier),
         );
-        // The same rate over the shortest time: long ones cannot be stated.
-        let divisor = greatest_divisor(requests, secs);
+
+        // Reduce the fraction: a rate cannot have an arbitrarily long period.
+        let divisor = greatest_common_divisor(requests, secs);
         TokenBucket::new(
             requests,
             Rate::new(requests / divisor, Duration::from_secs(secs / divisor)),
         )
     }
 
-    /// The longest that the unit can be, so that no more passes than it allows.
+    /// The longest length of the unit, in seconds. With a shorter one, more could pass than the
+    /// limit allows.
     const fn unit_secs(self) -> u64 {
         match self.unit {
             Unit::Unknown | Unit::Second => 1,
@@ -122,23 +127,24 @@ impl Override {
     }
 }
 
-/// The check that a descriptor's own limit comes to; none when it allows nothing, which nothing
-/// needs to count.
-pub(super) fn spend<'r>(
-    running: &'r Running,
-    described: &Described<'_>,
+/// The demand on an override. None when it allows 0 requests, which needs no counter.
+pub(super) fn demand<'r>(
+    active: &'r ActiveConfig,
+    attributes: &DescriptorAttributes<'_>,
     limit: Override,
     cost: Option<u64>,
-) -> Result<Option<Spend<'r>>, Fault> {
+) -> Result<Option<GateDemand<'r>>, GrpcError> {
     if limit.requests == 0 {
         return Ok(None);
     }
+
     let quota = limit
         .quota()
-        .map_err(|error| Fault::wrong(format!("a descriptor's limit cannot be kept: {error}")))?;
-    let key = key(running, described, limit).map_err(Fault::uncountable)?;
-    let index = running.config.limits.len() + limit.place();
-    Ok(Some(Spend {
+        .map_err(|error| GrpcError::invalid(format!("invalid limit in a descriptor: {error}")))?;
+    let key = key(active, attributes, limit).map_err(GrpcError::denied)?;
+    let index = active.config.limits.len() + limit.index();
+
+    Ok(Some(GateDemand {
         limit: limit.name(),
         index,
         key,
@@ -147,28 +153,29 @@ pub(super) fn spend<'r>(
     }))
 }
 
-/// Whom it counts: the domain and every entry. Values of attributes that are known by their hash
-/// alone are hashed here too.
+/// The key of an override: the domain and every entry. Values of attributes that the configuration
+/// hashes are hashed here too.
 fn key(
-    running: &Running,
-    described: &Described<'_>,
+    active: &ActiveConfig,
+    attributes: &DescriptorAttributes<'_>,
     limit: Override,
 ) -> Result<EncodedKey, tollgate::KeyError> {
     let hasher = |name: &str| {
-        let hashing = running.config.hashing.as_ref()?;
+        let hashing = active.config.hashing.as_ref()?;
         let is_hashed = hashing
             .attributes
             .iter()
             .any(|attribute| attribute.name().eq_ignore_ascii_case(name));
         is_hashed.then_some(&hashing.hasher)
     };
+
     EncodedKey::from_writer(|parts| {
         if limit.multiplier > 1 {
             parts.number(limit.unit_secs() * u64::from(limit.multiplier));
         }
-        parts.text(described.domain);
-        for entry in described.entries {
-            // No text may be empty, and nothing is as good a value as any.
+        parts.text(attributes.domain);
+        for entry in attributes.entries {
+            // A text part must not be empty; the number 0 represents an empty one.
             if entry.key.is_empty() {
                 parts.number(0);
             } else {
@@ -183,7 +190,7 @@ fn key(
     })
 }
 
-const fn greatest_divisor(mut one: u64, mut other: u64) -> u64 {
+const fn greatest_common_divisor(mut one: u64, mut other: u64) -> u64 {
     while other != 0 {
         (one, other) = (other, one % other);
     }

@@ -1,172 +1,183 @@
-//! What a request's descriptors come to: the checks that are made for all of them together, and
-//! which are whose.
+//! Turns a request's descriptors into demands that are decided together.
 
 use smallvec::SmallVec;
 use tollgate::store::DEMANDS_MAX;
 use tollgate_envoy::{RateLimitDescriptor, RateLimitRequest};
 use tollgate_rules::MissingKeyPolicy;
 
-use super::descriptor::Described;
-use super::fault::Fault;
+use super::descriptor::DescriptorAttributes;
+use super::error::GrpcError;
 use super::overrides::{self, Override};
-use crate::gate::{Running, Spend, Spends};
+use crate::gate::{ActiveConfig, GateDemand, GateDemands};
 
-/// Everything there is to do about a request.
+/// Everything a request asks for.
 #[derive(Debug, Default)]
-pub(super) struct Plan<'r> {
-    /// The checks, no two on the same counter.
-    pub(super) checks: Spends<'r>,
-    /// What is given back, no two on the same counter. Each is among the checks too, at no cost, to
-    /// be told about.
-    pub(super) returns: Spends<'r>,
-    /// One for each descriptor.
-    pub(super) parts: SmallVec<[Part; 2]>,
-    /// The checks that ask whether anything is left, as bits.
-    looks: u32,
+pub(super) struct RequestPlan<'r> {
+    /// At most one per counter.
+    pub(super) demands: GateDemands<'r>,
+    /// Demands to refund, at most one per counter. Each is also in `demands`, with a cost of 0, so
+    /// that the response reports its limit.
+    pub(super) refunds: GateDemands<'r>,
+    /// One per descriptor, in their order.
+    pub(super) descriptors: SmallVec<[DescriptorPlan; 2]>,
+    /// A bit for each of the demands that only asks whether a unit is left.
+    peeks: u32,
 }
 
-/// What one descriptor chose.
+/// What one descriptor asks for.
 #[derive(Debug, Default)]
-pub(super) struct Part {
-    /// Places among the checks.
-    pub(super) checks: SmallVec<[u8; 8]>,
-    /// The descriptor brings a limit of nothing.
-    pub(super) closed: Option<Override>,
+pub(super) struct DescriptorPlan {
+    /// Indices into the demands of the request.
+    pub(super) demands: SmallVec<[u8; 8]>,
+    /// The override of this descriptor, if it allows 0 requests.
+    pub(super) zero_limit: Option<Override>,
 }
 
-/// What a descriptor wants with the limits it chooses.
+/// What a descriptor's hits do to the limits it selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
-    /// To be charged, so much if it says so.
-    Take(Option<u64>),
-    /// To be told whether anything is left.
-    Look,
-    /// To have given back, so much if it says so.
-    Return(Option<u64>),
+enum HitsAction {
+    /// Charge this cost, or the limit's own if none is given.
+    Charge(Option<u64>),
+    /// Ask whether a unit is left.
+    Peek,
+    /// Refund this cost, or the limit's own if none is given.
+    Refund(Option<u64>),
 }
 
-impl Wish {
-    /// A descriptor's own cost may be zero. The request's is zero when nobody set it.
-    fn of(request: &RateLimitRequest, descriptor: &RateLimitDescriptor) -> Self {
-        let for_all = || {
+impl HitsAction {
+    /// The hits of a descriptor take precedence and may be 0. Those of the request are 0 when they
+    /// are not set.
+    fn new(request: &RateLimitRequest, descriptor: &RateLimitDescriptor) -> Self {
+        let of_request = || {
             Some(request.hits_addend)
                 .filter(|cost| *cost > 0)
                 .map(u64::from)
         };
+
         match (descriptor.hits_addend, descriptor.is_negative_hits) {
-            (Some(0), false) => Self::Look,
-            (own, false) => Self::Take(own.or_else(for_all)),
-            (own, true) => Self::Return(own.or_else(for_all)),
+            (Some(0), false) => Self::Peek,
+            (own, false) => Self::Charge(own.or_else(of_request)),
+            (own, true) => Self::Refund(own.or_else(of_request)),
         }
     }
 
     const fn cost(self) -> Option<u64> {
         match self {
-            Self::Take(cost) | Self::Return(cost) => cost,
-            Self::Look => Some(0),
+            Self::Charge(cost) | Self::Refund(cost) => cost,
+            Self::Peek => Some(0),
         }
     }
 }
 
-impl<'r> Plan<'r> {
-    pub(super) fn of(running: &'r Running, request: &RateLimitRequest) -> Result<Self, Fault> {
+impl<'r> RequestPlan<'r> {
+    pub(super) fn new(
+        active: &'r ActiveConfig,
+        request: &RateLimitRequest,
+    ) -> Result<Self, GrpcError> {
         let mut plan = Self::default();
+
         for descriptor in &request.descriptors {
-            let described = Described::new(&request.domain, descriptor);
-            let wish = Wish::of(request, descriptor);
-            let mut part = Part::default();
+            let attributes = DescriptorAttributes::new(&request.domain, descriptor);
+            let action = HitsAction::new(request, descriptor);
+            let mut own = DescriptorPlan::default();
+
             match &descriptor.limit {
                 None => {
-                    let chosen = running.selector.select(
-                        &described,
-                        wish.cost(),
-                        MissingKeyPolicy::PassOver,
-                    )?;
-                    for chosen in chosen {
-                        part.checks.push(plan.add(chosen.into(), wish)?);
+                    let cost = action.cost();
+                    let selector = &active.selector;
+                    for selected in
+                        selector.select(&attributes, cost, MissingKeyPolicy::PassOver)?
+                    {
+                        own.demands.push(plan.add(selected.into(), action)?);
                     }
                 }
                 Some(limit) => {
-                    let limit = Override::read(limit)?;
-                    match overrides::spend(running, &described, limit, wish.cost())? {
-                        Some(spend) => part.checks.push(plan.add(spend, wish)?),
-                        None => part.closed = Some(limit),
+                    let limit = Override::decode(limit)?;
+                    match overrides::demand(active, &attributes, limit, action.cost())? {
+                        Some(demand) => own.demands.push(plan.add(demand, action)?),
+                        None => own.zero_limit = Some(limit),
                     }
                 }
             }
-            plan.parts.push(part);
+            plan.descriptors.push(own);
         }
         Ok(plan)
     }
 
-    /// True when a descriptor brings a limit of nothing, so that the request is refused whatever
-    /// the others say.
-    pub(super) fn is_closed(&self) -> bool {
-        self.parts.iter().any(|part| part.closed.is_some())
+    /// True when a descriptor has an override of 0 requests: the request is denied whatever the
+    /// other limits decide.
+    pub(super) fn has_zero_limit(&self) -> bool {
+        self.descriptors
+            .iter()
+            .any(|descriptor| descriptor.zero_limit.is_some())
     }
 
     /// True when nothing is charged.
     pub(super) fn is_free(&self) -> bool {
-        self.checks.iter().all(|check| check.cost == 0)
+        self.demands.iter().all(|demand| demand.cost == 0)
     }
 
-    /// The checks with a cost of one where it is asked whether anything is left; none when that is
-    /// nowhere asked. A check that others charge asks more than that already.
-    pub(super) fn with_looks(&self) -> Option<Spends<'r>> {
-        if self.looks == 0 {
+    /// The demands with a cost of at least 1 where a descriptor asks whether a unit is left. None
+    /// when no descriptor does.
+    pub(super) fn demands_with_peeks(&self) -> Option<GateDemands<'r>> {
+        if self.peeks == 0 {
             return None;
         }
-        let mut checks = self.checks.clone();
-        for (place, check) in checks.iter_mut().enumerate() {
-            if self.looks >> place & 1 == 1 {
-                check.cost = check.cost.max(1);
+
+        let mut demands = self.demands.clone();
+        for (index, demand) in demands.iter_mut().enumerate() {
+            if self.peeks >> index & 1 == 1 {
+                demand.cost = demand.cost.max(1);
             }
         }
-        Some(checks)
+        Some(demands)
     }
 
-    /// Adds a check, to one on the same counter if there is one, and tells its place.
-    fn add(&mut self, mut spend: Spend<'r>, wish: Wish) -> Result<u8, Fault> {
-        match wish {
-            Wish::Take(_) => {}
-            // What the rule says it costs is not asked for.
-            Wish::Look => spend.cost = 0,
-            Wish::Return(_) => {
-                let told = Spend {
+    /// Adds a demand, or merges it with the one on the same counter. Returns its index.
+    fn add(&mut self, mut demand: GateDemand<'r>, action: HitsAction) -> Result<u8, GrpcError> {
+        match action {
+            HitsAction::Charge(_) => {}
+            // The limit may configure a cost of its own, which does not apply here.
+            HitsAction::Peek => demand.cost = 0,
+            HitsAction::Refund(_) => {
+                let free = GateDemand {
                     cost: 0,
-                    ..spend.clone()
+                    ..demand.clone()
                 };
-                merge(&mut self.returns, std::mem::replace(&mut spend, told));
+                merge(&mut self.refunds, std::mem::replace(&mut demand, free));
             }
         }
-        let place = merge(&mut self.checks, spend);
-        if place >= DEMANDS_MAX {
-            return Err(Fault::wrong(format!(
-                "the descriptors meet more than {DEMANDS_MAX} limits; send fewer, or have the limits match less"
+
+        let index = merge(&mut self.demands, demand);
+        if index >= DEMANDS_MAX {
+            return Err(GrpcError::invalid(format!(
+                "the descriptors match more than {DEMANDS_MAX} limits; send fewer descriptors, or \
+                 narrow the conditions of the limits"
             )));
         }
-        self.looks |= u32::from(wish == Wish::Look) << place;
-        // A place is below 16.
-        Ok(u8::try_from(place).unwrap_or(u8::MAX))
+        self.peeks |= u32::from(action == HitsAction::Peek) << index;
+        // The index is below 16.
+        Ok(u8::try_from(index).unwrap_or(u8::MAX))
     }
 }
 
-/// Adds to the check on the same counter, if there is one, and tells its place. Of two sets of
-/// numbers, the stricter counts.
-fn merge<'r>(spends: &mut Spends<'r>, spend: Spend<'r>) -> usize {
-    let same = |other: &Spend<'r>| other.index == spend.index && other.key == spend.key;
-    let Some(place) = spends.iter().position(same) else {
-        spends.push(spend);
-        return spends.len() - 1;
+/// Adds a demand, or merges it with the one on the same counter: costs add up, and of two quotas
+/// the stricter one applies. Returns its index.
+fn merge<'r>(demands: &mut GateDemands<'r>, demand: GateDemand<'r>) -> usize {
+    let is_same = |other: &GateDemand<'r>| other.index == demand.index && other.key == demand.key;
+    let Some(index) = demands.iter().position(is_same) else {
+        demands.push(demand);
+        return demands.len() - 1;
     };
-    let there = &mut spends[place];
-    there.cost = there.cost.saturating_add(spend.cost);
-    if let (Some(one), Some(other)) = (there.quota, spend.quota) {
-        there.quota = Some(if other.limit() < one.limit() {
+
+    let merged = &mut demands[index];
+    merged.cost = merged.cost.saturating_add(demand.cost);
+    if let (Some(one), Some(other)) = (merged.quota, demand.quota) {
+        merged.quota = Some(if other.limit() < one.limit() {
             other
         } else {
             one
         });
     }
-    place
+    index
 }

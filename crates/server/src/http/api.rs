@@ -1,4 +1,4 @@
-//! The decision API.
+//! The decision API: check, peek, refund, release.
 
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
@@ -6,22 +6,22 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 use tollgate::store::Intent;
 
-use super::body::{self, Bounds, CheckBody, ReleaseBody, Text};
-use super::fault::Fault;
+use super::body::{self, BodyLimits, BodyText, CheckBody, ReleaseBody};
+use super::error::ApiError;
 use super::respond::{self, Body, json};
-use crate::gate::{Gate, LeaseWord, Question, Running};
+use crate::gate::{ActiveConfig, CheckOptions, Gate, PermitToken};
 
 pub(super) async fn check(
     gate: &Gate,
     request: &mut Request<Incoming>,
-) -> Result<Response<Body>, Fault> {
+) -> Result<Response<Body>, ApiError> {
     decide(gate, request, Intent::Spend).await
 }
 
 pub(super) async fn peek(
     gate: &Gate,
     request: &mut Request<Incoming>,
-) -> Result<Response<Body>, Fault> {
+) -> Result<Response<Body>, ApiError> {
     decide(gate, request, Intent::Peek).await
 }
 
@@ -29,73 +29,75 @@ async fn decide(
     gate: &Gate,
     request: &mut Request<Incoming>,
     intent: Intent,
-) -> Result<Response<Body>, Fault> {
-    let running = gate.running();
-    let bytes = body::read(request, bounds(&running)).await?;
-    let asked = CheckBody::decode(&bytes)?;
-    let limits = asked.limit_names();
-    let question = Question {
+) -> Result<Response<Body>, ApiError> {
+    let active = gate.active();
+    let bytes = body::read(request, body_limits(&active)).await?;
+    let body = CheckBody::decode(&bytes)?;
+
+    let limits = body.limit_names();
+    let options = CheckOptions {
         limits: limits.as_deref(),
-        cost: asked.cost,
+        cost: body.cost,
         intent,
     };
-    let decided = gate.decide(&running, &asked.attributes, question).await?;
-    Ok(respond::decided(
-        &decided,
-        running.config.headers,
-        gate.now(),
-    ))
+    let decision = gate.decide(&active, &body.attributes, options).await?;
+
+    let now = gate.now();
+    Ok(respond::decision(&decision, active.config.headers, now))
 }
 
 pub(super) async fn refund(
     gate: &Gate,
     request: &mut Request<Incoming>,
-) -> Result<Response<Body>, Fault> {
-    let running = gate.running();
-    let bytes = body::read(request, bounds(&running)).await?;
-    let asked = CheckBody::decode(&bytes)?;
-    let limits = asked.limit_names();
-    let question = Question {
+) -> Result<Response<Body>, ApiError> {
+    let active = gate.active();
+    let bytes = body::read(request, body_limits(&active)).await?;
+    let body = CheckBody::decode(&bytes)?;
+
+    let limits = body.limit_names();
+    let options = CheckOptions {
         limits: limits.as_deref(),
-        cost: asked.cost,
+        cost: body.cost,
         intent: Intent::Spend,
     };
-    gate.refund(&running, &asked.attributes, question).await?;
+    gate.refund(&active, &body.attributes, options).await?;
+
     Ok(json(StatusCode::OK, r#"{"refunded":true}"#))
 }
 
 pub(super) async fn release(
     gate: &Gate,
     request: &mut Request<Incoming>,
-) -> Result<Response<Body>, Fault> {
-    let bytes = body::read(request, bounds(&gate.running())).await?;
-    let asked: ReleaseBody<'_> = body::decode(&bytes)?;
-    let was_held = gate.release(&LeaseWord::parse(&asked.permit.0)?).await?;
-    Ok(json(
-        StatusCode::OK,
-        if was_held {
-            r#"{"released":true}"#
-        } else {
-            r#"{"released":false}"#
-        },
-    ))
+) -> Result<Response<Body>, ApiError> {
+    let bytes = body::read(request, body_limits(&gate.active())).await?;
+    let body: ReleaseBody<'_> = body::decode(&bytes)?;
+
+    let permit = PermitToken::parse(&body.permit.0)?;
+    let was_held = gate.release(&permit).await?;
+
+    let body = if was_held {
+        r#"{"released":true}"#
+    } else {
+        r#"{"released":false}"#
+    };
+    Ok(json(StatusCode::OK, body))
 }
 
-fn bounds(running: &Running) -> Bounds {
-    let server = &running.config.server;
-    Bounds {
+fn body_limits(active: &ActiveConfig) -> BodyLimits {
+    let server = &active.config.server;
+    BodyLimits {
         bytes_max: server.body_max,
         timeout: server.header_timeout,
     }
 }
 
 impl<'b> CheckBody<'b> {
-    fn decode(bytes: &'b [u8]) -> Result<Self, Fault> {
+    fn decode(bytes: &'b [u8]) -> Result<Self, ApiError> {
         let body: Self = body::decode(bytes)?;
         match &body.limits {
-            Some(limits) if limits.is_empty() => Err(Fault::unfit(
+            Some(limits) if limits.is_empty() => Err(ApiError::unprocessable(
                 "no-limits",
-                "`limits` is empty; leave it out to ask every limit whose conditions hold",
+                "`limits` is empty: leave it out to check every limit whose conditions match",
             )),
             _ => Ok(body),
         }
@@ -106,7 +108,7 @@ impl<'b> CheckBody<'b> {
         Some(
             limits
                 .iter()
-                .map(|Text(name)| Cow::Borrowed(&**name))
+                .map(|BodyText(name)| Cow::Borrowed(&**name))
                 .collect(),
         )
     }

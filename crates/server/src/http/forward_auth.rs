@@ -1,10 +1,10 @@
-//! Forward-auth: a proxy asks whether a request that it describes in headers may pass.
+//! Forward-auth: a reverse proxy asks whether the request it describes in headers is allowed.
 //!
-//! The proxy's own headers are the only ones to believe, and every proxy has others. A client can
-//! send those of the proxies that are not in use, so which proxy asks is either said
-//! (`?proxy=nginx`) or must be beyond doubt.
+//! Only the headers that the proxy itself sets can be trusted, and each kind of proxy uses other
+//! names. A client can send the headers of a proxy that is not in use. So the kind of proxy is
+//! either given (`?proxy=nginx`) or must be unambiguous.
 
-mod described;
+mod original_request;
 mod parameters;
 
 use std::net::SocketAddr;
@@ -16,34 +16,37 @@ use hyper::{Request, Response, StatusCode};
 use tollgate::headers::Problem;
 use tollgate::store::Intent;
 
-use self::described::Described;
-use self::parameters::Parameters;
-use super::fault::Fault;
+use self::original_request::OriginalRequest;
+use self::parameters::ForwardAuthParameters;
+use super::error::ApiError;
 use super::respond::{self, Body, json};
-use crate::gate::{Gate, Question};
+use crate::gate::{ActiveConfig, CheckOptions, Gate};
 
-/// The answer to a proxy.
+/// Answers a proxy.
 pub(super) async fn answer(
     gate: &Gate,
     request: &Request<Incoming>,
     peer: SocketAddr,
-    untrusted: &Untrusted,
-) -> Result<Response<Body>, Fault> {
-    let running = gate.running();
-    let parameters = Parameters::read(request.uri().query().unwrap_or_default(), request)?;
-    let client = running
+    untrusted_proxy: &UntrustedProxyWarning,
+) -> Result<Response<Body>, ApiError> {
+    let active = gate.active();
+    let query = request.uri().query().unwrap_or_default();
+    let parameters = ForwardAuthParameters::parse(query, request)?;
+    let client = active
         .selector
         .clients()
         .address(peer.ip(), request.headers());
-    untrusted.notice(&running, request, peer);
-    let described = Described::read(request, parameters, client)?;
-    let question = Question {
+    untrusted_proxy.check(&active, request, peer);
+    let original = OriginalRequest::from_headers(request, parameters, client)?;
+
+    let options = CheckOptions {
         limits: None,
         cost: None,
         intent: Intent::Spend,
     };
-    let decided = gate.decide(&running, &described, question).await?;
-    let mut response = match Problem::denied(&decided.decision) {
+    let decision = gate.decide(&active, &original, options).await?;
+
+    let mut response = match Problem::denied(&decision.decision) {
         None => {
             let mut response = json(StatusCode::OK, "");
             response.headers_mut().remove(CONTENT_TYPE);
@@ -53,47 +56,43 @@ pub(super) async fn answer(
     };
     respond::add_fields(
         response.headers_mut(),
-        &decided.decision,
-        running.config.headers,
+        &decision.decision,
+        active.config.headers,
         gate.now(),
     );
-    if let Some(lease) = &decided.lease
-        && let Ok(lease) = lease.to_text().parse()
+    if let Some(permit) = &decision.permit
+        && let Ok(permit) = permit.to_text().parse()
     {
-        response.headers_mut().insert("x-ratelimit-permit", lease);
+        response.headers_mut().insert("x-ratelimit-permit", permit);
     }
     Ok(response)
 }
 
-/// Whether someone was told that a proxy is not trusted.
+/// Warns once about a proxy that is not trusted.
 #[derive(Debug, Default)]
-pub(super) struct Untrusted {
-    told: AtomicBool,
+pub(super) struct UntrustedProxyWarning {
+    was_logged: AtomicBool,
 }
 
-impl Untrusted {
-    /// Says once that a proxy speaks for its clients and is not believed: then all of them are
-    /// counted as one.
-    fn notice(
-        &self,
-        running: &crate::gate::Running,
-        request: &Request<Incoming>,
-        peer: SocketAddr,
-    ) {
+impl UntrustedProxyWarning {
+    /// Logs a warning when the peer sends client addresses but is not a trusted proxy: all its
+    /// clients are then counted as one.
+    fn check(&self, active: &ActiveConfig, request: &Request<Incoming>, peer: SocketAddr) {
         let headers = request.headers();
-        let speaks_for_others = ["x-forwarded-for", "x-real-ip"]
+        let has_client_address = ["x-forwarded-for", "x-real-ip"]
             .iter()
             .any(|name| headers.contains_key(*name))
             || headers.contains_key(FORWARDED);
-        if speaks_for_others
-            && !self.told.load(Relaxed)
-            && !running.selector.clients().trusts(peer.ip())
-            && !self.told.swap(true, Relaxed)
+
+        if has_client_address
+            && !self.was_logged.load(Relaxed)
+            && !active.selector.clients().trusts(peer.ip())
+            && !self.was_logged.swap(true, Relaxed)
         {
             tracing::warn!(
                 peer = %peer.ip(),
-                "a proxy says whom it speaks for and is not trusted, so all its clients count as one; \
-                 add it to client_ip.trusted_proxies if it is yours"
+                "untrusted proxy: its client addresses are ignored and all its clients count as \
+                 one; add it to client_ip.trusted_proxies if it is yours"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! Whether the process is alive, and whether it should get requests.
+//! Health checks: whether the process is alive, and whether it should get requests.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -8,43 +8,45 @@ use hyper::{Response, StatusCode};
 use super::respond::{Body, json};
 use crate::gate::Gate;
 
-/// Whether requests are welcome. Decisions are made from the first moment, by policy while the
-/// store is away; so what makes a server unready is that it is leaving.
+/// Whether the service should get requests. It is ready from the start, because it can decide by
+/// failure policy while the store is unavailable; it stops being ready when it shuts down.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness {
-    leaving: AtomicBool,
+    is_draining: AtomicBool,
 }
 
 impl Readiness {
-    pub(crate) fn leave(&self) {
-        self.leaving.store(true, Relaxed);
+    pub(crate) fn start_draining(&self) {
+        self.is_draining.store(true, Relaxed);
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        !self.leaving.load(Relaxed)
+        !self.is_draining.load(Relaxed)
     }
 
+    /// The response to `/readyz`.
     pub(crate) fn answer(&self, gate: &Gate) -> Response<Body> {
-        let degraded = gate.running().limiter.health().degraded;
+        let degraded = gate.active().limiter.health().degraded;
         let ready = self.is_ready();
         let status = if ready {
             StatusCode::OK
         } else {
             StatusCode::SERVICE_UNAVAILABLE
         };
-        fresh(json(
+
+        uncached(json(
             status,
             format!(r#"{{"ready":{ready},"degraded":{degraded}}}"#),
         ))
     }
 }
 
+/// The response to `/healthz`.
 pub(crate) fn alive() -> Response<Body> {
-    fresh(json(StatusCode::OK, r#"{"alive":true}"#))
+    uncached(json(StatusCode::OK, r#"{"alive":true}"#))
 }
 
-/// What was true a moment ago is of no use to whoever asks.
-fn fresh(mut response: Response<Body>) -> Response<Body> {
+fn uncached(mut response: Response<Body>) -> Response<Body> {
     response
         .headers_mut()
         .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

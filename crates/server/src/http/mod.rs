@@ -1,11 +1,11 @@
 //! The HTTP port: decisions, forward-auth, health.
 //!
-//! Each request goes four steps: decode, select, spend, encode. What goes wrong on the way is a
-//! [`Fault`], which knows its status and its body.
+//! Each request takes four steps: decode, select, spend, encode. An [`ApiError`] can end any of
+//! them; it knows its status and its body.
 
 mod api;
 mod body;
-mod fault;
+mod error;
 mod forward_auth;
 mod health;
 mod respond;
@@ -18,17 +18,17 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response};
 use tracing::Instrument as _;
 
-pub(crate) use body::{ATTRIBUTES_MAX, Named, same};
-pub(crate) use fault::Fault;
+pub(crate) use body::{ATTRIBUTES_MAX, NamedAttributes, is_same_attribute};
+pub(crate) use error::ApiError;
 pub(crate) use health::{Readiness, alive};
 pub(crate) use respond::{Body, json, problem};
 
-use self::route::Route;
+use self::route::HttpRoute;
 use crate::gate::Gate;
 use crate::listen::Front;
 use crate::traces;
 
-/// The description of what this port answers.
+/// The description of this port, in the `OpenAPI` format.
 pub(crate) const OPENAPI: &str = include_str!("openapi.json");
 
 /// Answers the requests of the HTTP port.
@@ -36,8 +36,7 @@ pub(crate) const OPENAPI: &str = include_str!("openapi.json");
 pub(crate) struct HttpFront {
     gate: Arc<Gate>,
     readiness: Arc<Readiness>,
-    /// So that a proxy that nobody trusts is mentioned once.
-    untrusted: forward_auth::Untrusted,
+    untrusted_proxy: forward_auth::UntrustedProxyWarning,
 }
 
 impl HttpFront {
@@ -45,37 +44,37 @@ impl HttpFront {
         Self {
             gate,
             readiness,
-            untrusted: forward_auth::Untrusted::default(),
+            untrusted_proxy: forward_auth::UntrustedProxyWarning::default(),
         }
     }
 
-    /// Lends the request, because whoever held it would move it about.
+    /// Borrows the request: a future that owned it would be larger and be moved with it.
     async fn route(
         &self,
-        route: Option<Route>,
+        route: Option<HttpRoute>,
         request: &mut Request<Incoming>,
         peer: SocketAddr,
-    ) -> Result<Response<Body>, Fault> {
-        // What is asked less often is boxed, so that a check's future is as small as it can be.
-        match route.ok_or_else(|| Fault::not_found(request.uri().path()))? {
-            Route::Check => api::check(&self.gate, post(request)?).await,
-            Route::Peek => api::peek(&self.gate, post(request)?).await,
-            Route::Refund => Box::pin(api::refund(&self.gate, post(request)?)).await,
-            Route::Release => Box::pin(api::release(&self.gate, post(request)?)).await,
-            Route::Alive => get(request).map(|()| alive()),
-            Route::Ready => get(request).map(|()| self.readiness.answer(&self.gate)),
-            Route::Description => get(request).map(|()| {
+    ) -> Result<Response<Body>, ApiError> {
+        // Less frequent operations are boxed, to keep the future of a check small.
+        match route.ok_or_else(|| ApiError::not_found(request.uri().path()))? {
+            HttpRoute::Check => api::check(&self.gate, post(request)?).await,
+            HttpRoute::Peek => api::peek(&self.gate, post(request)?).await,
+            HttpRoute::Refund => Box::pin(api::refund(&self.gate, post(request)?)).await,
+            HttpRoute::Release => Box::pin(api::release(&self.gate, post(request)?)).await,
+            HttpRoute::Alive => get(request).map(|()| alive()),
+            HttpRoute::Ready => get(request).map(|()| self.readiness.answer(&self.gate)),
+            HttpRoute::OpenApi => get(request).map(|()| {
                 json(
                     hyper::StatusCode::OK,
                     Bytes::from_static(OPENAPI.as_bytes()),
                 )
             }),
-            Route::ForwardAuth => {
+            HttpRoute::ForwardAuth => {
                 Box::pin(forward_auth::answer(
                     &self.gate,
                     request,
                     peer,
-                    &self.untrusted,
+                    &self.untrusted_proxy,
                 ))
                 .await
             }
@@ -87,40 +86,42 @@ impl Front for HttpFront {
     type Body = Body;
 
     async fn answer(&self, mut request: Request<Incoming>, peer: SocketAddr) -> Response<Body> {
-        let route = Route::of(request.uri().path());
-        // What a request is called in traces is one of few names, whatever its path.
-        let span = traces::span(route.map_or("unknown", Route::path), request.headers());
-        let answered = if span.is_disabled() {
+        let route = HttpRoute::from_path(request.uri().path());
+        // Spans are named after the route, so that the number of names is bounded.
+        let span = traces::span(route.map_or("unknown", HttpRoute::path), request.headers());
+
+        let result = if span.is_disabled() {
             self.route(route, &mut request, peer).await
         } else {
-            // Apart, so that nobody else's future has room for it.
+            // Boxed, so that the future of an untraced request does not reserve space for it.
             Box::pin(
                 self.route(route, &mut request, peer)
                     .instrument(span.clone()),
             )
             .await
         };
-        let response = answered.unwrap_or_else(|fault| problem(&fault));
-        traces::answered(&span, response.status());
+
+        let response = result.unwrap_or_else(|error| problem(&error));
+        traces::record_status(&span, response.status());
         response
     }
 
     fn shed(&self) -> Response<Body> {
-        problem(&Fault::overloaded())
+        problem(&ApiError::overloaded())
     }
 }
 
-fn post(request: &mut Request<Incoming>) -> Result<&mut Request<Incoming>, Fault> {
+fn post(request: &mut Request<Incoming>) -> Result<&mut Request<Incoming>, ApiError> {
     if request.method() == Method::POST {
         Ok(request)
     } else {
-        Err(Fault::method(request.method(), "POST"))
+        Err(ApiError::method_not_allowed(request.method(), "POST"))
     }
 }
 
-pub(crate) fn get<B>(request: &Request<B>) -> Result<(), Fault> {
+pub(crate) fn get<B>(request: &Request<B>) -> Result<(), ApiError> {
     match *request.method() {
         Method::GET | Method::HEAD => Ok(()),
-        ref other => Err(Fault::method(other, "GET, HEAD")),
+        ref other => Err(ApiError::method_not_allowed(other, "GET, HEAD")),
     }
 }

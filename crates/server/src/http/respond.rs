@@ -1,4 +1,4 @@
-//! Answers as HTTP responses.
+//! Encodes decisions and errors as HTTP responses.
 
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -7,86 +7,88 @@ use hyper::{HeaderMap, Response, StatusCode};
 use tollgate::headers::{DecisionBody, Fields, PROBLEM_JSON, Problem};
 use tollgate::{Decision, Micros};
 
-use super::fault::Fault;
-use crate::gate::{Decided, LeaseWord};
+use super::error::ApiError;
+use crate::gate::{GateDecision, PermitToken};
 
 pub(crate) type Body = Full<Bytes>;
 
-/// The status of a refusal that was given another one.
-const TRUE_STATUS: HeaderName = HeaderName::from_static("x-ratelimit-status");
-/// The header fields of an answer, with those that the server adds.
+/// The status of a denial whose response has another one, chosen with `deny_status`.
+const ORIGINAL_STATUS: HeaderName = HeaderName::from_static("x-ratelimit-status");
+/// The most header fields of a response, including those that hyper adds.
 const FIELDS_MAX: usize = 12;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PROBLEM: HeaderValue = HeaderValue::from_static(PROBLEM_JSON);
 
-/// A body of JSON.
+/// A response with a JSON body.
 pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
     respond(status, JSON, body.into())
 }
 
-fn respond(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Body> {
+fn respond(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Response<Body> {
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
-    // Room for everything a decision tells, so that the map is made once.
+    // With capacity for all fields of a decision, so that the map is allocated once.
     *response.headers_mut() = HeaderMap::with_capacity(FIELDS_MAX);
-    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
     response
 }
 
-/// A fault as its response.
-pub(crate) fn problem(fault: &Fault) -> Response<Body> {
-    // A struct of texts and numbers never fails to serialise.
-    let body = serde_json::to_vec(fault).unwrap_or_default();
-    let mut response = respond(fault.status, PROBLEM, body.into());
+/// The response to a request that failed.
+pub(crate) fn problem(error: &ApiError) -> Response<Body> {
+    // A struct of strings and numbers always serialises.
+    let body = serde_json::to_vec(error).unwrap_or_default();
+    let mut response = respond(error.status, PROBLEM, body.into());
+
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if let Some(allow) = fault.allow {
+    if let Some(allow) = error.allow {
         headers.insert(ALLOW, HeaderValue::from_static(allow));
     }
-    if let Some(seconds) = fault.retry_after_secs {
+    if let Some(seconds) = error.retry_after_secs {
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
 }
 
-/// A decision with its body: 200, 429 or 503.
-pub(super) fn decided(decided: &Decided, chosen: Fields, now: Micros) -> Response<Body> {
-    let Decided { decision, lease } = decided;
-    let lease = lease.as_ref().map(LeaseWord::to_text);
+/// The response to a check or peek: 200, 429 or 503.
+pub(super) fn decision(decision: &GateDecision, fields: Fields, now: Micros) -> Response<Body> {
+    let GateDecision { decision, permit } = decision;
+
     let mut response = if let Some(problem) = Problem::denied(decision) {
         denied(problem, None)
     } else {
-        let mut answer = DecisionBody::new(decision);
-        answer.permit = lease;
-        json(StatusCode::OK, answer.to_json())
+        let mut body = DecisionBody::new(decision);
+        body.permit = permit.as_ref().map(PermitToken::to_text);
+        json(StatusCode::OK, body.to_json())
     };
-    add_fields(response.headers_mut(), decision, chosen, now);
+
+    add_fields(response.headers_mut(), decision, fields, now);
     response
 }
 
-/// A refusal with its body, under a status of the caller's choice if there is one. The true status
-/// is then told beside it, so that a proxy which understands few of them can still pass it on.
-pub(super) fn denied(mut problem: Problem<'_>, chosen: Option<u16>) -> Response<Body> {
-    let true_status = problem.status;
-    problem.status = chosen.unwrap_or(true_status);
+/// The response to a denied request, with another status if one is given. The original status then
+/// goes into a header, so that a proxy that accepts only certain statuses can restore it.
+pub(super) fn denied(mut problem: Problem<'_>, deny_status: Option<u16>) -> Response<Body> {
+    let original_status = problem.status;
+    problem.status = deny_status.unwrap_or(original_status);
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+
     let mut response = respond(status, PROBLEM, problem.to_json().into());
-    if chosen.is_some() {
+    if deny_status.is_some() {
         response
             .headers_mut()
-            .insert(TRUE_STATUS, HeaderValue::from(true_status));
+            .insert(ORIGINAL_STATUS, HeaderValue::from(original_status));
     }
     response
 }
 
-/// The header fields that tell a client where it stands. They are true for a moment, so nobody may
-/// keep them.
+/// Adds the rate limit headers. They must not be cached: they change with every request.
 pub(super) fn add_fields(
     headers: &mut HeaderMap,
     decision: &Decision,
-    chosen: Fields,
+    fields: Fields,
     now: Micros,
 ) {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    tollgate_tower::add_fields(headers, decision, chosen, now);
+    tollgate_tower::add_fields(headers, decision, fields, now);
 }

@@ -1,11 +1,11 @@
-//! Where the HTTP port answers what.
+//! The paths of the HTTP port.
 
-/// Where forward-auth begins; what follows is the path that Envoy asks about.
+/// The path of forward-auth; Envoy appends the path of the original request.
 pub(super) const FORWARD_AUTH: &str = "/v1/forward-auth";
 
-/// What is answered at a path.
+/// An operation of the HTTP port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Route {
+pub(super) enum HttpRoute {
     Check,
     Peek,
     Refund,
@@ -13,27 +13,27 @@ pub(super) enum Route {
     ForwardAuth,
     Alive,
     Ready,
-    Description,
+    OpenApi,
 }
 
-/// Every path. Only forward-auth also answers below its own.
-const ROUTES: [(&str, Route); 8] = [
-    ("/v1/check", Route::Check),
-    ("/v1/peek", Route::Peek),
-    ("/v1/refund", Route::Refund),
-    ("/v1/release", Route::Release),
-    (FORWARD_AUTH, Route::ForwardAuth),
-    ("/healthz", Route::Alive),
-    ("/readyz", Route::Ready),
-    ("/openapi.json", Route::Description),
+/// Every path. Only forward-auth also has paths below its own.
+const ROUTES: [(&str, HttpRoute); 8] = [
+    ("/v1/check", HttpRoute::Check),
+    ("/v1/peek", HttpRoute::Peek),
+    ("/v1/refund", HttpRoute::Refund),
+    ("/v1/release", HttpRoute::Release),
+    (FORWARD_AUTH, HttpRoute::ForwardAuth),
+    ("/healthz", HttpRoute::Alive),
+    ("/readyz", HttpRoute::Ready),
+    ("/openapi.json", HttpRoute::OpenApi),
 ];
 
-impl Route {
-    /// What is answered here, if anything.
-    pub(super) fn of(path: &str) -> Option<Self> {
+impl HttpRoute {
+    /// The operation at a path; none if the path is unknown.
+    pub(super) fn from_path(path: &str) -> Option<Self> {
         let exact = ROUTES
             .iter()
-            .find(|(own, _)| *own == path)
+            .find(|(known, _)| *known == path)
             .map(|(_, route)| *route);
         let below = || {
             path.strip_prefix(FORWARD_AUTH)
@@ -42,7 +42,7 @@ impl Route {
         exact.or_else(|| below().map(|_| Self::ForwardAuth))
     }
 
-    /// Where it begins.
+    /// The operation's path, without what follows forward-auth.
     pub(super) fn path(self) -> &'static str {
         ROUTES
             .iter()

@@ -1,4 +1,4 @@
-//! Letting connections in.
+//! Accepts connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,78 +10,78 @@ use tokio::task::JoinSet;
 
 use crate::now_or_never::now_or_never;
 
-use super::stop::{Phase, Stop};
-use super::{Front, Load, Protocol, connection};
+use super::shutdown::{ShutdownPhase, ShutdownSignal};
+use super::{Front, ListenProtocol, ServerLoad, connection};
 
-/// How long to wait when the system has no room for another connection.
-const NO_ROOM: Duration = Duration::from_millis(50);
+/// The pause after a failed `accept`, for example while the process is out of file descriptors.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
-/// What a client is told that finds no room, before anything was read.
-const FULL: &[u8] =
-    b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\nRetry-After: 1\r\n\r\n";
+/// The response to a connection beyond the limit, sent before anything is read from it.
+const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\
+    Content-Length: 0\r\nRetry-After: 1\r\n\r\n";
 
-/// Serves a port until the server is over or, when it is leaving, everyone has gone.
+/// Serves a port until the shutdown is complete: every connection ended, or the drain timeout
+/// passed.
 pub(crate) async fn run<F: Front>(
     listener: TcpListener,
-    protocol: Protocol,
+    protocol: ListenProtocol,
     front: Arc<F>,
-    load: Arc<Load>,
-    mut stop: Stop,
+    load: Arc<ServerLoad>,
+    mut shutdown: ShutdownSignal,
 ) {
     let mut connections = JoinSet::new();
-    let mut closed = stop.clone();
-    let mut was_full = false;
+    let mut closing = shutdown.clone();
+    let mut is_failing = false;
     loop {
         tokio::select! {
             biased;
-            () = closed.reached(Phase::Closed) => break,
+            () = closing.wait_for(ShutdownPhase::Closing) => break,
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
-                    let (front, load, stop) = (front.clone(), load.clone(), stop.clone());
-                    connections.spawn(let_in(stream, peer, protocol, front, load, stop));
-                    was_full = false;
+                    let (front, load, shutdown) = (front.clone(), load.clone(), shutdown.clone());
+                    connections.spawn(serve(stream, peer, protocol, front, load, shutdown));
+                    is_failing = false;
                 }
                 Err(error) => {
-                    // Connections that broke before they were let in are nobody's loss; what else
-                    // there is will pass.
-                    if !std::mem::replace(&mut was_full, true) {
-                        tracing::warn!(%error, "cannot accept connections at the moment");
+                    // Connections that ended before they were accepted do no harm, and other
+                    // causes are temporary. Log only the first error of a series.
+                    if !std::mem::replace(&mut is_failing, true) {
+                        tracing::warn!(%error, "cannot accept connections; retrying");
                     }
-                    tokio::time::sleep(NO_ROOM).await;
+                    tokio::time::sleep(ACCEPT_RETRY).await;
                 }
             },
         }
     }
-    // Whoever the system let in before the port closes is served too.
+
+    // Serve the connections that are in the backlog already: closing the port would reset them.
     while let Some(Ok((stream, peer))) = now_or_never(listener.accept()) {
-        connections.spawn(let_in(
-            stream,
-            peer,
-            protocol,
-            front.clone(),
-            load.clone(),
-            stop.clone(),
-        ));
+        let (front, load, shutdown) = (front.clone(), load.clone(), shutdown.clone());
+        connections.spawn(serve(stream, peer, protocol, front, load, shutdown));
     }
     drop(listener);
+
     tokio::select! {
         () = async { while connections.join_next().await.is_some() {} } => {}
-        () = stop.reached(Phase::Over) => {}
+        () = shutdown.wait_for(ShutdownPhase::Expired) => {}
     }
 }
 
-async fn let_in<F: Front>(
+/// Serves a connection, or rejects it when there are too many.
+async fn serve<F: Front>(
     mut stream: TcpStream,
     peer: SocketAddr,
-    protocol: Protocol,
+    protocol: ListenProtocol,
     front: Arc<F>,
-    load: Arc<Load>,
-    stop: Stop,
+    load: Arc<ServerLoad>,
+    shutdown: ShutdownSignal,
 ) {
-    match load.clone().connection() {
-        Some(_place) => connection::serve(stream, peer, protocol, front, load, stop).await,
-        None if protocol == Protocol::Http1 => drop(stream.write_all(FULL).await),
+    match load.clone().try_connection() {
+        Some(_slot) => connection::serve(stream, peer, protocol, front, load, shutdown).await,
+        None if protocol == ListenProtocol::Http1 => {
+            drop(stream.write_all(TOO_MANY_CONNECTIONS).await);
+        }
         None => {}
     }
 }

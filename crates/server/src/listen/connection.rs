@@ -1,4 +1,4 @@
-//! One connection, from its first byte to its polite end.
+//! Serves one connection from its first byte to its end.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -16,107 +16,122 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::patience::{Patience, Ruling};
-use super::stop::{Phase, Stop};
-use super::unreadable::Explained;
-use super::watched::{Progress, Watched};
-use super::{Front, Load, Protocol};
+use super::monitored_stream::{ConnectionProgress, MonitoredStream};
+use super::problem_body::ProblemBodyStream;
+use super::shutdown::{ShutdownPhase, ShutdownSignal};
+use super::timeouts::{ConnectionTimeouts, TimeoutAction};
+use super::{Front, ListenProtocol, ServerLoad};
 
 /// The most bytes of a request's head.
 pub(super) const HEAD_MAX: usize = 64 * 1024;
-/// The most header lines of a request: hyper's own bound, because any other would cost an
-/// allocation for each request.
+/// The most header lines of a request. This is hyper's default: any other value costs an allocation
+/// for each request.
 pub(super) const HEADERS_MAX: usize = 100;
-/// The most requests at once on one HTTP/2 connection.
+/// The most concurrent requests on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 1_024;
-/// A connection on which nothing was said for so long while the server is leaving will not be
-/// missed.
-const QUIET: Duration = Duration::from_millis(500);
-/// How often a connection is looked at while the server is leaving.
-const LEAVING_TICK: Duration = Duration::from_millis(50);
+/// While draining, a connection is closed after this time without a request.
+const DRAIN_IDLE: Duration = Duration::from_millis(500);
+/// How often a connection is examined while draining.
+const DRAIN_TICK: Duration = Duration::from_millis(50);
 
 /// Serves a connection until it ends.
 pub(super) async fn serve<F: Front>(
     stream: TcpStream,
     peer: SocketAddr,
-    protocol: Protocol,
+    protocol: ListenProtocol,
     front: Arc<F>,
-    load: Arc<Load>,
-    stop: Stop,
+    load: Arc<ServerLoad>,
+    shutdown: ShutdownSignal,
 ) {
-    // Answers are one segment; nothing is gained by waiting for more.
+    // A response is one segment; delaying it to fill a larger one gains nothing.
     drop(stream.set_nodelay(true));
-    let progress = Arc::new(Progress::default());
-    let stream = Watched::new(stream, progress.clone());
-    let header_timeout = (protocol == Protocol::Http1).then_some(load.limits.header_timeout);
-    let patience = Patience::new(header_timeout, load.limits.idle_timeout);
-    let answering = Answering {
+
+    let progress = Arc::new(ConnectionProgress::default());
+    let stream = MonitoredStream::new(stream, progress.clone());
+    let header_timeout = (protocol == ListenProtocol::Http1).then_some(load.limits.header_timeout);
+    let monitor = ConnectionMonitor {
+        progress: progress.clone(),
+        timeouts: ConnectionTimeouts::new(header_timeout, load.limits.idle_timeout),
+        shutdown: shutdown.clone(),
+        // HTTP/2 can announce the end of a connection and still finish the requests in flight.
+        closes_on_drain: protocol == ListenProtocol::Http2,
+    };
+    let handler = RequestHandler {
         front,
         peer,
         load,
-        progress: progress.clone(),
-        stop: stop.clone(),
-    };
-    // An HTTP/2 client is told at once, and what it has begun is finished all the same.
-    let leaves_at_once = protocol == Protocol::Http2;
-    let watch = Watch {
         progress,
-        patience,
-        stop,
-        leaves_at_once,
+        shutdown,
     };
+
     match protocol {
-        Protocol::Http1 => {
-            let service = service_fn(|request| answering.http1(request));
-            let mut connection = http1::Builder::new()
-                .max_buf_size(HEAD_MAX)
-                .max_header_size(HEAD_MAX)
-                // Whoever has said everything may say so, and still wants an answer.
-                .half_close(true)
-                .serve_connection(TokioIo::new(Explained::new(stream)), service);
-            let ended = watch
-                .over(
-                    Pin::new(&mut connection),
-                    http1::Connection::graceful_shutdown,
-                )
-                .await;
-            if let Some(Err(_)) = ended {
-                // What the client is told of it must not be lost because more has arrived.
-                drop(connection.into_parts().io.into_inner().shutdown().await);
-            }
-        }
-        Protocol::Http2 => {
-            let answering = Arc::new(answering);
-            let service = service_fn(move |request| answering.clone().http2(request));
-            let connection = http2::Builder::new(TokioExecutor::new())
-                .timer(TokioTimer::new())
-                .max_concurrent_streams(STREAMS_MAX)
-                .max_header_list_size(u32::try_from(HEAD_MAX).unwrap_or(u32::MAX))
-                .keep_alive_interval(Some(Duration::from_secs(30)))
-                .serve_connection(TokioIo::new(stream), service);
-            watch
-                .over(pin!(connection), http2::Connection::graceful_shutdown)
-                .await;
-        }
+        ListenProtocol::Http1 => serve_http1(stream, &handler, monitor).await,
+        ListenProtocol::Http2 => serve_http2(stream, handler, monitor).await,
     }
 }
 
-/// What it takes to answer the requests of a connection.
-struct Answering<F> {
-    front: Arc<F>,
-    peer: SocketAddr,
-    load: Arc<Load>,
-    progress: Arc<Progress>,
-    stop: Stop,
+async fn serve_http1<F: Front>(
+    stream: MonitoredStream<TcpStream>,
+    handler: &RequestHandler<F>,
+    monitor: ConnectionMonitor,
+) {
+    let service = service_fn(|request| handler.http1(request));
+    let mut connection = http1::Builder::new()
+        .max_buf_size(HEAD_MAX)
+        .max_header_size(HEAD_MAX)
+        // A client may close its sending side after the request and still wait for the response.
+        .half_close(true)
+        .serve_connection(TokioIo::new(ProblemBodyStream::new(stream)), service);
+
+    let result = monitor
+        .drive(
+            Pin::new(&mut connection),
+            http1::Connection::graceful_shutdown,
+        )
+        .await;
+    if let Some(Err(_)) = result {
+        // Shut down slowly: closing a socket with unread input could reset it, and the client
+        // would lose the error response.
+        drop(connection.into_parts().io.into_inner().shutdown().await);
+    }
 }
 
-impl<F: Front> Answering<F> {
+async fn serve_http2<F: Front>(
+    stream: MonitoredStream<TcpStream>,
+    handler: RequestHandler<F>,
+    monitor: ConnectionMonitor,
+) {
+    let handler = Arc::new(handler);
+    let service = service_fn(move |request| handler.clone().http2(request));
+    let connection = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(u32::try_from(HEAD_MAX).unwrap_or(u32::MAX))
+        .keep_alive_interval(Some(Duration::from_secs(30)))
+        .serve_connection(TokioIo::new(stream), service);
+
+    monitor
+        .drive(pin!(connection), http2::Connection::graceful_shutdown)
+        .await;
+}
+
+/// Answers the requests of a connection.
+struct RequestHandler<F> {
+    front: Arc<F>,
+    peer: SocketAddr,
+    load: Arc<ServerLoad>,
+    progress: Arc<ConnectionProgress>,
+    shutdown: ShutdownSignal,
+}
+
+impl<F: Front> RequestHandler<F> {
     async fn http1(&self, request: Request<Incoming>) -> Result<Response<F::Body>, Infallible> {
-        self.progress.begin();
+        self.progress.start_request();
         let mut response = self.answer(request).await;
-        self.progress.end();
-        if self.stop.phase() > Phase::Running {
-            // Whoever reads this connects anew, to a server that stays.
+        self.progress.end_request();
+
+        if self.shutdown.phase() > ShutdownPhase::Serving {
+            // The client's next connection then goes to another replica.
             response
                 .headers_mut()
                 .insert(CONNECTION, HeaderValue::from_static("close"));
@@ -124,79 +139,85 @@ impl<F: Front> Answering<F> {
         Ok(response)
     }
 
-    /// In one piece, because every request's future is moved about, and each layer of it would hold
-    /// the request again.
+    /// Does not call `answer`: the future of every HTTP/2 request is moved, and each nested future
+    /// would hold the request once more.
     async fn http2(
         self: Arc<Self>,
         request: Request<Incoming>,
     ) -> Result<Response<F::Body>, Infallible> {
-        self.progress.begin();
-        let response = match self.load.request() {
-            Some(_place) => self.front.answer(request, self.peer).await,
+        self.progress.start_request();
+
+        let response = match self.load.try_request() {
+            Some(_slot) => self.front.answer(request, self.peer).await,
             None => self.front.shed(),
         };
-        self.progress.end();
+
+        self.progress.end_request();
         Ok(response)
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Response<F::Body> {
-        match self.load.request() {
-            Some(_place) => self.front.answer(request, self.peer).await,
+        match self.load.try_request() {
+            Some(_slot) => self.front.answer(request, self.peer).await,
             None => self.front.shed(),
         }
     }
 }
 
-/// Watches over a connection.
-struct Watch {
-    progress: Arc<Progress>,
-    patience: Patience,
-    stop: Stop,
-    /// Whether the connection has a way to say that it takes no more requests.
-    leaves_at_once: bool,
+/// Applies timeouts and the shutdown to a connection.
+struct ConnectionMonitor {
+    progress: Arc<ConnectionProgress>,
+    timeouts: ConnectionTimeouts,
+    shutdown: ShutdownSignal,
+    /// Whether to close the connection gracefully as soon as draining starts.
+    closes_on_drain: bool,
 }
 
-impl Watch {
-    /// Drives a connection until it ends, is given up, or the server is over. Gives how it ended by
-    /// itself.
-    async fn over<C: Future>(
+impl ConnectionMonitor {
+    /// Drives a connection until it ends, times out, or the shutdown expires. Returns the
+    /// connection's result if it ended by itself.
+    async fn drive<C: Future>(
         mut self,
         mut connection: Pin<&mut C>,
-        retire: impl Fn(Pin<&mut C>),
+        close: impl Fn(Pin<&mut C>),
     ) -> Option<C::Output> {
-        let mut tick = self.patience.tick();
-        let mut looks = looks_every(tick);
-        let mut is_leaving = false;
-        let mut over = self.stop.clone();
+        let mut tick = self.timeouts.tick();
+        let mut ticks = ticks_every(tick);
+        let mut is_draining = false;
+        let mut expired = self.shutdown.clone();
+
         loop {
             tokio::select! {
                 biased;
-                ended = &mut connection => return Some(ended),
-                _ = looks.tick() => match self.patience.look(&self.progress, tick) {
-                    Ruling::Cut => return None,
-                    Ruling::Retire => retire(connection.as_mut()),
-                    Ruling::Keep if is_leaving && self.patience.is_quiet(QUIET) => retire(connection.as_mut()),
-                    Ruling::Keep => {}
-                },
-                () = self.stop.reached(Phase::Leaving), if !is_leaving => {
-                    is_leaving = true;
-                    self.patience.start_over();
-                    if self.leaves_at_once {
-                        retire(connection.as_mut());
+                result = &mut connection => return Some(result),
+                _ = ticks.tick() => match self.timeouts.update(&self.progress, tick) {
+                    TimeoutAction::Abort => return None,
+                    TimeoutAction::Close => close(connection.as_mut()),
+                    TimeoutAction::Keep => {
+                        if is_draining && self.timeouts.is_idle_for(DRAIN_IDLE) {
+                            close(connection.as_mut());
+                        }
                     }
-                    tick = LEAVING_TICK;
-                    looks = looks_every(tick);
+                },
+                () = self.shutdown.wait_for(ShutdownPhase::Draining), if !is_draining => {
+                    is_draining = true;
+                    self.timeouts.reset_idle();
+                    if self.closes_on_drain {
+                        close(connection.as_mut());
+                    }
+                    tick = DRAIN_TICK;
+                    ticks = ticks_every(tick);
                 }
-                () = over.reached(Phase::Over), if is_leaving => return None,
+                () = expired.wait_for(ShutdownPhase::Expired), if is_draining => return None,
             }
         }
     }
 }
 
-fn looks_every(tick: Duration) -> tokio::time::Interval {
-    let mut looks = interval(tick);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first one is due at once, and there is nothing to see yet.
-    looks.reset();
-    looks
+fn ticks_every(tick: Duration) -> tokio::time::Interval {
+    let mut ticks = interval(tick);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // Skip the first tick, which would be due now.
+    ticks.reset();
+    ticks
 }

@@ -1,15 +1,15 @@
-//! What one limit said, counted without looking anything up.
+//! The outcomes of one limit, counted without any lookup.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate::{LimitOutcome, Source};
 
-use super::page::{Page, exact};
+use super::page::{MetricsPage, to_f64};
 
-/// What a limit can say.
+/// The values of the label `outcome`.
 const OUTCOMES: [&str; 3] = ["allowed", "denied", "shadow_denied"];
-/// How it can come to say it.
+/// The values of the label `source`: where a decision can come from.
 pub(crate) const SOURCES: [Source; 5] = [
     Source::Store,
     Source::Lease,
@@ -20,30 +20,31 @@ pub(crate) const SOURCES: [Source; 5] = [
 
 /// The counters of one limit.
 #[derive(Debug)]
-pub(crate) struct LimitMeter {
-    /// Another limit of the same name, later, has another.
+pub(crate) struct LimitMetrics {
+    /// Unique in the process: a limit that is removed and added again gets another id.
     id: u32,
     name: Arc<str>,
-    /// Whether it shows before it has said anything.
-    is_of_file: bool,
+    /// Limits of the configuration have samples before their first decision; overrides do not.
+    is_configured: bool,
     counts: [[AtomicU64; OUTCOMES.len()]; SOURCES.len()],
 }
 
-/// What a limit has said so far.
+/// How often a limit came to each outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Said {
+pub(crate) struct OutcomeCounts {
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
     pub(crate) shadow_denied: u64,
 }
 
-impl Said {
-    /// How often it was asked.
+impl OutcomeCounts {
+    /// The number of decisions.
     pub(crate) const fn total(&self) -> u64 {
         self.allowed + self.denied + self.shadow_denied
     }
 
-    /// What it said since it had said `earlier`. Less than that means that it began anew.
+    /// The outcomes since `earlier`. A smaller total than `earlier` means that the counters were
+    /// reset; then all of them are new.
     pub(crate) const fn since(&self, earlier: &Self) -> Self {
         if self.total() < earlier.total() {
             return *self;
@@ -56,34 +57,34 @@ impl Said {
     }
 }
 
-/// What a limit has said so far, and how it came to it.
+/// The outcomes and sources of a limit's decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    pub(crate) said: Said,
+pub(crate) struct LimitCounts {
+    pub(crate) outcomes: OutcomeCounts,
     /// In the order of [`SOURCES`].
     pub(crate) by_source: [u64; SOURCES.len()],
 }
 
-impl Tally {
-    /// What was added since `earlier`, which the same meter gave.
+impl LimitCounts {
+    /// The counts since `earlier`, taken from the same limit.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let mut by_source = self.by_source;
         for (now, before) in by_source.iter_mut().zip(earlier.by_source) {
             *now = now.saturating_sub(before);
         }
         Self {
-            said: self.said.since(&earlier.said),
+            outcomes: self.outcomes.since(&earlier.outcomes),
             by_source,
         }
     }
 }
 
-impl LimitMeter {
-    pub(super) fn new(id: u32, name: &str, is_of_file: bool) -> Self {
+impl LimitMetrics {
+    pub(super) fn new(id: u32, name: &str, is_configured: bool) -> Self {
         Self {
             id,
             name: name.into(),
-            is_of_file,
+            is_configured,
             counts: Default::default(),
         }
     }
@@ -96,63 +97,67 @@ impl LimitMeter {
         &self.name
     }
 
-    pub(crate) fn count(&self, status: &LimitOutcome) {
-        let outcome = match (status.retry(), status.is_shadow()) {
+    pub(crate) fn count(&self, limit_outcome: &LimitOutcome) {
+        let outcome = match (limit_outcome.retry(), limit_outcome.is_shadow()) {
             (None, _) => 0,
             (Some(_), false) => 1,
             (Some(_), true) => 2,
         };
         let source = SOURCES
             .iter()
-            .position(|source| *source == status.source())
+            .position(|source| *source == limit_outcome.source())
             .unwrap_or(0);
+
         self.counts[source][outcome].fetch_add(1, Relaxed);
     }
 
-    /// What it has said so far, by whatever source.
-    pub(crate) fn said(&self) -> Said {
+    /// The outcomes so far, from all sources.
+    pub(crate) fn outcomes(&self) -> OutcomeCounts {
         let sum = |outcome: usize| {
             self.counts
                 .iter()
                 .map(|counts| counts[outcome].load(Relaxed))
                 .sum()
         };
-        Said {
+
+        OutcomeCounts {
             allowed: sum(0),
             denied: sum(1),
             shadow_denied: sum(2),
         }
     }
 
-    /// The same with its sources. Each count is read once, so that both sums are of the same
-    /// counts.
-    pub(crate) fn tally(&self) -> Tally {
-        let mut tally = Tally::default();
-        for (by_source, counts) in tally.by_source.iter_mut().zip(&self.counts) {
+    /// The outcomes and sources so far. Each counter is read once, so that both add up to the same
+    /// total.
+    pub(crate) fn counts(&self) -> LimitCounts {
+        let mut sum = LimitCounts::default();
+        for (by_source, counts) in sum.by_source.iter_mut().zip(&self.counts) {
             let [allowed, denied, shadow_denied] =
                 counts.each_ref().map(|count| count.load(Relaxed));
-            tally.said.allowed += allowed;
-            tally.said.denied += denied;
-            tally.said.shadow_denied += shadow_denied;
+
+            sum.outcomes.allowed += allowed;
+            sum.outcomes.denied += denied;
+            sum.outcomes.shadow_denied += shadow_denied;
             *by_source = allowed + denied + shadow_denied;
         }
-        tally
+        sum
     }
 
-    /// Its lines. Sources that never occurred have none; a limit of the file that has said nothing
-    /// yet shows as such.
-    pub(super) fn write(&self, page: &mut Page) {
+    /// Writes the limit's samples. Counters at zero are left out, except that a configured limit
+    /// always has the usual ones, so that dashboards can refer to them from the start.
+    pub(super) fn write(&self, page: &mut MetricsPage) {
         for (source, counts) in SOURCES.iter().zip(&self.counts) {
             for (outcome, count) in OUTCOMES.iter().zip(counts) {
                 let count = count.load(Relaxed);
                 let is_usual = *source == Source::Store && *outcome != OUTCOMES[2];
-                if count > 0 || (self.is_of_file && is_usual) {
+
+                if count > 0 || (self.is_configured && is_usual) {
                     let labels = [
                         ("limit", &*self.name),
                         ("outcome", outcome),
                         ("source", source.as_str()),
                     ];
-                    page.line(&labels, exact(count));
+                    page.sample(&labels, to_f64(count));
                 }
             }
         }
@@ -164,9 +169,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tally_has_every_count_by_outcome_and_by_source() {
-        let meter = LimitMeter::new(1, "a", true);
-        for (source, counts) in meter.counts.iter().enumerate() {
+    fn counts_add_up_by_outcome_and_by_source() {
+        let metrics = LimitMetrics::new(1, "a", true);
+        for (source, counts) in metrics.counts.iter().enumerate() {
             for (outcome, count) in counts.iter().enumerate() {
                 count.store(
                     10_u64.pow(u32::try_from(outcome).unwrap()) << source,
@@ -174,29 +179,29 @@ mod tests {
                 );
             }
         }
-        let tally = meter.tally();
-        assert_eq!(tally.said, meter.said());
+        let sum = metrics.counts();
+        assert_eq!(sum.outcomes, metrics.outcomes());
         assert_eq!(
-            tally.said,
-            Said {
+            sum.outcomes,
+            OutcomeCounts {
                 allowed: 31,
                 denied: 310,
                 shadow_denied: 3_100
             }
         );
-        assert_eq!(tally.by_source, [111, 222, 444, 888, 1_776]);
-        assert_eq!(tally.since(&Tally::default()), tally);
-        assert_eq!(tally.since(&tally), Tally::default());
+        assert_eq!(sum.by_source, [111, 222, 444, 888, 1_776]);
+        assert_eq!(sum.since(&LimitCounts::default()), sum);
+        assert_eq!(sum.since(&sum), LimitCounts::default());
     }
 
     #[test]
-    fn what_began_anew_said_everything_since() {
-        let said = |allowed, denied| Said {
+    fn after_a_reset_all_outcomes_are_new() {
+        let outcomes = |allowed, denied| OutcomeCounts {
             allowed,
             denied,
             shadow_denied: 0,
         };
-        assert_eq!(said(5, 3).since(&said(1, 1)), said(4, 2));
-        assert_eq!(said(2, 0).since(&said(1, 9)), said(2, 0));
+        assert_eq!(outcomes(5, 3).since(&outcomes(1, 1)), outcomes(4, 2));
+        assert_eq!(outcomes(2, 0).since(&outcomes(1, 9)), outcomes(2, 0));
     }
 }

@@ -1,14 +1,15 @@
-//! What is counted, for Prometheus. Labels are names of the configuration, never keys of clients,
-//! so their number is bounded.
+//! The metrics of decisions, for Prometheus.
 //!
-//! Owns counters and their page, and beside them a short list of who is refused most, which never
-//! becomes a label. Nothing is registered anywhere: a page is written from what there is when
-//! someone asks, so limits that are gone leave nothing behind.
+//! Labels hold names from the configuration, never keys of clients, so the number of series is
+//! bounded. The keys denied most often are kept in a short list that never becomes a label.
+//!
+//! There is no registry: each scrape writes a page from the current counters, so a limit that was
+//! removed from the configuration leaves no series behind.
 
-mod durations;
+mod denied_keys;
+mod duration;
 mod limit;
 mod page;
-mod refused;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,93 +18,92 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use parking_lot::Mutex;
 use tollgate::Micros;
 
-use self::durations::DurationMeter;
-pub(crate) use self::durations::Durations;
-pub(crate) use self::limit::{LimitMeter, SOURCES, Said, Tally};
-pub(crate) use self::page::{CONTENT_TYPE, Page, exact, seconds};
-pub(crate) use self::refused::{Refused, RefusedKey};
+pub(crate) use self::denied_keys::{DeniedKey, DeniedKeys};
+pub(crate) use self::duration::DurationBuckets;
+use self::duration::DurationHistogram;
+pub(crate) use self::limit::{LimitCounts, LimitMetrics, OutcomeCounts, SOURCES};
+pub(crate) use self::page::{CONTENT_TYPE, MetricsPage, seconds, to_f64};
 
 /// Everything that is counted about decisions.
 #[derive(Debug)]
-pub(crate) struct Meters {
-    durations: DurationMeter,
-    /// The limits in force.
-    limits: Mutex<Vec<Arc<LimitMeter>>>,
-    /// What the next limit is known by.
-    next: AtomicU32,
-    refused: Arc<Refused>,
+pub(crate) struct Metrics {
+    durations: DurationHistogram,
+    /// The limits of the active configuration.
+    limits: Mutex<Vec<Arc<LimitMetrics>>>,
+    /// The id of the next limit.
+    next_id: AtomicU32,
+    denied_keys: Arc<DeniedKeys>,
 }
 
-impl Meters {
-    /// Nothing counted yet.
+impl Metrics {
     pub(crate) fn new() -> Self {
         Self {
-            durations: DurationMeter::new(),
+            durations: DurationHistogram::new(),
             limits: Mutex::default(),
-            next: AtomicU32::new(1),
-            refused: Arc::default(),
+            next_id: AtomicU32::new(1),
+            denied_keys: Arc::default(),
         }
     }
 
-    /// Who is refused most, while someone wants to know.
-    pub(crate) const fn refused(&self) -> &Arc<Refused> {
-        &self.refused
+    /// The keys denied most often; recorded only while the dashboard is open.
+    pub(crate) const fn denied_keys(&self) -> &Arc<DeniedKeys> {
+        &self.denied_keys
     }
 
-    /// The meters of the limits in force.
-    pub(crate) fn in_force(&self) -> Vec<Arc<LimitMeter>> {
+    /// The metrics of the limits of the active configuration.
+    pub(crate) fn limits(&self) -> Vec<Arc<LimitMetrics>> {
         self.limits.lock().clone()
     }
 
-    /// A decision took so long.
-    pub(crate) fn decided(&self, took: Micros) {
-        self.durations.count(took);
+    /// Adds a decision's duration to the histogram.
+    pub(crate) fn observe_decision(&self, duration: Micros) {
+        self.durations.observe(duration);
     }
 
-    /// How long decisions took so far.
-    pub(crate) fn durations(&self) -> Durations {
-        self.durations.so_far()
+    /// The durations of all decisions so far.
+    pub(crate) fn durations(&self) -> DurationBuckets {
+        self.durations.buckets()
     }
 
-    /// What each limit in force has said so far.
-    pub(crate) fn said(&self) -> BTreeMap<Arc<str>, Said> {
+    /// The outcomes of each limit so far, by its name.
+    pub(crate) fn outcomes(&self) -> BTreeMap<Arc<str>, OutcomeCounts> {
         self.limits
             .lock()
             .iter()
-            .map(|meter| (meter.name().clone(), meter.said()))
+            .map(|limit| (limit.name().clone(), limit.outcomes()))
             .collect()
     }
 
-    /// The meters of these limits, which are now in force: those of the file, then those that
-    /// requests may bring. Meters that stay go on counting, others are given up.
-    pub(crate) fn limits<'n>(
+    /// Replaces the limits by those of a new configuration: the configured limits, then the
+    /// overrides. Limits that are in both keep counting; the others are dropped.
+    pub(crate) fn set_limits<'n>(
         &self,
-        of_file: impl Iterator<Item = &'n str>,
-        brought: impl IntoIterator<Item = &'n str>,
-    ) -> Vec<Arc<LimitMeter>> {
+        configured: impl Iterator<Item = &'n str>,
+        overrides: impl IntoIterator<Item = &'n str>,
+    ) -> Vec<Arc<LimitMetrics>> {
         let mut known = self.limits.lock();
-        let find = |name: &str| known.iter().find(|meter| **meter.name() == *name).cloned();
-        let names = of_file
+        let find = |name: &str| known.iter().find(|limit| **limit.name() == *name).cloned();
+
+        let names = configured
             .map(|name| (name, true))
-            .chain(brought.into_iter().map(|name| (name, false)));
-        let wanted: Vec<_> = names
-            .map(|(name, is_of_file)| {
-                let new = || LimitMeter::new(self.next.fetch_add(1, Relaxed), name, is_of_file);
+            .chain(overrides.into_iter().map(|name| (name, false)));
+        let limits: Vec<_> = names
+            .map(|(name, is_configured)| {
+                let new =
+                    || LimitMetrics::new(self.next_id.fetch_add(1, Relaxed), name, is_configured);
                 find(name).unwrap_or_else(|| Arc::new(new()))
             })
             .collect();
-        known.clone_from(&wanted);
-        wanted
+
+        known.clone_from(&limits);
+        limits
     }
 
-    /// Everything counted here.
-    pub(crate) fn write(&self, page: &mut Page) {
-        page.counter(
-            "decisions_total",
-            "What limits said, by how they came to it",
-        );
-        for meter in self.limits.lock().iter() {
-            meter.write(page);
+    /// Writes all decision metrics to the page.
+    pub(crate) fn write(&self, page: &mut MetricsPage) {
+        page.counter("decisions_total", "Limit decisions by outcome and source");
+        for limit in self.limits.lock().iter() {
+            limit.write(page);
         }
         self.durations.write(page);
     }
@@ -114,14 +114,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_that_stays_goes_on_counting_and_one_that_goes_leaves_nothing() {
-        let meters = Meters::new();
-        let first = meters.limits(["a", "b"].into_iter(), ["override"]);
-        let second = meters.limits(["b", "c"].into_iter(), ["override"]);
+    fn a_limit_that_stays_keeps_counting_and_a_removed_one_leaves_no_series() {
+        let metrics = Metrics::new();
+        let first = metrics.set_limits(["a", "b"].into_iter(), ["override"]);
+        let second = metrics.set_limits(["b", "c"].into_iter(), ["override"]);
         assert!(Arc::ptr_eq(&first[1], &second[0]));
-        let mut page = Page::new("t");
-        meters.write(&mut page);
-        let text = page.into_text().expect("names and lines");
+
+        let mut page = MetricsPage::new("t");
+        metrics.write(&mut page);
+        let text = page.into_text().expect("names and samples");
         assert!(
             text.contains(r#"t_decisions_total{limit="c",outcome="denied",source="store"} 0"#),
             "{text}"

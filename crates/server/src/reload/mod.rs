@@ -1,7 +1,7 @@
-//! Replacing the configuration while requests are being decided: read, check, swap. A bad one
+//! Replaces the configuration while the service runs: read, validate, swap. An invalid file
 //! changes nothing.
 
-mod watch;
+mod file_watch;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,66 +11,65 @@ use tollgate::Micros;
 use tollgate_rules::Config;
 use tollgate_rules::config::ConfigError;
 
-pub(crate) use watch::watch;
+pub(crate) use file_watch::watch;
 
-use self::watch::Look;
-use crate::gate::{Gate, StoreFault};
+use self::file_watch::FileVersion;
+use crate::gate::{Gate, StoreOpenError};
 
-/// Knows where the configuration comes from, and what became of it.
+/// Reloads the configuration file and records the results.
 #[derive(Debug)]
 pub(crate) struct Reloader {
     gate: Arc<Gate>,
-    /// None when the built-in configuration is in force.
+    /// None when the built-in configuration is active.
     file: Option<PathBuf>,
-    /// How the file stood at the start, before anyone was told that the service runs.
-    first: Option<Look>,
-    state: Mutex<Reloads>,
-    /// One at a time, so that the newest is the last.
-    turn: tokio::sync::Mutex<()>,
+    /// The file's version when the service started.
+    first_version: Option<FileVersion>,
+    status: Mutex<ReloadStatus>,
+    /// Serialises reloads, so that the last one to finish read the newest file.
+    reload_lock: tokio::sync::Mutex<()>,
 }
 
-/// What became of the configuration so far.
+/// The results of reloads so far.
 #[derive(Clone, Debug)]
-pub(crate) struct Reloads {
-    /// When the one in force was put there.
-    pub(crate) at: Micros,
-    /// How often another was put in force.
-    pub(crate) done: u64,
-    /// How often another was refused.
-    pub(crate) refused: u64,
-    /// Why the last one was refused, if it was, and when.
-    pub(crate) error: Option<(Micros, String)>,
+pub(crate) struct ReloadStatus {
+    /// When the active configuration was activated.
+    pub(crate) active_since: Micros,
+    /// How many reloads activated a new configuration.
+    pub(crate) applied: u64,
+    /// How many reloads failed.
+    pub(crate) rejected: u64,
+    /// When and why the last reload failed; none if it succeeded.
+    pub(crate) last_error: Option<(Micros, String)>,
 }
 
-/// Why the configuration stays as it is.
+/// Why a reload failed. The old configuration stays active.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Refused {
-    #[error(
-        "the service was started without a configuration file, so there is nothing to read again"
-    )]
+pub(crate) enum ConfigReloadError {
+    #[error("nothing to reload: the service was started without a configuration file")]
     NoFile,
     #[error("{0}")]
     ConfigError(ConfigError),
     #[error(transparent)]
-    Store(#[from] StoreFault),
+    Store(#[from] StoreOpenError),
 }
 
 impl Reloader {
     pub(crate) fn new(gate: Arc<Gate>, file: Option<PathBuf>) -> Self {
-        let at = gate.now();
-        let state = Mutex::new(Reloads {
-            at,
-            done: 0,
-            refused: 0,
-            error: None,
-        });
-        let first = file.as_deref().and_then(Look::at);
+        let status = ReloadStatus {
+            active_since: gate.now(),
+            applied: 0,
+            rejected: 0,
+            last_error: None,
+        };
+
+        let first_version = file.as_deref().and_then(FileVersion::read);
+
         Self {
             gate,
             file,
-            first,
-            state,
-            turn: tokio::sync::Mutex::default(),
+            first_version,
+            status: Mutex::new(status),
+            reload_lock: tokio::sync::Mutex::default(),
         }
     }
 
@@ -78,51 +77,59 @@ impl Reloader {
         self.file.as_ref()
     }
 
-    pub(crate) fn reloads(&self) -> Reloads {
-        self.state.lock().clone()
+    pub(crate) fn reloads(&self) -> ReloadStatus {
+        self.status.lock().clone()
     }
 
-    /// Reads the file again and puts it in force, if it is right.
-    pub(crate) async fn reload(&self) -> Result<(), Refused> {
+    /// Reads the file again and activates it if it is valid. Logs and records the result.
+    pub(crate) async fn reload(&self) -> Result<(), ConfigReloadError> {
         let Some(file) = self.file.clone() else {
-            return Err(Refused::NoFile);
+            return Err(ConfigReloadError::NoFile);
         };
-        let _turn = self.turn.lock().await;
-        let read = tokio::task::spawn_blocking(move || read(&file)).await;
-        let read = read.expect("reading a configuration does not panic");
-        let replaced = read.map_err(Refused::ConfigError).and_then(|config| {
-            tell_notes(&config);
-            self.gate.replace(config).map_err(Refused::from)
-        });
+        let _guard = self.reload_lock.lock().await;
+
+        let config = tokio::task::spawn_blocking(move || read(&file))
+            .await
+            .expect("reading a configuration does not panic");
+        let result = config
+            .map_err(ConfigReloadError::ConfigError)
+            .and_then(|config| {
+                log_notes(&config);
+                self.gate.replace(config).map_err(ConfigReloadError::from)
+            });
+
+        self.record(&result);
+        result
+    }
+
+    fn record(&self, result: &Result<(), ConfigReloadError>) {
         let now = self.gate.now();
-        let mut state = self.state.lock();
-        match &replaced {
+        let mut status = self.status.lock();
+
+        match result {
             Ok(()) => {
-                state.at = now;
-                state.done += 1;
-                state.error = None;
-                tracing::info!(
-                    limits = self.gate.running().config.limits.len(),
-                    "the configuration was replaced"
-                );
+                status.active_since = now;
+                status.applied += 1;
+                status.last_error = None;
+                let limits = self.gate.active().config.limits.len();
+                tracing::info!(limits, "configuration reloaded");
             }
-            Err(refused) => {
-                state.refused += 1;
-                state.error = Some((now, refused.to_string()));
-                tracing::error!(error = %refused, "the configuration was refused; the old one stays in force");
+            Err(error) => {
+                status.rejected += 1;
+                status.last_error = Some((now, error.to_string()));
+                tracing::error!(%error, "reload failed: the old configuration stays active");
             }
         }
-        replaced
     }
 }
 
-/// Reads a configuration with the variables of the environment.
+/// Reads a configuration file, with variables from the environment.
 pub(crate) fn read(file: &std::path::Path) -> Result<Config, ConfigError> {
     Config::read(file, &|name| std::env::var(name).ok())
 }
 
-/// Says what is right in a configuration and yet worth knowing.
-pub(crate) fn tell_notes(config: &Config) {
+/// Logs the warnings about a valid configuration.
+pub(crate) fn log_notes(config: &Config) {
     for note in &config.notes {
         tracing::warn!("{note}");
     }

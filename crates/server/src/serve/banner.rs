@@ -1,4 +1,4 @@
-//! What is printed at the start: where to find the service, and one line to try it with.
+//! The text printed at start: the service's addresses, and a command to try.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -13,14 +13,15 @@ pub(super) fn text(
     grpc: SocketAddr,
     admin: SocketAddr,
 ) -> String {
-    let mut text = String::new();
     let count = config.limits.len();
     let limits = if count == 1 {
         "1 limit".to_owned()
     } else {
         format!("{count} limits")
     };
-    // Writing into a string does not fail.
+
+    let mut text = String::new();
+    // Writing to a string cannot fail.
     let _ = writeln!(
         text,
         "tollgate {}: {limits}, counted in {store}",
@@ -31,7 +32,8 @@ pub(super) fn text(
     let _ = writeln!(text, "  admin  http://{admin}");
     let _ = writeln!(
         text,
-        "try:  curl -i http://{http}/v1/check -d '{{\"attributes\": {{\"client_ip\": \"203.0.113.7\"}}}}'"
+        "try:  curl -i http://{http}/v1/check \
+         -d '{{\"attributes\": {{\"client_ip\": \"203.0.113.7\"}}}}'"
     );
     text
 }

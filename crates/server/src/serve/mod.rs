@@ -1,8 +1,8 @@
-//! `tollgate serve`: from arguments to a running service, and to its end.
+//! `tollgate serve`: starts the service from its arguments and runs it until it is stopped.
 
 mod banner;
-mod life;
-mod ports;
+mod lifecycle;
+mod listeners;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,13 +14,12 @@ use crate::alerts::Alerts;
 use crate::cli::ServeArgs;
 use crate::gate::Gate;
 use crate::http::Readiness;
-use crate::listen::{Limits, Load};
-use crate::metrics::Meters;
+use crate::listen::{ListenLimits, ServerLoad};
+use crate::metrics::Metrics;
 use crate::reload::{self, Reloader};
-use crate::traces::Exporting;
+use crate::traces::TraceExporter;
 
-/// The command was understood and cannot be carried out: a wrong configuration, a port that is
-/// taken.
+/// The exit code when the service cannot start: an invalid configuration, a port in use.
 const EXIT_USAGE: u8 = 2;
 
 /// Everything the fronts share.
@@ -28,84 +27,75 @@ const EXIT_USAGE: u8 = 2;
 pub(crate) struct Service {
     pub(crate) gate: Arc<Gate>,
     pub(crate) reloader: Arc<Reloader>,
-    pub(crate) load: Arc<Load>,
+    pub(crate) load: Arc<ServerLoad>,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) alerts: Arc<Alerts>,
     pub(crate) dashboard: Dashboard,
-    /// When it began, on the gate's clock.
+    /// When the service started, by the gate's clock.
     pub(crate) since: tollgate::Micros,
 }
 
-/// Runs the service until it is told to stop.
+/// Runs the service until a signal stops it.
 pub(crate) fn run(args: &ServeArgs) -> ExitCode {
+    try_run(args).unwrap_or_else(|reason| {
+        crate::commands::terminal::complain(&format!("error: {reason}"));
+        ExitCode::from(EXIT_USAGE)
+    })
+}
+
+fn try_run(args: &ServeArgs) -> Result<ExitCode, String> {
     raise_file_limit();
     let config = match &args.config {
         None => Config::built_in(),
-        Some(file) => match reload::read(file) {
-            Ok(config) => config,
-            Err(faults) => return refuse(&faults.to_string()),
-        },
+        Some(file) => reload::read(file).map_err(|error| error.to_string())?,
     };
-    let runtime = match tokio::runtime::Builder::new_multi_thread()
+
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-    {
-        Ok(runtime) => runtime,
-        Err(error) => return refuse(&format!("cannot start: {error}")),
-    };
+        .map_err(|error| format!("cannot start: {error}"))?;
     let _inside = runtime.enter();
-    let traces = match config
-        .monitoring
-        .tracing
-        .as_ref()
-        .map(Exporting::start)
-        .transpose()
-    {
-        Ok(traces) => traces,
-        Err(reason) => return refuse(&reason),
-    };
+
+    let tracing = config.monitoring.tracing.as_ref();
+    let traces = tracing.map(TraceExporter::start).transpose()?;
     crate::logs::start(args.log_format, traces.as_ref());
-    reload::tell_notes(&config);
-    let lived = match Service::open(config, args) {
-        Ok(service) => runtime.block_on(life::live(Arc::new(service), args)),
-        Err(reason) => Err(reason),
-    };
+    reload::log_notes(&config);
+
+    let result = Service::open(config, args)
+        .and_then(|service| runtime.block_on(lifecycle::run(Arc::new(service), args)));
     if let Some(traces) = traces {
         traces.finish();
     }
-    lived.unwrap_or_else(|reason| refuse(&reason))
+    result
 }
 
-/// Takes as many open files as the system grants: every connection is one, and the usual 1,024 are
-/// few.
+/// Raises the limit of open files to the most the system grants: every connection needs one, and
+/// the usual 1,024 are too few.
 fn raise_file_limit() {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let raised = rustix::process::Rlimit {
         current: limit.maximum,
         maximum: limit.maximum,
     };
-    // Where it is not granted, there is room for fewer connections.
+    // Without it the service works, with fewer connections.
     let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, raised);
-}
-
-fn refuse(reason: &str) -> ExitCode {
-    crate::commands::terminal::complain(&format!("error: {reason}"));
-    ExitCode::from(EXIT_USAGE)
 }
 
 impl Service {
     fn open(config: Config, args: &ServeArgs) -> Result<Self, String> {
-        let load = Load::new(Limits {
+        let load = ServerLoad::new(ListenLimits {
             connections_max: config.server.connections_max,
             in_flight_max: config.server.in_flight_max,
             header_timeout: config.server.header_timeout,
             idle_timeout: config.server.idle_timeout,
         });
-        let gate = Arc::new(
-            Gate::open(config, Arc::new(Meters::new())).map_err(|error| error.to_string())?,
-        );
+
+        let gate =
+            Gate::open(config, Arc::new(Metrics::new())).map_err(|error| error.to_string())?;
+        let gate = Arc::new(gate);
         let reloader = Arc::new(Reloader::new(gate.clone(), args.config.clone()));
         let since = gate.now();
+
         Ok(Self {
             gate,
             reloader,

@@ -1,5 +1,5 @@
-//! Sends batches of spans to the collector, on the runtime of the service: the exporter's own
-//! thread has none.
+//! Sends batches of spans to the collector. Runs on the service's Tokio runtime, because the
+//! exporter's own thread has none.
 
 use std::time::Duration;
 
@@ -12,17 +12,18 @@ use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 
-/// How long a batch may take.
+/// How long sending a batch may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest answer that is read.
-const ANSWER_MAX: usize = 64 * 1024;
+/// The most bytes of a response that are read.
+const RESPONSE_MAX: usize = 64 * 1024;
 
+/// An HTTP client for the exporter; opens a connection for each batch.
 #[derive(Clone, Debug)]
-pub(super) struct Collector {
+pub(super) struct CollectorClient {
     runtime: Handle,
 }
 
-impl Collector {
+impl CollectorClient {
     pub(super) fn new() -> Self {
         Self {
             runtime: Handle::current(),
@@ -31,7 +32,7 @@ impl Collector {
 }
 
 #[async_trait]
-impl HttpClient for Collector {
+impl HttpClient for CollectorClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         self.runtime
             .spawn(async { tokio::time::timeout(TIMEOUT, send(request)).await? })
@@ -44,11 +45,14 @@ async fn send(request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
     let authority = head
         .uri
         .authority()
-        .ok_or("the collector's address has no host")?
+        .ok_or("the collector's URL has no host")?
         .clone();
+
     let stream = TcpStream::connect((authority.host(), authority.port_u16().unwrap_or(80))).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
+
+    // A request to a server has its host in a header and only the path in its first line.
     head.headers
         .insert(HOST, HeaderValue::from_str(authority.as_str())?);
     head.uri = head
@@ -56,10 +60,9 @@ async fn send(request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         .path_and_query()
         .map_or("/", |path| path.as_str())
         .parse()?;
-    let answer = sender
-        .send_request(Request::from_parts(head, Full::new(body)))
-        .await?;
-    let (head, body) = answer.into_parts();
-    let body = Limited::new(body, ANSWER_MAX).collect().await?.to_bytes();
+
+    let request = Request::from_parts(head, Full::new(body));
+    let (head, body) = sender.send_request(request).await?.into_parts();
+    let body = Limited::new(body, RESPONSE_MAX).collect().await?.to_bytes();
     Ok(Response::from_parts(head, body))
 }

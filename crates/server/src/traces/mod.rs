@@ -1,5 +1,5 @@
-//! Traces over OTLP, off unless the configuration names a collector. One span a request, which says
-//! what was decided and never about whom.
+//! Traces over OTLP; off unless the configuration names a collector. Each request has one span,
+//! which records the decision but never the key.
 
 mod client;
 
@@ -20,32 +20,33 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, filter};
 
-use self::client::Collector;
+use self::client::CollectorClient;
 
-/// Where spans are traced, apart from what is logged.
+/// The target of spans; log events have others.
 const TARGET: &str = "tollgate_trace";
 
-/// What is asked of the log's filter, so that spans cost nothing while nobody collects them.
+/// A directive for the log's filter, so that spans cost nothing while tracing is off.
 pub(crate) const NOT_LOGGED: &str = "tollgate_trace=off";
 
-/// The collector's address has a path of its own; without one, this is where traces go.
-const PATH: &str = "/v1/traces";
+/// Appended to a collector's URL that has no path.
+const DEFAULT_PATH: &str = "/v1/traces";
 
-/// Sends spans on until it is dropped.
+/// Exports spans to the collector.
 #[derive(Debug)]
-pub(crate) struct Exporting {
+pub(crate) struct TraceExporter {
     provider: SdkTracerProvider,
 }
 
-impl Exporting {
-    /// Begins to send spans to a collector. Must be called inside a Tokio runtime.
+impl TraceExporter {
+    /// Starts to export spans. Must be called inside a Tokio runtime.
     pub(crate) fn start(tracing: &TracingConfig) -> Result<Self, String> {
         let exporter = SpanExporter::builder()
             .with_http()
-            .with_http_client(Collector::new())
+            .with_http_client(CollectorClient::new())
             .with_endpoint(endpoint(&tracing.otlp_endpoint))
             .build()
             .map_err(|error| format!("cannot export traces: {error}"))?;
+
         let sampler =
             Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(tracing.sample_ratio)));
         let provider = SdkTracerProvider::builder()
@@ -56,7 +57,7 @@ impl Exporting {
         Ok(Self { provider })
     }
 
-    /// What the spans of this process go to.
+    /// The subscriber layer that passes spans to this exporter.
     pub(crate) fn layer<S>(&self) -> filter::Filtered<OpenTelemetryLayer<S, SdkTracer>, Targets, S>
     where
         S: tracing::Subscriber + for<'s> LookupSpan<'s>,
@@ -65,9 +66,9 @@ impl Exporting {
         layer.with_filter(Targets::new().with_target(TARGET, tracing::Level::INFO))
     }
 
-    /// Sends what is left. It may take a few seconds, and blocks.
+    /// Exports the remaining spans. Blocks, up to a few seconds.
     pub(crate) fn finish(&self) {
-        // When the collector is away, the last spans are lost; nobody waits longer for them.
+        // The last spans are lost when the collector is unavailable.
         drop(self.provider.shutdown());
     }
 }
@@ -79,11 +80,11 @@ fn endpoint(configured: &str) -> String {
     if after_scheme.trim_end_matches('/').contains('/') {
         return configured.to_owned();
     }
-    format!("{}{PATH}", configured.trim_end_matches('/'))
+    format!("{}{DEFAULT_PATH}", configured.trim_end_matches('/'))
 }
 
-/// The span of a request, a child of the caller's if its headers name one. It is nothing while
-/// traces are off.
+/// The span of a request; a child of the caller's span if the headers name one. Disabled while
+/// tracing is off.
 pub(crate) fn span(route: &'static str, headers: &HeaderMap) -> Span {
     let span = tracing::info_span!(
         target: "tollgate_trace",
@@ -95,28 +96,30 @@ pub(crate) fn span(route: &'static str, headers: &HeaderMap) -> Span {
         tollgate.source = Empty,
         tollgate.denied_by = Empty,
     );
+
     if !span.is_disabled() {
         let parent = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
-        // Fails only where nobody collects.
+        // Fails only without a collector.
         drop(span.set_parent(parent));
     }
+
     span
 }
 
-/// Writes down what was decided.
-pub(crate) fn decided(span: &Span, decision: &Decision) {
+/// Records the decision in the request's span.
+pub(crate) fn record_decision(span: &Span, decision: &Decision) {
     if span.is_disabled() {
         return;
     }
     span.record("tollgate.allowed", decision.is_allowed());
     span.record("tollgate.source", decision.source().as_str());
-    if let Some(status) = decision.denied_by() {
-        span.record("tollgate.denied_by", status.name());
+    if let Some(outcome) = decision.denied_by() {
+        span.record("tollgate.denied_by", outcome.name());
     }
 }
 
-/// Writes down how the request was answered.
-pub(crate) fn answered(span: &Span, status: hyper::StatusCode) {
+/// Records the status of the response in the request's span.
+pub(crate) fn record_status(span: &Span, status: hyper::StatusCode) {
     span.record("http.response.status_code", status.as_u16());
 }
 
@@ -125,7 +128,7 @@ mod tests {
     use super::endpoint;
 
     #[test]
-    fn traces_go_where_collectors_expect_them() {
+    fn a_url_without_a_path_gets_the_default_path() {
         assert_eq!(
             endpoint("http://127.0.0.1:4318"),
             "http://127.0.0.1:4318/v1/traces"

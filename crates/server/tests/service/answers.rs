@@ -1,4 +1,4 @@
-//! Answers, whole: status, every header in its order and none besides, body.
+//! Complete responses: status, every header in order and no others, body.
 
 mod degraded;
 mod forward_auth;
@@ -19,7 +19,7 @@ limits:
   - { name: work, match: { path: "/work/**" }, key: [client_ip], algorithm: concurrency, limit: 1, permit_timeout: 1h }
 "#;
 
-/// What is asked about a path of one client.
+/// The body of a check for a path, always by the same client.
 fn about(path: &str) -> String {
     format!(r#"{{"attributes": {{"client_ip": "203.0.113.7", "path": "{path}"}}}}"#)
 }
@@ -88,11 +88,11 @@ date: <now>
     assert_eq!(
         service.check(&about("/api/1")).status,
         200,
-        "what was given back can be taken again"
+        "refunded units can be used again"
     );
 }
 
-/// Waiting would be in vain, so nobody is told to.
+/// No `Retry-After`: retrying would never succeed.
 #[test]
 fn never() {
     let service = Tollgate::with_config(LIMITS);
@@ -116,7 +116,7 @@ date: <now>
     );
 }
 
-/// A shadow limit is nobody's business but its owner's.
+/// Shadow limits are not shown to clients.
 #[test]
 fn shadow() {
     let service = Tollgate::with_config(LIMITS);
@@ -179,7 +179,7 @@ date: <now>
 }
 
 #[test]
-fn a_lease_and_its_end() {
+fn a_permit_is_released_once() {
     let service = Tollgate::with_config(LIMITS);
     let held = service.check(&about("/work/1"));
     is(
@@ -213,9 +213,9 @@ date: <now>
     assert_eq!(service.check(&about("/work/1")).status, 200);
 }
 
-/// Only what says that an answer is degraded cannot be switched off.
+/// The header of a degraded decision cannot be switched off.
 #[test]
-fn headers_that_nobody_wants_are_not_sent() {
+fn headers_that_are_switched_off_are_not_sent() {
     let service = Tollgate::with_config(
         &(LIMITS.to_owned() + "headers: { ietf: false, legacy: false, retry_after: false }\n"),
     );

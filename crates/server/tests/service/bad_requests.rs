@@ -1,4 +1,4 @@
-//! Every wrong request is told what is wrong with it, and is charged for nothing.
+//! Every invalid request gets an error that names the cause, and is not charged.
 
 mod rows;
 
@@ -8,18 +8,18 @@ use testkit::reverse_proxy::{self, Response};
 use crate::harness::Tollgate;
 use crate::raw;
 
-/// A wrong request and its answer.
+/// An invalid request and its error.
 struct Row {
     what: &'static str,
     request: Request,
     status: u16,
     code: &'static str,
-    /// What the detail must contain.
+    /// A part of the detail.
     detail: &'static str,
 }
 
 enum Request {
-    /// The usual: a body of JSON.
+    /// A POST with a JSON body.
     Post(&'static str, Vec<u8>),
     /// Another method, headers and body.
     Send(
@@ -28,9 +28,9 @@ enum Request {
         &'static [(&'static str, &'static str)],
         &'static [u8],
     ),
-    /// These bytes.
+    /// Raw bytes.
     Raw(Vec<u8>),
-    /// These bytes, after which the client ends its side.
+    /// Raw bytes, after which the client closes its sending side.
     CutOff(Vec<u8>),
 }
 
@@ -67,7 +67,7 @@ limits:
   - { name: work, match: { path: /work }, key: [tenant], algorithm: concurrency, limit: 2, permit_timeout: 10m }
 "#;
 
-/// The limits above, and more than a request may meet.
+/// The limits above, and more than may apply to one request.
 fn config() -> String {
     let more = (0..17).map(|n| {
         format!("  - {{ name: many-{n}, match: {{ path: /many }}, key: [], algorithm: fixed_window, limit: 9, window: 1h }}\n")
@@ -76,12 +76,12 @@ fn config() -> String {
 }
 
 #[test]
-fn every_wrong_request_is_told_what_is_wrong() {
+fn every_invalid_request_gets_its_error() {
     let service = Tollgate::with_config(&config());
     let description: Value =
         serde_json::from_slice(&reverse_proxy::get(service.http, "/openapi.json", &[]).body)
             .expect("JSON");
-    let codes = description["components"]["schemas"]["Code"]["enum"]
+    let codes = description["components"]["schemas"]["ErrorCode"]["enum"]
         .as_array()
         .expect("a list")
         .clone();
@@ -89,7 +89,7 @@ fn every_wrong_request_is_told_what_is_wrong() {
     assert!(rows.len() >= 45, "{}", rows.len());
     let wrong: Vec<String> = rows
         .iter()
-        .filter_map(|row| fault(row, &service, &codes))
+        .filter_map(|row| mismatch(row, &service, &codes))
         .collect();
     assert!(
         wrong.is_empty(),
@@ -101,8 +101,8 @@ fn every_wrong_request_is_told_what_is_wrong() {
     nothing_was_charged(&service);
 }
 
-/// What is wrong with the answer, if anything is.
-fn fault(row: &Row, service: &Tollgate, codes: &[Value]) -> Option<String> {
+/// What is wrong with the response; none if it is as expected.
+fn mismatch(row: &Row, service: &Tollgate, codes: &[Value]) -> Option<String> {
     let answer = row.request.send(service);
     let text = answer.text();
     let body: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -134,7 +134,7 @@ fn fault(row: &Row, service: &Tollgate, codes: &[Value]) -> Option<String> {
     })
 }
 
-/// Every counter that a row names is full.
+/// No counter that a row uses was charged.
 fn nothing_was_charged(service: &Tollgate) {
     for client in ["203.0.113.7", "127.0.0.1"] {
         let asked = format!(
@@ -152,7 +152,7 @@ fn nothing_was_charged(service: &Tollgate) {
 }
 
 #[test]
-fn a_right_request_among_wrong_ones_is_charged() {
+fn a_valid_request_among_invalid_ones_is_charged() {
     let service = Tollgate::with_config(LIMITS);
     let asked = r#"{"attributes": {"client_ip": "203.0.113.7"}, "limits": ["address"]}"#;
     assert_eq!(
@@ -167,7 +167,7 @@ fn a_right_request_among_wrong_ones_is_charged() {
     );
 }
 
-/// Old clients are answered in their own version, after which the connection ends.
+/// HTTP/1.0 clients get an HTTP/1.0 response, after which the connection is closed.
 #[test]
 fn http_1_0_is_spoken() {
     let service = Tollgate::with_config(LIMITS);
@@ -183,9 +183,9 @@ fn http_1_0_is_spoken() {
     );
 }
 
-/// Which of the two bounds is met first depends on how the bytes arrive.
+/// Which of the two bounds is exceeded first depends on how the bytes arrive.
 #[test]
-fn a_path_of_a_megabyte_is_refused() {
+fn a_path_of_a_megabyte_is_rejected() {
     let service = Tollgate::with_config(LIMITS);
     let request = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(1 << 20));
     let answer = raw::exchange(service.http, request.as_bytes(), false);
@@ -201,7 +201,7 @@ fn a_path_of_a_megabyte_is_refused() {
 }
 
 #[test]
-fn a_body_that_does_not_come_is_not_waited_for() {
+fn a_body_that_does_not_arrive_times_out() {
     let service =
         Tollgate::with_config(&(LIMITS.to_owned() + "server: { header_timeout: 200ms }\n"));
     let head = "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\n{";

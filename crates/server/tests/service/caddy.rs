@@ -1,5 +1,5 @@
-//! Real Caddy in front of an application, asking the real service, with the file that users are
-//! given.
+//! A real Caddy in front of an application, with the configuration from `deploy/`, and the real
+//! service.
 
 use testkit::reverse_proxy::{self, Proxy, Upstream};
 
@@ -41,8 +41,8 @@ impl Setup {
         }
     }
 
-    /// A limit of three that is used up.
-    fn used_up() -> Self {
+    /// A setup whose limit of three is exhausted.
+    fn exhausted() -> Self {
         let setup = Self::start(LIMITS);
         for _ in 0..3 {
             let answer = spoofing::login(setup.caddy.addr(), &[]);
@@ -59,7 +59,7 @@ impl Setup {
 }
 
 #[test]
-fn what_passes_and_what_is_refused_tell_the_client_where_it_stands() {
+fn allowed_and_denied_responses_carry_the_rate_limit_headers() {
     let setup = Setup::start(LIMITS);
     for left in (0..3).rev() {
         let answer = spoofing::login(setup.caddy.addr(), &[]);
@@ -118,24 +118,24 @@ fn what_passes_and_what_is_refused_tell_the_client_where_it_stands() {
 }
 
 #[test]
-fn nothing_that_a_client_says_gets_it_around_its_limit() {
-    let setup = Setup::used_up();
+fn no_header_of_a_client_bypasses_the_limit() {
+    let setup = Setup::exhausted();
     let bypasses = spoofing::bypasses(setup.caddy.addr());
     assert!(bypasses.is_empty(), "{bypasses:#?}");
     assert_eq!(setup.app.answered(), 3);
 }
 
 #[test]
-fn every_spelling_of_a_path_meets_its_limit() {
-    let setup = Setup::used_up();
-    // Caddy escapes the backslash, which then is a letter of a name to everyone behind it.
+fn every_spelling_of_a_path_is_limited() {
+    let setup = Setup::exhausted();
+    // Caddy escapes the backslash, so for the application it is part of a name.
     let bypasses = spoofing::other_spellings(setup.caddy.addr(), &[]);
     assert!(bypasses.is_empty(), "{bypasses:#?}");
     assert_eq!(setup.app.answered(), 3);
 }
 
 #[test]
-fn an_answer_by_failure_policy_says_so() {
+fn a_degraded_decision_is_marked() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0")
         .expect("a port")
         .local_addr()

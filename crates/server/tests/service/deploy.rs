@@ -1,4 +1,4 @@
-//! The files in `deploy/`, as they are: only addresses are put in.
+//! Reads the files in `deploy/`; tests replace only addresses in them.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ pub(crate) fn path(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy")).join(name)
 }
 
-/// The text with something else in place of a part of it, which must be there.
+/// Replaces a part of the text, which must be there.
 pub(crate) fn put(text: &str, part: &str, other: &str) -> String {
     assert!(text.contains(part), "{part:?} is not in the file");
     text.replace(part, other)

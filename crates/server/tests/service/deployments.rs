@@ -1,5 +1,5 @@
-//! What users start the service with: systemd, Docker, Kubernetes. Each file is read as its reader
-//! would, and what it makes the service read is read by the service.
+//! The deployment files for systemd, Docker, Kubernetes and Traefik. Each is parsed by its own tool
+//! or format, and the service is started with the arguments and configuration in it.
 
 use std::process::Command;
 
@@ -34,8 +34,8 @@ fn texts(list: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// The service takes these arguments and this configuration, but for the addresses. Nobody listens
-/// at its store.
+/// Starts the service with these arguments and this configuration, except for the addresses. Its
+/// store is unavailable.
 fn starts(arguments: &[&str], config: &str) {
     let help = Command::new(env!("CARGO_BIN_EXE_tollgate"))
         .args(["serve", "--help"])
@@ -65,7 +65,7 @@ fn starts(arguments: &[&str], config: &str) {
     assert_eq!(
         answer.status,
         503,
-        "a login that cannot be counted does not pass: {}",
+        "a login is denied while the store is unavailable: {}",
         answer.text()
     );
 }
@@ -90,7 +90,7 @@ fn compose_starts_the_service_with_its_store() {
         texts(&tollgate["ports"])
             .iter()
             .all(|port| port.starts_with("127.0.0.1:")),
-        "nothing is open to the world"
+        "every port is published on loopback only"
     );
     let context = path("docker").join(tollgate["build"]["context"].as_str().expect("a directory"));
     assert!(
@@ -101,12 +101,12 @@ fn compose_starts_the_service_with_its_store() {
 }
 
 #[test]
-fn the_image_is_built_from_what_is_there() {
+fn the_image_uses_the_right_compiler_and_existing_files() {
     let dockerfile = read("docker/Dockerfile");
     let version = env!("CARGO_PKG_RUST_VERSION");
     assert!(
         dockerfile.contains(&format!("FROM rust:{version}-")),
-        "the compiler that the workspace asks for"
+        "the compiler version of the workspace"
     );
     assert!(dockerfile.contains(&format!("--package {}", env!("CARGO_PKG_NAME"))));
     let root = path("..");
@@ -174,7 +174,7 @@ fn kubernetes_has_everything_it_needs() {
 }
 
 #[test]
-fn systemd_takes_the_unit() {
+fn systemd_accepts_the_unit() {
     let unit = read("systemd/tollgate.service");
     for line in unit
         .lines()
@@ -216,7 +216,7 @@ fn systemd_takes_the_unit() {
     std::fs::remove_dir_all(named.parent().expect("a directory of its own")).expect("it is ours");
 }
 
-/// Traefik's file names the middleware that its router uses.
+/// The router uses the middleware that the file defines.
 #[test]
 fn traefik_uses_what_it_defines() {
     let [file] = &yaml("traefik/dynamic.yml")[..] else {

@@ -1,4 +1,4 @@
-//! Leaving: nobody's connection breaks, and everyone is asked to go elsewhere.
+//! Graceful shutdown: no connection breaks, and clients are asked to disconnect.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -13,17 +13,17 @@ const REQUESTS_PER_CONNECTION: usize = 200;
 const ROUNDS_MAX: usize = 10_000;
 const ANN: &str = r#"{"attributes": {"client_ip": "203.0.113.7"}}"#;
 
-/// What the clients and the test tell each other.
+/// State that the clients and the test share.
 #[derive(Default)]
 struct Shared {
     asked: AtomicU64,
-    /// The service was told to stop, so that whoever is asked to leave goes elsewhere.
-    is_leaving: AtomicBool,
+    /// The service is shutting down, so clients may be asked to disconnect.
+    is_draining: AtomicBool,
 }
 
-/// Asks, on a new connection every so often, until it is asked to leave; gives what went wrong
-/// before that.
-fn ask_until_asked_to_leave(service: &Tollgate, shared: &Shared) -> Result<(), String> {
+/// Sends checks, now and then on a new connection, until the service asks to disconnect. Returns
+/// the first error before that.
+fn check_until_disconnected(service: &Tollgate, shared: &Shared) -> Result<(), String> {
     for _ in 0..ROUNDS_MAX {
         let mut connection =
             Connection::open(service.http).map_err(|error| format!("connecting: {error}"))?;
@@ -36,8 +36,8 @@ fn ask_until_asked_to_leave(service: &Tollgate, shared: &Shared) -> Result<(), S
             }
             shared.asked.fetch_add(1, Relaxed);
             if answer.is_last {
-                let is_leaving = shared.is_leaving.load(Relaxed);
-                return if is_leaving {
+                let is_draining = shared.is_draining.load(Relaxed);
+                return if is_draining {
                     Ok(())
                 } else {
                     Err("asked to leave for no reason".to_owned())
@@ -49,14 +49,14 @@ fn ask_until_asked_to_leave(service: &Tollgate, shared: &Shared) -> Result<(), S
 }
 
 #[test]
-fn nobody_is_cut_off_when_the_service_is_told_to_stop_under_load() {
+fn a_shutdown_under_load_breaks_no_connection() {
     let mut service = Tollgate::start();
     let shared = Shared::default();
     let faults: Vec<String> = thread::scope(|scope| {
-        let ask = || ask_until_asked_to_leave(&service, &shared);
+        let ask = || check_until_disconnected(&service, &shared);
         let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(ask)).collect();
         wait::until_true(PATIENCE, "load", || shared.asked.load(Relaxed) > 1_000);
-        shared.is_leaving.store(true, Relaxed);
+        shared.is_draining.store(true, Relaxed);
         service.signal("TERM");
         clients
             .into_iter()
@@ -68,7 +68,7 @@ fn nobody_is_cut_off_when_the_service_is_told_to_stop_under_load() {
 }
 
 #[test]
-fn a_request_under_way_is_finished_and_an_idle_connection_does_not_hold_the_service() {
+fn a_shutdown_finishes_requests_and_closes_idle_connections() {
     let mut service = Tollgate::start();
     let _idle = Connection::open(service.http).expect("a connection");
     let mut slow = Connection::open(service.http).expect("a connection");
@@ -79,10 +79,10 @@ fn a_request_under_way_is_finished_and_an_idle_connection_does_not_hold_the_serv
             .as_bytes(),
     )
     .expect("it is sent");
-    // The service has seen the request once it answers another one.
+    // Once another request is answered, the service has read this one.
     service.check(ANN);
     service.signal("TERM");
-    service.wait_for_log("leaving");
+    service.wait_for_log("shutting down");
     slow.send(rest.as_bytes()).expect("it is sent");
     let answer = slow.answer().expect("it is answered");
     assert!(answer.status == 200 && answer.is_last, "{answer:?}");

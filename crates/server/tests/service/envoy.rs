@@ -1,4 +1,4 @@
-//! A real Envoy in front of an upstream, with the configurations that are shipped.
+//! A real Envoy in front of an upstream, with the configurations from `deploy/`.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -15,17 +15,18 @@ const LIMITS: &str = include_str!("../../../../deploy/envoy/tollgate.yaml");
 const SECRET: (&str, &str) = ("TOLLGATE_HASH_SECRET", "only-a-test-uses-this");
 
 fn tollgate(arguments: &[&str]) -> Tollgate {
-    Tollgate::with(LIMITS, arguments, &[SECRET])
+    // Fewer attempts than the file allows, so that tests reach the limit soon.
+    let limits = replaced(LIMITS, "limit: 50\n", "limit: 5\n");
+    Tollgate::with(&limits, arguments, &[SECRET])
 }
 
-/// A part of what is shipped, replaced for the test; it must be there.
+/// Replaces a part of a shipped file, which must be there.
 fn replaced(text: &str, shipped: &str, tests: &str) -> String {
     assert!(text.contains(shipped), "{shipped}");
     text.replace(shipped, tests)
 }
 
-/// Envoy with a shipped configuration, on free ports and with more patience than a busy machine
-/// needs.
+/// Envoy with a shipped configuration, on free ports and with a timeout that suits a busy machine.
 fn envoy(shipped: &str, upstream: &Upstream, port: &str, tollgate: SocketAddr) -> Proxy {
     let text = replaced(
         shipped,
@@ -53,7 +54,7 @@ fn login(envoy: &Proxy, headers: &[(&str, &str)]) -> Response {
     reverse_proxy::send(envoy.addr(), "POST", "/auth/login", headers, b"")
 }
 
-/// Everything that comes back to a request from this address.
+/// The whole response to a request from this address.
 fn from(source: [u8; 4], to: SocketAddr, request: &[u8]) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -84,7 +85,8 @@ fn is_limited(response: &Response) {
     assert_eq!(response.status, 429, "{response:?}");
     let body = response.text();
     assert!(
-        body.contains("#quota-exceeded") && body.contains(r#""violated-policies":["login"]"#),
+        body.contains("#quota-exceeded")
+            && body.contains(r#""violated-policies":["login-address"]"#),
         "{body}"
     );
     assert_eq!(
@@ -101,7 +103,7 @@ fn is_limited(response: &Response) {
 }
 
 #[test]
-fn what_passes_reaches_the_upstream_and_what_does_not_is_told_why() {
+fn allowed_requests_reach_the_upstream_and_denied_ones_get_a_reason() {
     let (upstream, service) = (Upstream::start(), tollgate(&[]));
     let envoy = rate_limited(RATELIMIT, &upstream, service.grpc);
     for attempt in 1..=5 {
@@ -114,7 +116,10 @@ fn what_passes_reaches_the_upstream_and_what_does_not_is_told_why() {
             "{}",
             passed.text()
         );
-        let left = [("per-address", 600 - attempt), ("login", 5 - attempt)];
+        let left = [
+            ("per-address", 600 - attempt),
+            ("login-address", 5 - attempt),
+        ];
         let told = left.map(|(name, left)| format!(r#""{name}";r={left};t="#));
         let found = passed.header("ratelimit").expect("it was counted");
         assert!(told.iter().all(|member| found.contains(member)), "{found}");
@@ -122,7 +127,7 @@ fn what_passes_reaches_the_upstream_and_what_does_not_is_told_why() {
         assert_eq!(
             passed.header("content-type"),
             Some("text/plain"),
-            "the upstream's own"
+            "the upstream's own header"
         );
         assert_eq!(passed.header("cache-control"), None);
     }
@@ -133,7 +138,7 @@ fn what_passes_reaches_the_upstream_and_what_does_not_is_told_why() {
 }
 
 #[test]
-fn however_a_client_spells_the_path_it_is_the_same_limit() {
+fn every_spelling_of_a_path_is_limited() {
     let (upstream, service) = (Upstream::start(), tollgate(&[]));
     let envoy = rate_limited(RATELIMIT, &upstream, service.grpc);
     let spellings = [
@@ -154,9 +159,9 @@ fn however_a_client_spells_the_path_it_is_the_same_limit() {
     }
 }
 
-/// Envoy passes on what is no text, and lets requests pass whose questions are refused as a whole.
+/// Envoy forwards values that are not text, and lets a request pass if its check is an error.
 #[test]
-fn bytes_that_are_no_text_are_no_way_around() {
+fn values_that_are_not_text_do_not_bypass_the_limit() {
     let (upstream, service) = (Upstream::start(), tollgate(&[]));
     let envoy = rate_limited(RATELIMIT, &upstream, service.grpc);
     let request =
@@ -170,12 +175,12 @@ fn bytes_that_are_no_text_are_no_way_around() {
     let response = from([127, 0, 0, 1], envoy.addr(), &long).to_ascii_lowercase();
     assert!(
         response.contains(r#""api-key";r=99"#),
-        "it is counted by its hash, so it can be long: {response}"
+        "a hashed value can be long: {response}"
     );
 }
 
 #[test]
-fn without_the_service_envoys_own_policy_applies_until_it_is_back() {
+fn while_the_service_is_down_envoys_failure_mode_applies() {
     let upstream = Upstream::start();
     let service = tollgate(&[]);
     let lenient = rate_limited(RATELIMIT, &upstream, service.grpc);
@@ -201,7 +206,7 @@ fn without_the_service_envoys_own_policy_applies_until_it_is_back() {
         "{refused:?}"
     );
 
-    // Memory forgets, so five more pass.
+    // The memory store starts empty, so five more requests pass.
     let _service = tollgate(&["--grpc", &address]);
     let counted = wait::until(PATIENCE, "Envoy to find the service again", || {
         let response = login(&lenient, &[]);
@@ -239,12 +244,12 @@ fn forward_auth_sees_the_request_as_the_client_sent_it() {
         assert_eq!(
             passed.header("content-type"),
             Some("text/plain"),
-            "the upstream's own"
+            "the upstream's own header"
         );
     }
     is_limited(&login(&envoy, &[]));
     assert_eq!(upstream.answered(), 5);
-    // Another method, another path, and a query of the client's that looks like ours.
+    // Another method, another path, and a query that looks like the parameters of forward-auth.
     for path in ["/auth/login", "/", "/?proxy=nginx", "/a?deny_status=200"] {
         assert_eq!(
             reverse_proxy::get(envoy.addr(), path, &[]).status,
@@ -258,7 +263,7 @@ fn forward_auth_sees_the_request_as_the_client_sent_it() {
 }
 
 #[test]
-fn forward_auth_believes_no_client() {
+fn forward_auth_ignores_client_addresses_of_untrusted_peers() {
     let (upstream, service) = (Upstream::start(), tollgate(&[]));
     let envoy = authorised(&upstream, service.http);
     let attempt = |source: [u8; 4], claim: &str| {
@@ -285,13 +290,13 @@ fn forward_auth_believes_no_client() {
             "{response}"
         );
     }
-    // Nor can one client use up what is another's.
+    // A client cannot exhaust the limit of another one either.
     let response = attempt([127, 0, 0, 3], "127.0.0.2");
     assert!(response.starts_with("HTTP/1.1 200 OK"), "{response}");
 }
 
 #[test]
-fn forward_auth_that_is_away_refuses() {
+fn without_the_service_forward_auth_denies() {
     let (upstream, service) = (Upstream::start(), tollgate(&[]));
     let envoy = authorised(&upstream, service.http);
     assert_eq!(reverse_proxy::get(envoy.addr(), "/", &[]).status, 200);

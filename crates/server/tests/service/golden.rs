@@ -1,9 +1,9 @@
-//! Answers as text, without what differs from run to run.
+//! Responses as text, without the parts that differ between runs.
 
 use testkit::reverse_proxy::Response;
 
-/// The status, every header in its order and the body. Times are rounded up to the next ten
-/// minutes, which no test takes, and words that are made anew each time are left out.
+/// The status, every header in order and the body. Times are rounded up to the next ten minutes,
+/// longer than any test takes, and generated values are replaced by placeholders.
 pub(crate) fn shown(answer: &Response) -> String {
     let mut text = format!("{}\n", answer.status);
     for (name, value) in &answer.headers {
@@ -29,8 +29,8 @@ fn header(name: &str, value: &str, answer: &Response) -> String {
     }
 }
 
-/// A moment as what it is away from that of the answer, to the nearest ten minutes: the date is
-/// rounded down, and the moment up.
+/// A timestamp relative to the response's date, to the nearest ten minutes: the date is rounded
+/// down, the timestamp up.
 fn since_date(value: &str, answer: &Response) -> String {
     let date = answer.header("date").expect("when it was answered");
     let now = epoch_secs(date);
@@ -49,7 +49,7 @@ fn epoch_secs(date: &str) -> u64 {
         .iter()
         .position(|month| *month == words[2])
         .expect("a month");
-    // A year begins in March here, so that the day that is sometimes there comes last.
+    // Count years from March, so that a leap day is the last day of its year.
     let (year, month) = if month < 2 {
         (number(3) - 1, month + 10)
     } else {
@@ -72,7 +72,7 @@ fn rounded_body(body: &str) -> String {
         None => body,
         Some((before, after)) => {
             let (_, after) = after.split_once('"').expect("a word ends");
-            format!("{before}\"permit\":\"<lease>\"{after}")
+            format!("{before}\"permit\":\"<permit>\"{after}")
         }
     }
 }
@@ -89,7 +89,7 @@ fn each_number(text: &str, before: &str, unit: u64) -> String {
     })
 }
 
-/// Up to the next unit, unless it is a small part of one.
+/// Rounds up to the next unit, except for numbers that are much smaller.
 fn rounded(number: &str, unit: u64) -> String {
     match number.parse::<u64>() {
         Ok(number) if number > unit / 10 => (number.div_ceil(unit) * unit).to_string(),

@@ -1,9 +1,9 @@
-//! Envoy's rate limit service, asked as Envoy asks it.
+//! Envoy's rate limit service, called as Envoy calls it.
 
 pub(crate) mod client;
 mod costs;
-mod faults;
-mod life;
+mod errors;
+mod lifecycle;
 mod overrides;
 
 use tollgate_envoy::{
@@ -57,8 +57,8 @@ fn codes(response: &RateLimitResponse) -> Vec<Code> {
         .collect()
 }
 
-/// The code, the limit's name and what is left.
-fn told(status: &DescriptorStatus) -> (Code, &str, u32) {
+/// The code, the limit's name and the remaining units.
+fn summary(status: &DescriptorStatus) -> (Code, &str, u32) {
     let name = status
         .current_limit
         .as_ref()
@@ -78,7 +78,7 @@ fn body(response: &RateLimitResponse) -> String {
 }
 
 #[test]
-fn a_pass_and_a_refusal_are_told_in_full() {
+fn allowed_and_denied_responses_are_complete() {
     let service = Tollgate::with_config(LIMITS);
     let mut client = Client::connect(service.grpc);
     let ann = about(&[
@@ -116,7 +116,7 @@ fn a_pass_and_a_refusal_are_told_in_full() {
         assert_eq!(
             header(&passed, absent),
             None,
-            "it belongs to the answer of whoever is asked next"
+            "cache-control belongs to the upstream's response"
         );
     }
     assert!(passed.raw_body.is_empty() && passed.request_headers_to_add.is_empty());
@@ -125,7 +125,7 @@ fn a_pass_and_a_refusal_are_told_in_full() {
     let refused = client.ask(&ann);
     let status = &refused.statuses[0];
     assert_eq!(
-        (refused.overall_code(), told(status)),
+        (refused.overall_code(), summary(status)),
         (Code::OverLimit, (Code::OverLimit, "login", 0))
     );
     assert_eq!(status.current_limit, Some(fifteen_minutes));
@@ -151,7 +151,7 @@ fn a_pass_and_a_refusal_are_told_in_full() {
 }
 
 #[test]
-fn limits_that_a_descriptor_tells_too_little_for_do_not_apply_to_it() {
+fn limits_whose_attributes_a_descriptor_lacks_are_skipped() {
     let service = Tollgate::with_config(LIMITS);
     let mut client = Client::connect(service.grpc);
     let response = client.ask(&request([
@@ -159,7 +159,7 @@ fn limits_that_a_descriptor_tells_too_little_for_do_not_apply_to_it() {
         described(&[("path", "/auth/login"), ("remote_address", "192.0.2.1")]),
         described(&[("generic_key", "anything")]),
     ]));
-    assert_eq!(told(&response.statuses[0]), (Code::Ok, "tenant", 2));
+    assert_eq!(summary(&response.statuses[0]), (Code::Ok, "tenant", 2));
     for status in &response.statuses[1..] {
         assert_eq!(
             *status,
@@ -185,11 +185,11 @@ limits:
     );
     let mut client = Client::connect(service.grpc);
     let both = request([described(&[("a", "1")]), described(&[("b", "2")])]);
-    // It is charged once for each of the two.
+    // It is charged once for each of the two descriptors.
     for left in [3, 1] {
         let response = client.ask(&both);
         assert_eq!(
-            response.statuses.iter().map(told).collect::<Vec<_>>(),
+            response.statuses.iter().map(summary).collect::<Vec<_>>(),
             [(Code::Ok, "global", left); 2]
         );
     }
@@ -198,7 +198,7 @@ limits:
 }
 
 #[test]
-fn entries_are_found_by_the_names_that_proxies_give_them() {
+fn entries_are_matched_by_the_names_that_proxies_use() {
     let service = Tollgate::with_config(LIMITS);
     let mut client = Client::connect(service.grpc);
     let mut left = |request: &RateLimitRequest| {
@@ -207,7 +207,7 @@ fn entries_are_found_by_the_names_that_proxies_give_them() {
             .as_ref()
             .map(|limit| limit.name.clone())
     };
-    // However a client writes the path, and with whatever query.
+    // With any spelling of the path and any query.
     for path in ["/auth/login?x=1", "//auth/%6cogin/", "/a/../auth/login"] {
         let asked = about(&[("path", path), ("remote_address", path), ("email", "a")]);
         assert_eq!(left(&asked), None, "no address, no decision: {path}");
@@ -231,7 +231,7 @@ fn entries_are_found_by_the_names_that_proxies_give_them() {
 }
 
 #[test]
-fn all_descriptors_pass_or_none_is_charged() {
+fn all_descriptors_are_charged_or_none() {
     let service = Tollgate::with_config(LIMITS);
     let mut client = Client::connect(service.grpc);
     for _ in 0..3 {
@@ -244,8 +244,11 @@ fn all_descriptors_pass_or_none_is_charged() {
     for _ in 0..3 {
         let response = client.ask(&both);
         assert_eq!(response.overall_code(), Code::OverLimit);
-        assert_eq!(told(&response.statuses[0]), (Code::OverLimit, "tenant", 0));
-        assert_eq!(told(&response.statuses[1]), (Code::Ok, "plan", 10));
+        assert_eq!(
+            summary(&response.statuses[0]),
+            (Code::OverLimit, "tenant", 0)
+        );
+        assert_eq!(summary(&response.statuses[1]), (Code::Ok, "plan", 10));
     }
 }
 
@@ -273,7 +276,7 @@ limits:
 }
 
 #[test]
-fn a_place_in_flight_is_given_back_by_the_word_that_the_upstream_gets() {
+fn the_upstream_gets_a_permit_and_can_release_it() {
     let service = Tollgate::with_config(
         "
 version: 1

@@ -1,4 +1,4 @@
-//! A running `tollgate serve`.
+//! Runs `tollgate serve` in a process of its own.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
@@ -11,12 +11,12 @@ use std::time::Duration;
 use testkit::reverse_proxy::{self, Response};
 use testkit::wait;
 
-/// Longer than anything here takes on a machine that is not stuck.
+/// Longer than any wait takes on a working machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 const BINARY: &str = env!("CARGO_BIN_EXE_tollgate");
 
-/// A service in a process of its own, which ends with the test.
+/// A service process, which ends with the test.
 pub(crate) struct Tollgate {
     process: Child,
     pub(crate) http: SocketAddr,
@@ -42,7 +42,7 @@ impl Tollgate {
         Self::launch(Some(write_config(yaml)), arguments, variables)
     }
 
-    /// The service with its built-in configuration, and so many open files at most.
+    /// The service with its built-in configuration and a limit of open files.
     pub(crate) fn with_few_files(files: u32) -> Self {
         let mut command = Command::new("sh");
         command
@@ -111,7 +111,7 @@ impl Tollgate {
         }
     }
 
-    /// Asks for a decision.
+    /// Sends a check.
     pub(crate) fn check(&self, body: &str) -> Response {
         self.post("/v1/check", body)
     }
@@ -126,13 +126,13 @@ impl Tollgate {
         )
     }
 
-    /// Writes another configuration over the one in use.
+    /// Replaces the configuration file.
     pub(crate) fn rewrite_config(&self, yaml: &str) {
         let path = self
             .config
             .as_ref()
             .expect("the service was started with a configuration");
-        // In one step, as careful tools do.
+        // Rename, so that the file is replaced atomically.
         let next = path.with_extension("next");
         std::fs::write(&next, yaml).expect("a writable directory");
         std::fs::rename(next, path).expect("the same directory");
@@ -192,7 +192,7 @@ impl Drop for Tollgate {
     }
 }
 
-/// A file of its own in a directory of its own.
+/// Writes a configuration file into a new directory.
 pub(crate) fn write_config(yaml: &str) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let name = format!(

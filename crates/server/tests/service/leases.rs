@@ -1,5 +1,5 @@
-//! Leased and eventual limits through the service: what answers say, and what becomes of what a
-//! service holds.
+//! Leased and eventual limits through the service: the source of decisions, and what happens to
+//! leased units when a service ends.
 
 use testkit::servers::{Flavor, Server};
 use testkit::wait;
@@ -31,8 +31,8 @@ fn remaining(service: &Tollgate) -> u64 {
     digits.parse().expect("a number")
 }
 
-/// Asks until an answer has this source.
-fn ask_until(service: &Tollgate, source: &str) -> u16 {
+/// Sends checks until a decision has this source.
+fn check_until(service: &Tollgate, source: &str) -> u16 {
     let wanted = format!(r#""source":"{source}""#);
     wait::until(PATIENCE, source, || {
         let answer = service.check(ANN);
@@ -41,7 +41,7 @@ fn ask_until(service: &Tollgate, source: &str) -> u16 {
 }
 
 #[test]
-fn answers_say_that_they_came_from_a_lease_or_from_a_denial() {
+fn decisions_name_a_lease_or_the_deny_cache_as_their_source() {
     let server = Server::start(Flavor::Redis);
     for consistency in ["leased", "eventual"] {
         let service = on(
@@ -49,8 +49,8 @@ fn answers_say_that_they_came_from_a_lease_or_from_a_denial() {
             consistency,
             "algorithm: fixed_window, limit: 400, window: 1h",
         );
-        assert_eq!(ask_until(&service, "lease"), 200);
-        assert_eq!(ask_until(&service, "deny_cache"), 429);
+        assert_eq!(check_until(&service, "lease"), 200);
+        assert_eq!(check_until(&service, "deny_cache"), 429);
         let metrics = testkit::reverse_proxy::get(service.admin, "/metrics", &[]).text();
         for outcome in [
             r#"outcome="allowed",source="lease""#,
@@ -63,31 +63,27 @@ fn answers_say_that_they_came_from_a_lease_or_from_a_denial() {
 }
 
 #[test]
-fn a_service_that_is_asked_to_end_loses_nothing() {
+fn a_shutdown_returns_all_leased_units() {
     let server = Server::start(Flavor::Redis);
     for consistency in ["leased", "eventual"] {
         let limit = "algorithm: fixed_window, limit: 10000, window: 1h";
-        let [mut leaving, staying] = [0, 1].map(|_| on(&server, consistency, limit));
-        let passed = (0..200)
-            .filter(|_| leaving.check(ANN).status == 200)
-            .count();
+        let [mut first, second] = [0, 1].map(|_| on(&server, consistency, limit));
+        let passed = (0..200).filter(|_| first.check(ANN).status == 200).count();
         assert_eq!(passed, 200);
-        leaving.signal("TERM");
-        assert!(leaving.wait_for_exit().success());
-        assert_eq!(remaining(&staying), 9_800, "{consistency}");
+        first.signal("TERM");
+        assert!(first.wait_for_exit().success());
+        assert_eq!(remaining(&second), 9_800, "{consistency}");
         server.command(&["FLUSHALL"]);
     }
 }
 
 #[test]
-fn a_service_that_is_killed_loses_at_most_what_it_held_and_not_for_long() {
+fn a_killed_service_loses_only_its_leased_units_for_a_short_time() {
     let server = Server::start(Flavor::Redis);
     let limit = "algorithm: token_bucket, capacity: 1000, refill_rate: 100000/s";
-    let [killed, staying] = [0, 1].map(|_| on(&server, "leased", limit));
-    assert_eq!(ask_until(&killed, "lease"), 200);
+    let [killed, second] = [0, 1].map(|_| on(&server, "leased", limit));
+    assert_eq!(check_until(&killed, "lease"), 200);
     killed.signal("KILL");
-    assert!(remaining(&staying) >= 500);
-    wait::until_true(PATIENCE, "its lease to end", || {
-        remaining(&staying) == 1_000
-    });
+    assert!(remaining(&second) >= 500);
+    wait::until_true(PATIENCE, "its lease to end", || remaining(&second) == 1_000);
 }

@@ -1,4 +1,4 @@
-//! Clients that keep their connection, and notice how it ends.
+//! Clients that keep their connection open and notice how it ends.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::harness::PATIENCE;
 
-/// A connection that is used again and again.
+/// A keep-alive connection.
 pub(crate) struct Connection {
     stream: BufReader<TcpStream>,
 }
 
-/// An answer, whole.
+/// A complete response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -20,7 +20,7 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-/// Ends the load, also when the test has failed under way.
+/// Ends the load when dropped, also when the test fails.
 pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -39,12 +39,12 @@ impl Connection {
         })
     }
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.get_mut().write_all(bytes)
     }
 
-    /// Asks and waits for the whole answer.
+    /// Sends a check and waits for the complete response.
     pub(crate) fn check(&mut self, body: &str) -> io::Result<Answer> {
         let length = body.len();
         let head =
@@ -53,7 +53,7 @@ impl Connection {
         self.answer()
     }
 
-    /// Waits for the next answer.
+    /// Waits for the next response.
     pub(crate) fn answer(&mut self) -> io::Result<Answer> {
         let (mut status, mut length, mut is_last) = (None, 0, false);
         loop {
@@ -61,7 +61,7 @@ impl Connection {
             if self.stream.read_line(&mut line)? == 0 {
                 return Err(io::Error::new(
                     io::ErrorKind::UnexpectedEof,
-                    "the server has gone",
+                    "the server closed the connection",
                 ));
             }
             let line = line.trim_end().to_ascii_lowercase();
@@ -88,7 +88,7 @@ impl Connection {
         })
     }
 
-    /// Waits until the server closes the connection; what it says before that is given.
+    /// Waits until the server closes the connection. Returns what it sent before that.
     pub(crate) fn until_closed(&mut self) -> io::Result<String> {
         let mut said = Vec::new();
         self.stream.read_to_end(&mut said)?;

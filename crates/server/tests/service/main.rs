@@ -1,4 +1,4 @@
-//! The real service, started as its users start it: one process a test, on free ports.
+//! Tests of the real service: one process per test, on free ports.
 
 mod admin;
 mod answers;

@@ -1,5 +1,5 @@
-//! What Prometheus and Grafana are given: read by Prometheus' own tool, and about metrics that
-//! there are.
+//! The files for Prometheus and Grafana: valid for Prometheus' own tool, and about metrics that
+//! exist.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::deploy::{path, read};
 use crate::deployments::yaml;
 use crate::harness::{PATIENCE, Tollgate, write_config};
 
-/// Labels that Prometheus itself gives to what it fetches.
+/// Labels that Prometheus adds to every series.
 const OF_PROMETHEUS: [&str; 2] = ["job", "instance"];
 
 fn promtool(arguments: &[&str], file: &Path) {
@@ -28,7 +28,7 @@ fn promtool(arguments: &[&str], file: &Path) {
     assert!(output.status.success(), "{}: {said}", file.display());
 }
 
-/// The names and the labels of a page of metrics from a service to which everything has happened.
+/// The names and labels of all metrics, from a service that has every kind of metric.
 fn known() -> (BTreeSet<String>, BTreeSet<String>) {
     let limits = "monitoring: { alerts: { deny_ratio: 0.5, latency_p99: 1s } }\nlimits: [{ name: a, key: [tenant], \
                   algorithm: sliding_log, limit: 1, window: 1h }]";
@@ -82,7 +82,7 @@ fn labels_in(expression: &str) -> Vec<String> {
         .collect()
 }
 
-/// Every expression is about metrics and labels that there are.
+/// Expects that every expression uses only existing metrics and labels.
 fn expect_known(expressions: &[String]) {
     let (names, labels) = known();
     for expression in expressions {
@@ -101,7 +101,7 @@ fn expect_known(expressions: &[String]) {
     }
 }
 
-/// What Grafana puts in before it asks.
+/// The expression with Grafana's variables filled in.
 fn filled(expression: &str) -> String {
     expression
         .replace("$__rate_interval", "5m")
@@ -111,7 +111,7 @@ fn filled(expression: &str) -> String {
 }
 
 #[test]
-fn the_rules_fire_when_they_should_and_are_about_what_there_is() {
+fn the_alert_rules_fire_and_use_existing_metrics() {
     promtool(&["check", "config"], &path("prometheus/prometheus.yml"));
     promtool(
         &["check", "rules", "--lint=all", "--lint-fatal"],
@@ -129,7 +129,7 @@ fn the_rules_fire_when_they_should_and_are_about_what_there_is() {
         let fires = tests.contains(&format!("alertname: {alert}\n        exp_alerts:"));
         assert!(
             is_quiet && fires,
-            "{alert} is not seen to be quiet and to fire"
+            "{alert} is not tested both firing and not firing"
         );
     }
     expect_known(
@@ -141,7 +141,7 @@ fn the_rules_fire_when_they_should_and_are_about_what_there_is() {
 }
 
 #[test]
-fn grafana_asks_for_what_there_is_in_words_that_prometheus_understands() {
+fn the_grafana_dashboard_has_valid_expressions_with_existing_metrics() {
     let dashboard: Value = serde_json::from_str(&read("grafana/tollgate.json")).expect("JSON");
     let panels = dashboard["panels"].as_array().expect("a list");
     let mut ids = BTreeSet::new();
@@ -150,7 +150,7 @@ fn grafana_asks_for_what_there_is_in_words_that_prometheus_understands() {
     for panel in panels {
         assert!(
             ids.insert(panel["id"].as_u64()),
-            "two panels have the number {}",
+            "two panels have the id {}",
             panel["id"]
         );
         let place = |name: &str| panel["gridPos"][name].as_u64().expect("a place");
@@ -206,7 +206,7 @@ fn grafana_asks_for_what_there_is_in_words_that_prometheus_understands() {
     });
     let file =
         serde_json::json!({ "groups": [{ "name": "panels", "rules": rules.collect::<Vec<_>>() }] });
-    // YAML takes JSON as it is.
+    // JSON is valid YAML.
     let written = write_config(&file.to_string());
     promtool(&["check", "rules", "--lint=none"], &written);
     std::fs::remove_dir_all(written.parent().expect("a directory of its own")).expect("it is ours");

@@ -1,5 +1,5 @@
-//! Real nginx in front of an application, asking the real service, with the file that users are
-//! given.
+//! A real nginx in front of an application, with the configuration from `deploy/`, and the real
+//! service.
 
 use testkit::reverse_proxy::{self, Proxy, Response, Upstream};
 
@@ -7,7 +7,7 @@ use crate::deploy::{put, read};
 use crate::harness::Tollgate;
 use crate::spoofing;
 
-/// Limits that a client will try to get around.
+/// Limits that the tests try to bypass.
 const LIMITS: &str = r#"
 version: 1
 client_ip: { trusted_proxies: ["127.0.0.0/8"] }
@@ -46,7 +46,7 @@ impl Setup {
 }
 
 #[test]
-fn what_passes_and_what_is_refused_tell_the_client_where_it_stands() {
+fn allowed_and_denied_responses_carry_the_rate_limit_headers() {
     let setup = Setup::start(LIMITS);
     for left in (0..3).rev() {
         let answer = setup.login(&[]);
@@ -103,7 +103,7 @@ fn what_passes_and_what_is_refused_tell_the_client_where_it_stands() {
     assert_eq!(
         setup.app.answered(),
         3,
-        "nothing that was refused came through"
+        "no denied request reached the application"
     );
 
     let free = reverse_proxy::get(setup.nginx.addr(), "/free", &[("Host", "shop.example")]);
@@ -118,7 +118,7 @@ fn what_passes_and_what_is_refused_tell_the_client_where_it_stands() {
 }
 
 #[test]
-fn nothing_that_a_client_says_gets_it_around_its_limit() {
+fn no_header_of_a_client_bypasses_the_limit() {
     let setup = Setup::start(LIMITS);
     for _ in 0..3 {
         assert_eq!(setup.login(&[]).status, 200);
@@ -129,7 +129,7 @@ fn nothing_that_a_client_says_gets_it_around_its_limit() {
 }
 
 #[test]
-fn every_spelling_of_a_path_meets_its_limit() {
+fn every_spelling_of_a_path_is_limited() {
     let setup = Setup::start(LIMITS);
     for _ in 0..3 {
         assert_eq!(setup.login(&[]).status, 200);
@@ -139,10 +139,10 @@ fn every_spelling_of_a_path_meets_its_limit() {
     assert_eq!(setup.app.answered(), 3);
 }
 
-/// A lease is as long as the keys it names. One that is longer than nginx expects of a head would
-/// be taken for an outage.
+/// The length of a permit depends on its keys. A response head longer than nginx's buffers would
+/// look like an outage.
 #[test]
-fn a_long_key_is_no_outage() {
+fn a_long_permit_is_not_taken_for_an_outage() {
     let work = |n| {
         format!(
             "  - {{ name: work-{n}, match: {{ path: /work }}, key: [\"header:x-project\"], algorithm: concurrency, limit: 1, permit_timeout: 1h }}\n"
@@ -164,11 +164,14 @@ fn a_long_key_is_no_outage() {
     );
     let longer = "x".repeat(1_100);
     let answer = reverse_proxy::get(setup.nginx.addr(), "/work", &[("X-Project", &longer)]);
-    assert_eq!(answer.status, 500, "what cannot be counted does not pass");
+    assert_eq!(
+        answer.status, 500,
+        "a request without the key attribute does not pass"
+    );
 }
 
 #[test]
-fn while_the_service_is_away_requests_pass() {
+fn while_the_service_is_down_requests_pass() {
     let setup = Setup::start(LIMITS);
     let Setup {
         service,

@@ -1,5 +1,5 @@
-//! The service answers as its published description says, whatever it is asked: schemathesis makes
-//! requests of the description, right ones and wrong ones, and checks every answer against it.
+//! The service matches its description in `openapi.json`: schemathesis generates valid and invalid
+//! requests from it and validates every response against it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,8 +10,8 @@ use testkit::reverse_proxy::{self, find_python_tools};
 
 use crate::harness::{Tollgate, write_config};
 
-/// Limits of every kind, some of which nearly every request meets, so that requests pass and are
-/// refused.
+/// Limits of every kind. Some apply to nearly every request, so that requests are allowed and
+/// denied.
 const LIMITS: &str = r#"
 version: 1
 client_ip: { trusted_proxies: ["127.0.0.0/8"] }
@@ -30,18 +30,29 @@ limits:
     optional: true
     algorithm: token_bucket
     tier: { by: tier, default: free }
-  - { name: login, match: { path: /auth/login }, key: [client_ip, email], algorithm: sliding_log, limit: 5, window: 15m }
+  - name: login-address
+    match: { path: /auth/login }
+    key: [client_ip]
+    algorithm: sliding_log
+    limit: 50
+    window: 15m
+  - name: login-account
+    match: { path: /auth/login }
+    key: [email]
+    algorithm: sliding_log
+    limit: 5
+    window: 15m
   - { name: in-flight, key: [tenant], optional: true, algorithm: concurrency, limit: 2, permit_timeout: 1s }
   - { name: export, match: { path: "/export/**" }, key: [], algorithm: leaky_bucket, mode: queue, capacity: 5, leak_rate: 10/s }
 "#;
 
-/// What a description cannot say: which limits there are, and which attributes they need.
+/// A description cannot know which limits exist and which attributes they need.
 const DECISIONS: &str = r#"
 [checks]
 positive_data_acceptance.expected-statuses = ["2xx", 422, 429]
 "#;
 
-/// Nor can it say which of its headers a proxy must send.
+/// Nor which of its headers a proxy must send.
 const FORWARD_AUTH: &str = r#"
 [checks]
 positive_data_acceptance.expected-statuses = ["2xx", "4xx"]
@@ -72,7 +83,7 @@ fn decisions_are_as_described() {
     );
 }
 
-/// Every method is right here, those without a place in a description too.
+/// Forward-auth accepts every method, even those that a description cannot have.
 #[test]
 fn forward_auth_is_as_described() {
     let arguments = [
@@ -93,7 +104,7 @@ fn forward_auth_is_as_described() {
     }
 }
 
-/// Runs every check; the number of answers by path and status.
+/// Runs every check. Returns the number of responses by path and status.
 fn run(config: &str, arguments: &[&str]) -> BTreeMap<(String, u64), u64> {
     let service = Tollgate::with_config(LIMITS);
     let config = write_config(config);
@@ -152,10 +163,9 @@ fn answers(report: &Path) -> BTreeMap<(String, u64), u64> {
     answers
 }
 
-/// Whatever the description gives as an example of a request is answered without a fault, but for
-/// what this configuration lacks.
+/// The configuration above accepts every example request of the description.
 #[test]
-fn the_examples_are_understood() {
+fn the_example_requests_are_valid() {
     let service = Tollgate::with_config(LIMITS);
     let description: Value =
         serde_json::from_slice(&reverse_proxy::get(service.http, "/openapi.json", &[]).body)

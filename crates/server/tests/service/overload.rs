@@ -1,4 +1,4 @@
-//! What clients may take, and what happens when they take more.
+//! Bounds on connections, requests and their sizes, and what happens beyond them.
 
 use testkit::wait;
 
@@ -19,7 +19,7 @@ fn open(service: &Tollgate) -> Connection {
 }
 
 #[test]
-fn one_connection_too_many_is_told_so() {
+fn a_connection_beyond_the_limit_gets_503() {
     let service = with_server("connections_max: 3");
     let mut kept: Vec<Connection> = (0..3).map(|_| open(&service)).collect();
     for connection in &mut kept {
@@ -38,12 +38,12 @@ fn one_connection_too_many_is_told_so() {
 }
 
 #[test]
-fn requests_beyond_what_can_be_answered_at_once_are_shed() {
+fn requests_beyond_the_limit_in_flight_are_rejected() {
     let service = with_server("in_flight_max: 2");
     let half = b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{";
     let (mut slow, mut connection) = (Vec::new(), open(&service));
-    // One that comes while the other connection is being answered is shed itself, so it may take a
-    // few.
+    // A request that arrives while the other one is in flight is rejected itself, so this may take
+    // a few attempts.
     let answer = wait::until(PATIENCE, "a request to be shed", || {
         let mut another = open(&service);
         another.send(half).expect("it is sent");
@@ -65,7 +65,7 @@ fn requests_beyond_what_can_be_answered_at_once_are_shed() {
 }
 
 #[test]
-fn a_head_that_does_not_come_is_not_waited_for() {
+fn a_head_that_does_not_arrive_times_out() {
     let service = with_server("header_timeout: 200ms");
     let mut slow = open(&service);
     slow.send(b"POST /v1/check HTTP/1.1\r\nHos")
@@ -75,7 +75,7 @@ fn a_head_that_does_not_come_is_not_waited_for() {
 }
 
 #[test]
-fn a_body_that_does_not_come_is_not_waited_for() {
+fn a_body_that_does_not_arrive_times_out() {
     let service = with_server("header_timeout: 200ms");
     let mut slow = open(&service);
     slow.send(b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
@@ -84,7 +84,7 @@ fn a_body_that_does_not_come_is_not_waited_for() {
 }
 
 #[test]
-fn a_connection_that_nobody_uses_is_closed() {
+fn an_idle_connection_is_closed() {
     let service = with_server("idle_timeout: 200ms");
     let mut used = open(&service);
     assert_eq!(used.check(ANN).expect("an answer").status, 200);
@@ -93,7 +93,7 @@ fn a_connection_that_nobody_uses_is_closed() {
 }
 
 #[test]
-fn heads_and_bodies_have_a_size() {
+fn heads_and_bodies_have_a_maximum_size() {
     let service = with_server("body_max: 1KiB");
     let long = "x".repeat(2_000);
     assert_eq!(
@@ -113,13 +113,13 @@ fn heads_and_bodies_have_a_size() {
         "y".repeat(100_000)
     );
     let mut connection = open(&service);
-    // The service may have answered and gone before everything was sent.
+    // The service may answer and close before everything was sent.
     drop(connection.send(head.as_bytes()));
     assert_eq!(connection.answer().expect("an answer").status, 431);
 }
 
 #[test]
-fn a_service_without_room_for_another_file_recovers() {
+fn a_service_out_of_file_descriptors_recovers() {
     let service = Tollgate::with_few_files(48);
     let crowd: Vec<Connection> = (0..80)
         .filter_map(|_| Connection::open(service.http).ok())

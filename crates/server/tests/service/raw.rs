@@ -1,4 +1,4 @@
-//! Bytes as they are, for requests that no client would send.
+//! Sends raw bytes, for requests that no HTTP client would send.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -7,14 +7,14 @@ use testkit::reverse_proxy::Response;
 
 use crate::harness::PATIENCE;
 
-/// What a server answers to these bytes until it closes the connection, or until its answer is
-/// complete. With `cut_off` nothing follows them.
+/// Sends bytes and reads until the response is complete or the server closes the connection. With
+/// `cut_off` the sending side is closed after the bytes.
 pub(crate) fn exchange(server: SocketAddr, bytes: &[u8], cut_off: bool) -> Response {
     let mut stream = TcpStream::connect(server).expect("it listens");
     stream
         .set_read_timeout(Some(PATIENCE))
         .expect("a time limit");
-    // A server that has heard enough does not read on.
+    // The server may stop reading early.
     drop(stream.write_all(bytes));
     if cut_off {
         drop(stream.shutdown(Shutdown::Write));

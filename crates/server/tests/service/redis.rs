@@ -1,4 +1,4 @@
-//! The service on a shared store: several instances, and a store that goes and comes back.
+//! The service on a shared store: several replicas, and outages of the store.
 
 use testkit::servers::{Cluster, Flavor, Server};
 use testkit::wait;
@@ -7,7 +7,7 @@ use crate::harness::{PATIENCE, Tollgate};
 
 const ANN: &str = r#"{"attributes": {"user": "ann"}}"#;
 
-/// Ten an hour, and what to do without a store.
+/// A limit of ten per hour with this failure policy.
 fn on(url: &str, policy: &str) -> String {
     format!(
         "store: {{type: redis, endpoints: ['{url}'], timeout: 250ms}}\n\
@@ -17,7 +17,7 @@ fn on(url: &str, policy: &str) -> String {
 }
 
 #[test]
-fn instances_share_a_limit() {
+fn replicas_share_a_limit() {
     for flavor in [Flavor::Redis, Flavor::Valkey] {
         let server = Server::start(flavor);
         let services: Vec<Tollgate> = (0..3)
@@ -77,7 +77,7 @@ fn a_cluster_is_one_store() {
         .text();
     assert!(
         left.contains(r#""remaining":98"#),
-        "what was refused cost nothing: {left}"
+        "denied requests were not charged: {left}"
     );
 }
 
@@ -97,7 +97,7 @@ fn a_service_starts_without_its_store_and_finds_it_later() {
         assert_eq!(
             service.post("/v1/refund", ANN).status,
             503,
-            "nothing stands in for a refund"
+            "a refund has no failure policy"
         );
         service.wait_for_log("the store gives no answer");
         assert_eq!(
@@ -115,7 +115,7 @@ fn a_service_starts_without_its_store_and_finds_it_later() {
 }
 
 #[test]
-fn a_password_is_never_told() {
+fn the_password_is_never_shown() {
     let secret = "open-sesame-open-sesame";
     let server = Server::builder(Flavor::Redis)
         .password("another-word")

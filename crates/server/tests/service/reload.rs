@@ -1,4 +1,4 @@
-//! Another configuration while the service runs.
+//! Reloads of the configuration.
 
 use std::os::unix::fs::symlink;
 
@@ -18,7 +18,7 @@ fn limits(limit: u64) -> String {
     )
 }
 
-/// What is left for Ann, as a peek tells.
+/// The units that a peek reports as remaining for Ann.
 fn left(service: &Tollgate) -> String {
     let answer = service
         .post("/v1/peek", r#"{"attributes": {"user": "ann"}, "cost": 0}"#)
@@ -49,7 +49,7 @@ fn wait_until_left(service: &Tollgate, expected: &str) {
 }
 
 #[test]
-fn a_file_that_is_replaced_is_read_again_and_counts_stay() {
+fn a_replaced_file_is_reloaded_and_counts_stay() {
     let service = used_three_of_ten();
     service.rewrite_config(&limits(20));
     wait_until_left(&service, "17");
@@ -58,11 +58,11 @@ fn a_file_that_is_replaced_is_read_again_and_counts_stay() {
 }
 
 #[test]
-fn a_symbolic_link_that_is_swapped_is_followed() {
+fn a_replaced_symbolic_link_is_followed() {
     let service = used_three_of_ten();
     let file = service.config_path();
     let directory = file.parent().expect("a directory of its own");
-    // As Kubernetes mounts a configuration: the file leads through a link that is swapped whole.
+    // As Kubernetes mounts a ConfigMap: the path goes through a link that is replaced atomically.
     for (version, limit) in [("one", 10), ("two", 20)] {
         std::fs::create_dir(directory.join(version)).expect("a writable directory");
         std::fs::write(directory.join(version).join("tollgate.yaml"), limits(limit))
@@ -71,16 +71,16 @@ fn a_symbolic_link_that_is_swapped_is_followed() {
     symlink("one", directory.join("data")).expect("a writable directory");
     std::fs::remove_file(file).expect("it is there");
     symlink("data/tollgate.yaml", file).expect("a writable directory");
-    service.wait_for_log("the configuration was replaced");
+    service.wait_for_log("configuration reloaded");
     symlink("two", directory.join("next")).expect("a writable directory");
     std::fs::rename(directory.join("next"), directory.join("data")).expect("the same directory");
     wait_until_left(&service, "17");
 }
 
 #[test]
-fn a_signal_reads_the_file_again() {
+fn sighup_reloads_the_file() {
     let service = used_three_of_ten();
-    // Same length and, restored, same time: nobody would notice by looking.
+    // The same length and modification time, so that polling does not notice the change.
     let modified = std::fs::metadata(service.config_path())
         .and_then(|found| found.modified())
         .expect("a file");
@@ -95,7 +95,7 @@ fn a_signal_reads_the_file_again() {
 }
 
 #[test]
-fn a_bad_file_changes_nothing_and_says_where_it_is_wrong() {
+fn an_invalid_file_changes_nothing_and_the_error_has_its_position() {
     let service = used_three_of_ten();
     for bad in [
         "limits: [{name: api, key: [user], algorithm: sliding_log, limit: ten, window: 1h}]",
@@ -104,7 +104,7 @@ fn a_bad_file_changes_nothing_and_says_where_it_is_wrong() {
     ] {
         service.rewrite_config(bad);
         service.signal("HUP");
-        service.wait_for_log("the configuration was refused");
+        service.wait_for_log("reload failed");
         assert_eq!(left(&service), "7");
     }
     assert!(
@@ -126,7 +126,7 @@ fn limits_come_and_go_and_change_their_window() {
         - {name: api, key: [user], algorithm: sliding_log, limit: 10, window: 2h}\n\
         - {name: burst, key: [user], algorithm: token_bucket, capacity: 1, refill_rate: 1/hour}";
     service.rewrite_config(both);
-    service.wait_for_log("the configuration was replaced");
+    service.wait_for_log("configuration reloaded");
     let answer = service.check(ANN).text();
     assert!(
         answer.contains(r#""name":"burst","limit":1,"remaining":0"#),
@@ -134,14 +134,14 @@ fn limits_come_and_go_and_change_their_window() {
     );
     assert!(
         answer.contains(r#""name":"api","limit":10,"remaining":9"#),
-        "another window counts anew: {answer}"
+        "another window starts from zero: {answer}"
     );
     assert_eq!(service.check(ANN).status, 429);
     service.rewrite_config(&limits(10));
     wait_until_left(&service, "7");
 }
 
-/// A limit that stays, and one that is another each time.
+/// A limit that stays, and one that changes with every version.
 fn changing(version: u64) -> String {
     format!(
         "limits:\n\
@@ -152,8 +152,8 @@ fn changing(version: u64) -> String {
     )
 }
 
-/// Asks until it is told to stop, and fails at the first answer that is not a pass.
-fn ask_until(service: &Tollgate, asked: &AtomicU64, over: &AtomicBool) {
+/// Sends checks until `over` is set, and fails at the first that is not allowed.
+fn check_until(service: &Tollgate, asked: &AtomicU64, over: &AtomicBool) {
     let mut connection = Connection::open(service.http).expect("a connection");
     while !over.load(Relaxed) {
         let answer = connection.check(ANN).expect("no connection breaks");
@@ -162,8 +162,7 @@ fn ask_until(service: &Tollgate, asked: &AtomicU64, over: &AtomicBool) {
     }
 }
 
-/// As fast as the admin port takes them, which on any machine is more than the hundred a second
-/// that are asked for.
+/// Reloads as fast as the admin port accepts them, on any machine more than a hundred per second.
 #[test]
 fn hundreds_of_reloads_under_load_lose_no_request_and_no_count() {
     const RELOADS: u64 = 300;
@@ -171,7 +170,7 @@ fn hundreds_of_reloads_under_load_lose_no_request_and_no_count() {
     let (asked, over) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| ask_until(&service, &asked, &over));
+            scope.spawn(|| check_until(&service, &asked, &over));
         }
         for version in 1..=RELOADS {
             service.rewrite_config(&changing(version));
@@ -188,7 +187,7 @@ fn hundreds_of_reloads_under_load_lose_no_request_and_no_count() {
         .text();
     let expected = format!(r#""remaining":{},"#, 1_000_000 - asked.load(Relaxed));
     assert!(left.contains(&expected), "{expected} expected: {left}");
-    // The file is looked at as well, so there may be more.
+    // The file is polled as well, so there may be more.
     let status = reverse_proxy::get(service.admin, "/admin/status", &[]).text();
     let reloads = status
         .split(r#""reloads":"#)

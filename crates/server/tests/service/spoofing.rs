@@ -1,4 +1,4 @@
-//! What a client can send to be taken for another, or its request for another one.
+//! Attempts of a client to pass for another client, or its request for another one.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ pub(crate) fn login(proxy: SocketAddr, headers: &[(&str, &str)]) -> Response {
     reverse_proxy::send(proxy, "POST", "/auth/login", &headers, b"")
 }
 
-/// Headers of a client that hopes to be believed.
+/// Forged headers.
 const LIES: &[&[(&str, &str)]] = &[
     &[("X-Forwarded-For", "198.51.100.1")],
     &[("X-Forwarded-For", "198.51.100.1, 198.51.100.2")],
@@ -81,7 +81,7 @@ const LIES: &[&[(&str, &str)]] = &[
     &[("Content-Type", "text/plain"), ("Expect", "")],
 ];
 
-/// The lies that were believed.
+/// The forged headers that bypassed the limit.
 pub(crate) fn bypasses(proxy: SocketAddr) -> Vec<String> {
     let tried = LIES.iter().map(|headers| (headers, login(proxy, headers)));
     let passed = tried.filter(|(_, answer)| answer.status != 429);
@@ -90,7 +90,7 @@ pub(crate) fn bypasses(proxy: SocketAddr) -> Vec<String> {
         .collect()
 }
 
-/// Spellings of `/auth/login` that an application may read as the same.
+/// Spellings of `/auth/login` that an application may treat as the same path.
 const SPELLINGS: &[&str] = &[
     "/auth/login/",
     "//auth/login",
@@ -117,7 +117,7 @@ const SPELLINGS: &[&str] = &[
     "http://shop.example//auth/%6cogin;x?a",
 ];
 
-/// The spellings that got through. A proxy may refuse one by itself: then nobody comes through.
+/// The spellings that bypassed the limit. A proxy may reject one by itself, which is fine too.
 pub(crate) fn other_spellings(proxy: SocketAddr, more: &[&str]) -> Vec<String> {
     let mut passed = Vec::new();
     for path in SPELLINGS.iter().chain(more) {

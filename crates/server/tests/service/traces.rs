@@ -1,4 +1,4 @@
-//! Traces reach a collector, say what was decided, and never about whom.
+//! Traces reach a collector, with the decision but without the key.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use testkit::reverse_proxy;
 
 use crate::harness::{PATIENCE, Tollgate};
 
-/// A collector that takes everything and keeps what it was sent.
+/// A collector that accepts and keeps everything.
 fn collector() -> (String, Receiver<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound");
@@ -44,7 +44,7 @@ fn collector() -> (String, Receiver<Vec<u8>>) {
 }
 
 #[test]
-fn a_collector_learns_what_was_decided_and_not_about_whom() {
+fn spans_have_the_decision_but_not_the_key() {
     let (url, received) = collector();
     let mut service = Tollgate::with_config(&format!(
         "monitoring: {{tracing: {{otlp_endpoint: '{url}', sample_ratio: 1.0}}}}\n\
@@ -84,12 +84,12 @@ fn a_collector_learns_what_was_decided_and_not_about_whom() {
         .collect();
     assert!(
         sent.windows(16).any(|window| window == id),
-        "the caller's trace goes on"
+        "the span continues the caller's trace"
     );
 }
 
 #[test]
-fn a_collector_that_is_away_stops_nobody() {
+fn an_unavailable_collector_does_not_affect_requests() {
     let mut service = Tollgate::with_config(
         "monitoring: {tracing: {otlp_endpoint: 'http://127.0.0.1:9', sample_ratio: 1.0}}\n\
          limits: [{name: narrow, key: [client_ip], algorithm: sliding_window, limit: 1, window: 1h}]",

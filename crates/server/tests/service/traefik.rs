@@ -1,5 +1,4 @@
-//! What Traefik asks, byte for byte as its forwardAuth middleware sends it: Traefik itself is not
-//! run here.
+//! The request of Traefik's forwardAuth middleware, byte for byte. Traefik itself is not run here.
 
 use testkit::reverse_proxy::{self, Response};
 
@@ -13,8 +12,8 @@ limits:
   - { name: login, match: { method: POST, path: /auth/login, host: shop.example }, key: [client_ip], algorithm: fixed_window, limit: 2, window: 1h }
 "#;
 
-/// The question about `POST /auth/login` of a client. Traefik copies the client's headers and sets
-/// its own over them.
+/// The forward-auth request for a client's `POST /auth/login`. Traefik copies the client's headers
+/// and overwrites them with its own.
 fn ask(service: &Tollgate, client: &str, more: &[(&str, &str)]) -> Response {
     let own = [
         ("Accept-Encoding", "gzip"),
@@ -37,7 +36,7 @@ fn ask(service: &Tollgate, client: &str, more: &[(&str, &str)]) -> Response {
 }
 
 #[test]
-fn the_request_that_traefik_describes_is_limited() {
+fn the_original_request_is_limited() {
     let service = Tollgate::with_config(LIMITS);
     for left in ["1", "0"] {
         let answer = ask(&service, "203.0.113.7", &[]);
@@ -63,7 +62,7 @@ fn the_request_that_traefik_describes_is_limited() {
 }
 
 #[test]
-fn what_a_client_adds_is_not_believed() {
+fn forged_headers_are_ignored() {
     let service = Tollgate::with_config(LIMITS);
     for _ in 0..2 {
         assert_eq!(ask(&service, "203.0.113.7", &[]).status, 200);
@@ -77,9 +76,12 @@ fn what_a_client_adds_is_not_believed() {
     for lie in lies {
         assert_eq!(ask(&service, "203.0.113.7", &[lie]).status, 429, "{lie:?}");
     }
-    // A second line of what Traefik sets would have to come from the client: better no answer than
-    // the wrong one.
+    // A duplicate of a header that Traefik sets can only come from the client, so it is rejected.
     let twice = ask(&service, "203.0.113.7", &[("X-Forwarded-Uri", "/free")]);
     assert_eq!(twice.status, 400, "{}", twice.text());
-    assert!(twice.text().contains(r#""code":"bad-description""#));
+    assert!(
+        twice
+            .text()
+            .contains(r#""code":"invalid-original-request""#)
+    );
 }

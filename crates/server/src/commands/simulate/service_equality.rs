@@ -15,7 +15,7 @@ use tollgate_simulate::{
 use super::super::client::{Ask, Target};
 use crate::gate::Gate;
 use crate::http::HttpFront;
-use crate::listen::{self, Limits, Load, Protocol, Stopper};
+use crate::listen::{self, ListenLimits, ListenProtocol, ServerLoad, ShutdownHandle};
 
 /// All algorithms that can be replayed, tiers, costs, a shadow limit, optional keys, and a limit
 /// without a key.
@@ -171,7 +171,7 @@ impl TestRequest {
 struct TestService {
     clock: ManualClock,
     target: Target,
-    _stopper: Stopper,
+    _stopper: ShutdownHandle,
     _runtime: tokio::runtime::Runtime,
 }
 
@@ -180,21 +180,27 @@ impl TestService {
         let clock = ManualClock::default();
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         let inside = runtime.enter();
-        let gate = Arc::new(Gate::at(&clock, config));
+        let gate = Arc::new(Gate::with_clock(&clock, config));
         let listener = runtime
             .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
             .expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let front = Arc::new(HttpFront::new(gate, Arc::default()));
-        let (stopper, stop) = Stopper::new();
+        let (stopper, stop) = ShutdownHandle::new();
         let minute = Duration::from_secs(60);
-        let load = Load::new(Limits {
+        let load = ServerLoad::new(ListenLimits {
             connections_max: 64,
             in_flight_max: 64,
             header_timeout: minute,
             idle_timeout: minute,
         });
-        runtime.spawn(listen::run(listener, Protocol::Http1, front, load, stop));
+        runtime.spawn(listen::run(
+            listener,
+            ListenProtocol::Http1,
+            front,
+            load,
+            stop,
+        ));
         let target = Target::parse(&address.to_string()).expect("an address is a target");
         drop(inside);
         Self {

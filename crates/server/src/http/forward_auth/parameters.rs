@@ -1,129 +1,135 @@
-//! What a proxy is told to ask with: which proxy it is, and which status a refusal has.
+//! The query parameters of forward-auth: which kind of proxy calls, and the status of a denial.
 
 use hyper::Request;
 
-use super::super::fault::Fault;
+use super::super::error::ApiError;
 use super::super::route::FORWARD_AUTH;
 
-/// How a proxy describes a request.
+/// The kind of proxy, which determines how it describes the original request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Proxy {
-    /// `X-Original-URI`, `X-Original-Method`, as its configuration has it by custom.
+pub(super) enum ProxyKind {
+    /// `X-Original-URI` and `X-Original-Method`, the names that nginx configurations use.
     Nginx,
-    /// `X-Forwarded-Uri`, `X-Forwarded-Method`, `X-Forwarded-Host`; Traefik and Caddy both.
+    /// `X-Forwarded-Uri`, `X-Forwarded-Method` and `X-Forwarded-Host`: Traefik and Caddy.
     Traefik,
-    /// The request itself, under a prefix.
+    /// The original request itself, with `/v1/forward-auth` in front of its path.
     Envoy,
 }
 
-/// The parameters of a question.
+/// The parameters of a forward-auth request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Parameters {
-    pub(super) proxy: Proxy,
-    /// The status of a refusal, where the proxy understands only some.
+pub(super) struct ForwardAuthParameters {
+    pub(super) proxy: ProxyKind,
+    /// The status of a denial, for proxies that accept only certain statuses.
     pub(super) deny_status: Option<u16>,
 }
 
-impl Parameters {
-    pub(super) fn read<B>(query: &str, request: &Request<B>) -> Result<Self, Fault> {
-        // Under a prefix, the query is that of the request asked about.
-        if request.uri().path().len() > FORWARD_AUTH.len() {
-            return Self::without_doubt(request, None);
+impl ForwardAuthParameters {
+    pub(super) fn parse<B>(query: &str, request: &Request<B>) -> Result<Self, ApiError> {
+        // With a path appended, the query belongs to the original request.
+        if has_appended_path(request) {
+            return Self::with_detected_proxy(request, None);
         }
+
         let (mut proxy, mut deny_status) = (None, None);
         for (name, value) in query.split('&').filter(|pair| !pair.is_empty()).map(split) {
             match name {
-                "proxy" if proxy.is_none() => proxy = Some(named(value)?),
-                "deny_status" if deny_status.is_none() => deny_status = Some(status(value)?),
-                "proxy" | "deny_status" => return Err(twice(name)),
-                other => return Err(unknown(other)),
+                "proxy" if proxy.is_none() => proxy = Some(parse_proxy(value)?),
+                "deny_status" if deny_status.is_none() => deny_status = Some(parse_status(value)?),
+                "proxy" | "deny_status" => return Err(duplicate_parameter(name)),
+                other => return Err(unknown_parameter(other)),
             }
         }
+
         match proxy {
             Some(proxy) => Ok(Self { proxy, deny_status }),
-            None => Self::without_doubt(request, deny_status),
+            None => Self::with_detected_proxy(request, deny_status),
         }
     }
 
-    /// The proxy whose headers are there, if those of no other are.
-    fn without_doubt<B>(request: &Request<B>, deny_status: Option<u16>) -> Result<Self, Fault> {
-        let has = |names: &[&str]| {
+    /// Detects the kind of proxy by its headers. Fails if there are those of several kinds.
+    fn with_detected_proxy<B>(
+        request: &Request<B>,
+        deny_status: Option<u16>,
+    ) -> Result<Self, ApiError> {
+        let has_any = |names: &[&str]| {
             names
                 .iter()
                 .any(|name| request.headers().contains_key(*name))
         };
-        let signs = [
-            (Proxy::Nginx, has(&["x-original-uri", "x-original-method"])),
-            (
-                Proxy::Traefik,
-                has(&["x-forwarded-uri", "x-forwarded-method"]),
-            ),
-            (
-                Proxy::Envoy,
-                request.uri().path().len() > FORWARD_AUTH.len(),
-            ),
-        ];
-        let mut found = signs
-            .iter()
-            .filter(|(_, is_there)| *is_there)
-            .map(|(proxy, _)| *proxy);
-        match (found.next(), found.next()) {
-            (Some(proxy), None) => Ok(Self { proxy, deny_status }),
-            (None, _) => Err(Fault::malformed(
-                "no-description",
-                "nothing says which request this is about; send X-Original-URI and X-Original-Method (nginx), \
-                 X-Forwarded-Uri and X-Forwarded-Method (Traefik, Caddy), or the path after /v1/forward-auth (Envoy)",
-            )),
-            (Some(_), Some(_)) => Err(Fault::malformed(
-                "two-descriptions",
-                "the headers of more than one proxy are there, and a client may have sent some of them; \
-                 say which proxy asks, as in /v1/forward-auth?proxy=nginx (or traefik, caddy, envoy)",
-            )),
-        }
+        let nginx = has_any(&["x-original-uri", "x-original-method"]);
+        let traefik = has_any(&["x-forwarded-uri", "x-forwarded-method"]);
+        let envoy = has_appended_path(request);
+
+        let proxy = match (nginx, traefik, envoy) {
+            (true, false, false) => ProxyKind::Nginx,
+            (false, true, false) => ProxyKind::Traefik,
+            (false, false, true) => ProxyKind::Envoy,
+            (false, false, false) => {
+                return Err(ApiError::bad_request(
+                    "missing-original-request",
+                    "the original request is missing; send X-Original-URI and X-Original-Method \
+                     (nginx), X-Forwarded-Uri and X-Forwarded-Method (Traefik, Caddy), or its path \
+                     after /v1/forward-auth (Envoy)",
+                ));
+            }
+            _ => {
+                return Err(ApiError::bad_request(
+                    "conflicting-original-request",
+                    "found the headers of more than one kind of proxy, some of which a client may \
+                     have sent; name your proxy, as in /v1/forward-auth?proxy=nginx (or traefik, \
+                     caddy, envoy)",
+                ));
+            }
+        };
+        Ok(Self { proxy, deny_status })
     }
+}
+
+fn has_appended_path<B>(request: &Request<B>) -> bool {
+    request.uri().path().len() > FORWARD_AUTH.len()
 }
 
 fn split(pair: &str) -> (&str, &str) {
     pair.split_once('=').unwrap_or((pair, ""))
 }
 
-fn named(value: &str) -> Result<Proxy, Fault> {
+fn parse_proxy(value: &str) -> Result<ProxyKind, ApiError> {
     match value {
-        "nginx" => Ok(Proxy::Nginx),
-        "traefik" | "caddy" => Ok(Proxy::Traefik),
-        "envoy" => Ok(Proxy::Envoy),
+        "nginx" => Ok(ProxyKind::Nginx),
+        "traefik" | "caddy" => Ok(ProxyKind::Traefik),
+        "envoy" => Ok(ProxyKind::Envoy),
         other => {
             let other: String = other.chars().take(40).collect();
-            let detail = format!("proxy is {other:?}; it must be nginx, traefik, caddy or envoy");
-            Err(Fault::malformed("unknown-proxy", detail))
+            let detail =
+                format!("unknown proxy {other:?}; expected nginx, traefik, caddy or envoy");
+            Err(ApiError::bad_request("unknown-proxy", detail))
         }
     }
 }
 
-fn status(value: &str) -> Result<u16, Fault> {
-    // Not 500 and above: to a proxy that would be a fault of this service, to be tried again
-    // elsewhere. The sign that numbers may begin with is none of a status.
+fn parse_status(value: &str) -> Result<u16, ApiError> {
+    // Digits only: `parse` would accept a sign. At most 499: a proxy would take 5xx for a failure
+    // of this service and might retry elsewhere.
     let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
-    let found = value
+    let status = value
         .parse()
         .ok()
         .filter(|status| is_number && (400..=499).contains(status));
-    found.ok_or_else(|| {
+
+    status.ok_or_else(|| {
         let value: String = value.chars().take(40).collect();
         let detail = format!("deny_status is {value:?}; it must be a number from 400 to 499");
-        Fault::malformed("bad-deny-status", detail)
+        ApiError::bad_request("bad-deny-status", detail)
     })
 }
 
-fn twice(name: &str) -> Fault {
-    Fault::malformed(
-        "repeated-parameter",
-        format!("the parameter {name} is there more than once; give it once"),
-    )
+fn duplicate_parameter(name: &str) -> ApiError {
+    ApiError::bad_request("repeated-parameter", format!("duplicate parameter {name}"))
 }
 
-fn unknown(name: &str) -> Fault {
+fn unknown_parameter(name: &str) -> ApiError {
     let name: String = name.chars().take(40).collect();
-    let detail = format!("there is no parameter {name:?}; there are proxy and deny_status");
-    Fault::malformed("unknown-parameter", detail)
+    let detail = format!("unknown parameter {name:?}; expected proxy or deny_status");
+    ApiError::bad_request("unknown-parameter", detail)
 }

@@ -1,29 +1,29 @@
-//! The description says what the port answers, and nothing else.
+//! The port matches its description in `openapi.json`: paths and error codes.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::super::OPENAPI;
-use super::{FORWARD_AUTH, ROUTES, Route};
+use super::{FORWARD_AUTH, HttpRoute, ROUTES};
 
-/// The files in which faults are made.
+/// The files that create errors.
 const SOURCES: [&str; 5] = [
-    include_str!("../fault.rs"),
+    include_str!("../error.rs"),
     include_str!("../api.rs"),
-    include_str!("../forward_auth/described.rs"),
+    include_str!("../forward_auth/original_request.rs"),
     include_str!("../forward_auth/parameters.rs"),
-    include_str!("../../listen/unreadable.rs"),
+    include_str!("../../listen/problem_body.rs"),
 ];
-/// The faults of the port for administration.
-const OF_ADMIN: [&str; 4] = ["no-token", "cross-site", "foreign-host", "internal"];
+/// Error codes of the admin port.
+const ADMIN_CODES: [&str; 4] = ["no-token", "cross-site", "foreign-host", "internal"];
 
 fn description() -> Value {
     serde_json::from_str(OPENAPI).expect("the description is JSON")
 }
 
 #[test]
-fn the_description_has_the_paths_there_are() {
+fn the_description_has_every_path() {
     let mut routed: BTreeSet<String> = ROUTES.iter().map(|(path, _)| (*path).to_owned()).collect();
     routed.insert(format!("{FORWARD_AUTH}/{{path}}"));
     let description = description();
@@ -35,7 +35,10 @@ fn the_description_has_the_paths_there_are() {
 
 #[test]
 fn only_forward_auth_answers_below_its_path() {
-    assert_eq!(Route::of("/v1/forward-auth/a/b"), Some(Route::ForwardAuth));
+    assert_eq!(
+        HttpRoute::from_path("/v1/forward-auth/a/b"),
+        Some(HttpRoute::ForwardAuth)
+    );
     for other in [
         "/v1/forward-authentic",
         "/v1/check/",
@@ -44,27 +47,30 @@ fn only_forward_auth_answers_below_its_path() {
         "*",
         "/V1/check",
     ] {
-        assert_eq!(Route::of(other), None, "{other}");
+        assert_eq!(HttpRoute::from_path(other), None, "{other}");
     }
 }
 
-/// The words that stand where a fault is given its code: first after the name of what makes it, or
-/// alone on the right of an arrow.
+/// The error codes in a source file: the first string after a constructor of an error, or a string
+/// to the right of an arrow.
 fn codes(source: &str) -> BTreeSet<&str> {
-    let makers = [
-        "malformed(",
-        "unfit(",
-        "busy(",
+    let constructors = [
+        "bad_request(",
+        "unprocessable(",
+        "unavailable(",
         "Self::new(",
         "=> \"",
         "\"code\\\":\\\"",
         "\"code\":\"",
     ];
-    let found = makers
-        .iter()
-        .flat_map(|maker| source.split(maker).skip(1).map(move |after| (maker, after)));
-    let words = found.filter_map(|(maker, after)| {
-        let after = if maker.ends_with('"') {
+    let found = constructors.iter().flat_map(|constructor| {
+        source
+            .split(constructor)
+            .skip(1)
+            .map(move |after| (constructor, after))
+    });
+    let words = found.filter_map(|(constructor, after)| {
+        let after = if constructor.ends_with('"') {
             after
         } else {
             after.split_once('"')?.1
@@ -77,19 +83,20 @@ fn codes(source: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn the_description_has_the_codes_there_are() {
+fn the_description_has_every_error_code() {
     let made: BTreeSet<&str> = SOURCES.iter().flat_map(|source| codes(source)).collect();
     assert!(made.len() > 20, "{made:?}");
     let made: BTreeSet<&str> = made
         .into_iter()
-        .filter(|code| !OF_ADMIN.contains(code))
+        .filter(|code| !ADMIN_CODES.contains(code))
         .collect();
     let description = description();
-    let told = description["components"]["schemas"]["Code"]["enum"]
+    let described = description["components"]["schemas"]["ErrorCode"]["enum"]
         .as_array()
         .expect("a list of codes");
     assert_eq!(
-        told.iter()
+        described
+            .iter()
             .filter_map(Value::as_str)
             .collect::<BTreeSet<_>>(),
         made

@@ -1,11 +1,11 @@
-//! Answers while the store is away, by each failure policy.
+//! Responses while the store is unavailable, for each failure policy.
 
 use testkit::reverse_proxy;
 
 use super::{about, is};
 use crate::harness::Tollgate;
 
-/// A store where nobody listens.
+/// A service whose store is unavailable.
 pub(super) fn away(policy: &str) -> Tollgate {
     let closed = std::net::TcpListener::bind("127.0.0.1:0")
         .expect("a port")

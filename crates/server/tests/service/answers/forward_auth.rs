@@ -1,4 +1,4 @@
-//! Answers to proxies.
+//! Responses to proxies.
 
 use testkit::reverse_proxy::{self, Response};
 

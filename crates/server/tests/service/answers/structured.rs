@@ -1,4 +1,4 @@
-//! The fields `RateLimit` and `RateLimit-Policy`, read by someone else's parser.
+//! The fields `RateLimit` and `RateLimit-Policy`, parsed by an independent library.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -10,8 +10,7 @@ use super::forward_auth::ask;
 use super::{LIMITS, about, with_cost};
 use crate::harness::Tollgate;
 
-/// Reads lines of structured fields with a parser that shares nothing with ours, and says what is
-/// in them.
+/// Parses lines of structured fields with an independent library and returns their content.
 const PARSER: &str = r"
 import sys, http_sfv
 for line in sys.stdin.buffer:

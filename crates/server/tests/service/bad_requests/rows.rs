@@ -1,4 +1,4 @@
-//! The table.
+//! The requests, and the errors that they must get.
 
 use super::{Request, Row};
 
@@ -30,7 +30,7 @@ fn post(path: &'static str, body: impl AsRef<[u8]>) -> Request {
     Request::Post(path, body.as_ref().to_vec())
 }
 
-/// A question of a proxy.
+/// A forward-auth request.
 fn auth(path: &'static str, headers: &'static [(&'static str, &'static str)]) -> Request {
     Request::Send("GET", path, headers, b"")
 }
@@ -47,11 +47,11 @@ pub(super) fn all() -> Vec<Row> {
     let parts = [
         no_json(),
         other_json(),
-        unfit(),
+        unprocessable(),
         costs(),
         bodies(),
-        places(),
-        leases(),
+        paths(),
+        permits(),
         proxies(),
         no_http(),
     ];
@@ -86,37 +86,37 @@ fn other_json() -> Vec<Row> {
     let many = (0..65).map(|n| format!(r#", "a{n}": 1"#)).collect::<Vec<_>>().concat();
     let many = format!(r#"{{"attributes": {{"client_ip": "203.0.113.7"{many}}}}}"#);
     vec![
-        row("a list by position", check(r#"[{"client_ip": "203.0.113.7"}]"#), 422, "unfit-body", "expected an object"),
-        row("a string", check(r#""check""#), 422, "unfit-body", "expected an object"),
-        row("null", check("null"), 422, "unfit-body", "expected an object"),
-        row("twenty thousand brackets", check("[".repeat(20_000)), 422, "unfit-body", "expected an object"),
-        row("twenty thousand brackets inside", check(deep), 422, "unfit-body", "as the value of an attribute"),
-        row("an unknown member", check(r#"{"attribute": {"client_ip": "203.0.113.7"}}"#), 422, "unfit-body", "unknown field `attribute`, expected one of `attributes`, `limits`, `cost`"),
-        row("a long unknown member", check(long), 422, "unfit-body", "expected one of `attributes`"),
-        row("attributes twice", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "attributes": {}}"#), 422, "unfit-body", "duplicate field `attributes`"),
-        row("cost twice", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "cost": 1, "cost": 2}"#), 422, "unfit-body", "duplicate field `cost`"),
-        row("an attribute twice", check(r#"{"attributes": {"client_ip": "203.0.113.7", "client_ip": "203.0.113.8"}}"#), 422, "unfit-body", "\"client_ip\" stands twice"),
-        row("a header twice", check(r#"{"attributes": {"header:a": "1", "header:A": "2"}}"#), 422, "unfit-body", "\"header:A\" stands twice"),
-        row("attributes as a list", check(r#"{"attributes": ["client_ip"]}"#), 422, "unfit-body", "expected an object of attributes"),
-        row("attributes null", check(r#"{"attributes": null}"#), 422, "unfit-body", "expected an object of attributes"),
-        row("an attribute null", check(r#"{"attributes": {"client_ip": null}}"#), 422, "unfit-body", "a string, a whole number or a boolean"),
-        row("an attribute as a list", check(r#"{"attributes": {"client_ip": ["203.0.113.7"]}}"#), 422, "unfit-body", "a string, a whole number or a boolean"),
-        row("an attribute as an object", check(r#"{"attributes": {"client_ip": {"v4": "203.0.113.7"}}}"#), 422, "unfit-body", "a string, a whole number or a boolean"),
-        row("an attribute as a fraction", check(r#"{"attributes": {"client_ip": "203.0.113.7", "a": 1.5}}"#), 422, "unfit-body", "a string, a whole number or a boolean"),
-        row("65 attributes", check(many), 422, "unfit-body", "more than 64 attributes"),
-        row("limits as a string", check(r#"{"limits": "address"}"#), 422, "unfit-body", "expected a sequence"),
-        row("a limit as a number", check(r#"{"limits": [7]}"#), 422, "unfit-body", "expected a string"),
+        row("a list by position", check(r#"[{"client_ip": "203.0.113.7"}]"#), 422, "invalid-body", "expected an object"),
+        row("a string", check(r#""check""#), 422, "invalid-body", "expected an object"),
+        row("null", check("null"), 422, "invalid-body", "expected an object"),
+        row("twenty thousand brackets", check("[".repeat(20_000)), 422, "invalid-body", "expected an object"),
+        row("twenty thousand brackets inside", check(deep), 422, "invalid-body", "as the value of an attribute"),
+        row("an unknown member", check(r#"{"attribute": {"client_ip": "203.0.113.7"}}"#), 422, "invalid-body", "unknown field `attribute`, expected one of `attributes`, `limits`, `cost`"),
+        row("a long unknown member", check(long), 422, "invalid-body", "expected one of `attributes`"),
+        row("attributes twice", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "attributes": {}}"#), 422, "invalid-body", "duplicate field `attributes`"),
+        row("cost twice", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "cost": 1, "cost": 2}"#), 422, "invalid-body", "duplicate field `cost`"),
+        row("an attribute twice", check(r#"{"attributes": {"client_ip": "203.0.113.7", "client_ip": "203.0.113.8"}}"#), 422, "invalid-body", "duplicate attribute \"client_ip\""),
+        row("a header twice", check(r#"{"attributes": {"header:a": "1", "header:A": "2"}}"#), 422, "invalid-body", "duplicate attribute \"header:A\""),
+        row("attributes as a list", check(r#"{"attributes": ["client_ip"]}"#), 422, "invalid-body", "expected an object of attributes"),
+        row("attributes null", check(r#"{"attributes": null}"#), 422, "invalid-body", "expected an object of attributes"),
+        row("an attribute null", check(r#"{"attributes": {"client_ip": null}}"#), 422, "invalid-body", "a string, a whole number or a boolean"),
+        row("an attribute as a list", check(r#"{"attributes": {"client_ip": ["203.0.113.7"]}}"#), 422, "invalid-body", "a string, a whole number or a boolean"),
+        row("an attribute as an object", check(r#"{"attributes": {"client_ip": {"v4": "203.0.113.7"}}}"#), 422, "invalid-body", "a string, a whole number or a boolean"),
+        row("an attribute as a fraction", check(r#"{"attributes": {"client_ip": "203.0.113.7", "a": 1.5}}"#), 422, "invalid-body", "a string, a whole number or a boolean"),
+        row("65 attributes", check(many), 422, "invalid-body", "more than 64 attributes"),
+        row("limits as a string", check(r#"{"limits": "address"}"#), 422, "invalid-body", "expected a sequence"),
+        row("a limit as a number", check(r#"{"limits": [7]}"#), 422, "invalid-body", "expected a string"),
     ]
 }
 
 #[rustfmt::skip]
-fn unfit() -> Vec<Row> {
+fn unprocessable() -> Vec<Row> {
     let long = format!(r#"{{"attributes": {{"tenant": "{}"}}, "limits": ["reports"]}}"#, "x".repeat(2_000));
     vec![
         row("no limits", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "limits": []}"#), 422, "no-limits", "leave it out"),
         row("a limit there is not", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "limits": ["address", "logn"]}"#), 422, "unknown-limit", "no limit named \"logn\"; there are: address, login"),
         row("a limit that no file has", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "limits": ["override:minute"]}"#), 422, "unknown-limit", "override:minute"),
-        row("a limit twice", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "limits": ["address", "address"]}"#), 422, "limit-named-twice", "\"address\" twice"),
+        row("a limit twice", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "limits": ["address", "address"]}"#), 422, "duplicate-limit", "\"address\" twice"),
         row("17 limits named", check(format!(r#"{{"limits": [{}]}}"#, (0..17).map(|n| format!("\"many-{n}\"")).collect::<Vec<_>>().join(","))), 422, "too-many-limits", "16 limits at most"),
         row("17 limits met", check(r#"{"attributes": {"client_ip": "203.0.113.7", "path": "/many"}}"#), 422, "too-many-limits", "16 limits at most"),
         row("no attributes at all", check("{}"), 422, "missing-attribute", "the limit \"address\" counts by the attribute `client_ip`"),
@@ -128,7 +128,7 @@ fn unfit() -> Vec<Row> {
         row("a name as the address", check(r#"{"attributes": {"client_ip": "localhost"}}"#), 422, "bad-address", "\"localhost\" is not the address of a client"),
         row("an address too many", check(r#"{"attributes": {"client_ip": "203.0.113.7, 10.0.0.1"}}"#), 422, "bad-address", "is not the address of a client"),
         row("a number as the address", check(r#"{"attributes": {"client_ip": 3405803783}}"#), 422, "bad-address", "is not the address of a client"),
-        row("nobody's address", check(r#"{"attributes": {"client_ip": "0.0.0.0"}}"#), 422, "bad-address", "is not the address of a client"),
+        row("the unspecified address", check(r#"{"attributes": {"client_ip": "0.0.0.0"}}"#), 422, "bad-address", "is not the address of a client"),
         row("a long address", check(format!(r#"{{"attributes": {{"client_ip": "{}"}}}}"#, "1".repeat(9_000))), 422, "bad-address", "9000 bytes"),
         row("a long key", check(long), 422, "bad-key", "the key for the limit \"reports\" is not usable"),
     ]
@@ -137,10 +137,10 @@ fn unfit() -> Vec<Row> {
 #[rustfmt::skip]
 fn costs() -> Vec<Row> {
     vec![
-        row("a negative cost", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "cost": -1}"#), 422, "unfit-body", "invalid value: integer `-1`"),
-        row("half a cost", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "cost": 0.5}"#), 422, "unfit-body", "floating point `0.5`"),
-        row("more than any counter", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "cost": 18446744073709551616}"#), 422, "unfit-body", "expected u64"),
-        row("a cost in words", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "cost": "1"}"#), 422, "unfit-body", "invalid type: string \"1\""),
+        row("a negative cost", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "cost": -1}"#), 422, "invalid-body", "invalid value: integer `-1`"),
+        row("half a cost", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "cost": 0.5}"#), 422, "invalid-body", "floating point `0.5`"),
+        row("more than any counter", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "cost": 18446744073709551616}"#), 422, "invalid-body", "expected u64"),
+        row("a cost in words", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "cost": "1"}"#), 422, "invalid-body", "invalid type: string \"1\""),
         row("pages in words", check(r#"{"attributes": {"client_ip": "203.0.113.7", "tenant": "acme", "path": "/reports/1", "pages": "three"}}"#), 422, "bad-cost", "the attribute `pages`, the cost in the limit \"reports\", is \"three\""),
         row("fewer than no pages", check(r#"{"attributes": {"client_ip": "203.0.113.7", "tenant": "acme", "path": "/reports/1", "pages": -3}}"#), 422, "bad-cost", "\"-3\""),
         row("a cost with a sign", check(r#"{"attributes": {"client_ip": "203.0.113.7", "tenant": "acme", "path": "/reports/1", "pages": "+3"}}"#), 422, "bad-cost", "\"+3\""),
@@ -157,9 +157,9 @@ fn bodies() -> Vec<Row> {
         row("a large body", check(large), 413, "body-too-large", "longer than 65536 bytes"),
         row("a large body in pieces", raw(in_pieces), 413, "body-too-large", "longer than 65536 bytes"),
         row("a large body announced", raw(format!("{head}Content-Length: 999999999999\r\n\r\n{{")), 413, "body-too-large", "longer than 65536 bytes"),
-        row("a body cut off", cut_off(&format!("{head}Content-Length: 100\r\n\r\n{{\"attributes\"")), 400, "broken-off", "broke off"),
-        row("a body in pieces cut off", cut_off(&format!("{head}Transfer-Encoding: chunked\r\n\r\n20\r\n{{\"attri")), 400, "broken-off", "broke off"),
-        row("a body in broken pieces", raw(format!("{head}Transfer-Encoding: chunked\r\n\r\nsix\r\n{{}}\r\n0\r\n\r\n")), 400, "broken-off", "broke off"),
+        row("a body cut off", cut_off(&format!("{head}Content-Length: 100\r\n\r\n{{\"attributes\"")), 400, "incomplete-body", "incomplete"),
+        row("a body in pieces cut off", cut_off(&format!("{head}Transfer-Encoding: chunked\r\n\r\n20\r\n{{\"attri")), 400, "incomplete-body", "incomplete"),
+        row("a body in broken pieces", raw(format!("{head}Transfer-Encoding: chunked\r\n\r\nsix\r\n{{}}\r\n0\r\n\r\n")), 400, "incomplete-body", "incomplete"),
         row("text", Request::Send("POST", CHECK, &[("content-type", "text/plain")], b"{}"), 415, "not-json", "\"text/plain\"; it must be application/json"),
         row("a form", Request::Send("POST", CHECK, &[("content-type", "multipart/form-data; boundary=x")], b"{}"), 415, "not-json", "application/json"),
         row("almost JSON", Request::Send("POST", CHECK, &[("content-type", "application/jsonp")], b"{}"), 415, "not-json", "application/jsonp"),
@@ -169,11 +169,11 @@ fn bodies() -> Vec<Row> {
 }
 
 #[rustfmt::skip]
-fn places() -> Vec<Row> {
+fn paths() -> Vec<Row> {
     vec![
         row("a check by GET", auth(CHECK, &[]), 405, "method-not-allowed", "the method is GET; it must be POST"),
         row("a check by PUT", Request::Send("PUT", CHECK, &[], b"{}"), 405, "method-not-allowed", "PUT"),
-        row("a check by a method of one's own", Request::Send("CHECK", CHECK, &[], b"{}"), 405, "method-not-allowed", "CHECK"),
+        row("a check by an unknown method", Request::Send("CHECK", CHECK, &[], b"{}"), 405, "method-not-allowed", "CHECK"),
         row("what may be done with a check", Request::Send("OPTIONS", CHECK, &[], b""), 405, "method-not-allowed", "OPTIONS"),
         row("a peek by DELETE", Request::Send("DELETE", "/v1/peek", &[], b""), 405, "method-not-allowed", "POST"),
         row("a refund by PATCH", Request::Send("PATCH", "/v1/refund", &[], b"{}"), 405, "method-not-allowed", "POST"),
@@ -181,7 +181,7 @@ fn places() -> Vec<Row> {
         row("health by POST", post("/healthz", "{}"), 405, "method-not-allowed", "GET or HEAD"),
         row("readiness by POST", post("/readyz", "{}"), 405, "method-not-allowed", "GET or HEAD"),
         row("the description by POST", post("/openapi.json", "{}"), 405, "method-not-allowed", "GET or HEAD"),
-        row("nowhere", auth("/v1/chekc", &[]), 404, "not-found", "nothing at \"/v1/chekc\""),
+        row("nowhere", auth("/v1/chekc", &[]), 404, "not-found", "unknown path \"/v1/chekc\""),
         row("the root", auth("/", &[]), 404, "not-found", "/openapi.json"),
         row("a slash too many", post("/v1/check/", "{}"), 404, "not-found", "\"/v1/check/\""),
         row("a double slash", post("//v1/check", "{}"), 404, "not-found", "\"//v1/check\""),
@@ -196,44 +196,44 @@ fn places() -> Vec<Row> {
 }
 
 #[rustfmt::skip]
-fn leases() -> Vec<Row> {
+fn permits() -> Vec<Row> {
     vec![
-        row("a release of nothing", post("/v1/release", "{}"), 422, "unfit-body", "missing field `lease`"),
-        row("an empty lease", post("/v1/release", r#"{"permit": ""}"#), 422, "bad-permit", "the word that `/v1/check` gave"),
-        row("another word", post("/v1/release", r#"{"permit": "let me out"}"#), 422, "bad-permit", "no lease"),
-        row("another word of the alphabet", post("/v1/release", r#"{"permit": "AQIDBAUGBwgJCgsMDQ4P"}"#), 422, "bad-permit", "no lease"),
-        row("a lease of no places", post("/v1/release", r#"{"permit": "AQcAAAAAAAAAAAAAAAAAAAA"}"#), 422, "bad-permit", "no lease"),
-        row("a lease of another limit", post("/v1/release", r#"{"permit": "AQcAAAAAAAAAAAAAAAAAAAAEbm9wZQcAAQQAYWNtZQ"}"#), 422, "unknown-limit", "nope"),
-        row("a lease of 17 places", post("/v1/release", r#"{"permit": "AQcAAAAAAAAAAAAAAAAAAAAEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21lBHdvcmsHAAEEAGFjbWUEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21lBHdvcmsHAAEEAGFjbWUEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21lBHdvcmsHAAEEAGFjbWUEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21lBHdvcmsHAAEEAGFjbWUEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21lBHdvcmsHAAEEAGFjbWUEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21l"}"#), 422, "bad-permit", "no lease"),
-        row("a lease as a number", post("/v1/release", r#"{"permit": 7}"#), 422, "unfit-body", "expected a string"),
-        row("a lease as null", post("/v1/release", r#"{"permit": null}"#), 422, "unfit-body", "expected a string"),
-        row("a lease and more", post("/v1/release", r#"{"permit": "A", "all": true}"#), 422, "unfit-body", "unknown field `all`"),
-        row("a long lease", post("/v1/release", format!(r#"{{"permit": "{}"}}"#, "A".repeat(60_000))), 422, "bad-permit", "no lease"),
+        row("a release of nothing", post("/v1/release", "{}"), 422, "invalid-body", "missing field `permit`"),
+        row("an empty permit", post("/v1/release", r#"{"permit": ""}"#), 422, "bad-permit", "the token returned by /v1/check"),
+        row("not a token", post("/v1/release", r#"{"permit": "let me out"}"#), 422, "bad-permit", "invalid permit"),
+        row("a token of other bytes", post("/v1/release", r#"{"permit": "AQIDBAUGBwgJCgsMDQ4P"}"#), 422, "bad-permit", "invalid permit"),
+        row("a permit without counters", post("/v1/release", r#"{"permit": "AQcAAAAAAAAAAAAAAAAAAAA"}"#), 422, "bad-permit", "invalid permit"),
+        row("a permit of another limit", post("/v1/release", r#"{"permit": "AQcAAAAAAAAAAAAAAAAAAAAEbm9wZQcAAQQAYWNtZQ"}"#), 422, "unknown-limit", "nope"),
+        row("a permit of 17 counters", post("/v1/release", r#"{"permit": "AQcAAAAAAAAAAAAAAAAAAAAEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21lBHdvcmsHAAEEAGFjbWUEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21lBHdvcmsHAAEEAGFjbWUEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21lBHdvcmsHAAEEAGFjbWUEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21lBHdvcmsHAAEEAGFjbWUEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21lBHdvcmsHAAEEAGFjbWUEd29yawcAAQQAYWNtZQR3b3JrBwABBABhY21l"}"#), 422, "bad-permit", "invalid permit"),
+        row("a permit as a number", post("/v1/release", r#"{"permit": 7}"#), 422, "invalid-body", "expected a string"),
+        row("a permit as null", post("/v1/release", r#"{"permit": null}"#), 422, "invalid-body", "expected a string"),
+        row("a permit and more", post("/v1/release", r#"{"permit": "A", "all": true}"#), 422, "invalid-body", "unknown field `all`"),
+        row("a long permit", post("/v1/release", format!(r#"{{"permit": "{}"}}"#, "A".repeat(60_000))), 422, "bad-permit", "invalid permit"),
     ]
 }
 
 #[rustfmt::skip]
 fn proxies() -> Vec<Row> {
     vec![
-        row("a proxy that says nothing", auth(AUTH, &[]), 400, "no-description", "X-Original-URI and X-Original-Method (nginx)"),
-        row("nginx without a path", auth("/v1/forward-auth?proxy=nginx", &[("X-Original-Method", "GET")]), 400, "no-description", "X-Original-URI is missing"),
-        row("nginx with the headers of Traefik", auth("/v1/forward-auth?proxy=nginx", &[("X-Forwarded-Uri", "/")]), 400, "no-description", "X-Original-URI is missing"),
-        row("Traefik without a path", auth("/v1/forward-auth?proxy=traefik", &[("X-Original-URI", "/")]), 400, "no-description", "X-Forwarded-Uri is missing"),
-        row("Envoy without a path", auth("/v1/forward-auth?proxy=envoy", &[]), 400, "no-description", "follows /v1/forward-auth"),
-        row("two proxies at once", auth(AUTH, &[("X-Original-URI", "/"), ("X-Forwarded-Uri", "/b")]), 400, "two-descriptions", "say which proxy asks"),
-        row("Envoy and a client that plays nginx", auth("/v1/forward-auth/a", &[("X-Original-URI", "/b")]), 400, "two-descriptions", "say which proxy asks"),
-        row("a path twice", auth("/v1/forward-auth?proxy=nginx", &[("X-Original-URI", "/"), ("X-Original-URI", "/b")]), 400, "bad-description", "x-original-uri is there more than once"),
-        row("a method twice", auth("/v1/forward-auth?proxy=caddy", &[("X-Forwarded-Uri", "/"), ("X-Forwarded-Method", "GET"), ("X-Forwarded-Method", "PUT")]), 400, "bad-description", "x-forwarded-method is there more than once"),
-        row("a path that is no text", auth("/v1/forward-auth?proxy=nginx", &[("X-Original-URI", "/ü")]), 400, "bad-description", "x-original-uri is not text"),
-        row("another proxy", auth("/v1/forward-auth?proxy=squid", &[("X-Original-URI", "/")]), 400, "unknown-proxy", "\"squid\"; it must be nginx, traefik, caddy or envoy"),
+        row("a proxy that says nothing", auth(AUTH, &[]), 400, "missing-original-request", "X-Original-URI and X-Original-Method (nginx)"),
+        row("nginx without a path", auth("/v1/forward-auth?proxy=nginx", &[("X-Original-Method", "GET")]), 400, "missing-original-request", "missing header X-Original-URI"),
+        row("nginx with the headers of Traefik", auth("/v1/forward-auth?proxy=nginx", &[("X-Forwarded-Uri", "/")]), 400, "missing-original-request", "missing header X-Original-URI"),
+        row("Traefik without a path", auth("/v1/forward-auth?proxy=traefik", &[("X-Original-URI", "/")]), 400, "missing-original-request", "missing header X-Forwarded-Uri"),
+        row("Envoy without a path", auth("/v1/forward-auth?proxy=envoy", &[]), 400, "missing-original-request", "after /v1/forward-auth"),
+        row("two proxies at once", auth(AUTH, &[("X-Original-URI", "/"), ("X-Forwarded-Uri", "/b")]), 400, "conflicting-original-request", "name your proxy"),
+        row("Envoy and a client that plays nginx", auth("/v1/forward-auth/a", &[("X-Original-URI", "/b")]), 400, "conflicting-original-request", "name your proxy"),
+        row("a path twice", auth("/v1/forward-auth?proxy=nginx", &[("X-Original-URI", "/"), ("X-Original-URI", "/b")]), 400, "invalid-original-request", "duplicate header x-original-uri"),
+        row("a method twice", auth("/v1/forward-auth?proxy=caddy", &[("X-Forwarded-Uri", "/"), ("X-Forwarded-Method", "GET"), ("X-Forwarded-Method", "PUT")]), 400, "invalid-original-request", "duplicate header x-forwarded-method"),
+        row("a path that is no text", auth("/v1/forward-auth?proxy=nginx", &[("X-Original-URI", "/ü")]), 400, "invalid-original-request", "x-original-uri is not text"),
+        row("another proxy", auth("/v1/forward-auth?proxy=squid", &[("X-Original-URI", "/")]), 400, "unknown-proxy", "\"squid\"; expected nginx, traefik, caddy or envoy"),
         row("a proxy without a name", auth("/v1/forward-auth?proxy", &[("X-Original-URI", "/")]), 400, "unknown-proxy", "nginx"),
         row("a status in words", auth("/v1/forward-auth?deny_status=forbidden", &[("X-Original-URI", "/")]), 400, "bad-deny-status", "\"forbidden\"; it must be a number from 400 to 499"),
         row("a status of success", auth("/v1/forward-auth?deny_status=200", &[("X-Original-URI", "/")]), 400, "bad-deny-status", "\"200\""),
         row("a status of failure", auth("/v1/forward-auth?deny_status=500", &[("X-Original-URI", "/")]), 400, "bad-deny-status", "\"500\""),
         row("a status with a sign", auth("/v1/forward-auth?deny_status=+403", &[("X-Original-URI", "/")]), 400, "bad-deny-status", "\"+403\""),
-        row("a status twice", auth("/v1/forward-auth?deny_status=403&deny_status=429", &[("X-Original-URI", "/")]), 400, "repeated-parameter", "deny_status is there more than once"),
-        row("a parameter there is not", auth("/v1/forward-auth?limit=login", &[("X-Original-URI", "/")]), 400, "unknown-parameter", "\"limit\"; there are proxy and deny_status"),
-        row("a parameter without a name", auth("/v1/forward-auth?=403", &[("X-Original-URI", "/")]), 400, "unknown-parameter", "proxy and deny_status"),
+        row("a status twice", auth("/v1/forward-auth?deny_status=403&deny_status=429", &[("X-Original-URI", "/")]), 400, "repeated-parameter", "duplicate parameter deny_status"),
+        row("a parameter there is not", auth("/v1/forward-auth?limit=login", &[("X-Original-URI", "/")]), 400, "unknown-parameter", "\"limit\"; expected proxy or deny_status"),
+        row("a parameter without a name", auth("/v1/forward-auth?=403", &[("X-Original-URI", "/")]), 400, "unknown-parameter", "proxy or deny_status"),
         row("a request without its key", auth("/v1/forward-auth?proxy=nginx", &[("X-Original-URI", "/secret")]), 422, "missing-attribute", "`header:x-api-key`"),
     ]
 }
@@ -245,8 +245,8 @@ fn no_http() -> Vec<Row> {
     vec![
         row("ten thousand headers", raw(format!("GET /healthz HTTP/1.1\r\nHost: a\r\n{many}\r\n")), 431, "head-too-large", "100 header lines and 65536 bytes"),
         row("a header of a megabyte", raw(format!("GET /healthz HTTP/1.1\r\nHost: a\r\nX: {long}\r\n\r\n")), 431, "head-too-large", "65536 bytes"),
-        row("noise", raw(b"\x00\x01\x02\xff\r\n\r\n"), 400, "unreadable-head", "no HTTP/1.1"),
-        row("TLS", raw(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"), 400, "unreadable-head", "no HTTP/1.1"),
+        row("noise", raw(b"\x00\x01\x02\xff\r\n\r\n"), 400, "unreadable-head", "invalid HTTP/1.1"),
+        row("TLS", raw(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"), 400, "unreadable-head", "invalid HTTP/1.1"),
         row("a version to come", raw("GET / HTTP/9.9\r\nHost: a\r\n\r\n"), 400, "unreadable-head", "first line"),
         row("no version", raw("GET /\r\n\r\n"), 400, "unreadable-head", "first line"),
         row("a space in the path", raw("GET /a b HTTP/1.1\r\nHost: a\r\n\r\n"), 400, "unreadable-head", "first line"),
@@ -255,7 +255,7 @@ fn no_http() -> Vec<Row> {
         row("a folded header", raw("GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n b\r\n\r\n"), 400, "unreadable-head", "header lines"),
         row("two lengths", raw("POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}"), 400, "unreadable-head", "lengths"),
         row("a negative length", raw("POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n{}"), 400, "unreadable-head", "lengths"),
-        row("a packing that nobody knows", raw("POST /v1/check HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n{}"), 400, "unreadable-head", "lengths"),
+        row("an unknown transfer encoding", raw("POST /v1/check HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n{}"), 400, "unreadable-head", "lengths"),
         row("HTTP/1.0 without a body", cut_off("POST /v1/check HTTP/1.0\r\n\r\n"), 400, "bad-json", "EOF"),
     ]
 }

@@ -1,5 +1,4 @@
-//! A gRPC client of a few frames: what it sends is what a proxy sends, and it shares no code with
-//! the server.
+//! A minimal gRPC client that sends what a proxy sends and shares no code with the server.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -20,16 +19,16 @@ use crate::harness::PATIENCE;
 
 pub(crate) const SHOULD_RATE_LIMIT: &str =
     "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
-/// Whether it is compressed, and its length.
+/// The length of a message's prefix: a compression flag and the message's length.
 const PREFIX_BYTES: usize = 5;
 
-/// A connection that is used by one call after the other.
+/// A connection that makes one call after the other.
 pub(crate) struct Client {
     runtime: Runtime,
-    requests: SendRequest<Sent>,
+    requests: SendRequest<CallBody>,
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug)]
 pub(crate) struct Reply {
     messages: Vec<Bytes>,
@@ -37,16 +36,16 @@ pub(crate) struct Reply {
     pub(crate) text: String,
 }
 
-/// A response of which only the head has come.
-pub(crate) struct Begun(Response<Incoming>);
+/// A response whose head has arrived.
+pub(crate) struct PendingReply(Response<Incoming>);
 
-/// A message, or one that never comes.
-pub(crate) enum Sent {
+/// The body of a call: a message, or one that is never sent.
+pub(crate) enum CallBody {
     Message(Option<Bytes>),
     Never,
 }
 
-impl Body for Sent {
+impl Body for CallBody {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 
@@ -81,12 +80,12 @@ impl Client {
         Self { runtime, requests }
     }
 
-    /// Asks for a decision, which there must be.
+    /// Calls the rate limit service, which must succeed.
     pub(crate) fn ask(&mut self, request: &RateLimitRequest) -> RateLimitResponse {
         self.call(SHOULD_RATE_LIMIT, request).only()
     }
 
-    /// Asks for a decision, which there must not be, and returns the status' number and text.
+    /// Calls the rate limit service, which must fail. Returns the status code and message.
     pub(crate) fn fault(&mut self, request: &RateLimitRequest) -> (String, String) {
         let Reply {
             messages,
@@ -97,15 +96,15 @@ impl Client {
         (status, text)
     }
 
-    /// Begins to ask for a decision and never says about what.
+    /// Starts a call to the rate limit service without sending its message.
     pub(crate) fn ask_nothing(&mut self) -> Reply {
-        let begun = self.send(SHOULD_RATE_LIMIT, Sent::Never);
+        let begun = self.send(SHOULD_RATE_LIMIT, CallBody::Never);
         self.finish(begun)
     }
 
-    /// The same, without waiting for what becomes of it.
+    /// The same without waiting for the result.
     pub(crate) fn hold(&mut self) {
-        let request = post(SHOULD_RATE_LIMIT, Sent::Never);
+        let request = post(SHOULD_RATE_LIMIT, CallBody::Never);
         drop(self.runtime.spawn(self.requests.send_request(request)));
     }
 
@@ -114,18 +113,14 @@ impl Client {
         self.finish(begun)
     }
 
-    /// A call up to the head of its response.
-    pub(crate) fn begin(&mut self, path: &str, message: &impl Message) -> Begun {
-        self.send(path, Sent::Message(Some(framed(message))))
+    /// Starts a call and waits for the head of its response.
+    pub(crate) fn begin(&mut self, path: &str, message: &impl Message) -> PendingReply {
+        self.send(path, CallBody::Message(Some(framed(message))))
     }
 
-    /// Asks for a decision; nothing when the request was not sent, because the server takes no
-    /// more.
-    pub(crate) fn ask_unless_asked_to_leave(
-        &mut self,
-        request: &RateLimitRequest,
-    ) -> Option<Reply> {
-        let request = post(SHOULD_RATE_LIMIT, Sent::Message(Some(framed(request))));
+    /// Calls the rate limit service. None if the server is draining and the request was not sent.
+    pub(crate) fn ask_unless_draining(&mut self, request: &RateLimitRequest) -> Option<Reply> {
+        let request = post(SHOULD_RATE_LIMIT, CallBody::Message(Some(framed(request))));
         let sent = self
             .runtime
             .block_on(in_time(self.requests.send_request(request)));
@@ -134,10 +129,12 @@ impl Client {
         {
             return None;
         }
-        Some(self.finish(Begun(sent.expect("a request that was sent is answered"))))
+        Some(self.finish(PendingReply(
+            sent.expect("a request that was sent is answered"),
+        )))
     }
 
-    fn send(&mut self, path: &str, body: Sent) -> Begun {
+    fn send(&mut self, path: &str, body: CallBody) -> PendingReply {
         let request = post(path, body);
         let response = self
             .runtime
@@ -150,10 +147,10 @@ impl Client {
             ),
             (200, &"application/grpc".parse().expect("a value"))
         );
-        Begun(response)
+        PendingReply(response)
     }
 
-    pub(crate) fn finish(&self, Begun(response): Begun) -> Reply {
+    pub(crate) fn finish(&self, PendingReply(response): PendingReply) -> Reply {
         let (head, body) = response.into_parts();
         let body = self
             .runtime
@@ -174,7 +171,7 @@ impl Client {
 }
 
 impl Reply {
-    /// The messages of a call that went well.
+    /// The messages of a successful call.
     pub(crate) fn all<M: Message + Default>(&self) -> Vec<M> {
         assert_eq!(self.status, "0", "{}", self.text);
         self.messages
@@ -183,7 +180,7 @@ impl Reply {
             .collect()
     }
 
-    /// What can be read of the messages without knowing what they are.
+    /// The text in the messages, without decoding them.
     pub(crate) fn text_of_messages(&self) -> String {
         assert_eq!(self.status, "0", "{}", self.text);
         self.messages
@@ -192,7 +189,7 @@ impl Reply {
             .collect()
     }
 
-    /// The one message of a call that went well.
+    /// The single message of a successful call.
     pub(crate) fn only<M: Message + Default>(&self) -> M {
         let mut all = self.all();
         assert_eq!(all.len(), 1);
@@ -200,7 +197,7 @@ impl Reply {
     }
 }
 
-fn post(path: &str, body: Sent) -> Request<Sent> {
+fn post(path: &str, body: CallBody) -> Request<CallBody> {
     Request::post(format!("http://tollgate{path}"))
         .header("content-type", "application/grpc")
         .header("te", "trailers")
@@ -208,7 +205,7 @@ fn post(path: &str, body: Sent) -> Request<Sent> {
         .expect("a request")
 }
 
-/// A test that hangs says less than one that fails.
+/// Fails a test that would hang otherwise.
 async fn in_time<F: Future>(coming: F) -> F::Output {
     tokio::time::timeout(PATIENCE, coming)
         .await
@@ -226,11 +223,7 @@ fn framed(message: &impl Message) -> Bytes {
 fn messages(mut body: Bytes) -> Vec<Bytes> {
     let mut messages = Vec::new();
     while body.len() >= PREFIX_BYTES {
-        assert_eq!(
-            body.get_u8(),
-            0,
-            "a message is compressed that nobody asked to be"
-        );
+        assert_eq!(body.get_u8(), 0, "unexpected compressed message");
         let length = usize::try_from(body.get_u32()).expect("it fits");
         messages.push(body.split_to(length));
     }

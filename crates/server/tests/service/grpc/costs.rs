@@ -1,9 +1,9 @@
-//! What a request costs, by the words of the request and of its descriptors.
+//! Costs: `hits_addend` of the request and of its descriptors.
 
 use tollgate_envoy::{Code, RateLimitDescriptor, RateLimitRequest};
 
 use super::client::Client;
-use super::{about, codes, described, request, told};
+use super::{about, codes, described, request, summary};
 use crate::harness::Tollgate;
 
 const LIMITS: &str = "
@@ -33,7 +33,7 @@ fn left(client: &mut Client, asked: &RateLimitRequest) -> u32 {
 }
 
 #[test]
-fn a_descriptors_own_cost_goes_before_the_requests() {
+fn a_descriptors_cost_takes_precedence_over_the_requests() {
     let service = Tollgate::with_config(LIMITS);
     let mut client = Client::connect(service.grpc);
     let ann = [("user", "ann")];
@@ -53,12 +53,12 @@ fn a_descriptors_own_cost_goes_before_the_requests() {
         ..request([costing(20, &ann)])
     };
     assert_eq!(left(&mut client, &own), 70);
-    // Only one of the two says what it costs.
+    // Only one of the two has a cost of its own.
     let both = request([costing(20, &ann), described(&ann)]);
     assert_eq!(left(&mut client, &both), 49);
     let too_much = request([costing(50, &ann)]);
     assert_eq!(
-        told(&client.ask(&too_much).statuses[0]),
+        summary(&client.ask(&too_much).statuses[0]),
         (Code::OverLimit, "tokens", 49)
     );
     assert_eq!(
@@ -70,7 +70,7 @@ fn a_descriptors_own_cost_goes_before_the_requests() {
 }
 
 #[test]
-fn a_limit_knows_the_cost_of_a_request_that_states_none() {
+fn without_hits_the_limits_own_cost_applies() {
     let service = Tollgate::with_config(LIMITS);
     let mut client = Client::connect(service.grpc);
     assert_eq!(left(&mut client, &about(&[("reader", "ann")])), 93);
@@ -91,31 +91,31 @@ fn a_limit_knows_the_cost_of_a_request_that_states_none() {
 }
 
 #[test]
-fn a_cost_of_zero_asks_whether_anything_is_left() {
+fn a_cost_of_zero_peeks() {
     let service = Tollgate::with_config(LIMITS);
     let mut client = Client::connect(service.grpc);
     let ann = [("user", "ann")];
     let look = request([costing(0, &ann)]);
     for _ in 0..3 {
         assert_eq!(
-            told(&client.ask(&look).statuses[0]),
+            summary(&client.ask(&look).statuses[0]),
             (Code::Ok, "tokens", 100)
         );
     }
     client.ask(&request([costing(100, &ann)]));
     assert_eq!(
-        told(&client.ask(&look).statuses[0]),
+        summary(&client.ask(&look).statuses[0]),
         (Code::OverLimit, "tokens", 0)
     );
 
-    // What is charged beside a look that finds nothing is not charged.
+    // Next to a peek that finds no unit left, nothing is charged.
     let beside = request([costing(0, &ann), costing(10, &[("user", "bob")])]);
     assert_eq!(codes(&client.ask(&beside)), [Code::OverLimit, Code::Ok]);
     assert_eq!(
         left(&mut client, &request([costing(0, &[("user", "bob")])])),
         100
     );
-    // And beside one that finds something, it is.
+    // Next to a peek that finds one, it is.
     let beside = request([
         costing(0, &[("user", "cy")]),
         costing(10, &[("user", "bob")]),
@@ -125,21 +125,21 @@ fn a_cost_of_zero_asks_whether_anything_is_left() {
             .ask(&beside)
             .statuses
             .iter()
-            .map(told)
+            .map(summary)
             .collect::<Vec<_>>(),
         [(Code::Ok, "tokens", 100), (Code::Ok, "tokens", 90)]
     );
 }
 
 #[test]
-fn negative_hits_are_given_back() {
+fn negative_hits_are_refunded() {
     let service = Tollgate::with_config(LIMITS);
     let mut client = Client::connect(service.grpc);
     let ann = [("user", "ann")];
     assert_eq!(left(&mut client, &request([costing(50, &ann)])), 50);
     assert_eq!(left(&mut client, &request([returning(Some(20), &ann)])), 70);
     assert_eq!(left(&mut client, &request([returning(None, &ann)])), 71);
-    // Never more than was taken.
+    // Never more than was charged.
     assert_eq!(
         left(
             &mut client,
@@ -147,7 +147,7 @@ fn negative_hits_are_given_back() {
         ),
         100
     );
-    // What is given back makes room for what is taken.
+    // The refund comes before the charge.
     client.ask(&request([costing(100, &ann)]));
     assert_eq!(
         left(

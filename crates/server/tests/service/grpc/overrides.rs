@@ -1,11 +1,11 @@
-//! Limits that descriptors bring with them.
+//! Overrides: limits that descriptors carry.
 
 use tollgate_envoy::{
     Code, RateLimitDescriptor, RateLimitOverride, RateLimitRequest, RateLimitUnit, Unit,
 };
 
 use super::client::Client;
-use super::{body, codes, described, header, request, told};
+use super::{body, codes, described, header, request, summary};
 use crate::harness::Tollgate;
 
 const LIMITS: &str = "
@@ -38,13 +38,13 @@ fn yearly(requests: u32, entries: &[(&str, &str)]) -> RateLimitDescriptor {
 }
 
 #[test]
-fn it_stands_in_for_the_configurations_limits() {
+fn an_override_replaces_the_configured_limits() {
     let service = Tollgate::with_config(LIMITS);
     let mut client = Client::connect(service.grpc);
     let asked = request([yearly(3, &[("tenant", "acme")])]);
     for left in [2, 1, 0] {
         assert_eq!(
-            told(&client.ask(&asked).statuses[0]),
+            summary(&client.ask(&asked).statuses[0]),
             (Code::Ok, "override:year", left)
         );
     }
@@ -53,15 +53,15 @@ fn it_stands_in_for_the_configurations_limits() {
         (codes(&refused), header(&refused, "retry-after").is_some()),
         (vec![Code::OverLimit], true)
     );
-    // The limit of the configuration was not asked.
+    // The configured limit was not charged.
     let plain = request([described(&[("tenant", "acme")])]);
     assert_eq!(
-        told(&client.ask(&plain).statuses[0]),
+        summary(&client.ask(&plain).statuses[0]),
         (Code::Ok, "tenant", 0)
     );
-    // More for the same key: what was used stays used.
+    // A larger limit for the same key: used units stay used.
     assert_eq!(
-        told(
+        summary(
             &client
                 .ask(&request([yearly(10, &[("tenant", "acme")])]))
                 .statuses[0]
@@ -72,7 +72,7 @@ fn it_stands_in_for_the_configurations_limits() {
 }
 
 #[test]
-fn it_counts_by_the_domain_and_every_entry_in_order() {
+fn an_overrides_key_is_the_domain_and_every_entry_in_order() {
     let service = Tollgate::with_config(LIMITS);
     let mut client = Client::connect(service.grpc);
     let asked: [&[(&str, &str)]; 7] = [
@@ -105,7 +105,7 @@ fn it_counts_by_the_domain_and_every_entry_in_order() {
 }
 
 #[test]
-fn every_unit_is_counted_in_its_own_window_and_told_as_it_is() {
+fn every_unit_has_its_own_window() {
     use RateLimitUnit::{Day, Hour, Minute, Month, Second, Year};
     let service = Tollgate::with_config(LIMITS);
     let mut client = Client::connect(service.grpc);
@@ -131,13 +131,13 @@ fn every_unit_is_counted_in_its_own_window_and_told_as_it_is() {
             days(1),
         ),
     ];
-    for (unit, multiplier, told, longest) in units {
+    for (unit, multiplier, expected, longest) in units {
         let asked = request([limited(100, unit, multiplier, &[("user", "ann")])]);
         let status = client.ask(&asked).statuses.remove(0);
         let limit = status.current_limit.clone().expect("a limit");
         assert_eq!(
             (limit.name.as_str(), limit.unit(), limit.unit_multiplier),
-            told
+            expected
         );
         assert_eq!((limit.requests_per_unit, status.limit_remaining), (100, 99));
         let seconds = status.duration_until_reset.expect("it ends").seconds;
@@ -146,7 +146,7 @@ fn every_unit_is_counted_in_its_own_window_and_told_as_it_is() {
 }
 
 #[test]
-fn a_multiple_of_a_unit_has_a_bucket_of_its_own() {
+fn a_multiple_of_a_unit_is_a_token_bucket() {
     let service = Tollgate::with_config(LIMITS);
     let mut client = Client::connect(service.grpc);
     for days in [2, 5] {
@@ -166,7 +166,7 @@ fn a_multiple_of_a_unit_has_a_bucket_of_its_own() {
 }
 
 #[test]
-fn a_limit_of_nothing_lets_nothing_pass_and_charges_nobody() {
+fn an_override_of_zero_denies_and_charges_nothing() {
     let service = Tollgate::with_config(LIMITS);
     let mut client = Client::connect(service.grpc);
     let acme = [("tenant", "acme")];
@@ -199,7 +199,7 @@ fn a_limit_of_nothing_lets_nothing_pass_and_charges_nobody() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_told() {
+fn an_invalid_override_is_an_error() {
     let service = Tollgate::with_config(LIMITS);
     let mut client = Client::connect(service.grpc);
     let (status, text) = client.fault(&request([limited(5, RateLimitUnit::Unknown, None, &[])]));

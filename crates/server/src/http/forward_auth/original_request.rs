@@ -1,4 +1,4 @@
-//! A request as its proxy describes it.
+//! The original request, as a proxy describes it.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -8,55 +8,49 @@ use hyper::{HeaderMap, Request};
 use percent_encoding::percent_decode_str;
 use tollgate_rules::{Attribute, AttributeKind, Attributes, Value};
 
-use super::super::fault::Fault;
+use super::super::error::ApiError;
 use super::super::route::FORWARD_AUTH;
-use super::parameters::{Parameters, Proxy};
+use super::parameters::{ForwardAuthParameters, ProxyKind};
 
-/// The request that a proxy asks about.
+/// The request that a proxy received from its client.
 #[derive(Debug)]
-pub(super) struct Described<'r> {
+pub(super) struct OriginalRequest<'r> {
     client: IpAddr,
     method: &'r str,
     path: &'r str,
+    /// Without the question mark; empty when there is none.
     query: &'r str,
     host: Option<&'r str>,
     headers: &'r HeaderMap,
 }
 
-impl<'r> Described<'r> {
-    pub(super) fn read<B>(
+impl<'r> OriginalRequest<'r> {
+    pub(super) fn from_headers<B>(
         request: &'r Request<B>,
-        parameters: Parameters,
+        parameters: ForwardAuthParameters,
         client: IpAddr,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, ApiError> {
         let headers = request.headers();
         let own_method = request.method().as_str();
-        let header = |name: &'static str| one(headers, &HeaderName::from_static(name));
+        let header = |name: &'static str| single(headers, &HeaderName::from_static(name));
+
         let (method, uri, host) = match parameters.proxy {
-            Proxy::Nginx => (
+            ProxyKind::Nginx => (
                 header("x-original-method")?.unwrap_or(own_method),
-                told(header("x-original-uri")?, "X-Original-URI")?,
-                // Not X-Forwarded-Host: nginx passes on what a client sends under that name.
-                header("x-original-host")?.or(one(headers, &HOST)?),
+                required(header("x-original-uri")?, "X-Original-URI")?,
+                // Not X-Forwarded-Host: nginx passes on the one that a client sends.
+                header("x-original-host")?.or(single(headers, &HOST)?),
             ),
-            Proxy::Traefik => (
+            ProxyKind::Traefik => (
                 header("x-forwarded-method")?.unwrap_or(own_method),
-                told(header("x-forwarded-uri")?, "X-Forwarded-Uri")?,
-                header("x-forwarded-host")?.or(one(headers, &HOST)?),
+                required(header("x-forwarded-uri")?, "X-Forwarded-Uri")?,
+                header("x-forwarded-host")?.or(single(headers, &HOST)?),
             ),
-            Proxy::Envoy => {
-                let whole = request
-                    .uri()
-                    .path_and_query()
-                    .map_or("", |whole| whole.as_str());
-                let asked = whole
-                    .strip_prefix(FORWARD_AUTH)
-                    .filter(|asked| asked.starts_with('/'));
-                (own_method, asked.ok_or_else(no_path)?, one(headers, &HOST)?)
-            }
+            ProxyKind::Envoy => (own_method, appended_uri(request)?, single(headers, &HOST)?),
         };
+
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
-        // A path that is not there would meet no rule about paths.
+        // An empty path would match no condition on paths.
         let path = if path.is_empty() { "/" } else { path };
         Ok(Self {
             client,
@@ -74,8 +68,8 @@ impl<'r> Described<'r> {
             .split('&')
             .map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         pairs
-            .find(|(name, _)| decoded(name) == field)
-            .map(|(_, value)| decoded(value))
+            .find(|(name, _)| percent_decoded(name) == field)
+            .map(|(_, value)| percent_decoded(value))
     }
 
     fn cookie(&self, field: &str) -> Option<Cow<'_, str>> {
@@ -87,12 +81,13 @@ impl<'r> Described<'r> {
         let mut pairs = lines
             .flat_map(|line| line.split(';'))
             .filter_map(|pair| pair.trim().split_once('='));
+
         pairs
             .find(|(name, _)| *name == field)
             .map(|(_, value)| Cow::Borrowed(value))
     }
 
-    /// The header; several lines of it are one list.
+    /// A header's value. Several lines are joined to one list, as HTTP defines it.
     fn header(&self, field: &str) -> Option<Cow<'_, str>> {
         let mut lines = self
             .headers
@@ -104,7 +99,7 @@ impl<'r> Described<'r> {
     }
 }
 
-impl Attributes for Described<'_> {
+impl Attributes for OriginalRequest<'_> {
     fn get(&self, attribute: &Attribute) -> Option<Value<'_>> {
         let text = match attribute.kind() {
             AttributeKind::ClientIp => return Some(Value::Address(self.client)),
@@ -120,39 +115,41 @@ impl Attributes for Described<'_> {
     }
 }
 
-/// A header that a proxy sets, which must be there once at most: of two, one may be the client's.
-fn one<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Result<Option<&'r str>, Fault> {
+/// A header that the proxy sets. It must not occur twice: one of the two may be the client's.
+fn single<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Result<Option<&'r str>, ApiError> {
     let mut lines = headers.get_all(name).iter();
-    let wrong = |what: &str| {
-        Err(Fault::malformed(
-            "bad-description",
-            format!("the header {name} {what}"),
-        ))
-    };
+    let invalid = |detail: String| Err(ApiError::bad_request("invalid-original-request", detail));
+
     match (lines.next().map(HeaderValue::to_str), lines.next()) {
         (None, _) => Ok(None),
-        (Some(_), Some(_)) => {
-            wrong("is there more than once; have the proxy set it instead of adding to it")
-        }
-        (Some(Err(_)), None) => wrong("is not text"),
+        (Some(_), Some(_)) => invalid(format!(
+            "duplicate header {name}: configure the proxy to set it instead of appending to it"
+        )),
+        (Some(Err(_)), None) => invalid(format!("the header {name} is not text")),
         (Some(Ok(text)), None) => Ok(Some(text)),
     }
 }
 
-/// What a proxy says, if it says anything.
-fn told<'r>(value: Option<&'r str>, name: &str) -> Result<&'r str, Fault> {
-    let found = value.filter(|text| !text.is_empty());
-    found.ok_or_else(|| {
-        let detail = format!("the header {name} is missing; have the proxy send it");
-        Fault::malformed("no-description", detail)
+fn required<'r>(value: Option<&'r str>, name: &str) -> Result<&'r str, ApiError> {
+    value.filter(|text| !text.is_empty()).ok_or_else(|| {
+        let detail = format!("missing header {name}: configure the proxy to send it");
+        ApiError::bad_request("missing-original-request", detail)
     })
 }
 
-fn no_path() -> Fault {
-    let detail = "the path asked about is missing; it follows /v1/forward-auth, as in /v1/forward-auth/index.html";
-    Fault::malformed("no-description", detail)
+/// The original path and query that Envoy appends to the path of forward-auth.
+fn appended_uri<B>(request: &Request<B>) -> Result<&str, ApiError> {
+    let whole = request.uri().path_and_query();
+    whole
+        .and_then(|whole| whole.as_str().strip_prefix(FORWARD_AUTH))
+        .filter(|original| original.starts_with('/'))
+        .ok_or_else(|| {
+            let detail = "missing original path: expected it after /v1/forward-auth, \
+                          as in /v1/forward-auth/index.html";
+            ApiError::bad_request("missing-original-request", detail)
+        })
 }
 
-fn decoded(text: &str) -> Cow<'_, str> {
+fn percent_decoded(text: &str) -> Cow<'_, str> {
     percent_decode_str(text).decode_utf8_lossy()
 }

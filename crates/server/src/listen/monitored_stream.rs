@@ -1,4 +1,4 @@
-//! A connection's bytes, counted as they pass.
+//! A stream that reports its progress, so that timeouts can be checked without timers.
 
 use std::io;
 use std::pin::Pin;
@@ -10,57 +10,59 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// How far a connection has come.
+/// The progress of a connection.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
-    /// Reads that brought something.
+pub(super) struct ConnectionProgress {
+    /// Reads that returned data.
     pub(super) reads: AtomicU64,
-    /// Writes that took something.
+    /// Writes that completed.
     pub(super) writes: AtomicU64,
-    /// True while a write has to wait.
-    pub(super) blocked: AtomicBool,
-    /// Requests whose head was complete.
-    pub(super) begun: AtomicU64,
+    /// True while a write waits for the client to read.
+    pub(super) is_blocked: AtomicBool,
+    /// Requests whose head has arrived.
+    pub(super) started: AtomicU64,
     /// Requests that were answered.
     pub(super) ended: AtomicU64,
-    /// Reads up to the last request whose head was complete.
+    /// The value of `reads` when the last head was complete or the last request ended.
     pub(super) reads_at_head: AtomicU64,
 }
 
-impl Progress {
-    pub(super) fn begin(&self) {
-        self.begun.fetch_add(1, Relaxed);
+impl ConnectionProgress {
+    pub(super) fn start_request(&self) {
+        self.started.fetch_add(1, Relaxed);
         self.reads_at_head.store(self.reads.load(Relaxed), Relaxed);
     }
 
-    pub(super) fn end(&self) {
+    pub(super) fn end_request(&self) {
         self.ended.fetch_add(1, Relaxed);
-        // What came meanwhile was the body.
+        // Reads since the head was complete were the body's.
         self.reads_at_head.store(self.reads.load(Relaxed), Relaxed);
     }
 }
 
-/// How long, and how much, is still read from a client after the last answer.
+/// How long input is still read from a client after the last response.
 const LINGER: Duration = Duration::from_secs(1);
+/// How many bytes of it are read at most.
 const LINGER_BYTES_MAX: usize = 1 << 20;
 
-/// A stream that counts. It closes slowly: a connection that is closed while something unread has
-/// arrived is reset by the system, and the client may lose an answer that it has not read yet.
+/// A stream that counts its reads and writes.
 ///
-/// It takes one buffer at a time. Answers are short, and a library that could hand over several of
-/// them does so for each answer that has more than 256 bytes; one that cannot copies them behind
-/// each other, and all that are ready at once on an HTTP/2 connection go out in one call to the
-/// system.
+/// It lingers on shutdown: the system resets a connection that is closed while it has unread input,
+/// and the client may then lose a response that it has not read yet.
+///
+/// It does not implement vectored writes. With them, hyper would pass each response of more than
+/// 256 bytes as a buffer of its own. Without them it copies responses into one buffer, so that all
+/// responses that are ready on an HTTP/2 connection take a single system call.
 #[derive(Debug)]
-pub(super) struct Watched<S> {
+pub(super) struct MonitoredStream<S> {
     stream: S,
-    progress: Arc<Progress>,
-    /// What is still read after the last answer, and until when.
+    progress: Arc<ConnectionProgress>,
+    /// While lingering: the bytes that may still be read, and the deadline.
     lingering: Option<(usize, Pin<Box<Sleep>>)>,
 }
 
-impl<S> Watched<S> {
-    pub(super) const fn new(stream: S, progress: Arc<Progress>) -> Self {
+impl<S> MonitoredStream<S> {
+    pub(super) const fn new(stream: S, progress: Arc<ConnectionProgress>) -> Self {
         Self {
             stream,
             progress,
@@ -68,8 +70,10 @@ impl<S> Watched<S> {
         }
     }
 
-    fn note<T>(&self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        self.progress.blocked.store(written.is_pending(), Relaxed);
+    fn record_write<T>(&self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        self.progress
+            .is_blocked
+            .store(written.is_pending(), Relaxed);
         if written.is_ready() {
             self.progress.writes.fetch_add(1, Relaxed);
         }
@@ -77,27 +81,28 @@ impl<S> Watched<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> Watched<S> {
-    /// Reads until the client has nothing more to say, within bounds.
+impl<S: AsyncRead + Unpin> MonitoredStream<S> {
+    /// Reads and discards input until the client closes its side, within the bounds.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let (left, until) = self
+        let (bytes_left, deadline) = self
             .lingering
             .get_or_insert_with(|| (LINGER_BYTES_MAX, Box::pin(tokio::time::sleep(LINGER))));
+
         loop {
-            let mut room = [0; 8 * 1024];
-            let mut buffer = ReadBuf::new(&mut room);
+            let mut discarded = [0; 8 * 1024];
+            let mut buffer = ReadBuf::new(&mut discarded);
             match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
-                Poll::Ready(Ok(())) if !buffer.filled().is_empty() && *left > 0 => {
-                    *left = left.saturating_sub(buffer.filled().len());
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() && *bytes_left > 0 => {
+                    *bytes_left = bytes_left.saturating_sub(buffer.filled().len());
                 }
                 Poll::Ready(_) => return Poll::Ready(()),
-                Poll::Pending => return until.as_mut().poll(context),
+                Poll::Pending => return deadline.as_mut().poll(context),
             }
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for MonitoredStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -105,6 +110,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+
         if buffer.filled().len() > before {
             self.progress.reads.fetch_add(1, Relaxed);
         }
@@ -112,14 +118,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for MonitoredStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, buffer);
-        self.note(written)
+        self.record_write(written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -17,7 +17,7 @@ const SERVICE: &str = "envoy.service.ratelimit.v3.RateLimitService";
 const SERVING: i32 = 1;
 const NOT_SERVING: i32 = 2;
 
-/// The one field that both messages of health have.
+/// The single field of health requests.
 #[derive(Clone, PartialEq, Message)]
 struct HealthRequest {
     #[prost(string, tag = "1")]
@@ -30,7 +30,7 @@ struct Health {
     status: i32,
 }
 
-/// Of reflection only the question for all names.
+/// The reflection request that lists all services.
 #[derive(Clone, PartialEq, Message)]
 struct ListServices {
     #[prost(string, optional, tag = "7")]
@@ -38,8 +38,8 @@ struct ListServices {
 }
 
 #[test]
-fn health_says_serving_until_the_service_leaves() {
-    // Whoever watches must not keep a service that leaves.
+fn health_is_serving_until_the_service_drains() {
+    // An open `Watch` call must not delay the shutdown.
     let mut service = Tollgate::with_config(
         "
 version: 1
@@ -75,7 +75,7 @@ server: { drain_timeout: 1h }
 }
 
 #[test]
-fn no_call_breaks_off_when_the_service_is_told_to_stop_under_load() {
+fn a_shutdown_under_load_breaks_no_call() {
     let mut service = Tollgate::start();
     let asked = AtomicU64::new(0);
     thread::scope(|scope| {
@@ -83,7 +83,7 @@ fn no_call_breaks_off_when_the_service_is_told_to_stop_under_load() {
             scope.spawn(|| {
                 let mut client = Client::connect(service.grpc);
                 while let Some(reply) =
-                    client.ask_unless_asked_to_leave(&about(&[("client_ip", "203.0.113.7")]))
+                    client.ask_unless_draining(&about(&[("client_ip", "203.0.113.7")]))
                 {
                     assert_eq!(reply.status, "0", "{}", reply.text);
                     asked.fetch_add(1, Relaxed);
@@ -114,7 +114,7 @@ fn reflection_lists_the_services() {
 }
 
 #[test]
-fn a_client_that_does_not_say_what_it_asks_is_not_waited_for() {
+fn a_message_that_does_not_arrive_times_out() {
     let service = Tollgate::with_config(
         "
 version: 1
@@ -129,7 +129,7 @@ server: { header_timeout: 100ms }
 }
 
 #[test]
-fn more_requests_than_may_be_answered_are_sent_elsewhere() {
+fn too_many_requests_in_flight_are_rejected() {
     let service = Tollgate::with_config(
         "
 version: 1
@@ -143,12 +143,12 @@ server: { header_timeout: 1h, in_flight_max: 1 }
         (reply.status == status).then_some(reply.text)
     };
     let mut slow = Client::connect(service.grpc);
-    let told = wait::until(PATIENCE, "the slow one to take the only place", || {
-        // It may itself have found no place.
+    let message = wait::until(PATIENCE, "the slow one to occupy the only slot", || {
+        // This call may itself have been rejected.
         slow.hold();
         ask("14")
     });
-    assert!(told.contains("another%20replica"), "{told}");
+    assert!(message.contains("another%20replica"), "{message}");
     drop(slow);
     wait::until(PATIENCE, "the place to be free again", || ask("0"));
 }

@@ -1,4 +1,4 @@
-//! Requests that cannot be decided, and stores that are away.
+//! Requests that cannot be decided, and an unavailable store.
 
 use tollgate_envoy::{Code, Entry, RateLimitDescriptor, RateLimitRequest};
 
@@ -10,7 +10,7 @@ const INVALID_ARGUMENT: &str = "3";
 const UNAVAILABLE: &str = "14";
 
 #[test]
-fn a_proxy_that_is_set_up_wrong_is_told_what_is_wrong() {
+fn a_misconfigured_proxy_gets_an_error() {
     let service = Tollgate::with_config(LIMITS);
     let mut client = Client::connect(service.grpc);
     let many = vec![("a", "b"); 65];
@@ -44,7 +44,7 @@ fn a_proxy_that_is_set_up_wrong_is_told_what_is_wrong() {
 }
 
 #[test]
-fn more_limits_than_a_request_may_meet_are_told() {
+fn too_many_limits_are_an_error() {
     let limit = |n: usize| {
         format!("  - {{ name: l{n}, key: [a], algorithm: fixed_window, limit: 5, window: 1h }}\n")
     };
@@ -55,10 +55,9 @@ fn more_limits_than_a_request_may_meet_are_told() {
     assert!(text.contains("16"), "{text}");
 }
 
-/// To Envoy an error is a reason to let a request pass, so no value that a client chooses may lead
-/// to one.
+/// Envoy lets a request pass on an error, so no value that a client chooses may lead to one.
 #[test]
-fn a_value_that_cannot_be_counted_by_is_refused() {
+fn a_value_that_makes_no_valid_key_is_denied() {
     let service = Tollgate::with_config(&format!(
         "{LIMITS}  - {{ name: reports, key: [user], algorithm: fixed_window, limit: 9, window: 1h, cost: {{ by: pages, default: 1 }} }}"
     ));
@@ -95,7 +94,7 @@ fn a_value_that_cannot_be_counted_by_is_refused() {
 }
 
 #[test]
-fn a_store_that_is_away_is_answered_for_by_the_limits_policy() {
+fn while_the_store_is_unavailable_failure_policies_decide() {
     let limit = |name: &str, policy: &str| {
         format!(
             "  - {{ name: {name}, key: [{name}], algorithm: fixed_window, limit: 5, window: 1h, on_store_failure: {policy} }}\n"
@@ -117,18 +116,18 @@ fn a_store_that_is_away_is_answered_for_by_the_limits_policy() {
         (Code::Ok, Some("true"))
     );
 
-    // An error would have Envoy decide, which by default lets pass what must not pass uncounted.
+    // On an error Envoy would decide, and by default let the request pass.
     let refused = client.ask(&about(&[("strict", "a")]));
     assert_eq!(refused.overall_code(), Code::OverLimit);
     assert_eq!(header(&refused, "x-ratelimit-fallback"), Some("true"));
     assert_eq!(header(&refused, "retry-after"), Some("1"));
-    let told = body(&refused);
+    let body_text = body(&refused);
     assert!(
-        told.contains("#temporary-reduced-capacity") && told.contains(r#""status":429"#),
-        "{told}"
+        body_text.contains("#temporary-reduced-capacity") && body_text.contains(r#""status":429"#),
+        "{body_text}"
     );
 
-    // Nothing stands in for the store when something is to be given back.
+    // A refund has no failure policy.
     let returned = RateLimitDescriptor {
         is_negative_hits: true,
         ..described(&[("lenient", "a")])

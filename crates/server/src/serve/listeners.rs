@@ -1,4 +1,4 @@
-//! The three ports, bound before anything is answered.
+//! Binds the three ports before the first request is answered.
 
 use std::net::SocketAddr;
 
@@ -6,20 +6,20 @@ use tokio::net::TcpListener;
 
 use crate::cli::ServeArgs;
 
-/// Protects the admin port where strangers can reach it.
+/// The environment variable with the admin token.
 const TOKEN_VARIABLE: &str = "TOLLGATE_ADMIN_TOKEN";
-/// Shorter tokens can be guessed.
+/// The fewest characters of a token; shorter ones can be guessed.
 const TOKEN_MIN: usize = 16;
 
-/// The listeners, and the addresses they got.
+/// The listeners of the three ports.
 #[derive(Debug)]
-pub(super) struct Ports {
+pub(super) struct Listeners {
     pub(super) http: TcpListener,
     pub(super) grpc: TcpListener,
     pub(super) admin: TcpListener,
 }
 
-impl Ports {
+impl Listeners {
     pub(super) async fn bind(args: &ServeArgs) -> Result<Self, String> {
         Ok(Self {
             http: bind("--http", args.http).await?,
@@ -30,28 +30,30 @@ impl Ports {
 }
 
 async fn bind(option: &str, address: SocketAddr) -> Result<TcpListener, String> {
-    let bound = TcpListener::bind(address).await;
-    bound.map_err(|error| {
+    let listener = TcpListener::bind(address).await;
+    listener.map_err(|error| {
         format!("cannot listen on {address}: {error}; choose another address with {option}")
     })
 }
 
-/// The address a listener got.
+/// The address that a listener is bound to.
 pub(super) fn address(listener: &TcpListener) -> SocketAddr {
     listener
         .local_addr()
-        .expect("a listener that is bound has an address")
+        .expect("a bound listener has an address")
 }
 
-/// The token that the admin port wants, if any; an error when it needs one and has none.
+/// The token that the admin port requires, if one is set. An admin port that is not on a loopback
+/// address must have one.
 pub(super) fn admin_token(admin: SocketAddr) -> Result<Option<String>, String> {
     let token = std::env::var(TOKEN_VARIABLE)
         .ok()
         .filter(|token| !token.is_empty());
+
     match token {
         None if admin.ip().is_loopback() => Ok(None),
         None => Err(format!(
-            "the admin address {admin} can be reached from elsewhere and {TOKEN_VARIABLE} is not set; \
+            "the admin address {admin} is not a loopback address and {TOKEN_VARIABLE} is not set; \
              set it to a secret of at least {TOKEN_MIN} characters, or use a loopback address"
         )),
         Some(token) if token.len() < TOKEN_MIN => Err(format!(

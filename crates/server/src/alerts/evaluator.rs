@@ -1,0 +1,188 @@
+//! Evaluates alerts over the counts of the last minute. Time and counts are arguments.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::Micros;
+
+use crate::metrics::{DurationBuckets, OutcomeCounts, to_f64};
+
+/// The period that alerts are evaluated over.
+const PERIOD: Micros = Micros::from_secs(60);
+/// The most samples to keep; bounds memory should samples come faster than once a second.
+const SAMPLES_MAX: usize = 64;
+/// With fewer decisions of a limit, its deny ratio is not evaluated.
+const REQUESTS_MIN: u64 = 20;
+/// With fewer decisions, the 99th percentile is not evaluated.
+const DECISIONS_MIN: u64 = 100;
+
+/// The configured bounds; none where an alert is not configured.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AlertBounds {
+    pub(super) deny_ratio: Option<f64>,
+    pub(super) latency_p99: Option<Duration>,
+}
+
+/// The counters at one moment.
+#[derive(Debug)]
+pub(super) struct AlertSample {
+    pub(super) at: Micros,
+    pub(super) outcomes: BTreeMap<Arc<str>, OutcomeCounts>,
+    pub(super) durations: DurationBuckets,
+}
+
+/// What an alert watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum AlertKind {
+    /// The denied share of a limit's requests, between 0 and 1.
+    DenyRatio,
+    /// The 99th percentile of decision times, in seconds.
+    LatencyP99,
+}
+
+impl AlertKind {
+    /// The name used in configurations and metrics.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::DenyRatio => "deny_ratio",
+            Self::LatencyP99 => "latency_p99",
+        }
+    }
+
+    /// A deny ratio fires when it reaches its bound, a latency when it exceeds it.
+    fn is_exceeded(self, value: f64, bound: f64) -> bool {
+        match self {
+            Self::DenyRatio => value >= bound,
+            Self::LatencyP99 => value > bound,
+        }
+    }
+}
+
+/// The state of an alert.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AlertState {
+    pub(crate) alert: AlertKind,
+    /// The limit it watches; empty when it watches all of them.
+    pub(crate) limit: Arc<str>,
+    /// The measured value; none when there were too few decisions.
+    pub(crate) value: Option<f64>,
+    pub(crate) bound: f64,
+    /// When it started to fire; none when it does not fire.
+    pub(crate) since: Option<Micros>,
+}
+
+/// An alert that changed its state.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum AlertChange {
+    Fired(AlertState),
+    Resolved(AlertState),
+}
+
+/// Keeps a minute of samples and the state of every alert.
+#[derive(Debug, Default)]
+pub(super) struct AlertEvaluator {
+    samples: VecDeque<AlertSample>,
+    states: BTreeMap<(AlertKind, Arc<str>), AlertState>,
+}
+
+impl AlertEvaluator {
+    /// Every configured alert, firing or not.
+    pub(super) fn states(&self) -> impl Iterator<Item = &AlertState> {
+        self.states.values()
+    }
+
+    /// Adds a sample and evaluates the alerts. Returns those that changed their state.
+    pub(super) fn evaluate(
+        &mut self,
+        sample: AlertSample,
+        bounds: AlertBounds,
+    ) -> Vec<AlertChange> {
+        let now = sample.at;
+        self.add_sample(sample);
+
+        let mut before = std::mem::take(&mut self.states);
+        let mut changes = Vec::new();
+        for mut state in self.measure(bounds) {
+            let id = (state.alert, state.limit.clone());
+            let fired_since = before.remove(&id).and_then(|before| before.since);
+            let is_firing = state
+                .value
+                .is_some_and(|value| state.alert.is_exceeded(value, state.bound));
+            state.since = is_firing.then(|| fired_since.unwrap_or(now));
+
+            match (fired_since, is_firing) {
+                (None, true) => changes.push(AlertChange::Fired(state.clone())),
+                (Some(_), false) => changes.push(AlertChange::Resolved(state.clone())),
+                _ => {}
+            }
+            self.states.insert(id, state);
+        }
+
+        // An alert that is no longer configured, or whose limit was removed, is resolved too.
+        let removed = before.into_values().filter(|state| state.since.is_some());
+        changes.extend(removed.map(|state| {
+            AlertChange::Resolved(AlertState {
+                since: None,
+                ..state
+            })
+        }));
+        changes
+    }
+
+    /// Adds a sample. Of the samples older than the period, only the newest is kept.
+    fn add_sample(&mut self, sample: AlertSample) {
+        let now = sample.at;
+        self.samples.push_back(sample);
+
+        let is_old = |sample: &AlertSample| now.since(sample.at) >= PERIOD;
+        while self.samples.len() > SAMPLES_MAX || self.samples.get(1).is_some_and(is_old) {
+            self.samples.pop_front();
+        }
+    }
+
+    /// The current value of every configured alert, not yet compared with its bound.
+    fn measure(&self, bounds: AlertBounds) -> Vec<AlertState> {
+        let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else {
+            return Vec::new();
+        };
+        let mut states = Vec::new();
+
+        if let Some(bound) = bounds.deny_ratio {
+            // A limit without any decision has no state.
+            let used = last
+                .outcomes
+                .iter()
+                .filter(|(_, outcomes)| outcomes.total() > 0);
+            states.extend(used.map(|(limit, outcomes)| {
+                let before = first.outcomes.get(limit).copied().unwrap_or_default();
+                let outcomes = outcomes.since(&before);
+                let is_enough = outcomes.total() >= REQUESTS_MIN;
+                AlertState {
+                    alert: AlertKind::DenyRatio,
+                    limit: limit.clone(),
+                    value: is_enough.then(|| to_f64(outcomes.denied) / to_f64(outcomes.total())),
+                    bound,
+                    since: None,
+                }
+            }));
+        }
+
+        if let Some(bound) = bounds.latency_p99 {
+            let durations = last.durations.since(&first.durations);
+            let is_enough = durations.total() >= DECISIONS_MIN;
+            states.push(AlertState {
+                alert: AlertKind::LatencyP99,
+                limit: Arc::from(""),
+                value: is_enough.then(|| durations.p99_seconds()),
+                bound: bound.as_secs_f64(),
+                since: None,
+            });
+        }
+
+        states
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! Alerts over counts and times that the tests set.
+
+use super::*;
+
+/// A service whose counters and clock are set by hand.
+#[derive(Default)]
+struct AlertScene {
+    evaluator: AlertEvaluator,
+    bounds: AlertBounds,
+    now: u64,
+    outcomes: BTreeMap<Arc<str>, OutcomeCounts>,
+    durations: Vec<(u64, Duration)>,
+}
+
+impl AlertScene {
+    fn new(deny_ratio: Option<f64>, latency_p99: Option<u64>) -> Self {
+        let latency_p99 = latency_p99.map(Duration::from_millis);
+        let mut scene = Self {
+            bounds: AlertBounds {
+                deny_ratio,
+                latency_p99,
+            },
+            ..Self::default()
+        };
+        scene.count("api", 0, 0, 0);
+        assert_eq!(scene.evaluate_after(0), [""; 0]);
+        scene
+    }
+
+    fn count(&mut self, limit: &str, allowed: u64, denied: u64, shadow_denied: u64) {
+        let outcomes = self.outcomes.entry(limit.into()).or_default();
+        outcomes.allowed += allowed;
+        outcomes.denied += denied;
+        outcomes.shadow_denied += shadow_denied;
+    }
+
+    /// The changes after some seconds: `+` (fired) or `-` (resolved), the alert and its limit.
+    fn evaluate_after(&mut self, seconds: u64) -> Vec<String> {
+        self.now += seconds;
+        let sample = AlertSample {
+            at: Micros::from_secs(self.now),
+            outcomes: self.outcomes.clone(),
+            durations: DurationBuckets::from_durations(&self.durations),
+        };
+        let changes = self.evaluator.evaluate(sample, self.bounds);
+        let shown =
+            |sign, state: &AlertState| format!("{sign}{} {}", state.alert.as_str(), state.limit);
+        changes
+            .iter()
+            .map(|change| match change {
+                AlertChange::Fired(state) => shown('+', state),
+                AlertChange::Resolved(state) => shown('-', state),
+            })
+            .collect()
+    }
+
+    fn firing(&self) -> Vec<&AlertState> {
+        self.evaluator
+            .states()
+            .filter(|state| state.since.is_some())
+            .collect()
+    }
+}
+
+#[test]
+fn an_alert_fires_once_and_is_resolved_once() {
+    let mut scene = AlertScene::new(Some(0.8), None);
+    scene.count("api", 5, 95, 0);
+    scene.count("other", 100, 10, 0);
+    assert_eq!(scene.evaluate_after(2), ["+deny_ratio api"]);
+    scene.count("api", 0, 50, 0);
+    assert_eq!(scene.evaluate_after(2), [""; 0], "it fires already");
+    let firing = scene.firing();
+    assert_eq!(
+        (firing.len(), firing[0].since),
+        (1, Some(Micros::from_secs(2)))
+    );
+    assert!(
+        firing[0]
+            .value
+            .is_some_and(|value| (value - 145.0 / 150.0).abs() < 1e-9)
+    );
+
+    scene.count("api", 100, 0, 0);
+    assert_eq!(scene.evaluate_after(2), ["-deny_ratio api"]);
+    assert_eq!(scene.evaluate_after(2), [""; 0]);
+    assert!(scene.firing().is_empty());
+    assert_eq!(
+        scene.evaluator.states().count(),
+        2,
+        "alerts that do not fire have a state too"
+    );
+}
+
+#[test]
+fn counts_older_than_a_minute_are_left_out() {
+    let mut scene = AlertScene::new(Some(0.5), None);
+    scene.count("api", 0, 30, 0);
+    assert_eq!(scene.evaluate_after(2), ["+deny_ratio api"]);
+    for _ in 0..29 {
+        assert_eq!(scene.evaluate_after(2), [""; 0], "at {}", scene.now);
+    }
+    // Sixty seconds after the sample with the denials there were no others.
+    assert_eq!(scene.evaluate_after(2), ["-deny_ratio api"]);
+    assert!(scene.evaluator.samples.len() <= 32);
+}
+
+#[test]
+fn too_few_requests_are_not_evaluated() {
+    let mut scene = AlertScene::new(Some(0.5), Some(10));
+    scene.count("api", 0, 19, 0);
+    scene.durations.push((99, Duration::from_secs(1)));
+    assert_eq!(scene.evaluate_after(2), [""; 0]);
+    assert!(scene.evaluator.states().all(|state| state.value.is_none()));
+    scene.count("api", 0, 1, 0);
+    scene.durations.push((1, Duration::from_secs(1)));
+    assert_eq!(
+        scene.evaluate_after(2),
+        ["+deny_ratio api", "+latency_p99 "]
+    );
+}
+
+#[test]
+fn a_deny_ratio_fires_when_it_reaches_its_bound() {
+    let mut scene = AlertScene::new(Some(0.8), None);
+    scene.count("api", 20, 79, 0);
+    assert_eq!(scene.evaluate_after(2), [""; 0]);
+    scene.count("api", 0, 1, 0);
+    assert_eq!(scene.evaluate_after(2), ["+deny_ratio api"], "80 of 100");
+}
+
+#[test]
+fn shadow_denials_do_not_count() {
+    let mut scene = AlertScene::new(Some(0.1), None);
+    scene.count("api", 0, 0, 1_000);
+    assert_eq!(scene.evaluate_after(2), [""; 0]);
+}
+
+#[test]
+fn more_than_one_slow_decision_in_a_hundred_fires() {
+    let mut scene = AlertScene::new(None, Some(10));
+    scene.durations.push((10_000, Duration::from_secs(1)));
+    // Decisions before the first sample do not count.
+    let mut scene = AlertScene {
+        evaluator: AlertEvaluator::default(),
+        ..scene
+    };
+    assert_eq!(scene.evaluate_after(2), [""; 0]);
+    scene.durations.extend([
+        (990, Duration::from_millis(1)),
+        (10, Duration::from_millis(50)),
+    ]);
+    assert_eq!(scene.evaluate_after(2), [""; 0]);
+    scene.durations.push((5, Duration::from_millis(50)));
+    assert_eq!(scene.evaluate_after(2), ["+latency_p99 "]);
+    scene.durations.push((10_000, Duration::from_millis(1)));
+    assert_eq!(scene.evaluate_after(2), ["-latency_p99 "]);
+}
+
+#[test]
+fn an_alert_that_is_no_longer_configured_is_resolved() {
+    let mut scene = AlertScene::new(Some(0.5), None);
+    scene.count("api", 0, 100, 0);
+    assert_eq!(scene.evaluate_after(2), ["+deny_ratio api"]);
+    scene.bounds = AlertBounds::default();
+    assert_eq!(scene.evaluate_after(2), ["-deny_ratio api"]);
+    assert_eq!(scene.evaluator.states().count(), 0);
+
+    scene.bounds.deny_ratio = Some(0.5);
+    assert_eq!(
+        scene.evaluate_after(2),
+        ["+deny_ratio api"],
+        "samples are kept without a bound"
+    );
+    scene.outcomes.clear();
+    assert_eq!(
+        scene.evaluate_after(2),
+        ["-deny_ratio api"],
+        "the limit was removed"
+    );
+}
+
+#[test]
+fn a_limit_that_is_added_again_starts_from_zero() {
+    let mut scene = AlertScene::new(Some(0.5), None);
+    scene.count("api", 1_000, 0, 0);
+    assert_eq!(scene.evaluate_after(2), [""; 0]);
+    scene.outcomes.clear();
+    scene.count("api", 0, 30, 0);
+    assert_eq!(scene.evaluate_after(2), ["+deny_ratio api"]);
+}
+
+#[test]
+fn a_clock_that_does_not_move_does_not_fill_memory() {
+    let mut scene = AlertScene::new(Some(0.5), None);
+    (0..1_000).for_each(|_| drop(scene.evaluate_after(0)));
+    assert_eq!(scene.evaluator.samples.len(), SAMPLES_MAX);
+}

@@ -1,0 +1,76 @@
+//! What happens to a request that cannot be decided.
+//!
+//! Envoy treats a gRPC error as a failed service and by default lets the request pass. So errors
+//! are only for what a client of the proxy cannot cause: a misconfigured proxy, an unavailable
+//! store. What a client can cause, such as a header that is too long or an invalid address, is
+//! denied instead. Otherwise clients could bypass the limits on purpose.
+
+use std::fmt;
+
+use serde::Serialize;
+use tollgate_envoy::tonic::Status;
+use tollgate_rules::SelectError;
+
+use crate::gate::DecideError;
+
+/// Why a request could not be decided.
+#[derive(Debug)]
+pub(super) enum GrpcError {
+    /// Answered with a gRPC error: the proxy is misconfigured, or the store is unavailable.
+    Status(Box<Status>),
+    /// Answered with a denial: no key can be made from a value that the client chose.
+    Denied(String),
+}
+
+/// The body of a denial that no limit decided.
+#[derive(Debug, Serialize)]
+pub(super) struct InvalidRequestProblem<'f> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    title: &'static str,
+    status: u16,
+    detail: &'f str,
+}
+
+impl GrpcError {
+    /// The proxy sent an invalid request, because it is misconfigured.
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::Status(Box::new(Status::invalid_argument(message)))
+    }
+
+    /// The client sent a value that no key can be made from.
+    pub(super) fn denied(reason: impl fmt::Display) -> Self {
+        Self::Denied(reason.to_string())
+    }
+}
+
+impl<'f> InvalidRequestProblem<'f> {
+    pub(super) const fn new(detail: &'f str) -> Self {
+        Self {
+            kind: "about:blank",
+            title: "Invalid rate limit key",
+            status: 429,
+            detail,
+        }
+    }
+}
+
+impl From<SelectError> for GrpcError {
+    fn from(error: SelectError) -> Self {
+        Self::denied(error)
+    }
+}
+
+impl From<DecideError> for GrpcError {
+    fn from(error: DecideError) -> Self {
+        if let Some(store_error) = error.store_error() {
+            return Self::Status(Box::new(Status::unavailable(store_error.to_string())));
+        }
+        match error {
+            DecideError::Select(error) => error.into(),
+            DecideError::Limiter(error) => {
+                Self::Status(Box::new(Status::internal(error.to_string())))
+            }
+        }
+    }
+}

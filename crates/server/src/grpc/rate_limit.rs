@@ -1,0 +1,102 @@
+//! Envoy's rate limit service: from the request to the response.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use tollgate::store::Intent;
+use tollgate_envoy::tonic::{Request, Response, Status, async_trait};
+use tollgate_envoy::{RateLimitRequest, RateLimitResponse, RateLimitService};
+
+use super::error::GrpcError;
+use super::plan::RequestPlan;
+use super::{descriptor, encode};
+use crate::gate::{ActiveConfig, Gate, GateDecision};
+
+type RateLimitResult = Result<Response<RateLimitResponse>, Status>;
+
+/// Decides Envoy's requests by the active configuration.
+#[derive(Debug)]
+pub(super) struct EnvoyRateLimiter {
+    gate: Arc<Gate>,
+}
+
+#[async_trait]
+impl RateLimitService for EnvoyRateLimiter {
+    async fn should_rate_limit(&self, request: Request<RateLimitRequest>) -> RateLimitResult {
+        let request = request.into_inner();
+        let active = self.gate.active();
+        if active.store.is_in_process() {
+            return self.answer_now(&active, &request);
+        }
+        Box::pin(self.answer(&active, &request)).await
+    }
+}
+
+impl EnvoyRateLimiter {
+    pub(super) const fn new(gate: Arc<Gate>) -> Self {
+        Self { gate }
+    }
+
+    /// Answers with a single poll, for a store in this process. The future of a decision has a few
+    /// thousand bytes; not moving it to the heap saves a good part of a decision's time.
+    fn answer_now(&self, active: &ActiveConfig, request: &RateLimitRequest) -> RateLimitResult {
+        let answer = pin!(self.answer(active, request));
+        match answer.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => Err(Status::internal("the in-process store did not answer")),
+        }
+    }
+
+    async fn answer(&self, active: &ActiveConfig, request: &RateLimitRequest) -> RateLimitResult {
+        match self.decide(active, request).await {
+            Ok(response) => Ok(Response::new(response)),
+            Err(GrpcError::Denied(reason)) => {
+                let descriptors = request.descriptors.len();
+                Ok(Response::new(encode::denied(&reason, descriptors)))
+            }
+            Err(GrpcError::Status(status)) => Err(*status),
+        }
+    }
+
+    async fn decide(
+        &self,
+        active: &ActiveConfig,
+        request: &RateLimitRequest,
+    ) -> Result<RateLimitResponse, GrpcError> {
+        descriptor::validate(request)?;
+        let plan = RequestPlan::new(active, request)?;
+
+        if !plan.refunds.is_empty() {
+            // Before the demands are charged, so that the response reports the refunded state. The
+            // units were charged earlier and are refunded whatever is decided now.
+            active.refund(&plan.refunds).await?;
+        }
+
+        let decision = self.spend(active, &plan).await?;
+        Ok(encode::decision(active, &plan, &decision, self.gate.now()))
+    }
+
+    /// Decides all descriptors together: all demands are charged, or none.
+    async fn spend(
+        &self,
+        active: &ActiveConfig,
+        plan: &RequestPlan<'_>,
+    ) -> Result<GateDecision, GrpcError> {
+        if let Some(demands) = plan.demands_with_peeks() {
+            let peeked = self.gate.spend(active, &demands, Intent::Peek).await?;
+            if !peeked.decision.is_allowed() || plan.is_free() {
+                // The gate does not count peeks. This one is the request's decision, so count it.
+                active.count(&demands, &peeked.decision);
+                return Ok(peeked);
+            }
+        }
+
+        let intent = if plan.has_zero_limit() || plan.is_free() {
+            Intent::Peek
+        } else {
+            Intent::Spend
+        };
+        Ok(self.gate.spend(active, &plan.demands, intent).await?)
+    }
+}

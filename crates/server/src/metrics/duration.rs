@@ -1,0 +1,174 @@
+//! The durations of decisions, as a histogram.
+
+use prometheus::core::Collector as _;
+use prometheus::{Histogram, HistogramOpts};
+use tollgate::Micros;
+
+use super::page::{MetricsPage, to_f64};
+
+/// Upper bounds of the histogram's buckets, in seconds: fine steps from a decision in memory to one
+/// by a slow store, then coarse ones up to the longest duration that an alert can be set to.
+const BUCKETS_SECS: [f64; 18] = [
+    2e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 0.1, 0.5,
+    2.5, 10.0, 60.0,
+];
+
+/// Counts decisions by duration.
+#[derive(Debug)]
+pub(super) struct DurationHistogram(Histogram);
+
+/// The number of decisions in each bucket at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DurationBuckets {
+    /// For each bound of [`BUCKETS_SECS`], the number of decisions up to it.
+    cumulative: Vec<u64>,
+    total: u64,
+}
+
+impl DurationHistogram {
+    pub(super) fn new() -> Self {
+        let options = HistogramOpts::new(
+            "decision_duration_seconds",
+            "Time to make a decision, in seconds",
+        );
+        let histogram = Histogram::with_opts(options.buckets(BUCKETS_SECS.to_vec()));
+        Self(histogram.expect("the name is valid and the bounds ascend"))
+    }
+
+    pub(super) fn observe(&self, duration: Micros) {
+        self.0.observe(super::page::seconds(duration));
+    }
+
+    pub(super) fn write(&self, page: &mut MetricsPage) {
+        page.add(self.0.collect());
+    }
+
+    /// The counts so far.
+    pub(super) fn buckets(&self) -> DurationBuckets {
+        let families = self.0.collect();
+        let Some(metric) = families
+            .first()
+            .and_then(|family| family.get_metric().first())
+        else {
+            return DurationBuckets::default();
+        };
+
+        let histogram = metric.get_histogram();
+        let buckets = histogram.get_bucket().iter().take(BUCKETS_SECS.len());
+        DurationBuckets {
+            cumulative: buckets
+                .map(prometheus::proto::Bucket::cumulative_count)
+                .collect(),
+            total: histogram.get_sample_count(),
+        }
+    }
+}
+
+impl DurationBuckets {
+    /// The number of decisions.
+    pub(crate) const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The decisions made since `earlier`.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let before = earlier
+            .cumulative
+            .iter()
+            .copied()
+            .chain(std::iter::repeat(0));
+
+        let cumulative = self
+            .cumulative
+            .iter()
+            .zip(before)
+            .map(|(now, before)| now.saturating_sub(before))
+            .collect();
+
+        Self {
+            cumulative,
+            total: self.total.saturating_sub(earlier.total),
+        }
+    }
+
+    /// The 99th percentile, in seconds.
+    pub(crate) fn p99_seconds(&self) -> f64 {
+        self.quantile_seconds(0.99)
+    }
+
+    /// A quantile between 0 and 1, in seconds, interpolated inside its bucket. Durations beyond the
+    /// last bound count as that bound.
+    pub(crate) fn quantile_seconds(&self, quantile: f64) -> f64 {
+        let rank = to_f64(self.total) * quantile;
+
+        let (mut lower, mut below) = (0.0, 0.0);
+        for (upper, cumulative) in BUCKETS_SECS.iter().zip(&self.cumulative) {
+            let cumulative = to_f64(*cumulative);
+            if cumulative >= rank && cumulative > below {
+                return lower + (upper - lower) * (rank - below) / (cumulative - below);
+            }
+            (lower, below) = (*upper, cumulative);
+        }
+        lower
+    }
+
+    /// Buckets with the given number of decisions of each duration.
+    #[cfg(test)]
+    pub(crate) fn from_durations(durations: &[(u64, std::time::Duration)]) -> Self {
+        let histogram = DurationHistogram::new();
+        for (count, duration) in durations {
+            let duration = Micros::from_duration_ceil(*duration).expect("a duration in range");
+            (0..*count).for_each(|_| histogram.observe(duration));
+        }
+        histogram.buckets()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn one_slow_decision_in_a_hundred_does_not_move_the_99th_percentile() {
+        let mostly_fast = DurationBuckets::from_durations(&[(99, millis(1)), (1, millis(80))]);
+        assert!(
+            mostly_fast.p99_seconds() <= 0.001,
+            "{}",
+            mostly_fast.p99_seconds()
+        );
+        let two_slow = DurationBuckets::from_durations(&[(98, millis(1)), (2, millis(80))]);
+        assert!(
+            (0.025..=0.1).contains(&two_slow.p99_seconds()),
+            "{}",
+            two_slow.p99_seconds()
+        );
+    }
+
+    #[test]
+    fn no_decisions_and_those_beyond_the_last_bucket_have_a_percentile() {
+        assert!(
+            (DurationBuckets::from_durations(&[(5, Duration::from_secs(600))]).p99_seconds()
+                - 60.0)
+                .abs()
+                < 1e-9
+        );
+        assert!(DurationBuckets::default().p99_seconds().abs() < 1e-9);
+    }
+
+    #[test]
+    fn since_leaves_out_earlier_decisions() {
+        let before = DurationBuckets::from_durations(&[(100, millis(80))]);
+        let after = DurationBuckets::from_durations(&[(100, millis(80)), (50, millis(1))]);
+        assert_eq!(
+            after.since(&before),
+            DurationBuckets::from_durations(&[(50, millis(1))])
+        );
+        assert_eq!(after.since(&DurationBuckets::default()), after);
+    }
+}
