@@ -61,6 +61,7 @@ impl FixedWindow {
         self.start
     }
 
+    /// Spends `cost` when it fits, and returns the window after that.
     #[inline]
     pub(crate) fn spend(
         &self,
@@ -91,6 +92,7 @@ impl FixedWindow {
         }
     }
 
+    /// Returns `cost` units to the current window, at most what was spent in it.
     pub(crate) fn refund(&self, state: WindowCount, cost: u64, now: Micros) -> WindowCount {
         if state.ends <= now {
             return state;

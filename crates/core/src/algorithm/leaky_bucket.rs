@@ -53,6 +53,7 @@ impl LeakyBucket {
         self.mode
     }
 
+    /// Spends `cost` when it fits. The verdict of a queue contains the wait.
     #[inline]
     pub(crate) fn spend(
         &self,

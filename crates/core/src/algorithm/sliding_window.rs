@@ -49,6 +49,7 @@ impl SlidingWindow {
         self.length
     }
 
+    /// Spends `cost` when it fits, and returns the counts after that.
     #[inline(always)]
     pub(crate) fn spend(
         &self,

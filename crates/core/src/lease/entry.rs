@@ -19,11 +19,12 @@ use crate::time::Micros;
 /// What an entry can do for a demand.
 #[derive(Debug)]
 pub(super) enum EntryStep {
-    /// The demand is decided locally. `renews` is true when it is time to lease the next batch.
+    /// The demand is decided locally. `is_renewal_due` is true when it is time to lease the next
+    /// batch.
     Decided {
         outcome: Outcome,
         source: Source,
-        renews: bool,
+        is_renewal_due: bool,
     },
     /// A call is in flight that may decide the demand.
     Wait(PendingCall),
@@ -31,6 +32,7 @@ pub(super) enum EntryStep {
     Call,
 }
 
+/// The units, the cached denial and the call in flight of one counter.
 #[derive(Debug)]
 pub(super) struct LeaseEntry {
     /// Units that may be spent locally before `expires_at`.
@@ -38,7 +40,7 @@ pub(super) struct LeaseEntry {
     expires_at: Micros,
     /// The next batch is leased when at most this many units are available.
     low_mark: u64,
-    /// When a demand for the counter was last recorded.
+    /// When the entry was last used to decide a demand.
     used_at: Micros,
     demand_rate: DemandRate,
     /// The consistency of `demand`, copied to where it is faster to read.
@@ -143,6 +145,7 @@ impl LeaseEntry {
         self.pending.as_ref().is_some_and(|own| own.is_same(call))
     }
 
+    /// Decides a demand locally if possible: from available units, or by the cached denial.
     #[inline]
     pub(super) fn spend(&mut self, cost: u64, now: Micros) -> EntryStep {
         if cost <= self.available && now < self.expires_at {
@@ -153,13 +156,13 @@ impl LeaseEntry {
                 self.outstanding += cost;
             }
 
-            let renews = self.available <= self.low_mark
+            let is_renewal_due = self.available <= self.low_mark
                 && self.pending.is_none()
                 && now >= self.denied_until;
             return EntryStep::Decided {
                 outcome: self.allowed_outcome(now),
                 source: Source::Lease,
-                renews,
+                is_renewal_due,
             };
         }
 
@@ -169,7 +172,7 @@ impl LeaseEntry {
             return EntryStep::Decided {
                 outcome,
                 source: Source::DenyCache,
-                renews: false,
+                is_renewal_due: false,
             };
         }
 

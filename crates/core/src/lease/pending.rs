@@ -13,6 +13,7 @@ pub struct PendingCall {
     state: Arc<Mutex<CallState>>,
 }
 
+/// The shared state of a call and the requests that wait for it.
 #[derive(Debug, Default)]
 struct CallState {
     is_finished: bool,

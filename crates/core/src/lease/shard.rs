@@ -11,6 +11,7 @@ use crate::memory::fingerprint::Fingerprint;
 use crate::store::Demand;
 use crate::time::Micros;
 
+/// The entries of some counters, and the queues in which they wait for a sweep or their removal.
 #[derive(Default)]
 pub(super) struct LeaseShard {
     pub(super) entries: HashMap<Fingerprint, LeaseEntry, BuildHasherDefault<IdentityHasher>>,

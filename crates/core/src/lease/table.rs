@@ -112,14 +112,14 @@ impl LeaseTable {
         let EntryStep::Decided {
             outcome,
             source,
-            renews,
+            is_renewal_due,
         } = entry.spend(demand.cost, now)
         else {
             return None;
         };
 
         // A call is large and rare. In a box it does not have to be moved when there is none.
-        let call = if renews {
+        let call = if is_renewal_due {
             Some(self.boxed_renewal(entry, fingerprint, now))
         } else {
             None
@@ -170,9 +170,9 @@ impl LeaseTable {
             EntryStep::Decided {
                 outcome,
                 source,
-                renews,
+                is_renewal_due,
             } => {
-                let call = renews.then(|| self.renewal(entry, fingerprint, now));
+                let call = is_renewal_due.then(|| self.renewal(entry, fingerprint, now));
                 let decided = LeaseOutcome {
                     outcome,
                     source,

@@ -55,6 +55,7 @@ pub struct MemoryStore {
     inner: Arc<Inner>,
 }
 
+/// The shared contents of a store.
 struct Inner {
     clock: Time,
     fingerprinter: Fingerprinter,

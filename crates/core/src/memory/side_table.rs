@@ -12,6 +12,7 @@ pub(super) struct SideEntry {
     charged: usize,
 }
 
+/// A state that does not fit into a slot.
 #[derive(Debug)]
 pub(super) enum SideState {
     Log(HitLog),

@@ -96,12 +96,12 @@ impl SlotTable {
         while !self.slots[next].is_vacant() {
             let home = self.home(self.slots[next].fingerprint());
             // A slot must not move to before its home, where the table wraps around.
-            let stays = if gap <= next {
+            let must_stay = if gap <= next {
                 gap < home && home <= next
             } else {
                 gap < home || home <= next
             };
-            if !stays {
+            if !must_stay {
                 self.slots[gap] = self.slots[next];
                 gap = next;
             }
