@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::words::{
+use super::names::{
     ALERTS, ALGORITHMS, ALIGNS, CLIENT_IP, CONSISTENCIES, COST, DEFAULTS, FORWARDED_BY, HEADERS,
     LIMIT, MODES, MONITORING, ON_STORE_FAILURE, ROOT, SERVER, STORE, STORE_TYPES, TIER,
     TIER_CHOICE, TRACING,
