@@ -1,4 +1,5 @@
-//! Compiles the files in `proto` to Rust code and to the descriptor set that gRPC reflection serves.
+//! Compiles the files in `proto` to Rust code and to the descriptor set that gRPC reflection
+//! serves.
 //!
 //! The compiler is written in Rust, so building Tollgate does not require `protoc`.
 
@@ -40,8 +41,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// reflection still shows strings.
 ///
 /// * The values of descriptor entries. Envoy copies client input into them, which may be invalid
-///   UTF-8. Rejecting such a message would be an error to Envoy, which by default lets the request
-///   pass, so one invalid byte would evade every limit.
+///   UTF-8. Envoy by default lets a request pass if its message is rejected, so one invalid byte
+///   would evade every limit.
 /// * The names of headers. They are constants, so as bytes they need no allocation.
 fn use_bytes_for_strings(files: &mut FileDescriptorSet) {
     for (file, message, field) in [

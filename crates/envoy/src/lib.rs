@@ -1,7 +1,7 @@
 //! Envoy's rate limit protocol: its messages and a gRPC service.
 //!
-//! - The messages and [`RateLimitService`] are generated from the files in `proto`. Those contain only
-//!   what Tollgate uses, with the names and field numbers of Envoy 1.40.
+//! - The messages and [`RateLimitService`] are generated from the files in `proto`. Those contain
+//!   only what Tollgate uses, with the names and field numbers of Envoy 1.40.
 //! - [`Services`] handles all requests of the gRPC port: the rate limit service, health checks and
 //!   reflection.
 //!

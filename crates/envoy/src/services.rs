@@ -25,8 +25,8 @@ const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// The future of a response. It never fails: errors are gRPC statuses.
 pub type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
-/// The rate limit service, `grpc.health.v1`, and both versions of reflection. All other requests get
-/// the status `UNIMPLEMENTED`.
+/// The rate limit service, `grpc.health.v1`, and both versions of reflection. All other requests
+/// get the status `UNIMPLEMENTED`.
 ///
 /// This is a [`tower_service::Service`] for requests with any body, including
 /// `hyper::body::Incoming`. [`answer`](Self::answer) does the same as a method, for example for
@@ -57,8 +57,8 @@ impl<R: RateLimitService> Services<R> {
     /// Combines a rate limit service with health checks and reflection.
     ///
     /// Health checks return the status that was last set on `health`. The empty service name means
-    /// the whole server. The status of `envoy.service.ratelimit.v3.RateLimitService` is unknown until
-    /// it is first set.
+    /// the whole server. The status of `envoy.service.ratelimit.v3.RateLimitService` is unknown
+    /// until it is first set.
     pub fn new(rate_limit: R, health: HealthReporter) -> Self {
         let health = HealthService::from_health_reporter(health);
 

@@ -14,8 +14,8 @@ use tollgate_envoy::{
     RateLimitResponse, RateLimitService, Services, Unit,
 };
 
-/// Sends one descriptor per request, with the user. The timeout is long, because Envoy lets requests
-/// pass when the service is slow, as on a busy machine.
+/// Sends one descriptor per request, with the user. The timeout is long, because Envoy lets
+/// requests pass when the service is slow, as on a busy machine.
 const ENVOY: &str = r#"
 static_resources:
   listeners:
@@ -103,6 +103,7 @@ impl RateLimitService for TestService {
                 nanos: 0,
             }),
         };
+
         Ok(Response::new(RateLimitResponse {
             overall_code: code.into(),
             statuses: vec![status],

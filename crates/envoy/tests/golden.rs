@@ -41,6 +41,7 @@ fn request() -> RateLimitRequest {
         hits_addend: Some(0),
         ..Default::default()
     };
+
     RateLimitRequest {
         domain: "shop".into(),
         descriptors: vec![full, free],
@@ -78,6 +79,7 @@ fn response() -> RateLimitResponse {
         raw_value: b"\xff"[..].into(),
         ..Default::default()
     };
+
     RateLimitResponse {
         overall_code: Code::OverLimit.into(),
         statuses: vec![full, bare],
@@ -119,12 +121,15 @@ fn units_have_the_numbers_of_envoy() {
         Unit::Year,
         Unit::Week,
     ];
+
     assert_eq!(units.map(i32::from), [0, 1, 2, 3, 4, 5, 6, 7]);
+
     let units = [
         RateLimitUnit::Second,
         RateLimitUnit::Minute,
         RateLimitUnit::Hour,
         RateLimitUnit::Day,
     ];
+
     assert_eq!(units.map(i32::from), [1, 2, 3, 4]);
 }

@@ -41,11 +41,13 @@ impl RateLimitService for TestService {
         if request.descriptors.is_empty() {
             return Err(Status::invalid_argument("no descriptors"));
         }
+
         let code = if request.domain == "friends" {
             Code::Ok
         } else {
             Code::OverLimit
         };
+
         Ok(Response::new(RateLimitResponse {
             overall_code: code.into(),
             ..Default::default()
@@ -75,6 +77,7 @@ impl Client {
                 .serve_connection(TokioIo::new(stream), services)
                 .await
         });
+
         let stream = TokioIo::new(TcpStream::connect(addr).await.unwrap());
         let (client, connection) =
             hyper::client::conn::http2::handshake(TokioExecutor::new(), stream)
@@ -163,6 +166,7 @@ fn messages(mut body: Bytes) -> Vec<Bytes> {
         let length = body.get_u32();
         messages.push(body.split_to(length.try_into().unwrap()));
     }
+
     assert!(body.is_empty());
     messages
 }
@@ -186,6 +190,7 @@ async fn decisions_reach_the_client() {
             .only();
         assert_eq!(response.overall_code(), code);
     }
+
     let reply = client
         .call(SHOULD_RATE_LIMIT, &RateLimitRequest::default())
         .await;
@@ -201,11 +206,14 @@ async fn a_message_that_is_too_large_is_rejected() {
     let reply = client
         .call(SHOULD_RATE_LIMIT, &request(&"x".repeat(1 << 20)))
         .await;
+
     assert_eq!(reply.status, (tonic::Code::OutOfRange as i32).to_string());
+
     let response: RateLimitResponse = client
         .call(SHOULD_RATE_LIMIT, &request("friends"))
         .await
         .only();
+
     assert_eq!(response.overall_code(), Code::Ok);
 }
 
@@ -214,6 +222,7 @@ async fn health_checks_return_the_last_status() {
     let health = HealthReporter::new();
     let mut client = Client::start(health.clone()).await;
     let whole = HealthCheckRequest::default();
+
     for status in [ServingStatus::NotServing, ServingStatus::Serving] {
         health.set_service_status("", status).await;
         let response: HealthCheckResponse = client.call(CHECK, &whole).await.only();
@@ -222,10 +231,12 @@ async fn health_checks_return_the_last_status() {
             tonic_health::pb::health_check_response::ServingStatus::from(status) as i32
         );
     }
+
     let other = HealthCheckRequest {
         service: "no.such.Service".into(),
     };
     let reply = client.call(CHECK, &other).await;
+
     assert_eq!(reply.status, (tonic::Code::NotFound as i32).to_string());
 }
 
@@ -249,6 +260,7 @@ async fn reflection_lists_the_services() {
 async fn unknown_paths_are_unimplemented() {
     let mut client = Client::start(HealthReporter::new()).await;
     let other_method = "/envoy.service.ratelimit.v3.RateLimitService/Other";
+
     for path in [
         "/",
         "/metrics",

@@ -211,6 +211,7 @@ mod tests {
             name.parse::<Attribute>()
                 .map(|attribute| (attribute.kind(), attribute.field().to_owned()))
         };
+
         assert_eq!(
             kind("client_ip"),
             Ok((AttributeKind::ClientIp, "client_ip".into()))

@@ -16,8 +16,7 @@ pub struct LimitConfig {
     pub applies: Match,
     /// The attributes that make up the key.
     pub key: Recipe,
-    /// Whether a request without the key's attributes skips this limit. If false, such a request is
-    /// an error.
+    /// Whether a request without the key's attributes skips this limit. If false, it is an error.
     pub optional: bool,
     /// Other quotas for some callers. `None` if all callers have the limit's own quota.
     pub tiers: Option<Tiers>,

@@ -66,6 +66,7 @@ fn conditions_match_normalised_values() {
         )
         .is_empty()
     };
+
     assert!(meets("POST", "/auth/login", "api.example.com"));
     assert!(meets(
         "post",
@@ -82,7 +83,7 @@ fn conditions_match_normalised_values() {
     assert!(!meets("POST", "/auth/login", "api.example.com.evil.org"));
     assert!(
         names(&login, &[("method", "POST"), ("path", "/auth/login")]).is_empty(),
-        "no host is no match"
+        "a missing host does not match"
     );
 }
 
@@ -113,6 +114,7 @@ fn the_first_available_alternative_makes_the_key() {
         &plan,
         &[("header:x-api-key", "k1"), ("client_ip", "203.0.113.7")],
     );
+
     assert_eq!(
         by_key,
         only(
@@ -121,6 +123,7 @@ fn the_first_available_alternative_makes_the_key() {
         )
     );
     assert_ne!(by_key, only(&plan, &[("client_ip", "203.0.113.7")]));
+
     let error = error(&plan, &[("header:x-api-key", "")]);
     assert!(
         error.to_string().contains("`header:x-api-key | client_ip`"),
@@ -152,10 +155,12 @@ fn addresses_with_different_spellings_share_a_key() {
 fn a_missing_key_is_an_error_unless_the_limit_is_optional_or_the_caller_skips_it() {
     let strict = one("key: [tenant]");
     let error = error(&strict, &[]).to_string();
+
     assert!(
         error.contains("\"one\"") && error.contains("`tenant`"),
         "{error}"
     );
+
     let skipped = strict
         .select(&Request(&[]), None, MissingKeyPolicy::PassOver)
         .expect("a skipped limit");
@@ -177,6 +182,7 @@ fn cost_precedence_is_attribute_then_request_then_limit() {
         selection[0].cost
     };
     let reports = one("key: [], cost: {by: pages, default: 3}");
+
     assert_eq!(cost(&reports, &[("pages", "7")], Some(5)), 7);
     assert_eq!(cost(&reports, &[], Some(5)), 5);
     assert_eq!(cost(&reports, &[], None), 3);
@@ -210,6 +216,7 @@ fn the_tier_determines_the_quota_with_a_default() {
             )
             .limit()
     };
+
     assert_eq!(numbers(&[("tier", "pro")]), 100);
     assert_eq!(numbers(&[("tier", "gold")]), 10);
     assert_eq!(numbers(&[]), 10);
@@ -219,32 +226,40 @@ fn the_tier_determines_the_quota_with_a_default() {
 fn limits_selected_by_name_ignore_their_conditions() {
     let two = selector(
         "limits:\n\
-         - {name: a, key: [], match: {path: /never}, algorithm: sliding_window, limit: 1, window: 1s}\n\
+         - {name: a, key: [], match: {path: /never}, algorithm: sliding_window, limit: 1, \
+         window: 1s}\n\
          - {name: b, key: [], algorithm: sliding_window, limit: 1, window: 1s}",
     );
     let selection = two
         .select_named(&["a"], &Request(&[("path", "/")]), None)
         .expect("a known limit");
+
     assert_eq!(selection[0].rule.limit.name(), "a");
+
     let error = two
         .select_named(&["c"], &Request(&[]), None)
         .expect_err("an unknown limit")
         .to_string();
+
     assert_eq!(error, r#"unknown limit "c"; expected one of a, b"#);
 }
 
 #[test]
 fn hashed_attributes_are_stored_and_displayed_as_hashes() {
     let yaml = "hash_keys: ['header:x-api-key']\nhash_secret: ${SECRET}\n\
-        limits: [{name: plan, key: ['header:x-api-key'], algorithm: sliding_window, limit: 1, window: 1s}]";
+        limits: [{name: plan, key: ['header:x-api-key'], algorithm: sliding_window, limit: 1, \
+        window: 1s}]";
     let plan = selector(yaml);
     let request = [("header:x-api-key", "sesame-opens")];
     let (key, _) = only(&plan, &request);
+
     assert!(!String::from_utf8_lossy(key.as_bytes()).contains("sesame"));
+
     let explained = plan.explain(&Request(&request));
     let Explanation::Met { parts, .. } = &explained[0].1 else {
         panic!("{explained:?}")
     };
+
     assert!(parts[0].is_hashed && parts[0].value.len() == 32);
     assert!(!format!("{explained:?}").contains("sesame"));
 }
@@ -253,12 +268,15 @@ fn hashed_attributes_are_stored_and_displayed_as_hashes() {
 fn explanations_give_the_reason() {
     let limits = selector(
         "limits:\n\
-         - {name: a, key: [], match: {path: '/v1/**', method: POST}, algorithm: sliding_window, limit: 1, window: 1s}\n\
+         - {name: a, key: [], match: {path: '/v1/**', method: POST}, algorithm: sliding_window, \
+         limit: 1, window: 1s}\n\
          - {name: b, key: [tenant], algorithm: sliding_window, limit: 1, window: 1s}\n\
-         - {name: c, key: [tenant], optional: true, algorithm: sliding_window, limit: 1, window: 1s}",
+         - {name: c, key: [tenant], optional: true, algorithm: sliding_window, limit: 1, \
+         window: 1s}",
     );
     let explained = limits.explain(&Request(&[("path", "/v1//x"), ("method", "get")]));
     let reasons: Vec<&Explanation<'_>> = explained.iter().map(|(_, reason)| reason).collect();
+
     assert!(
         matches!(reasons[0], Explanation::No { condition, found: Some(found) }
             if condition.attribute.name() == "method" && found == "GET"),
@@ -299,6 +317,7 @@ fn a_stored_key_is_displayed_like_the_key_of_a_request() {
             ("path", "//a"),
         ][..],
     ];
+
     for request in requests {
         let (_, explanation) = rules
             .explain_named("one", &Request(request))
@@ -309,12 +328,14 @@ fn a_stored_key_is_displayed_like_the_key_of_a_request() {
         assert_eq!(rules.shown_key(0, &chosen.key), Some(parts));
         assert_eq!(rules.shown_key(1, &chosen.key), None, "there is one limit");
     }
+
     let plain_text = only(&selector(&yaml("'header:x-api-key'")), requests[0]).0;
     assert_eq!(
         rules.shown_key(0, &plain_text),
         None,
         "an attribute that is hashed now is not displayed in plain text"
     );
+
     for foreign in [
         EncodedKey::new(&("header:x-api-key", "sk")).expect("a key"),
         EncodedKey::new(&("query:x", "sk", "acme", "/a")).expect("a key"),
@@ -329,7 +350,8 @@ fn each_reports_limits_whose_key_is_missing() {
     let both = selector(
         "limits: [{name: a, key: [tenant], algorithm: sliding_window, limit: 1, window: 1m},
                   {name: b, key: [client_ip], algorithm: sliding_window, limit: 1, window: 1m},
-                  {name: c, match: {method: PUT}, key: [], algorithm: sliding_window, limit: 1, window: 1m}]",
+                  {name: c, match: {method: PUT}, key: [], algorithm: sliding_window, limit: 1,
+                   window: 1m}]",
     );
     let mut visited = Vec::new();
     let request = Request(&[("client_ip", "203.0.113.7"), ("method", "GET")]);
@@ -341,6 +363,7 @@ fn each_reports_limits_whose_key_is_missing() {
     )
     .expect("a valid request");
     assert_eq!(visited, [(0, false), (1, true)]);
+
     let result = both.each(&request, None, MissingKeyPolicy::Refuse, |_, _| {});
     assert!(
         matches!(result, Err(SelectError::MissingAttribute { .. })),

@@ -26,6 +26,7 @@ impl<'a> Row<'a> {
         let address = |text: &str| text.parse().expect("an address");
         let trusted = trusted.split_whitespace().map(network).collect();
         let mut headers = HeaderMap::new();
+
         for line in lines
             .split('¶')
             .map(str::trim)
@@ -37,6 +38,7 @@ impl<'a> Row<'a> {
                 value_of(value.as_bytes()),
             );
         }
+
         let clients =
             ClientResolver::new(trusted, 64, header).expect("networks and a prefix within bounds");
         Self {
@@ -66,6 +68,7 @@ fn value_of(bytes: &[u8]) -> HeaderValue {
 fn rows() -> Vec<Row<'static>> {
     let mut header = ForwardedBy::default();
     let mut rows = Vec::new();
+
     for line in include_str!("forwarding.txt").lines() {
         if let Some(word) = line.strip_prefix('[') {
             header = word.trim_end_matches(']').parse().expect("a header");
@@ -73,6 +76,7 @@ fn rows() -> Vec<Row<'static>> {
             rows.push(Row::read(line, header));
         }
     }
+
     rows
 }
 
@@ -187,6 +191,7 @@ fn elements_of_up_to_a_kibibyte_are_read() {
             .address(PROXY, &header_lines(ForwardedBy::Forwarded, &[list]))
     };
     let longest = 1_024 - " for=203.0.113.7;host=".len();
+
     assert_eq!(client(element(longest)), CLIENT);
     assert_eq!(client(element(longest + 1)), PROXY);
 }
@@ -205,6 +210,7 @@ fn forged_bytes() -> impl Strategy<Value = Vec<u8>> {
         Just(b", ".to_vec()),
         proptest::collection::vec(byte, 0..12),
     ];
+
     proptest::collection::vec(words, 0..8).prop_map(|words| words.concat())
 }
 
@@ -234,6 +240,7 @@ fn appended_entry(header: ForwardedBy, client: IpAddr, style: u8) -> String {
         (IpAddr::V4(v4), 0) => v4.to_string(),
         (IpAddr::V4(v4), _) => format!("{v4}:443"),
     };
+
     match (header, style) {
         (ForwardedBy::Forwarded, 0 | 1) => format!("for=\"{node}\";proto=https"),
         (ForwardedBy::Forwarded, 2 | 3) => format!("host=\"a, \\\"b\\\\\";for=\"{node}\""),
@@ -251,8 +258,10 @@ proptest! {
     ) {
         let clients = trusting_private(header);
         prop_assume!(!clients.trusts(peer));
+
         let headers = header_lines(header, &lines);
         let expected = clients.address(peer, &HeaderMap::new());
+
         prop_assert_eq!(clients.address(peer, &headers), expected);
         prop_assert_eq!(ClientResolver::default().address(peer, &headers), expected);
     }
@@ -268,19 +277,24 @@ proptest! {
     ) {
         let header = if is_standard { ForwardedBy::Forwarded } else { ForwardedBy::XForwardedFor };
         let clients = trusting_private(header);
+
         prop_assume!(!clients.trusts(client) && !client.to_canonical().is_unspecified());
+
         let mut appended = appended_entry(header, client, style);
         for _ in 0..proxies {
             appended = [appended, appended_entry(header, PROXY, style)].join(", ");
         }
+
         let alone = clients.address(PROXY, &header_lines(header, &[appended.clone().into_bytes()]));
         let mut lines = lines;
+
         if is_own_line {
             lines.push(appended.into_bytes());
         } else if let Some(last) = lines.last_mut() {
             last.extend_from_slice(b", ");
             last.extend_from_slice(appended.as_bytes());
         }
+
         prop_assert_eq!(alone, clients.address(client, &HeaderMap::new()));
         prop_assert_eq!(clients.address(PROXY, &header_lines(header, &lines)), alone);
     }

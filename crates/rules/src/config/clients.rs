@@ -6,7 +6,7 @@ use tollgate_subject::{ClientResolver, Network};
 
 use super::HashConfig;
 use super::field::{ConfigField, Expectation, collect_all};
-use super::mapping::Mapping;
+use super::field_map::FieldMap;
 use super::names::{CLIENT_IP, FORWARDED_BY};
 use crate::attribute::Attribute;
 use crate::limit::LimitConfig;
@@ -51,7 +51,7 @@ fn read_networks(field: &ConfigField<'_>) -> Option<Vec<Network>> {
 }
 
 /// Reads `hash_keys` and `hash_secret`. Each requires the other.
-pub(super) fn read_hashing(root: &Mapping<'_>, limits: &[LimitConfig]) -> Option<HashConfig> {
+pub(super) fn read_hashing(root: &FieldMap<'_>, limits: &[LimitConfig]) -> Option<HashConfig> {
     let (keys, secret) = (
         root.get("hash_keys"),
         root.get("hash_secret").map(ConfigField::into_secret),

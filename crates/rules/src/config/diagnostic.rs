@@ -69,6 +69,7 @@ impl SourceMap {
             .iter()
             .find(|(known, _)| known == field)
             .map(|(_, position)| *position);
+
         Diagnostics::new(&self.file).diagnostic(
             position.unwrap_or(SourcePosition::WHOLE_FILE),
             field,
@@ -180,7 +181,7 @@ impl<'a> Diagnostics<'a> {
         }
     }
 
-    /// Whether there are no errors.
+    /// Whether no error was added.
     pub(super) fn is_clean(&self) -> bool {
         self.errors.borrow().is_empty()
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tollgate::Micros;
 
 use super::diagnostic::{Diagnostics, SourcePosition};
-use super::mapping::Mapping;
+use super::field_map::FieldMap;
 use super::path;
 use super::scalar::{Origin, ScalarValue};
 use super::values::{self, ValueError};
@@ -177,9 +177,9 @@ impl<'a> ConfigField<'a> {
         result
             .map_err(|error| {
                 if self.is_private() {
-                    self.unexpected(expected)
+                    self.unexpected(expected);
                 } else {
-                    self.error(error)
+                    self.error(error);
                 }
             })
             .ok()
@@ -251,6 +251,7 @@ impl<'a> ConfigField<'a> {
         expected: Expectation<'_>,
     ) -> Option<T> {
         let text = self.string(expected)?;
+
         read(text.trim())
             .map_err(|error| match error.suggestion {
                 Some(suggestion) if !self.is_private() => self.invalid(expected.noun, suggestion),
@@ -303,7 +304,7 @@ impl<'a> ConfigField<'a> {
     }
 
     /// A mapping with these fields. Reports all others.
-    pub(super) fn mapping(&self, known: &'static [&'static str]) -> Option<Mapping<'a>> {
+    pub(super) fn mapping(&self, known: &'static [&'static str]) -> Option<FieldMap<'a>> {
         let expected = format!("expected a mapping with the fields {}", list_and(known));
         let mapping = self
             .free_mapping(Expectation::value(&expected))?
@@ -314,7 +315,7 @@ impl<'a> ConfigField<'a> {
     }
 
     /// A mapping with any keys.
-    pub(super) fn free_mapping(&self, expected: Expectation<'_>) -> Option<Mapping<'a>> {
+    pub(super) fn free_mapping(&self, expected: Expectation<'_>) -> Option<FieldMap<'a>> {
         let YamlValue::Mapping(entries) = &self.node.value else {
             self.unexpected(expected);
             return None;
@@ -327,7 +328,7 @@ impl<'a> ConfigField<'a> {
             ));
             return None;
         }
-        Some(Mapping::new(self.clone(), entries))
+        Some(FieldMap::new(self.clone(), entries))
     }
 }
 

@@ -11,8 +11,8 @@ use tollgate::headers::Fields;
 
 use super::diagnostic::{ConfigError, Diagnostics, SourcePosition};
 use super::field::{ConfigField, Expectation};
+use super::field_map::FieldMap;
 use super::limits::{self, LimitDefaults};
-use super::mapping::Mapping;
 use super::names::{CONSISTENCIES, DEFAULTS, ON_STORE_FAILURE, ROOT};
 use super::{Config, clients, monitoring, server, store, tiers, variables, yaml};
 use crate::attribute::Attribute;
@@ -123,6 +123,7 @@ impl Config {
             tiers: None,
             cost: None,
         };
+
         Self::with_limits(vec![limit])
     }
 
@@ -211,7 +212,7 @@ fn read_version(field: &ConfigField<'_>) -> Option<()> {
 }
 
 fn read_defaults<'a>(field: &ConfigField<'a>) -> Option<(LimitDefaults, Option<NonZeroU32>)> {
-    let mapping: Mapping<'a> = field.mapping(DEFAULTS)?;
+    let mapping: FieldMap<'a> = field.mapping(DEFAULTS)?;
     let replicas = mapping.read("expected_replicas", |field| {
         field.integer_in(1..=REPLICAS_MAX)
     });

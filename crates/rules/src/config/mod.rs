@@ -5,14 +5,14 @@
 //! 3. The readers of the sections turn fields into typed values, which make up a [`Config`].
 //!
 //! Reading continues after an error. All errors are collected in one place, so that a user can fix
-//! a whole file at once.
+//! a whole file in one go.
 
 mod clients;
 mod diagnostic;
 mod field;
+mod field_map;
 mod limits;
 mod load;
-mod mapping;
 mod monitoring;
 mod names;
 mod path;
@@ -63,7 +63,8 @@ pub struct Config {
     pub places: SourceMap,
 }
 
-/// Parses a duration as written in a configuration. The error says what is expected.
+/// Parses a duration as written in a configuration. The error is a phrase such as
+/// "expected a number with a unit".
 ///
 /// ```
 /// use std::time::Duration;

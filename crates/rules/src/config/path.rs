@@ -13,6 +13,7 @@ pub(super) fn field(mapping: &str, key: &str) -> String {
     } else {
         quoted(key)
     };
+
     if mapping.is_empty() {
         key
     } else {

@@ -23,8 +23,8 @@ pub(super) enum Origin {
     File,
     /// From the environment, at least in part, so it is never shown.
     Environment,
-    /// There is no value: expanding a variable failed. That error was reported, so no further error
-    /// is.
+    /// Expanding a variable failed, so the value is not usable. That error was reported; no further
+    /// one is needed.
     Failed,
 }
 
@@ -71,6 +71,7 @@ pub(super) fn quoted(text: &str) -> String {
             text.chars().nth(SHOWN_MAX).is_some(),
         ),
     };
+
     let dots = if is_cut { "..." } else { "" };
     format!("{:?}", text + dots)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::memory::KEYS_MAX_DEFAULT;
 
 use super::field::{ConfigField, Expectation, collect_all};
-use super::mapping::Mapping;
+use super::field_map::FieldMap;
 use super::names::{STORE, STORE_TYPES, StoreType};
 use super::{RedisConfig, RedisTopology, StoreConfig};
 
@@ -66,7 +66,7 @@ pub(super) fn read(field: &ConfigField<'_>) -> Option<StoreConfig> {
     }
 }
 
-fn read_memory(mapping: &Mapping<'_>) -> Option<StoreConfig> {
+fn read_memory(mapping: &FieldMap<'_>) -> Option<StoreConfig> {
     for name in REDIS_ONLY {
         mapping.reject(
             name,
@@ -87,7 +87,7 @@ fn read_memory(mapping: &Mapping<'_>) -> Option<StoreConfig> {
     })
 }
 
-fn read_redis(mapping: &Mapping<'_>, kind: StoreType) -> Option<RedisConfig> {
+fn read_redis(mapping: &FieldMap<'_>, kind: StoreType) -> Option<RedisConfig> {
     mapping.reject(
         "keys_max",
         "`keys_max` is only for the memory store; set `maxmemory` on the Redis server instead",
@@ -119,7 +119,7 @@ fn read_redis(mapping: &Mapping<'_>, kind: StoreType) -> Option<RedisConfig> {
     })
 }
 
-fn read_topology(mapping: &Mapping<'_>, kind: StoreType) -> Option<RedisTopology> {
+fn read_topology(mapping: &FieldMap<'_>, kind: StoreType) -> Option<RedisTopology> {
     if kind == StoreType::Sentinel {
         let Some(field) = mapping.get("master") else {
             mapping.missing(
@@ -140,14 +140,14 @@ fn read_topology(mapping: &Mapping<'_>, kind: StoreType) -> Option<RedisTopology
     })
 }
 
-fn reject_master(mapping: &Mapping<'_>) {
+fn reject_master(mapping: &FieldMap<'_>) {
     mapping.reject(
         "master",
         "`master` is only for redis-sentinel; remove it, or set `type: redis-sentinel`",
     );
 }
 
-fn read_endpoints(mapping: &Mapping<'_>, kind: StoreType) -> Option<Vec<String>> {
+fn read_endpoints(mapping: &FieldMap<'_>, kind: StoreType) -> Option<Vec<String>> {
     let field = mapping.require("endpoints", ENDPOINTS)?.into_secret();
     let items = field.list(ENDPOINTS)?;
 
@@ -178,6 +178,7 @@ fn read_endpoint(field: &ConfigField<'_>) -> Option<String> {
         field.record_position();
         return Some(url.to_owned());
     }
+
     field.unexpected(ENDPOINT);
     None
 }

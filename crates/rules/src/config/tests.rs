@@ -123,7 +123,9 @@ fn the_schema_forbids_the_same_fields_for_each_algorithm() {
         .flat_map(|(_, algorithm)| algorithm.fields())
         .copied());
     let cases = at(&schema, "/$defs/limit/allOf").as_array().unwrap();
+
     assert_eq!(cases.len(), ALGORITHMS.len());
+
     for (case, (name, algorithm)) in cases.iter().zip(ALGORITHMS) {
         assert_eq!(
             case.pointer("/if/properties/algorithm/const").unwrap(),
@@ -150,6 +152,7 @@ fn column(after: &str) -> BTreeSet<&'static str> {
         .skip(1)
         .skip_while(|line| !line.starts_with("| field"));
     let rows = rows.take_while(|line| line.starts_with('|')).skip(2);
+
     rows.map(|row| {
         row.trim_start_matches("| `")
             .split('`')
@@ -191,12 +194,14 @@ fn the_page_documents_every_choice() {
         choices(ALIGNS),
         choices(MODES),
     ];
+
     for name in choices.iter().flatten() {
         assert!(PAGE.contains(&format!("`{name}`")), "{name}");
     }
 }
 
-/// Every YAML block of the page must be valid. A block without `limits` gets a valid limit appended.
+/// Every YAML block of the page must be valid. A block without `limits` gets a valid limit
+/// appended.
 #[test]
 fn the_examples_of_the_page_are_valid() {
     let env = |name: &str| (name == "REDIS_PASSWORD").then(|| "x".to_owned());
@@ -205,12 +210,14 @@ fn the_examples_of_the_page_are_valid() {
         .skip(1)
         .filter_map(|rest| rest.split("```").next());
     let examples: Vec<&str> = blocks.collect();
+
     assert!(examples.len() >= 6);
     assert_eq!(
         examples.len(),
         PAGE.matches("```").count() / 2,
         "a block is not YAML"
     );
+
     for example in examples {
         let limit = "limits: [{ name: a, key: [], algorithm: sliding_log, limit: 1, window: 1s }]";
         let text = if example.contains("limits:") {

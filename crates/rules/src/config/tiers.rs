@@ -2,7 +2,7 @@
 
 use super::diagnostic::SourcePosition;
 use super::field::{ConfigField, Expectation};
-use super::mapping::Mapping;
+use super::field_map::FieldMap;
 use super::names::TIER;
 use super::values;
 use super::yaml::YamlEntry;
@@ -24,7 +24,7 @@ pub(super) type TierList<'a> = Vec<Tier<'a>>;
 pub(super) struct Tier<'a> {
     pub(super) name: &'a str,
     pub(super) position: SourcePosition,
-    pub(super) numbers: Mapping<'a>,
+    pub(super) numbers: FieldMap<'a>,
 }
 
 /// Reads the section `tiers`.
@@ -60,7 +60,7 @@ pub(super) fn read<'a>(field: &ConfigField<'a>) -> Option<TierList<'a>> {
 }
 
 /// Reports invalid numbers even if no limit uses the tier.
-fn check_numbers(field: &ConfigField<'_>, numbers: &Mapping<'_>) {
+fn check_numbers(field: &ConfigField<'_>, numbers: &FieldMap<'_>) {
     if numbers.len() == 0 {
         field.error("the tier is empty; expected capacity and refill_rate, or limit");
     }

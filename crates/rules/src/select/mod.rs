@@ -41,7 +41,7 @@ pub enum Value<'v> {
 /// The limits of a configuration, prepared for selection.
 #[derive(Debug)]
 pub struct Selector {
-    rules: Vec<(LimitName, LimitConfig)>,
+    limits: Vec<(LimitName, LimitConfig)>,
     clients: ClientResolver,
     hashing: Option<HashConfig>,
 }
@@ -76,14 +76,13 @@ pub enum MissingKeyPolicy {
 impl Selector {
     /// Prepares the limits of a configuration.
     pub fn new(config: &Config) -> Self {
-        let named = |rule: &LimitConfig| {
-            rule.limit
-                .rule()
-                .ok()
-                .map(|checked| (checked.name(), rule.clone()))
+        let named = |limit: &LimitConfig| {
+            let rule = limit.limit.rule().ok()?;
+            Some((rule.name(), limit.clone()))
         };
+
         Self {
-            rules: config.limits.iter().filter_map(named).collect(),
+            limits: config.limits.iter().filter_map(named).collect(),
             clients: config.clients.clone(),
             hashing: config.hashing.clone(),
         }
@@ -91,7 +90,7 @@ impl Selector {
 
     /// The limits, in file order.
     pub fn rules(&self) -> impl ExactSizeIterator<Item = &LimitConfig> {
-        self.rules.iter().map(|(_, rule)| rule)
+        self.limits.iter().map(|(_, limit)| limit)
     }
 
     /// The resolver that determines and groups client addresses.
@@ -108,8 +107,9 @@ impl Selector {
         on_missing: MissingKeyPolicy,
     ) -> Result<Selection<'_>, SelectError> {
         let mut selection = Selection::new();
+
         self.each(attributes, cost, on_missing, |_, selected| {
-            selection.extend(selected)
+            selection.extend(selected);
         })?;
         Ok(selection)
     }
@@ -126,9 +126,9 @@ impl Selector {
         mut visit: impl FnMut(usize, Option<SelectedLimit<'r>>),
     ) -> Result<(), SelectError> {
         let request = RequestView::new(attributes);
-        for index in 0..self.rules.len() {
-            let rule = &self.rules[index].1;
-            let mut conditions = rule.applies.conditions.iter();
+        for index in 0..self.limits.len() {
+            let limit = &self.limits[index].1;
+            let mut conditions = limit.applies.conditions.iter();
 
             if conditions.all(|condition| request.satisfies(condition)) {
                 visit(index, self.select_one(index, &request, cost, on_missing)?);
@@ -146,6 +146,7 @@ impl Selector {
     ) -> Result<Selection<'_>, SelectError> {
         let request = RequestView::new(attributes);
         let mut selection = Selection::new();
+
         for name in names {
             let index = self.index_of(name.as_ref())?;
             selection.extend(self.select_one(index, &request, cost, MissingKeyPolicy::Refuse)?);
@@ -159,8 +160,8 @@ impl Selector {
         attributes: &impl Attributes,
     ) -> Vec<(&'r LimitConfig, Explanation<'r>)> {
         let request = RequestView::new(attributes);
-        (0..self.rules.len())
-            .map(|index| (&self.rules[index].1, self.explain_one(index, &request)))
+        (0..self.limits.len())
+            .map(|index| (&self.limits[index].1, self.explain_one(index, &request)))
             .collect()
     }
 
@@ -173,7 +174,7 @@ impl Selector {
     ) -> Result<(&'r LimitConfig, Explanation<'r>), SelectError> {
         let index = self.index_of(name)?;
         Ok((
-            &self.rules[index].1,
+            &self.limits[index].1,
             self.explain_matched(index, &RequestView::new(attributes)),
         ))
     }
@@ -183,7 +184,7 @@ impl Selector {
         index: usize,
         request: &RequestView<'_, impl Attributes>,
     ) -> Explanation<'r> {
-        let mut conditions = self.rules[index].1.applies.conditions.iter();
+        let mut conditions = self.limits[index].1.applies.conditions.iter();
         if let Some(condition) = conditions.find(|condition| !request.satisfies(condition)) {
             return Explanation::not_matched(condition, request);
         }
@@ -196,13 +197,14 @@ impl Selector {
         index: usize,
         request: &RequestView<'_, impl Attributes>,
     ) -> Explanation<'r> {
-        let rule = &self.rules[index].1;
+        let limit = &self.limits[index].1;
+
         match self.select_one(index, request, None, MissingKeyPolicy::Refuse) {
             Err(error) => Explanation::Wrong(error),
             Ok(None) => Explanation::PassedOver,
             Ok(Some(chosen)) => Explanation::Met {
-                parts: self.display_parts(rule, request),
-                tier: rule
+                parts: self.display_parts(limit, request),
+                tier: limit
                     .tiers
                     .as_ref()
                     .map(|tiers| request.tier(tiers).0.to_owned()),
@@ -221,19 +223,19 @@ impl Selector {
         cost: Option<u64>,
         on_missing: MissingKeyPolicy,
     ) -> Result<Option<SelectedLimit<'r>>, SelectError> {
-        let (name, rule) = &self.rules[index];
+        let (name, limit) = &self.limits[index];
 
-        let key = match self.key(rule, request) {
+        let key = match self.key(limit, request) {
             Ok(key) => key,
             Err(KeyBuildError::Missing(_))
-                if rule.optional || on_missing == MissingKeyPolicy::PassOver =>
+                if limit.optional || on_missing == MissingKeyPolicy::PassOver =>
             {
                 return Ok(None);
             }
             Err(error) => return Err(error.into_select_error(name)),
         };
 
-        let cost = match &rule.cost {
+        let cost = match &limit.cost {
             None => cost.unwrap_or(1),
             Some(by) => request.cost(by, cost).map_err(|found| SelectError::Cost {
                 limit: name.to_string(),
@@ -242,10 +244,10 @@ impl Selector {
             })?,
         };
 
-        let quota = rule.tiers.as_ref().and_then(|tiers| request.tier(tiers).1);
+        let quota = limit.tiers.as_ref().and_then(|tiers| request.tier(tiers).1);
         Ok(Some(SelectedLimit {
             index,
-            rule,
+            rule: limit,
             key,
             cost,
             quota,
@@ -253,7 +255,7 @@ impl Selector {
     }
 
     fn index_of(&self, name: &str) -> Result<usize, SelectError> {
-        let index = self.rules.iter().position(|(limit, _)| **limit == *name);
+        let index = self.limits.iter().position(|(limit, _)| **limit == *name);
         index.ok_or_else(|| SelectError::UnknownLimit {
             found: name.chars().take(80).collect(),
             known: self.names(),
@@ -264,13 +266,13 @@ impl Selector {
     fn names(&self) -> String {
         const SHOWN: usize = 8;
         let names: Vec<&str> = self
-            .rules
+            .limits
             .iter()
             .take(SHOWN)
             .map(|(name, _)| &**name)
             .collect();
 
-        let more = self.rules.len().saturating_sub(SHOWN);
+        let more = self.limits.len().saturating_sub(SHOWN);
         let more = if more > 0 {
             format!(" and {more} more")
         } else {
@@ -342,7 +344,7 @@ pub enum SelectError {
     },
     /// The attribute that holds the cost is not a whole number.
     #[error(
-        "invalid cost {found:?} in the attribute `{attribute}` for the limit {limit:?}: expected a \
+        "invalid cost {found:?} in the attribute `{attribute}` for the limit {limit:?}: must be a \
          whole number"
     )]
     Cost {

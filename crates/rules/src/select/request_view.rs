@@ -67,10 +67,10 @@ impl<'a, A: Attributes> RequestView<'a, A> {
     /// The name of the caller's tier and its quota. The quota is `None` if the default tier, whose
     /// quota is the limit's own, applies.
     pub(super) fn tier<'t>(&self, tiers: &'t Tiers) -> (&'t str, Option<&'t Quota>) {
-        let named = self
+        let tier = self
             .text(&tiers.by)
             .and_then(|name| tiers.quotas.get_key_value(&*name));
-        named.map_or((&tiers.default, None), |(name, quota)| (name, Some(quota)))
+        tier.map_or((&tiers.default, None), |(name, quota)| (name, Some(quota)))
     }
 
     /// The cost: from the attribute, else as stated by the request, else the default. The error is
@@ -90,13 +90,13 @@ impl Selector {
     /// Builds the key of a limit for a request.
     pub(super) fn key(
         &self,
-        rule: &LimitConfig,
+        limit: &LimitConfig,
         request: &RequestView<'_, impl Attributes>,
     ) -> Result<EncodedKey, KeyBuildError> {
         let mut failure = None;
 
         let encoded = EncodedKey::from_writer(|parts| {
-            for alternatives in &rule.key.parts {
+            for alternatives in &limit.key.parts {
                 match self.first_of(alternatives, request) {
                     Ok((attribute, part)) => {
                         // Alternatives may have equal values for different callers, so the key
@@ -119,10 +119,10 @@ impl Selector {
     /// The parts of a key in readable form. Hashed attributes show their hash.
     pub(super) fn display_parts<'r>(
         &self,
-        rule: &'r LimitConfig,
+        limit: &'r LimitConfig,
         request: &RequestView<'_, impl Attributes>,
     ) -> Vec<DisplayPart<'r>> {
-        let found = rule
+        let found = limit
             .key
             .parts
             .iter()
@@ -145,13 +145,13 @@ impl Selector {
 
     /// The parts of a stored key of the limit with this index, in readable form.
     ///
-    /// `None` if the limit's current configuration cannot have built the key, or if it now hashes an
-    /// attribute that the key holds in plain text.
+    /// `None` if the limit's current configuration cannot have built the key, or if it now hashes
+    /// an attribute that the key holds in plain text.
     pub fn shown_key<'r>(&'r self, index: usize, key: &EncodedKey) -> Option<Vec<DisplayPart<'r>>> {
-        let (_, rule) = self.rules.get(index)?;
+        let (_, limit) = self.limits.get(index)?;
         let mut parts = key.parts();
 
-        let shown = rule.key.parts.iter().map(|alternatives| {
+        let shown = limit.key.parts.iter().map(|alternatives| {
             let attribute = match &alternatives[..] {
                 [only] => only,
                 several => {
@@ -215,7 +215,7 @@ impl Selector {
         Ok(Some(KeyPartValue::Address(self.clients.group(address))))
     }
 
-    /// Appends a part to a key, hashed if the configuration says so.
+    /// Appends a part to a key, hashed if the configuration requires it.
     fn write(&self, attribute: &Attribute, part: &KeyPartValue<'_>, parts: &mut KeyParts) {
         match (self.hasher(attribute), part) {
             (Some(hasher), part) => parts.hashed(hasher.hash(part.to_text().as_bytes())),

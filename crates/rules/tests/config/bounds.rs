@@ -27,6 +27,7 @@ fn a_file_that_is_too_large_is_rejected_without_reading_it() {
     std::fs::File::create(&path)
         .and_then(|file| file.set_len(100_000_000))
         .unwrap();
+
     let errors = Config::read(&path, &env).unwrap_err().to_string();
     std::fs::remove_file(&path).unwrap();
     assert!(
@@ -114,10 +115,12 @@ fn too_many_limits_and_tiers_are_rejected() {
         error(&format!("limits:\n{limits}"))
             .contains("limits: expected 1 to 1000 limits, found 1001")
     );
+
     let tiers = (0..101).fold("tiers:\n".to_owned(), |mut text, tier| {
         writeln!(text, "  t{tier}: {{ limit: 1 }}").unwrap();
         text
     });
+
     assert!(
         with_limit(&tiers)
             .unwrap_err()

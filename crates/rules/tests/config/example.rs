@@ -64,6 +64,7 @@ fn the_store_is_a_cluster() {
         max_retries: 1,
     });
     let config = example();
+
     assert_eq!(config.store, expected);
     assert_eq!(config.expected_replicas, NonZeroU32::new(3).unwrap());
 }
@@ -96,6 +97,7 @@ fn clients_and_hashing_are_read() {
 fn the_limits_have_their_quotas() {
     let config = example();
     let minute = Duration::from_secs(60);
+
     for (name, same) in [
         ("ip-safety-net", Limit::sliding_window("x", 600, minute)),
         ("plan", Limit::token_bucket("x", 100, Rate::per_second(10))),
@@ -111,6 +113,7 @@ fn the_limits_have_their_quotas() {
     ] {
         assert_eq!(quota(&named(&config, name).limit), quota(&same), "{name}");
     }
+
     assert_eq!(config.limits.len(), 8);
 }
 
@@ -118,6 +121,7 @@ fn the_limits_have_their_quotas() {
 fn the_limits_have_their_keys_and_conditions() {
     let config = example();
     let rule = |name| named(&config, name);
+
     assert_eq!(key(&rule("ip-safety-net")), ["client_ip"]);
     assert_eq!(key(&rule("plan")), ["header:x-api-key | client_ip"]);
     assert_eq!(key(&rule("login")), ["client_ip"]);
@@ -125,12 +129,14 @@ fn the_limits_have_their_keys_and_conditions() {
     assert!(key(&rule("downstream")).is_empty());
     assert!(conditions(&rule("quota")).is_empty());
     assert_eq!(conditions(&rule("plan")), ["path = /v1/**"]);
+
     for name in ["login", "login-account"] {
         assert_eq!(
             conditions(&rule(name)),
             ["method = POST", "path = /auth/login"]
         );
     }
+
     assert_eq!(
         rule("reports").cost,
         Some(Cost {
@@ -138,6 +144,7 @@ fn the_limits_have_their_keys_and_conditions() {
             default: 1
         })
     );
+
     for rule in &config.limits {
         assert_eq!(rule.optional, rule.limit.name() == "login-account");
     }
@@ -147,6 +154,7 @@ fn the_limits_have_their_keys_and_conditions() {
 fn the_plan_has_tiers() {
     let tiers = named(&example(), "plan").tiers.unwrap();
     assert_eq!((tiers.by.name(), &*tiers.default), ("tier", "free"));
+
     let bucket =
         |capacity, rate| Quota::from(TokenBucket::new(capacity, Rate::per_second(rate)).unwrap());
     let expected = [
@@ -159,6 +167,7 @@ fn the_plan_has_tiers() {
         .iter()
         .map(|(name, quota)| (&**name, *quota))
         .collect();
+
     assert_eq!(found, expected);
 }
 
@@ -235,6 +244,7 @@ fn the_built_in_configuration_has_one_limit_per_address() {
             keys_max: 1_000_000
         }
     );
+
     let [rule] = config.limits.as_slice() else {
         panic!("{:?}", config.limits)
     };
@@ -252,6 +262,7 @@ fn absent_fields_have_their_defaults() {
     let StoreConfig::Redis(redis) = config.store else {
         panic!("{:?}", config.store)
     };
+
     assert_eq!(
         (redis.prefix.as_str(), redis.timeout),
         ("tollgate:", Duration::from_millis(10))
@@ -269,7 +280,9 @@ fn absent_fields_have_their_defaults() {
 #[test]
 fn the_other_sections_are_read() {
     let text = "
-server: { connections_max: 7, body_max: 1MiB, header_timeout: 1s, idle_timeout: 2s, drain_timeout: 3s, in_flight_max: 9 }
+server:
+  { connections_max: 7, body_max: 1MiB, header_timeout: 1s, idle_timeout: 2s,
+    drain_timeout: 3s, in_flight_max: 9 }
 monitoring: { tracing: { otlp_endpoint: \"http://127.0.0.1:4317\", sample_ratio: 0.5 } }
 client_ip: { header: forwarded, ipv6_prefix: 56 }
 store: { type: redis-sentinel, master: mymaster, endpoints: [\"redis://a\", \"redis://b\"] }
@@ -284,12 +297,15 @@ store: { type: redis-sentinel, master: mymaster, endpoints: [\"redis://a\", \"re
         drain_timeout: seconds(3),
         in_flight_max: 9,
     };
+
     assert_eq!(config.server, server);
+
     let tracing = config.monitoring.tracing.unwrap();
     assert_eq!(
         (tracing.otlp_endpoint.as_str(), tracing.sample_ratio),
         ("http://127.0.0.1:4317", 0.5)
     );
+
     let StoreConfig::Redis(redis) = config.store else {
         panic!("{:?}", config.store)
     };
@@ -304,7 +320,8 @@ store: { type: redis-sentinel, master: mymaster, endpoints: [\"redis://a\", \"re
 #[test]
 fn all_fields_of_a_limit_are_read() {
     let month = one_limit(
-        "algorithm: fixed_window, align: clock, limit: 1_000, window: 1 month, cost: 3, optional: true",
+        "algorithm: fixed_window, align: clock, limit: 1_000, window: 1 month, cost: 3, \
+         optional: true",
     );
     let rule = named(&month.unwrap(), "a");
     assert_eq!(
@@ -334,7 +351,8 @@ fn all_fields_of_a_limit_are_read() {
     );
     assert_eq!(rule.consistency(), Consistency::Local);
 
-    let text = "match: { host: [API.Example.com, \"*.Example.org\"], method: [get, Post], \"header:X-Kind\": a*, v: 2 }";
+    let text = "match: { host: [API.Example.com, \"*.Example.org\"], method: [get, Post], \
+                \"header:X-Kind\": a*, v: 2 }";
     let matching = one_limit(&format!(
         "{text}, algorithm: sliding_log, limit: 1, window: 1s"
     ))
@@ -361,6 +379,7 @@ limits:
 ";
     let config = parse(text).unwrap();
     let found = |name| quota(&named(&config, name).limit);
+
     assert_eq!(
         found("w"),
         quota(&Limit::fixed_window("x", 5, Duration::from_secs(60)))
@@ -382,12 +401,14 @@ fn unsupported_consistency_gives_a_note() {
 defaults: { consistency: eventual }
 limits:
   - { name: c, key: [], algorithm: concurrency, limit: 1, permit_timeout: 1s, consistency: leased }
-  - { name: q, key: [], algorithm: leaky_bucket, mode: queue, capacity: 1, leak_rate: 1/s, consistency: eventual }
+  - { name: q, key: [], algorithm: leaky_bucket, mode: queue, capacity: 1, leak_rate: 1/s, \
+    consistency: eventual }
   - { name: l, key: [], algorithm: sliding_log, limit: 1, window: 1s, consistency: eventual }
   - { name: m, key: [], algorithm: leaky_bucket, capacity: 1, leak_rate: 1/s }
 ",
     )
     .unwrap();
+
     assert_eq!(
         config.notes,
         [
@@ -399,6 +420,7 @@ limits:
              leased, which is stricter, is used",
         ]
     );
+
     let of = |name| named(&config, name).limit.rule().unwrap().consistency();
     assert_eq!(["c", "q"].map(of), [Consistency::Strict; 2]);
     assert_eq!(
@@ -410,7 +432,8 @@ limits:
 #[test]
 fn variables_are_expanded_in_values() {
     let config = one_limit(
-        "algorithm: sliding_window, limit: \"${SIX}\", window: \"${NONE:-5m}\", match: { a: \"$${SIX} ${SIX}\" }",
+        "algorithm: sliding_window, limit: \"${SIX}\", window: \"${NONE:-5m}\", \
+         match: { a: \"$${SIX} ${SIX}\" }",
     );
     let rule = named(&config.unwrap(), "a");
     assert_eq!(

@@ -25,6 +25,7 @@ fn invalid_files() -> Vec<InvalidFile<'static>> {
             errors,
         }
     };
+
     TABLE.split("==== ").skip(1).map(invalid_file).collect()
 }
 

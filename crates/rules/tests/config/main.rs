@@ -36,6 +36,7 @@ fn env(name: &str) -> Option<String> {
         "SIX" => "600",
         _ => return None,
     };
+
     Some(value.to_owned())
 }
 
@@ -46,7 +47,8 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
 /// Parses this text followed by one valid limit.
 fn with_limit(text: &str) -> Result<Config, ConfigError> {
     parse(&format!(
-        "{text}\nlimits: [{{ name: a, key: [], algorithm: sliding_window, limit: 10, window: 1s }}]\n"
+        "{text}\n\
+         limits: [{{ name: a, key: [], algorithm: sliding_window, limit: 10, window: 1s }}]\n"
     ))
 }
 

@@ -66,7 +66,8 @@ fn no_error_shows_a_password_in_the_file() {
         "store: { type: redis, endpoints: [\"u:hunter2@h\"] }",
         "store: { type: redis, endpoints: [\"hunter2\"] }",
         "store: { type: redis, endpoints: hunter2 }",
-        "store: { type: redis, endpoints: [\"redis://u:hunter2@h\"], timeout: \"redis://u:hunter2@h\" }",
+        "store: { type: redis, endpoints: [\"redis://u:hunter2@h\"], \
+         timeout: \"redis://u:hunter2@h\" }",
         "store: { type: redis, \"redis://u:hunter2@h\": 1 }",
         "store: { type: redis, endpoints: [\"redis://u:hunter2@h\"], prefix: \"u:p://hunter2 {\" }",
         "hash_keys: [client_ip]\nhash_secret: hunter2",
@@ -91,7 +92,8 @@ fn debug_output_omits_the_password_of_a_collector() {
 #[test]
 fn a_value_cannot_change_the_structure() {
     let injected = |_: &str| Some("x\nversion: 2".to_owned());
-    let text = "limits: [{ name: a, key: [], algorithm: sliding_log, limit: 1, window: 1s, match: { k: \"${V}\" } }]";
+    let text = "limits: [{ name: a, key: [], algorithm: sliding_log, limit: 1, window: 1s, \
+                match: { k: \"${V}\" } }]";
     let config = Config::parse(text, "t.yaml", &injected).unwrap();
     assert!(format!("{:?}", config.limits[0].applies).contains(r"x\nversion: 2"));
 }
@@ -101,7 +103,8 @@ fn a_value_cannot_change_the_structure() {
 fn a_limit_name_from_a_variable_is_not_shown() {
     let errors = one_limit("algorithm: sliding_log, limit: 1, window: 1s").map(drop);
     assert!(errors.is_ok());
-    let text = "limits: [{ name: \"${LEAKY}\", key: [], algorithm: sliding_log, limit: 0, window: 1s, consistency: leased }]";
+    let text = "limits: [{ name: \"${LEAKY}\", key: [], algorithm: sliding_log, limit: 0, \
+                window: 1s, consistency: leased }]";
     let errors = parse(text).unwrap_err().to_string();
     assert_eq!(
         errors,

@@ -89,11 +89,13 @@ fn ambiguous_and_invalid_addresses_are_rejected() {
             "{text:?}"
         );
     }
+
     assert_eq!(parse_address(""), Err(AddressError::Empty));
     assert_eq!(
         parse_address(&"1".repeat(129)),
         Err(AddressError::TooLong { found: 129 })
     );
+
     let zone = |len| parse_address(&format!("fe80::1%{}", "z".repeat(len)));
     assert!(zone(32).is_ok() && zone(33).is_err());
 }
@@ -105,9 +107,11 @@ proptest! {
     ) {
         let v6 = Ipv6Addr::from_bits(bits);
         let v4 = Ipv4Addr::from_bits(v4 | 1);
+
         for text in [v6.to_string(), format!("[{v6}]"), format!("[{v6}%7]:{port}")] {
             prop_assert_eq!(parse_address(&text), Ok(host(v6.into())));
         }
+
         let mapped = v4.to_ipv6_mapped();
         for text in [v4.to_string(), format!("{v4}:{port}"), format!("[{mapped}]:{port}")] {
             prop_assert_eq!(parse_address(&text), Ok(v4.into()));

@@ -59,6 +59,7 @@ fn new_checks_its_bounds() {
         let trusted = vec!["10.0.0.0/8".parse().unwrap(); networks];
         ClientResolver::new(trusted, prefix, ForwardedBy::default()).map(|_| ())
     };
+
     assert_eq!(with(0, 1), Err(ClientResolverError::Prefix { found: 0 }));
     assert_eq!(
         with(129, 1),
@@ -82,10 +83,12 @@ fn headers_parse_from_their_names() {
         assert_eq!(header.as_str().parse(), Ok(header));
         assert_eq!(header.to_string().to_uppercase().parse(), Ok(header));
     }
+
     let error = "x-forwarded"
         .parse::<ForwardedBy>()
         .unwrap_err()
         .to_string();
+
     assert_eq!(
         error,
         "unknown forwarding header \"x-forwarded\"; \

@@ -60,6 +60,7 @@ proptest! {
             Glob::new(&pattern, Case::Insensitive),
             Glob::for_path(&pattern, Case::Sensitive),
         ];
+
         for glob in globs {
             let shown = glob.map_or_else(
                 |error| error.to_string(),
@@ -117,6 +118,7 @@ fn no_text_makes_matching_slow() {
         assert!(!glob(pattern).matches(&long), "{pattern}");
         assert!(!glob(pattern).matches(&"/a".repeat(2_500)), "{pattern}");
     }
+
     let widest = format!("**{}b", "a".repeat(PATTERN_MAX - 3));
     assert!(!glob(&widest).matches(&long));
     assert!(glob(&widest).matches(&(long + "b")));
@@ -141,6 +143,7 @@ fn a_pattern_is_bounded() {
 fn path_patterns_that_never_match_are_rejected() {
     let path = |text| Glob::for_path(text, Case::Sensitive);
     let error = path("v1/**").unwrap_err();
+
     assert_eq!(
         error.to_string(),
         r#"invalid path pattern "v1/**": it must start with a slash; write "/v1/**""#

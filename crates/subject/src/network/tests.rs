@@ -97,6 +97,7 @@ fn invalid_networks_are_rejected() {
             "{text}"
         );
     }
+
     assert!(error("::/129").ends_with("must be between 0 and 128"));
     assert!(error(&"x".repeat(10_000)).len() < 200);
 }

@@ -6,7 +6,7 @@ use tollgate_subject::{Case, Glob};
 
 use crate::attribute::{Attribute, AttributeError, AttributeKind};
 use crate::config::field::{ConfigField, Expectation, collect_all};
-use crate::config::mapping::Mapping;
+use crate::config::field_map::FieldMap;
 use crate::config::yaml::{YamlEntry, YamlValue};
 use crate::limit::{Condition, Match, Pattern};
 
@@ -30,6 +30,7 @@ const METHOD_MAX: usize = 32;
 
 pub(super) fn read(field: &ConfigField<'_>) -> Option<Match> {
     let mapping = field.free_mapping(MATCH)?;
+
     let conditions = collect_all(mapping.entries().map(|(entry, value)| {
         let attribute: Option<Attribute> = entry
             .key
@@ -39,12 +40,13 @@ pub(super) fn read(field: &ConfigField<'_>) -> Option<Match> {
             .ok();
         read_condition(&value, attribute?)
     }));
+
     Some(Match {
         conditions: conditions?,
     })
 }
 
-fn reject_attribute(mapping: &Mapping<'_>, entry: &YamlEntry, error: &AttributeError) {
+fn reject_attribute(mapping: &FieldMap<'_>, entry: &YamlEntry, error: &AttributeError) {
     // A URL may contain a password, so it is not shown.
     if entry.key.is_private() {
         mapping.error_at_key(

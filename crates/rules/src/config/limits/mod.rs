@@ -11,14 +11,14 @@ use tollgate::{Consistency, FailurePolicy, Limit, LimitName, Quota};
 
 use super::clients::ATTRIBUTE;
 use super::field::{ConfigField, Expectation, list_and, list_or};
-use super::mapping::Mapping;
+use super::field_map::FieldMap;
 use super::names::{ALGORITHMS, Algorithm, CONSISTENCIES, COST, LIMIT, ON_STORE_FAILURE};
 use super::tiers::Tier;
 use super::yaml::YamlValue;
 use crate::limit::{Cost, LimitConfig, Match};
 
 const LIMITS_MAX: usize = 1_000;
-/// The largest limit, capacity and cost: 2^53, up to which Lua's numbers are exact.
+/// The largest limit, capacity and cost: 2^53, up to which a double is exact.
 const NUMBER_MAX: u64 = 1 << 53;
 /// The prefix of the names that are reserved for quotas that a request brings along.
 const RESERVED_PREFIX: &str = "override:";
@@ -41,7 +41,7 @@ pub(super) struct LimitDefaults {
 
 /// Reads the section `limits`. Invalid limits are reported and left out.
 pub(super) fn read(
-    root: &Mapping<'_>,
+    root: &FieldMap<'_>,
     defaults: LimitDefaults,
     tiers: &[Tier<'_>],
 ) -> Vec<LimitConfig> {
@@ -86,11 +86,13 @@ fn read_name<'a>(field: &ConfigField<'a>, lines: &mut HashMap<&'a str, usize>) -
         field.unexpected(NAME);
         return None;
     }
+
     if name.starts_with(RESERVED_PREFIX) {
         let reason = format_args!("the prefix `{RESERVED_PREFIX}` is reserved");
         field.invalid(NAME.noun, reason);
         return None;
     }
+
     if let Some(line) = lines.insert(name, field.position().line) {
         let found = field.quoted();
         field.error(format_args!(
@@ -103,7 +105,7 @@ fn read_name<'a>(field: &ConfigField<'a>, lines: &mut HashMap<&'a str, usize>) -
 
 /// Reads one limit. Every field is read before the first `?`, so that all errors are reported.
 fn read_limit(
-    mapping: &Mapping<'_>,
+    mapping: &FieldMap<'_>,
     name: Option<&str>,
     defaults: LimitDefaults,
     tiers: &[Tier<'_>],
@@ -136,7 +138,7 @@ fn read_limit(
 }
 
 /// Reads the algorithm, and reports the fields that do not apply to it.
-fn read_algorithm(mapping: &Mapping<'_>) -> Option<Algorithm> {
+fn read_algorithm(mapping: &FieldMap<'_>) -> Option<Algorithm> {
     let names: Vec<&str> = ALGORITHMS.iter().map(|(name, _)| *name).collect();
     let expected = format!("expected {}", list_or(&names));
     let algorithm = mapping
@@ -170,7 +172,7 @@ fn read_algorithm(mapping: &Mapping<'_>) -> Option<Algorithm> {
 /// Reads shadow mode, failure policy and consistency, or takes their defaults. Returns a function
 /// that sets them on a limit.
 fn read_policies(
-    mapping: &Mapping<'_>,
+    mapping: &FieldMap<'_>,
     algorithm: Option<Algorithm>,
     defaults: LimitDefaults,
 ) -> impl Fn(Limit) -> Limit + use<> {
@@ -195,10 +197,11 @@ fn read_policies(
 /// Reads the consistency of a limit. Adds a note if the algorithm does not support it.
 fn read_consistency(
     field: &ConfigField<'_>,
-    mapping: &Mapping<'_>,
+    mapping: &FieldMap<'_>,
     algorithm: Option<Algorithm>,
 ) -> Option<Consistency> {
     let consistency = field.choice(CONSISTENCIES)?;
+
     match (consistency, algorithm) {
         (Consistency::Leased | Consistency::Eventual, Some(Algorithm::Concurrency)) => {
             field.note("concurrency limits are always strict, so this setting has no effect");
@@ -213,6 +216,7 @@ fn read_consistency(
         }
         _ => {}
     }
+
     Some(consistency)
 }
 

@@ -9,7 +9,7 @@ use tollgate::{
 
 use super::NUMBER_MAX;
 use crate::config::field::{ConfigField, Expectation};
-use crate::config::mapping::Mapping;
+use crate::config::field_map::FieldMap;
 use crate::config::names::{ALIGNS, Algorithm, Align, MODES};
 use crate::config::scalar::quoted;
 use crate::config::tiers::{RATE, Tier};
@@ -29,7 +29,7 @@ const VALID_RATE: Rate = Rate::per_second(10_000_000);
 /// Reads a quota. Amounts and rates come from the tier if there is one; everything else comes from
 /// the limit.
 pub(super) struct QuotaReader<'t, 'a> {
-    pub(super) limit: &'t Mapping<'a>,
+    pub(super) limit: &'t FieldMap<'a>,
     pub(super) tier: Option<&'t Tier<'a>>,
     pub(super) algorithm: Algorithm,
 }
@@ -116,6 +116,7 @@ impl<'a> QuotaReader<'_, 'a> {
     /// A required number. Reports an error if it is missing.
     fn require(&self, name: &'static str) -> Option<ConfigField<'a>> {
         let field = self.field(name);
+
         match (&field, self.tier_field(name)) {
             (None, Some((tier, in_tier))) => self.missing_in_tier(tier, in_tier),
             (None, None) => {
@@ -127,6 +128,7 @@ impl<'a> QuotaReader<'_, 'a> {
             }
             _ => {}
         }
+
         field
     }
 
@@ -227,11 +229,11 @@ pub(super) fn tier_field_name(name: &str) -> Option<&'static str> {
 }
 
 /// Whether the limit is a leaky bucket in which requests wait.
-pub(super) fn is_queue(limit: &Mapping<'_>) -> bool {
+pub(super) fn is_queue(limit: &FieldMap<'_>) -> bool {
     read_mode(limit) == LeakyMode::Queue
 }
 
-fn read_mode(limit: &Mapping<'_>) -> LeakyMode {
+fn read_mode(limit: &FieldMap<'_>) -> LeakyMode {
     limit
         .read("mode", |field| field.choice(MODES))
         .unwrap_or(LeakyMode::Meter)
@@ -262,6 +264,7 @@ fn read_calendar(field: &ConfigField<'_>) -> Option<Calendar> {
             _ => None,
         },
     };
+
     if unit.is_none() {
         field.unexpected(CLOCK);
     }

@@ -8,7 +8,7 @@ use super::quota::{QuotaReader, tier_field_name};
 use crate::Attribute;
 use crate::config::clients::ATTRIBUTE;
 use crate::config::field::{ConfigField, Expectation, collect_all, list_or, nearest};
-use crate::config::mapping::Mapping;
+use crate::config::field_map::FieldMap;
 use crate::config::names::{Algorithm, TIER_CHOICE};
 use crate::config::tiers::Tier;
 use crate::limit::Tiers;
@@ -28,7 +28,7 @@ pub(super) struct LimitQuotas {
 }
 
 pub(super) fn read(
-    limit: &Mapping<'_>,
+    limit: &FieldMap<'_>,
     algorithm: Algorithm,
     tiers: &[Tier<'_>],
 ) -> Option<LimitQuotas> {

@@ -50,6 +50,7 @@ pub(super) fn integer(text: &str) -> Result<u64, ValueError> {
 /// Parses a ratio from 0 to 1.
 pub(super) fn ratio(text: &str) -> Result<f64, ValueError> {
     let is_plain = text.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+
     match text.parse::<f64>() {
         Ok(ratio) if is_plain && (0.0..=1.0).contains(&ratio) => Ok(ratio),
         _ => Err(text

@@ -13,6 +13,7 @@ fn integers_have_only_digits() {
     ] {
         assert_eq!(integer(invalid), Err(ValueError::new(INTEGER)), "{invalid}");
     }
+
     assert_eq!(
         integer("18446744073709551616"),
         Err(ValueError::new(TOO_LARGE))
@@ -101,6 +102,7 @@ fn rates_are_numbers_per_period() {
     ] {
         assert!(rate(invalid).is_err(), "{invalid}");
     }
+
     assert_eq!(
         rate("10").unwrap_err().suggestion.as_deref(),
         Some("the period is missing; write 10/s or 10/m")

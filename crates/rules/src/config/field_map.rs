@@ -1,4 +1,4 @@
-//! A mapping of the file, read by the names of its fields.
+//! Access to the fields of a YAML mapping, with errors for missing and unknown fields.
 
 use std::fmt;
 
@@ -8,15 +8,15 @@ use super::names::RENAMED;
 use super::path;
 use super::yaml::YamlEntry;
 
-/// A mapping of the file.
-pub(super) struct Mapping<'a> {
+/// A YAML mapping of the file, read by the names of its fields.
+pub(super) struct FieldMap<'a> {
     field: ConfigField<'a>,
     entries: &'a [YamlEntry],
     /// The allowed fields. Empty if the keys are free, as in `tiers`.
     known: &'static [&'static str],
 }
 
-impl<'a> Mapping<'a> {
+impl<'a> FieldMap<'a> {
     pub(super) const fn new(field: ConfigField<'a>, entries: &'a [YamlEntry]) -> Self {
         Self {
             field,
@@ -69,6 +69,7 @@ impl<'a> Mapping<'a> {
         {
             return;
         }
+
         self.field.diagnostics.error(
             self.position(),
             &path::field(&self.field.path, name),
