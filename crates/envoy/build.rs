@@ -1,7 +1,7 @@
-//! Turns `proto` into Rust, and into the description of itself that the server shows to whoever
-//! asks for it.
+//! Compiles the files in `proto` to Rust code and to the descriptor set that gRPC reflection
+//! serves.
 //!
-//! All of it is done in Rust, so nobody needs `protoc` to build Tollgate.
+//! The compiler is written in Rust, so building Tollgate does not require `protoc`.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -16,33 +16,35 @@ const SERVICE: &str = "envoy/service/ratelimit/v3/rls.proto";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={PROTO}");
-    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let out_dir = PathBuf::from(env::var("OUT_DIR")?);
     let mut files = protox::compile([SERVICE], [PROTO])?;
+
     let mut code = files.clone();
-    take_as_bytes(&mut code);
-    // The comments become documentation below, so they go only from what is served.
+    use_bytes_for_strings(&mut code);
     tonic_prost_build::configure()
         .build_client(false)
         .build_transport(false)
         .bytes(".")
         .include_file("envoy.rs")
         .compile_fds(code)?;
+
+    // The generated code has the comments as documentation; the descriptor set omits them.
     files
         .file
         .iter_mut()
         .for_each(|file| file.source_code_info = None);
-    fs::write(out.join("envoy.bin"), files.encode_to_vec())?;
+    fs::write(out_dir.join("envoy.bin"), files.encode_to_vec())?;
     Ok(())
 }
 
-/// Makes some texts bytes in the code. On the wire the two are the same, and reflection goes on to
-/// show text.
+/// Changes some `string` fields to `bytes` in the generated code. Both have the same encoding, and
+/// reflection still shows strings.
 ///
-/// * What a descriptor says: Envoy puts into it what clients send, text or not. A message that is
-///   refused as a whole for that is an error to Envoy, which by default lets the request pass: one
-///   byte would be a way around every limit.
-/// * The names of headers: they are known beforehand, so that none needs a text of its own.
-fn take_as_bytes(files: &mut FileDescriptorSet) {
+/// * The values of descriptor entries. Envoy copies client input into them, which may be invalid
+///   UTF-8. Envoy by default lets a request pass if its message is rejected, so one invalid byte
+///   would evade every limit.
+/// * The names of headers. They are constants, so as bytes they need no allocation.
+fn use_bytes_for_strings(files: &mut FileDescriptorSet) {
     for (file, message, field) in [
         (
             "envoy/extensions/common/ratelimit/v3/ratelimit.proto",
@@ -55,7 +57,8 @@ fn take_as_bytes(files: &mut FileDescriptorSet) {
             .file
             .iter_mut()
             .find(|known| known.name() == file)
-            .expect("the file was read");
+            .expect("the file is compiled");
+
         let messages = file.message_type.iter_mut().flat_map(|outer| {
             let DescriptorProto {
                 name,
@@ -68,6 +71,7 @@ fn take_as_bytes(files: &mut FileDescriptorSet) {
                 .map(|inner| (&inner.name, &mut inner.field))
                 .chain([(&*name, field)])
         });
+
         let mut fields = messages
             .filter(|(name, _)| name.as_deref() == Some(message))
             .flat_map(|(_, fields)| fields);

@@ -1,4 +1,4 @@
-//! What the build made of `proto`. It is not ours to style.
+//! The code that `build.rs` generates from `proto`.
 
 #![expect(
     unreachable_pub,
@@ -6,7 +6,7 @@
     clippy::allow_attributes_without_reason,
     clippy::default_trait_access,
     clippy::doc_markdown,
-    reason = "generators have a style of their own, and the crate chooses what it exports"
+    reason = "this is generated code, and the crate root chooses what to export"
 )]
 
 include!(concat!(env!("OUT_DIR"), "/envoy.rs"));

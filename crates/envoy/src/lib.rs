@@ -1,12 +1,12 @@
-//! Envoy's rate limit protocol: its messages, and a gRPC server for them.
+//! Envoy's rate limit protocol: its messages and a gRPC service.
 //!
-//! - The messages and [`RateLimitService`], generated from the files in `proto`. Those hold only
-//!   what Tollgate uses, with the names and numbers that Envoy 1.40 has built in.
-//! - [`Services`]: everything the gRPC port answers, which is the rate limit service, health and
+//! - The messages and [`RateLimitService`] are generated from the files in `proto`. Those contain
+//!   only what Tollgate uses, with the names and field numbers of Envoy 1.40.
+//! - [`Services`] handles all requests of the gRPC port: the rate limit service, health checks and
 //!   reflection.
 //!
-//! This crate owns what goes over the wire. It must not know what a limit is, and it opens no port:
-//! the server calls [`Services`] with each request that its own HTTP/2 connections bring.
+//! This crate defines the wire format. It knows nothing of limits and opens no port: the server
+//! passes each HTTP/2 request to [`Services`].
 //!
 //! ```
 //! use tollgate_envoy::tonic::{Request, Response, Status, async_trait};
@@ -14,10 +14,10 @@
 //!     Code, HealthReporter, RateLimitRequest, RateLimitResponse, RateLimitService, Services,
 //! };
 //!
-//! struct Generous;
+//! struct AllowAll;
 //!
 //! #[async_trait]
-//! impl RateLimitService for Generous {
+//! impl RateLimitService for AllowAll {
 //!     async fn should_rate_limit(
 //!         &self,
 //!         _request: Request<RateLimitRequest>,
@@ -27,15 +27,15 @@
 //!     }
 //! }
 //!
-//! let services = Services::new(Generous, HealthReporter::new());
+//! let services = Services::new(AllowAll, HealthReporter::new());
 //! ```
 
 mod generated;
 mod services;
 
-/// The length of time that a [`DescriptorStatus`] carries.
+/// The duration type of [`DescriptorStatus`].
 pub use prost_types::Duration;
-/// What an implementation of [`RateLimitService`] is written with.
+/// The gRPC library that [`RateLimitService`] is defined with.
 pub use tonic;
 pub use tonic_health::ServingStatus;
 pub use tonic_health::server::HealthReporter;
@@ -56,6 +56,5 @@ pub use self::generated::envoy::service::ratelimit::v3::{RateLimitRequest, RateL
 pub use self::generated::envoy::r#type::v3::RateLimitUnit;
 pub use self::services::{Answer, Services};
 
-/// The protocol described in its own terms: an encoded `google.protobuf.FileDescriptorSet`, as
-/// reflection serves it.
+/// The encoded `google.protobuf.FileDescriptorSet` of the protocol, which reflection serves.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/envoy.bin"));

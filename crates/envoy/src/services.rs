@@ -1,4 +1,4 @@
-//! Everything the gRPC port answers, by the path of the request.
+//! Routes the requests of the gRPC port to their services.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -18,46 +18,50 @@ use tower_service::Service;
 
 use crate::{FILE_DESCRIPTOR_SET, RateLimitService, RateLimitServiceServer};
 
-/// A request's headers are at most sixty kilobytes in Envoy, and few descriptors repeat all of
-/// them. Nobody else may make the server hold more either.
+/// The maximum size of a message, in bytes. Envoy limits request headers to 60 KiB, and few
+/// descriptors repeat all of them, so this leaves ample room.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
-/// What becomes of a request. It never fails: what goes wrong is a gRPC status.
+/// The future of a response. It never fails: errors are gRPC statuses.
 pub type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
-/// The rate limit service, `grpc.health.v1`, and reflection in both its versions. Anything else is
-/// not implemented.
+/// The rate limit service, `grpc.health.v1`, and both versions of reflection. All other requests
+/// get the status `UNIMPLEMENTED`.
 ///
-/// It is a [`tower_service::Service`] of requests with any body, `hyper::body::Incoming` among
-/// them. Where a function is wanted instead, as by hyper's `service_fn`, [`answer`](Self::answer)
-/// does the same. A clone is a few counters.
+/// This is a [`tower_service::Service`] for requests with any body, including
+/// `hyper::body::Incoming`. [`answer`](Self::answer) does the same as a method, for example for
+/// hyper's `service_fn`. Cloning is cheap.
 pub struct Services<R> {
     rate_limit: RateLimitServiceServer<R>,
     health: HealthServer<HealthService>,
     reflection: Reflection,
 }
 
-/// The two versions of reflection. Their types have no names and they are seldom asked, so each is
-/// a function.
+/// The two versions of the reflection service. Their types cannot be named, so they are boxed; they
+/// are rarely called, so the cost does not matter.
 #[derive(Clone)]
 struct Reflection {
-    v1: Erased,
-    v1alpha: Erased,
+    v1: BoxedService,
+    v1alpha: BoxedService,
 }
 
-/// A service together with the name it answers to.
+/// A type-erased gRPC service.
 #[derive(Clone)]
-struct Erased {
+struct BoxedService {
+    /// The full name of the service, which is the first segment of the request path.
     name: &'static str,
-    answer: Arc<dyn Fn(Request<Body>) -> Answer + Send + Sync>,
+    call: Arc<dyn Fn(Request<Body>) -> Answer + Send + Sync>,
 }
 
 impl<R: RateLimitService> Services<R> {
-    /// The services around one that decides. What `health` is told is what health answers: the
-    /// empty name stands for the whole server, `envoy.service.ratelimit.v3.RateLimitService` for
-    /// the one service, which is not known before its first report.
+    /// Combines a rate limit service with health checks and reflection.
+    ///
+    /// Health checks return the status that was last set on `health`. The empty service name means
+    /// the whole server. The status of `envoy.service.ratelimit.v3.RateLimitService` is unknown
+    /// until it is first set.
     pub fn new(rate_limit: R, health: HealthReporter) -> Self {
         let health = HealthService::from_health_reporter(health);
+
         Self {
             rate_limit: RateLimitServiceServer::new(rate_limit)
                 .max_decoding_message_size(MESSAGE_BYTES_MAX),
@@ -66,19 +70,20 @@ impl<R: RateLimitService> Services<R> {
         }
     }
 
-    /// What becomes of a request.
+    /// Handles a request.
     pub fn answer<B>(&self, request: Request<B>) -> Answer
     where
         B: HttpBody<Data = prost::bytes::Bytes> + Send + 'static,
         B::Error: Into<StdError> + Send + 'static,
     {
         let name = service_name(request.uri().path());
+
         if name == RateLimitServiceServer::<R>::NAME {
             self.rate_limit.clone().call(request)
         } else if name == HealthServer::<HealthService>::NAME {
             self.health.clone().call(request)
         } else if let Some(service) = self.reflection.find(name) {
-            (service.answer)(request.map(Body::new))
+            (service.call)(request.map(Body::new))
         } else {
             Box::pin(std::future::ready(Ok(not_implemented(name))))
         }
@@ -87,26 +92,27 @@ impl<R: RateLimitService> Services<R> {
 
 impl Reflection {
     fn new() -> Self {
-        let v1 = describe()
+        let v1 = reflection_builder()
             .build_v1()
-            .expect("what the build described can be read");
-        let v1alpha = describe()
+            .expect("the generated descriptor set is valid");
+        let v1alpha = reflection_builder()
             .build_v1alpha()
-            .expect("what the build described can be read");
+            .expect("the generated descriptor set is valid");
+
         Self {
-            v1: Erased::new(v1.max_decoding_message_size(MESSAGE_BYTES_MAX)),
-            v1alpha: Erased::new(v1alpha.max_decoding_message_size(MESSAGE_BYTES_MAX)),
+            v1: BoxedService::new(v1.max_decoding_message_size(MESSAGE_BYTES_MAX)),
+            v1alpha: BoxedService::new(v1alpha.max_decoding_message_size(MESSAGE_BYTES_MAX)),
         }
     }
 
-    fn find(&self, name: &str) -> Option<&Erased> {
+    fn find(&self, name: &str) -> Option<&BoxedService> {
         [&self.v1, &self.v1alpha]
             .into_iter()
             .find(|service| service.name == name)
     }
 }
 
-impl Erased {
+impl BoxedService {
     fn new<S>(service: S) -> Self
     where
         S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future = Answer>
@@ -118,19 +124,19 @@ impl Erased {
     {
         Self {
             name: S::NAME,
-            answer: Arc::new(move |request| service.clone().call(request)),
+            call: Arc::new(move |request| service.clone().call(request)),
         }
     }
 }
 
-/// What reflection shows: this protocol, health, and, by itself, reflection.
-fn describe() -> Builder<'static> {
+/// A builder for reflection of this protocol and of health checks. Reflection adds itself.
+fn reflection_builder() -> Builder<'static> {
     Builder::configure()
         .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
 }
 
-/// The service in a path of the form `/service/method`.
+/// The service name in a path of the form `/service/method`.
 fn service_name(path: &str) -> &str {
     let path = path.strip_prefix('/').unwrap_or(path);
     path.split_once('/')
@@ -138,7 +144,7 @@ fn service_name(path: &str) -> &str {
 }
 
 fn not_implemented(name: &str) -> Response<Body> {
-    Status::unimplemented(format!("there is no service {name:?} here")).into_http()
+    Status::unimplemented(format!("unknown service {name:?}")).into_http()
 }
 
 impl<R, B> Service<Request<B>> for Services<R>
@@ -160,7 +166,7 @@ where
     }
 }
 
-/// Not derived, because that would ask the same of what decides.
+/// Not derived, because `derive` would require `R: Clone`.
 impl<R> Clone for Services<R> {
     fn clone(&self) -> Self {
         Self {
@@ -182,7 +188,7 @@ mod tests {
     use super::service_name;
 
     #[test]
-    fn the_service_is_what_stands_between_the_first_two_slashes() {
+    fn the_service_name_is_the_first_path_segment() {
         assert_eq!(
             service_name("/grpc.health.v1.Health/Check"),
             "grpc.health.v1.Health"

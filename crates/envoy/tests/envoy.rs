@@ -1,9 +1,6 @@
-//! A real Envoy asks, and does what it is answered.
+//! Runs a real Envoy against the service.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "all of this is tests, also what is not marked as one"
-)]
+#![expect(clippy::unwrap_used, reason = "the helpers are test code, too")]
 
 use std::net::SocketAddr;
 
@@ -17,8 +14,8 @@ use tollgate_envoy::{
     RateLimitResponse, RateLimitService, Services, Unit,
 };
 
-/// Describes a request by its user, and asks for as long as it takes: a busy machine must not let
-/// requests pass.
+/// Sends one descriptor per request, with the user. The timeout is long, because Envoy lets
+/// requests pass when the service is slow, as on a busy machine.
 const ENVOY: &str = r#"
 static_resources:
   listeners:
@@ -74,12 +71,12 @@ static_resources:
         - endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: @tollgate@ } } }
 "#;
 
-/// Knows one user, and says to the upstream what it was asked.
+/// Allows one user, and reports the request that it received in a header to the upstream.
 #[derive(Debug)]
-struct Doorman;
+struct TestService;
 
 #[async_trait]
-impl RateLimitService for Doorman {
+impl RateLimitService for TestService {
     async fn should_rate_limit(
         &self,
         request: Request<RateLimitRequest>,
@@ -106,11 +103,12 @@ impl RateLimitService for Doorman {
                 nanos: 0,
             }),
         };
+
         Ok(Response::new(RateLimitResponse {
             overall_code: code.into(),
             statuses: vec![status],
-            response_headers_to_add: vec![header("x-said", user)],
-            request_headers_to_add: vec![header("x-asked", &asked(&request))],
+            response_headers_to_add: vec![header("x-user-checked", user)],
+            request_headers_to_add: vec![header("x-received", &summary(&request))],
             raw_body: body.into(),
         }))
     }
@@ -124,7 +122,7 @@ fn header(key: &str, value: &str) -> HeaderValue {
     }
 }
 
-fn asked(request: &RateLimitRequest) -> String {
+fn summary(request: &RateLimitRequest) -> String {
     let descriptor = &request.descriptors[0];
     let entry = &descriptor.entries[0];
     let value = String::from_utf8_lossy(&entry.value);
@@ -134,7 +132,7 @@ fn asked(request: &RateLimitRequest) -> String {
     )
 }
 
-/// Serves for as long as the test runs.
+/// Serves on a free port for as long as the test runs.
 fn serve() -> SocketAddr {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -147,7 +145,7 @@ fn serve() -> SocketAddr {
 }
 
 async fn accept(listener: TcpListener) {
-    let services = TowerToHyperService::new(Services::new(Doorman, HealthReporter::new()));
+    let services = TowerToHyperService::new(Services::new(TestService, HealthReporter::new()));
     while let Ok((stream, _)) = listener.accept().await {
         let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
         tokio::spawn(server.serve_connection(TokioIo::new(stream), services.clone()));
@@ -155,7 +153,7 @@ async fn accept(listener: TcpListener) {
 }
 
 #[test]
-fn envoy_does_as_it_is_answered() {
+fn envoy_applies_the_decisions() {
     let upstream = Upstream::start();
     let envoy = Proxy::envoy(ENVOY)
         .set("upstream", upstream.addr().port())
@@ -164,18 +162,18 @@ fn envoy_does_as_it_is_answered() {
 
     let allowed = reverse_proxy::get(envoy.addr(), "/", &[("x-user", "ann")]);
     assert_eq!(allowed.status, 200, "{allowed:?}\n{}", envoy.log());
-    assert_eq!(allowed.header("x-said"), Some("ann"));
+    assert_eq!(allowed.header("x-user-checked"), Some("ann"));
     assert_eq!(allowed.header("x-ratelimit-remaining"), Some("4"));
     assert_eq!(allowed.header("x-ratelimit-reset"), Some("9"));
-    // Fifteen minutes, which no unit of its own is.
+    // 15 minutes is not a unit of the protocol, so it is sent as a multiple.
     assert_eq!(
         allowed.header("x-ratelimit-limit"),
         Some("5, 5;w=900;name=\"login\"")
     );
-    let told = allowed.text();
+    let received = allowed.text();
     assert!(
-        told.contains("\nx-asked: shop user=ann Some(3)\n"),
-        "{told}"
+        received.contains("\nx-received: shop user=ann Some(3)\n"),
+        "{received}"
     );
 
     let denied = reverse_proxy::get(envoy.addr(), "/", &[("x-user", "bob")]);
@@ -185,6 +183,6 @@ fn envoy_does_as_it_is_answered() {
         "{}",
         envoy.log()
     );
-    assert_eq!(denied.header("x-said"), Some("bob"));
+    assert_eq!(denied.header("x-user-checked"), Some("bob"));
     assert_eq!(upstream.answered(), 1);
 }

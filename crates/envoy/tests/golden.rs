@@ -1,8 +1,8 @@
-//! The messages against bytes that Envoy itself would write.
+//! Checks the encoding of the messages against files that were written without this crate.
 //!
-//! The files in `golden` were made with Python's protobuf from the descriptions built into the
-//! program of Envoy 1.40.0. They owe nothing to the files in `proto`, so a wrong number or type
-//! there shows here.
+//! The files in `golden` were written by Python's protobuf library with the descriptors that are
+//! built into Envoy 1.40.0. They are independent of the files in `proto`, so these tests detect a
+//! wrong field number or type there.
 
 use prost::Message as _;
 use tollgate_envoy::{
@@ -22,7 +22,7 @@ fn entry(key: &str, value: &str) -> Entry {
     }
 }
 
-/// Every field is set, numbers to the ends of their ranges.
+/// A request with every field set, and numbers at the ends of their ranges.
 fn request() -> RateLimitRequest {
     let limit = RateLimitOverride {
         requests_per_unit: 4_000_000_000,
@@ -35,12 +35,13 @@ fn request() -> RateLimitRequest {
         hits_addend: Some(u64::MAX),
         is_negative_hits: true,
     };
-    // No cost and a cost of zero are two things.
+    // A cost of zero differs from an absent cost.
     let free = RateLimitDescriptor {
         entries: vec![entry("k", "v")],
         hits_addend: Some(0),
         ..Default::default()
     };
+
     RateLimitRequest {
         domain: "shop".into(),
         descriptors: vec![full, free],
@@ -78,6 +79,7 @@ fn response() -> RateLimitResponse {
         raw_value: b"\xff"[..].into(),
         ..Default::default()
     };
+
     RateLimitResponse {
         overall_code: Code::OverLimit.into(),
         statuses: vec![full, bare],
@@ -88,19 +90,19 @@ fn response() -> RateLimitResponse {
 }
 
 #[test]
-fn a_request_reads_as_envoy_wrote_it() {
+fn requests_decode_as_envoy_encodes_them() {
     assert_eq!(RateLimitRequest::decode(REQUEST).unwrap(), request());
     assert_eq!(request().encode_to_vec(), REQUEST);
 }
 
 #[test]
-fn a_response_is_written_as_envoy_reads_it() {
+fn responses_encode_as_envoy_decodes_them() {
     assert_eq!(response().encode_to_vec(), RESPONSE);
     assert_eq!(RateLimitResponse::decode(RESPONSE).unwrap(), response());
 }
 
 #[test]
-fn fields_that_are_not_ours_do_no_harm() {
+fn unknown_fields_are_ignored() {
     assert_eq!(
         RateLimitResponse::decode(RESPONSE_WITH_MORE).unwrap(),
         response()
@@ -119,12 +121,15 @@ fn units_have_the_numbers_of_envoy() {
         Unit::Year,
         Unit::Week,
     ];
+
     assert_eq!(units.map(i32::from), [0, 1, 2, 3, 4, 5, 6, 7]);
+
     let units = [
         RateLimitUnit::Second,
         RateLimitUnit::Minute,
         RateLimitUnit::Hour,
         RateLimitUnit::Day,
     ];
+
     assert_eq!(units.map(i32::from), [1, 2, 3, 4]);
 }

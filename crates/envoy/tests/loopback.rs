@@ -1,9 +1,9 @@
-//! The services on a real HTTP/2 connection, called with bare frames as any client would send them.
+//! Calls the services over a real HTTP/2 connection with hand-made gRPC frames.
 
 #![expect(
     clippy::panic,
     clippy::unwrap_used,
-    reason = "all of this is tests, also what is not marked as one"
+    reason = "the helpers are test code, too"
 )]
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
@@ -21,31 +21,33 @@ use tollgate_envoy::{
 };
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-/// A frame of gRPC: whether it is compressed, its length, the message.
+/// The length of the prefix of a gRPC frame: the compression flag and the message length.
 const PREFIX_BYTES: usize = 5;
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const CHECK: &str = "/grpc.health.v1.Health/Check";
 
-/// Denies everything but one domain, and fails without a descriptor.
+/// Denies all domains except `friends`, and rejects requests without descriptors.
 #[derive(Debug)]
-struct Doorman;
+struct TestService;
 
 #[async_trait]
-impl RateLimitService for Doorman {
+impl RateLimitService for TestService {
     async fn should_rate_limit(
         &self,
         request: tonic::Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
         let request = request.into_inner();
         if request.descriptors.is_empty() {
-            return Err(Status::invalid_argument("nothing to limit by"));
+            return Err(Status::invalid_argument("no descriptors"));
         }
+
         let code = if request.domain == "friends" {
             Code::Ok
         } else {
             Code::OverLimit
         };
+
         Ok(Response::new(RateLimitResponse {
             overall_code: code.into(),
             ..Default::default()
@@ -53,9 +55,9 @@ impl RateLimitService for Doorman {
     }
 }
 
-/// What a call came to: its messages, and the status by its number.
+/// The messages and the status code of a call.
 #[derive(Debug)]
-struct Reply {
+struct CallReply {
     messages: Vec<Bytes>,
     status: String,
 }
@@ -63,11 +65,11 @@ struct Reply {
 struct Client(SendRequest<Full<Bytes>>);
 
 impl Client {
-    /// A client of a server that lives as long as the test's runtime.
+    /// Starts a server that lives as long as the test's runtime, and connects to it.
     async fn start(health: HealthReporter) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
-        let services = TowerToHyperService::new(Services::new(Doorman, health));
+        let services = TowerToHyperService::new(Services::new(TestService, health));
         tokio::spawn(async move {
             let (stream, _) = listener.accept().await.unwrap();
             let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
@@ -75,6 +77,7 @@ impl Client {
                 .serve_connection(TokioIo::new(stream), services)
                 .await
         });
+
         let stream = TokioIo::new(TcpStream::connect(addr).await.unwrap());
         let (client, connection) =
             hyper::client::conn::http2::handshake(TokioExecutor::new(), stream)
@@ -84,7 +87,7 @@ impl Client {
         Self(client)
     }
 
-    async fn call(&mut self, path: &str, message: &impl Message) -> Reply {
+    async fn call(&mut self, path: &str, message: &impl Message) -> CallReply {
         let mut frame = BytesMut::new();
         frame.put_u8(0);
         frame.put_u32(message.encoded_len().try_into().unwrap());
@@ -104,14 +107,14 @@ impl Client {
             .as_ref()
             .and_then(status)
             .or_else(|| status(&head.headers));
-        Reply {
+        CallReply {
             messages: messages(body.to_bytes()),
             status: status.unwrap(),
         }
     }
 
     async fn services(&mut self, version: &str) -> Vec<String> {
-        // On the wire the two versions are the same but for their name.
+        // Both versions have the same messages and differ only in the service name.
         use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
         use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
         use tonic_reflection::pb::v1::{ServerReflectionRequest, ServerReflectionResponse};
@@ -134,8 +137,8 @@ impl Client {
     }
 }
 
-impl Reply {
-    /// The one message of a call that went well.
+impl CallReply {
+    /// The only message of a successful call.
     fn only<M: Message + Default>(&self) -> M {
         assert_eq!(
             (self.messages.len(), self.status.as_str()),
@@ -158,11 +161,12 @@ fn messages(mut body: Bytes) -> Vec<Bytes> {
         assert_eq!(
             body.get_u8(),
             0,
-            "a message is compressed that nobody asked to be"
+            "a compressed message that was not requested"
         );
         let length = body.get_u32();
         messages.push(body.split_to(length.try_into().unwrap()));
     }
+
     assert!(body.is_empty());
     messages
 }
@@ -177,7 +181,7 @@ fn request(domain: &str) -> RateLimitRequest {
 }
 
 #[tokio::test]
-async fn requests_are_decided() {
+async fn decisions_reach_the_client() {
     let mut client = Client::start(HealthReporter::new()).await;
     for (domain, code) in [("friends", Code::Ok), ("strangers", Code::OverLimit)] {
         let response: RateLimitResponse = client
@@ -186,6 +190,7 @@ async fn requests_are_decided() {
             .only();
         assert_eq!(response.overall_code(), code);
     }
+
     let reply = client
         .call(SHOULD_RATE_LIMIT, &RateLimitRequest::default())
         .await;
@@ -196,24 +201,28 @@ async fn requests_are_decided() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_too_long_is_refused() {
+async fn a_message_that_is_too_large_is_rejected() {
     let mut client = Client::start(HealthReporter::new()).await;
     let reply = client
         .call(SHOULD_RATE_LIMIT, &request(&"x".repeat(1 << 20)))
         .await;
+
     assert_eq!(reply.status, (tonic::Code::OutOfRange as i32).to_string());
+
     let response: RateLimitResponse = client
         .call(SHOULD_RATE_LIMIT, &request("friends"))
         .await
         .only();
+
     assert_eq!(response.overall_code(), Code::Ok);
 }
 
 #[tokio::test]
-async fn health_is_what_was_reported_last() {
+async fn health_checks_return_the_last_status() {
     let health = HealthReporter::new();
     let mut client = Client::start(health.clone()).await;
     let whole = HealthCheckRequest::default();
+
     for status in [ServingStatus::NotServing, ServingStatus::Serving] {
         health.set_service_status("", status).await;
         let response: HealthCheckResponse = client.call(CHECK, &whole).await.only();
@@ -222,15 +231,17 @@ async fn health_is_what_was_reported_last() {
             tonic_health::pb::health_check_response::ServingStatus::from(status) as i32
         );
     }
+
     let other = HealthCheckRequest {
         service: "no.such.Service".into(),
     };
     let reply = client.call(CHECK, &other).await;
+
     assert_eq!(reply.status, (tonic::Code::NotFound as i32).to_string());
 }
 
 #[tokio::test]
-async fn reflection_lists_what_is_served() {
+async fn reflection_lists_the_services() {
     let mut client = Client::start(HealthReporter::new()).await;
     for version in ["v1", "v1alpha"] {
         let mut services = client.services(version).await;
@@ -246,9 +257,10 @@ async fn reflection_lists_what_is_served() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_not_implemented() {
+async fn unknown_paths_are_unimplemented() {
     let mut client = Client::start(HealthReporter::new()).await;
     let other_method = "/envoy.service.ratelimit.v3.RateLimitService/Other";
+
     for path in [
         "/",
         "/metrics",

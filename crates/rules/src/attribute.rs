@@ -1,41 +1,41 @@
-//! Attributes: what is known of a request, by name.
+//! Attributes: the named properties of a request that conditions, keys, tiers and costs refer to.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The longest name of an attribute.
+/// The maximum length of an attribute name, in bytes.
 pub const ATTRIBUTE_NAME_MAX: usize = 128;
 
-/// The name of something known of a request: `client_ip`, `header:x-api-key`, or a name of the
-/// caller's own.
+/// The name of a request attribute: `client_ip`, `header:x-api-key`, or a custom name that the
+/// caller supplies.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Attribute {
     name: Box<str>,
     kind: AttributeKind,
 }
 
-/// Where an attribute comes from.
+/// Where the value of an attribute comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AttributeKind {
-    /// `client_ip`: an address, counted by prefix when it is IPv6.
+    /// `client_ip`: the client's address. IPv6 addresses are grouped by prefix.
     ClientIp,
-    /// `method`, in upper case.
+    /// `method`: the HTTP method, in upper case.
     Method,
-    /// `path`, in one spelling.
+    /// `path`: the normalised path.
     Path,
-    /// `host`, in lower case and without the port.
+    /// `host`: the host in lower case, without the port.
     Host,
-    /// `header:<name>`, in lower case.
+    /// `header:<name>`: a request header. The name is in lower case.
     Header,
-    /// `query:<name>`.
+    /// `query:<name>`: a query parameter.
     Query,
-    /// `cookie:<name>`.
+    /// `cookie:<name>`: a cookie.
     Cookie,
-    /// Any other name, given by the caller.
+    /// Any other name: a custom attribute that the caller supplies.
     Own,
 }
 
-/// The attributes that every front knows by themselves.
+/// The attributes without a prefix that have a fixed meaning.
 const BUILT_IN: [(&str, AttributeKind); 4] = [
     ("client_ip", AttributeKind::ClientIp),
     ("method", AttributeKind::Method),
@@ -43,7 +43,7 @@ const BUILT_IN: [(&str, AttributeKind); 4] = [
     ("host", AttributeKind::Host),
 ];
 
-/// What stands before the colon of the others.
+/// The prefixes before the colon.
 const PREFIXES: [(&str, AttributeKind); 3] = [
     ("header", AttributeKind::Header),
     ("query", AttributeKind::Query),
@@ -51,17 +51,17 @@ const PREFIXES: [(&str, AttributeKind); 3] = [
 ];
 
 impl Attribute {
-    /// The whole name, as in a configuration.
+    /// The full name as written in a configuration, such as `header:x-api-key`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where it comes from.
+    /// Where the value comes from.
     pub const fn kind(&self) -> AttributeKind {
         self.kind
     }
 
-    /// What stands after the colon, and the whole name where there is none.
+    /// The name of the header, query parameter or cookie; for all other kinds the full name.
     pub fn field(&self) -> &str {
         match self.kind {
             AttributeKind::Header | AttributeKind::Query | AttributeKind::Cookie => self
@@ -81,22 +81,27 @@ impl FromStr for Attribute {
         if name.is_empty() || name.len() > ATTRIBUTE_NAME_MAX {
             return Err(AttributeError::Length { bytes: name.len() });
         }
+
         if let Some((_, kind)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
             return Ok(Self {
                 name: name.into(),
                 kind: *kind,
             });
         }
+
         let Some((prefix, field)) = name.split_once(':') else {
-            return own(name);
+            return custom(name);
         };
         let Some((_, kind)) = PREFIXES.iter().find(|(known, _)| *known == prefix) else {
             return Err(AttributeError::Prefix { found: found() });
         };
+
+        // Headers and cookies are HTTP tokens. Query parameters may contain any character.
         let is_token = |c: char| c.is_ascii_graphic() && !"\"(),/:;<=>?@[\\]{}".contains(c);
         if field.is_empty() || !(field.chars().all(is_token) || *kind == AttributeKind::Query) {
             return Err(AttributeError::Field { found: found() });
         }
+
         let name = if *kind == AttributeKind::Header {
             name.to_ascii_lowercase()
         } else {
@@ -109,25 +114,29 @@ impl FromStr for Attribute {
     }
 }
 
-fn own(name: &str) -> Result<Attribute, AttributeError> {
+/// Parses a name without a colon that is not built in.
+fn custom(name: &str) -> Result<Attribute, AttributeError> {
     let found = || name.to_owned();
-    let plain = |text: &str| {
+    let letters_and_digits = |text: &str| {
         text.chars()
             .filter(char::is_ascii_alphanumeric)
             .collect::<String>()
             .to_ascii_lowercase()
     };
+
+    // `client-ip` or `clientIP` is a typo of a built-in attribute, not a custom one.
     if let Some((meant, _)) = BUILT_IN
         .iter()
-        .find(|(built_in, _)| plain(built_in) == plain(name))
+        .find(|(built_in, _)| letters_and_digits(built_in) == letters_and_digits(name))
     {
         return Err(AttributeError::Spelling {
             found: found(),
             meant,
         });
     }
-    let is_fine = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(is_fine) {
+
+    let is_valid = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(is_valid) {
         return Err(AttributeError::Character { found: found() });
     }
     Ok(Attribute {
@@ -148,41 +157,43 @@ impl fmt::Debug for Attribute {
     }
 }
 
-/// Why a name is no attribute's.
+/// The reason why a text is not a valid attribute name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttributeError {
-    /// Empty or too long.
-    #[error("an attribute's name has {bytes} bytes; it must have 1 to {ATTRIBUTE_NAME_MAX}")]
+    /// The name is empty or too long.
+    #[error("an attribute name must be 1 to {ATTRIBUTE_NAME_MAX} bytes long, found {bytes}")]
     Length {
-        /// Its length.
+        /// The length of the name.
         bytes: usize,
     },
-    /// Something else before the colon.
-    #[error("{found:?} is no attribute; before the colon stands `header`, `query` or `cookie`")]
+    /// The prefix before the colon is unknown.
+    #[error("invalid attribute {found:?}: the prefix must be `header`, `query` or `cookie`")]
     Prefix {
-        /// The name.
+        /// The name, cut to the maximum length.
         found: String,
     },
-    /// Nothing, or something impossible, after the colon.
+    /// The part after the colon is empty or has an invalid character.
     #[error(
-        "{found:?} names no field; after the colon stands the name of a header, a query parameter or a cookie"
+        "invalid attribute {found:?}: expected the name of a header, query parameter or cookie \
+         after the colon"
     )]
     Field {
-        /// The name.
+        /// The name, cut to the maximum length.
         found: String,
     },
-    /// Almost the name of an attribute that every front knows.
-    #[error("{found:?} is no attribute; did you mean `{meant}`?")]
+    /// The name is almost that of a built-in attribute.
+    #[error("unknown attribute {found:?}; did you mean `{meant}`?")]
     Spelling {
         /// The name.
         found: String,
-        /// The attribute it resembles.
+        /// The built-in attribute that it resembles.
         meant: &'static str,
     },
-    /// A character that no name has.
+    /// A custom name has a character that is not allowed.
     #[error(
-        "{found:?} is no attribute; a name of your own begins with a letter and has letters, digits or any of _ - ."
+        "invalid attribute {found:?}: a custom attribute must start with a letter and contain only \
+         letters, digits, `_`, `-` and `.`"
     )]
     Character {
         /// The name.
@@ -195,11 +206,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_where_a_value_comes_from() {
+    fn names_determine_the_kind() {
         let kind = |name: &str| {
             name.parse::<Attribute>()
                 .map(|attribute| (attribute.kind(), attribute.field().to_owned()))
         };
+
         assert_eq!(
             kind("client_ip"),
             Ok((AttributeKind::ClientIp, "client_ip".into()))
@@ -219,16 +231,16 @@ mod tests {
     }
 
     #[test]
-    fn wrong_names_say_what_would_be_right() {
+    fn errors_for_invalid_names_say_what_is_expected() {
         let error = |name: &str| name.parse::<Attribute>().unwrap_err().to_string();
         assert_eq!(
             error("client-ip"),
-            r#""client-ip" is no attribute; did you mean `client_ip`?"#
+            r#"unknown attribute "client-ip"; did you mean `client_ip`?"#
         );
-        assert!(error("headr:x").contains("before the colon stands `header`"));
-        assert!(error("header:").contains("names no field"));
-        assert!(error("header:a b").contains("names no field"));
-        assert!(error("9lives").contains("begins with a letter"));
-        assert!(error("").contains("has 0 bytes"));
+        assert!(error("headr:x").contains("the prefix must be `header`"));
+        assert!(error("header:").contains("after the colon"));
+        assert!(error("header:a b").contains("after the colon"));
+        assert!(error("9lives").contains("must start with a letter"));
+        assert!(error("").contains("found 0"));
     }
 }

@@ -1,20 +1,23 @@
-//! The configuration file of Tollgate, and which of its limits a request meets.
+//! Reads Tollgate's configuration file and selects the limits that apply to a request.
 //!
-//! text -> [`Config`] (checked; nothing inside checks again) -> [`LimitConfig`]s -> for the attributes of
-//! a request, the checks to make.
+//! 1. [`Config`] parses and validates the YAML text. Everything it holds is valid, so no later step
+//!    validates it again.
+//! 2. Each entry of `limits` becomes a [`LimitConfig`]: the limit, its conditions, its key, its
+//!    tiers and its cost.
+//! 3. A [`Selector`] takes the [`Attributes`] of a request and returns the limits that apply, each
+//!    with its key and cost.
 //!
-//! Owns the YAML, the words of a configuration and the choice of limits. Knows nothing of sockets,
-//! HTTP or stores: a store is described here ([`StoreConfig`](config::StoreConfig)), and made
-//! elsewhere.
+//! This crate knows nothing of sockets, HTTP or stores. It only describes the store
+//! ([`StoreConfig`](config::StoreConfig)); the server creates it.
 
 mod attribute;
 pub mod config;
-mod rule;
+mod limit;
 mod select;
 
 pub use attribute::{ATTRIBUTE_NAME_MAX, Attribute, AttributeError, AttributeKind};
 pub use config::{Config, ConfigError, Diagnostic};
-pub use rule::{Condition, Cost, LimitConfig, Match, Pattern, Recipe, Tiers};
+pub use limit::{Condition, Cost, LimitConfig, Match, Pattern, Recipe, Tiers};
 pub use select::{
     Attributes, DisplayPart, Explanation, MissingKeyPolicy, SelectError, SelectedLimit, Selection,
     Selector, Value,

@@ -1,4 +1,4 @@
-//! Which limits a request meets, from configurations as people write them.
+//! Selects limits for requests with configurations in YAML.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use tollgate_rules::{
     Value,
 };
 
-/// Attributes by name.
+/// A request with these attributes.
 struct Request<'r>(&'r [(&'r str, &'r str)]);
 
 impl Attributes for Request<'_> {
@@ -20,11 +20,11 @@ impl Attributes for Request<'_> {
 
 fn selector(yaml: &str) -> Selector {
     let env = |name: &str| (name == "SECRET").then(|| "0123456789abcdef".to_owned());
-    let config = Config::parse(yaml, "test.yaml", &env).map_err(|faults| faults.to_string());
-    Selector::new(&config.expect("a right configuration"))
+    let config = Config::parse(yaml, "test.yaml", &env).map_err(|error| error.to_string());
+    Selector::new(&config.expect("a valid configuration"))
 }
 
-/// One limit of 10 per minute with these lines of its own.
+/// One limit of 10 per minute with these additional fields.
 fn one(lines: &str) -> Selector {
     selector(&format!(
         "limits: [{{name: one, algorithm: sliding_window, limit: 10, window: 1m, {lines}}}]"
@@ -32,29 +32,32 @@ fn one(lines: &str) -> Selector {
 }
 
 fn names<'r>(selector: &'r Selector, attributes: &[(&str, &str)]) -> Vec<&'r str> {
-    let met = selector
+    let selection = selector
         .select(&Request(attributes), None, MissingKeyPolicy::Refuse)
-        .expect("a request that fits");
-    met.iter().map(|chosen| chosen.rule.limit.name()).collect()
+        .expect("a valid request");
+    selection
+        .iter()
+        .map(|selected| selected.rule.limit.name())
+        .collect()
 }
 
 fn only(selector: &Selector, attributes: &[(&str, &str)]) -> (EncodedKey, u64) {
-    let met = selector
+    let selection = selector
         .select(&Request(attributes), None, MissingKeyPolicy::Refuse)
-        .expect("a request that fits");
-    assert_eq!(met.len(), 1, "{met:?}");
-    (met[0].key.clone(), met[0].cost)
+        .expect("a valid request");
+    assert_eq!(selection.len(), 1, "{selection:?}");
+    (selection[0].key.clone(), selection[0].cost)
 }
 
-fn wrong(selector: &Selector, attributes: &[(&str, &str)]) -> SelectError {
-    let found = selector.select(&Request(attributes), None, MissingKeyPolicy::Refuse);
-    found
-        .map(|met| met.len())
-        .expect_err("a request that does not fit")
+fn error(selector: &Selector, attributes: &[(&str, &str)]) -> SelectError {
+    let selection = selector.select(&Request(attributes), None, MissingKeyPolicy::Refuse);
+    selection
+        .map(|selection| selection.len())
+        .expect_err("an invalid request")
 }
 
 #[test]
-fn conditions_hold_in_any_spelling_of_what_they_are_about() {
+fn conditions_match_normalised_values() {
     let login = one("key: [], match: {method: POST, path: /auth/login, host: 'api.example.com'}");
     let meets = |method, path, host| {
         !names(
@@ -63,6 +66,7 @@ fn conditions_hold_in_any_spelling_of_what_they_are_about() {
         )
         .is_empty()
     };
+
     assert!(meets("POST", "/auth/login", "api.example.com"));
     assert!(meets(
         "post",
@@ -79,12 +83,12 @@ fn conditions_hold_in_any_spelling_of_what_they_are_about() {
     assert!(!meets("POST", "/auth/login", "api.example.com.evil.org"));
     assert!(
         names(&login, &[("method", "POST"), ("path", "/auth/login")]).is_empty(),
-        "no host is no match"
+        "a missing host does not match"
     );
 }
 
 #[test]
-fn one_of_several_patterns_is_enough_and_every_condition_is_needed() {
+fn one_pattern_must_match_but_all_conditions() {
     let limit =
         one("key: [], match: {method: [PUT, PATCH], path: ['/v1/**', /legacy], domain: edge}");
     for (method, path, domain, meets) in [
@@ -95,21 +99,22 @@ fn one_of_several_patterns_is_enough_and_every_condition_is_needed() {
         ("PUT", "/v2/a", "edge", false),
         ("PUT", "/v1/a", "core", false),
     ] {
-        let met = names(
+        let selected = names(
             &limit,
             &[("method", method), ("path", path), ("domain", domain)],
         );
-        assert_eq!(!met.is_empty(), meets, "{method} {path} {domain}");
+        assert_eq!(!selected.is_empty(), meets, "{method} {path} {domain}");
     }
 }
 
 #[test]
-fn a_key_needs_its_attributes_or_the_first_of_their_alternatives() {
+fn the_first_available_alternative_makes_the_key() {
     let plan = one("key: ['header:x-api-key | client_ip']");
     let by_key = only(
         &plan,
         &[("header:x-api-key", "k1"), ("client_ip", "203.0.113.7")],
     );
+
     assert_eq!(
         by_key,
         only(
@@ -118,7 +123,8 @@ fn a_key_needs_its_attributes_or_the_first_of_their_alternatives() {
         )
     );
     assert_ne!(by_key, only(&plan, &[("client_ip", "203.0.113.7")]));
-    let error = wrong(&plan, &[("header:x-api-key", "")]);
+
+    let error = error(&plan, &[("header:x-api-key", "")]);
     assert!(
         error.to_string().contains("`header:x-api-key | client_ip`"),
         "{error}"
@@ -126,7 +132,7 @@ fn a_key_needs_its_attributes_or_the_first_of_their_alternatives() {
 }
 
 #[test]
-fn alternatives_with_the_same_value_are_different_callers() {
+fn alternatives_with_equal_values_have_different_keys() {
     let either = one("key: ['user | device']");
     assert_ne!(
         only(&either, &[("user", "7")]),
@@ -135,146 +141,166 @@ fn alternatives_with_the_same_value_are_different_callers() {
 }
 
 #[test]
-fn addresses_count_by_what_they_are_and_not_by_their_spelling() {
+fn addresses_with_different_spellings_share_a_key() {
     let limit = one("key: [client_ip]");
     let key = |address| only(&limit, &[("client_ip", address)]).0;
     assert_eq!(key("203.0.113.7"), key("::ffff:203.0.113.7"));
     assert_eq!(key("2001:db8::1"), key("2001:0DB8:0:0:ffff::9"), "one /64");
     assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));
-    let error = wrong(&limit, &[("client_ip", "somewhere")]);
+    let error = error(&limit, &[("client_ip", "somewhere")]);
     assert!(matches!(error, SelectError::Address { .. }), "{error}");
 }
 
 #[test]
-fn a_missing_key_is_an_error_unless_the_limit_or_the_caller_says_otherwise() {
+fn a_missing_key_is_an_error_unless_the_limit_is_optional_or_the_caller_skips_it() {
     let strict = one("key: [tenant]");
-    let error = wrong(&strict, &[]).to_string();
+    let error = error(&strict, &[]).to_string();
+
     assert!(
         error.contains("\"one\"") && error.contains("`tenant`"),
         "{error}"
     );
-    let passed_over = strict
+
+    let skipped = strict
         .select(&Request(&[]), None, MissingKeyPolicy::PassOver)
-        .expect("nothing to complain of");
-    assert!(passed_over.is_empty());
+        .expect("a skipped limit");
+    assert!(skipped.is_empty());
     assert!(names(&one("key: [tenant], optional: true"), &[]).is_empty());
     assert_eq!(
         names(&one("key: []"), &[]),
         ["one"],
-        "one counter for everyone is a choice"
+        "an empty key is one counter for all requests"
     );
 }
 
 #[test]
-fn costs_come_from_the_attribute_then_the_request_then_the_limit() {
+fn cost_precedence_is_attribute_then_request_then_limit() {
     let cost = |limit: &Selector, pages: &[(&str, &str)], stated| -> u64 {
-        let met = limit
+        let selection = limit
             .select(&Request(pages), stated, MissingKeyPolicy::Refuse)
-            .expect("a request that fits");
-        met[0].cost
+            .expect("a valid request");
+        selection[0].cost
     };
     let reports = one("key: [], cost: {by: pages, default: 3}");
+
     assert_eq!(cost(&reports, &[("pages", "7")], Some(5)), 7);
     assert_eq!(cost(&reports, &[], Some(5)), 5);
     assert_eq!(cost(&reports, &[], None), 3);
     assert_eq!(cost(&one("key: []"), &[("pages", "7")], None), 1);
     for bad in ["-1", "1.5", "many", "18446744073709551616"] {
-        let error = wrong(&reports, &[("pages", bad)]).to_string();
+        let error = error(&reports, &[("pages", bad)]).to_string();
         assert!(error.contains("`pages`") && error.contains(bad), "{error}");
     }
 }
 
 #[test]
-fn a_tier_brings_its_numbers_and_the_default_one_stands_in() {
+fn the_tier_determines_the_quota_with_a_default() {
     let plan = selector(
         "tiers: {free: {capacity: 10, refill_rate: 1/s}, pro: {capacity: 100, refill_rate: 10/s}}\n\
          limits: [{name: plan, key: [], algorithm: token_bucket, tier: {by: tier, default: free}}]",
     );
     let numbers = |tier: &[(&str, &str)]| {
-        let met: Selection<'_> = plan
+        let selection: Selection<'_> = plan
             .select(&Request(tier), None, MissingKeyPolicy::Refuse)
-            .expect("fits");
-        met[0]
+            .expect("a valid request");
+        selection[0]
             .quota
             .copied()
-            .unwrap_or(*met[0].rule.limit.rule().expect("right numbers").quota())
+            .unwrap_or(
+                *selection[0]
+                    .rule
+                    .limit
+                    .rule()
+                    .expect("a valid quota")
+                    .quota(),
+            )
             .limit()
     };
+
     assert_eq!(numbers(&[("tier", "pro")]), 100);
     assert_eq!(numbers(&[("tier", "gold")]), 10);
     assert_eq!(numbers(&[]), 10);
 }
 
 #[test]
-fn limits_asked_for_by_name_apply_whatever_their_conditions_say() {
+fn limits_selected_by_name_ignore_their_conditions() {
     let two = selector(
         "limits:\n\
-         - {name: a, key: [], match: {path: /never}, algorithm: sliding_window, limit: 1, window: 1s}\n\
+         - {name: a, key: [], match: {path: /never}, algorithm: sliding_window, limit: 1, \
+         window: 1s}\n\
          - {name: b, key: [], algorithm: sliding_window, limit: 1, window: 1s}",
     );
-    let met = two
+    let selection = two
         .select_named(&["a"], &Request(&[("path", "/")]), None)
-        .expect("a name that exists");
-    assert_eq!(met[0].rule.limit.name(), "a");
+        .expect("a known limit");
+
+    assert_eq!(selection[0].rule.limit.name(), "a");
+
     let error = two
         .select_named(&["c"], &Request(&[]), None)
-        .expect_err("no such limit")
+        .expect_err("an unknown limit")
         .to_string();
-    assert_eq!(error, r#"there is no limit named "c"; there are: a, b"#);
+
+    assert_eq!(error, r#"unknown limit "c"; expected one of a, b"#);
 }
 
 #[test]
-fn hashed_attributes_show_and_count_by_their_hash_alone() {
+fn hashed_attributes_are_stored_and_displayed_as_hashes() {
     let yaml = "hash_keys: ['header:x-api-key']\nhash_secret: ${SECRET}\n\
-        limits: [{name: plan, key: ['header:x-api-key'], algorithm: sliding_window, limit: 1, window: 1s}]";
+        limits: [{name: plan, key: ['header:x-api-key'], algorithm: sliding_window, limit: 1, \
+        window: 1s}]";
     let plan = selector(yaml);
     let request = [("header:x-api-key", "sesame-opens")];
     let (key, _) = only(&plan, &request);
+
     assert!(!String::from_utf8_lossy(key.as_bytes()).contains("sesame"));
+
     let explained = plan.explain(&Request(&request));
     let Explanation::Met { parts, .. } = &explained[0].1 else {
         panic!("{explained:?}")
     };
+
     assert!(parts[0].is_hashed && parts[0].value.len() == 32);
     assert!(!format!("{explained:?}").contains("sesame"));
 }
 
 #[test]
-fn whoever_asks_why_is_told() {
+fn explanations_give_the_reason() {
     let limits = selector(
         "limits:\n\
-         - {name: a, key: [], match: {path: '/v1/**', method: POST}, algorithm: sliding_window, limit: 1, window: 1s}\n\
+         - {name: a, key: [], match: {path: '/v1/**', method: POST}, algorithm: sliding_window, \
+         limit: 1, window: 1s}\n\
          - {name: b, key: [tenant], algorithm: sliding_window, limit: 1, window: 1s}\n\
-         - {name: c, key: [tenant], optional: true, algorithm: sliding_window, limit: 1, window: 1s}",
+         - {name: c, key: [tenant], optional: true, algorithm: sliding_window, limit: 1, \
+         window: 1s}",
     );
     let explained = limits.explain(&Request(&[("path", "/v1//x"), ("method", "get")]));
-    let meetings: Vec<&Explanation<'_>> = explained.iter().map(|(_, meeting)| meeting).collect();
+    let reasons: Vec<&Explanation<'_>> = explained.iter().map(|(_, reason)| reason).collect();
+
     assert!(
-        matches!(meetings[0], Explanation::No { condition, found: Some(found) }
+        matches!(reasons[0], Explanation::No { condition, found: Some(found) }
             if condition.attribute.name() == "method" && found == "GET"),
-        "{meetings:?}"
+        "{reasons:?}"
     );
     assert!(
         matches!(
-            meetings[1],
+            reasons[1],
             Explanation::Wrong(SelectError::MissingAttribute { .. })
         ),
-        "{meetings:?}"
+        "{reasons:?}"
     );
-    assert!(
-        matches!(meetings[2], Explanation::PassedOver),
-        "{meetings:?}"
-    );
+    assert!(matches!(reasons[2], Explanation::PassedOver), "{reasons:?}");
 }
 
-/// Whoever shows keys after the fact has the key alone; it is shown like the one that was just
-/// asked about.
+/// The dashboard and reports have only the stored key. It must be displayed like the key of a
+/// request.
 #[test]
-fn a_key_alone_is_shown_as_it_is_to_whoever_asks_about_it() {
+fn a_stored_key_is_displayed_like_the_key_of_a_request() {
     let yaml = |hashed: &str| {
         format!(
-            "hash_keys: [{hashed}]\nhash_secret: ${{SECRET}}\nlimits: [{{name: one, algorithm: sliding_window, limit: 10, \
-             window: 1m, key: ['header:x-api-key | client_ip', tenant, path]}}]"
+            "hash_keys: [{hashed}]\nhash_secret: ${{SECRET}}\n\
+             limits: [{{name: one, algorithm: sliding_window, limit: 10, window: 1m, \
+             key: ['header:x-api-key | client_ip', tenant, path]}}]"
         )
     };
     let rules = selector(&yaml("'header:x-api-key', tenant"));
@@ -291,51 +317,56 @@ fn a_key_alone_is_shown_as_it_is_to_whoever_asks_about_it() {
             ("path", "//a"),
         ][..],
     ];
+
     for request in requests {
-        let (_, met) = rules
+        let (_, explanation) = rules
             .explain_named("one", &Request(request))
             .expect("a limit of that name");
-        let Explanation::Met { chosen, parts, .. } = met else {
-            panic!("{met:?}")
+        let Explanation::Met { chosen, parts, .. } = explanation else {
+            panic!("{explanation:?}")
         };
         assert_eq!(rules.shown_key(0, &chosen.key), Some(parts));
         assert_eq!(rules.shown_key(1, &chosen.key), None, "there is one limit");
     }
-    let in_the_clear = only(&selector(&yaml("'header:x-api-key'")), requests[0]).0;
+
+    let plain_text = only(&selector(&yaml("'header:x-api-key'")), requests[0]).0;
     assert_eq!(
-        rules.shown_key(0, &in_the_clear),
+        rules.shown_key(0, &plain_text),
         None,
-        "what is hashed now does not show as it was"
+        "an attribute that is hashed now is not displayed in plain text"
     );
-    for strange in [
+
+    for foreign in [
         EncodedKey::new(&("header:x-api-key", "sk")).expect("a key"),
         EncodedKey::new(&("query:x", "sk", "acme", "/a")).expect("a key"),
         EncodedKey::new(&7_u64).expect("a key"),
     ] {
-        assert_eq!(rules.shown_key(0, &strange), None);
+        assert_eq!(rules.shown_key(0, &foreign), None);
     }
 }
 
 #[test]
-fn limits_one_by_one_tell_where_a_key_is_missing() {
+fn each_reports_limits_whose_key_is_missing() {
     let both = selector(
         "limits: [{name: a, key: [tenant], algorithm: sliding_window, limit: 1, window: 1m},
                   {name: b, key: [client_ip], algorithm: sliding_window, limit: 1, window: 1m},
-                  {name: c, match: {method: PUT}, key: [], algorithm: sliding_window, limit: 1, window: 1m}]",
+                  {name: c, match: {method: PUT}, key: [], algorithm: sliding_window, limit: 1,
+                   window: 1m}]",
     );
-    let mut met = Vec::new();
+    let mut visited = Vec::new();
     let request = Request(&[("client_ip", "203.0.113.7"), ("method", "GET")]);
     both.each(
         &request,
         None,
         MissingKeyPolicy::PassOver,
-        |place, chosen| met.push((place, chosen.is_some())),
+        |index, selected| visited.push((index, selected.is_some())),
     )
-    .expect("a request that fits");
-    assert_eq!(met, [(0, false), (1, true)]);
-    let refused = both.each(&request, None, MissingKeyPolicy::Refuse, |_, _| {});
+    .expect("a valid request");
+    assert_eq!(visited, [(0, false), (1, true)]);
+
+    let result = both.each(&request, None, MissingKeyPolicy::Refuse, |_, _| {});
     assert!(
-        matches!(refused, Err(SelectError::MissingAttribute { .. })),
-        "{refused:?}"
+        matches!(result, Err(SelectError::MissingAttribute { .. })),
+        "{result:?}"
     );
 }

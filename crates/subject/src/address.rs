@@ -1,30 +1,31 @@
-//! Addresses as proxies and callers write them.
+//! Parses addresses as proxies and callers write them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The longest text that is looked at: an IPv6 address in full with brackets, a zone and a port is
-/// well below.
+/// The maximum length of an address, in bytes. A full IPv6 address with brackets, zone and port is
+/// well below it.
 const ADDRESS_MAX: usize = 128;
 
-/// The longest name of a zone: twice what Linux allows for a network interface.
+/// The maximum length of a zone, in bytes: twice what Linux allows for an interface name.
 const ZONE_MAX: usize = 32;
 
-/// Why a text is not a client's address.
+/// The reason why a text is not a valid client address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// There is no text.
-    #[error("the address is empty; write one such as 203.0.113.7 or 2001:db8::1")]
+    /// The text is empty.
+    #[error("the address is empty; expected one such as 203.0.113.7 or 2001:db8::1")]
     Empty,
-    /// The text is longer than any address.
-    #[error("the address has {found} bytes; {ADDRESS_MAX} are more than any address needs")]
+    /// The text is too long.
+    #[error("the address is too long: found {found} bytes, at most {ADDRESS_MAX} are allowed")]
     TooLong {
-        /// Its length in bytes.
+        /// The length in bytes.
         found: usize,
     },
-    /// The text is no address, or one that stands for no host.
+    /// The text is not an address, or it is the unspecified address.
     #[error(
-        "{found:?} is not the address of a client; write one such as 203.0.113.7, 2001:db8::1 or [2001:db8::1]:443"
+        "invalid address {found:?}: expected one such as 203.0.113.7, 2001:db8::1 or \
+         [2001:db8::1]:443"
     )]
     Invalid {
         /// The text.
@@ -32,19 +33,19 @@ pub enum AddressError {
     },
 }
 
-/// Reads the address that a caller states as its client's, with or without brackets and port.
+/// Parses the address of a client, with or without brackets and port.
 ///
-/// * An IPv4 address mapped into IPv6 is that IPv4 address, so that no host has two names.
-/// * A NAT64 address (`64:ff9b::/96`) is the IPv4 address inside. All of them lie in one /64, so
-///   that the whole IPv4 Internet would otherwise share one counter. Only public addresses count,
-///   as the prefix is defined for no others: nobody becomes `10.0.0.1` or `127.0.0.1` that way.
-/// * A zone (`fe80::1%eth0`) is dropped. It names an interface of the machine that wrote it and
-///   means nothing elsewhere; if it were kept, one host could have as many names as it can invent
-///   zones.
-/// * The unspecified addresses `0.0.0.0` and `::` are refused: they are written where an address is
-///   not known, and clients that nobody knows must not share a counter by accident.
-/// * Octal, short and numeric forms (`010.0.0.1`, `1.2`) are refused, as programs disagree on what
-///   they mean.
+/// * An IPv4-mapped IPv6 address becomes the IPv4 address, so that no host has two addresses.
+/// * A NAT64 address (`64:ff9b::/96`) becomes the IPv4 address inside. All NAT64 addresses lie in
+///   one /64, so the whole IPv4 Internet would otherwise share one counter. This holds for public
+///   IPv4 addresses only, as the prefix is not defined for others: NAT64 cannot be used to pose as
+///   `10.0.0.1` or `127.0.0.1`.
+/// * A zone (`fe80::1%eth0`) is removed. It names an interface of the machine that wrote it and
+///   means nothing elsewhere. If it were kept, one host could invent any number of addresses.
+/// * The unspecified addresses `0.0.0.0` and `::` are rejected. They mean that the address is not
+///   known, and unknown clients must not share a counter by accident.
+/// * Octal, short and numeric forms (`010.0.0.1`, `1.2`) are rejected, because programs disagree on
+///   their meaning.
 ///
 /// ```
 /// use tollgate_subject::parse_address;
@@ -55,9 +56,10 @@ pub enum AddressError {
 /// # Ok::<(), tollgate_subject::AddressError>(())
 /// ```
 pub fn parse_address(text: &str) -> Result<IpAddr, AddressError> {
-    if let Some(usual) = usual(text.as_bytes()) {
-        return Ok(IpAddr::V4(usual));
+    if let Some(address) = plain_ipv4(text.as_bytes()) {
+        return Ok(IpAddr::V4(address));
     }
+
     match text.len() {
         0 => Err(AddressError::Empty),
         found if found > ADDRESS_MAX => Err(AddressError::TooLong { found }),
@@ -67,14 +69,15 @@ pub fn parse_address(text: &str) -> Result<IpAddr, AddressError> {
     }
 }
 
-/// A plain IPv4 address, which most are, read in one pass; `None` for everything else, be it an
-/// address or not.
+/// Parses a plain IPv4 address, the most common form, in one pass. `None` for everything else,
+/// valid or not.
 #[inline]
-fn usual(text: &[u8]) -> Option<Ipv4Addr> {
+fn plain_ipv4(text: &[u8]) -> Option<Ipv4Addr> {
     let (mut address, mut octet, mut digits, mut points) = (0_u32, 0_u32, 0, 0);
+
     for byte in text {
         match byte {
-            // A zero in front may mean octal.
+            // A leading zero may mean octal.
             b'0'..=b'9' if digits == 0 || octet > 0 => {
                 octet = octet * 10 + u32::from(byte - b'0');
                 digits += 1;
@@ -89,12 +92,13 @@ fn usual(text: &[u8]) -> Option<Ipv4Addr> {
             _ => return None,
         }
     }
+
     let address = address << 8 | octet;
     (points == 3 && digits > 0 && address > 0).then(|| Ipv4Addr::from_bits(address))
 }
 
-/// The address in a text. A NAT64 address stays one here: whether to trust it is decided about the
-/// address as it is.
+/// Parses an address, but keeps a NAT64 address as it is: whether a proxy is trusted depends on
+/// the address that it wrote.
 pub(crate) fn read(text: &str) -> Option<IpAddr> {
     let address = match text.strip_prefix('[') {
         Some(rest) => bracketed(rest)?.into(),
@@ -103,15 +107,17 @@ pub(crate) fn read(text: &str) -> Option<IpAddr> {
     Some(address.to_canonical()).filter(|address| !address.is_unspecified())
 }
 
-/// The host that an address stands for: mapped and NAT64 addresses are the IPv4 address inside.
+/// The host behind an address: the IPv4 address inside a mapped or NAT64 address, else the address
+/// itself.
 pub(crate) fn host(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
-        IpAddr::V6(v6) => translated(v6).map_or(v6.into(), IpAddr::V4),
+        IpAddr::V6(v6) => nat64_ipv4(v6).map_or(v6.into(), IpAddr::V4),
         v4 @ IpAddr::V4(_) => v4,
     }
 }
 
-fn translated(address: Ipv6Addr) -> Option<Ipv4Addr> {
+/// The public IPv4 address inside a NAT64 address.
+fn nat64_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d] = address.octets() else {
         return None;
     };
@@ -130,13 +136,14 @@ fn is_public(address: Ipv4Addr) -> bool {
         || address.is_broadcast())
 }
 
-/// What follows an opening bracket: only IPv6 is written so.
+/// Parses what follows an opening bracket. Only IPv6 addresses are written in brackets.
 fn bracketed(rest: &str) -> Option<Ipv6Addr> {
     let (inside, after) = rest.split_once(']')?;
     let is_complete = after.is_empty() || after.strip_prefix(':').is_some_and(is_port);
     zoned(inside).filter(|_| is_complete)
 }
 
+/// Parses an address without brackets. Only IPv4 may have a port here.
 fn bare(text: &str) -> Option<IpAddr> {
     let v4 = match text.split_once(':') {
         Some((v4, port)) if is_port(port) => v4,
@@ -148,6 +155,7 @@ fn bare(text: &str) -> Option<IpAddr> {
         .or_else(|| zoned(text).map(IpAddr::V6))
 }
 
+/// Parses an IPv6 address with an optional zone.
 fn zoned(text: &str) -> Option<Ipv6Addr> {
     match text.split_once('%') {
         Some((address, zone)) => address.parse().ok().filter(|_| is_zone(zone)),
@@ -155,7 +163,7 @@ fn zoned(text: &str) -> Option<Ipv6Addr> {
     }
 }
 
-/// The standard library would also take a sign, and any number of zeros.
+/// `parse` alone would also accept a sign and any number of leading zeros.
 fn is_port(text: &str) -> bool {
     text.len() <= 5 && text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok()
 }

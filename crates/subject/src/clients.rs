@@ -1,21 +1,22 @@
-//! Which client a request comes from.
+//! Determines which client a request comes from.
 
 use std::net::IpAddr;
 
 use http::HeaderMap;
 
 use crate::address::host;
-use crate::forwarded::{ForwardedBy, Hop};
+use crate::forwarded::{ForwardedBy, HopAddress};
 use crate::network::{Network, mask};
 
-/// The most networks of proxies. Every one is compared with every hop, so that their number bounds
-/// the work.
+/// The maximum number of trusted networks. Each is compared with every hop, so this bounds the work
+/// per request.
 const TRUSTED_MAX: usize = 1_024;
 
 const IPV6_PREFIX: u8 = 64;
 const IPV6_BITS: u8 = 128;
 
-/// Finds the client behind a request, and the group of addresses that one client can use.
+/// Determines the client's address behind trusted proxies, and groups the addresses that one client
+/// can use.
 ///
 /// ```
 /// use http::HeaderMap;
@@ -37,27 +38,25 @@ pub struct ClientResolver {
     header: ForwardedBy,
 }
 
-/// Why clients cannot be found this way.
+/// The reason why a [`ClientResolver`] cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientResolverError {
-    /// IPv6 addresses have no such prefix. None at all would put everyone into one group.
-    #[error(
-        "IPv6 addresses cannot be grouped by {found} bits; use 1 to {IPV6_BITS}, such as {IPV6_PREFIX}"
-    )]
+    /// The IPv6 prefix length is out of range. A length of 0 would put all clients into one group.
+    #[error("invalid IPv6 prefix length {found}: must be between 1 and {IPV6_BITS}")]
     Prefix {
-        /// The number of bits.
+        /// The prefix length in bits.
         found: u8,
     },
-    /// More networks than are compared for a request.
-    #[error("there are {found} networks of trusted proxies; at most {TRUSTED_MAX} are possible")]
+    /// There are too many trusted networks.
+    #[error("too many trusted proxies: found {found}, at most {TRUSTED_MAX} are allowed")]
     TooManyNetworks {
         /// The number of networks.
         found: usize,
     },
 }
 
-/// Trusts no proxy and groups IPv6 by /64, the smallest network that a customer is given.
+/// Trusts no proxy and groups IPv6 addresses by /64, the smallest network that a customer gets.
 impl Default for ClientResolver {
     fn default() -> Self {
         Self {
@@ -69,8 +68,8 @@ impl Default for ClientResolver {
 }
 
 impl ClientResolver {
-    /// Believes `header` where it comes from a trusted network, and groups IPv6 addresses by their
-    /// first `ipv6_prefix` bits.
+    /// Creates a resolver that believes `header` if it comes from a trusted network, and that
+    /// groups IPv6 addresses by their first `ipv6_prefix` bits.
     pub fn new(
         trusted: Vec<Network>,
         ipv6_prefix: u8,
@@ -84,6 +83,7 @@ impl ClientResolver {
                 found: trusted.len(),
             });
         }
+
         Ok(Self {
             trusted,
             ipv6_prefix,
@@ -91,27 +91,29 @@ impl ClientResolver {
         })
     }
 
-    /// The client's address, for a request that `peer` sent with these headers.
+    /// The address of the client, for a request that `peer` sent with these headers.
     ///
-    /// Only a trusted peer is believed, and from there only what trusted proxies wrote: the list is
-    /// read from the right, past trusted proxies, up to the first address that is none. If all are
-    /// trusted, the client is the leftmost, which then is a machine of one's own. Whatever is not
-    /// an address ends the search at the hop that was found last, an empty element and the
-    /// unspecified address included: the proxy that wrote it did not know its client, and what
-    /// stands further left may be the client's invention.
+    /// The header is believed only if the peer is trusted. The list is read from the right, past
+    /// trusted proxies, to the first address that is not trusted: that is the client. If all
+    /// addresses are trusted, the client is the leftmost, an internal machine.
+    ///
+    /// An element that is not an address ends the search at the last valid hop. This includes empty
+    /// elements and the unspecified address: the proxy that wrote it did not know its client, and
+    /// everything further left may be forged.
     pub fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         if !self.trusts(peer) {
             return host(peer);
         }
+
         let hops = self.header.hops(headers);
         host(match self.header {
-            ForwardedBy::XForwardedFor | ForwardedBy::Forwarded => self.first_stranger(peer, hops),
+            ForwardedBy::XForwardedFor | ForwardedBy::Forwarded => self.first_untrusted(peer, hops),
             ForwardedBy::XRealIp => only(hops).unwrap_or(peer),
         })
     }
 
-    /// What stands for all addresses that one client can use: the network of an IPv6 address, and
-    /// an IPv4 address itself.
+    /// The group of addresses that one client can use: the network of an IPv6 address, or the IPv4
+    /// address itself.
     pub fn group(&self, address: IpAddr) -> IpAddr {
         match host(address) {
             IpAddr::V6(v6) => mask(v6.into(), self.ipv6_prefix),
@@ -119,12 +121,12 @@ impl ClientResolver {
         }
     }
 
-    /// Whether this is one of the proxies whose word counts.
+    /// Whether this address is a trusted proxy.
     pub fn trusts(&self, peer: IpAddr) -> bool {
         self.trusted.iter().any(|network| network.contains(peer))
     }
 
-    fn first_stranger(&self, peer: IpAddr, hops: impl Iterator<Item = Hop>) -> IpAddr {
+    fn first_untrusted(&self, peer: IpAddr, hops: impl Iterator<Item = HopAddress>) -> IpAddr {
         let mut last = peer;
         for hop in hops {
             let Some(address) = hop else { break };
@@ -137,9 +139,9 @@ impl ClientResolver {
     }
 }
 
-/// The only value. A header that names one client has one; who sends two hopes that the wrong one
-/// is read.
-fn only(mut hops: impl Iterator<Item = Hop>) -> Hop {
+/// The only hop of a header that must have one value. Two values mean that one may be forged, so
+/// neither is used.
+fn only(mut hops: impl Iterator<Item = HopAddress>) -> HopAddress {
     let first = hops.next()?;
     if hops.next().is_some() { None } else { first }
 }

@@ -1,8 +1,8 @@
-//! Reading the one header in which proxies say for whom they ask.
+//! Reads the header in which proxies name the client.
 //!
-//! Lists are read from the right, where the nearest proxy wrote, and no further than needed. What a
-//! client wrote stands to the left of that: it is not even looked at, so that no unfinished quote,
-//! no stray byte and no length of it can change how the rest is read.
+//! Lists are read from the right, where the nearest proxy appended its entry, and only as far as
+//! needed. What the client wrote is to the left of that and is never parsed. So no unclosed quote,
+//! invalid byte or excessive length in it can change how the trusted entries are read.
 
 mod element;
 
@@ -14,40 +14,40 @@ use http::HeaderMap;
 
 use crate::address;
 
-/// The most proxies that are followed. Real chains have two or three.
+/// The maximum number of proxies to follow. Real chains have two or three.
 const HOPS_MAX: usize = 64;
 
-/// The longest element of a list that is read. One of `Forwarded` may carry the name of a host,
-/// which has 253 letters.
+/// The maximum length of a list element, in bytes. An element of `Forwarded` may contain a host
+/// name of 253 characters.
 const ELEMENT_MAX: usize = 1_024;
 
-/// The one header that the trusted proxies are known to set. No other is read: if several were, a
-/// client could use the one that its proxy does not overwrite.
+/// The header that the trusted proxies set. No other header is read: if several were, a client
+/// could send the one that its proxy does not overwrite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ForwardedBy {
-    /// `X-Forwarded-For`: a list to which every proxy adds the address it was asked from.
+    /// `X-Forwarded-For`: a list to which every proxy appends the address of its peer.
     #[default]
     XForwardedFor,
-    /// `Forwarded`: the same as a standard, RFC 7239.
+    /// `Forwarded`: the standardised list of RFC 7239.
     Forwarded,
-    /// `X-Real-IP`: one address, which the outermost proxy sets.
+    /// `X-Real-IP`: a single address, which the outermost proxy sets.
     XRealIp,
 }
 
-/// The word names no header that this crate reads.
+/// The error for a header name that is not a supported forwarding header.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{found:?} is not a forwarding header; choose x-forwarded-for, forwarded or x-real-ip")]
+#[error("unknown forwarding header {found:?}; expected x-forwarded-for, forwarded or x-real-ip")]
 pub struct UnknownHeaderError {
     found: String,
 }
 
-/// What a proxy wrote: the address it was asked from, or something that names none.
-pub(crate) type Hop = Option<IpAddr>;
+/// The address that a proxy wrote. `None` if its entry is not a valid address.
+pub(crate) type HopAddress = Option<IpAddr>;
 
 impl ForwardedBy {
     const ALL: [Self; 3] = [Self::XForwardedFor, Self::Forwarded, Self::XRealIp];
 
-    /// The header's name in small letters.
+    /// The name of the header, in lower case.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::XForwardedFor => "x-forwarded-for",
@@ -56,8 +56,8 @@ impl ForwardedBy {
         }
     }
 
-    /// What the proxies wrote, the nearest first.
-    pub(crate) fn hops(self, headers: &HeaderMap) -> impl Iterator<Item = Hop> {
+    /// The entries of the proxies, nearest first.
+    pub(crate) fn hops(self, headers: &HeaderMap) -> impl Iterator<Item = HopAddress> {
         self.elements(headers)
             .map(move |element| self.read(element?))
             .take(HOPS_MAX)
@@ -65,16 +65,16 @@ impl ForwardedBy {
 
     fn elements(self, headers: &HeaderMap) -> impl Iterator<Item = Option<&[u8]>> {
         let lines = headers.get_all(self.as_str()).iter().rev();
-        lines.flat_map(move |line| FromRight {
+        lines.flat_map(move |line| ReverseElements {
             rest: Some(line.as_bytes()),
             header: self,
         })
     }
 
-    fn read(self, element: &[u8]) -> Hop {
+    fn read(self, element: &[u8]) -> HopAddress {
         match self {
             Self::XForwardedFor | Self::XRealIp => read_address(element.trim_ascii()),
-            Self::Forwarded => element::node(element),
+            Self::Forwarded => element::client_address(element),
         }
     }
 
@@ -90,12 +90,12 @@ impl ForwardedBy {
 impl FromStr for ForwardedBy {
     type Err = UnknownHeaderError;
 
-    fn from_str(word: &str) -> Result<Self, UnknownHeaderError> {
+    fn from_str(name: &str) -> Result<Self, UnknownHeaderError> {
         let known = Self::ALL
             .into_iter()
-            .find(|header| word.eq_ignore_ascii_case(header.as_str()));
+            .find(|header| name.eq_ignore_ascii_case(header.as_str()));
         known.ok_or_else(|| UnknownHeaderError {
-            found: word.chars().take(64).collect(),
+            found: name.chars().take(64).collect(),
         })
     }
 }
@@ -106,28 +106,31 @@ impl fmt::Display for ForwardedBy {
     }
 }
 
-/// The elements of one line, the last first. An element that is too long to be read is `None`, and
-/// the last.
-struct FromRight<'a> {
+/// Iterates over the elements of one header line, last first. An element that is too long is `None`
+/// and ends the iteration.
+struct ReverseElements<'a> {
+    /// The part of the line that is not read yet. `None` at the end.
     rest: Option<&'a [u8]>,
     header: ForwardedBy,
 }
 
-impl<'a> Iterator for FromRight<'a> {
+impl<'a> Iterator for ReverseElements<'a> {
     type Item = Option<&'a [u8]>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let rest = self.rest.take()?;
-        // One byte more than the longest element, for the comma before it.
-        let (unread, seen) = rest.split_at(rest.len().saturating_sub(ELEMENT_MAX + 1));
-        let Some(comma) = self.header.last_comma(seen) else {
+
+        // Search one byte more than the longest element, for the comma before it.
+        let (before, searched) = rest.split_at(rest.len().saturating_sub(ELEMENT_MAX + 1));
+        let Some(comma) = self.header.last_comma(searched) else {
             return Some(Some(rest).filter(|whole| whole.len() <= ELEMENT_MAX));
         };
-        self.rest = rest.get(..unread.len() + comma);
-        Some(seen.get(comma + 1..))
+
+        self.rest = rest.get(..before.len() + comma);
+        Some(searched.get(comma + 1..))
     }
 }
 
-fn read_address(text: &[u8]) -> Hop {
+fn read_address(text: &[u8]) -> HopAddress {
     std::str::from_utf8(text).ok().and_then(address::read)
 }

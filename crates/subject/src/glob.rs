@@ -1,26 +1,27 @@
-//! Patterns for paths: `*` within a segment, `**` across segments.
+//! Glob patterns for paths: `*` matches within a segment, `**` across segments.
 
-mod states;
+mod match_states;
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::path::normalise;
-use states::States;
+use match_states::MatchStates;
 
-/// The longest pattern in bytes.
+/// The maximum length of a pattern, in bytes.
 const PATTERN_MAX: usize = 255;
 
-/// The most stars or double stars in a pattern.
+/// The maximum number of `*` and `**` in a pattern.
 const STARS_MAX: usize = 16;
 
-/// A pattern: `*` stands for any text without `/`, `**` for any text, everything else for itself.
+/// A glob pattern: `*` matches any text without `/`, `**` matches any text, and every other
+/// character matches itself.
 ///
-/// `/**` may also stand for nothing where a segment ends: `/v1/**` matches `/v1` as well as all
-/// below it, and `/a/**/b` matches `/a/b`. More than two stars in a row are two.
+/// `/**` at the end of a segment may also match nothing: `/v1/**` matches `/v1` and everything
+/// below it, and `/a/**/b` matches `/a/b`. Three or more stars in a row mean `**`.
 ///
-/// Matching takes time in proportion to the text, times the length of the pattern at worst; no text
-/// makes it try everything.
+/// Matching takes at most time proportional to the length of the text times the length of the
+/// pattern. It never backtracks.
 ///
 /// ```
 /// use tollgate_subject::{Case, Glob};
@@ -38,73 +39,77 @@ pub struct Glob {
     text: Box<str>,
     case: Case,
     tokens: Box<[Token]>,
-    /// How many tokens at the start are bytes, which are compared without keeping states.
+    /// The number of leading tokens that are bytes. They are compared directly, without states.
     literal: usize,
 }
 
-/// Whether capital and small letters differ. Only the letters of ASCII have both: others are
-/// escaped in a path.
+/// Whether matching is case-sensitive. This concerns ASCII letters only; others are percent-encoded
+/// in a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Case {
-    /// They differ.
+    /// Upper and lower case differ.
     #[default]
     Sensitive,
-    /// They are the same.
+    /// Upper and lower case are the same.
     Insensitive,
 }
 
-/// Why a text is not a pattern.
+/// The reason why a text is not a valid pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GlobError {
-    /// There is no text, and nothing would match it.
-    #[error("the pattern is empty; write /** for everything")]
+    /// The pattern is empty and would match nothing.
+    #[error("the pattern is empty; use /** to match everything")]
     Empty,
-    /// The text is too long.
-    #[error("the pattern has {found} bytes; at most {PATTERN_MAX} are possible")]
+    /// The pattern is too long.
+    #[error("the pattern is too long: found {found} bytes, at most {PATTERN_MAX} are allowed")]
     TooLong {
-        /// Its length in bytes.
+        /// The length in bytes.
         found: usize,
     },
     /// There are too many stars.
-    #[error("the pattern has {found} stars; at most {STARS_MAX} are possible")]
+    #[error("too many stars in the pattern: found {found}, at most {STARS_MAX} are allowed")]
     TooManyStars {
-        /// Their number, where several in a row are one.
+        /// The number of stars; several in a row count as one.
         found: usize,
     },
-    /// A pattern for paths does not begin like one, so that it would match none.
-    #[error("the path {found:?} does not begin with a slash; write {right:?}")]
+    /// A path pattern does not start with a slash, so it would never match.
+    #[error("invalid path pattern {found:?}: it must start with a slash; write {right:?}")]
     Relative {
-        /// The text.
+        /// The pattern.
         found: String,
-        /// The same with a slash.
+        /// The pattern with a leading slash.
         right: String,
     },
-    /// A pattern for paths holds what no path has, so that it would match none.
-    #[error("the path {found:?} holds {sign:?}, but rules are about the path before the query")]
+    /// A path pattern contains `?` or `#`, so it would never match.
+    #[error(
+        "invalid path pattern {found:?}: it must not contain {sign:?}, because it is matched \
+         against the path without the query"
+    )]
     Query {
-        /// The text.
+        /// The pattern.
         found: String,
-        /// The sign that ends a path.
+        /// The character that ends a path.
         sign: char,
     },
 }
 
+/// An element of a parsed pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token {
     Byte(u8),
-    /// A slash that may be left out together with the double star behind it.
-    Opening,
+    /// The slash of `/**`. It may be absent together with the double star after it.
+    OptionalSlash,
     Star,
     DoubleStar,
 }
 
 impl Glob {
-    /// A pattern for any text.
+    /// Creates a pattern for any text.
     pub fn new(text: &str, case: Case) -> Result<Self, GlobError> {
         check_length(text)?;
         let tokens = tokens(text, case);
-        let is_byte = |token: &&Token| matches!(token, Token::Byte(_));
+
         let found = tokens
             .iter()
             .filter(|token| matches!(token, Token::Star | Token::DoubleStar))
@@ -112,6 +117,8 @@ impl Glob {
         if found > STARS_MAX {
             return Err(GlobError::TooManyStars { found });
         }
+
+        let is_byte = |token: &&Token| matches!(token, Token::Byte(_));
         let literal = tokens.iter().take_while(is_byte).count();
         Ok(Self {
             text: text.into(),
@@ -121,8 +128,8 @@ impl Glob {
         })
     }
 
-    /// A pattern for [normal](normalise) paths. It is brought into that spelling itself, so that it
-    /// matches what is written the same way.
+    /// Creates a pattern for [normalised](normalise) paths. The pattern itself is normalised too,
+    /// so that it matches paths in the same spelling.
     pub fn for_path(text: &str, case: Case) -> Result<Self, GlobError> {
         check_length(text)?;
         if !text.starts_with('/') {
@@ -131,6 +138,7 @@ impl Glob {
                 right: format!("/{text}"),
             });
         }
+
         match text.chars().find(|sign| matches!(sign, '?' | '#')) {
             Some(sign) => Err(GlobError::Query {
                 found: text.to_owned(),
@@ -140,7 +148,7 @@ impl Glob {
         }
     }
 
-    /// Whether the whole text is as the pattern says.
+    /// Whether the pattern matches the whole text.
     pub fn matches(&self, text: &str) -> bool {
         let (literal, tokens) = self.tokens.split_at(self.literal);
         let mut bytes = text.bytes().map(|byte| self.fold(byte));
@@ -150,27 +158,28 @@ impl Glob {
         {
             return false;
         }
-        let mut states = States::start(tokens);
+
+        let mut states = MatchStates::start(tokens);
         for byte in bytes {
-            if states.are_decided(tokens) {
+            if states.is_decided(tokens) {
                 break;
             }
             states = states.step(tokens, byte);
         }
-        states.hold_the_end(tokens)
+        states.contains_end(tokens)
     }
 
-    /// Whether there is only one text that matches, apart from its case.
+    /// Whether the pattern has no stars, so that it matches only one text, apart from its case.
     pub fn is_literal(&self) -> bool {
         self.literal == self.tokens.len()
     }
 
-    /// Whether capital and small letters differ.
+    /// Whether matching is case-sensitive.
     pub const fn case(&self) -> Case {
         self.case
     }
 
-    /// The pattern's text.
+    /// The text of the pattern.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -211,7 +220,7 @@ const fn check_length(text: &str) -> Result<(), GlobError> {
     }
 }
 
-/// The tokens of a pattern. Stars are never neighbours, which spares the matching from following
+/// Parses a pattern. Two stars are never adjacent in the result, so that matching need not follow
 /// chains of them.
 fn tokens(text: &str, case: Case) -> Vec<Token> {
     let mut tokens = Vec::with_capacity(text.len());
@@ -226,17 +235,19 @@ fn tokens(text: &str, case: Case) -> Vec<Token> {
         };
         tokens.push(token);
     }
-    mark_openings(&mut tokens);
+
+    mark_optional_slashes(&mut tokens);
     tokens
 }
 
-fn mark_openings(tokens: &mut [Token]) {
+/// Finds `/**` at the end of a segment, whose slash is optional.
+fn mark_optional_slashes(tokens: &mut [Token]) {
     for at in 0..tokens.len() {
         let ends = matches!(tokens.get(at + 2), None | Some(Token::Byte(b'/')));
         if let Some([slash @ Token::Byte(b'/'), Token::DoubleStar]) = tokens.get_mut(at..at + 2)
             && ends
         {
-            *slash = Token::Opening;
+            *slash = Token::OptionalSlash;
         }
     }
 }

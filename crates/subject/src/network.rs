@@ -1,17 +1,17 @@
-//! Networks: an address and how many of its leading bits count.
+//! IP networks in CIDR notation.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// The leading bits by which an IPv6 address is an IPv4 address in disguise: `::ffff:0:0/96`.
+/// The prefix length of IPv4-mapped IPv6 addresses, `::ffff:0:0/96`.
 const MAPPED_PREFIX: u8 = 96;
 
-/// A range of addresses such as `10.0.0.0/8` or `2001:db8::/32`; a bare address is the range of
-/// itself.
+/// An IP network such as `10.0.0.0/8` or `2001:db8::/32`. A bare address is a network of one
+/// address.
 ///
-/// IPv4 mapped into IPv6 is IPv4, in an address as in the spelling of a network. IPv4 addresses are
-/// therefore in no IPv6 network, not even in `::/0`.
+/// IPv4-mapped IPv6 addresses and networks are treated as IPv4. IPv4 addresses are therefore in no
+/// IPv6 network, not even in `::/0`.
 ///
 /// ```
 /// use tollgate_subject::Network;
@@ -30,42 +30,44 @@ pub struct Network {
     prefix: u8,
 }
 
-/// Why a text is not a network.
+/// The reason why a text is not a valid network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetworkError {
-    /// What stands before the slash is no address.
-    #[error("{found:?} is not a network; write one such as 10.0.0.0/8, 2001:db8::/32 or 192.0.2.1")]
+    /// The part before the slash is not an address.
+    #[error(
+        "invalid network {found:?}: expected one such as 10.0.0.0/8, 2001:db8::/32 or 192.0.2.1"
+    )]
     Address {
-        /// The text, shortened if it is long.
+        /// The text, cut to 64 characters.
         found: String,
     },
-    /// What stands behind the slash is no length of a prefix.
-    #[error("{found:?} is not a network: behind the slash stands a number from 0 to {max}")]
+    /// The part after the slash is not a valid prefix length.
+    #[error("invalid network {found:?}: the prefix length must be between 0 and {max}")]
     Prefix {
-        /// The text, shortened if it is long.
+        /// The text, cut to 64 characters.
         found: String,
-        /// How many bits such an address has.
+        /// The number of bits of the address.
         max: u8,
     },
-    /// The address lies inside the network instead of at its start, so that one of the two is a
-    /// mistake.
-    #[error("{found:?} names a host inside a network; the network is {right}")]
+    /// The address has bits set after the prefix, so either the address or the prefix is a mistake.
+    #[error("invalid network {found:?}: host bits are set; did you mean {right}?")]
     HostBits {
         /// The text.
         found: String,
-        /// The network that the address lies in.
+        /// The network that contains the address.
         right: Network,
     },
 }
 
 impl Network {
-    /// Whether the address is one of this network's.
+    /// Whether the network contains an address.
     pub fn contains(&self, address: IpAddr) -> bool {
         mask(address.to_canonical(), self.prefix) == self.first
     }
 
-    /// The network of this size that the address lies in. A mapped address takes its prefix along.
+    /// The network with this prefix length that contains the address. The prefix length of a mapped
+    /// address is converted, too.
     fn around(address: IpAddr, prefix: u8) -> Self {
         let (address, prefix) = match (address, address.to_canonical()) {
             (IpAddr::V6(_), v4 @ IpAddr::V4(_)) => (v4, unmapped(prefix)),
@@ -86,9 +88,11 @@ impl FromStr for Network {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (text, None),
         };
+
         let address: IpAddr = address.parse().map_err(|_| NetworkError::Address {
             found: shortened(text),
         })?;
+
         let max = bits(address);
         let prefix = match prefix {
             Some(prefix) => number(prefix)
@@ -99,6 +103,7 @@ impl FromStr for Network {
                 })?,
             None => max,
         };
+
         let network = Self::around(address, prefix);
         if mask(address, prefix) == address {
             Ok(network)
@@ -117,7 +122,7 @@ impl fmt::Display for Network {
     }
 }
 
-/// The address with all but its leading bits cleared.
+/// Clears all bits of an address after the prefix.
 pub(crate) fn mask(address: IpAddr, prefix: u8) -> IpAddr {
     let cleared = u32::from(bits(address).saturating_sub(prefix));
     match address {
@@ -137,9 +142,8 @@ const fn bits(address: IpAddr) -> u8 {
     }
 }
 
-/// How many bits count of the IPv4 address inside a mapped one. Who writes `::ffff:10.0.0.0/8`
-/// means eight bits of the address inside; to read it as eight bits of the whole would suggest a
-/// network with half the world in it.
+/// Converts the prefix length of a mapped network to IPv4. In `::ffff:10.0.0.0/8`, the user means
+/// eight bits of the IPv4 address; eight bits of the IPv6 address would include unrelated networks.
 const fn unmapped(prefix: u8) -> u8 {
     match prefix.checked_sub(MAPPED_PREFIX) {
         Some(inside) => inside,
@@ -148,14 +152,14 @@ const fn unmapped(prefix: u8) -> u8 {
     }
 }
 
-/// A number in its only spelling: the standard library would also take a sign and leading zeros.
+/// Parses a number. `parse` alone would also accept a sign and leading zeros.
 fn number(text: &str) -> Option<u8> {
     text.parse()
         .ok()
         .filter(|number: &u8| number.to_string() == text)
 }
 
-/// Enough of a text to find it again.
+/// The start of a text, for an error.
 fn shortened(text: &str) -> String {
     text.chars().take(64).collect()
 }

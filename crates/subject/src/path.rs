@@ -1,30 +1,31 @@
-//! One spelling for every path.
+//! Normalises paths.
 
 use std::borrow::Cow;
 
-/// Gives a path the one spelling that rules are compared with.
+/// Normalises a path, so that all its spellings match the same patterns.
 ///
-/// Servers read many spellings as the same path, and each that a rule does not know is a way around
-/// it. Where servers disagree, the reading that meets more rules wins: to count a request that
-/// leads nowhere does no harm.
+/// Servers treat many spellings as the same path. A client could evade a limit with any spelling
+/// that the limit's pattern does not match. Where servers disagree, the interpretation that matches
+/// more patterns wins: counting a request that leads nowhere does no harm.
 ///
-/// * What follows `?` or `#` is dropped, and so are the scheme and host of `https://host/path`.
-/// * `/` and `\` separate segments; several count as one, as browsers and some servers read `\` as
-///   `/`.
-/// * Of `;` and what follows it in a segment nothing stays: these are parameters, not names.
-/// * Escaped letters, digits, `-`, `.`, `_` and `~` stand for themselves. Other escapes stay, in
-///   capitals: `%2F` is a slash within a name, and `%252e` is the text `%2e`, never a dot. What may
-///   not stand in a path, such as a space, a control character or a letter beyond ASCII, is
-///   escaped; so is a `%` that begins no escape.
-/// * `.` and `..` are resolved and never leave the root. Empty segments are gone by then:
+/// * The query (`?`), the fragment (`#`), and the scheme and host of `https://host/path` are
+///   removed.
+/// * `/` and `\` separate segments, because browsers and some servers treat `\` as `/`. Several
+///   separators in a row count as one.
+/// * `;` and everything after it in a segment is removed: these are parameters, not part of the
+///   name.
+/// * Percent-encoded letters, digits, `-`, `.`, `_` and `~` are decoded. Other escapes stay, in
+///   upper case: `%2F` is a slash within a name, and `%252e` is the text `%2e`, never a dot.
+///   Characters that are not allowed in a path, such as spaces, control characters and non-ASCII
+///   letters, are percent-encoded. So is a `%` that does not start an escape.
+/// * `.` and `..` are resolved and never go above the root. Empty segments are removed first:
 ///   `/a//../b` is `/b`.
-/// * The path begins with `/`. It does not end with one unless it is the root, so that a rule about
-///   `/auth/login` is also one about `/auth/login/`.
+/// * The result starts with `/` and does not end with `/` unless it is the root. So a pattern for
+///   `/auth/login` also matches `/auth/login/`.
 ///
-/// Capital and small letters stay as they are; whether they differ is for [`Glob`](crate::Glob) to
-/// say.
+/// The case of letters is kept; [`Glob`](crate::Glob) decides whether it matters.
 ///
-/// The result is its own normal form, takes one pass, and borrows a path that is normal already.
+/// Normalising is idempotent and takes one pass. A path that is already normal is borrowed.
 ///
 /// ```
 /// use std::borrow::Cow;
@@ -38,6 +39,7 @@ pub fn normalise(path: &str) -> Cow<'_, str> {
     if is_plainly_normal(path.as_bytes()) {
         return Cow::Borrowed(path);
     }
+
     let path = without_origin(path);
     let path = path.split(['?', '#']).next().unwrap_or_default();
     if is_normal(path) {
@@ -47,13 +49,14 @@ pub fn normalise(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// A request may name its target with scheme and host. A path of its own begins with a slash and is
-/// never mistaken for that.
+/// Removes the scheme and host of an absolute request target. A path starts with a slash, so it is
+/// never mistaken for one.
 fn without_origin(target: &str) -> &str {
     let after_scheme = ["http://", "https://"].into_iter().find_map(|scheme| {
         let (start, rest) = target.split_at_checked(scheme.len())?;
         start.eq_ignore_ascii_case(scheme).then_some(rest)
     });
+
     let Some(rest) = after_scheme else {
         return target;
     };
@@ -69,32 +72,33 @@ fn is_normal(path: &str) -> bool {
             .is_some_and(|rest| rest.split('/').all(is_normal_segment))
 }
 
-/// True for most paths that are normal: plain segments, none of which begins with a dot. One pass
-/// and nothing else.
+/// A fast check that recognises most normal paths: plain segments, none of which starts with a dot.
 fn is_plainly_normal(path: &[u8]) -> bool {
-    let mut before = 0;
+    let mut previous = 0;
     for byte in path {
-        let is_fine = match before {
+        let is_valid = match previous {
             0 => *byte == b'/',
             b'/' => *byte != b'.' && is_plain(*byte),
             _ => *byte == b'/' || is_plain(*byte),
         };
-        if !is_fine {
+
+        if !is_valid {
             return false;
         }
-        before = *byte;
+        previous = *byte;
     }
-    before != b'/' && before != 0
+    previous != b'/' && previous != 0
 }
 
 fn is_normal_segment(segment: &str) -> bool {
     if matches!(segment, "" | "." | "..") {
         return false;
     }
+
     let mut rest = segment.as_bytes();
     while let [first, after @ ..] = rest {
         let is_kept_escape =
-            || matches!(escape(rest), Some(byte) if !is_unreserved(byte)) && is_capital(after);
+            || matches!(escape(rest), Some(byte) if !is_unreserved(byte)) && is_upper_hex(after);
         rest = match first {
             b'%' if is_kept_escape() => after.get(2..).unwrap_or_default(),
             byte if is_plain(*byte) => after,
@@ -104,17 +108,19 @@ fn is_normal_segment(segment: &str) -> bool {
     true
 }
 
-/// Whether the two digits that come first are in capitals, as far as they are letters.
-fn is_capital(digits: &[u8]) -> bool {
+/// Whether the first two hexadecimal digits are upper case.
+fn is_upper_hex(digits: &[u8]) -> bool {
     !digits.iter().take(2).any(u8::is_ascii_lowercase)
 }
 
+/// Normalises a path that is not normal.
 fn rewrite(path: &str) -> String {
     let mut normal = String::with_capacity(path.len() + 1);
     for segment in path.split(['/', '\\']) {
         let parent = normal.len();
         normal.push('/');
         push_segment(&mut normal, segment.as_bytes());
+
         match normal.get(parent..) {
             Some("/" | "/.") => normal.truncate(parent),
             Some("/..") => {
@@ -124,24 +130,28 @@ fn rewrite(path: &str) -> String {
             _ => {}
         }
     }
+
     if normal.is_empty() {
         normal.push('/');
     }
     normal
 }
 
+/// Appends a normalised segment.
 fn push_segment(normal: &mut String, segment: &[u8]) {
     let mut rest = segment;
     while let [first, after @ ..] = rest {
         if *first == b';' {
             return;
         }
+
         let (byte, is_escape) = escape(rest).map_or((*first, false), |byte| (byte, true));
         rest = if is_escape {
             after.get(2..).unwrap_or_default()
         } else {
             after
         };
+
         if is_unreserved(byte) || (!is_escape && is_plain(byte)) {
             normal.push(char::from(byte));
         } else {
@@ -150,7 +160,7 @@ fn push_segment(normal: &mut String, segment: &[u8]) {
     }
 }
 
-/// The byte that an escape at the start of a text stands for.
+/// Decodes the percent-encoded byte at the start of a text.
 fn escape(text: &[u8]) -> Option<u8> {
     let [b'%', high, low, ..] = text else {
         return None;
@@ -176,17 +186,18 @@ fn push_escape(normal: &mut String, byte: u8) {
     normal.push(DIGITS[usize::from(byte & 0xf)]);
 }
 
-/// What means the same escaped or not.
+/// The characters that mean the same whether or not they are percent-encoded.
 const UNRESERVED: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-/// What else may stand in a segment as it is.
+/// The other characters that need no percent-encoding in a segment. A semicolon is not among them,
+/// because parameters are removed.
 const SIGNS: &[u8] = b"!$&'()*+,=:@";
 
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
-/// What may stand in a segment as it is. The semicolon may, but begins what is dropped. Every byte
-/// of every path is looked up here, so it is a table.
+/// Whether a byte needs no percent-encoding in a segment. This is a table, because it is looked up
+/// for every byte of every path.
 fn is_plain(byte: u8) -> bool {
     const PLAIN: [bool; 256] = {
         let mut plain = [false; 256];
@@ -195,6 +206,7 @@ fn is_plain(byte: u8) -> bool {
             plain[UNRESERVED[at] as usize] = true;
             at += 1;
         }
+
         at = 0;
         while at < SIGNS.len() {
             plain[SIGNS[at] as usize] = true;

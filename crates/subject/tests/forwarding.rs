@@ -1,4 +1,4 @@
-//! Who is the client, whatever the headers say: a table of cases, and what holds for all.
+//! Client addresses behind proxies: the cases of `forwarding.txt`, and general properties.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,6 +8,7 @@ use tollgate_subject::{ClientResolver, ForwardedBy, Network};
 
 const ROWS_MIN: usize = 140;
 
+/// A line of `forwarding.txt`.
 struct Row<'a> {
     name: &'a str,
     clients: ClientResolver,
@@ -25,6 +26,7 @@ impl<'a> Row<'a> {
         let address = |text: &str| text.parse().expect("an address");
         let trusted = trusted.split_whitespace().map(network).collect();
         let mut headers = HeaderMap::new();
+
         for line in lines
             .split('¶')
             .map(str::trim)
@@ -36,6 +38,7 @@ impl<'a> Row<'a> {
                 value_of(value.as_bytes()),
             );
         }
+
         let clients =
             ClientResolver::new(trusted, 64, header).expect("networks and a prefix within bounds");
         Self {
@@ -59,12 +62,13 @@ fn name_and_value(line: &str, header: ForwardedBy) -> (&str, &str) {
 }
 
 fn value_of(bytes: &[u8]) -> HeaderValue {
-    HeaderValue::from_bytes(bytes).expect("bytes that may stand in a header")
+    HeaderValue::from_bytes(bytes).expect("valid header bytes")
 }
 
 fn rows() -> Vec<Row<'static>> {
     let mut header = ForwardedBy::default();
     let mut rows = Vec::new();
+
     for line in include_str!("forwarding.txt").lines() {
         if let Some(word) = line.strip_prefix('[') {
             header = word.trim_end_matches(']').parse().expect("a header");
@@ -72,11 +76,12 @@ fn rows() -> Vec<Row<'static>> {
             rows.push(Row::read(line, header));
         }
     }
+
     rows
 }
 
 #[test]
-fn every_row_of_the_table_holds() {
+fn every_row_gives_the_expected_client() {
     let rows = rows();
     assert!(rows.len() >= ROWS_MIN, "only {} rows were read", rows.len());
     for row in &rows {
@@ -86,17 +91,17 @@ fn every_row_of_the_table_holds() {
 }
 
 #[test]
-fn an_untrusted_peer_cannot_use_any_line_of_the_table() {
+fn an_untrusted_peer_cannot_forge_any_header_of_the_table() {
     for row in rows() {
         for header in [
             ForwardedBy::XForwardedFor,
             ForwardedBy::Forwarded,
             ForwardedBy::XRealIp,
         ] {
-            let clients = behind_ten(header);
+            let clients = trusting_private(header);
             assert_eq!(
-                clients.address(STRANGER, &row.headers),
-                STRANGER,
+                clients.address(UNTRUSTED, &row.headers),
+                UNTRUSTED,
                 "{}",
                 row.name
             );
@@ -105,10 +110,10 @@ fn an_untrusted_peer_cannot_use_any_line_of_the_table() {
 }
 
 const PROXY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
-const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 9));
+const UNTRUSTED: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 9));
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(203, 0, 113, 7));
 
-fn behind_ten(header: ForwardedBy) -> ClientResolver {
+fn trusting_private(header: ForwardedBy) -> ClientResolver {
     let private: Network = "10.0.0.0/8".parse().expect("a network");
     ClientResolver::new(vec![private], 64, header).expect("a prefix within bounds")
 }
@@ -121,7 +126,7 @@ fn header_lines(header: ForwardedBy, lines: &[Vec<u8>]) -> HeaderMap {
     headers
 }
 
-/// A list of so many hops that begins with the client and goes on with trusted proxies.
+/// A list with the client first, followed by this number of trusted proxies.
 fn chain(header: ForwardedBy, proxies: usize) -> Vec<u8> {
     let hop = |address: &str| match header {
         ForwardedBy::Forwarded => format!("for={address}"),
@@ -135,7 +140,7 @@ fn chain(header: ForwardedBy, proxies: usize) -> Vec<u8> {
 #[test]
 fn a_chain_is_followed_for_sixty_four_hops() {
     for header in [ForwardedBy::XForwardedFor, ForwardedBy::Forwarded] {
-        let client = |list| behind_ten(header).address(PROXY, &header_lines(header, &[list]));
+        let client = |list| trusting_private(header).address(PROXY, &header_lines(header, &[list]));
         assert_eq!(client(chain(header, 63)), CLIENT);
         assert_eq!(client(chain(header, 64)).to_string(), "10.0.0.2");
         assert_eq!(client(chain(header, 100_000)).to_string(), "10.0.0.2");
@@ -143,7 +148,7 @@ fn a_chain_is_followed_for_sixty_four_hops() {
 }
 
 #[test]
-fn a_very_long_list_of_the_clients_changes_nothing() {
+fn a_very_long_forged_list_changes_nothing() {
     for header in [ForwardedBy::XForwardedFor, ForwardedBy::Forwarded] {
         for written in [
             b"6.6.6.6, ".repeat(50_000),
@@ -153,11 +158,11 @@ fn a_very_long_list_of_the_clients_changes_nothing() {
             let one_line = [&written[..], b", ", &chain(header, 2)].concat();
             let lines = [written, chain(header, 2)];
             assert_eq!(
-                behind_ten(header).address(PROXY, &header_lines(header, &[one_line])),
+                trusting_private(header).address(PROXY, &header_lines(header, &[one_line])),
                 CLIENT
             );
             assert_eq!(
-                behind_ten(header).address(PROXY, &header_lines(header, &lines)),
+                trusting_private(header).address(PROXY, &header_lines(header, &lines)),
                 CLIENT
             );
         }
@@ -165,33 +170,34 @@ fn a_very_long_list_of_the_clients_changes_nothing() {
 }
 
 #[test]
-fn ten_thousand_lines_of_the_clients_change_nothing() {
+fn ten_thousand_forged_lines_change_nothing() {
     for header in [ForwardedBy::XForwardedFor, ForwardedBy::Forwarded] {
         let mut lines = vec![b"for=6.6.6.6".to_vec(); 10_000];
         lines.push(chain(header, 1));
         assert_eq!(
-            behind_ten(header).address(PROXY, &header_lines(header, &lines)),
+            trusting_private(header).address(PROXY, &header_lines(header, &lines)),
             CLIENT
         );
     }
 }
 
 #[test]
-fn an_element_is_read_up_to_a_kibibyte() {
+fn elements_of_up_to_a_kibibyte_are_read() {
     let element = |host_len: usize| {
         format!("for=6.6.6.6, for=203.0.113.7;host={}", "h".repeat(host_len)).into_bytes()
     };
     let client = |list| {
-        behind_ten(ForwardedBy::Forwarded)
+        trusting_private(ForwardedBy::Forwarded)
             .address(PROXY, &header_lines(ForwardedBy::Forwarded, &[list]))
     };
     let longest = 1_024 - " for=203.0.113.7;host=".len();
+
     assert_eq!(client(element(longest)), CLIENT);
     assert_eq!(client(element(longest + 1)), PROXY);
 }
 
-/// Bytes that may stand in a header, mostly those that mean something in a list.
-fn written_by_a_client() -> impl Strategy<Value = Vec<u8>> {
+/// Header bytes that a client may send, mostly the special characters of lists.
+fn forged_bytes() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![
         6 => proptest::sample::select(&b"\",;=\\ \t.:[]%_106af"[..]),
         1 => (0x20..=0xffu8).prop_filter("a header may not hold it", |byte| *byte != 0x7f),
@@ -204,6 +210,7 @@ fn written_by_a_client() -> impl Strategy<Value = Vec<u8>> {
         Just(b", ".to_vec()),
         proptest::collection::vec(byte, 0..12),
     ];
+
     proptest::collection::vec(words, 0..8).prop_map(|words| words.concat())
 }
 
@@ -225,14 +232,15 @@ fn any_address() -> impl Strategy<Value = IpAddr> {
     ]
 }
 
-/// What a proxy adds for a client, in one of the ways that proxies do.
-fn added(header: ForwardedBy, client: IpAddr, style: u8) -> String {
+/// The entry that a proxy appends for a client, in one of several common styles.
+fn appended_entry(header: ForwardedBy, client: IpAddr, style: u8) -> String {
     let node = match (client, style % 2) {
         (IpAddr::V6(v6), 0) => format!("[{v6}]"),
         (IpAddr::V6(v6), _) => format!("[{v6}]:443"),
         (IpAddr::V4(v4), 0) => v4.to_string(),
         (IpAddr::V4(v4), _) => format!("{v4}:443"),
     };
+
     match (header, style) {
         (ForwardedBy::Forwarded, 0 | 1) => format!("for=\"{node}\";proto=https"),
         (ForwardedBy::Forwarded, 2 | 3) => format!("host=\"a, \\\"b\\\\\";for=\"{node}\""),
@@ -243,42 +251,50 @@ fn added(header: ForwardedBy, client: IpAddr, style: u8) -> String {
 
 proptest! {
     #[test]
-    fn an_untrusted_peer_is_the_client_whatever_it_writes(
+    fn an_untrusted_peer_is_always_the_client(
         header in any_header(),
         peer in any_address(),
-        lines in proptest::collection::vec(written_by_a_client(), 0..5),
+        lines in proptest::collection::vec(forged_bytes(), 0..5),
     ) {
-        let clients = behind_ten(header);
+        let clients = trusting_private(header);
         prop_assume!(!clients.trusts(peer));
+
         let headers = header_lines(header, &lines);
-        prop_assert_eq!(clients.address(peer, &headers), clients.address(peer, &HeaderMap::new()));
-        prop_assert_eq!(ClientResolver::default().address(peer, &headers), clients.address(peer, &HeaderMap::new()));
+        let expected = clients.address(peer, &HeaderMap::new());
+
+        prop_assert_eq!(clients.address(peer, &headers), expected);
+        prop_assert_eq!(ClientResolver::default().address(peer, &headers), expected);
     }
 
     #[test]
-    fn what_stands_left_of_a_proxys_word_changes_nothing(
+    fn text_left_of_a_proxys_entry_changes_nothing(
         is_standard in any::<bool>(),
-        lines in proptest::collection::vec(written_by_a_client(), 1..4),
+        lines in proptest::collection::vec(forged_bytes(), 1..4),
         client in any_address(),
         style in 0..6u8,
         proxies in 0..3usize,
         is_own_line in any::<bool>(),
     ) {
         let header = if is_standard { ForwardedBy::Forwarded } else { ForwardedBy::XForwardedFor };
-        let clients = behind_ten(header);
+        let clients = trusting_private(header);
+
         prop_assume!(!clients.trusts(client) && !client.to_canonical().is_unspecified());
-        let mut appended = added(header, client, style);
+
+        let mut appended = appended_entry(header, client, style);
         for _ in 0..proxies {
-            appended = [appended, added(header, PROXY, style)].join(", ");
+            appended = [appended, appended_entry(header, PROXY, style)].join(", ");
         }
+
         let alone = clients.address(PROXY, &header_lines(header, &[appended.clone().into_bytes()]));
         let mut lines = lines;
+
         if is_own_line {
             lines.push(appended.into_bytes());
         } else if let Some(last) = lines.last_mut() {
             last.extend_from_slice(b", ");
             last.extend_from_slice(appended.as_bytes());
         }
+
         prop_assert_eq!(alone, clients.address(client, &HeaderMap::new()));
         prop_assert_eq!(clients.address(PROXY, &header_lines(header, &lines)), alone);
     }

@@ -1,10 +1,10 @@
-//! Which spellings of a path meet a rule, and which must not be taken for it.
+//! Which spellings of a path match a pattern, and which must not.
 
 use tollgate_subject::{Case, Glob, normalise};
 
 const LOGIN: &str = "/auth/login";
 
-/// All of these are `/auth/login` to one server or another.
+/// Spellings that some server treats as `/auth/login`.
 const SAME_AS_LOGIN: [&str; 60] = [
     "/auth/login",
     "/auth/login/",
@@ -68,7 +68,7 @@ const SAME_AS_LOGIN: [&str; 60] = [
     "../auth/login",
 ];
 
-/// Not `/auth/login`, and what they are instead.
+/// Paths other than `/auth/login`, each with its normal form.
 const OTHERS: [(&str, &str); 65] = [
     ("", "/"),
     ("/", "/"),
@@ -143,8 +143,8 @@ const OTHERS: [(&str, &str); 65] = [
     ),
 ];
 
-/// Spellings in other letters, which meet the rule only where it says that they do.
-const LOGIN_IN_OTHER_LETTERS: [&str; 5] = [
+/// Spellings that differ in case, which match only case-insensitive patterns.
+const LOGIN_IN_OTHER_CASE: [&str; 5] = [
     "/AUTH/LOGIN",
     "/Auth/Login/",
     "/auth/LOGIN?x",
@@ -193,49 +193,49 @@ const NOT_BELOW_V1: [&str; 15] = [
     "/%25761/users",
 ];
 
-fn rule(text: &str, case: Case) -> Glob {
-    Glob::for_path(text, case).expect("the rule is a pattern")
+fn pattern(text: &str, case: Case) -> Glob {
+    Glob::for_path(text, case).expect("a valid pattern")
 }
 
 #[test]
-fn every_spelling_of_the_login_meets_its_rule() {
+fn every_spelling_of_the_login_path_matches() {
     for path in SAME_AS_LOGIN {
         assert_eq!(normalise(path), LOGIN, "{path:?}");
         assert!(
-            rule(LOGIN, Case::Sensitive).matches(&normalise(path)),
+            pattern(LOGIN, Case::Sensitive).matches(&normalise(path)),
             "{path:?}"
         );
     }
 }
 
 #[test]
-fn other_paths_are_not_taken_for_the_login() {
+fn other_paths_do_not_match_the_login_path() {
     for (path, normal) in OTHERS {
         assert_eq!(normalise(path), normal, "{path:?}");
         assert_eq!(normalise(normal), normal, "{path:?}");
         for case in [Case::Sensitive, Case::Insensitive] {
-            assert!(!rule(LOGIN, case).matches(&normalise(path)), "{path:?}");
+            assert!(!pattern(LOGIN, case).matches(&normalise(path)), "{path:?}");
         }
     }
 }
 
 #[test]
-fn letters_count_as_the_rule_says() {
-    for path in LOGIN_IN_OTHER_LETTERS {
+fn case_sensitivity_depends_on_the_pattern() {
+    for path in LOGIN_IN_OTHER_CASE {
         assert!(
-            !rule(LOGIN, Case::Sensitive).matches(&normalise(path)),
+            !pattern(LOGIN, Case::Sensitive).matches(&normalise(path)),
             "{path:?}"
         );
         assert!(
-            rule(LOGIN, Case::Insensitive).matches(&normalise(path)),
+            pattern(LOGIN, Case::Insensitive).matches(&normalise(path)),
             "{path:?}"
         );
     }
 }
 
 #[test]
-fn all_below_v1_and_nothing_else_meets_its_rule() {
-    let below = rule("/v1/**", Case::Sensitive);
+fn a_double_star_matches_everything_below_and_nothing_else() {
+    let below = pattern("/v1/**", Case::Sensitive);
     for path in BELOW_V1 {
         assert!(below.matches(&normalise(path)), "{path:?}");
     }
@@ -245,7 +245,7 @@ fn all_below_v1_and_nothing_else_meets_its_rule() {
 }
 
 #[test]
-fn a_rule_may_be_spelled_like_the_paths_it_is_about() {
+fn patterns_are_normalised_like_paths() {
     for (written, path) in [
         ("/auth/login/", "/auth/login"),
         ("//auth//login", "/auth/login"),
@@ -255,7 +255,7 @@ fn a_rule_may_be_spelled_like_the_paths_it_is_about() {
         ("/%76%31/**", "/v1"),
     ] {
         assert!(
-            rule(written, Case::Sensitive).matches(&normalise(path)),
+            pattern(written, Case::Sensitive).matches(&normalise(path)),
             "{written:?} and {path:?}"
         );
     }

@@ -1,5 +1,5 @@
-//! A value with its place and name, read as what it should be. What is wrong goes to the log, and
-//! reading goes on.
+//! A value of the file with its path, read as a typed value. Errors are collected and reading
+//! continues.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -8,318 +8,370 @@ use std::time::Duration;
 
 use tollgate::Micros;
 
-use super::fault::{Log, Place};
+use super::diagnostic::{Diagnostics, SourcePosition};
+use super::field_map::FieldMap;
 use super::path;
-use super::table::Table;
-use super::text::{Origin, Text};
-use super::tree::{Node, Value};
-use super::values::{self, Wrong};
+use super::scalar::{Origin, ScalarValue};
+use super::values::{self, ValueError};
+use super::yaml::{YamlNode, YamlValue};
 
-/// The most items of any list, and the most fields of any mapping.
+/// The maximum number of items of any list, and of fields of any mapping.
 const ITEMS_MAX: usize = 1_000;
 
-/// A value of the file. Every reader answers `None` for what is wrong, and has told the log by
-/// then.
+const BOOLEAN: Expectation<'static> = Expectation::value("expected true or false");
+const DURATION: Expectation<'static> = Expectation::new("duration", values::DURATION);
+const INTEGER: Expectation<'static> = Expectation::new("number", values::INTEGER);
+const SIZE: Expectation<'static> = Expectation::new("size", values::SIZE);
+
+/// The value that a field should have, for error messages.
+#[derive(Clone, Copy)]
+pub(super) struct Expectation<'e> {
+    /// The kind of value, such as `duration`: "invalid duration .."
+    pub(super) noun: &'e str,
+    /// What is expected: "expected a number with a unit, such as 10ms".
+    pub(super) reason: &'e str,
+}
+
+impl<'e> Expectation<'e> {
+    pub(super) const fn new(noun: &'e str, reason: &'e str) -> Self {
+        Self { noun, reason }
+    }
+
+    /// An expectation of a value that has no better noun.
+    pub(super) const fn value(reason: &'e str) -> Self {
+        Self::new("value", reason)
+    }
+}
+
+/// A value of the file. The methods that read it return `None` if the value is invalid; they have
+/// reported the error by then.
 #[derive(Clone)]
-pub(super) struct Field<'a> {
-    pub(super) node: &'a Node,
+pub(super) struct ConfigField<'a> {
+    pub(super) node: &'a YamlNode,
     pub(super) path: String,
-    pub(super) log: &'a Log<'a>,
+    pub(super) diagnostics: &'a Diagnostics<'a>,
     is_secret: bool,
 }
 
-impl<'a> Field<'a> {
-    pub(super) const fn new(node: &'a Node, path: String, log: &'a Log<'a>) -> Self {
+impl<'a> ConfigField<'a> {
+    pub(super) const fn new(
+        node: &'a YamlNode,
+        path: String,
+        diagnostics: &'a Diagnostics<'a>,
+    ) -> Self {
         Self {
             node,
             path,
-            log,
+            diagnostics,
             is_secret: false,
         }
     }
 
-    /// The same field, of which no fault shows anything.
-    pub(super) fn secret(mut self) -> Self {
+    /// Marks the field as secret, so that no error shows any of it.
+    pub(super) fn into_secret(mut self) -> Self {
         self.is_secret = true;
         self
     }
 
-    pub(super) const fn at(&self) -> Place {
-        self.node.at
+    pub(super) const fn position(&self) -> SourcePosition {
+        self.node.position
     }
 
-    pub(super) fn fault(&self, message: impl fmt::Display) {
-        self.log.fault(self.at(), &self.path, message);
+    pub(super) fn error(&self, message: impl fmt::Display) {
+        self.diagnostics.error(self.position(), &self.path, message);
     }
 
     pub(super) fn note(&self, message: impl fmt::Display) {
-        self.log.note(self.at(), &self.path, message);
+        self.diagnostics.note(self.position(), &self.path, message);
     }
 
-    /// Remembers where this stands, for whoever judges its value later.
-    pub(super) fn keep_place(&self) {
-        self.log.keep_place(self.at(), &self.path);
+    /// Records the position of this field, whose value is validated outside this crate.
+    pub(super) fn record_position(&self) {
+        self.diagnostics
+            .record_position(self.position(), &self.path);
     }
 
-    /// Tells what was found, and what would be right.
-    pub(super) fn wrong(&self, right: impl fmt::Display) {
-        self.fault(format_args!("found {}; {right}", self.found()));
-    }
-
-    /// What was found, as far as it may be shown.
-    pub(super) fn found(&self) -> String {
+    /// Reports an invalid value: what was found, and what is expected.
+    pub(super) fn invalid(&self, noun: &str, reason: impl fmt::Display) {
         match &self.node.value {
-            Value::Text(text) if text.is_nothing() => "nothing".into(),
-            Value::Text(_) if self.is_secret => "a text (not shown)".into(),
-            Value::Text(text) => text.shown(),
-            Value::List(nodes) if nodes.is_empty() => "an empty list".into(),
-            Value::List(_) => "a list".into(),
-            Value::Table(_) => "a mapping".into(),
+            YamlValue::Scalar(scalar) if scalar.is_null() => {
+                self.error(format_args!("missing value; {reason}"));
+            }
+            YamlValue::Scalar(_) if self.is_secret => {
+                self.error(format_args!("invalid {noun} (not shown): {reason}"));
+            }
+            YamlValue::Scalar(scalar) => {
+                self.error(format_args!("invalid {noun} {}: {reason}", scalar.quoted()));
+            }
+            YamlValue::List(nodes) if nodes.is_empty() => {
+                self.error(format_args!("found an empty list; {reason}"));
+            }
+            YamlValue::List(_) => self.error(format_args!("found a list; {reason}")),
+            YamlValue::Mapping(_) => self.error(format_args!("found a mapping; {reason}")),
         }
     }
 
-    /// True when a message must not repeat the value.
-    pub(super) fn is_private(&self) -> bool {
-        self.is_secret || matches!(&self.node.value, Value::Text(text) if text.is_private())
+    /// Reports that the value is not as expected.
+    pub(super) fn unexpected(&self, expected: Expectation<'_>) {
+        self.invalid(expected.noun, expected.reason);
     }
 
-    /// A text that is not empty.
-    pub(super) fn text(&self, right: &str) -> Option<&'a str> {
-        let text = self.scalar(right)?;
+    /// The text of a scalar in quotes, as far as it may be shown.
+    pub(super) fn quoted(&self) -> String {
+        match &self.node.value {
+            YamlValue::Scalar(scalar) if !self.is_secret => scalar.quoted(),
+            _ => "(not shown)".into(),
+        }
+    }
+
+    /// Whether the value is a YAML null.
+    pub(super) fn is_null(&self) -> bool {
+        matches!(&self.node.value, YamlValue::Scalar(scalar) if scalar.is_null())
+    }
+
+    /// Whether messages must not repeat the value.
+    pub(super) fn is_private(&self) -> bool {
+        self.is_secret
+            || matches!(&self.node.value, YamlValue::Scalar(scalar) if scalar.is_private())
+    }
+
+    /// A string that is not empty.
+    pub(super) fn string(&self, expected: Expectation<'_>) -> Option<&'a str> {
+        let text = self.scalar(expected)?;
         if text.is_empty() {
-            self.wrong(right);
+            self.unexpected(expected);
         }
         Some(text).filter(|text| !text.is_empty())
     }
 
-    /// Any text, of any length.
-    fn scalar(&self, right: &str) -> Option<&'a str> {
+    fn scalar(&self, expected: Expectation<'_>) -> Option<&'a str> {
         match &self.node.value {
-            Value::Text(Text {
-                origin: Origin::Broken,
+            YamlValue::Scalar(ScalarValue {
+                origin: Origin::Failed,
                 ..
             }) => None,
-            Value::Text(text) if !text.is_nothing() => Some(&text.meant),
+            YamlValue::Scalar(scalar) if !scalar.is_null() => Some(&scalar.value),
             _ => {
-                self.wrong(right);
+                self.unexpected(expected);
                 None
             }
         }
     }
 
-    /// A text that its type checks. The type's own message may repeat the text, so it is not for
-    /// secrets.
-    pub(super) fn parsed<T: FromStr<Err: fmt::Display>>(&self, right: &str) -> Option<T> {
-        let text = self.text(right)?;
-        self.checked(text.parse(), right)
+    /// A string that a type parses. If the value is private, `expected` replaces the error of the
+    /// type, which may repeat the value.
+    pub(super) fn parse<T: FromStr<Err: fmt::Display>>(
+        &self,
+        expected: Expectation<'_>,
+    ) -> Option<T> {
+        let text = self.string(expected)?;
+        self.parsed(text.parse(), expected)
     }
 
-    /// A value that its type has checked.
-    pub(super) fn checked<T, E: fmt::Display>(
+    /// Reports the error of a value that a type has parsed.
+    pub(super) fn parsed<T, E: fmt::Display>(
         &self,
-        checked: Result<T, E>,
-        right: &str,
+        result: Result<T, E>,
+        expected: Expectation<'_>,
     ) -> Option<T> {
-        checked
+        result
             .map_err(|error| {
                 if self.is_private() {
-                    self.wrong(right)
+                    self.unexpected(expected);
                 } else {
-                    self.fault(error)
+                    self.error(error);
                 }
             })
             .ok()
     }
 
-    /// One of the words of a list.
-    pub(super) fn choice<T: Copy>(&self, words: &[(&'static str, T)]) -> Option<T> {
-        let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
-        let right = format!("write {}", either(&names));
-        let text = self.text(&right)?;
-        let found = words
+    /// One of a list of names.
+    pub(super) fn choice<T: Copy>(&self, choices: &[(&'static str, T)]) -> Option<T> {
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        let expected = list_or(&names);
+        let text = self.string(Expectation::value(&format!("expected {expected}")))?;
+
+        let choice = choices
             .iter()
             .find(|(name, _)| *name == text)
-            .map(|(_, word)| *word);
-        if found.is_none() {
-            let meant = nearest(text, &names).filter(|_| !self.is_private());
-            self.wrong(meant.map_or(right.clone(), |meant| {
-                format!("did you mean `{meant}`? {}", capital(&right))
-            }));
+            .map(|(_, choice)| *choice);
+
+        if choice.is_none() {
+            let found = self.quoted();
+            match nearest(text, &names).filter(|_| !self.is_private()) {
+                Some(meant) => self.error(format_args!(
+                    "unknown value {found}; did you mean `{meant}`? Expected {expected}"
+                )),
+                None => self.error(format_args!("unknown value {found}; expected {expected}")),
+            }
         }
-        found
+        choice
     }
 
-    pub(super) fn flag(&self) -> Option<bool> {
-        const RIGHT: &str = "write true or false";
-        let text = self.text(RIGHT)?;
+    pub(super) fn boolean(&self) -> Option<bool> {
+        let text = self.string(BOOLEAN)?;
         let flag = text.parse().ok();
         if flag.is_none() {
-            self.wrong(RIGHT);
+            self.unexpected(BOOLEAN);
         }
         flag
     }
 
-    /// A whole number, whatever its size.
-    pub(super) fn whole(&self) -> Option<u64> {
-        self.value(values::whole, "write a whole number, such as 100")
+    /// A whole number of any size.
+    pub(super) fn integer(&self) -> Option<u64> {
+        self.read_with(values::integer, INTEGER)
     }
 
-    /// A whole number of a range.
-    pub(super) fn whole_in(&self, range: RangeInclusive<u64>) -> Option<u64> {
-        let number = self.whole()?;
-        self.within(number, &range, u64::to_string)
+    pub(super) fn integer_in(&self, range: RangeInclusive<u64>) -> Option<u64> {
+        let number = self.integer()?;
+        self.in_range(INTEGER.noun, number, &range, u64::to_string)
     }
 
+    /// A number of bytes.
     pub(super) fn bytes_in(&self, range: RangeInclusive<u64>) -> Option<u64> {
-        let size = self.value(
-            values::bytes,
-            "write bytes as a whole number, or with a unit: 64KiB or 1MiB",
-        )?;
-        self.within(size, &range, u64::to_string)
+        let size = self.read_with(values::bytes, SIZE)?;
+        self.in_range(SIZE.noun, size, &range, |bound| format!("{bound} bytes"))
     }
 
     pub(super) fn duration(&self) -> Option<Duration> {
-        self.value(
-            values::duration,
-            "write a length of time, such as 10ms or 1s",
-        )
+        self.read_with(values::duration, DURATION)
     }
 
     pub(super) fn duration_in(&self, range: RangeInclusive<Duration>) -> Option<Duration> {
-        let length = self.duration()?;
-        self.within(length, &range, |bound| shown_length(*bound))
+        let duration = self.duration()?;
+        self.in_range(DURATION.noun, duration, &range, |bound| {
+            format_duration(*bound)
+        })
     }
 
-    /// A value whose spelling is checked by `read`.
-    pub(super) fn value<T>(
+    /// A value that `read` parses.
+    pub(super) fn read_with<T>(
         &self,
-        read: impl Fn(&str) -> Result<T, Wrong>,
-        right: &str,
+        read: impl Fn(&str) -> Result<T, ValueError>,
+        expected: Expectation<'_>,
     ) -> Option<T> {
-        let text = self.text(right)?;
+        let text = self.string(expected)?;
+
         read(text.trim())
-            .map_err(|wrong| match wrong.meant {
-                Some(meant) if !self.is_private() => self.wrong(format_args!("write {meant}")),
-                _ => self.wrong(wrong.right),
+            .map_err(|error| match error.suggestion {
+                Some(suggestion) if !self.is_private() => self.invalid(expected.noun, suggestion),
+                _ => self.invalid(expected.noun, error.reason),
             })
             .ok()
     }
 
-    fn within<T: PartialOrd>(
+    fn in_range<T: PartialOrd>(
         &self,
-        found: T,
+        noun: &str,
+        value: T,
         range: &RangeInclusive<T>,
-        show: impl Fn(&T) -> String,
+        format: impl Fn(&T) -> String,
     ) -> Option<T> {
-        if range.contains(&found) {
-            return Some(found);
+        if range.contains(&value) {
+            return Some(value);
         }
-        self.wrong(format_args!(
-            "it must be from {} to {}",
-            show(range.start()),
-            show(range.end())
-        ));
+
+        let (min, max) = (format(range.start()), format(range.end()));
+        self.invalid(noun, format_args!("must be between {min} and {max}"));
         None
     }
 
     /// The items of a list.
-    pub(super) fn list(&self, right: &str) -> Option<Vec<Field<'a>>> {
-        let Value::List(nodes) = &self.node.value else {
-            self.wrong(right);
+    pub(super) fn list(&self, expected: Expectation<'_>) -> Option<Vec<ConfigField<'a>>> {
+        let YamlValue::List(nodes) = &self.node.value else {
+            self.unexpected(expected);
             return None;
         };
+
         if nodes.len() > ITEMS_MAX {
-            self.fault(format_args!(
-                "found {} items; at most {ITEMS_MAX} are read",
-                nodes.len()
+            let found = nodes.len();
+            self.error(format_args!(
+                "too many items: found {found}, at most {ITEMS_MAX} are allowed"
             ));
             return None;
         }
         Some(self.items(nodes))
     }
 
-    pub(super) fn items(&self, nodes: &'a [Node]) -> Vec<Field<'a>> {
-        let item = |(index, node)| Field {
+    pub(super) fn items(&self, nodes: &'a [YamlNode]) -> Vec<ConfigField<'a>> {
+        let item = |(index, node)| ConfigField {
             node,
             path: path::item(&self.path, index, node),
-            log: self.log,
+            diagnostics: self.diagnostics,
             is_secret: self.is_secret,
         };
         nodes.iter().enumerate().map(item).collect()
     }
 
-    /// A mapping with these fields and no others.
-    pub(super) fn table(&self, known: &'static [&'static str]) -> Option<Table<'a>> {
-        let table = self
-            .open_table(&format!("write a mapping with {}", all(known)))?
-            .knowing(known);
-        table.refuse_unknown();
-        Some(table)
+    /// A mapping with these fields. Reports all others.
+    pub(super) fn mapping(&self, known: &'static [&'static str]) -> Option<FieldMap<'a>> {
+        let expected = format!("expected a mapping with the fields {}", list_and(known));
+        let mapping = self
+            .free_mapping(Expectation::value(&expected))?
+            .with_known(known);
+
+        mapping.reject_unknown();
+        Some(mapping)
     }
 
-    /// A mapping whose keys are the file's own.
-    pub(super) fn open_table(&self, right: &str) -> Option<Table<'a>> {
-        let Value::Table(entries) = &self.node.value else {
-            self.wrong(right);
+    /// A mapping with any keys.
+    pub(super) fn free_mapping(&self, expected: Expectation<'_>) -> Option<FieldMap<'a>> {
+        let YamlValue::Mapping(entries) = &self.node.value else {
+            self.unexpected(expected);
             return None;
         };
+
         if entries.len() > ITEMS_MAX {
-            self.fault(format_args!(
-                "found {} fields; at most {ITEMS_MAX} are read",
-                entries.len()
+            let found = entries.len();
+            self.error(format_args!(
+                "too many fields: found {found}, at most {ITEMS_MAX} are allowed"
             ));
             return None;
         }
-        Some(Table::new(self.clone(), entries))
+        Some(FieldMap::new(self.clone(), entries))
     }
 }
 
-/// All values, or none if one was wrong; every one is read, so that every fault is told.
-pub(super) fn every<T>(values: impl Iterator<Item = Option<T>>) -> Option<Vec<T>> {
+/// All values, or `None` if one is invalid. Every value is read, so that every error is reported.
+pub(super) fn collect_all<T>(values: impl Iterator<Item = Option<T>>) -> Option<Vec<T>> {
     values.collect::<Vec<_>>().into_iter().collect()
 }
 
-fn shown_length(length: Duration) -> String {
-    Micros::from_duration_ceil(length)
-        .map_or_else(|| format!("{length:?}"), |length| length.to_string())
+fn format_duration(duration: Duration) -> String {
+    Micros::from_duration_ceil(duration)
+        .map_or_else(|| format!("{duration:?}"), |micros| micros.to_string())
 }
 
-/// The known name that is most like what was found, if any is.
+/// The name that is most similar to `found`. `None` if no name is similar enough.
 pub(super) fn nearest<'n>(found: &str, names: &[&'n str]) -> Option<&'n str> {
     let found = found.to_lowercase().replace('-', "_");
     let distance = |name: &str| strsim::osa_distance(&found, &name.replace('-', "_"));
-    let bound = |name: &str| name.len().div_ceil(3).min(3);
+    let distance_max = |name: &str| name.len().div_ceil(3).min(3);
+
     if found.len() > 64 {
         return None;
     }
     names
         .iter()
         .copied()
-        .filter(|name| distance(name) <= bound(name))
+        .filter(|name| distance(name) <= distance_max(name))
         .min_by_key(|name| distance(name))
 }
 
-/// `a, b or c`.
-pub(super) fn either(names: &[&str]) -> String {
-    joined(names, "or")
+/// Formats as `a, b or c`.
+pub(super) fn list_or(names: &[&str]) -> String {
+    join(names, "or")
 }
 
-/// `a, b and c`.
-pub(super) fn all(names: &[&str]) -> String {
-    joined(names, "and")
+/// Formats as `a, b and c`.
+pub(super) fn list_and(names: &[&str]) -> String {
+    join(names, "and")
 }
 
-fn joined(names: &[&str], last: &str) -> String {
+fn join(names: &[&str], conjunction: &str) -> String {
     match names {
         [] => String::new(),
         [name] => (*name).into(),
-        [names @ .., end] => format!("{} {last} {end}", names.join(", ")),
+        [names @ .., last] => format!("{} {conjunction} {last}", names.join(", ")),
     }
-}
-
-pub(super) fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(chars).collect()
-    })
 }

@@ -1,4 +1,4 @@
-//! From a file to a configuration, or to everything that is wrong with it.
+//! Loads a configuration from a file, a reader or a text.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,31 +9,38 @@ use std::time::Duration;
 use tollgate::Limit;
 use tollgate::headers::Fields;
 
-use super::fault::{ConfigError, Log, Place};
-use super::field::Field;
-use super::limits::{self, Defaults};
-use super::table::Table;
-use super::words::{CONSISTENCIES, DEFAULTS, ON_STORE_FAILURE, ROOT};
-use super::{Config, server, store, subjects, tiers, tree, variables, watch};
+use super::diagnostic::{ConfigError, Diagnostics, SourcePosition};
+use super::field::{ConfigField, Expectation};
+use super::field_map::FieldMap;
+use super::limits::{self, LimitDefaults};
+use super::names::{CONSISTENCIES, DEFAULTS, ON_STORE_FAILURE, ROOT};
+use super::{Config, clients, monitoring, server, store, tiers, variables, yaml};
 use crate::attribute::Attribute;
-use crate::rule::{LimitConfig, Match, Recipe};
+use crate::limit::{LimitConfig, Match, Recipe};
 
-/// The longest file. A thousand limits with every field have some 300 KiB.
+/// The maximum size of a file, in bytes. A thousand limits with every field take about 300 KiB.
 const FILE_MAX: usize = 1 << 20;
 const REPLICAS_MAX: u64 = 10_000;
+const VERSION: Expectation<'static> =
+    Expectation::new("version", "expected 1, the only supported version");
 
 impl Config {
-    /// The configuration that a text states, or everything that is wrong with it. `file` is what
-    /// faults call it, and `env` answers for the variables of the environment.
+    /// Parses and validates a configuration. The error holds everything that is wrong with it.
+    ///
+    /// `file` is the name that errors show. `env` looks up environment variables.
     ///
     /// ```
     /// use tollgate_rules::Config;
     ///
-    /// let text = "limits:\n  - { name: api, key: [client_ip], algorithm: sliding_window, limit: 100, window: 60 }\n";
-    /// let faults = Config::parse(text, "tollgate.yaml", &|_| None).unwrap_err();
+    /// let text = "
+    /// limits:
+    ///   - { name: api, key: [client_ip], algorithm: sliding_window, limit: 9, window: 60 }
+    /// ";
+    /// let error = Config::parse(text, "tollgate.yaml", &|_| None).unwrap_err();
     /// assert_eq!(
-    ///     faults.to_string(),
-    ///     "tollgate.yaml:2:83: limits[api].window: found \"60\"; write a unit, as in 60s or 60ms"
+    ///     error.to_string(),
+    ///     "tollgate.yaml:3:81: limits[api].window: invalid duration \"60\": \
+    ///      the unit is missing; write 60s or 60ms"
     /// );
     /// ```
     pub fn parse(
@@ -42,66 +49,71 @@ impl Config {
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
         if text.len() > FILE_MAX {
-            return Err(too_long(file));
+            return Err(too_large(file));
         }
-        let log = Log::new(file);
-        let config = tree::tree(text, &log).and_then(|mut node| {
-            variables::settle(&mut node, env, &log);
-            root(&Field::new(&node, String::new(), &log))
+
+        let diagnostics = Diagnostics::new(file);
+        let config = yaml::parse(text, &diagnostics).and_then(|mut node| {
+            variables::expand(&mut node, env, &diagnostics);
+            read_root(&ConfigField::new(&node, String::new(), &diagnostics))
         });
+
         match config {
-            Some(config) if log.is_clean() => Ok(Self {
-                notes: log.take_notes(),
-                places: log.take_places(),
+            Some(config) if diagnostics.is_clean() => Ok(Self {
+                notes: diagnostics.take_notes(),
+                places: diagnostics.take_source_map(),
                 ..config
             }),
-            _ if log.is_clean() => Err(ConfigError::one(
+            _ if diagnostics.is_clean() => Err(ConfigError::new(
                 file,
-                Place::FILE,
-                "the file is empty; it must have `limits`",
+                SourcePosition::WHOLE_FILE,
+                "the file is empty; `limits` is required",
             )),
-            _ => Err(log.into_faults()),
+            _ => Err(diagnostics.into_error()),
         }
     }
 
-    /// The configuration in a file. A file that is too long is refused before it is read.
+    /// Reads a configuration from a file. A file that is too large is rejected without reading it.
     pub fn read(
         path: impl AsRef<Path>,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
-        let file = path.as_ref().display().to_string();
-        let refuse = |error: std::io::Error| unreadable(&file, &error);
-        let opened = File::open(&path).map_err(refuse)?;
-        let length = opened.metadata().map_err(refuse)?.len();
-        if length > FILE_MAX as u64 {
-            return Err(too_long(&file));
+        let name = path.as_ref().display().to_string();
+        let io_error = |error: std::io::Error| unreadable(&name, &error);
+
+        let file = File::open(&path).map_err(io_error)?;
+        let size = file.metadata().map_err(io_error)?.len();
+        if size > FILE_MAX as u64 {
+            return Err(too_large(&name));
         }
-        Self::read_from(opened, &file, env)
+
+        Self::read_from(file, &name, env)
     }
 
-    /// The configuration that a reader gives, to its end. `file` is what faults call it.
+    /// Reads a configuration from a reader, to its end. `file` is the name that errors show.
     pub fn read_from(
         reader: impl Read,
         file: &str,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
-        // What is no plain file has no length beforehand, so what is read is bounded as well.
+        // Pipes and devices report no size, so reading is bounded as well.
         let mut bytes = Vec::new();
         let read = reader.take(FILE_MAX as u64 + 1).read_to_end(&mut bytes);
         read.map_err(|error| unreadable(file, &error))?;
         if bytes.len() > FILE_MAX {
-            return Err(too_long(file));
+            return Err(too_large(file));
         }
+
         let text = std::str::from_utf8(&bytes)
             .map_err(|error| not_utf8(file, &bytes[..error.valid_up_to()]))?;
         Self::parse(text, file, env)
     }
 
-    /// What holds without a file: counters in memory, and 100 requests per minute for each client
-    /// address.
+    /// The configuration that is used without a file: counters in memory, and 100 requests per
+    /// minute and client address.
     pub fn built_in() -> Self {
         let client_ip: Result<Attribute, _> = "client_ip".parse();
-        let rule = LimitConfig {
+        let limit = LimitConfig {
             limit: Limit::sliding_window("default", 100, Duration::from_secs(60)),
             applies: Match::default(),
             key: Recipe {
@@ -111,10 +123,11 @@ impl Config {
             tiers: None,
             cost: None,
         };
-        Self::with_limits(vec![rule])
+
+        Self::with_limits(vec![limit])
     }
 
-    /// These limits, and the defaults for everything else.
+    /// A configuration with these limits and defaults for everything else.
     fn with_limits(limits: Vec<LimitConfig>) -> Self {
         Self {
             store: super::StoreConfig::default(),
@@ -132,75 +145,82 @@ impl Config {
 }
 
 fn unreadable(file: &str, error: &std::io::Error) -> ConfigError {
-    ConfigError::one(file, Place::FILE, format_args!("cannot be read: {error}"))
-}
-
-fn too_long(file: &str) -> ConfigError {
-    ConfigError::one(
+    ConfigError::new(
         file,
-        Place::FILE,
-        format_args!("is longer than {FILE_MAX} bytes (1 MiB); a configuration must be shorter"),
+        SourcePosition::WHOLE_FILE,
+        format_args!("cannot read the file: {error}"),
     )
 }
 
-/// Tells where the text ends that can be read.
+fn too_large(file: &str) -> ConfigError {
+    ConfigError::new(
+        file,
+        SourcePosition::WHOLE_FILE,
+        format_args!("the file is too large: at most {FILE_MAX} bytes (1 MiB) are allowed"),
+    )
+}
+
+/// The error for a file that is not UTF-8. `before` is its valid part, which gives the position.
 fn not_utf8(file: &str, before: &[u8]) -> ConfigError {
     let before = std::str::from_utf8(before).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
     let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
-    ConfigError::one(
+    ConfigError::new(
         file,
-        Place { line, column },
-        "found bytes that are not UTF-8; save the file in that encoding",
+        SourcePosition { line, column },
+        "invalid UTF-8; save the file in UTF-8",
     )
 }
 
-/// Reads every section, so that all faults are told at once.
-fn root(field: &Field<'_>) -> Option<Config> {
-    if field.found() == "nothing" {
+/// Reads every section, so that all errors are reported together.
+fn read_root(field: &ConfigField<'_>) -> Option<Config> {
+    if field.is_null() {
         return None;
     }
-    let table = field.table(ROOT)?;
-    table.read("version", version);
-    let (defaults, expected_replicas) = table.read("defaults", defaults).unwrap_or_default();
-    let tiers = table.read("tiers", tiers::read).unwrap_or_default();
-    let limits = limits::read(&table, defaults, &tiers);
+    let root = field.mapping(ROOT)?;
+    root.read("version", read_version);
+
+    let (defaults, expected_replicas) = root.read("defaults", read_defaults).unwrap_or_default();
+    let tiers = root.read("tiers", tiers::read).unwrap_or_default();
+    let limits = limits::read(&root, defaults, &tiers);
+
     let config = Config {
-        store: table.read("store", store::read).unwrap_or_default(),
+        store: root.read("store", store::read).unwrap_or_default(),
         expected_replicas: expected_replicas.unwrap_or(NonZeroU32::MIN),
-        clients: table
-            .read("client_ip", subjects::clients)
+        clients: root.read("client_ip", clients::read).unwrap_or_default(),
+        headers: root
+            .read("headers", monitoring::read_headers)
             .unwrap_or_default(),
-        headers: table.read("headers", watch::headers).unwrap_or_default(),
-        monitoring: table
-            .read("monitoring", watch::monitoring)
+        monitoring: root
+            .read("monitoring", monitoring::read)
             .unwrap_or_default(),
-        server: table.read("server", server::read).unwrap_or_default(),
+        server: root.read("server", server::read).unwrap_or_default(),
         ..Config::with_limits(limits)
     };
+
     Some(Config {
-        hashing: subjects::hashing(&table, &config.limits),
+        hashing: clients::read_hashing(&root, &config.limits),
         ..config
     })
 }
 
-fn version(field: &Field<'_>) -> Option<()> {
-    const RIGHT: &str = "this Tollgate reads version 1; write 1, or leave it out";
-    if field.text(RIGHT)? != "1" {
-        field.wrong(RIGHT);
+fn read_version(field: &ConfigField<'_>) -> Option<()> {
+    if field.string(VERSION)? != "1" {
+        field.unexpected(VERSION);
     }
     Some(())
 }
 
-fn defaults<'a>(field: &Field<'a>) -> Option<(Defaults, Option<NonZeroU32>)> {
-    let table: Table<'a> = field.table(DEFAULTS)?;
-    let replicas = table.read("expected_replicas", |field| {
-        field.whole_in(1..=REPLICAS_MAX)
+fn read_defaults<'a>(field: &ConfigField<'a>) -> Option<(LimitDefaults, Option<NonZeroU32>)> {
+    let mapping: FieldMap<'a> = field.mapping(DEFAULTS)?;
+    let replicas = mapping.read("expected_replicas", |field| {
+        field.integer_in(1..=REPLICAS_MAX)
     });
-    let defaults = Defaults {
-        consistency: table.read("consistency", |field| field.choice(CONSISTENCIES)),
-        on_store_failure: table.read("on_store_failure", |field| field.choice(ON_STORE_FAILURE)),
+    let defaults = LimitDefaults {
+        consistency: mapping.read("consistency", |field| field.choice(CONSISTENCIES)),
+        on_store_failure: mapping.read("on_store_failure", |field| field.choice(ON_STORE_FAILURE)),
     };
+
     Some((
         defaults,
         replicas.and_then(|replicas| NonZeroU32::new(u32::try_from(replicas).ok()?)),

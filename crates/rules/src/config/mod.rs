@@ -1,26 +1,30 @@
-//! The configuration, checked.
+//! The validated configuration, and the reader that produces it.
 //!
-//! text -> tree (YAML with places) -> variables settled -> fields read as what they should be ->
-//! [`Config`]. Whatever is wrong on the way goes to one log, so that a file is mended in one go.
+//! 1. `yaml` parses the text into a tree whose nodes know their positions.
+//! 2. `variables` expands `${VAR}` in the values.
+//! 3. The readers of the sections turn fields into typed values, which make up a [`Config`].
+//!
+//! Reading continues after an error. All errors are collected in one place, so that a user can fix
+//! a whole file in one go.
 
-mod fault;
+mod clients;
+mod diagnostic;
 mod field;
+mod field_map;
 mod limits;
 mod load;
+mod monitoring;
+mod names;
 mod path;
+mod scalar;
 mod server;
 mod store;
-mod subjects;
-mod table;
 #[cfg(test)]
 mod tests;
-mod text;
 mod tiers;
-mod tree;
 mod values;
 mod variables;
-mod watch;
-mod words;
+mod yaml;
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -29,139 +33,140 @@ use tollgate::KeyHasher;
 use tollgate::headers::Fields;
 use tollgate_subject::ClientResolver;
 
-pub use self::fault::{ConfigError, Diagnostic, SourceMap};
+pub use self::diagnostic::{ConfigError, Diagnostic, SourceMap};
 use crate::attribute::Attribute;
-use crate::rule::LimitConfig;
+use crate::limit::LimitConfig;
 
-/// Everything a configuration says. Whoever holds one need not check it again.
+/// A validated configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where counters live.
+    /// The store that holds the counters.
     pub store: StoreConfig,
-    /// How many processes share the store.
+    /// The number of replicas that share the store.
     pub expected_replicas: NonZeroU32,
-    /// How the client's address is found and grouped.
+    /// Determines and groups client addresses.
     pub clients: ClientResolver,
-    /// Which attributes are known by their hash alone.
+    /// The attributes to hash. `None` if none is hashed.
     pub hashing: Option<HashConfig>,
-    /// The limits, in the order of the file.
+    /// The limits, in file order.
     pub limits: Vec<LimitConfig>,
-    /// Which header fields an answer has.
+    /// The rate limit headers of a response.
     pub headers: Fields,
-    /// What is measured and warned of.
+    /// Metrics, alerts and tracing.
     pub monitoring: MonitoringConfig,
-    /// The bounds of the service.
+    /// The resource limits of the server.
     pub server: ServerLimits,
-    /// What is right and yet worth telling, each with the line that it is about.
+    /// Remarks about valid settings that probably do not do what the user expects. Each starts with
+    /// its file, line and column.
     pub notes: Vec<String>,
-    /// Where the store's values stand, which are judged when it is made.
+    /// The positions of the store's fields, which are validated again when the store is created.
     pub places: SourceMap,
 }
 
-/// A length of time as a configuration writes it, or what would be right.
+/// Parses a duration as written in a configuration. The error is a phrase such as
+/// "expected a number with a unit".
 ///
 /// ```
 /// use std::time::Duration;
 /// use tollgate_rules::config::length;
 ///
 /// assert_eq!(length("250ms"), Ok(Duration::from_millis(250)));
-/// assert_eq!(length("5").unwrap_err(), "write a unit, as in 5s or 5ms");
+/// assert_eq!(length("5").unwrap_err(), "the unit is missing; write 5s or 5ms");
 /// ```
 pub fn length(text: &str) -> Result<Duration, String> {
-    values::duration(text).map_err(|wrong| match wrong.meant {
-        Some(meant) => format!("write {meant}"),
-        None => wrong.right.to_owned(),
-    })
+    values::duration(text)
+        .map_err(|error| error.suggestion.unwrap_or_else(|| error.reason.to_owned()))
 }
 
-/// Where counters live.
+/// The store that holds the counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreConfig {
-    /// In this process.
+    /// The memory of this process.
     Memory {
-        /// The most counters to keep.
+        /// The maximum number of counters to keep.
         keys_max: usize,
     },
-    /// In Redis or Valkey.
+    /// Redis or Valkey.
     Redis(RedisConfig),
 }
 
-/// How to reach Redis or Valkey. Its endpoints may hold a password, so it does not show them.
+/// How to connect to Redis or Valkey. The endpoints may contain a password, so `Debug` omits them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisConfig {
-    /// One server, Sentinels or a cluster.
+    /// Whether the endpoints are one server, Sentinels or a cluster.
     pub topology: RedisTopology,
-    /// URLs.
+    /// The URLs of the servers.
     pub endpoints: Vec<String>,
-    /// What every key begins with.
+    /// The prefix of every key.
     pub prefix: String,
-    /// How long a decision may wait.
+    /// How long a decision may wait for the store.
     pub timeout: Duration,
-    /// How long reaching a server may take.
+    /// How long connecting to a server may take.
     pub connect_timeout: Duration,
-    /// How often an attempt that certainly did not run is made again.
+    /// How often a call is retried if it certainly was not executed.
     pub max_retries: u32,
 }
 
-/// What the endpoints are.
+/// The kind of deployment that the endpoints belong to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RedisTopology {
-    /// One server.
+    /// A single server.
     Standalone,
-    /// Sentinels, and the name of the group they watch.
+    /// Sentinels, which name the primary.
     Sentinel {
-        /// The group.
+        /// The name of the monitored group.
         master: String,
     },
-    /// Members of a cluster.
+    /// Some members of a cluster.
     Cluster,
 }
 
-/// Attributes that are known by their keyed hash alone.
+/// Attributes that are stored and displayed only as keyed hashes.
 #[derive(Clone, Debug)]
 pub struct HashConfig {
-    /// Which.
+    /// The attributes to hash.
     pub attributes: Vec<Attribute>,
-    /// With which secret.
+    /// The hasher with the configured secret.
     pub hasher: KeyHasher,
 }
 
-/// What is measured and warned of.
+/// Metrics, alerts and tracing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MonitoringConfig {
-    /// What every metric's name begins with.
+    /// The prefix of every metric name.
     pub metrics_prefix: String,
-    /// Warn when this part of a limit's requests is refused.
+    /// Warn when this fraction of a limit's requests is denied. `None` disables the warning.
     pub deny_ratio: Option<f64>,
-    /// Warn when one decision in a hundred takes longer than this.
+    /// Warn when the 99th percentile of the decision latency exceeds this. `None` disables the
+    /// warning.
     pub latency_p99: Option<Duration>,
-    /// Where spans are sent.
+    /// Where to export traces. `None` disables tracing.
     pub tracing: Option<TracingConfig>,
 }
 
-/// Where spans are sent. The URL may hold a password, so it is not shown.
+/// Where to export traces. The URL may contain a password, so `Debug` omits it.
 #[derive(Clone, PartialEq)]
 pub struct TracingConfig {
-    /// The URL of a collector that speaks OTLP.
+    /// The URL of an OTLP collector.
     pub otlp_endpoint: String,
-    /// Which part of the requests is traced, from 0 to 1.
+    /// The fraction of requests to trace, from 0 to 1.
     pub sample_ratio: f64,
 }
 
-/// The bounds of the service, so that no client can use up what all need.
+/// The resource limits of the server. They keep one client from exhausting what all clients need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// The most connections at once.
+    /// The maximum number of open connections.
     pub connections_max: usize,
-    /// The longest body of a request, in bytes.
+    /// The maximum size of a request body, in bytes.
     pub body_max: usize,
-    /// How long a client may take to send its headers.
+    /// How long a client may take to send the headers of a request.
     pub header_timeout: Duration,
-    /// How long a connection may stay without a request.
+    /// How long a connection may stay open without a request.
     pub idle_timeout: Duration,
-    /// How long requests under way may take to end when the service stops.
+    /// How long requests in flight may take to finish during shutdown.
     pub drain_timeout: Duration,
-    /// The most requests at once.
+    /// The maximum number of requests in flight.
     pub in_flight_max: usize,
 }
 

@@ -1,40 +1,55 @@
-//! The way to a field, as faults name it: `limits[reports].refill_rate`.
+//! Paths of fields as errors show them, such as `limits[reports].refill_rate`.
 
-use super::text::{Text, shown};
-use super::tree::{Node, Value};
+use super::scalar::{ScalarValue, quoted};
+use super::yaml::{YamlNode, YamlValue};
 
-/// A key that needs no quotes in a path.
+/// The maximum length of a key that is shown without quotes.
 const PLAIN_MAX: usize = 64;
 
-/// The path of a field of a table.
-pub(super) fn field(table: &str, key: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-:".contains(c);
-    let key = if !key.is_empty() && key.len() <= PLAIN_MAX && key.chars().all(is_plain) {
+/// The path of a field of a mapping.
+pub(super) fn field(mapping: &str, key: &str) -> String {
+    let key = if is_plain(key) {
         key.into()
     } else {
-        shown(key)
+        quoted(key)
     };
-    if table.is_empty() {
+
+    if mapping.is_empty() {
         key
     } else {
-        format!("{table}.{key}")
+        format!("{mapping}.{key}")
     }
 }
 
-/// The path of an item of a list. Limits go by their names, where those may be shown.
-pub(super) fn item(list: &str, index: usize, node: &Node) -> String {
+/// The name of a field for a message: in backticks if it is plain, else in quotes.
+pub(super) fn name(key: &str) -> String {
+    if is_plain(key) {
+        format!("`{key}`")
+    } else {
+        quoted(key)
+    }
+}
+
+/// The path of an item of a list. Limits are identified by their names if those may be shown.
+pub(super) fn item(list: &str, index: usize, node: &YamlNode) -> String {
     let name = if list == "limits" {
         node.entry("name")
     } else {
         None
     };
     match name.map(|entry| &entry.node.value) {
-        Some(Value::Text(name)) if is_showable(name) => format!("{list}[{}]", name.written),
+        Some(YamlValue::Scalar(name)) if is_showable(name) => format!("{list}[{}]", name.text),
         _ => format!("{list}[{index}]"),
     }
 }
 
-/// The name is looked at before and after variables are read, so what is written decides.
-fn is_showable(name: &Text) -> bool {
-    !name.written.contains("${") && tollgate::LimitName::new(&name.written).is_ok()
+fn is_plain(key: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-:".contains(c);
+    !key.is_empty() && key.len() <= PLAIN_MAX && key.chars().all(is_plain)
+}
+
+/// Whether a limit's name may be shown. This is asked before and after variables are expanded, so
+/// it depends on the text alone.
+fn is_showable(name: &ScalarValue) -> bool {
+    !name.text.contains("${") && tollgate::LimitName::new(&name.text).is_ok()
 }

@@ -1,25 +1,38 @@
-//! `store`: where counters live.
+//! `store`: where counters are kept.
 
 use std::time::Duration;
 
 use tollgate::memory::KEYS_MAX_DEFAULT;
 
-use super::field::{Field, every};
-use super::table::Table;
-use super::words::{STORE, STORE_TYPES, StoreType};
+use super::field::{ConfigField, Expectation, collect_all};
+use super::field_map::FieldMap;
+use super::names::{STORE, STORE_TYPES, StoreType};
 use super::{RedisConfig, RedisTopology, StoreConfig};
 
 const ENDPOINTS_MAX: usize = 100;
-const ENDPOINT: &str = "write redis://host:port, or rediss://host:port for TLS";
-const ENDPOINTS: &str = "write a list, such as [\"redis://127.0.0.1:6379\"]";
 const KEYS_MAX_BOUND: u64 = 1 << 32;
-/// The bounds below are those of the store that will be made; here a fault can name the line.
+// The store checks the bounds below again when it is created. Checking them here gives errors with
+// a line.
 const RETRIES_MAX: u64 = 16;
 const PREFIX_MAX: usize = 128;
-const PREFIX: &str =
-    "write up to 128 printable characters without spaces, { and }, such as \"tollgate:prod:\"";
 
-/// The fields that only Redis has.
+const ENDPOINT: Expectation<'static> = Expectation::new(
+    "endpoint",
+    "expected redis://host:port, or rediss://host:port for TLS",
+);
+const ENDPOINTS: Expectation<'static> =
+    Expectation::value("expected a list of URLs, such as [\"redis://127.0.0.1:6379\"]");
+const MASTER: Expectation<'static> = Expectation::new(
+    "name",
+    "expected the name of the group that the Sentinels monitor, such as mymaster",
+);
+const PREFIX: Expectation<'static> = Expectation::new(
+    "prefix",
+    "expected up to 128 printable ASCII characters without spaces, `{` and `}`, such as \
+     \"tollgate:prod:\"",
+);
+
+/// The fields that apply to the Redis stores only.
 const REDIS_ONLY: [&str; 5] = [
     "endpoints",
     "prefix",
@@ -36,63 +49,67 @@ impl Default for StoreConfig {
     }
 }
 
-/// What `store` says; memory if it says nothing.
-pub(super) fn read(field: &Field<'_>) -> Option<StoreConfig> {
-    let table = field.table(STORE)?;
-    field.keep_place();
-    let kind = match table.get("type") {
+/// Reads the section `store`. The type defaults to memory.
+pub(super) fn read(field: &ConfigField<'_>) -> Option<StoreConfig> {
+    let mapping = field.mapping(STORE)?;
+    field.record_position();
+
+    let kind = match mapping.get("type") {
         Some(field) => field.choice(STORE_TYPES)?,
         None => StoreType::Memory,
     };
     match kind {
-        StoreType::Memory => memory(&table),
+        StoreType::Memory => read_memory(&mapping),
         StoreType::Redis | StoreType::Sentinel | StoreType::Cluster => {
-            redis(&table, kind).map(StoreConfig::Redis)
+            read_redis(&mapping, kind).map(StoreConfig::Redis)
         }
     }
 }
 
-fn memory(table: &Table<'_>) -> Option<StoreConfig> {
+fn read_memory(mapping: &FieldMap<'_>) -> Option<StoreConfig> {
     for name in REDIS_ONLY {
-        let types = "is for redis, redis-sentinel and redis-cluster";
-        table.refuse(
+        mapping.reject(
             name,
-            format_args!("{types}; leave it out, or write `type: redis`"),
+            format_args!(
+                "`{name}` is only for redis, redis-sentinel and redis-cluster; remove it, or set \
+                 `type: redis`"
+            ),
         );
     }
-    table.refuse(
-        "master",
-        "is for redis-sentinel; leave it out, or write `type: redis-sentinel`",
-    );
-    let Some(field) = table.get("keys_max") else {
+    reject_master(mapping);
+
+    let Some(field) = mapping.get("keys_max") else {
         return Some(StoreConfig::default());
     };
-    let keys_max = field.whole_in(1..=KEYS_MAX_BOUND)?;
+    let keys_max = field.integer_in(1..=KEYS_MAX_BOUND)?;
     Some(StoreConfig::Memory {
         keys_max: usize::try_from(keys_max).unwrap_or(usize::MAX),
     })
 }
 
-fn redis(table: &Table<'_>, kind: StoreType) -> Option<RedisConfig> {
-    table.refuse(
+fn read_redis(mapping: &FieldMap<'_>, kind: StoreType) -> Option<RedisConfig> {
+    mapping.reject(
         "keys_max",
-        "is for type memory; a Redis server has its own maxmemory",
+        "`keys_max` is only for the memory store; set `maxmemory` on the Redis server instead",
     );
-    let topology = topology(table, kind);
-    let endpoints = endpoints(table, kind);
+
+    let topology = read_topology(mapping, kind);
+    let endpoints = read_endpoints(mapping, kind);
+
     let millis = Duration::from_millis;
-    let timeout = table.read("timeout", |field| {
+    let timeout = mapping.read("timeout", |field| {
         field.duration_in(millis(1)..=millis(10_000))
     });
-    let connect_timeout = table.read("connect_timeout", |field| {
+    let connect_timeout = mapping.read("connect_timeout", |field| {
         field.duration_in(millis(10)..=millis(60_000))
     });
-    let max_retries = table.read("max_retries", |field| field.whole_in(0..=RETRIES_MAX));
+    let max_retries = mapping.read("max_retries", |field| field.integer_in(0..=RETRIES_MAX));
+
     Some(RedisConfig {
         topology: topology?,
         endpoints: endpoints?,
-        prefix: table
-            .read("prefix", prefix)
+        prefix: mapping
+            .read("prefix", read_prefix)
             .unwrap_or_else(|| "tollgate:".into()),
         timeout: timeout.unwrap_or(millis(10)),
         connect_timeout: connect_timeout.unwrap_or(millis(200)),
@@ -102,16 +119,20 @@ fn redis(table: &Table<'_>, kind: StoreType) -> Option<RedisConfig> {
     })
 }
 
-fn topology(table: &Table<'_>, kind: StoreType) -> Option<RedisTopology> {
+fn read_topology(mapping: &FieldMap<'_>, kind: StoreType) -> Option<RedisTopology> {
     if kind == StoreType::Sentinel {
-        let right = "write the name of the group that the Sentinels watch, such as mymaster";
-        let master = table.require("master", right)?.text(right)?.to_owned();
+        let Some(field) = mapping.get("master") else {
+            mapping.missing(
+                "master",
+                "redis-sentinel requires it, for example `master: mymaster`",
+            );
+            return None;
+        };
+        let master = field.string(MASTER)?.to_owned();
         return Some(RedisTopology::Sentinel { master });
     }
-    table.refuse(
-        "master",
-        "is for redis-sentinel; leave it out, or write `type: redis-sentinel`",
-    );
+
+    reject_master(mapping);
     Some(if kind == StoreType::Cluster {
         RedisTopology::Cluster
     } else {
@@ -119,45 +140,54 @@ fn topology(table: &Table<'_>, kind: StoreType) -> Option<RedisTopology> {
     })
 }
 
-fn endpoints(table: &Table<'_>, kind: StoreType) -> Option<Vec<String>> {
-    let field = table.require("endpoints", ENDPOINTS)?.secret();
-    let items = field.list(ENDPOINTS)?;
-    if items.is_empty() || items.len() > ENDPOINTS_MAX {
-        field.fault(format_args!(
-            "found {} endpoints; give from 1 to {ENDPOINTS_MAX}",
-            items.len()
-        ));
-    }
-    if kind == StoreType::Redis && items.len() > 1 {
-        let right =
-            "`type: redis` is one server; leave one, or write redis-cluster or redis-sentinel";
-        field.fault(format_args!("found {} endpoints; {right}", items.len()));
-    }
-    every(items.iter().map(endpoint))
+fn reject_master(mapping: &FieldMap<'_>) {
+    mapping.reject(
+        "master",
+        "`master` is only for redis-sentinel; remove it, or set `type: redis-sentinel`",
+    );
 }
 
-/// The rest of a URL is checked when the store is made. None of it is shown here, because it may
-/// hold a password.
-fn endpoint(field: &Field<'_>) -> Option<String> {
-    let url = field.text(ENDPOINT)?;
+fn read_endpoints(mapping: &FieldMap<'_>, kind: StoreType) -> Option<Vec<String>> {
+    let field = mapping.require("endpoints", ENDPOINTS)?.into_secret();
+    let items = field.list(ENDPOINTS)?;
+
+    let found = items.len();
+    if found == 0 || found > ENDPOINTS_MAX {
+        field.error(format_args!(
+            "expected 1 to {ENDPOINTS_MAX} endpoints, found {found}"
+        ));
+    }
+    if kind == StoreType::Redis && found > 1 {
+        field.error(format_args!(
+            "expected one endpoint for `type: redis`, found {found}; for several, use \
+             redis-cluster or redis-sentinel"
+        ));
+    }
+
+    collect_all(items.iter().map(read_endpoint))
+}
+
+/// Checks the scheme of a URL. The store checks the rest when it is created. Errors do not show the
+/// URL, because it may contain a password.
+fn read_endpoint(field: &ConfigField<'_>) -> Option<String> {
+    let url = field.string(ENDPOINT)?;
     if ["redis://", "rediss://"]
         .iter()
         .any(|scheme| url.starts_with(scheme))
     {
-        field.keep_place();
+        field.record_position();
         return Some(url.to_owned());
     }
-    field.fault(format_args!(
-        "found an endpoint that does not begin with redis:// or rediss://; {ENDPOINT}"
-    ));
+
+    field.unexpected(ENDPOINT);
     None
 }
 
-fn prefix(field: &Field<'_>) -> Option<String> {
-    let prefix = field.text(PREFIX)?;
-    let is_fine = |c: char| c.is_ascii_graphic() && c != '{' && c != '}';
-    if prefix.len() > PREFIX_MAX || !prefix.chars().all(is_fine) {
-        field.wrong(PREFIX);
+fn read_prefix(field: &ConfigField<'_>) -> Option<String> {
+    let prefix = field.string(PREFIX)?;
+    let is_valid = |c: char| c.is_ascii_graphic() && c != '{' && c != '}';
+    if prefix.len() > PREFIX_MAX || !prefix.chars().all(is_valid) {
+        field.unexpected(PREFIX);
         return None;
     }
     Some(prefix.to_owned())

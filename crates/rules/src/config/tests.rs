@@ -1,12 +1,12 @@
-//! `docs/tollgate.schema.json`, `docs/configuration.md` and the reader know the same names.
+//! Checks that `docs/tollgate.schema.json` and `docs/configuration.md` match the reader.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::words::{
+use super::names::{
     ALERTS, ALGORITHMS, ALIGNS, CLIENT_IP, CONSISTENCIES, COST, DEFAULTS, FORWARDED_BY, HEADERS,
-    LIMIT, MODES, MONITORING, ON_STORE_FAILURE, ROOT, SERVER, STORE, STORE_TYPES, TIER,
+    LIMIT, MODES, MONITORING, ON_STORE_FAILURE, RENAMED, ROOT, SERVER, STORE, STORE_TYPES, TIER,
     TIER_CHOICE, TRACING,
 };
 
@@ -14,7 +14,7 @@ fn schema() -> Value {
     serde_json::from_str(include_str!("../../../../docs/tollgate.schema.json")).unwrap()
 }
 
-/// The value at a path such as `/$defs/limit`, which must be there.
+/// The value at a path such as `/$defs/limit`, which must exist.
 fn at<'s>(schema: &'s Value, path: &str) -> &'s Value {
     schema
         .pointer(path)
@@ -35,7 +35,7 @@ fn set<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeSet<&'n str> {
 }
 
 #[test]
-fn every_table_has_the_same_fields() {
+fn the_schema_has_the_same_fields() {
     let schema = schema();
     for (path, known) in [
         ("", ROOT),
@@ -52,50 +52,53 @@ fn every_table_has_the_same_fields() {
         ("/$defs/monitoring/properties/tracing", TRACING),
         ("/$defs/server", SERVER),
     ] {
-        let table = at(&schema, path);
+        let mapping = at(&schema, path);
         assert_eq!(
-            keys(&table["properties"]),
+            keys(&mapping["properties"]),
             set(known.iter().copied()),
             "{path}"
         );
         assert_eq!(
-            table["additionalProperties"], false,
-            "{path} takes unknown fields"
+            mapping["additionalProperties"], false,
+            "{path} allows unknown fields"
         );
-        for (name, property) in table["properties"].as_object().unwrap() {
-            let described = property["description"]
+        for (name, property) in mapping["properties"].as_object().unwrap() {
+            let has_description = property["description"]
                 .as_str()
                 .is_some_and(|text| text.len() > 8);
-            assert!(described, "{path}/{name} is not described");
+            assert!(has_description, "{path}/{name} has no description");
         }
     }
 }
 
-fn words<T>(words: &[(&'static str, T)]) -> BTreeSet<&'static str> {
-    words.iter().map(|(word, _)| *word).collect()
+fn choices<T>(choices: &[(&'static str, T)]) -> BTreeSet<&'static str> {
+    choices.iter().map(|(name, _)| *name).collect()
 }
 
 #[test]
-fn every_choice_has_the_same_words() {
+fn the_schema_has_the_same_choices() {
     let schema = schema();
     for (path, known) in [
-        ("/$defs/store/properties/type", words(STORE_TYPES)),
+        ("/$defs/store/properties/type", choices(STORE_TYPES)),
         (
             "/$defs/defaults/properties/consistency",
-            words(CONSISTENCIES),
+            choices(CONSISTENCIES),
         ),
         (
             "/$defs/defaults/properties/on_store_failure",
-            words(ON_STORE_FAILURE),
+            choices(ON_STORE_FAILURE),
         ),
-        ("/$defs/client_ip/properties/header", words(FORWARDED_BY)),
-        ("/$defs/limit/properties/algorithm", words(ALGORITHMS)),
-        ("/$defs/limit/properties/align", words(ALIGNS)),
-        ("/$defs/limit/properties/mode", words(MODES)),
-        ("/$defs/limit/properties/consistency", words(CONSISTENCIES)),
+        ("/$defs/client_ip/properties/header", choices(FORWARDED_BY)),
+        ("/$defs/limit/properties/algorithm", choices(ALGORITHMS)),
+        ("/$defs/limit/properties/align", choices(ALIGNS)),
+        ("/$defs/limit/properties/mode", choices(MODES)),
+        (
+            "/$defs/limit/properties/consistency",
+            choices(CONSISTENCIES),
+        ),
         (
             "/$defs/limit/properties/on_store_failure",
-            words(ON_STORE_FAILURE),
+            choices(ON_STORE_FAILURE),
         ),
     ] {
         let found = at(&schema, &format!("{path}/anyOf/0/enum"))
@@ -104,7 +107,7 @@ fn every_choice_has_the_same_words() {
         assert_eq!(
             found
                 .iter()
-                .map(|word| word.as_str().unwrap())
+                .map(|name| name.as_str().unwrap())
                 .collect::<BTreeSet<_>>(),
             known,
             "{path}"
@@ -113,14 +116,16 @@ fn every_choice_has_the_same_words() {
 }
 
 #[test]
-fn every_algorithm_forbids_the_same_fields() {
+fn the_schema_forbids_the_same_fields_for_each_algorithm() {
     let schema = schema();
     let all = set(ALGORITHMS
         .iter()
         .flat_map(|(_, algorithm)| algorithm.fields())
         .copied());
     let cases = at(&schema, "/$defs/limit/allOf").as_array().unwrap();
+
     assert_eq!(cases.len(), ALGORITHMS.len());
+
     for (case, (name, algorithm)) in cases.iter().zip(ALGORITHMS) {
         assert_eq!(
             case.pointer("/if/properties/algorithm/const").unwrap(),
@@ -147,6 +152,7 @@ fn column(after: &str) -> BTreeSet<&'static str> {
         .skip(1)
         .skip_while(|line| !line.starts_with("| field"));
     let rows = rows.take_while(|line| line.starts_with('|')).skip(2);
+
     rows.map(|row| {
         row.trim_start_matches("| `")
             .split('`')
@@ -157,7 +163,7 @@ fn column(after: &str) -> BTreeSet<&'static str> {
 }
 
 #[test]
-fn the_page_has_every_field() {
+fn the_page_documents_every_field() {
     for (after, known) in [
         ("## The file", ROOT),
         ("## `store`", STORE),
@@ -178,31 +184,40 @@ fn the_page_has_every_field() {
 }
 
 #[test]
-fn the_page_has_every_word() {
-    let words = [
-        words(STORE_TYPES),
-        words(CONSISTENCIES),
-        words(ON_STORE_FAILURE),
-        words(FORWARDED_BY),
-        words(ALGORITHMS),
-        words(ALIGNS),
-        words(MODES),
+fn the_page_documents_every_choice() {
+    let choices = [
+        choices(STORE_TYPES),
+        choices(CONSISTENCIES),
+        choices(ON_STORE_FAILURE),
+        choices(FORWARDED_BY),
+        choices(ALGORITHMS),
+        choices(ALIGNS),
+        choices(MODES),
     ];
-    for word in words.iter().flatten() {
-        assert!(PAGE.contains(&format!("`{word}`")), "{word}");
+
+    for name in choices.iter().flatten() {
+        assert!(PAGE.contains(&format!("`{name}`")), "{name}");
     }
 }
 
-/// Every example is right; one that says nothing of limits gets one.
+/// Every YAML block of the page must be valid. A block without `limits` gets a valid limit
+/// appended.
 #[test]
-fn the_examples_of_the_page_are_right() {
+fn the_examples_of_the_page_are_valid() {
     let env = |name: &str| (name == "REDIS_PASSWORD").then(|| "x".to_owned());
     let blocks = PAGE
         .split("```yaml\n")
         .skip(1)
         .filter_map(|rest| rest.split("```").next());
     let examples: Vec<&str> = blocks.collect();
-    assert!(examples.len() >= 4);
+
+    assert!(examples.len() >= 6);
+    assert_eq!(
+        examples.len(),
+        PAGE.matches("```").count() / 2,
+        "a block is not YAML"
+    );
+
     for example in examples {
         let limit = "limits: [{ name: a, key: [], algorithm: sliding_log, limit: 1, window: 1s }]";
         let text = if example.contains("limits:") {
@@ -210,8 +225,21 @@ fn the_examples_of_the_page_are_right() {
         } else {
             format!("{example}{limit}")
         };
-        if let Err(faults) = super::Config::parse(&text, "page", &env) {
-            panic!("{faults}\n{text}");
+        if let Err(error) = super::Config::parse(&text, "page", &env) {
+            panic!("{error}\n{text}");
         }
+    }
+}
+
+#[test]
+fn the_page_lists_every_renamed_field() {
+    for (old, new) in RENAMED {
+        let row = PAGE
+            .lines()
+            .find(|line| line.starts_with(&format!("| `{old}` ")));
+        assert!(
+            row.is_some_and(|row| row.contains(&format!("`{new}`"))),
+            "{old}"
+        );
     }
 }

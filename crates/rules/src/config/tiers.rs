@@ -1,66 +1,70 @@
-//! `tiers`: numbers by name, for limits that take them from there.
+//! `tiers`: named sets of numbers, which limits refer to with `tier`.
 
-use super::fault::Place;
-use super::field::Field;
-use super::table::Table;
+use super::diagnostic::SourcePosition;
+use super::field::{ConfigField, Expectation};
+use super::field_map::FieldMap;
+use super::names::TIER;
 use super::values;
-use super::words::TIER;
+use super::yaml::YamlEntry;
 
-/// Every limit with tiers has the numbers of each, so this bounds their product.
+/// The maximum number of tiers. Every limit with a `tier` has one quota per tier, so this bounds
+/// their product.
 const TIERS_MAX: usize = 100;
 const NAME_MAX: usize = 128;
 
-/// The tiers of a file, in its order.
+const TIERS: Expectation<'static> = Expectation::value(
+    "expected a mapping, such as { free: { capacity: 100, refill_rate: 10/s } }",
+);
+pub(super) const RATE: Expectation<'static> = Expectation::new("rate", values::RATE);
+
+/// The tiers, in file order.
 pub(super) type TierList<'a> = Vec<Tier<'a>>;
 
 /// A tier. Its numbers are read again for every limit that uses them.
 pub(super) struct Tier<'a> {
     pub(super) name: &'a str,
-    pub(super) at: Place,
-    pub(super) numbers: Table<'a>,
+    pub(super) position: SourcePosition,
+    pub(super) numbers: FieldMap<'a>,
 }
 
-/// What `tiers` says.
-pub(super) fn read<'a>(field: &Field<'a>) -> Option<TierList<'a>> {
-    let table = field
-        .open_table("write a mapping, such as { free: { capacity: 100, refill_rate: 10/s } }")?;
-    if table.len() > TIERS_MAX {
-        field.fault(format_args!(
-            "found {} tiers; at most {TIERS_MAX} are possible",
-            table.len()
+/// Reads the section `tiers`.
+pub(super) fn read<'a>(field: &ConfigField<'a>) -> Option<TierList<'a>> {
+    let mapping = field.free_mapping(TIERS)?;
+    if mapping.len() > TIERS_MAX {
+        let found = mapping.len();
+        field.error(format_args!(
+            "too many tiers: found {found}, at most {TIERS_MAX} are allowed"
         ));
         return None;
     }
-    let tier = |(entry, field): (&'a super::tree::Entry, Field<'a>)| {
-        let name = entry.key.written.as_str();
+
+    let tier = |(entry, field): (&'a YamlEntry, ConfigField<'a>)| {
+        let name = entry.key.text.as_str();
         if name.is_empty() || name.len() > NAME_MAX {
-            table.fault_at_key(
+            let found = name.len();
+            mapping.error_at_key(
                 entry,
-                format_args!(
-                    "a tier's name has {} bytes; it must have 1 to {NAME_MAX}",
-                    name.len()
-                ),
+                format_args!("a tier name must be 1 to {NAME_MAX} bytes long, found {found}"),
             );
         }
-        let numbers = field.table(TIER)?;
-        check(&field, &numbers);
+
+        let numbers = field.mapping(TIER)?;
+        check_numbers(&field, &numbers);
         Some(Tier {
             name,
-            at: entry.at,
+            position: entry.position,
             numbers,
         })
     };
-    Some(table.entries().filter_map(tier).collect())
+    Some(mapping.entries().filter_map(tier).collect())
 }
 
-/// Numbers are told wrong even where no limit uses them.
-fn check(field: &Field<'_>, numbers: &Table<'_>) {
+/// Reports invalid numbers even if no limit uses the tier.
+fn check_numbers(field: &ConfigField<'_>, numbers: &FieldMap<'_>) {
     if numbers.len() == 0 {
-        field.fault("found a tier without numbers; give it capacity and refill_rate, or limit");
+        field.error("the tier is empty; expected capacity and refill_rate, or limit");
     }
-    numbers.read("capacity", Field::whole);
-    numbers.read("limit", Field::whole);
-    numbers.read("refill_rate", |field| field.value(values::rate, RATE));
+    numbers.read("capacity", ConfigField::integer);
+    numbers.read("limit", ConfigField::integer);
+    numbers.read("refill_rate", |field| field.read_with(values::rate, RATE));
 }
-
-pub(super) const RATE: &str = "write a rate as a number per time, such as 10/s, 6/minute or 1/10s";

@@ -1,168 +1,173 @@
-//! Variables of the environment in values, read after YAML, so that no value can change the
-//! structure of a file.
+//! Expands environment variables in values. This happens after YAML is parsed, so that no value can
+//! change the structure of a file.
 
 use std::collections::HashMap;
 
-use super::fault::{Log, Place};
+use super::diagnostic::{Diagnostics, SourcePosition};
 use super::path;
-use super::text::{Origin, Text, is_null, shown};
-use super::tree::{Entry, Node, Value};
+use super::scalar::{Origin, ScalarValue, is_null, quoted};
+use super::yaml::{YamlEntry, YamlNode, YamlValue};
 
-/// The most that all variables of a file may add up to, in bytes. A file that repeats a long one a
-/// thousand times is wrong.
+/// The maximum total size of all expanded variables, in bytes. It bounds files that repeat a long
+/// variable many times.
 const VARIABLES_MAX: usize = 1 << 20;
 
-/// Where the value of a variable comes from.
+/// Looks up the value of an environment variable.
 pub(super) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
-/// Settles the meaning of every text, and checks every key: known once, and a word.
-pub(super) fn settle(root: &mut Node, env: &Environment<'_>, log: &Log<'_>) {
-    Settling {
+/// Expands the variables in every value, and checks that every key is a string and unique.
+pub(super) fn expand(root: &mut YamlNode, env: &Environment<'_>, diagnostics: &Diagnostics<'_>) {
+    VariableExpander {
         env,
-        log,
-        left: VARIABLES_MAX,
+        diagnostics,
+        bytes_left: VARIABLES_MAX,
     }
-    .node(root, "");
+    .expand_node(root, "");
 }
 
-struct Settling<'a> {
+struct VariableExpander<'a> {
     env: &'a Environment<'a>,
-    log: &'a Log<'a>,
-    left: usize,
+    diagnostics: &'a Diagnostics<'a>,
+    /// How many more bytes variables may add.
+    bytes_left: usize,
 }
 
-impl Settling<'_> {
-    /// As deep as the tree is, which has its bound.
-    fn node(&mut self, node: &mut Node, path: &str) {
+impl VariableExpander<'_> {
+    /// Recurses into the tree, whose depth is bounded.
+    fn expand_node(&mut self, node: &mut YamlNode, path: &str) {
         match &mut node.value {
-            Value::Text(text) => self.text(text, node.at, path),
-            Value::List(nodes) => {
+            YamlValue::Scalar(scalar) => self.expand_scalar(scalar, node.position, path),
+            YamlValue::List(nodes) => {
                 for (index, node) in nodes.iter_mut().enumerate() {
                     let path = path::item(path, index, node);
-                    self.node(node, &path);
+                    self.expand_node(node, &path);
                 }
             }
-            Value::Table(entries) => self.table(entries, path),
+            YamlValue::Mapping(entries) => self.expand_mapping(entries, path),
         }
     }
 
-    fn table(&mut self, entries: &mut [Entry], path: &str) {
+    fn expand_mapping(&mut self, entries: &mut [YamlEntry], path: &str) {
         let mut lines = HashMap::new();
-        for Entry { key, at, node } in entries {
-            let path = path::field(path, &key.written);
-            self.key(key, *at, &path);
-            if let Some(line) = lines.insert(key.written.clone(), at.line) {
-                self.log.fault(
-                    *at,
-                    &path,
-                    format!("is given twice, first on line {line}; leave one out"),
-                );
+        for YamlEntry {
+            key,
+            position,
+            node,
+        } in entries
+        {
+            let path = path::field(path, &key.text);
+            self.check_key(key, *position, &path);
+
+            if let Some(line) = lines.insert(key.text.clone(), position.line) {
+                let name = path::name(&key.text);
+                let message = format!("duplicate field {name}; first defined on line {line}");
+                self.diagnostics.error(*position, &path, message);
             }
-            self.node(node, &path);
+            self.expand_node(node, &path);
         }
     }
 
-    fn key(&self, key: &Text, at: Place, path: &str) {
-        if key.written.contains("${") {
-            self.log.fault(
-                at,
-                path,
-                "found a variable in a name; variables are read in values only",
-            );
-        } else if key.is_plain && is_other(&key.written) {
-            let right = "a name is a word; write it in quotes if it is meant so";
-            self.log.fault(
-                at,
-                path,
-                format!("found {} as a name; {right}", shown(&key.written)),
-            );
+    fn check_key(&self, key: &ScalarValue, position: SourcePosition, path: &str) {
+        if key.text.contains("${") {
+            let message = "variables are not allowed in field names; use them in values only";
+            self.diagnostics.error(position, path, message);
+        } else if key.is_plain && is_not_string(&key.text) {
+            let found = quoted(&key.text);
+            let message = format!("a field name must be a string; write {found} in quotes");
+            self.diagnostics.error(position, path, message);
         }
     }
 
-    fn text(&mut self, text: &mut Text, at: Place, path: &str) {
-        match self.expanded(&text.written) {
-            Ok(Expanded {
-                meant,
+    fn expand_scalar(&mut self, scalar: &mut ScalarValue, position: SourcePosition, path: &str) {
+        match self.expand_text(&scalar.text) {
+            Ok(ExpandedText {
+                value,
                 from_environment,
             }) => {
-                text.meant = meant;
+                scalar.value = value;
                 if from_environment {
-                    text.origin = Origin::Environment;
+                    scalar.origin = Origin::Environment;
                 }
             }
             Err(message) => {
-                self.log.fault(at, path, message);
-                text.origin = Origin::Broken;
+                self.diagnostics.error(position, path, message);
+                scalar.origin = Origin::Failed;
             }
         }
     }
 
-    fn expanded(&mut self, written: &str) -> Result<Expanded, String> {
-        let (mut meant, mut rest, mut from_environment) = (String::new(), written, false);
+    fn expand_text(&mut self, text: &str) -> Result<ExpandedText, String> {
+        let (mut value, mut rest, mut from_environment) = (String::new(), text, false);
+
         while let Some(dollar) = rest.find("${") {
             let (before, after) = (&rest[..dollar], &rest[dollar + 2..]);
+
+            // `$${` is an escaped `${`.
             if let Some(before) = before.strip_suffix('$') {
-                meant.push_str(before);
-                meant.push_str("${");
+                value.push_str(before);
+                value.push_str("${");
                 rest = after;
                 continue;
             }
+
             let Some((inside, after)) = after.split_once('}') else {
-                return Err(
-                    "found `${` without `}`; write ${NAME}, or $${ for the two characters themselves".into(),
-                );
+                return Err("unclosed variable; write ${NAME}, or $${ for a literal `${`".into());
             };
-            let value = self.value(inside)?;
-            self.left = self.left.checked_sub(value.len()).ok_or_else(|| {
-                format!(
-                    "found variables with more than {VARIABLES_MAX} bytes in all; a configuration needs less"
-                )
+            let variable = self.look_up(inside)?;
+            self.bytes_left = self.bytes_left.checked_sub(variable.len()).ok_or_else(|| {
+                format!("variables too long: at most {VARIABLES_MAX} bytes in total are allowed")
             })?;
-            meant.push_str(before);
-            meant.push_str(&value);
+
+            value.push_str(before);
+            value.push_str(&variable);
             (rest, from_environment) = (after, true);
         }
-        meant.push_str(rest);
-        Ok(Expanded {
-            meant,
+
+        value.push_str(rest);
+        Ok(ExpandedText {
+            value,
             from_environment,
         })
     }
 
-    /// What stands for `NAME` or `NAME:-default`. As in a shell, the default also stands for an
-    /// empty value.
-    fn value(&self, inside: &str) -> Result<String, String> {
+    /// The value of `NAME` or `NAME:-default`. As in a shell, the default also replaces an empty
+    /// value.
+    fn look_up(&self, inside: &str) -> Result<String, String> {
         let (name, default) = match inside.split_once(":-") {
             Some((name, default)) => (name, Some(default)),
             None => (inside, None),
         };
-        if !is_name(name) {
-            // What stands there may be a part of a secret.
-            let right =
-                "write ${NAME} or ${NAME:-default}, or $${ for the two characters themselves";
-            return Err(format!(
-                "found `${{` without the name of a variable; {right}"
-            ));
+
+        // The error does not show the name, because it may be part of a secret that contains `${`.
+        if !is_variable_name(name) {
+            return Err(
+                "invalid variable name; write ${NAME} or ${NAME:-default}, or $${ for a literal \
+                 `${`"
+                    .into(),
+            );
         }
+
         let value = (self.env)(name).filter(|value| default.is_none() || !value.is_empty());
         value.or_else(|| default.map(str::to_owned)).ok_or_else(|| {
-            format!("the environment has no variable {name}; set it, or write ${{{name}:-default}}")
+            format!("environment variable {name} is not set; set it, or write ${{{name}:-default}}")
         })
     }
 }
 
-struct Expanded {
-    meant: String,
+/// A text with its variables expanded.
+struct ExpandedText {
+    value: String,
+    /// Whether the text contained at least one variable.
     from_environment: bool,
 }
 
-fn is_name(name: &str) -> bool {
-    let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(is_fine)
+fn is_variable_name(name: &str) -> bool {
+    let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(is_valid)
 }
 
-/// True for what YAML takes for nothing, a truth value or a number rather than for a word.
-fn is_other(key: &str) -> bool {
+/// Whether YAML reads an unquoted key as a null, a boolean or a number instead of a string.
+fn is_not_string(key: &str) -> bool {
     let is_number = key.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c))
         && key.parse::<f64>().is_ok();
     is_null(key) || is_number || matches!(key.to_ascii_lowercase().as_str(), "true" | "false")

@@ -1,10 +1,10 @@
-//! Which limits a request meets, with which keys, numbers and costs.
+//! Selects the limits that apply to a request, with their keys, costs and quotas.
 //!
-//! attributes -> for each rule: do its conditions hold, is its key there, what does it cost ->
-//! [`SelectedLimit`].
+//! For each limit: do its conditions hold, does the request have its key, what does the request
+//! cost? The result is a list of [`SelectedLimit`]s.
 
-mod meeting;
-mod seen;
+mod explanation;
+mod request_view;
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -15,89 +15,91 @@ use tollgate_subject::{AddressError, ClientResolver};
 
 use crate::attribute::Attribute;
 use crate::config::{Config, HashConfig};
-use crate::rule::{Condition, LimitConfig, Pattern};
+use crate::limit::{Condition, LimitConfig, Pattern};
 
-pub use meeting::{DisplayPart, Explanation};
-use seen::RequestView;
+pub use explanation::{DisplayPart, Explanation};
+use request_view::RequestView;
 
-/// What is known of a request.
+/// The attributes of a request.
 pub trait Attributes {
-    /// The value of an attribute, if the request has it. Spelling is not its concern: paths,
-    /// methods, hosts and addresses are put into one spelling by whoever asks.
+    /// The value of an attribute. `None` if the request does not have it.
+    ///
+    /// The value is returned as received. The [`Selector`] normalises paths, methods, hosts and
+    /// addresses itself.
     fn get(&self, attribute: &Attribute) -> Option<Value<'_>>;
 }
 
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value<'v> {
-    /// As it was written.
+    /// A text as received. An empty text counts as missing.
     Text(Cow<'v, str>),
-    /// An address that is known to be one.
+    /// A parsed IP address.
     Address(IpAddr),
 }
 
-/// The rules of a configuration, ready to be met.
+/// The limits of a configuration, prepared for selection.
 #[derive(Debug)]
 pub struct Selector {
-    rules: Vec<(LimitName, LimitConfig)>,
+    limits: Vec<(LimitName, LimitConfig)>,
     clients: ClientResolver,
     hashing: Option<HashConfig>,
 }
 
-/// A limit that a request must pass.
+/// A limit that applies to a request.
 #[derive(Clone, Debug)]
 pub struct SelectedLimit<'r> {
-    /// Its place among the limits of the configuration.
+    /// The index of the limit in the configuration, from 0.
     pub index: usize,
-    /// Its rule.
+    /// The configuration of the limit.
     pub rule: &'r LimitConfig,
-    /// Who is counted.
+    /// The key that is counted.
     pub key: EncodedKey,
-    /// What the request costs.
+    /// The cost of the request, in units of the limit.
     pub cost: u64,
-    /// Other numbers than the limit's own.
+    /// The quota of the caller's tier. `None` if the limit's own quota applies.
     pub quota: Option<&'r Quota>,
 }
 
-/// The limits that a request must pass.
+/// All limits that apply to a request, in file order.
 pub type Selection<'r> = SmallVec<[SelectedLimit<'r>; 4]>;
 
-/// What to do about a limit whose key the request does not have.
+/// How to treat a request that lacks an attribute of a limit's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingKeyPolicy {
-    /// It is an error, unless the limit says that it is optional.
+    /// Return an error, unless the limit is optional.
     Refuse,
-    /// The limit does not apply: the attributes are known to be only a part of what there is.
+    /// Skip the limit. For callers that know only some of a request's attributes.
     PassOver,
 }
 
 impl Selector {
-    /// The rules of a configuration.
+    /// Prepares the limits of a configuration.
     pub fn new(config: &Config) -> Self {
-        let named = |rule: &LimitConfig| {
-            rule.limit
-                .rule()
-                .ok()
-                .map(|checked| (checked.name(), rule.clone()))
+        let named = |limit: &LimitConfig| {
+            let rule = limit.limit.rule().ok()?;
+            Some((rule.name(), limit.clone()))
         };
+
         Self {
-            rules: config.limits.iter().filter_map(named).collect(),
+            limits: config.limits.iter().filter_map(named).collect(),
             clients: config.clients.clone(),
             hashing: config.hashing.clone(),
         }
     }
 
-    /// The limits, in the order of the file.
+    /// The limits, in file order.
     pub fn rules(&self) -> impl ExactSizeIterator<Item = &LimitConfig> {
-        self.rules.iter().map(|(_, rule)| rule)
+        self.limits.iter().map(|(_, limit)| limit)
     }
 
-    /// How the client's address is found and grouped.
+    /// The resolver that determines and groups client addresses.
     pub const fn clients(&self) -> &ClientResolver {
         &self.clients
     }
 
-    /// Every limit whose conditions hold. `cost` is what the request says it costs, if it says so.
+    /// Returns every limit whose conditions hold. `cost` is the cost that the request states, if
+    /// any.
     pub fn select(
         &self,
         attributes: &impl Attributes,
@@ -105,65 +107,66 @@ impl Selector {
         on_missing: MissingKeyPolicy,
     ) -> Result<Selection<'_>, SelectError> {
         let mut selection = Selection::new();
-        self.each(attributes, cost, on_missing, |_, chosen| {
-            selection.extend(chosen)
+
+        self.each(attributes, cost, on_missing, |_, selected| {
+            selection.extend(selected);
         })?;
         Ok(selection)
     }
 
-    /// The same one by one, for callers that keep their own list or count: the place of every limit
-    /// whose conditions hold, and the check to make, or none where the key is not there and that is
-    /// no error.
+    /// Calls `visit` for every limit whose conditions hold, for callers that keep their own list.
+    ///
+    /// `visit` gets the index of the limit and the selected limit, or `None` if the request lacks
+    /// the key and that is not an error.
     pub fn each<'r>(
         &'r self,
         attributes: &impl Attributes,
         cost: Option<u64>,
         on_missing: MissingKeyPolicy,
-        mut then: impl FnMut(usize, Option<SelectedLimit<'r>>),
+        mut visit: impl FnMut(usize, Option<SelectedLimit<'r>>),
     ) -> Result<(), SelectError> {
-        let seen = RequestView::new(attributes);
-        for index in 0..self.rules.len() {
-            let rule = &self.rules[index].1;
-            if rule
-                .applies
-                .conditions
-                .iter()
-                .all(|condition| seen.fits(condition))
-            {
-                then(index, self.choose(index, &seen, cost, on_missing)?);
+        let request = RequestView::new(attributes);
+        for index in 0..self.limits.len() {
+            let limit = &self.limits[index].1;
+            let mut conditions = limit.applies.conditions.iter();
+
+            if conditions.all(|condition| request.satisfies(condition)) {
+                visit(index, self.select_one(index, &request, cost, on_missing)?);
             }
         }
         Ok(())
     }
 
-    /// The limits with these names, whatever their conditions say.
+    /// Returns the limits with these names, whether or not their conditions hold.
     pub fn select_named(
         &self,
         names: &[impl AsRef<str>],
         attributes: &impl Attributes,
         cost: Option<u64>,
     ) -> Result<Selection<'_>, SelectError> {
-        let seen = RequestView::new(attributes);
+        let request = RequestView::new(attributes);
         let mut selection = Selection::new();
+
         for name in names {
             let index = self.index_of(name.as_ref())?;
-            selection.extend(self.choose(index, &seen, cost, MissingKeyPolicy::Refuse)?);
+            selection.extend(self.select_one(index, &request, cost, MissingKeyPolicy::Refuse)?);
         }
         Ok(selection)
     }
 
-    /// How a request meets each limit, and why not the others.
+    /// Explains for every limit why it applies to a request or not.
     pub fn explain<'r>(
         &'r self,
         attributes: &impl Attributes,
     ) -> Vec<(&'r LimitConfig, Explanation<'r>)> {
-        let seen = RequestView::new(attributes);
-        (0..self.rules.len())
-            .map(|index| (&self.rules[index].1, self.meeting(index, &seen)))
+        let request = RequestView::new(attributes);
+        (0..self.limits.len())
+            .map(|index| (&self.limits[index].1, self.explain_one(index, &request)))
             .collect()
     }
 
-    /// How a request meets the limit of this name, whatever its conditions say.
+    /// Explains how the limit with this name applies to a request, whether or not its conditions
+    /// hold.
     pub fn explain_named<'r>(
         &'r self,
         name: &str,
@@ -171,75 +174,80 @@ impl Selector {
     ) -> Result<(&'r LimitConfig, Explanation<'r>), SelectError> {
         let index = self.index_of(name)?;
         Ok((
-            &self.rules[index].1,
-            self.met(index, &RequestView::new(attributes)),
+            &self.limits[index].1,
+            self.explain_matched(index, &RequestView::new(attributes)),
         ))
     }
 
-    fn meeting<'r>(
+    fn explain_one<'r>(
         &'r self,
         index: usize,
-        seen: &RequestView<'_, impl Attributes>,
+        request: &RequestView<'_, impl Attributes>,
     ) -> Explanation<'r> {
-        let rule = &self.rules[index].1;
-        if let Some(condition) = rule
-            .applies
-            .conditions
-            .iter()
-            .find(|condition| !seen.fits(condition))
-        {
-            return Explanation::no(condition, seen);
+        let mut conditions = self.limits[index].1.applies.conditions.iter();
+        if let Some(condition) = conditions.find(|condition| !request.satisfies(condition)) {
+            return Explanation::not_matched(condition, request);
         }
-        self.met(index, seen)
+        self.explain_matched(index, request)
     }
 
-    /// How a request meets a limit whose conditions hold, or do not matter.
-    fn met<'r>(&'r self, index: usize, seen: &RequestView<'_, impl Attributes>) -> Explanation<'r> {
-        let rule = &self.rules[index].1;
-        match self.choose(index, seen, None, MissingKeyPolicy::Refuse) {
+    /// Explains a limit without looking at its conditions.
+    fn explain_matched<'r>(
+        &'r self,
+        index: usize,
+        request: &RequestView<'_, impl Attributes>,
+    ) -> Explanation<'r> {
+        let limit = &self.limits[index].1;
+
+        match self.select_one(index, request, None, MissingKeyPolicy::Refuse) {
             Err(error) => Explanation::Wrong(error),
             Ok(None) => Explanation::PassedOver,
             Ok(Some(chosen)) => Explanation::Met {
-                parts: self.shown(rule, seen),
-                tier: rule
+                parts: self.display_parts(limit, request),
+                tier: limit
                     .tiers
                     .as_ref()
-                    .map(|tiers| seen.tier(tiers).0.to_owned()),
+                    .map(|tiers| request.tier(tiers).0.to_owned()),
                 chosen,
             },
         }
     }
 
+    /// Determines the key, cost and quota of one limit. `None` if the key is missing and that is
+    /// not an error.
     #[inline]
-    fn choose<'r>(
+    fn select_one<'r>(
         &'r self,
         index: usize,
-        seen: &RequestView<'_, impl Attributes>,
+        request: &RequestView<'_, impl Attributes>,
         cost: Option<u64>,
         on_missing: MissingKeyPolicy,
     ) -> Result<Option<SelectedLimit<'r>>, SelectError> {
-        let (name, rule) = &self.rules[index];
-        let key = match self.key(rule, seen) {
+        let (name, limit) = &self.limits[index];
+
+        let key = match self.key(limit, request) {
             Ok(key) => key,
-            Err(KeyFailure::Missing(_))
-                if rule.optional || on_missing == MissingKeyPolicy::PassOver =>
+            Err(KeyBuildError::Missing(_))
+                if limit.optional || on_missing == MissingKeyPolicy::PassOver =>
             {
                 return Ok(None);
             }
-            Err(unkeyed) => return Err(unkeyed.into_error(name)),
+            Err(error) => return Err(error.into_select_error(name)),
         };
-        let cost = match &rule.cost {
+
+        let cost = match &limit.cost {
             None => cost.unwrap_or(1),
-            Some(by) => seen.cost(by, cost).map_err(|found| SelectError::Cost {
+            Some(by) => request.cost(by, cost).map_err(|found| SelectError::Cost {
                 limit: name.to_string(),
                 attribute: by.by.as_ref().map_or_else(String::new, ToString::to_string),
                 found,
             })?,
         };
-        let quota = rule.tiers.as_ref().and_then(|tiers| seen.tier(tiers).1);
+
+        let quota = limit.tiers.as_ref().and_then(|tiers| request.tier(tiers).1);
         Ok(Some(SelectedLimit {
             index,
-            rule,
+            rule: limit,
             key,
             cost,
             quota,
@@ -247,22 +255,24 @@ impl Selector {
     }
 
     fn index_of(&self, name: &str) -> Result<usize, SelectError> {
-        let found = self.rules.iter().position(|(limit, _)| **limit == *name);
-        found.ok_or_else(|| SelectError::UnknownLimit {
+        let index = self.limits.iter().position(|(limit, _)| **limit == *name);
+        index.ok_or_else(|| SelectError::UnknownLimit {
             found: name.chars().take(80).collect(),
             known: self.names(),
         })
     }
 
+    /// The names of the first limits, for error messages.
     fn names(&self) -> String {
         const SHOWN: usize = 8;
         let names: Vec<&str> = self
-            .rules
+            .limits
             .iter()
             .take(SHOWN)
             .map(|(name, _)| &**name)
             .collect();
-        let more = self.rules.len().saturating_sub(SHOWN);
+
+        let more = self.limits.len().saturating_sub(SHOWN);
         let more = if more > 0 {
             format!(" and {more} more")
         } else {
@@ -272,81 +282,84 @@ impl Selector {
     }
 }
 
-/// Why a rule has no key for a request.
-enum KeyFailure {
+/// The reason why a limit's key cannot be built for a request.
+enum KeyBuildError {
+    /// The request lacks this attribute and all its alternatives.
     Missing(String),
+    /// `client_ip` is not a valid address.
     Address(AddressError),
-    Unusable(KeyError),
+    /// The key is not valid, for example because it is too long.
+    Invalid(KeyError),
 }
 
-impl KeyFailure {
-    fn into_error(self, limit: &str) -> SelectError {
+impl KeyBuildError {
+    fn into_select_error(self, limit: &str) -> SelectError {
         let limit = limit.to_owned();
         match self {
             Self::Missing(attribute) => SelectError::MissingAttribute { limit, attribute },
             Self::Address(cause) => SelectError::Address { limit, cause },
-            Self::Unusable(cause) => SelectError::Key { limit, cause },
+            Self::Invalid(cause) => SelectError::Key { limit, cause },
         }
     }
 }
 
-/// Why a request cannot be put to the limits.
+/// The reason why limits cannot be selected for a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelectError {
     /// No limit has this name.
-    #[error("there is no limit named {found:?}; there are: {known}")]
+    #[error("unknown limit {found:?}; expected one of {known}")]
     UnknownLimit {
-        /// The name asked for.
+        /// The requested name, cut to 80 characters.
         found: String,
-        /// The names there are.
+        /// The names of the first limits of the configuration.
         known: String,
     },
-    /// The key of a limit needs something that the request does not say.
+    /// The request lacks an attribute of a limit's key.
     #[error(
-        "the limit {limit:?} counts by the attribute `{attribute}`, which the request does not have; send it, or make the limit optional"
+        "missing attribute `{attribute}`: the limit {limit:?} counts by it; send the attribute, or \
+         make the limit optional"
     )]
     MissingAttribute {
-        /// The limit.
+        /// The name of the limit.
         limit: String,
-        /// The attribute, with its alternatives.
+        /// The attribute and its alternatives, separated by ` | `.
         attribute: String,
     },
-    /// `client_ip` is no address.
-    #[error(
-        "the attribute `client_ip`, by which the limit {limit:?} counts, is no address: {cause}"
-    )]
+    /// The attribute `client_ip` is not a valid address.
+    #[error("invalid attribute `client_ip` for the limit {limit:?}: {cause}")]
     Address {
-        /// The limit.
+        /// The name of the limit.
         limit: String,
-        /// What is wrong with it.
+        /// What is wrong with the address.
         cause: AddressError,
     },
-    /// The key cannot name a counter.
-    #[error("the key for the limit {limit:?} is not usable: {cause}")]
+    /// The key is not valid.
+    #[error("invalid key for the limit {limit:?}: {cause}")]
     Key {
-        /// The limit.
+        /// The name of the limit.
         limit: String,
-        /// What is wrong with it.
+        /// What is wrong with the key.
         cause: KeyError,
     },
-    /// The cost is no number.
+    /// The attribute that holds the cost is not a whole number.
     #[error(
-        "the attribute `{attribute}`, the cost in the limit {limit:?}, is {found:?}; it must be a whole number"
+        "invalid cost {found:?} in the attribute `{attribute}` for the limit {limit:?}: must be a \
+         whole number"
     )]
     Cost {
-        /// The limit.
+        /// The name of the limit.
         limit: String,
         /// The attribute.
         attribute: String,
-        /// Its value.
+        /// The value of the attribute, cut to 40 characters.
         found: String,
     },
 }
 
 impl Condition {
-    /// True when one of its patterns fits a value.
-    fn fits(&self, value: &str) -> bool {
+    /// Whether one of the patterns matches a value.
+    fn matches(&self, value: &str) -> bool {
         self.any_of.iter().any(|pattern| match pattern {
             Pattern::Exact(text) => **text == *value,
             Pattern::Glob(glob) => glob.matches(value),

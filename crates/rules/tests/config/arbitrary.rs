@@ -1,25 +1,25 @@
-//! No text makes the reader panic, or tell a fault on more than one line.
+//! No text makes the reader panic or report an error with more than one line.
 
 use proptest::prelude::*;
 
 use super::{EXAMPLE, parse};
 
-/// Reads, and checks what is told.
+/// Reads a text, and checks the errors.
 fn read(text: &str) {
-    if let Err(faults) = parse(text) {
-        assert!(faults.iter().len() > 0);
-        for fault in faults.iter() {
-            assert!(!fault.to_string().contains('\n'), "{fault}");
+    if let Err(errors) = parse(text) {
+        assert!(errors.iter().len() > 0);
+        for error in errors.iter() {
+            assert!(!error.to_string().contains('\n'), "{error}");
             assert!(
-                fault.line <= text.split(['\n', '\r']).count() + 1,
-                "{fault}"
+                error.line <= text.split(['\n', '\r']).count() + 1,
+                "{error}"
             );
         }
     }
 }
 
-/// Bits of YAML and of configurations, which get further than plain noise.
-const SCRAPS: &[&str] = &[
+/// Fragments of YAML and of configurations, which get further than random text.
+const FRAGMENTS: &[&str] = &[
     "limits:",
     "\n  - ",
     "\n",
@@ -72,9 +72,9 @@ const SCRAPS: &[&str] = &[
     "10 ms",
 ];
 
-fn scrap() -> impl Strategy<Value = String> {
+fn fragment() -> impl Strategy<Value = String> {
     prop_oneof![
-        prop::sample::select(SCRAPS).prop_map(str::to_owned),
+        prop::sample::select(FRAGMENTS).prop_map(str::to_owned),
         "[ -~]{0,6}",
         any::<char>().prop_map(String::from),
     ]
@@ -89,20 +89,26 @@ proptest! {
     }
 
     #[test]
-    fn any_scraps_are_read(scraps in prop::collection::vec(scrap(), 0..60)) {
-        read(&scraps.concat());
+    fn any_fragments_are_read(fragments in prop::collection::vec(fragment(), 0..60)) {
+        read(&fragments.concat());
     }
 
     #[test]
-    fn the_example_with_a_piece_replaced_is_read(from in 0..EXAMPLE.len(), length in 0..40_usize, scraps in prop::collection::vec(scrap(), 0..4)) {
+    fn the_example_with_a_replaced_part_is_read(
+        from in 0..EXAMPLE.len(),
+        length in 0..40_usize,
+        fragments in prop::collection::vec(fragment(), 0..4),
+    ) {
         let end = (from + length).min(EXAMPLE.len());
         if let (Some(before), Some(after)) = (EXAMPLE.get(..from), EXAMPLE.get(end..)) {
-            read(&format!("{before}{}{after}", scraps.concat()));
+            read(&format!("{before}{}{after}", fragments.concat()));
         }
     }
 
     #[test]
-    fn the_example_with_lines_exchanged_is_read(swaps in prop::collection::vec((0..90_usize, 0..90_usize), 1..6)) {
+    fn the_example_with_swapped_lines_is_read(
+        swaps in prop::collection::vec((0..90_usize, 0..90_usize), 1..6),
+    ) {
         let mut lines: Vec<&str> = EXAMPLE.lines().collect();
         for (one, other) in swaps {
             let count = lines.len();

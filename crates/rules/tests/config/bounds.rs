@@ -1,4 +1,4 @@
-//! Files that are too large in one way or another are refused, soon.
+//! Files that exceed a size limit are rejected quickly.
 
 use std::fmt::Write as _;
 
@@ -6,154 +6,155 @@ use tollgate_rules::Config;
 
 use super::{env, parse, with_limit};
 
-fn fault(text: &str) -> String {
+fn error(text: &str) -> String {
     parse(text).unwrap_err().to_string()
 }
 
 #[test]
-fn a_long_text_is_refused() {
-    let right = "t.yaml: is longer than 1048576 bytes (1 MiB); a configuration must be shorter";
-    assert_eq!(fault(&"#".repeat(1_048_577)), right);
+fn a_text_that_is_too_large_is_rejected() {
+    let expected = "t.yaml: the file is too large: at most 1048576 bytes (1 MiB) are allowed";
+    assert_eq!(error(&"#".repeat(1_048_577)), expected);
     assert_eq!(
-        fault(&"#".repeat(1_048_576)),
-        "t.yaml: the file is empty; it must have `limits`"
+        error(&"#".repeat(1_048_576)),
+        "t.yaml: the file is empty; `limits` is required"
     );
 }
 
-/// A sparse file of 100 MB takes no room, and is refused by its length alone.
+/// A sparse file of 100 MB takes no disk space, and is rejected by its size alone.
 #[test]
-fn a_long_file_is_refused_unread() {
+fn a_file_that_is_too_large_is_rejected_without_reading_it() {
     let path = std::env::temp_dir().join(format!("tollgate-long-{}.yaml", std::process::id()));
     std::fs::File::create(&path)
         .and_then(|file| file.set_len(100_000_000))
         .unwrap();
-    let faults = Config::read(&path, &env).unwrap_err().to_string();
+
+    let errors = Config::read(&path, &env).unwrap_err().to_string();
     std::fs::remove_file(&path).unwrap();
     assert!(
-        faults.ends_with(
-            ".yaml: is longer than 1048576 bytes (1 MiB); a configuration must be shorter"
-        ),
-        "{faults}"
+        errors.ends_with(".yaml: the file is too large: at most 1048576 bytes (1 MiB) are allowed"),
+        "{errors}"
     );
 }
 
 #[cfg(unix)]
 #[test]
-fn an_endless_file_is_refused() {
-    let faults = Config::read("/dev/zero", &env).unwrap_err().to_string();
+fn an_endless_file_is_rejected() {
+    let errors = Config::read("/dev/zero", &env).unwrap_err().to_string();
     assert_eq!(
-        faults,
-        "/dev/zero: is longer than 1048576 bytes (1 MiB); a configuration must be shorter"
+        errors,
+        "/dev/zero: the file is too large: at most 1048576 bytes (1 MiB) are allowed"
     );
 }
 
 #[test]
-fn a_file_that_cannot_be_read_says_why() {
-    let faults = Config::read("/nowhere/tollgate.yaml", &env)
+fn an_unreadable_file_gives_the_reason() {
+    let errors = Config::read("/nowhere/tollgate.yaml", &env)
         .unwrap_err()
         .to_string();
     assert_eq!(
-        faults,
-        "/nowhere/tollgate.yaml: cannot be read: No such file or directory (os error 2)"
+        errors,
+        "/nowhere/tollgate.yaml: cannot read the file: No such file or directory (os error 2)"
     );
 }
 
 #[test]
-fn a_file_in_another_encoding_says_where() {
+fn invalid_utf8_has_a_position() {
     let path = std::env::temp_dir().join(format!("tollgate-latin-{}.yaml", std::process::id()));
     std::fs::write(&path, b"limits: []\n# caf\xe9\n").unwrap();
-    let faults = Config::read(&path, &env).unwrap_err().to_string();
+    let errors = Config::read(&path, &env).unwrap_err().to_string();
     std::fs::remove_file(&path).unwrap();
     assert!(
-        faults
-            .ends_with(".yaml:2:6: found bytes that are not UTF-8; save the file in that encoding"),
-        "{faults}"
+        errors.ends_with(".yaml:2:6: invalid UTF-8; save the file in UTF-8"),
+        "{errors}"
     );
 }
 
 #[test]
-fn deep_nesting_is_refused() {
-    let right = "nested deeper than 32; nothing here needs more than 8";
-    assert!(fault(&format!("a: {}{}", "[".repeat(100), "]".repeat(100))).contains(right));
-    assert!(fault(&"- ".repeat(100_000)).contains(right));
-    assert!(fault(&"? ".repeat(100_000)).contains("as a name of a field"));
+fn deep_nesting_is_rejected() {
+    let expected = "nested too deeply: at most 32 levels are allowed";
+    assert!(error(&format!("a: {}{}", "[".repeat(100), "]".repeat(100))).contains(expected));
+    assert!(error(&"- ".repeat(100_000)).contains(expected));
+    assert!(error(&"? ".repeat(100_000)).contains("a field name must be a string"));
 }
 
 #[test]
-fn many_values_are_refused() {
+fn too_many_values_are_rejected() {
     assert!(
-        fault(&format!("a: [{}]", "1,".repeat(200_000))).contains("found more than 100000 values")
+        error(&format!("a: [{}]", "1,".repeat(200_000)))
+            .contains("too many values: at most 100000")
     );
 }
 
 #[test]
-fn many_fields_are_refused() {
+fn too_many_fields_are_rejected() {
     let text: String = (0..1_001)
         .map(|field| format!("field{field}: 1\n"))
         .collect();
     assert_eq!(
-        fault(&text),
-        "t.yaml:1:1: found 1001 fields; at most 1000 are read"
+        error(&text),
+        "t.yaml:1:1: too many fields: found 1001, at most 1000 are allowed"
     );
 }
 
-/// As many wrong fields as fit, each of which is compared with all that are known.
+/// The maximum number of unknown fields, each of which is compared with all known ones.
 #[test]
-fn a_file_full_of_faults_is_read_to_its_end() {
+fn a_file_full_of_errors_is_read_to_its_end() {
     let fields: String = (0..48)
         .map(|field| format!("capacitx{field}: 1, "))
         .collect();
     let text = format!("limits:\n{}", format!("  - {{ {fields} }}\n").repeat(1_000));
-    let faults = parse(&text).unwrap_err();
-    assert!(faults.more() > 48_000, "{}", faults.more());
+    let errors = parse(&text).unwrap_err();
+    assert!(errors.more() > 48_000, "{}", errors.more());
 }
 
 #[test]
-fn many_limits_and_tiers_are_refused() {
+fn too_many_limits_and_tiers_are_rejected() {
     let limits =
         "  - { name: a, key: [], algorithm: sliding_window, limit: 1, window: 1s }\n".repeat(1_001);
     assert!(
-        fault(&format!("limits:\n{limits}"))
-            .contains("limits: found 1001 limits; write from 1 to 1000")
+        error(&format!("limits:\n{limits}"))
+            .contains("limits: expected 1 to 1000 limits, found 1001")
     );
+
     let tiers = (0..101).fold("tiers:\n".to_owned(), |mut text, tier| {
         writeln!(text, "  t{tier}: {{ limit: 1 }}").unwrap();
         text
     });
+
     assert!(
         with_limit(&tiers)
             .unwrap_err()
             .to_string()
-            .contains("found 101 tiers; at most 100")
+            .contains("too many tiers: found 101, at most 100")
     );
 }
 
 #[test]
-fn aliases_cannot_multiply() {
+fn aliases_cannot_expand_exponentially() {
     let bomb = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n";
     assert_eq!(
-        fault(bomb),
-        "t.yaml:2:8: found an alias; write the value out, because aliases are not read"
+        error(bomb),
+        "t.yaml:2:8: YAML aliases (`*name`) are not supported; repeat the value instead"
     );
 }
 
 #[test]
-fn variables_cannot_multiply() {
+fn variables_cannot_expand_without_bound() {
     let long = |_: &str| Some("x".repeat(100_000));
     let text = format!("limits: [{}]", "\"${A}\",".repeat(100));
-    let faults = Config::parse(&text, "t.yaml", &long)
+    let errors = Config::parse(&text, "t.yaml", &long)
         .unwrap_err()
         .to_string();
     assert!(
-        faults.contains("found variables with more than 1048576 bytes in all"),
-        "{faults}"
+        errors.contains("variables too long: at most 1048576 bytes"),
+        "{errors}"
     );
 }
 
 #[test]
-fn no_more_than_fifty_faults_are_told() {
+fn at_most_fifty_errors_are_reported() {
     let text: String = (0..80).map(|field| format!("field{field}: 1\n")).collect();
-    let faults = with_limit(&text).unwrap_err();
-    assert_eq!((faults.iter().len(), faults.more()), (50, 30));
-    assert!(faults.to_string().ends_with("\nand 30 more"));
+    let errors = with_limit(&text).unwrap_err();
+    assert_eq!((errors.iter().len(), errors.more()), (50, 30));
+    assert!(errors.to_string().ends_with("\nand 30 more"));
 }

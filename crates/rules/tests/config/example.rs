@@ -1,4 +1,4 @@
-//! The example means what it says.
+//! Checks every part of the example configuration.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tollgate_rules::{Config, Cost, LimitConfig, Pattern};
 use super::{EXAMPLE, PASSWORD, env, one_limit, parse, with_limit};
 
 fn example() -> Config {
-    parse(EXAMPLE).unwrap_or_else(|faults| panic!("{faults}"))
+    parse(EXAMPLE).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn named(config: &Config, name: &str) -> LimitConfig {
@@ -28,7 +28,7 @@ fn quota(limit: &Limit) -> Quota {
     *limit.rule().unwrap().quota()
 }
 
-/// A key as the file writes it.
+/// A key as in the file.
 fn key(rule: &LimitConfig) -> Vec<String> {
     let part = |part: &Vec<tollgate_rules::Attribute>| {
         part.iter()
@@ -39,7 +39,7 @@ fn key(rule: &LimitConfig) -> Vec<String> {
     rule.key.parts.iter().map(part).collect()
 }
 
-/// A match as the file writes it.
+/// The conditions of a limit as text.
 fn conditions(rule: &LimitConfig) -> Vec<String> {
     let text = |pattern: &Pattern| match pattern {
         Pattern::Exact(text) => text.to_string(),
@@ -64,12 +64,13 @@ fn the_store_is_a_cluster() {
         max_retries: 1,
     });
     let config = example();
+
     assert_eq!(config.store, expected);
     assert_eq!(config.expected_replicas, NonZeroU32::new(3).unwrap());
 }
 
 #[test]
-fn callers_are_told_apart() {
+fn clients_and_hashing_are_read() {
     let config = example();
     let trusts = |address: &str| config.clients.trusts(address.parse().unwrap());
     assert!(trusts("127.0.0.1") && trusts("10.1.2.3") && !trusts("192.0.2.1"));
@@ -93,13 +94,15 @@ fn callers_are_told_apart() {
 }
 
 #[test]
-fn the_limits_have_their_numbers() {
+fn the_limits_have_their_quotas() {
     let config = example();
     let minute = Duration::from_secs(60);
+
     for (name, same) in [
         ("ip-safety-net", Limit::sliding_window("x", 600, minute)),
         ("plan", Limit::token_bucket("x", 100, Rate::per_second(10))),
-        ("login", Limit::sliding_log("x", 5, 15 * minute)),
+        ("login", Limit::sliding_log("x", 20, 15 * minute)),
+        ("login-account", Limit::sliding_log("x", 5, 15 * minute)),
         ("reports", Limit::token_bucket("x", 5, Rate::per_minute(6))),
         ("downstream", Limit::queue("x", 50, Rate::per_second(20))),
         ("quota", Limit::calendar_window("x", 100_000, Calendar::Day)),
@@ -110,23 +113,30 @@ fn the_limits_have_their_numbers() {
     ] {
         assert_eq!(quota(&named(&config, name).limit), quota(&same), "{name}");
     }
-    assert_eq!(config.limits.len(), 7);
+
+    assert_eq!(config.limits.len(), 8);
 }
 
 #[test]
-fn the_limits_count_whom_they_say_and_when() {
+fn the_limits_have_their_keys_and_conditions() {
     let config = example();
     let rule = |name| named(&config, name);
+
     assert_eq!(key(&rule("ip-safety-net")), ["client_ip"]);
     assert_eq!(key(&rule("plan")), ["header:x-api-key | client_ip"]);
-    assert_eq!(key(&rule("login")), ["client_ip", "email"]);
+    assert_eq!(key(&rule("login")), ["client_ip"]);
+    assert_eq!(key(&rule("login-account")), ["email"]);
     assert!(key(&rule("downstream")).is_empty());
     assert!(conditions(&rule("quota")).is_empty());
     assert_eq!(conditions(&rule("plan")), ["path = /v1/**"]);
-    assert_eq!(
-        conditions(&rule("login")),
-        ["method = POST", "path = /auth/login"]
-    );
+
+    for name in ["login", "login-account"] {
+        assert_eq!(
+            conditions(&rule(name)),
+            ["method = POST", "path = /auth/login"]
+        );
+    }
+
     assert_eq!(
         rule("reports").cost,
         Some(Cost {
@@ -134,13 +144,17 @@ fn the_limits_count_whom_they_say_and_when() {
             default: 1
         })
     );
-    assert!(config.limits.iter().all(|rule| !rule.optional));
+
+    for rule in &config.limits {
+        assert_eq!(rule.optional, rule.limit.name() == "login-account");
+    }
 }
 
 #[test]
 fn the_plan_has_tiers() {
     let tiers = named(&example(), "plan").tiers.unwrap();
     assert_eq!((tiers.by.name(), &*tiers.default), ("tier", "free"));
+
     let bucket =
         |capacity, rate| Quota::from(TokenBucket::new(capacity, Rate::per_second(rate)).unwrap());
     let expected = [
@@ -153,14 +167,17 @@ fn the_plan_has_tiers() {
         .iter()
         .map(|(name, quota)| (&**name, *quota))
         .collect();
+
     assert_eq!(found, expected);
 }
 
 #[test]
-fn the_policies_are_their_own_or_the_defaults() {
+fn the_policies_are_set_or_default() {
     let config = example();
     let rule = |name| named(&config, name).limit.rule().unwrap();
-    assert_eq!(rule("login").on_store_failure(), FailurePolicy::Deny);
+    for name in ["login", "login-account"] {
+        assert_eq!(rule(name).on_store_failure(), FailurePolicy::Deny);
+    }
     assert_eq!(rule("plan").on_store_failure(), FailurePolicy::Allow);
     assert!(rule("quota").is_shadow() && !rule("plan").is_shadow());
     assert_eq!(rule("ip-safety-net").consistency(), Consistency::Leased);
@@ -168,7 +185,7 @@ fn the_policies_are_their_own_or_the_defaults() {
 }
 
 #[test]
-fn answers_and_alerts_are_as_said() {
+fn headers_and_alerts_are_read() {
     let config = example();
     assert!(config.headers.ietf && config.headers.legacy && config.headers.retry_after);
     assert_eq!(config.monitoring.metrics_prefix, "tollgate");
@@ -181,17 +198,17 @@ fn answers_and_alerts_are_as_said() {
 }
 
 #[test]
-fn notes_name_their_lines() {
+fn notes_have_positions() {
     assert_eq!(
         example().notes,
         [
-            "t.yaml:25:33: hash_keys[1]: no limit's key has this attribute, so nothing is hashed for it",
+            "t.yaml:25:33: hash_keys[1]: no limit's key uses this attribute, \
+             so hashing it has no effect",
         ]
     );
 }
 
-/// Changes every value of the example to something impossible, one after the other: each must be
-/// noticed.
+/// Replaces each value of the example by an invalid one. Each must be reported.
 #[test]
 fn every_field_of_the_example_is_read() {
     for (number, line) in EXAMPLE.lines().enumerate() {
@@ -209,17 +226,17 @@ fn every_field_of_the_example_is_read() {
         };
         let mut lines: Vec<_> = EXAMPLE.lines().map(str::to_owned).collect();
         lines[number] = format!("{name}: {{ nonsense: 1 }}{closing}");
-        let faults = Config::parse(&lines.join("\n"), "t.yaml", &env).unwrap_err();
+        let errors = Config::parse(&lines.join("\n"), "t.yaml", &env).unwrap_err();
         assert!(
-            faults.iter().any(|fault| fault.line == number + 1),
-            "line {}: {line}\n{faults}",
+            errors.iter().any(|error| error.line == number + 1),
+            "line {}: {line}\n{errors}",
             number + 1
         );
     }
 }
 
 #[test]
-fn without_a_file_there_is_one_limit_for_each_address() {
+fn the_built_in_configuration_has_one_limit_per_address() {
     let config = Config::built_in();
     assert_eq!(
         config.store,
@@ -227,6 +244,7 @@ fn without_a_file_there_is_one_limit_for_each_address() {
             keys_max: 1_000_000
         }
     );
+
     let [rule] = config.limits.as_slice() else {
         panic!("{:?}", config.limits)
     };
@@ -239,11 +257,12 @@ fn without_a_file_there_is_one_limit_for_each_address() {
 }
 
 #[test]
-fn what_is_left_out_has_its_default() {
+fn absent_fields_have_their_defaults() {
     let config = with_limit("store: { type: redis, endpoints: [\"redis://h\"] }").unwrap();
     let StoreConfig::Redis(redis) = config.store else {
         panic!("{:?}", config.store)
     };
+
     assert_eq!(
         (redis.prefix.as_str(), redis.timeout),
         ("tollgate:", Duration::from_millis(10))
@@ -261,7 +280,9 @@ fn what_is_left_out_has_its_default() {
 #[test]
 fn the_other_sections_are_read() {
     let text = "
-server: { connections_max: 7, body_max: 1MiB, header_timeout: 1s, idle_timeout: 2s, drain_timeout: 3s, in_flight_max: 9 }
+server:
+  { connections_max: 7, body_max: 1MiB, header_timeout: 1s, idle_timeout: 2s,
+    drain_timeout: 3s, in_flight_max: 9 }
 monitoring: { tracing: { otlp_endpoint: \"http://127.0.0.1:4317\", sample_ratio: 0.5 } }
 client_ip: { header: forwarded, ipv6_prefix: 56 }
 store: { type: redis-sentinel, master: mymaster, endpoints: [\"redis://a\", \"redis://b\"] }
@@ -276,12 +297,15 @@ store: { type: redis-sentinel, master: mymaster, endpoints: [\"redis://a\", \"re
         drain_timeout: seconds(3),
         in_flight_max: 9,
     };
+
     assert_eq!(config.server, server);
+
     let tracing = config.monitoring.tracing.unwrap();
     assert_eq!(
         (tracing.otlp_endpoint.as_str(), tracing.sample_ratio),
         ("http://127.0.0.1:4317", 0.5)
     );
+
     let StoreConfig::Redis(redis) = config.store else {
         panic!("{:?}", config.store)
     };
@@ -294,9 +318,10 @@ store: { type: redis-sentinel, master: mymaster, endpoints: [\"redis://a\", \"re
 }
 
 #[test]
-fn a_limit_can_say_everything() {
+fn all_fields_of_a_limit_are_read() {
     let month = one_limit(
-        "algorithm: fixed_window, align: clock, limit: 1_000, window: 1 month, cost: 3, optional: true",
+        "algorithm: fixed_window, align: clock, limit: 1_000, window: 1 month, cost: 3, \
+         optional: true",
     );
     let rule = named(&month.unwrap(), "a");
     assert_eq!(
@@ -326,7 +351,8 @@ fn a_limit_can_say_everything() {
     );
     assert_eq!(rule.consistency(), Consistency::Local);
 
-    let text = "match: { host: [API.Example.com, \"*.Example.org\"], method: [get, Post], \"header:X-Kind\": a*, v: 2 }";
+    let text = "match: { host: [API.Example.com, \"*.Example.org\"], method: [get, Post], \
+                \"header:X-Kind\": a*, v: 2 }";
     let matching = one_limit(&format!(
         "{text}, algorithm: sliding_log, limit: 1, window: 1s"
     ))
@@ -343,7 +369,7 @@ fn a_limit_can_say_everything() {
 }
 
 #[test]
-fn tiers_serve_every_algorithm() {
+fn tiers_work_with_every_algorithm() {
     let text = "
 tiers: { s: { limit: 5, capacity: 7, refill_rate: 1/s } }
 limits:
@@ -353,6 +379,7 @@ limits:
 ";
     let config = parse(text).unwrap();
     let found = |name| quota(&named(&config, name).limit);
+
     assert_eq!(
         found("w"),
         quota(&Limit::fixed_window("x", 5, Duration::from_secs(60)))
@@ -368,26 +395,32 @@ limits:
 }
 
 #[test]
-fn what_cannot_be_had_for_an_algorithm_is_noted() {
+fn unsupported_consistency_gives_a_note() {
     let config = parse(
         "
 defaults: { consistency: eventual }
 limits:
   - { name: c, key: [], algorithm: concurrency, limit: 1, permit_timeout: 1s, consistency: leased }
-  - { name: q, key: [], algorithm: leaky_bucket, mode: queue, capacity: 1, leak_rate: 1/s, consistency: eventual }
+  - { name: q, key: [], algorithm: leaky_bucket, mode: queue, capacity: 1, leak_rate: 1/s, \
+    consistency: eventual }
   - { name: l, key: [], algorithm: sliding_log, limit: 1, window: 1s, consistency: eventual }
   - { name: m, key: [], algorithm: leaky_bucket, capacity: 1, leak_rate: 1/s }
 ",
     )
     .unwrap();
+
     assert_eq!(
         config.notes,
         [
-            "t.yaml:4:83: limits[c].consistency: a concurrency limit is always counted strictly; that is what it is for",
-            "t.yaml:5:105: limits[q].consistency: a queue is always counted strictly; that is what it is for",
-            "t.yaml:6:84: limits[l].consistency: a log is exact, so eventual is served as leased here, which promises more",
+            "t.yaml:4:92: limits[c].consistency: concurrency limits are always strict, \
+             so this setting has no effect",
+            "t.yaml:5:105: limits[q].consistency: queues are always strict, \
+             so this setting has no effect",
+            "t.yaml:6:84: limits[l].consistency: sliding_log does not support eventual; \
+             leased, which is stricter, is used",
         ]
     );
+
     let of = |name| named(&config, name).limit.rule().unwrap().consistency();
     assert_eq!(["c", "q"].map(of), [Consistency::Strict; 2]);
     assert_eq!(
@@ -397,9 +430,10 @@ limits:
 }
 
 #[test]
-fn variables_are_read_in_values() {
+fn variables_are_expanded_in_values() {
     let config = one_limit(
-        "algorithm: sliding_window, limit: \"${SIX}\", window: \"${NONE:-5m}\", match: { a: \"$${SIX} ${SIX}\" }",
+        "algorithm: sliding_window, limit: \"${SIX}\", window: \"${NONE:-5m}\", \
+         match: { a: \"$${SIX} ${SIX}\" }",
     );
     let rule = named(&config.unwrap(), "a");
     assert_eq!(

@@ -1,65 +1,75 @@
-//! The table of bad files: `data/faults.txt` has each with the very lines that it is told.
+//! Checks the error messages of invalid configurations against `data/faults.txt`.
 //!
-//! `TOLLGATE_BLESS=1 cargo test -p tollgate-rules` writes what is told now into the table. Read the
-//! difference: it is what users read.
+//! `TOLLGATE_BLESS=1 cargo test -p tollgate-rules` writes the current messages to the file. Review
+//! the diff: users read these messages.
 
 use super::{parse, with_limit};
 
 const TABLE: &str = include_str!("../data/faults.txt");
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/faults.txt");
 
-/// A bad file, and what it is told.
-struct Case<'t> {
+/// An invalid configuration and its errors.
+struct InvalidFile<'t> {
     title: &'t str,
     text: &'t str,
-    told: &'t str,
+    errors: &'t str,
 }
 
-fn cases() -> Vec<Case<'static>> {
-    let case = |text: &'static str| {
+fn invalid_files() -> Vec<InvalidFile<'static>> {
+    let invalid_file = |text: &'static str| {
         let (title, rest) = text.split_once('\n').unwrap();
-        let (text, told) = rest.split_once("----\n").unwrap();
-        Case { title, text, told }
+        let (text, errors) = rest.split_once("----\n").unwrap();
+        InvalidFile {
+            title,
+            text,
+            errors,
+        }
     };
-    TABLE.split("==== ").skip(1).map(case).collect()
+
+    TABLE.split("==== ").skip(1).map(invalid_file).collect()
 }
 
-/// What a file is told. One that is not about limits gets a limit that is right.
-fn told(text: &str) -> String {
+/// The errors of a configuration. One without `limits` gets a valid limit appended.
+fn errors(text: &str) -> String {
     let is_whole = text.contains("limits") || text.contains("# whole");
     match if is_whole {
         parse(text)
     } else {
         with_limit(text)
     } {
-        Ok(_) => "nothing is wrong\n".into(),
-        Err(faults) => format!("{faults}\n"),
+        Ok(_) => "no errors\n".into(),
+        Err(error) => format!("{error}\n"),
     }
 }
 
 #[test]
-fn every_bad_file_is_told_what_is_wrong() {
-    let cases = cases();
+fn invalid_files_have_the_expected_errors() {
+    let files = invalid_files();
     if std::env::var_os("TOLLGATE_BLESS").is_some() {
         let head = TABLE.split("==== ").next().unwrap_or_default();
-        let blessed = cases.iter().map(|case| {
+        let blessed = files.iter().map(|file| {
             format!(
                 "==== {}\n{}----\n{}\n",
-                case.title,
-                case.text,
-                told(case.text)
+                file.title,
+                file.text,
+                errors(file.text)
             )
         });
         std::fs::write(FILE, head.to_owned() + &blessed.collect::<String>()).unwrap();
         return;
     }
-    assert!(cases.len() >= 60, "{}", cases.len());
-    for Case {
+
+    assert!(files.len() >= 60, "{}", files.len());
+    for InvalidFile {
         title,
         text,
-        told: expected,
-    } in cases
+        errors: expected,
+    } in files
     {
-        assert_eq!(told(text), expected.trim_end().to_owned() + "\n", "{title}");
+        assert_eq!(
+            errors(text),
+            expected.trim_end().to_owned() + "\n",
+            "{title}"
+        );
     }
 }

@@ -1,13 +1,13 @@
-//! Whole files: what the example means, what bad files are told, and what is never shown.
+//! Reads whole configuration files: the example, invalid files, and files with secrets.
 
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "all of this is tests, also what is not marked as one"
+    reason = "the helpers are test code, too"
 )]
 #![expect(
     clippy::format_collect,
-    reason = "texts are made as plainly as they are read"
+    reason = "readability matters more than speed in tests"
 )]
 
 mod arbitrary;
@@ -18,14 +18,14 @@ mod secrets;
 
 use tollgate_rules::{Config, ConfigError};
 
-/// The configuration every part of which must work.
+/// The example configuration, every part of which must work.
 const EXAMPLE: &str = include_str!("../../../../examples/tollgate.yaml");
-/// What `${REDIS_PASSWORD}` is.
+/// The value of `${REDIS_PASSWORD}`.
 const PASSWORD: &str = "hunter2-correct-horse";
-/// What `${TOLLGATE_HASH_SECRET}` is.
+/// The value of `${TOLLGATE_HASH_SECRET}`.
 const SECRET: &str = "battery-staple-0123456789";
 
-/// The environment of every test.
+/// The environment variables of the tests.
 fn env(name: &str) -> Option<String> {
     let value = match name {
         "REDIS_PASSWORD" => PASSWORD,
@@ -36,6 +36,7 @@ fn env(name: &str) -> Option<String> {
         "SIX" => "600",
         _ => return None,
     };
+
     Some(value.to_owned())
 }
 
@@ -43,14 +44,15 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
     Config::parse(text, "t.yaml", &env)
 }
 
-/// The configuration with this text before one plain limit.
+/// Parses this text followed by one valid limit.
 fn with_limit(text: &str) -> Result<Config, ConfigError> {
     parse(&format!(
-        "{text}\nlimits: [{{ name: a, key: [], algorithm: sliding_window, limit: 10, window: 1s }}]\n"
+        "{text}\n\
+         limits: [{{ name: a, key: [], algorithm: sliding_window, limit: 10, window: 1s }}]\n"
     ))
 }
 
-/// The configuration with one limit, given its fields in flow style.
+/// Parses one limit with these fields in flow style.
 fn one_limit(fields: &str) -> Result<Config, ConfigError> {
     parse(&format!("limits: [{{ name: a, key: [], {fields} }}]\n"))
 }

@@ -1,10 +1,10 @@
-//! Values from the environment, passwords and the hash secret show up nowhere.
+//! Values from the environment, passwords and the hash secret are never shown.
 
 use super::{EXAMPLE, PASSWORD, SECRET, env, one_limit, parse, with_limit};
 use tollgate_rules::Config;
 
 #[test]
-fn the_example_shows_none() {
+fn debug_output_of_the_example_has_no_secrets() {
     let config = parse(EXAMPLE).unwrap();
     let shown = format!("{config:?} {config:#?} {:?}", config.notes);
     assert!(
@@ -13,10 +13,9 @@ fn the_example_shows_none() {
     );
 }
 
-/// Puts the variable in the place of every value of the example: whatever is told of it, its value
-/// is not.
+/// Replaces each value of the example by the variable. No error may show the variable's value.
 #[test]
-fn no_fault_shows_what_a_variable_holds() {
+fn no_error_shows_the_value_of_a_variable() {
     for value in [
         "s3cr3t-value",
         "0",
@@ -45,19 +44,20 @@ fn no_fault_shows_what_a_variable_holds() {
             let mut lines: Vec<_> = EXAMPLE.lines().map(str::to_owned).collect();
             let closing = if line.contains('{') { " }" } else { "" };
             lines[number] = format!("{name}: \"${{LEAKY}}\"{closing}");
-            let told = match Config::parse(&lines.join("\n"), "t.yaml", &env) {
+            let shown = match Config::parse(&lines.join("\n"), "t.yaml", &env) {
                 Ok(config) => config.notes.join("\n"),
-                Err(faults) => format!("{faults} {faults:?}"),
+                Err(errors) => format!("{errors} {errors:?}"),
             };
-            let is_shown =
-                told.contains("s3cr3t") || told.contains("977977977") || told.contains("77977977");
-            assert!(!is_shown, "line {}: {told}", number + 1);
+            let is_shown = shown.contains("s3cr3t")
+                || shown.contains("977977977")
+                || shown.contains("77977977");
+            assert!(!is_shown, "line {}: {shown}", number + 1);
         }
     }
 }
 
 #[test]
-fn no_fault_shows_a_password_of_the_file() {
+fn no_error_shows_a_password_in_the_file() {
     for store in [
         "store: redis://u:hunter2@h",
         "store: { type: \"redis://u:hunter2@h\" }",
@@ -66,7 +66,8 @@ fn no_fault_shows_a_password_of_the_file() {
         "store: { type: redis, endpoints: [\"u:hunter2@h\"] }",
         "store: { type: redis, endpoints: [\"hunter2\"] }",
         "store: { type: redis, endpoints: hunter2 }",
-        "store: { type: redis, endpoints: [\"redis://u:hunter2@h\"], timeout: \"redis://u:hunter2@h\" }",
+        "store: { type: redis, endpoints: [\"redis://u:hunter2@h\"], \
+         timeout: \"redis://u:hunter2@h\" }",
         "store: { type: redis, \"redis://u:hunter2@h\": 1 }",
         "store: { type: redis, endpoints: [\"redis://u:hunter2@h\"], prefix: \"u:p://hunter2 {\" }",
         "hash_keys: [client_ip]\nhash_secret: hunter2",
@@ -76,14 +77,14 @@ fn no_fault_shows_a_password_of_the_file() {
         "monitoring: { tracing: { otlp_endpoint: \"u:hunter2@h\" } }",
         "client_ip: { trusted_proxies: [\"redis://u:hunter2@h\"] }",
     ] {
-        let faults = with_limit(store).unwrap_err();
-        let told = format!("{faults} {faults:?}");
-        assert!(!told.contains("hunter2"), "{store}\n{told}");
+        let errors = with_limit(store).unwrap_err();
+        let shown = format!("{errors} {errors:?}");
+        assert!(!shown.contains("hunter2"), "{store}\n{shown}");
     }
 }
 
 #[test]
-fn debug_shows_no_collector_with_a_password() {
+fn debug_output_omits_the_password_of_a_collector() {
     let text = "monitoring: { tracing: { otlp_endpoint: \"http://u:hunter2@h:4317\" } }";
     assert!(!format!("{:?}", with_limit(text).unwrap()).contains("hunter2"));
 }
@@ -91,20 +92,23 @@ fn debug_shows_no_collector_with_a_password() {
 #[test]
 fn a_value_cannot_change_the_structure() {
     let injected = |_: &str| Some("x\nversion: 2".to_owned());
-    let text = "limits: [{ name: a, key: [], algorithm: sliding_log, limit: 1, window: 1s, match: { k: \"${V}\" } }]";
+    let text = "limits: [{ name: a, key: [], algorithm: sliding_log, limit: 1, window: 1s, \
+                match: { k: \"${V}\" } }]";
     let config = Config::parse(text, "t.yaml", &injected).unwrap();
     assert!(format!("{:?}", config.limits[0].applies).contains(r"x\nversion: 2"));
 }
 
-/// A name from the environment may be a customer's, so the limit goes by its number.
+/// A name from the environment may be a customer's, so errors identify the limit by its index.
 #[test]
-fn a_name_from_a_variable_is_not_shown_either() {
-    let faults = one_limit("algorithm: sliding_log, limit: 1, window: 1s").map(drop);
-    assert!(faults.is_ok());
-    let text = "limits: [{ name: \"${LEAKY}\", key: [], algorithm: sliding_log, limit: 0, window: 1s, consistency: leased }]";
-    let faults = parse(text).unwrap_err().to_string();
+fn a_limit_name_from_a_variable_is_not_shown() {
+    let errors = one_limit("algorithm: sliding_log, limit: 1, window: 1s").map(drop);
+    assert!(errors.is_ok());
+    let text = "limits: [{ name: \"${LEAKY}\", key: [], algorithm: sliding_log, limit: 0, \
+                window: 1s, consistency: leased }]";
+    let errors = parse(text).unwrap_err().to_string();
     assert_eq!(
-        faults,
-        "t.yaml:1:70: limits[0].limit: found \"0\"; it must be from 1 to 9007199254740992 (2^53)"
+        errors,
+        "t.yaml:1:70: limits[0].limit: invalid number \"0\": \
+         must be between 1 and 9007199254740992 (2^53)"
     );
 }

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn addresses_are_read_as_proxies_write_them() {
+fn common_spellings_are_parsed() {
     for (text, address) in [
         ("203.0.113.7", "203.0.113.7"),
         ("203.0.113.7:0", "203.0.113.7"),
@@ -35,7 +35,7 @@ fn addresses_are_read_as_proxies_write_them() {
 }
 
 #[test]
-fn what_programs_read_differently_is_refused() {
+fn ambiguous_and_invalid_addresses_are_rejected() {
     for text in [
         "010.0.0.1",
         "10.0.0.01",
@@ -89,30 +89,37 @@ fn what_programs_read_differently_is_refused() {
             "{text:?}"
         );
     }
+
     assert_eq!(parse_address(""), Err(AddressError::Empty));
     assert_eq!(
         parse_address(&"1".repeat(129)),
         Err(AddressError::TooLong { found: 129 })
     );
+
     let zone = |len| parse_address(&format!("fe80::1%{}", "z".repeat(len)));
     assert!(zone(32).is_ok() && zone(33).is_err());
 }
 
 proptest! {
     #[test]
-    fn every_address_is_read_back_as_its_host(bits in any::<u128>(), v4 in any::<u32>(), port in any::<u16>()) {
+    fn formatted_addresses_parse_to_their_host(
+        bits in any::<u128>(), v4 in any::<u32>(), port in any::<u16>(),
+    ) {
         let v6 = Ipv6Addr::from_bits(bits);
         let v4 = Ipv4Addr::from_bits(v4 | 1);
+
         for text in [v6.to_string(), format!("[{v6}]"), format!("[{v6}%7]:{port}")] {
             prop_assert_eq!(parse_address(&text), Ok(host(v6.into())));
         }
-        for text in [v4.to_string(), format!("{v4}:{port}"), format!("[{}]:{port}", v4.to_ipv6_mapped())] {
+
+        let mapped = v4.to_ipv6_mapped();
+        for text in [v4.to_string(), format!("{v4}:{port}"), format!("[{mapped}]:{port}")] {
             prop_assert_eq!(parse_address(&text), Ok(v4.into()));
         }
     }
 
     #[test]
-    fn nothing_panics_and_every_error_says_something(text in "\\PC{0,40}|[0-9a-f:.%\\[\\]]{0,50}") {
+    fn no_text_panics_and_every_error_has_a_message(text in "\\PC{0,40}|[0-9a-f:.%\\[\\]]{0,50}") {
         if let Err(error) = parse_address(&text) {
             prop_assert!(!error.to_string().is_empty());
         }
@@ -120,10 +127,12 @@ proptest! {
 }
 
 proptest! {
-    /// The short way must know exactly the addresses that the standard library knows.
+    /// The fast parser must accept exactly the addresses that the standard library accepts.
     #[test]
-    fn the_usual_address_is_the_one_of_the_standard_library(text in "[0-9]{0,4}(\\.[0-9]{0,4}){2,4}|[0-9.:]{0,16}|0\\.0\\.0\\.[0-9]{1,2}") {
+    fn the_fast_parser_agrees_with_the_standard_library(
+        text in "[0-9]{0,4}(\\.[0-9]{0,4}){2,4}|[0-9.:]{0,16}|0\\.0\\.0\\.[0-9]{1,2}",
+    ) {
         let known = text.parse::<Ipv4Addr>().ok().filter(|address| !address.is_unspecified());
-        prop_assert_eq!(usual(text.as_bytes()), known);
+        prop_assert_eq!(plain_ipv4(text.as_bytes()), known);
     }
 }

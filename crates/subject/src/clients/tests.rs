@@ -27,7 +27,7 @@ fn a_million_addresses_of_one_network_are_one_group() {
 }
 
 #[test]
-fn groups_go_by_bits_and_not_by_spelling() {
+fn groups_depend_on_the_prefix_not_the_spelling() {
     for (prefix, one, other, is_same) in [
         (64, "2001:db8:1:2::1", "2001:db8:1:2:ffff::1", true),
         (64, "2001:db8:1:2::1", "2001:db8:1:3::1", false),
@@ -54,11 +54,12 @@ fn groups_go_by_bits_and_not_by_spelling() {
 }
 
 #[test]
-fn bounds_are_checked_when_clients_are_made() {
+fn new_checks_its_bounds() {
     let with = |prefix, networks| {
         let trusted = vec!["10.0.0.0/8".parse().unwrap(); networks];
         ClientResolver::new(trusted, prefix, ForwardedBy::default()).map(|_| ())
     };
+
     assert_eq!(with(0, 1), Err(ClientResolverError::Prefix { found: 0 }));
     assert_eq!(
         with(129, 1),
@@ -73,7 +74,7 @@ fn bounds_are_checked_when_clients_are_made() {
 }
 
 #[test]
-fn a_header_is_known_by_its_name() {
+fn headers_parse_from_their_names() {
     for header in [
         ForwardedBy::XForwardedFor,
         ForwardedBy::Forwarded,
@@ -82,19 +83,22 @@ fn a_header_is_known_by_its_name() {
         assert_eq!(header.as_str().parse(), Ok(header));
         assert_eq!(header.to_string().to_uppercase().parse(), Ok(header));
     }
+
     let error = "x-forwarded"
         .parse::<ForwardedBy>()
         .unwrap_err()
         .to_string();
+
     assert_eq!(
         error,
-        r#""x-forwarded" is not a forwarding header; choose x-forwarded-for, forwarded or x-real-ip"#
+        "unknown forwarding header \"x-forwarded\"; \
+         expected x-forwarded-for, forwarded or x-real-ip"
     );
 }
 
 proptest! {
     #[test]
-    fn a_group_is_its_own_group(bits in any::<u128>(), v4 in any::<u32>()) {
+    fn grouping_is_idempotent(bits in any::<u128>(), v4 in any::<u32>()) {
         let clients = ClientResolver::default();
         for address in [Ipv6Addr::from_bits(bits).into(), IpAddr::V4(Ipv4Addr::from_bits(v4))] {
             prop_assert_eq!(clients.group(clients.group(address)), clients.group(address));
@@ -105,7 +109,7 @@ proptest! {
     fn addresses_share_a_group_when_they_share_the_leading_bits(
         bits in any::<u128>(), flipped in 0..128u32, prefix in 1..=128u8,
     ) {
-        // Neither mapped nor translated: the first bit is set.
+        // The first bit is set, so the address is neither IPv4-mapped nor NAT64.
         let bits = bits | 1 << 127;
         let clients = by_prefix(prefix);
         let group = |bits| clients.group(Ipv6Addr::from_bits(bits).into());

@@ -1,13 +1,13 @@
-//! The elements of a `Forwarded` list, RFC 7239: `for="[2001:db8::1]:443";proto=https`.
+//! Parses the elements of a `Forwarded` list (RFC 7239): `for="[2001:db8::1]:443";proto=https`.
 
-use super::{Hop, read_address};
+use super::{HopAddress, read_address};
 
-/// Where the last element of a list begins: behind the last comma outside quotes.
+/// The position of the last comma outside quotes, after which the last element starts.
 ///
-/// Read backwards, the first quote met closes a quoted text, and the next one that no backslash
-/// escapes opens it. That reads a complete element right whatever stands before it. Reading
-/// forwards would not: a client that opens a quote and does not close it could hide in it what its
-/// proxy adds.
+/// The list is read backwards. The first quote found this way closes a quoted string, and the next
+/// unescaped one opens it. A complete element is thus parsed correctly whatever precedes it.
+/// Reading forwards would not do: a client could open a quote, never close it, and so hide the
+/// element that its proxy appends.
 pub(super) fn last_comma(list: &[u8]) -> Option<usize> {
     let mut is_quoted = false;
     for (at, byte) in list.iter().enumerate().rev() {
@@ -20,56 +20,65 @@ pub(super) fn last_comma(list: &[u8]) -> Option<usize> {
     None
 }
 
-/// The address in the `for` parameter. There is none if it is `unknown` or an invented name
-/// (`_hidden`), if there is no such parameter or more than one, or if any part of the element is
-/// malformed.
-pub(super) fn node(element: &[u8]) -> Hop {
+/// The address in the `for` parameter. `None` if it is `unknown` or an obfuscated name (`_hidden`),
+/// if there is not exactly one such parameter, or if any part of the element is malformed.
+pub(super) fn client_address(element: &[u8]) -> HopAddress {
     let mut rest = element.trim_ascii();
-    let mut found = None;
+    let mut client = None;
+
     while !rest.is_empty() {
-        let (pair, after) = pair(rest)?;
+        let (parameter, after) = parameter(rest)?;
         rest = after;
-        let Some((name, value)) = pair else { continue };
-        if name.eq_ignore_ascii_case(b"for") && found.replace(value).is_some() {
+
+        let Some((name, value)) = parameter else {
+            continue;
+        };
+        if name.eq_ignore_ascii_case(b"for") && client.replace(value).is_some() {
             return None;
         }
     }
-    address(&found?.text())
+
+    parse_node(&client?.text())
 }
 
-/// Whether a quote is part of the quoted text around it. In a complete element the quote that opens
-/// a text stands behind an equals sign, and one within the text behind its backslash: the byte
-/// before it tells them apart.
+/// Whether a quote is escaped. In a complete element, an opening quote follows an equals sign, and
+/// an escaped quote follows a backslash, so the previous byte decides.
 fn is_escaped(list: &[u8], quote: usize) -> bool {
     list.get(..quote)
         .is_some_and(|before| before.ends_with(b"\\"))
 }
 
-type Pair<'a> = (&'a [u8], Value<'a>);
+/// The name and value of a parameter.
+type Parameter<'a> = (&'a [u8], ParameterValue<'a>);
 
-/// The next pair, unless it is left out, and what follows the semicolon behind it.
-fn pair(text: &[u8]) -> Option<(Option<Pair<'_>>, &[u8])> {
+/// Parses the next parameter. Returns it, or `None` for an empty parameter, and the remaining text.
+fn parameter(text: &[u8]) -> Option<(Option<Parameter<'_>>, &[u8])> {
     if let Some(after) = text.strip_prefix(b";") {
         return Some((None, after.trim_ascii_start()));
     }
+
     let (name, after) = cut_before(text, |byte| !is_token(byte));
-    let (value, after) = Value::read(after.strip_prefix(b"=")?)?;
+    let (value, after) = ParameterValue::parse(after.strip_prefix(b"=")?)?;
+
     let after = after.trim_ascii_start();
     let is_complete = !name.is_empty() && (after.is_empty() || after.starts_with(b";"));
     is_complete.then_some((Some((name, value)), after))
 }
 
+/// The value of a parameter.
 #[derive(Clone, Copy)]
-enum Value<'a> {
+enum ParameterValue<'a> {
+    /// A value without quotes.
     Plain(&'a [u8]),
-    /// Without the quotes, with the backslashes.
+    /// The text between the quotes, with its backslashes.
     Quoted(&'a [u8]),
 }
 
-impl<'a> Value<'a> {
-    /// The value at the start of a text, and what follows. Addresses with colons and brackets must
-    /// be quoted, yet not every proxy does so; nothing is ambiguous about those that are not.
-    fn read(text: &'a [u8]) -> Option<(Self, &'a [u8])> {
+impl<'a> ParameterValue<'a> {
+    /// Parses the value at the start of a text, and returns it with the remaining text. Addresses
+    /// with colons and brackets should be quoted, but some proxies do not quote them. They are
+    /// accepted, because they are unambiguous.
+    fn parse(text: &'a [u8]) -> Option<(Self, &'a [u8])> {
         if let Some(inside) = text.strip_prefix(b"\"") {
             let end = closing_quote(inside)?;
             return Some((Self::Quoted(inside.get(..end)?), inside.get(end + 1..)?));
@@ -78,6 +87,7 @@ impl<'a> Value<'a> {
         (!value.is_empty()).then_some((Self::Plain(value), after))
     }
 
+    /// The value without escapes.
     fn text(self) -> Vec<u8> {
         match self {
             Self::Plain(text) => text.to_vec(),
@@ -104,9 +114,9 @@ fn unescape(text: &[u8]) -> Vec<u8> {
     kept.collect()
 }
 
-/// The address of a node. Its port may be an invented name as well, which an address read elsewhere
-/// may not have.
-fn address(node: &[u8]) -> Hop {
+/// Parses a node: an address with an optional port. Here, unlike elsewhere, the port may be an
+/// obfuscated name such as `_port`.
+fn parse_node(node: &[u8]) -> HopAddress {
     let hidden_port = node.windows(2).position(|pair| pair == b":_");
     let (address, port) = node.split_at(hidden_port.unwrap_or(node.len()));
     let is_complete = port
@@ -117,6 +127,7 @@ fn address(node: &[u8]) -> Hop {
     read_address(address).filter(|_| is_complete && is_bare && port != b":_")
 }
 
+/// Splits a text before the first byte for which `is_end` holds.
 fn cut_before(text: &[u8], is_end: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
     let end = text.iter().position(|byte| is_end(*byte));
     text.split_at(end.unwrap_or(text.len()))

@@ -2,12 +2,15 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Mostly what means something in a path, so that the rules meet one another.
+const SPECIAL: [&str; 9] = [
+    "%2e", "%252e", "%2F", "..", "/../", "%%32", "%2", "http://", "\u{e9}",
+];
+
+/// Paths made mostly of special characters, so that the rules of normalising interact.
 fn any_path() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => "[/\\\\.%;?#2eE5fF061a]{1,3}",
-        2 => proptest::sample::select(&["%2e", "%252e", "%2F", "..", "/../", "%%32", "%2", "http://", "\u{e9}"][..])
-            .prop_map(str::to_owned),
+        2 => proptest::sample::select(&SPECIAL[..]).prop_map(str::to_owned),
         1 => any::<String>(),
     ];
     proptest::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
@@ -15,21 +18,22 @@ fn any_path() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn the_normal_form_is_its_own(path in any_path()) {
+    fn normalising_is_idempotent(path in any_path()) {
         let once = normalise(&path);
         prop_assert!(matches!(normalise(&once), Cow::Borrowed(twice) if twice == once));
     }
 
     #[test]
-    fn the_normal_form_has_no_second_reading(path in any_path()) {
+    fn a_normal_path_is_unambiguous(path in any_path()) {
         let normal = normalise(&path);
         prop_assert!(normal.is_ascii() && !normal.contains(['\\', '?', '#', ';', ' ', '\0']));
         let segments = normal.strip_prefix('/').unwrap();
-        prop_assert!(segments.is_empty() || segments.split('/').all(|name| !["", ".", ".."].contains(&name)));
+        let is_name = |segment: &str| !["", ".", ".."].contains(&segment);
+        prop_assert!(segments.is_empty() || segments.split('/').all(is_name));
     }
 
     #[test]
-    fn what_stands_in_front_and_is_left_again_does_not_count(path in any_path(), name in "[a-z]{1,5}") {
+    fn parent_segments_are_resolved(path in any_path(), name in "[a-z]{1,5}") {
         let normal = normalise(&path);
         for longer in [format!("/{name}/..{normal}"), format!("/{name}/%2E%2e;x=1/{normal}/?y")] {
             prop_assert_eq!(normalise(&longer), normal.as_ref());
@@ -42,7 +46,7 @@ proptest! {
     }
 
     #[test]
-    fn escaping_every_letter_changes_nothing(path in "(/[a-zA-Z0-9_~-]{1,6}){1,4}") {
+    fn percent_encoded_letters_are_decoded(path in "(/[a-zA-Z0-9_~-]{1,6}){1,4}") {
         let escaped: String = path.bytes().map(|byte| match byte {
             b'/' => "/".to_owned(),
             byte => format!("%{byte:02x}"),
@@ -68,7 +72,7 @@ fn a_normal_path_is_borrowed() {
     }
 }
 
-/// Quadratic time would be seen on these.
+/// Quadratic time would show on these paths.
 #[test]
 fn long_paths_take_one_pass() {
     let deep = "/a".repeat(1 << 17);

@@ -1,46 +1,51 @@
-//! `key`: whom a limit counts.
+//! `key`: the attributes that a limit counts by.
 
 use crate::attribute::Attribute;
-use crate::config::field::{Field, every};
-use crate::config::subjects::ATTRIBUTE;
-use crate::config::tree::Value;
-use crate::rule::Recipe;
+use crate::config::clients::ATTRIBUTE;
+use crate::config::field::{ConfigField, Expectation, collect_all};
+use crate::config::yaml::YamlValue;
+use crate::limit::Recipe;
 
-pub(super) const RIGHT: &str =
-    "write a list of attributes, such as [client_ip], or [] for one counter for everyone";
+pub(super) const KEY: Expectation<'static> = Expectation::value(
+    "expected a list of attributes, such as [client_ip], or [] for one counter for all requests",
+);
 const PARTS_MAX: usize = 16;
 const ALTERNATIVES_MAX: usize = 16;
 
-pub(super) fn read(field: &Field<'_>) -> Option<Recipe> {
-    if let Value::Text(text) = &field.node.value
-        && !text.is_nothing()
-        && !text.is_private()
+pub(super) fn read(field: &ConfigField<'_>) -> Option<Recipe> {
+    // A single attribute without brackets is a common mistake, so the error shows the fix.
+    if let YamlValue::Scalar(scalar) = &field.node.value
+        && !scalar.is_null()
+        && !scalar.is_private()
     {
-        field.wrong(format_args!("write a list: [{}]", text.shown()));
+        let fix = format_args!("expected a list; write [{}]", scalar.quoted());
+        field.invalid(KEY.noun, fix);
         return None;
     }
-    let items = field.list(RIGHT)?;
+
+    let items = field.list(KEY)?;
     if items.len() > PARTS_MAX {
-        field.fault(format_args!(
-            "found {} parts; a key has at most {PARTS_MAX}",
-            items.len()
+        let found = items.len();
+        field.error(format_args!(
+            "too many key parts: found {found}, at most {PARTS_MAX} are allowed"
         ));
         return None;
     }
+
     Some(Recipe {
-        parts: every(items.iter().map(part))?,
+        parts: collect_all(items.iter().map(read_part))?,
     })
 }
 
-/// `header:x-api-key | client_ip`: the first that a request has.
-fn part(field: &Field<'_>) -> Option<Vec<Attribute>> {
-    let text = field.text(ATTRIBUTE)?;
+/// Reads one part of the key: an attribute, or alternatives such as `header:x-api-key | client_ip`.
+fn read_part(field: &ConfigField<'_>) -> Option<Vec<Attribute>> {
+    let text = field.string(ATTRIBUTE)?;
     if text.split('|').count() > ALTERNATIVES_MAX {
-        field.fault(format_args!(
-            "found more than {ALTERNATIVES_MAX} alternatives; write fewer"
+        field.error(format_args!(
+            "too many alternatives: at most {ALTERNATIVES_MAX} are allowed"
         ));
         return None;
     }
-    let attribute = |name: &str| field.checked(name.trim().parse(), ATTRIBUTE);
-    every(text.split('|').map(attribute))
+    let attribute = |name: &str| field.parsed(name.trim().parse(), ATTRIBUTE);
+    collect_all(text.split('|').map(attribute))
 }

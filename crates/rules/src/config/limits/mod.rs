@@ -1,201 +1,238 @@
-//! `limits`: each with its numbers, when it applies, and whom it counts.
+//! `limits`: each limit with its quota, its conditions and its key.
 
+mod conditions;
 mod key;
-mod matching;
-mod numbers;
-mod tiered;
+mod quota;
+mod tier;
 
 use std::collections::HashMap;
 
-use tollgate::{Consistency, FailurePolicy, Limit, LimitError, LimitName, Quota};
+use tollgate::{Consistency, FailurePolicy, Limit, LimitName, Quota};
 
-use super::field::Field;
-use super::subjects::ATTRIBUTE;
-use super::table::Table;
+use super::clients::ATTRIBUTE;
+use super::field::{ConfigField, Expectation, list_and, list_or};
+use super::field_map::FieldMap;
+use super::names::{ALGORITHMS, Algorithm, CONSISTENCIES, COST, LIMIT, ON_STORE_FAILURE};
 use super::tiers::Tier;
-use super::tree::Value;
-use super::words::{ALGORITHMS, Algorithm, CONSISTENCIES, COST, LIMIT, ON_STORE_FAILURE};
-use crate::rule::{Cost, LimitConfig, Match};
+use super::yaml::YamlValue;
+use crate::limit::{Cost, LimitConfig, Match};
 
 const LIMITS_MAX: usize = 1_000;
-const COST_MAX: u64 = 1 << 53;
-const LIMITS: &str = "write a list of limits, such as - { name: api, key: [client_ip], algorithm: sliding_window, limit: 100, window: 1m }";
-const NAME: &str = "write a name of 1 to 47 letters, digits or any of - _ . : /";
-/// Names that begin so belong to the numbers that a request brings along.
-const RESERVED: &str = "override:";
+/// The largest limit, capacity and cost: 2^53, up to which a double is exact.
+const NUMBER_MAX: u64 = 1 << 53;
+/// The prefix of the names that are reserved for quotas that a request brings along.
+const RESERVED_PREFIX: &str = "override:";
 
-/// What holds for limits that do not say otherwise.
+const LIMITS: Expectation<'static> = Expectation::value(
+    "expected a list of limits, such as - { name: api, key: [client_ip], algorithm: \
+     sliding_window, limit: 100, window: 1m }",
+);
+const NAME: Expectation<'static> = Expectation::new(
+    "name",
+    "expected 1 to 47 letters, digits or any of - _ . : /",
+);
+
+/// The section `defaults`, as far as it concerns limits.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Defaults {
+pub(super) struct LimitDefaults {
     pub(super) consistency: Option<Consistency>,
     pub(super) on_store_failure: Option<FailurePolicy>,
 }
 
-/// What `limits` says. Limits that are wrong are left out, and told.
-pub(super) fn read(root: &Table<'_>, defaults: Defaults, tiers: &[Tier<'_>]) -> Vec<LimitConfig> {
+/// Reads the section `limits`. Invalid limits are reported and left out.
+pub(super) fn read(
+    root: &FieldMap<'_>,
+    defaults: LimitDefaults,
+    tiers: &[Tier<'_>],
+) -> Vec<LimitConfig> {
     let Some(field) = root.require("limits", LIMITS) else {
         return Vec::new();
     };
-    let Value::List(nodes) = &field.node.value else {
-        field.wrong(LIMITS);
+    let YamlValue::List(nodes) = &field.node.value else {
+        field.unexpected(LIMITS);
         return Vec::new();
     };
     if nodes.is_empty() || nodes.len() > LIMITS_MAX {
-        field.fault(format_args!(
-            "found {} limits; write from 1 to {LIMITS_MAX}",
-            nodes.len()
+        let found = nodes.len();
+        field.error(format_args!(
+            "expected 1 to {LIMITS_MAX} limits, found {found}"
         ));
         return Vec::new();
     }
+
     let mut lines = HashMap::new();
-    let mut rules = Vec::new();
+    let mut limits = Vec::new();
     for item in field.items(nodes) {
-        let Some(table) = item.table(LIMIT) else {
+        let Some(mapping) = item.mapping(LIMIT) else {
             continue;
         };
-        let name = table
+        let name = mapping
             .require("name", NAME)
-            .and_then(|field| name(&field, &mut lines));
-        rules.extend(rule(&table, name, defaults, tiers));
+            .and_then(|field| read_name(&field, &mut lines));
+        limits.extend(read_limit(&mapping, name, defaults, tiers));
     }
-    // Whatever is wrong has been told. Should that ever fail, a limit must not be lost in silence.
-    if rules.len() < nodes.len() && field.log.is_clean() {
-        field.fault("a limit cannot be read; please tell the makers of Tollgate");
+
+    // An invalid limit has been reported. If that ever fails, the limit must not vanish silently.
+    if limits.len() < nodes.len() && field.diagnostics.is_clean() {
+        field.error("a limit cannot be read; please report this as a bug in Tollgate");
     }
-    rules
+    limits
 }
 
-/// A name that no limit before has.
-fn name<'a>(field: &Field<'a>, lines: &mut HashMap<&'a str, usize>) -> Option<&'a str> {
-    let name = field.text(NAME)?;
-    field.checked(LimitName::new(name), NAME)?;
-    if name.starts_with(RESERVED) {
-        field.wrong(format_args!(
-            "names that begin with {RESERVED} are taken; choose another"
-        ));
+/// Reads the name of a limit, which must be unique. `lines` has the names so far.
+fn read_name<'a>(field: &ConfigField<'a>, lines: &mut HashMap<&'a str, usize>) -> Option<&'a str> {
+    let name = field.string(NAME)?;
+    if LimitName::new(name).is_err() {
+        field.unexpected(NAME);
         return None;
     }
-    if let Some(line) = lines.insert(name, field.at().line) {
-        field.wrong(format_args!(
-            "the limit on line {line} has that name; names must differ, or their counts would mix"
+
+    if name.starts_with(RESERVED_PREFIX) {
+        let reason = format_args!("the prefix `{RESERVED_PREFIX}` is reserved");
+        field.invalid(NAME.noun, reason);
+        return None;
+    }
+
+    if let Some(line) = lines.insert(name, field.position().line) {
+        let found = field.quoted();
+        field.error(format_args!(
+            "duplicate limit name {found}; first used on line {line}"
         ));
         return None;
     }
     Some(name)
 }
 
-fn rule(
-    table: &Table<'_>,
+/// Reads one limit. Every field is read before the first `?`, so that all errors are reported.
+fn read_limit(
+    mapping: &FieldMap<'_>,
     name: Option<&str>,
-    defaults: Defaults,
+    defaults: LimitDefaults,
     tiers: &[Tier<'_>],
 ) -> Option<LimitConfig> {
-    let algorithm = algorithm(table);
-    let numbers = algorithm.and_then(|algorithm| tiered::read(table, algorithm, tiers));
-    let applies = table
+    let algorithm = read_algorithm(mapping);
+    let quotas = algorithm.and_then(|algorithm| tier::read(mapping, algorithm, tiers));
+    let applies = mapping
         .get("match")
-        .map_or_else(|| Some(Match::default()), |field| matching::read(&field));
-    let key = table
-        .require("key", key::RIGHT)
+        .map_or_else(|| Some(Match::default()), |field| conditions::read(&field));
+    let key = mapping
+        .require("key", key::KEY)
         .and_then(|field| key::read(&field));
-    let optional = table.read("optional", Field::flag).unwrap_or_default();
-    let quota = numbers.as_ref().map(|numbers| numbers.quota);
-    let cost = table.read("cost", |field| cost(field, quota));
-    let policy = policy(table, algorithm, defaults);
-    let (numbers, key) = (numbers?, key?);
-    let limit = policy(Limit::new(name?, numbers.quota));
+    let optional = mapping
+        .read("optional", ConfigField::boolean)
+        .unwrap_or_default();
+    let quota = quotas.as_ref().map(|quotas| quotas.quota);
+    let cost = mapping.read("cost", |field| read_cost(field, quota));
+    let with_policies = read_policies(mapping, algorithm, defaults);
+
+    let (quotas, key) = (quotas?, key?);
+    let limit = with_policies(Limit::new(name?, quotas.quota));
     Some(LimitConfig {
         limit,
         applies: applies?,
         key,
         optional,
-        tiers: numbers.tiers,
+        tiers: quotas.tiers,
         cost,
     })
 }
 
-/// The algorithm; fields that only others have are told.
-fn algorithm(table: &Table<'_>) -> Option<Algorithm> {
+/// Reads the algorithm, and reports the fields that do not apply to it.
+fn read_algorithm(mapping: &FieldMap<'_>) -> Option<Algorithm> {
     let names: Vec<&str> = ALGORITHMS.iter().map(|(name, _)| *name).collect();
-    let right = format!("write {}", super::field::either(&names));
-    let algorithm = table.require("algorithm", right)?.choice(ALGORITHMS)?;
-    let others = ALGORITHMS
+    let expected = format!("expected {}", list_or(&names));
+    let algorithm = mapping
+        .require("algorithm", Expectation::value(&expected))?
+        .choice(ALGORITHMS)?;
+
+    let inapplicable = ALGORITHMS
         .iter()
         .flat_map(|(_, other)| other.fields())
         .filter(|name| !algorithm.fields().contains(name));
-    for name in others {
-        let having = |(_, other): &&(&'static str, Algorithm)| other.fields().contains(name);
+    for name in inapplicable {
+        let takes_it = |(_, other): &&(&'static str, Algorithm)| other.fields().contains(name);
         let owners: Vec<&str> = ALGORITHMS
             .iter()
-            .filter(having)
+            .filter(takes_it)
             .map(|(name, _)| *name)
             .collect();
-        let (owners, own) = (
-            super::field::all(&owners),
-            super::field::all(algorithm.fields()),
-        );
-        table.refuse(
+
+        let (owners, own) = (list_and(&owners), list_and(algorithm.fields()));
+        mapping.reject(
             name,
-            format_args!("is for {owners}; {} has {own}", algorithm.name()),
+            format_args!(
+                "`{name}` is only for {owners}; {} takes {own}",
+                algorithm.name()
+            ),
         );
     }
     Some(algorithm)
 }
 
-/// Puts what a limit, or else the defaults, say about shadow, failure and consistency on it.
-fn policy(
-    table: &Table<'_>,
+/// Reads shadow mode, failure policy and consistency, or takes their defaults. Returns a function
+/// that sets them on a limit.
+fn read_policies(
+    mapping: &FieldMap<'_>,
     algorithm: Option<Algorithm>,
-    defaults: Defaults,
+    defaults: LimitDefaults,
 ) -> impl Fn(Limit) -> Limit + use<> {
-    let shadow = table.read("shadow", Field::flag).unwrap_or_default();
-    let failure = table.read("on_store_failure", |field| field.choice(ON_STORE_FAILURE));
+    let shadow = mapping
+        .read("shadow", ConfigField::boolean)
+        .unwrap_or_default();
+
+    let failure = mapping.read("on_store_failure", |field| field.choice(ON_STORE_FAILURE));
     let failure = failure.or(defaults.on_store_failure).unwrap_or_default();
-    let own = table.read("consistency", |field| {
-        own_consistency(field, table, algorithm)
+
+    let consistency = mapping.read("consistency", |field| {
+        read_consistency(field, mapping, algorithm)
     });
-    let consistency = own.or(defaults.consistency).unwrap_or_default();
+    let consistency = consistency.or(defaults.consistency).unwrap_or_default();
+
     move |limit| {
         let limit = limit.on_store_failure(failure).consistency(consistency);
         if shadow { limit.shadow() } else { limit }
     }
 }
 
-fn own_consistency(
-    field: &Field<'_>,
-    table: &Table<'_>,
+/// Reads the consistency of a limit. Adds a note if the algorithm does not support it.
+fn read_consistency(
+    field: &ConfigField<'_>,
+    mapping: &FieldMap<'_>,
     algorithm: Option<Algorithm>,
 ) -> Option<Consistency> {
-    let asked = field.choice(CONSISTENCIES)?;
-    match (asked, algorithm) {
+    let consistency = field.choice(CONSISTENCIES)?;
+
+    match (consistency, algorithm) {
         (Consistency::Leased | Consistency::Eventual, Some(Algorithm::Concurrency)) => {
-            field.note("a concurrency limit is always counted strictly; that is what it is for");
+            field.note("concurrency limits are always strict, so this setting has no effect");
         }
         (Consistency::Leased | Consistency::Eventual, Some(Algorithm::LeakyBucket))
-            if numbers::is_queue(table) =>
+            if quota::is_queue(mapping) =>
         {
-            field.note("a queue is always counted strictly; that is what it is for");
+            field.note("queues are always strict, so this setting has no effect");
         }
         (Consistency::Eventual, Some(Algorithm::SlidingLog)) => {
-            field.note("a log is exact, so eventual is served as leased here, which promises more");
+            field.note("sliding_log does not support eventual; leased, which is stricter, is used");
         }
         _ => {}
     }
-    Some(asked)
+
+    Some(consistency)
 }
 
-/// A number for every request, or the attribute that holds one.
-fn cost(field: &Field<'_>, quota: Option<Quota>) -> Option<Cost> {
-    if matches!(field.node.value, Value::Text(_)) {
-        let default = fitting(field, field.whole_in(1..=COST_MAX)?, quota)?;
+/// Reads the cost: a number, or the attribute that holds it.
+fn read_cost(field: &ConfigField<'_>, quota: Option<Quota>) -> Option<Cost> {
+    if matches!(field.node.value, YamlValue::Scalar(_)) {
+        let default = check_cost(field, field.integer_in(1..=NUMBER_MAX)?, quota)?;
         return Some(Cost { by: None, default });
     }
-    let table = field.table(COST)?;
-    let by = table
+
+    let mapping = field.mapping(COST)?;
+    let by = mapping
         .require("by", ATTRIBUTE)
-        .and_then(|field| field.parsed(ATTRIBUTE));
-    let default = match table.get("default") {
-        Some(field) => fitting(&field, field.whole_in(0..=COST_MAX)?, quota)?,
+        .and_then(|field| field.parse(ATTRIBUTE));
+    let default = match mapping.get("default") {
+        Some(field) => check_cost(&field, field.integer_in(0..=NUMBER_MAX)?, quota)?,
         None => 1,
     };
     Some(Cost {
@@ -204,26 +241,15 @@ fn cost(field: &Field<'_>, quota: Option<Quota>) -> Option<Cost> {
     })
 }
 
-/// A cost that the limit can ever allow.
-fn fitting(field: &Field<'_>, cost: u64, quota: Option<Quota>) -> Option<u64> {
+/// Checks that the limit can allow a cost at all.
+fn check_cost(field: &ConfigField<'_>, cost: u64, quota: Option<Quota>) -> Option<u64> {
     if quota.is_some_and(|quota| cost > quota.limit()) {
-        field.wrong(
-            "that is more than the limit ever allows at once; raise the limit or lower the cost",
+        field.invalid(
+            "cost",
+            "it exceeds the limit, so no request would ever be allowed; lower the cost or raise \
+             the limit",
         );
         return None;
     }
     Some(cost)
-}
-
-/// The field that an error of the core is about.
-fn culprit(error: &LimitError, algorithm: Algorithm) -> &'static str {
-    let has = |name: &'static str| algorithm.fields().contains(&name);
-    match error {
-        LimitError::Window { .. } if has("permit_timeout") => "permit_timeout",
-        LimitError::Window { .. } => "window",
-        LimitError::Rate { .. } if has("leak_rate") => "leak_rate",
-        LimitError::Rate { .. } => "refill_rate",
-        _ if has("capacity") => "capacity",
-        _ => "limit",
-    }
 }

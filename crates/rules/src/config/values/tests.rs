@@ -5,23 +5,36 @@ use tollgate::Rate;
 use super::*;
 
 #[test]
-fn whole_numbers_have_digits_and_nothing_else() {
-    assert_eq!(whole("0"), Ok(0));
-    assert_eq!(whole("1_000_000"), Ok(1_000_000));
-    for wrong in [
+fn integers_have_only_digits() {
+    assert_eq!(integer("0"), Ok(0));
+    assert_eq!(integer("1_000_000"), Ok(1_000_000));
+    for invalid in [
         "", "_1", "1_", "1__0", "-1", "0x10", "1,000", "ten", "inf", "nan",
     ] {
-        assert_eq!(whole(wrong), Err(Wrong::new(WHOLE)), "{wrong}");
+        assert_eq!(integer(invalid), Err(ValueError::new(INTEGER)), "{invalid}");
     }
-    assert_eq!(whole("18446744073709551616"), Err(Wrong::new(LARGE)));
-    assert_eq!(whole("1e6").unwrap_err().meant.as_deref(), Some("1000000"));
-    assert_eq!(whole("5.0").unwrap_err().meant.as_deref(), Some("5"));
-    assert_eq!(whole("+1").unwrap_err().meant.as_deref(), Some("1"));
-    assert_eq!(whole("1.5").unwrap_err().meant, None);
+
+    assert_eq!(
+        integer("18446744073709551616"),
+        Err(ValueError::new(TOO_LARGE))
+    );
+    assert_eq!(
+        integer("1e6").unwrap_err().suggestion.as_deref(),
+        Some("write 1000000")
+    );
+    assert_eq!(
+        integer("5.0").unwrap_err().suggestion.as_deref(),
+        Some("write 5")
+    );
+    assert_eq!(
+        integer("+1").unwrap_err().suggestion.as_deref(),
+        Some("write 1")
+    );
+    assert_eq!(integer("1.5").unwrap_err().suggestion, None);
 }
 
 #[test]
-fn lengths_of_time_have_a_unit() {
+fn durations_require_a_unit() {
     for (text, micros) in [
         ("500us", 500),
         ("10ms", 10_000),
@@ -36,7 +49,7 @@ fn lengths_of_time_have_a_unit() {
     ] {
         assert_eq!(duration(text), Ok(Duration::from_micros(micros)), "{text}");
     }
-    for wrong in [
+    for invalid in [
         "",
         "s",
         "1",
@@ -49,21 +62,21 @@ fn lengths_of_time_have_a_unit() {
         "1month",
         "2months",
     ] {
-        assert!(duration(wrong).is_err(), "{wrong}");
+        assert!(duration(invalid).is_err(), "{invalid}");
     }
 }
 
 #[test]
 fn a_window_may_be_a_month() {
     for text in ["month", "1month", "1 month"] {
-        assert_eq!(window(text), Ok(Length::Month), "{text}");
+        assert_eq!(window(text), Ok(WindowLength::Month), "{text}");
     }
     assert!(window("2 months").is_err());
 }
 
 #[test]
-fn rates_are_numbers_per_time() {
-    for (text, rate_meant) in [
+fn rates_are_numbers_per_period() {
+    for (text, expected) in [
         ("10/s", Rate::per_second(10)),
         ("6/minute", Rate::per_minute(6)),
         ("100/m", Rate::per_minute(100)),
@@ -72,9 +85,9 @@ fn rates_are_numbers_per_time() {
         ("5 per minute", Rate::per_minute(5)),
         ("5 per 2 days", Rate::new(5, Duration::from_secs(172_800))),
     ] {
-        assert_eq!(rate(text), Ok(rate_meant), "{text}");
+        assert_eq!(rate(text), Ok(expected), "{text}");
     }
-    for wrong in [
+    for invalid in [
         "",
         "10",
         "/s",
@@ -87,16 +100,17 @@ fn rates_are_numbers_per_time() {
         "ten/s",
         "10 per",
     ] {
-        assert!(rate(wrong).is_err(), "{wrong}");
+        assert!(rate(invalid).is_err(), "{invalid}");
     }
+
     assert_eq!(
-        rate("10").unwrap_err().meant.as_deref(),
-        Some("a time, as in 10/s or 10/m")
+        rate("10").unwrap_err().suggestion.as_deref(),
+        Some("the period is missing; write 10/s or 10/m")
     );
 }
 
 #[test]
-fn sizes_and_ratios_read_as_people_write_them() {
+fn sizes_and_ratios_are_parsed() {
     assert_eq!(bytes("1024"), Ok(1_024));
     assert_eq!(bytes("64KiB"), Ok(65_536));
     assert_eq!(bytes("64 kB"), Ok(64_000));
@@ -105,7 +119,10 @@ fn sizes_and_ratios_read_as_people_write_them() {
 
     assert_eq!(ratio("0.8"), Ok(0.8));
     assert_eq!(ratio("1"), Ok(1.0));
-    assert_eq!(ratio("80%").unwrap_err().meant.as_deref(), Some("0.8"));
+    assert_eq!(
+        ratio("80%").unwrap_err().suggestion.as_deref(),
+        Some("write 0.8")
+    );
     assert!(
         ratio("1.1").is_err()
             && ratio("-0.1").is_err()

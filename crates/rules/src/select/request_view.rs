@@ -1,4 +1,4 @@
-//! The attributes of one request, in one spelling, each worked out at most once.
+//! A view of one request's attributes that normalises them, and builds keys from them.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -7,17 +7,18 @@ use std::net::IpAddr;
 use tollgate::{EncodedKey, KeyPart, KeyParts, Quota};
 use tollgate_subject::{normalise, parse_address};
 
-use super::meeting::DisplayPart;
-use super::{Attributes, KeyFailure, Selector, Value};
+use super::explanation::DisplayPart;
+use super::{Attributes, KeyBuildError, Selector, Value};
 use crate::attribute::{Attribute, AttributeKind};
-use crate::rule::{Condition, Cost, LimitConfig, Tiers};
+use crate::limit::{Condition, Cost, LimitConfig, Tiers};
 
-/// The longest piece of a wrong value that an error shows.
-const SHOWN_MAX: usize = 40;
+/// The most characters of an invalid value that an error shows.
+const FOUND_MAX: usize = 40;
 
+/// The attributes of one request, normalised.
 pub(super) struct RequestView<'a, A> {
     attributes: &'a A,
-    /// The path is looked at by every rule, and costs most to spell.
+    /// The normalised path. Cached, because most limits match on it and normalising is expensive.
     path: OnceCell<Option<Cow<'a, str>>>,
 }
 
@@ -29,13 +30,13 @@ impl<'a, A: Attributes> RequestView<'a, A> {
         }
     }
 
-    /// True when the attribute is there and fits.
-    pub(super) fn fits(&self, condition: &Condition) -> bool {
+    /// Whether the request has the attribute and its value matches.
+    pub(super) fn satisfies(&self, condition: &Condition) -> bool {
         self.text(&condition.attribute)
-            .is_some_and(|value| condition.fits(&value))
+            .is_some_and(|value| condition.matches(&value))
     }
 
-    /// The value in one spelling. A value that is empty says nothing.
+    /// The normalised value. `None` if the attribute is missing or empty.
     pub(super) fn text(&self, attribute: &Attribute) -> Option<Cow<'_, str>> {
         if attribute.kind() == AttributeKind::Path {
             let path = self
@@ -50,6 +51,7 @@ impl<'a, A: Attributes> RequestView<'a, A> {
                 });
             return path.as_deref().map(Cow::Borrowed);
         }
+
         let text = match self.attributes.get(attribute)? {
             Value::Address(address) => return Some(address.to_canonical().to_string().into()),
             Value::Text(text) => text,
@@ -62,66 +64,71 @@ impl<'a, A: Attributes> RequestView<'a, A> {
         Some(text).filter(|text| !text.is_empty())
     }
 
-    /// The name of the caller's tier and its numbers, if they are not the limit's own.
+    /// The name of the caller's tier and its quota. The quota is `None` if the default tier, whose
+    /// quota is the limit's own, applies.
     pub(super) fn tier<'t>(&self, tiers: &'t Tiers) -> (&'t str, Option<&'t Quota>) {
-        let named = self
+        let tier = self
             .text(&tiers.by)
             .and_then(|name| tiers.quotas.get_key_value(&*name));
-        named.map_or((&tiers.default, None), |(name, quota)| (name, Some(quota)))
+        tier.map_or((&tiers.default, None), |(name, quota)| (name, Some(quota)))
     }
 
-    /// The cost: the attribute's, else the request's own word, else the limit's. Wrong ones are
-    /// given back to be shown.
+    /// The cost: from the attribute, else as stated by the request, else the default. The error is
+    /// the start of the invalid value.
     pub(super) fn cost(&self, cost: &Cost, stated: Option<u64>) -> Result<u64, String> {
         let Some(found) = cost.by.as_ref().and_then(|by| self.text(by)) else {
             return Ok(stated.unwrap_or(cost.default));
         };
-        // The standard library would also take a sign.
+        // `parse` alone would also accept a leading `+`.
         let is_whole = found.bytes().all(|byte| byte.is_ascii_digit());
         let number = found.parse().ok().filter(|_| is_whole);
-        number.ok_or_else(|| found.chars().take(SHOWN_MAX).collect())
+        number.ok_or_else(|| found.chars().take(FOUND_MAX).collect())
     }
 }
 
 impl Selector {
-    /// The key of a rule for a request.
+    /// Builds the key of a limit for a request.
     pub(super) fn key(
         &self,
-        rule: &LimitConfig,
-        seen: &RequestView<'_, impl Attributes>,
-    ) -> Result<EncodedKey, KeyFailure> {
-        let mut unkeyed = None;
+        limit: &LimitConfig,
+        request: &RequestView<'_, impl Attributes>,
+    ) -> Result<EncodedKey, KeyBuildError> {
+        let mut failure = None;
+
         let encoded = EncodedKey::from_writer(|parts| {
-            for alternatives in &rule.key.parts {
-                match self.first_of(alternatives, seen) {
+            for alternatives in &limit.key.parts {
+                match self.first_of(alternatives, request) {
                     Ok((attribute, part)) => {
-                        // Two attributes may have the same value for different callers.
+                        // Alternatives may have equal values for different callers, so the key
+                        // includes the name of the attribute.
                         if alternatives.len() > 1 {
                             parts.text(attribute.name());
                         }
                         self.write(attribute, &part, parts);
                     }
-                    Err(why) => {
-                        unkeyed.get_or_insert(why);
+                    Err(error) => {
+                        failure.get_or_insert(error);
                     }
                 }
             }
         });
-        unkeyed.map_or(encoded.map_err(KeyFailure::Unusable), Err)
+
+        failure.map_or(encoded.map_err(KeyBuildError::Invalid), Err)
     }
 
-    /// The parts of a key for people: a hashed one stays hashed.
-    pub(super) fn shown<'r>(
+    /// The parts of a key in readable form. Hashed attributes show their hash.
+    pub(super) fn display_parts<'r>(
         &self,
-        rule: &'r LimitConfig,
-        seen: &RequestView<'_, impl Attributes>,
+        limit: &'r LimitConfig,
+        request: &RequestView<'_, impl Attributes>,
     ) -> Vec<DisplayPart<'r>> {
-        let found = rule
+        let found = limit
             .key
             .parts
             .iter()
-            .filter_map(|alternatives| self.first_of(alternatives, seen).ok());
-        let shown = found.map(|(attribute, part)| {
+            .filter_map(|alternatives| self.first_of(alternatives, request).ok());
+
+        let parts = found.map(|(attribute, part)| {
             let is_hashed = self.hasher(attribute).is_some();
             let value = match self.hasher(attribute) {
                 Some(hasher) => hasher.hash(part.to_text().as_bytes()).to_string(),
@@ -133,15 +140,18 @@ impl Selector {
                 is_hashed,
             }
         });
-        shown.collect()
+        parts.collect()
     }
 
-    /// The parts of a key that was made by a rule, for people. Nothing when the rule, as it is now,
-    /// makes no such keys, or when it now hashes what the key has in the clear.
+    /// The parts of a stored key of the limit with this index, in readable form.
+    ///
+    /// `None` if the limit's current configuration cannot have built the key, or if it now hashes
+    /// an attribute that the key holds in plain text.
     pub fn shown_key<'r>(&'r self, index: usize, key: &EncodedKey) -> Option<Vec<DisplayPart<'r>>> {
-        let (_, rule) = self.rules.get(index)?;
+        let (_, limit) = self.limits.get(index)?;
         let mut parts = key.parts();
-        let shown = rule.key.parts.iter().map(|alternatives| {
+
+        let shown = limit.key.parts.iter().map(|alternatives| {
             let attribute = match &alternatives[..] {
                 [only] => only,
                 several => {
@@ -151,62 +161,70 @@ impl Selector {
                     several.iter().find(|attribute| attribute.name() == name)?
                 }
             };
+
             let (value, is_hashed) = match parts.next()? {
                 KeyPart::Text(text) => (text.to_owned(), false),
                 KeyPart::Address(address) => (address.to_string(), false),
                 KeyPart::Hash(hashed) => (hashed.to_string(), true),
                 KeyPart::Bytes(_) | KeyPart::Number(_) => return None,
             };
-            let is_right = is_hashed == self.hasher(attribute).is_some();
-            is_right.then_some(DisplayPart {
+
+            let is_consistent = is_hashed == self.hasher(attribute).is_some();
+            is_consistent.then_some(DisplayPart {
                 attribute,
                 value,
                 is_hashed,
             })
         });
+
         let shown = shown.collect::<Option<_>>()?;
         parts.next().is_none().then_some(shown)
     }
 
+    /// The value of the first alternative that the request has.
     fn first_of<'s, 'r>(
         &self,
         alternatives: &'r [Attribute],
-        seen: &'s RequestView<'_, impl Attributes>,
-    ) -> Result<(&'r Attribute, Part<'s>), KeyFailure> {
+        request: &'s RequestView<'_, impl Attributes>,
+    ) -> Result<(&'r Attribute, KeyPartValue<'s>), KeyBuildError> {
         for attribute in alternatives {
-            if let Some(part) = self.part(attribute, seen)? {
+            if let Some(part) = self.part(attribute, request)? {
                 return Ok((attribute, part));
             }
         }
+
         let names: Vec<&str> = alternatives.iter().map(Attribute::name).collect();
-        Err(KeyFailure::Missing(names.join(" | ")))
+        Err(KeyBuildError::Missing(names.join(" | ")))
     }
 
     fn part<'s>(
         &self,
         attribute: &Attribute,
-        seen: &'s RequestView<'_, impl Attributes>,
-    ) -> Result<Option<Part<'s>>, KeyFailure> {
+        request: &'s RequestView<'_, impl Attributes>,
+    ) -> Result<Option<KeyPartValue<'s>>, KeyBuildError> {
         if attribute.kind() != AttributeKind::ClientIp {
-            return Ok(seen.text(attribute).map(Part::Text));
+            return Ok(request.text(attribute).map(KeyPartValue::Text));
         }
-        let address = match seen.attributes.get(attribute) {
+
+        let address = match request.attributes.get(attribute) {
             None => return Ok(None),
             Some(Value::Address(address)) => address,
             Some(Value::Text(text)) if text.is_empty() => return Ok(None),
-            Some(Value::Text(text)) => parse_address(&text).map_err(KeyFailure::Address)?,
+            Some(Value::Text(text)) => parse_address(&text).map_err(KeyBuildError::Address)?,
         };
-        Ok(Some(Part::Address(self.clients.group(address))))
+        Ok(Some(KeyPartValue::Address(self.clients.group(address))))
     }
 
-    fn write(&self, attribute: &Attribute, part: &Part<'_>, parts: &mut KeyParts) {
+    /// Appends a part to a key, hashed if the configuration requires it.
+    fn write(&self, attribute: &Attribute, part: &KeyPartValue<'_>, parts: &mut KeyParts) {
         match (self.hasher(attribute), part) {
             (Some(hasher), part) => parts.hashed(hasher.hash(part.to_text().as_bytes())),
-            (None, Part::Text(text)) => parts.text(text),
-            (None, Part::Address(address)) => parts.address(*address),
+            (None, KeyPartValue::Text(text)) => parts.text(text),
+            (None, KeyPartValue::Address(address)) => parts.address(*address),
         }
     }
 
+    /// The hasher for an attribute. `None` if the attribute is not hashed.
     fn hasher(&self, attribute: &Attribute) -> Option<&tollgate::KeyHasher> {
         let hashing = self.hashing.as_ref()?;
         hashing
@@ -216,13 +234,13 @@ impl Selector {
     }
 }
 
-/// A part of a key.
-enum Part<'p> {
+/// The value of one part of a key. IPv6 addresses are grouped already.
+enum KeyPartValue<'p> {
     Text(Cow<'p, str>),
     Address(IpAddr),
 }
 
-impl Part<'_> {
+impl KeyPartValue<'_> {
     fn to_text(&self) -> Cow<'_, str> {
         match self {
             Self::Text(text) => Cow::Borrowed(text),
@@ -247,11 +265,11 @@ fn lower(text: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// A host without its port and without the dot that may close it.
+/// Removes the port and a trailing dot from a host.
 fn without_port(host: Cow<'_, str>) -> Cow<'_, str> {
     let cut = |host: &str| {
         let end = match host.rsplit_once(':') {
-            // The colons of an IPv6 address are inside brackets.
+            // A bare IPv6 address such as `::1` has no port; with a port it is in brackets.
             Some((name, port))
                 if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') =>
             {
@@ -261,6 +279,7 @@ fn without_port(host: Cow<'_, str>) -> Cow<'_, str> {
         };
         host[..end].trim_end_matches('.').len()
     };
+
     match host {
         Cow::Borrowed(host) => Cow::Borrowed(&host[..cut(host)]),
         Cow::Owned(mut host) => {

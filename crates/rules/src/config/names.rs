@@ -1,5 +1,5 @@
-//! Every name a configuration knows. `docs/tollgate.schema.json` tells editors the same; a test
-//! compares the two.
+//! The names of all fields and values of a configuration. A test compares them with
+//! `docs/tollgate.schema.json` and `docs/configuration.md`.
 
 use tollgate::{Consistency, FailurePolicy};
 use tollgate_subject::ForwardedBy;
@@ -17,6 +17,9 @@ pub(super) const ROOT: &[&str] = &[
     "monitoring",
     "server",
 ];
+
+/// Fields that were renamed, with their current names.
+pub(super) const RENAMED: &[(&str, &str)] = &[("lease", "permit_timeout")];
 
 pub(super) const STORE: &[&str] = &[
     "type",
@@ -36,7 +39,7 @@ pub(super) const STORE_TYPES: &[(&str, StoreType)] = &[
     ("redis-cluster", StoreType::Cluster),
 ];
 
-/// What `store.type` says.
+/// The value of `store.type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StoreType {
     Memory,
@@ -91,7 +94,6 @@ pub(super) const LIMIT: &[&str] = &[
     "shadow",
 ];
 
-/// Each algorithm with the fields that only some algorithms have.
 pub(super) const ALGORITHMS: &[(&str, Algorithm)] = &[
     ("fixed_window", Algorithm::FixedWindow),
     ("sliding_window", Algorithm::SlidingWindow),
@@ -101,7 +103,7 @@ pub(super) const ALGORITHMS: &[(&str, Algorithm)] = &[
     ("concurrency", Algorithm::Concurrency),
 ];
 
-/// What `algorithm` says.
+/// The value of `algorithm`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Algorithm {
     FixedWindow,
@@ -113,7 +115,7 @@ pub(super) enum Algorithm {
 }
 
 impl Algorithm {
-    /// The fields that this algorithm has and some other has not.
+    /// The fields that apply to this algorithm, but not to all algorithms.
     pub(super) const fn fields(self) -> &'static [&'static str] {
         match self {
             Self::FixedWindow => &["limit", "window", "align"],
@@ -124,7 +126,7 @@ impl Algorithm {
         }
     }
 
-    /// Its name in a configuration.
+    /// The name in a configuration.
     pub(super) fn name(self) -> &'static str {
         ALGORITHMS
             .iter()
@@ -136,7 +138,7 @@ impl Algorithm {
 pub(super) const ALIGNS: &[(&str, Align)] =
     &[("first_hit", Align::FirstHit), ("clock", Align::Clock)];
 
-/// What `align` says.
+/// The value of `align`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Align {
     #[default]

@@ -1,0 +1,232 @@
+//! Configuration errors, each with its position. All errors of a file are reported together.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+
+/// The maximum number of errors to report. Further errors are only counted.
+const ERRORS_MAX: usize = 50;
+/// The maximum number of notes to keep.
+const NOTES_MAX: usize = 200;
+
+/// One configuration error: where it is, what was found and what is expected. It never shows a
+/// value that came from the environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// The file name as the caller gave it.
+    pub file: String,
+    /// The line, from 1. It is 0 if the error concerns the whole file.
+    pub line: usize,
+    /// The column, from 1. It is 0 if the error concerns the whole file.
+    pub column: usize,
+    /// The path of the field, such as `limits[reports].refill_rate`. Empty if the error concerns no
+    /// field.
+    pub field: String,
+    /// What was found and what is expected.
+    pub message: String,
+}
+
+/// All errors of a configuration file, at least one, in file order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    diagnostics: Vec<Diagnostic>,
+    more: usize,
+}
+
+impl ConfigError {
+    /// A single error that concerns no field.
+    pub(super) fn new(file: &str, position: SourcePosition, message: impl fmt::Display) -> Self {
+        let diagnostics = Diagnostics::new(file);
+        diagnostics.error(position, "", message);
+        diagnostics.into_error()
+    }
+
+    /// The reported errors.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Diagnostic> {
+        self.diagnostics.iter()
+    }
+
+    /// The number of further errors that are not reported, because there are too many.
+    pub const fn more(&self) -> usize {
+        self.more
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// The positions of fields that are validated outside this crate, so that those errors can name a
+/// line, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceMap {
+    file: String,
+    fields: Vec<(String, SourcePosition)>,
+}
+
+impl SourceMap {
+    /// Creates an error about a field, with its position if that is known.
+    pub fn fault(&self, field: &str, message: impl fmt::Display) -> Diagnostic {
+        let position = self
+            .fields
+            .iter()
+            .find(|(known, _)| known == field)
+            .map(|(_, position)| *position);
+
+        Diagnostics::new(&self.file).diagnostic(
+            position.unwrap_or(SourcePosition::WHOLE_FILE),
+            field,
+            message,
+        )
+    }
+}
+
+/// Formats as `FILE:LINE:COLUMN: FIELD: message`, like a compiler, so that editors can jump there.
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if self.line > 0 {
+            write!(f, ":{}:{}", self.line, self.column)?;
+        }
+        if !self.field.is_empty() {
+            write!(f, ": {}", self.field)?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+/// Formats as one line per error.
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, diagnostic) in self.diagnostics.iter().enumerate() {
+            write!(f, "{}{diagnostic}", if index == 0 { "" } else { "\n" })?;
+        }
+        if self.more > 0 {
+            write!(f, "\nand {} more", self.more)?;
+        }
+        Ok(())
+    }
+}
+
+/// A position in a file. Lines and columns count from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SourcePosition {
+    pub(super) line: usize,
+    pub(super) column: usize,
+}
+
+impl SourcePosition {
+    /// For errors that concern the whole file.
+    pub(super) const WHOLE_FILE: Self = Self { line: 0, column: 0 };
+}
+
+/// Collects the errors and notes of a file. All readers share it, because reading continues after
+/// an error.
+pub(super) struct Diagnostics<'a> {
+    file: &'a str,
+    errors: RefCell<Vec<Diagnostic>>,
+    more: Cell<usize>,
+    notes: RefCell<Vec<(SourcePosition, String)>>,
+    positions: RefCell<Vec<(String, SourcePosition)>>,
+}
+
+impl<'a> Diagnostics<'a> {
+    pub(super) fn new(file: &'a str) -> Self {
+        Self {
+            file,
+            errors: RefCell::default(),
+            more: Cell::new(0),
+            notes: RefCell::default(),
+            positions: RefCell::default(),
+        }
+    }
+
+    /// Adds an error, unless it was added before: an invalid window that several tiers share is
+    /// reported once.
+    pub(super) fn error(&self, position: SourcePosition, field: &str, message: impl fmt::Display) {
+        if self.is_full() {
+            self.more.set(self.more.get() + 1);
+            return;
+        }
+
+        let diagnostic = self.diagnostic(position, field, message);
+        let mut errors = self.errors.borrow_mut();
+        if !errors.contains(&diagnostic) {
+            errors.push(diagnostic);
+        }
+    }
+
+    /// Whether further errors are only counted. Callers can then skip building the message.
+    pub(super) fn is_full(&self) -> bool {
+        self.errors.borrow().len() >= ERRORS_MAX
+    }
+
+    /// Adds a remark about a valid setting.
+    pub(super) fn note(&self, position: SourcePosition, field: &str, message: impl fmt::Display) {
+        let mut notes = self.notes.borrow_mut();
+        if notes.len() < NOTES_MAX {
+            let note = self.diagnostic(position, field, message).to_string();
+            notes.push((position, note));
+        }
+    }
+
+    /// Records the position of a field that is validated outside this crate.
+    pub(super) fn record_position(&self, position: SourcePosition, field: &str) {
+        self.positions
+            .borrow_mut()
+            .push((one_line(field), position));
+    }
+
+    pub(super) fn take_source_map(&self) -> SourceMap {
+        SourceMap {
+            file: self.file.to_owned(),
+            fields: self.positions.take(),
+        }
+    }
+
+    /// Whether no error was added.
+    pub(super) fn is_clean(&self) -> bool {
+        self.errors.borrow().is_empty()
+    }
+
+    /// The notes, in file order.
+    pub(super) fn take_notes(&self) -> Vec<String> {
+        let mut notes = self.notes.take();
+        notes.sort_by_key(|(position, _)| *position);
+        notes.into_iter().map(|(_, text)| text).collect()
+    }
+
+    /// The errors, in file order.
+    pub(super) fn into_error(self) -> ConfigError {
+        let mut diagnostics = self.errors.into_inner();
+        diagnostics.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
+        ConfigError {
+            diagnostics,
+            more: self.more.get(),
+        }
+    }
+
+    fn diagnostic(
+        &self,
+        position: SourcePosition,
+        field: &str,
+        message: impl fmt::Display,
+    ) -> Diagnostic {
+        Diagnostic {
+            file: self.file.to_owned(),
+            line: position.line,
+            column: position.column,
+            field: one_line(field),
+            message: one_line(&message.to_string()),
+        }
+    }
+}
+
+/// Escapes control characters, so that a diagnostic is always one line.
+fn one_line(text: &str) -> String {
+    let escape = |c: char| {
+        if c.is_control() {
+            c.escape_default().collect()
+        } else {
+            String::from(c)
+        }
+    };
+    text.chars().map(escape).collect()
+}

@@ -1,0 +1,80 @@
+//! One limit of the configuration: its quota, its conditions, its key, its tiers and its cost.
+
+use std::collections::BTreeMap;
+
+use tollgate::{Limit, Quota};
+use tollgate_subject::Glob;
+
+use crate::attribute::Attribute;
+
+/// A limit, and the rules that decide whether and how it applies to a request.
+#[derive(Clone, Debug)]
+pub struct LimitConfig {
+    /// The limit: its name, quota, failure policy and consistency.
+    pub limit: Limit,
+    /// The conditions under which the limit applies.
+    pub applies: Match,
+    /// The attributes that make up the key.
+    pub key: Recipe,
+    /// Whether a request without the key's attributes skips this limit. If false, it is an error.
+    pub optional: bool,
+    /// Other quotas for some callers. `None` if all callers have the limit's own quota.
+    pub tiers: Option<Tiers>,
+    /// The cost of a request. `None` means 1, unless the request states its cost.
+    pub cost: Option<Cost>,
+}
+
+/// The conditions of a limit. All of them must hold; an empty list always holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Match {
+    /// The conditions, in file order.
+    pub conditions: Vec<Condition>,
+}
+
+/// A condition on the value of one attribute. It does not hold if the request lacks the attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// The attribute whose value is compared.
+    pub attribute: Attribute,
+    /// The patterns. At least one must match the value.
+    pub any_of: Vec<Pattern>,
+}
+
+/// A pattern for the value of an attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Matches exactly this text. Methods are upper case and hosts lower case on both sides.
+    Exact(Box<str>),
+    /// Matches a glob: `*` is any text without `/`, `**` is any text. Paths are normalised on both
+    /// sides.
+    Glob(Glob),
+}
+
+/// The attributes that make up a limit's key. An empty recipe is one counter for all requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recipe {
+    /// The parts of the key. Each part lists alternative attributes; the first one that the request
+    /// has is used.
+    pub parts: Vec<Vec<Attribute>>,
+}
+
+/// Quotas selected by the value of an attribute.
+#[derive(Clone, Debug)]
+pub struct Tiers {
+    /// The attribute that holds the name of the tier.
+    pub by: Attribute,
+    /// The tier used when the request lacks that attribute or names an unknown tier. Its quota is
+    /// the limit's own.
+    pub default: Box<str>,
+    /// The quota of every tier. All use the limit's algorithm.
+    pub quotas: BTreeMap<Box<str>, Quota>,
+}
+
+/// The cost of a request: a constant, or the value of an attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// The attribute that holds the cost as a whole number. `None` if the cost is constant.
+    pub by: Option<Attribute>,
+    /// The cost of a request that lacks the attribute and does not state a cost itself.
+    pub default: u64,
+}
