@@ -1,38 +1,39 @@
-//! What limits allow in an interval, and how far something is from it.
+//! What a limit allows in an interval, and by how much it was exceeded.
 
 use std::fmt;
 
 use tollgate::algorithm::WindowStart;
 use tollgate::{Calendar, Micros, Quota};
 
-/// What a limit allows in an interval.
+/// What a limit allows in an interval of a given length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// In any closed interval of length s at most `burst + per * s / period_micros`.
+    /// At most `burst + per * s / period_micros` units in any closed interval of `s` microseconds.
     Rate {
-        /// What may come at once.
+        /// Units allowed in an instant.
         burst: u64,
-        /// So many ...
+        /// Units added per period.
         per: u64,
-        /// ... every so many microseconds.
+        /// Length of the period in microseconds.
         period_micros: u64,
     },
-    /// In any half-open interval of length `window` at most `limit`.
+    /// At most `limit` units in any half-open interval of length `window`.
     PerWindow {
-        /// The most.
+        /// The maximum number of units.
         limit: u64,
-        /// The length.
+        /// The length of the interval.
         window: Micros,
     },
 }
 
 impl Bound {
-    /// What the algorithm promises for any interval; a concurrency limit promises nothing about
-    /// intervals.
+    /// The bound that an algorithm guarantees for any interval. `None` for concurrency limits, which
+    /// do not limit intervals.
     ///
-    /// A sliding window counts as the share of the window before it that is left, and that share
-    /// shrinks as evenly as a bucket fills: behind a burst of L at the end of one window, the next
-    /// lets L * s / W through in a time of s. So it keeps to a bucket of L that fills in W.
+    /// A sliding window weights the previous window by the share that still overlaps. That share
+    /// shrinks at a constant rate: after a burst of L at the end of one window of length W, the next
+    /// window admits L * s / W in a time s. So it never admits more than a token bucket of capacity
+    /// L that fills in W.
     pub fn for_quota(quota: &Quota) -> Option<Self> {
         let limit = quota.limit();
         let rate = |(per, period_micros)| {
@@ -58,8 +59,8 @@ impl Bound {
         }
     }
 
-    /// What it promises beside that for intervals that are long. Two fixed windows next to each
-    /// other can be emptied at once, but every further one takes its time.
+    /// An additional bound, which is tighter for long intervals. Only fixed windows have one: an
+    /// instant at their edge can use up two windows, but each further window takes its full length.
     pub fn in_the_long_run(quota: &Quota) -> Option<Self> {
         let Quota::FixedWindow(window) = quota else {
             return None;
@@ -72,7 +73,7 @@ impl Bound {
         })
     }
 
-    /// The same with so many units more at once.
+    /// The same bound with additional units allowed in an instant.
     #[must_use]
     pub const fn raised(self, units: u64) -> Self {
         match self {
@@ -92,9 +93,9 @@ impl Bound {
         }
     }
 
-    /// The same for a log that is kept by a clock which may go so many millionths slower than the
-    /// one by which the limit counts: whoever is at the limit for an hour would else be accused of
-    /// what the clocks differ by.
+    /// The same bound for a log whose clock may be slower than the clock of the limit by this many
+    /// parts per million. Otherwise, a key that stays at its limit for an hour would seem to exceed
+    /// it.
     #[must_use]
     pub const fn by_another_clock(self, millionths: u32) -> Self {
         let (whole, part) = (1_000_000, millionths as u64);
@@ -109,7 +110,7 @@ impl Bound {
                 period_micros: period_micros.saturating_mul(whole),
             },
             Self::PerWindow { limit, window } => {
-                // Rounded down, and by more than the product would lose.
+                // Rounded down by more than the exact product would be.
                 let cut = window.get() / whole * part + part;
                 Self::PerWindow {
                     limit,
@@ -120,8 +121,8 @@ impl Bound {
     }
 }
 
-/// An interval of the shortest length that a window can have meets at most two of them. Only months
-/// differ in length.
+/// The minimum length of a window. An interval of this length overlaps at most two windows. Only
+/// months vary in length.
 fn shortest(start: WindowStart) -> Micros {
     match start {
         WindowStart::FirstHit(length) => length,
@@ -130,7 +131,7 @@ fn shortest(start: WindowStart) -> Micros {
     }
 }
 
-/// An exact number of units over (or, below zero, under) what was allowed.
+/// The exact number of units above what was allowed. Negative if below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Excess {
     numerator: i128,
@@ -145,7 +146,7 @@ impl Excess {
         }
     }
 
-    /// True when more was admitted than allowed.
+    /// Whether more was admitted than allowed.
     pub const fn is_over(self) -> bool {
         self.numerator > 0
     }
@@ -155,14 +156,14 @@ impl Excess {
         (self.numerator, self.denominator)
     }
 
-    /// In units, to show it.
-    #[expect(clippy::cast_precision_loss, reason = "it is only shown")]
+    /// The number of units as a float, for display.
+    #[expect(clippy::cast_precision_loss, reason = "the value is only displayed")]
     pub fn units(self) -> f64 {
         self.numerator as f64 / self.denominator.max(1) as f64
     }
 }
 
-/// A whole number, or a whole number and a fraction: `-2`, `0`, `3`, `1 1/3`.
+/// An integer or a mixed fraction: `-2`, `0`, `3`, `1 1/3`.
 impl fmt::Display for Excess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let denominator = i128::from(self.denominator.max(1));

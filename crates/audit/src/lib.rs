@@ -1,17 +1,36 @@
-//! From what was let through, by how much a limit was ever exceeded.
+//! Checks from a log of admissions by how much a rate limit was exceeded.
 //!
-//! For every key it finds, over *every* interval, the largest difference between what was admitted
-//! in it and what the limit allows for an interval of that length. At or below zero means that the
-//! limit was never exceeded. One pass, constant work per event on average, exact integers, and for
-//! each key only so much memory.
+//! For every key, the audit finds the interval with the largest excess: the difference between what
+//! was admitted in the interval and what the limit allows for an interval of that length. It
+//! considers *all* intervals. An excess at or below zero means that the limit held. The audit needs
+//! one pass over the log, constant time per event on average, bounded memory per key, and only
+//! integer arithmetic.
 //!
-//! Whoever asks over a network does not know when exactly a request was let through, only that it
-//! was between sending the question and receiving the answer. So an event has a [`Span`], and an
-//! interval is held to contain it only if it contains the whole span: what is found is certain,
-//! whatever the network did. Logs that know the moment have spans of length zero.
+//! A client on a network does not know when exactly its request was admitted, only that it was
+//! between sending the request and receiving the response. So an admission has a [`Span`], and an
+//! interval contains it only if it contains the whole span. An excess that is found is therefore
+//! certain, whatever the delays of the network. Logs with exact times use spans of length zero.
 //!
-//! Refunds are not part of a log: do not give any back while one is taken. This crate must not know
-//! who keeps the log, nor how the algorithms compute what they promise.
+//! Refunds are not supported: the log must be free of them. This crate does not depend on how the
+//! log was made, nor on how the algorithms keep their promises.
+//!
+//! ```
+//! use tollgate::Micros;
+//! use tollgate_audit::{Bound, Event, OverAdmission};
+//!
+//! // At most 2 in any second.
+//! let bound = Bound::PerWindow { limit: 2, window: Micros::from_secs(1) };
+//! let log = [0, 400, 900].map(|ms| Event {
+//!     at: Micros::from_millis(ms),
+//!     key: "ann",
+//!     cost: 1,
+//!     allowed: true,
+//! });
+//!
+//! let worst = OverAdmission::of(bound, log).worst().unwrap();
+//! assert_eq!(worst.admitted, 3);
+//! assert!(worst.excess.is_over());
+//! ```
 
 mod bound;
 #[cfg(test)]
@@ -27,31 +46,31 @@ use tollgate::Micros;
 pub use bound::{Bound, Excess};
 pub use track::{Interval, Span, Track};
 
-/// One decision, as logged.
+/// A logged decision.
 #[derive(Clone, Debug)]
 pub struct Event<K> {
-    /// When, on the timeline by which the limit counts.
+    /// The time of the decision, by the clock of the limit.
     pub at: Micros,
-    /// Whose counter.
+    /// The key of the counter.
     pub key: K,
-    /// How much was asked for.
+    /// The cost of the request, in units.
     pub cost: u64,
-    /// Whether it was let through.
+    /// Whether it was allowed. Denied requests are ignored.
     pub allowed: bool,
 }
 
-/// The interval in which a key came closest to its bound, or went furthest beyond it.
+/// The interval with the largest excess of a key. If the limit held, the one closest to an excess.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorstInterval<K> {
-    /// Whose.
+    /// The key.
     pub key: K,
-    /// Its first event.
+    /// Time of its first event.
     pub start: Micros,
-    /// Its last event.
+    /// Time of its last event.
     pub end: Micros,
-    /// What was admitted in it.
+    /// Units admitted in it.
     pub admitted: u128,
-    /// By how much that is over what was allowed.
+    /// Units above what the limit allows; below zero if the limit held.
     pub excess: Excess,
 }
 
@@ -71,7 +90,7 @@ impl<K: fmt::Debug> fmt::Display for WorstInterval<K> {
     }
 }
 
-/// Reads a log whose moments are known, and remembers the worst interval of every key.
+/// Audits a log with exact times, and keeps the worst interval of every key.
 #[derive(Clone, Debug)]
 pub struct OverAdmission<K> {
     bound: Bound,
@@ -79,7 +98,7 @@ pub struct OverAdmission<K> {
 }
 
 impl<K: Eq + Hash + Clone> OverAdmission<K> {
-    /// Nothing read yet.
+    /// An audit without events.
     pub fn new(bound: Bound) -> Self {
         Self {
             bound,
@@ -87,29 +106,29 @@ impl<K: Eq + Hash + Clone> OverAdmission<K> {
         }
     }
 
-    /// Reads a whole log, each key's events in the order of time.
+    /// Audits a whole log. The events of each key must be in the order of time.
     ///
     /// # Panics
     ///
-    /// If a key's events are not in the order of time.
+    /// Panics if the events of a key are not in the order of time.
     pub fn of(bound: Bound, log: impl IntoIterator<Item = Event<K>>) -> Self {
-        let mut checker = Self::new(bound);
-        log.into_iter().for_each(|event| checker.read(event));
-        checker
+        let mut audit = Self::new(bound);
+        log.into_iter().for_each(|event| audit.read(event));
+        audit
     }
 
-    /// Reads one event, not earlier than the last one of its key.
+    /// Adds an event. It must not be earlier than the last one of its key.
     ///
     /// # Panics
     ///
-    /// If it is earlier.
+    /// Panics if it is earlier.
     pub fn read(&mut self, event: Event<K>) {
         if event.allowed && event.cost > 0 {
             let new = || (event.at, Track::exact(self.bound));
             let (last, track) = self.tracks.entry(event.key).or_insert_with(new);
             assert!(
                 *last <= event.at,
-                "a log is read in the order of time: {last:?} came after {:?}",
+                "events must be in the order of time: {:?} came after {last:?}",
                 event.at
             );
             *last = event.at;
@@ -117,14 +136,14 @@ impl<K: Eq + Hash + Clone> OverAdmission<K> {
         }
     }
 
-    /// The worst interval of one key; `None` when nothing of it was admitted.
+    /// The worst interval of one key. `None` if nothing was admitted for it.
     pub fn worst_of(&self, key: &K) -> Option<WorstInterval<K>> {
         self.tracks
             .get(key)
             .and_then(|(_, track)| worst_on(key, track))
     }
 
-    /// The worst interval of all; `None` when nothing was admitted.
+    /// The worst interval of all keys. `None` if nothing was admitted.
     pub fn worst(&self) -> Option<WorstInterval<K>> {
         let all = self
             .tracks

@@ -1,4 +1,4 @@
-//! The checker against the definition, interval by interval, and on violations planted by hand.
+//! Compares the audit with the definition, interval by interval, and on planted violations.
 
 use std::time::Duration;
 

@@ -1,9 +1,8 @@
-//! What is remembered of one key while a log is read.
+//! Tracks the admissions of one key.
 //!
-//! Events may come in any order and their spans may overlap; what is found is certain all the same.
-//! It is also complete, equal to looking at every interval, when nobody overtakes: events in the
-//! order in which they began and ended. Where somebody does, the worst interval may be missed by
-//! what was under way at that moment.
+//! Events may arrive in any order and their spans may overlap. An excess that is found is always
+//! certain. The result equals that of examining every interval if events start and end in the same
+//! order. If some overtake others, an excess may be missed, up to what was in flight at that time.
 
 use std::collections::VecDeque;
 
@@ -11,36 +10,36 @@ use tollgate::Micros;
 
 use super::{Bound, Excess};
 
-/// When something happened: at some moment from `from` to `to`.
+/// The time span in which an event happened, at an unknown time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Not before this.
+    /// The earliest possible time.
     pub from: Micros,
-    /// Not after this.
+    /// The latest possible time.
     pub to: Micros,
 }
 
 impl Span {
-    /// Exactly at this moment.
+    /// A span for an exact time.
     pub const fn moment(at: Micros) -> Self {
         Self { from: at, to: at }
     }
 }
 
-/// An interval that holds whole spans, and what was admitted in it.
+/// An interval that contains whole spans, and what was admitted in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// Where its first span begins.
+    /// The start of its first span.
     pub start: Micros,
-    /// Where its last span ends.
+    /// The end of its last span.
     pub end: Micros,
-    /// What was admitted in it.
+    /// Units admitted in it.
     pub admitted: u128,
-    /// By how much that is over what was allowed.
+    /// Units above what the bound allows; below zero if it held.
     pub excess: Excess,
 }
 
-/// One key.
+/// The admissions of one key, and its worst interval so far.
 #[derive(Clone, Debug)]
 pub struct Track {
     bound: Bound,
@@ -48,27 +47,27 @@ pub struct Track {
     worst: Option<Interval>,
 }
 
-/// What an interval that ends with the next event is made from.
+/// The state from which the worst interval ending with the next event is computed.
 #[derive(Clone, Debug)]
 enum Recent {
-    /// The interval that is worth most to whatever comes.
+    /// The interval that contributes most to an interval that ends later.
     Rate(Option<Run>),
-    Window(InWindow),
+    Window(WindowEvents),
 }
 
 impl Track {
-    /// Nothing admitted yet. Remembers as many events as a window holds.
+    /// An empty track. It remembers all events of a window, however many these are.
     pub const fn exact(bound: Bound) -> Self {
         Self::within(bound, usize::MAX)
     }
 
-    /// The same, but remembers at most so many events. Where a window holds more, neighbours are
-    /// taken as one that began when the first of them did: an excess may look smaller then, and
-    /// never larger.
+    /// An empty track that remembers at most `events_max` events. If a window has more, neighbors
+    /// are merged into one that starts with the first of them. This may understate an excess, but
+    /// never overstates it.
     pub const fn within(bound: Bound, events_max: usize) -> Self {
         let recent = match bound {
             Bound::Rate { .. } => Recent::Rate(None),
-            Bound::PerWindow { .. } => Recent::Window(InWindow::new(events_max)),
+            Bound::PerWindow { .. } => Recent::Window(WindowEvents::new(events_max)),
         };
         Self {
             bound,
@@ -77,14 +76,15 @@ impl Track {
         }
     }
 
-    /// The interval that is furthest beyond the bound, or nearest to it; `None` when there is none.
+    /// The interval with the largest excess, or the one closest to it if the bound held. `None`
+    /// without admissions.
     pub const fn worst(&self) -> Option<Interval> {
         self.worst
     }
 
-    /// So much was admitted, sometime in this span.
+    /// Adds an admission at some time in `span`.
     pub fn admit(&mut self, span: Span, cost: u64) {
-        let found = match (&mut self.recent, self.bound) {
+        let interval = match (&mut self.recent, self.bound) {
             (
                 Recent::Rate(run),
                 Bound::Rate {
@@ -104,17 +104,18 @@ impl Track {
             }
             _ => None,
         };
-        let is_worse = |found: &Interval| {
+
+        let is_worse = |interval: &Interval| {
             self.worst
-                .is_none_or(|worst| found.excess.parts().0 > worst.excess.parts().0)
+                .is_none_or(|worst| interval.excess.parts().0 > worst.excess.parts().0)
         };
-        if let Some(found) = found.filter(is_worse) {
-            self.worst = Some(found);
+        if let Some(interval) = interval.filter(is_worse) {
+            self.worst = Some(interval);
         }
     }
 }
 
-/// Spans that an interval holds.
+/// An interval with the units admitted in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     start: Micros,
@@ -123,8 +124,8 @@ struct Run {
 }
 
 impl Run {
-    /// The best that can be made of the interval so far and the next event: both, the event alone,
-    /// or the interval without an event that would stretch it by more time than it is worth.
+    /// The best of three intervals: the one so far extended by the next event, the event alone, or
+    /// the one so far without the event, if including it would cost more time than it adds.
     fn joined(before: Option<Self>, span: Span, cost: u64, rate: (u64, u64)) -> Self {
         let alone = Self {
             start: span.from,
@@ -132,11 +133,13 @@ impl Run {
             admitted: u128::from(cost),
         };
         let Some(before) = before else { return alone };
+
         let both = Self {
             start: before.start.min(span.from),
             end: before.end.max(span.to),
             admitted: before.admitted + u128::from(cost),
         };
+
         let of_two = if alone.worth(rate) >= both.worth(rate) {
             alone
         } else {
@@ -149,8 +152,8 @@ impl Run {
         }
     }
 
-    /// What it adds to any later interval that includes it: what it admitted, less what the time
-    /// since its start allows.
+    /// Its contribution to the excess of a later interval that includes it: what was admitted in it,
+    /// minus what the time since its start allows.
     fn worth(self, (per, period_micros): (u64, u64)) -> i128 {
         parts(self.admitted, period_micros).saturating_add(parts(u128::from(self.start.get()), per))
     }
@@ -173,16 +176,16 @@ impl Run {
     }
 }
 
-/// The events of the window that ends with the latest of them, in the order in which they began.
+/// The events in the window that ends with the latest one, ordered by the start of their spans.
 #[derive(Clone, Debug)]
-struct InWindow {
+struct WindowEvents {
     hits: VecDeque<(Micros, u64)>,
     hits_max: usize,
     end: Micros,
     admitted: u128,
 }
 
-impl InWindow {
+impl WindowEvents {
     const fn new(hits_max: usize) -> Self {
         let hits_max = if hits_max < 2 { 2 } else { hits_max };
         Self {
@@ -195,6 +198,7 @@ impl InWindow {
 
     fn add(&mut self, span: Span, cost: u64, window: Micros) {
         self.end = self.end.max(span.to);
+
         let later = self
             .hits
             .iter()
@@ -203,6 +207,7 @@ impl InWindow {
             .count();
         self.hits.insert(self.hits.len() - later, (span.from, cost));
         self.admitted += u128::from(cost);
+
         let end = self.end;
         while let Some((_, gone)) = self
             .hits
@@ -211,12 +216,12 @@ impl InWindow {
             self.admitted -= u128::from(gone);
         }
         if self.hits.len() > self.hits_max {
-            self.halve();
+            self.merge_pairs();
         }
     }
 
-    /// Makes one of every two.
-    fn halve(&mut self) {
+    /// Merges pairs of events.
+    fn merge_pairs(&mut self) {
         let hits = std::mem::take(&mut self.hits);
         for (index, (from, cost)) in hits.into_iter().enumerate() {
             match self.hits.back_mut() {
@@ -238,6 +243,7 @@ impl InWindow {
     }
 }
 
-fn parts(units: u128, of_a_unit: u64) -> i128 {
-    i128::try_from(units.saturating_mul(u128::from(of_a_unit))).unwrap_or(i128::MAX)
+/// Units in parts of a unit, saturating.
+fn parts(units: u128, parts_per_unit: u64) -> i128 {
+    i128::try_from(units.saturating_mul(u128::from(parts_per_unit))).unwrap_or(i128::MAX)
 }

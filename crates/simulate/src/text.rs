@@ -62,6 +62,7 @@ pub fn date_and_clock(time: Micros) -> (String, String) {
     let secs = time.get() / 1_000_000;
     let (day, of_day) = (secs / DAY, secs % DAY);
     let (year, month, day) = civil(day);
+
     let date = format!("{year:04}-{month:02}-{day:02}");
     (
         date,
@@ -81,6 +82,7 @@ const fn civil(day: u64) -> (u64, u64, u64) {
     let (era, of_era) = (day / 146_097, day % 146_097);
     let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year + year / 4 - year / 100);
+
     let month = (5 * of_year + 2) / 153;
     let day = of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };

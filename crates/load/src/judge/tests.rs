@@ -85,7 +85,7 @@ fn keys_have_counters_of_their_own() {
         configured("- {name: api, key: [user], algorithm: sliding_log, limit: 3, window: 1s}");
     for key in 0..100 {
         (0..3).for_each(|at| {
-            judge.record_admission(params(key), span(at, at + 1), &admission(3, None, 1_000))
+            judge.record_admission(params(key), span(at, at + 1), &admission(3, None, 1_000));
         });
     }
     assert_eq!(
@@ -105,7 +105,7 @@ fn eventual_limits_may_exceed_their_quota_by_the_documented_allowance() {
     let exceeded_with = |limit: &str, count: u64| {
         let mut judge = configured(limit);
         (0..count).for_each(|at| {
-            judge.record_admission(params(0), span(at, at + 1), &admission(60, None, 1_000))
+            judge.record_admission(params(0), span(at, at + 1), &admission(60, None, 1_000));
         });
         judge.exceeded().count() > 0
     };
@@ -154,7 +154,7 @@ fn limits_known_from_responses_are_judged_loosely() {
     let exceeded_with = |count: u64| {
         let mut judge = Judge::new(Rc::new(LoadPlan::for_tests(BoundSource::Responses)));
         (0..count).for_each(|at| {
-            judge.record_admission(params(0), span(at, at + 1), &admission(10, Some(2), 0))
+            judge.record_admission(params(0), span(at, at + 1), &admission(10, Some(2), 0));
         });
         judge.exceeded().count() > 0
     };
@@ -166,7 +166,7 @@ fn a_changed_quota_is_not_judged() {
     let mut judge = Judge::new(Rc::new(LoadPlan::for_tests(BoundSource::Responses)));
     judge.record_admission(params(0), span(0, 1), &admission(1, Some(60), 0));
     (0..9).for_each(|at| {
-        judge.record_admission(params(0), span(at, at + 1), &admission(100, Some(60), 0))
+        judge.record_admission(params(0), span(at, at + 1), &admission(100, Some(60), 0));
     });
     let verdict = judge.limit_reports().remove(0);
     assert!(
@@ -183,7 +183,7 @@ fn the_number_of_tracked_keys_is_bounded() {
     let more = 10;
     let keys = u32::try_from(COUNTERS_MAX).unwrap() + more;
     (0..keys).for_each(|key| {
-        judge.record_admission(params(key), span(0, 1), &admission(3, None, 1_000))
+        judge.record_admission(params(key), span(0, 1), &admission(3, None, 1_000));
     });
     assert_eq!(
         (judge.limit_reports()[0].keys, judge.untracked_admissions()),

@@ -53,7 +53,7 @@ fn latencies_count_from_when_requests_were_due() {
 fn timeouts_and_unsent_requests_count_as_latencies() {
     let mut record = record();
     (0..98).for_each(|_| {
-        record.record_decision(request(0), span(0, 100), &ResponseDecision::default())
+        record.record_decision(request(0), span(0, 100), &ResponseDecision::default());
     });
     record.record_failure(request(0), 1_000_000, RequestFailure::Timeout, || {
         "late".to_owned()

@@ -13,7 +13,7 @@ use hyper::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, ORIGIN};
 use hyper::{Method, Request};
 use subtle::ConstantTimeEq as _;
 
-use crate::http::Fault;
+use crate::http::ApiError;
 
 /// How the page that makes a request is related to this site; browsers send it.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -38,11 +38,11 @@ impl AdminGuard {
     }
 
     /// Authorises a request to the admin API.
-    pub(super) fn authorize<B>(&self, request: &Request<B>) -> Result<(), Fault> {
+    pub(super) fn authorize<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
         match &self.token {
             // A page of another site does not know the token, so no further check is needed.
             Some(token) if has_token(request, token) => Ok(()),
-            Some(_) => Err(Fault::unauthorized()),
+            Some(_) => Err(ApiError::unauthorized()),
             None => {
                 expect_local_host(request)?;
 
@@ -50,7 +50,7 @@ impl AdminGuard {
                 if is_read || is_same_origin(request) {
                     Ok(())
                 } else {
-                    Err(Fault::cross_site())
+                    Err(ApiError::cross_site())
                 }
             }
         }
@@ -58,7 +58,7 @@ impl AdminGuard {
 
     /// Authorises a request for a file of the dashboard. No token is needed: the browser has none
     /// to send until the page asks for it, and the files are public.
-    pub(super) fn authorize_page<B>(&self, request: &Request<B>) -> Result<(), Fault> {
+    pub(super) fn authorize_page<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
         if self.token.is_some() {
             Ok(())
         } else {
@@ -68,12 +68,12 @@ impl AdminGuard {
 
     /// Authorises a request for the event stream. The number of streams is bounded: a page of
     /// another site could not read one, but it could use up all of them.
-    pub(super) fn authorize_events<B>(&self, request: &Request<B>) -> Result<(), Fault> {
+    pub(super) fn authorize_events<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
         self.authorize(request)?;
         if self.token.is_some() || is_same_origin(request) {
             Ok(())
         } else {
-            Err(Fault::cross_site())
+            Err(ApiError::cross_site())
         }
     }
 }
@@ -94,7 +94,7 @@ fn has_token<B>(request: &Request<B>, token: &str) -> bool {
 
 /// Rejects host names, which anyone can point at this address: the host must be an IP address or
 /// `localhost`.
-fn expect_local_host<B>(request: &Request<B>) -> Result<(), Fault> {
+fn expect_local_host<B>(request: &Request<B>) -> Result<(), ApiError> {
     let in_target = request
         .uri()
         .authority()
@@ -108,7 +108,7 @@ fn expect_local_host<B>(request: &Request<B>) -> Result<(), Fault> {
     for host in in_target.into_iter().chain(in_headers) {
         let host = String::from_utf8_lossy(host);
         if !is_local_host(&host) {
-            return Err(Fault::foreign_host(&host));
+            return Err(ApiError::foreign_host(&host));
         }
     }
     Ok(())

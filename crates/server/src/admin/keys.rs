@@ -8,8 +8,8 @@ use tollgate_rules::{DisplayPart, Explanation};
 
 use super::json_ok;
 use super::query::KeyQuery;
-use crate::gate::{Running, Spend, Undecided};
-use crate::http::{Body, Fault};
+use crate::gate::{ActiveConfig, DecideError, GateDemand};
+use crate::http::{ApiError, Body};
 use crate::serve::Service;
 
 /// The body of `GET /admin/keys`.
@@ -43,7 +43,7 @@ struct ResetResponse<'a> {
 
 /// The counter that a query names.
 struct ResolvedCounter<'r> {
-    spend: Spend<'r>,
+    spend: GateDemand<'r>,
     key: Vec<KeyPartView<'r>>,
     tier: Option<String>,
 }
@@ -52,13 +52,13 @@ struct ResolvedCounter<'r> {
 pub(super) async fn show<B>(
     service: &Service,
     request: &Request<B>,
-) -> Result<Response<Body>, Fault> {
-    let running = service.gate.running();
-    let ResolvedCounter { spend, key, tier } = look_up(&running, request)?;
+) -> Result<Response<Body>, ApiError> {
+    let active = service.gate.active();
+    let ResolvedCounter { spend, key, tier } = look_up(&active, request)?;
 
     let decided = service
         .gate
-        .spend(&running, std::slice::from_ref(&spend), Intent::Peek)
+        .spend(&active, std::slice::from_ref(&spend), Intent::Peek)
         .await?;
 
     let DecisionBody {
@@ -70,7 +70,7 @@ pub(super) async fn show<B>(
     let limit = limits
         .into_iter()
         .next()
-        .ok_or_else(|| Fault::internal("the decision has no outcome for the limit"))?;
+        .ok_or_else(|| ApiError::internal("the decision has no outcome for the limit"))?;
 
     Ok(json_ok(&KeyResponse {
         limit,
@@ -85,15 +85,15 @@ pub(super) async fn show<B>(
 pub(super) async fn reset<B>(
     service: &Service,
     request: &Request<B>,
-) -> Result<Response<Body>, Fault> {
-    let running = service.gate.running();
-    let ResolvedCounter { spend, key, .. } = look_up(&running, request)?;
+) -> Result<Response<Body>, ApiError> {
+    let active = service.gate.active();
+    let ResolvedCounter { spend, key, .. } = look_up(&active, request)?;
 
-    running
+    active
         .limiter
         .reset(spend.limit, &spend.key)
         .await
-        .map_err(Undecided::from)?;
+        .map_err(DecideError::from)?;
 
     // The key itself is left out: it may be personal data.
     tracing::info!(
@@ -109,14 +109,14 @@ pub(super) async fn reset<B>(
 
 /// Finds the counter that the query of a request names. The limit's `match` is ignored.
 fn look_up<'r, B>(
-    running: &'r Running,
+    active: &'r ActiveConfig,
     request: &Request<B>,
-) -> Result<ResolvedCounter<'r>, Fault> {
+) -> Result<ResolvedCounter<'r>, ApiError> {
     let query = KeyQuery::parse(request.uri().query().unwrap_or_default())?;
-    let explained = running
+    let explained = active
         .selector
         .explain_named(&query.limit, &query.attributes);
-    let (rule, explanation) = explained.map_err(Undecided::from)?;
+    let (rule, explanation) = explained.map_err(DecideError::from)?;
 
     match explanation {
         Explanation::Met {
@@ -125,9 +125,9 @@ fn look_up<'r, B>(
             tier,
         } => {
             // Cost 1, so that `retry_after_ms` says when the next ordinary request would pass.
-            let spend = Spend {
+            let spend = GateDemand {
                 cost: 1,
-                ..Spend::from(chosen)
+                ..GateDemand::from(chosen)
             };
             Ok(ResolvedCounter {
                 spend,
@@ -135,7 +135,7 @@ fn look_up<'r, B>(
                 tier,
             })
         }
-        Explanation::Wrong(error) => Err(Undecided::from(error).into()),
+        Explanation::Wrong(error) => Err(DecideError::from(error).into()),
         // Conditions are not evaluated here, so only a missing key of an optional limit remains.
         Explanation::PassedOver | Explanation::No { .. } => {
             let detail = format!(
@@ -144,7 +144,7 @@ fn look_up<'r, B>(
                 rule.limit.name(),
                 super::limits::key_recipe(&rule.key).join(" and ")
             );
-            Err(Fault::unfit("missing-attribute", detail))
+            Err(ApiError::unprocessable("missing-attribute", detail))
         }
     }
 }

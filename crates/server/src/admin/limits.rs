@@ -8,7 +8,7 @@ use tollgate_rules::{Attribute, Condition, Cost, LimitConfig, Pattern, Recipe, T
 
 use super::{json_ok, millis};
 use crate::http::Body;
-use crate::metrics::Said;
+use crate::metrics::OutcomeCounts;
 use crate::serve::Service;
 
 /// The body of the response.
@@ -38,7 +38,7 @@ struct LimitView<'a> {
     tiers: Option<TiersView<'a>>,
     /// Decisions by outcome, since the process started or the limit was first configured.
     #[serde(rename = "said")]
-    decisions: Said,
+    decisions: OutcomeCounts,
 }
 
 /// What a limit allows. Members that its algorithm does not have are absent.
@@ -105,10 +105,10 @@ struct TierView<'a> {
 
 /// Lists the limits in the order of the configuration file.
 pub(super) fn respond(service: &Service) -> Response<Body> {
-    let running = service.gate.running();
-    let limits_and_meters = running.config.limits.iter().zip(running.meters());
-    let limits = limits_and_meters
-        .filter_map(|(limit, meter)| LimitView::new(limit, meter.said()))
+    let active = service.gate.active();
+    let limits_and_metrics = active.config.limits.iter().zip(active.metrics());
+    let limits = limits_and_metrics
+        .filter_map(|(limit, metrics)| LimitView::new(limit, metrics.outcomes()))
         .collect();
     json_ok(&LimitsResponse { limits })
 }
@@ -126,7 +126,7 @@ pub(super) fn key_recipe(key: &Recipe) -> Vec<String> {
 
 impl<'a> LimitView<'a> {
     /// `None` only for an invalid limit, which a configuration never holds.
-    fn new(limit: &'a LimitConfig, decisions: Said) -> Option<Self> {
+    fn new(limit: &'a LimitConfig, decisions: OutcomeCounts) -> Option<Self> {
         let rule = limit.limit.rule().ok()?;
         let conditions = limit.applies.conditions.iter();
 

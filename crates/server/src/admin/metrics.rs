@@ -4,26 +4,26 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use super::status;
-use crate::gate::Running;
-use crate::http::{Body, Fault, json};
-use crate::metrics::{self, Page, exact, seconds};
+use crate::gate::ActiveConfig;
+use crate::http::{ApiError, Body, json};
+use crate::metrics::{self, MetricsPage, seconds, to_f64};
 use crate::serve::Service;
 
 /// Builds the page from the current state of the service.
-pub(super) fn respond(service: &Service) -> Result<Response<Body>, Fault> {
-    let running = service.gate.running();
-    let mut page = Page::new(&running.config.monitoring.metrics_prefix);
+pub(super) fn respond(service: &Service) -> Result<Response<Body>, ApiError> {
+    let active = service.gate.active();
+    let mut page = MetricsPage::new(&active.config.monitoring.metrics_prefix);
 
-    service.gate.meters().write(&mut page);
-    write_store(&running, &mut page);
-    write_config(service, &running, &mut page);
-    write_load(service, &running, &mut page);
+    service.gate.metrics().write(&mut page);
+    write_store(&active, &mut page);
+    write_config(service, &active, &mut page);
+    write_load(service, &active, &mut page);
     write_alerts(service, &mut page);
     write_process(service, &mut page);
 
     let text = page
         .into_text()
-        .map_err(|error| Fault::internal(error.to_string()))?;
+        .map_err(|error| ApiError::internal(error.to_string()))?;
     let mut response = json(StatusCode::OK, text);
     response.headers_mut().insert(
         CONTENT_TYPE,
@@ -32,82 +32,82 @@ pub(super) fn respond(service: &Service) -> Result<Response<Body>, Fault> {
     Ok(response)
 }
 
-fn write_store(running: &Running, page: &mut Page) {
-    let health = running.limiter.health();
+fn write_store(active: &ActiveConfig, page: &mut MetricsPage) {
+    let health = active.limiter.health();
 
     page.counter("store_errors_total", "Failed store calls by kind");
     for (kind, count) in health.store_errors.by_kind() {
-        page.line(&[("kind", kind)], exact(count));
+        page.sample(&[("kind", kind)], to_f64(count));
     }
 
     page.gauge("store_up", "1 if every server of the store is reachable")
-        .line(&[], flag(running.store.is_up()));
+        .sample(&[], flag(active.store.is_up()));
     page.gauge("degraded", "1 while limits use their failure policies")
-        .line(&[], flag(health.degraded));
+        .sample(&[], flag(health.degraded));
     page.counter(
         "degraded_seconds_total",
         "Time during which limits used their failure policies",
     )
-    .line(&[], seconds(health.degraded_for));
+    .sample(&[], seconds(health.degraded_for));
 }
 
-fn write_config(service: &Service, running: &Running, page: &mut Page) {
+fn write_config(service: &Service, active: &ActiveConfig, page: &mut MetricsPage) {
     let reloads = service.reloader.reloads();
 
     page.gauge(
         "config_reload_failed",
         "1 if the last configuration reload failed",
     )
-    .line(&[], flag(reloads.error.is_some()));
+    .sample(&[], flag(reloads.last_error.is_some()));
     page.counter(
         "config_reloads_total",
         "Configuration reloads by result: applied or refused (invalid)",
     )
-    .line(&[("result", "applied")], exact(reloads.done))
-    .line(&[("result", "refused")], exact(reloads.refused));
+    .sample(&[("result", "applied")], to_f64(reloads.applied))
+    .sample(&[("result", "refused")], to_f64(reloads.rejected));
     page.gauge(
         "config_last_reload_timestamp_seconds",
         "When the active configuration was loaded, in seconds since the UNIX epoch",
     )
-    .line(&[], seconds(reloads.at));
+    .sample(&[], seconds(reloads.active_since));
     page.gauge("limits", "Limits of the active configuration")
-        .line(&[], size(running.config.limits.len()));
+        .sample(&[], size(active.config.limits.len()));
 }
 
-fn write_load(service: &Service, running: &Running, page: &mut Page) {
+fn write_load(service: &Service, active: &ActiveConfig, page: &mut MetricsPage) {
     page.gauge("keys", "Counters in the memory of this process")
-        .line(&[], size(status::key_count(running)));
+        .sample(&[], size(status::key_count(active)));
 
     page.gauge("connections", "Open client connections")
-        .line(&[], size(service.load.connections()));
+        .sample(&[], size(service.load.connections()));
     page.gauge("in_flight_requests", "Client requests in flight")
-        .line(&[], size(service.load.in_flight()));
+        .sample(&[], size(service.load.in_flight()));
     page.counter(
         "shed_total",
         "Client requests and connections rejected because the service was full",
     )
-    .line(&[], exact(service.load.shed()));
+    .sample(&[], to_f64(service.load.shed()));
 }
 
-fn write_alerts(service: &Service, page: &mut Page) {
+fn write_alerts(service: &Service, page: &mut MetricsPage) {
     page.gauge("alert_firing", "1 while a configured alert is firing");
-    for standing in service.alerts.standing() {
+    for standing in service.alerts.states() {
         let labels = [
             ("alert", standing.alert.as_str()),
             ("limit", &*standing.limit),
         ];
-        page.line(&labels, flag(standing.since.is_some()));
+        page.sample(&labels, flag(standing.since.is_some()));
     }
 }
 
-fn write_process(service: &Service, page: &mut Page) {
+fn write_process(service: &Service, page: &mut MetricsPage) {
     page.gauge("build_info", "Always 1; the version is a label")
-        .line(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+        .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
     page.gauge(
         "start_time_seconds",
         "When this process started, in seconds since the UNIX epoch",
     )
-    .line(&[], seconds(service.since));
+    .sample(&[], seconds(service.since));
 }
 
 const fn flag(is_set: bool) -> f64 {
@@ -115,5 +115,5 @@ const fn flag(is_set: bool) -> f64 {
 }
 
 fn size(count: usize) -> f64 {
-    exact(u64::try_from(count).unwrap_or(u64::MAX))
+    to_f64(u64::try_from(count).unwrap_or(u64::MAX))
 }

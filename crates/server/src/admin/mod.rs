@@ -2,7 +2,7 @@
 //!
 //! Every request is authorised (`guard`), routed and answered. The port keeps no state besides the
 //! dashboard's: responses are built from the service at the time of the request. Errors are a
-//! [`Fault`], as on the HTTP port.
+//! [`ApiError`], as on the HTTP port.
 
 mod dashboard;
 mod guard;
@@ -24,8 +24,8 @@ use serde::Serialize;
 use self::dashboard::AdminBody;
 pub(crate) use self::dashboard::{Dashboard, watch};
 use self::guard::AdminGuard;
-use crate::http::{Body, Fault, alive, get, json, problem};
-use crate::listen::{Front, Load};
+use crate::http::{ApiError, Body, alive, get, json, problem};
+use crate::listen::{Front, ServerLoad};
 use crate::serve::Service;
 
 /// The most connections to the admin port.
@@ -42,8 +42,8 @@ pub(crate) struct AdminFront {
 
 /// The admin port's own connection and request limits, so that operators get in when clients have
 /// used up those of the service.
-pub(crate) fn load(of_clients: &Load) -> Arc<Load> {
-    of_clients.apart(CONNECTIONS_MAX, IN_FLIGHT_MAX)
+pub(crate) fn load(of_clients: &ServerLoad) -> Arc<ServerLoad> {
+    of_clients.with_limits(CONNECTIONS_MAX, IN_FLIGHT_MAX)
 }
 
 impl AdminFront {
@@ -55,7 +55,7 @@ impl AdminFront {
         }
     }
 
-    async fn route(&self, request: &Request<Incoming>) -> Result<Response<Body>, Fault> {
+    async fn route(&self, request: &Request<Incoming>) -> Result<Response<Body>, ApiError> {
         let service = &*self.service;
         let path = request.uri().path();
 
@@ -79,21 +79,21 @@ impl AdminFront {
             "/admin/keys" => match *request.method() {
                 Method::GET | Method::HEAD => keys::show(service, request).await,
                 Method::DELETE => keys::reset(service, request).await,
-                ref other => Err(Fault::method(other, "GET, HEAD, DELETE")),
+                ref other => Err(ApiError::method_not_allowed(other, "GET, HEAD, DELETE")),
             },
             "/admin/reload" => match *request.method() {
                 Method::POST => reload::respond(service).await,
-                ref other => Err(Fault::method(other, "POST")),
+                ref other => Err(ApiError::method_not_allowed(other, "POST")),
             },
-            _ => Err(Fault::not_listed(path)),
+            _ => Err(ApiError::admin_not_found(path)),
         }
     }
 
-    fn events(&self, request: &Request<Incoming>) -> Result<Response<AdminBody>, Fault> {
+    fn events(&self, request: &Request<Incoming>) -> Result<Response<AdminBody>, ApiError> {
         self.guard.authorize_events(request)?;
         match *request.method() {
             Method::GET => dashboard::events(&self.service),
-            ref other => Err(Fault::method(other, "GET")),
+            ref other => Err(ApiError::method_not_allowed(other, "GET")),
         }
     }
 }
@@ -123,7 +123,7 @@ impl Front for AdminFront {
     }
 
     fn shed(&self) -> Response<AdminBody> {
-        problem(&Fault::overloaded()).map(AdminBody::from)
+        problem(&ApiError::overloaded()).map(AdminBody::from)
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-use crate::http::{ATTRIBUTES_MAX, Fault, Named, same};
+use crate::http::{ATTRIBUTES_MAX, ApiError, NamedAttributes, is_same_attribute};
 
 /// A parsed query string.
 #[derive(Debug)]
@@ -12,16 +12,16 @@ pub(super) struct KeyQuery<'q> {
     /// The name of the limit.
     pub(super) limit: Cow<'q, str>,
     /// The attributes of the request, each at most once.
-    pub(super) attributes: Named<'q>,
+    pub(super) attributes: NamedAttributes<'q>,
 }
 
 impl<'q> KeyQuery<'q> {
     /// Parses `limit=<name>&<attribute>=<value>..`. Names and values are percent-encoded; `+` is a
     /// plus sign, because mail addresses contain it. The first `limit` names the limit; a second
     /// one is an attribute called `limit`.
-    pub(super) fn parse(query: &'q str) -> Result<Self, Fault> {
+    pub(super) fn parse(query: &'q str) -> Result<Self, ApiError> {
         let mut limit = None;
-        let mut attributes = Named::default();
+        let mut attributes = NamedAttributes::default();
 
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -32,14 +32,18 @@ impl<'q> KeyQuery<'q> {
                 continue;
             }
 
-            if attributes.0.iter().any(|(known, _)| same(known, &name)) {
+            if attributes
+                .0
+                .iter()
+                .any(|(known, _)| is_same_attribute(known, &name))
+            {
                 let name: String = name.chars().take(80).collect();
                 let detail = format!("duplicate attribute {name:?}");
-                return Err(Fault::malformed("parameter-twice", detail));
+                return Err(ApiError::bad_request("parameter-twice", detail));
             }
             if attributes.0.len() == ATTRIBUTES_MAX {
                 let detail = format!("too many attributes: at most {ATTRIBUTES_MAX} are allowed");
-                return Err(Fault::malformed("too-many-attributes", detail));
+                return Err(ApiError::bad_request("too-many-attributes", detail));
             }
             attributes.0.push((name, value));
         }
@@ -47,17 +51,17 @@ impl<'q> KeyQuery<'q> {
         let limit = limit.ok_or_else(|| {
             let detail = "missing parameter `limit`; expected \
                           /admin/keys?limit=<name>&<attribute>=<value>";
-            Fault::malformed("no-limit", detail)
+            ApiError::bad_request("no-limit", detail)
         })?;
         Ok(Self { limit, attributes })
     }
 }
 
-fn decode(text: &str) -> Result<Cow<'_, str>, Fault> {
+fn decode(text: &str) -> Result<Cow<'_, str>, ApiError> {
     percent_decode_str(text).decode_utf8().map_err(|_| {
         let text: String = text.chars().take(80).collect();
         let detail = format!("{text:?} is not valid UTF-8 after percent-decoding");
-        Fault::malformed("not-text", detail)
+        ApiError::bad_request("not-text", detail)
     })
 }
 

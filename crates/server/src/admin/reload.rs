@@ -7,8 +7,8 @@ use tollgate::headers::PROBLEM_JSON;
 use tollgate_rules::ConfigError;
 
 use super::json_ok;
-use crate::http::{Body, Fault, json};
-use crate::reload::Refused;
+use crate::http::{ApiError, Body, json};
+use crate::reload::ConfigReloadError;
 use crate::serve::Service;
 
 /// The body of a successful reload.
@@ -25,7 +25,7 @@ struct ReloadResponse<'a> {
 #[derive(Debug, Serialize)]
 struct ConfigProblem<'a> {
     #[serde(flatten)]
-    fault: Fault,
+    fault: ApiError,
     #[serde(rename = "faults")]
     diagnostics: Vec<DiagnosticView<'a>>,
     /// How many further diagnostics were left out.
@@ -51,11 +51,11 @@ const fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// Reloads the configuration and reports the result.
-pub(super) async fn respond(service: &Service) -> Result<Response<Body>, Fault> {
+/// ReloadStatus the configuration and reports the result.
+pub(super) async fn respond(service: &Service) -> Result<Response<Body>, ApiError> {
     match service.reloader.reload().await {
         Ok(()) => {
-            let config = &service.gate.running().config;
+            let config = &service.gate.active().config;
 
             Ok(json_ok(&ReloadResponse {
                 reloaded: true,
@@ -63,9 +63,13 @@ pub(super) async fn respond(service: &Service) -> Result<Response<Body>, Fault> 
                 notes: &config.notes,
             }))
         }
-        Err(error @ Refused::NoFile) => Err(Fault::conflict("no-file", error.to_string())),
-        Err(Refused::ConfigError(error)) => Ok(config_problem(&error)),
-        Err(Refused::Store(error)) => Err(Fault::unfit("bad-store", error.to_string())),
+        Err(error @ ConfigReloadError::NoFile) => {
+            Err(ApiError::conflict("no-file", error.to_string()))
+        }
+        Err(ConfigReloadError::ConfigError(error)) => Ok(config_problem(&error)),
+        Err(ConfigReloadError::Store(error)) => {
+            Err(ApiError::unprocessable("bad-store", error.to_string()))
+        }
     }
 }
 
@@ -79,7 +83,7 @@ fn config_problem(error: &ConfigError) -> Response<Body> {
         message: &diagnostic.message,
     });
     let body = ConfigProblem {
-        fault: Fault::unfit("bad-config", detail),
+        fault: ApiError::unprocessable("bad-config", detail),
         diagnostics: diagnostics.collect(),
         more: error.more(),
     };

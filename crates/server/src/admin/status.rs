@@ -7,10 +7,10 @@ use serde::Serialize;
 use tollgate::Health;
 
 use super::{json_ok, millis};
-use crate::alerts::Standing;
-use crate::gate::Running;
+use crate::alerts::AlertState;
+use crate::gate::ActiveConfig;
 use crate::http::Body;
-use crate::reload::Reloads;
+use crate::reload::ReloadStatus;
 use crate::serve::Service;
 
 /// The body of the response. Times are milliseconds since the UNIX epoch.
@@ -83,43 +83,43 @@ pub(super) fn respond(service: &Service) -> Response<Body> {
 }
 
 /// Counters in the memory of this process: those of a memory store and of `local` limits.
-pub(super) fn key_count(running: &Running) -> usize {
-    running.store.keys() + running.limiter.local_keys()
+pub(super) fn key_count(active: &ActiveConfig) -> usize {
+    active.store.keys() + active.limiter.local_keys()
 }
 
 impl ServiceStatus {
     pub(super) fn new(service: &Service) -> Self {
-        let running = service.gate.running();
-        let alerts = service.alerts.standing();
+        let active = service.gate.active();
+        let alerts = service.alerts.states();
 
         Self {
             version: env!("CARGO_PKG_VERSION"),
             uptime_ms: millis(service.gate.now().since(service.since)),
             ready: service.readiness.is_ready(),
-            store: StoreStatus::new(&running),
-            config: ConfigStatus::new(service, &running),
+            store: StoreStatus::new(&active),
+            config: ConfigStatus::new(service, &active),
             connections: service.load.connections(),
             in_flight: service.load.in_flight(),
             shed: service.load.shed(),
-            keys: key_count(&running),
+            keys: key_count(&active),
             alerts: alerts.iter().filter_map(AlertStatus::from_firing).collect(),
         }
     }
 }
 
 impl StoreStatus {
-    fn new(running: &Running) -> Self {
+    fn new(active: &ActiveConfig) -> Self {
         let Health {
             degraded,
             degraded_since,
             degraded_for,
             store_errors,
             ..
-        } = running.limiter.health();
+        } = active.limiter.health();
 
         Self {
-            kind: running.store.kind(),
-            up: running.store.is_up(),
+            kind: active.store.kind(),
+            up: active.store.is_up(),
             degraded,
             degraded_since_ms: degraded_since.map(millis),
             degraded_for_ms: millis(degraded_for),
@@ -129,22 +129,22 @@ impl StoreStatus {
 }
 
 impl ConfigStatus {
-    fn new(service: &Service, running: &Running) -> Self {
-        let Reloads {
-            at,
-            done,
-            refused,
-            error,
+    fn new(service: &Service, active: &ActiveConfig) -> Self {
+        let ReloadStatus {
+            active_since,
+            applied,
+            rejected,
+            last_error,
         } = service.reloader.reloads();
         let file = service.reloader.file();
 
         Self {
             file: file.map(|file| file.display().to_string()),
-            limits: running.config.limits.len(),
-            loaded_at_ms: millis(at),
-            reloads: done,
-            refused,
-            error: error.map(|(at, message)| ReloadErrorView {
+            limits: active.config.limits.len(),
+            loaded_at_ms: millis(active_since),
+            reloads: applied,
+            refused: rejected,
+            error: last_error.map(|(at, message)| ReloadErrorView {
                 at_ms: millis(at),
                 message,
             }),
@@ -154,8 +154,8 @@ impl ConfigStatus {
 
 impl AlertStatus {
     /// `None` if the alert is not firing.
-    fn from_firing(standing: &Standing) -> Option<Self> {
-        let Standing {
+    fn from_firing(standing: &AlertState) -> Option<Self> {
+        let AlertState {
             alert,
             limit,
             value,

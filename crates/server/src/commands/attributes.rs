@@ -27,9 +27,6 @@ pub struct AttributeArgs {
 #[derive(Debug, Default)]
 pub(super) struct RequestAttributes(Vec<(Attribute, String)>);
 
-/// The former name of [`RequestAttributes`].
-pub(super) type Given = RequestAttributes;
-
 impl AttributeArgs {
     /// Parses the attributes. Errors never contain the values: they may be secrets.
     pub(super) fn read(&self) -> Result<RequestAttributes, CommandError> {

@@ -65,11 +65,6 @@ pub(super) struct ServiceResponse {
     pub(super) body: Bytes,
 }
 
-/// The former names of [`ServiceUrl`] and [`ServiceRequest`].
-pub(super) type Target = ServiceUrl;
-#[cfg(test)]
-pub(super) type Ask<'a> = ServiceRequest<'a>;
-
 impl ServiceUrl {
     /// Parses `http://host:port`; the scheme may be omitted. Errors never show a user name or
     /// password.
@@ -142,16 +137,6 @@ impl ServiceUrl {
         response.map_err(|reason| {
             CommandError::no_response(format!("no response from {self}: {reason}"))
         })
-    }
-
-    /// The former name of [`send`](Self::send).
-    #[cfg(test)]
-    pub(super) fn ask(
-        &self,
-        ask: Ask<'_>,
-        timeout: Duration,
-    ) -> Result<ServiceResponse, CommandError> {
-        self.send(ask, timeout)
     }
 
     fn http_request(

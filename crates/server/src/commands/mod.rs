@@ -88,16 +88,6 @@ impl CommandError {
         }
     }
 
-    /// The former name of [`invalid`](Self::invalid).
-    fn wrong(reason: impl Into<String>) -> Self {
-        Self::invalid(reason)
-    }
-
-    /// The former name of [`no_response`](Self::no_response).
-    fn no_answer(reason: impl Into<String>) -> Self {
-        Self::no_response(reason)
-    }
-
     /// Adds the response that caused the error, if it is a JSON object.
     fn with_response(self, response: &client::ServiceResponse) -> Self {
         Self {
@@ -109,10 +99,6 @@ impl CommandError {
 
 /// The text for standard output and the exit code, or why the command failed.
 type CommandResult = Result<(String, Exit), CommandError>;
-
-/// The former names of [`CommandError`] and [`CommandResult`].
-type Failure = CommandError;
-type Printed = CommandResult;
 
 /// Prints the result of a command and returns its exit code. With `json`, an error is also printed
 /// as an object on standard output.

@@ -216,6 +216,7 @@ fn meaning(attribute: &Attribute) -> FieldMeaning {
 /// The field names under which logs usually have an attribute without built-in names.
 fn names(attribute: &Attribute) -> Vec<String> {
     let field = attribute.field();
+
     match attribute.kind() {
         AttributeKind::Header => {
             let prefixes = [

@@ -139,12 +139,16 @@ impl<'l> JsonLine<'l> {
                 self.value(&FieldMeaning::Host).or_else(in_target)?
             }
             AttributeKind::Header | AttributeKind::Cookie | AttributeKind::Own => {
-                let is_wanted = |known: &FieldMeaning| matches!(known, FieldMeaning::Other(other) if other == attribute);
+                let is_wanted = |known: &FieldMeaning| match known {
+                    FieldMeaning::Other(other) => other == attribute,
+                    _ => false,
+                };
                 let slot = self.fields.slots.iter().position(is_wanted)?;
                 let (_, text) = self.values.get(slot)?.as_ref()?;
                 Some(&**text).filter(|text| !text.is_empty() && *text != "-")?
             }
         };
+
         Some(Value::Text(Cow::Borrowed(text)))
     }
 }
@@ -200,10 +204,12 @@ fn walk_members<'l, M: MapAccess<'l>>(
 ) -> Result<(), M::Error> {
     let path_len = walk.path.len();
     walk.depth += 1;
+
     while let Some(()) = map.next_key_seed(NameSeed(walk))? {
         map.next_value_seed(ValueSeed(walk))?;
         walk.path.truncate(path_len);
     }
+
     walk.depth -= 1;
     Ok(())
 }
@@ -306,6 +312,7 @@ impl<'l> Visitor<'l> for ValueSeed<'_, 'l> {
                 ListItem::Text(_) | ListItem::Other(_) => {}
             }
         }
+
         if !texts.is_empty() {
             self.0.store(|| {
                 if texts.len() == 1 {

@@ -106,7 +106,7 @@ fn traefik_is_understood() {
 }
 
 #[test]
-fn fields_of_ones_own_are_values() {
+fn custom_fields_take_precedence() {
     let line = r#"{"at":1791665736,"who":{"addr":"203.0.113.7"},"labels":{"tenant":"acme"},"path":"/a","uri":"/b","args":"page=3","extra":[1,{"x":[]},null]}"#;
     let parser = parser(
         AccessLogFormat::Auto,
@@ -122,18 +122,18 @@ fn fields_of_ones_own_are_values() {
 }
 
 #[test]
-fn wrong_fields_are_values() {
+fn invalid_fields_are_rejected() {
     let wrong = |name: &str, field: &str| {
         FieldMap::new([], &[(name.to_owned(), field.to_owned())])
             .unwrap_err()
             .to_string()
     };
     assert!(wrong("clientip", "x").contains("did you mean `client_ip`?"));
-    assert!(wrong("time", "").contains("write NAME=FIELD"));
+    assert!(wrong("time", "").contains("expected NAME=FIELD"));
 }
 
 #[test]
-fn lines_of_json_that_say_nothing_say_why() {
+fn invalid_json_lines_are_rejected_with_a_reason() {
     let parser = parser(AccessLogFormat::Json, &[]);
     for (line, wrong) in [
         ("", LineErrorKind::Json),
@@ -161,23 +161,23 @@ fn lines_of_json_that_say_nothing_say_why() {
 }
 
 #[test]
-fn lines_that_are_no_utf8_are_read_all_the_same() {
+fn lines_that_are_not_utf8_are_repaired() {
     let line = b"203.0.113.7 - \xff [10/Oct/2026:13:55:36 +0000] \"GET /caf\xe9 HTTP/1.1\" 200 5";
     let parser = parser(AccessLogFormat::Auto, &[]);
     assert_eq!(parser.parse(line).err(), Some(LineError::NotUtf8));
-    let to_utf8_lossy = to_utf8_lossy(line);
-    let record = parser.parse(to_utf8_lossy.as_bytes()).unwrap();
+    let repaired = to_utf8_lossy(line);
+    let record = parser.parse(repaired.as_bytes()).unwrap();
     assert_eq!(
         record.get(&"path".parse().unwrap()),
         Some(Value::Text("/caf\u{fffd}".into()))
     );
 }
 
-/// Reads a line and asks for everything.
+/// Parses a line and reads all attributes.
 fn exhaust(format: AccessLogFormat, line: &[u8]) {
     let parser = parser(format, &[]);
-    let to_utf8_lossy = to_utf8_lossy(line);
-    for record in [parser.parse(line), parser.parse(to_utf8_lossy.as_bytes())]
+    let repaired = to_utf8_lossy(line);
+    for record in [parser.parse(line), parser.parse(repaired.as_bytes())]
         .into_iter()
         .flatten()
     {
@@ -186,22 +186,22 @@ fn exhaust(format: AccessLogFormat, line: &[u8]) {
         }
     }
     assert_ne!(
-        parser.parse(to_utf8_lossy.as_bytes()).err(),
+        parser.parse(repaired.as_bytes()).err(),
         Some(LineError::NotUtf8)
     );
 }
 
 proptest! {
     #[test]
-    fn no_bytes_make_a_reader_panic(line in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn no_bytes_make_the_parser_panic(line in proptest::collection::vec(any::<u8>(), 0..300)) {
         for format in [AccessLogFormat::Auto, AccessLogFormat::Common, AccessLogFormat::Combined, AccessLogFormat::Json] {
             exhaust(format, &line);
         }
     }
 
-    /// Most bytes fail at once. These are right but for a few places.
+    /// Random bytes fail early. These lines are valid except for a few bytes.
     #[test]
-    fn no_change_to_a_right_line_makes_a_reader_panic(
+    fn no_change_to_a_valid_line_makes_the_parser_panic(
         which in 0..4_usize,
         changes in proptest::collection::vec((any::<prop::sample::Index>(), prop::sample::select(&b"\"\\[]{} -:/?&=%\xc3\xff\x00x1,."[..]), any::<bool>()), 1..8),
     ) {

@@ -235,6 +235,7 @@ fn parse_zone(text: &[u8]) -> Option<i64> {
         [b'-', digits @ ..] => (-1, digits),
         _ => return None,
     };
+
     let (hours, minutes) = match digits {
         [a, b] => (number(&[*a, *b])?, 0),
         [a, b, c, d] | [a, b, b':', c, d] => (number(&[*a, *b])?, number(&[*c, *d])?),

@@ -203,6 +203,7 @@ fn top_keys(
         first: utc(denials.first),
         last: utc(denials.last),
     };
+
     keys.top(count).into_iter().map(report).collect()
 }
 

@@ -1,6 +1,6 @@
-//! The report of a simulation. It serializes to JSON, has an HTML form ([`SimulationReport::html`]),
-//! and the command line prints it as tables. Field names are the member names of the JSON form and
-//! must not change; `refused` means denied there.
+//! The report of a simulation. It serializes to JSON and has an HTML form
+//! ([`SimulationReport::html`]), and the command line prints it as tables. Field names are the
+//! member names of the JSON form and must not change; `refused` means denied there.
 
 mod build;
 mod escape;

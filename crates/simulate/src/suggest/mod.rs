@@ -2,8 +2,8 @@
 //! size would have denied.
 //!
 //! The log is replayed twice. In the first pass all limits are so high that they deny nothing, and
-//! the peak usage of each key is measured: the most requests in any window, or the most taken from a
-//! bucket. In the second pass, a few percentiles of these peaks are tried as limits, each limit on
+//! the peak usage of each key is measured: the most requests in any window, or the most taken from
+//! a bucket. In the second pass, a few percentiles of these peaks are tried as limits, each limit on
 //! its own, with the algorithm it has in the configuration.
 
 mod quotas;
@@ -89,6 +89,7 @@ impl UsagePeaks {
         replay.decide(requests, |_, result| {
             // Errors are counted by the replay of the configuration itself.
             let Ok(decision) = result else { return };
+
             for (selected, outcome) in decision.limits.iter().zip(decision.outcomes) {
                 let LimitPeaks { requests, keys, .. } = &mut limits[selected.index];
                 *requests += 1;

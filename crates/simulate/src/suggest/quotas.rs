@@ -46,6 +46,7 @@ pub(super) fn with_limit(quota: &Quota, limit: u64) -> Option<Quota> {
         }
         Quota::Concurrency(_) => return None,
     };
+
     quota.ok()
 }
 

@@ -45,6 +45,7 @@ impl SuggestionTrials {
             let limits = vec![DenialTally::default(); replay.rules().len()];
             PercentileTrial { replay, limits }
         };
+
         Self {
             parser,
             lines: LineTally::default(),
@@ -93,6 +94,7 @@ impl PercentileTrial {
         let Self { replay, limits } = self;
         replay.decide(requests, |_, result| {
             let Ok(decision) = result else { return };
+
             for (selected, outcome) in decision.limits.iter().zip(decision.outcomes) {
                 if !outcome.verdict.is_allowed() {
                     let denials = &mut limits[selected.index];

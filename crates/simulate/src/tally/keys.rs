@@ -71,6 +71,7 @@ impl KeyTable {
             .iter()
             .map(|(key, denials)| (key, *denials))
             .collect();
+
         keys.sort_unstable_by_key(|(key, denials)| {
             (
                 std::cmp::Reverse(denials.count),

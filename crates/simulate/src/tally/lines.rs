@@ -47,6 +47,7 @@ impl LineTally {
     pub(crate) fn record_bad(&mut self, kind: LineErrorKind, line: &[u8]) {
         let count = &mut self.bad[kind as usize];
         *count += 1;
+
         if *count <= SAMPLES_PER_KIND {
             let bytes = &line[..line.len().min(4 * SAMPLE_CHARS_MAX)];
             let text = String::from_utf8_lossy(bytes)
@@ -66,6 +67,7 @@ impl LineTally {
     #[inline]
     pub(crate) fn replay_time(&mut self, time: Micros) -> Micros {
         self.first.get_or_insert(time);
+
         let now = match self.last {
             Some(last) if time < last => {
                 self.late += 1;
@@ -74,6 +76,7 @@ impl LineTally {
             }
             _ => time,
         };
+
         self.last = Some(now);
         now
     }

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::sample::{CounterSnapshot, Sampler};
 use super::stream::EventStream;
-use crate::http::Fault;
+use crate::http::ApiError;
 
 /// The most viewers connected at the same time.
 pub(super) const VIEWERS_MAX: usize = 16;
@@ -50,17 +50,24 @@ impl EventHub {
 
     /// Adds a viewer. Its stream begins with the limits, the history and `status`. `on_join` is
     /// called under the hub's lock, so before any further event.
-    pub(super) fn join(&self, status: Bytes, on_join: impl FnOnce()) -> Result<EventStream, Fault> {
+    pub(super) fn join(
+        &self,
+        status: Bytes,
+        on_join: impl FnOnce(),
+    ) -> Result<EventStream, ApiError> {
         let mut state = self.0.lock();
 
         if state.is_closed {
-            return Err(Fault::busy("shutting-down", "the service is shutting down"));
+            return Err(ApiError::unavailable(
+                "shutting-down",
+                "the service is shutting down",
+            ));
         }
         if state.viewers.len() >= VIEWERS_MAX {
             let detail = format!(
                 "too many open dashboards: at most {VIEWERS_MAX} are allowed; close one of them"
             );
-            return Err(Fault::busy("too-many-viewers", detail));
+            return Err(ApiError::unavailable("too-many-viewers", detail));
         }
 
         let (sender, receiver) = mpsc::channel(QUEUE_MAX);

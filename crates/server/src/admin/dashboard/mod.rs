@@ -25,8 +25,8 @@ use self::hub::EventHub;
 use self::sample::CounterSnapshot;
 use self::status_event::WatchedState;
 pub(super) use self::stream::AdminBody;
-use crate::http::Fault;
-use crate::listen::{Phase, Stop};
+use crate::http::ApiError;
+use crate::listen::{ShutdownPhase, ShutdownSignal};
 use crate::serve::Service;
 
 /// The time between two samples.
@@ -59,7 +59,7 @@ struct LastPoll {
 
 /// Polls the service until it shuts down, then disconnects all viewers, because an open event
 /// stream would delay the shutdown.
-pub(crate) async fn watch(service: Arc<Service>, mut stop: Stop) {
+pub(crate) async fn watch(service: Arc<Service>, mut stop: ShutdownSignal) {
     loop {
         service.dashboard.poll(&service);
 
@@ -69,22 +69,22 @@ pub(crate) async fn watch(service: Arc<Service>, mut stop: Stop) {
             SAMPLE_INTERVAL
         };
         tokio::select! {
-            () = stop.reached(Phase::Leaving) => break,
+            () = stop.wait_for(ShutdownPhase::Draining) => break,
             () = tokio::time::sleep(pause) => {}
         }
     }
 
     service.dashboard.hub.close();
-    service.gate.meters().refused().watch(false);
+    service.gate.metrics().denied_keys().watch(false);
 }
 
 /// The event stream: the history, then every event as it happens.
-pub(super) fn events(service: &Service) -> Result<Response<AdminBody>, Fault> {
+pub(super) fn events(service: &Service) -> Result<Response<AdminBody>, ApiError> {
     let status = status_event::encode(service);
     let stream = service
         .dashboard
         .hub
-        .join(status, || service.gate.meters().refused().watch(true))?;
+        .join(status, || service.gate.metrics().denied_keys().watch(true))?;
 
     let mut response = Response::new(AdminBody::Events(stream));
     let headers = response.headers_mut();
@@ -115,13 +115,13 @@ impl Dashboard {
         last.state = Some(state);
         drop(last);
 
-        let denied_keys = service.gate.meters().refused();
+        let denied_keys = service.gate.metrics().denied_keys();
         if is_reloaded {
             // Keys are decoded by the key recipes of the active configuration, so keys counted
             // under the previous one are dropped.
-            denied_keys.forget();
+            denied_keys.clear();
         } else if starts_span {
-            denied_keys.turn();
+            denied_keys.rotate();
         }
 
         let snapshot = (is_due || is_reloaded).then(|| CounterSnapshot::new(service));

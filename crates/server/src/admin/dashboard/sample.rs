@@ -12,7 +12,7 @@ use tollgate::Micros;
 
 use super::super::millis;
 use super::stream;
-use crate::metrics::{Durations, LimitMeter, SOURCES, Tally};
+use crate::metrics::{DurationBuckets, LimitCounts, LimitMetrics, SOURCES};
 use crate::serve::Service;
 
 /// The most limits in one sample. The counts of further limits go into the next sample, so none
@@ -23,8 +23,8 @@ const ROWS_MAX: usize = 256;
 #[derive(Debug)]
 pub(super) struct CounterSnapshot {
     pub(super) at: Micros,
-    pub(super) limits: Vec<(Arc<LimitMeter>, Tally)>,
-    pub(super) durations: Durations,
+    pub(super) limits: Vec<(Arc<LimitMetrics>, LimitCounts)>,
+    pub(super) durations: DurationBuckets,
     pub(super) is_up: bool,
     /// The duration of all degraded periods so far.
     pub(super) degraded_for: Micros,
@@ -35,15 +35,15 @@ pub(super) struct CounterSnapshot {
 pub(super) struct Sampler {
     /// By the id of the limit.
     limits: BTreeMap<u32, SampledLimit>,
-    durations: Durations,
+    durations: DurationBuckets,
     degraded_for: Micros,
 }
 
 /// A limit, and its counts up to the last sample that included it.
 #[derive(Debug)]
 struct SampledLimit {
-    meter: Arc<LimitMeter>,
-    tally: Tally,
+    limit: Arc<LimitMetrics>,
+    counts: LimitCounts,
 }
 
 /// The `sample` event. The names are short because hundreds of samples are kept.
@@ -77,25 +77,24 @@ struct LimitTotals<'a> {
     id: u32,
     name: &'a str,
     /// Allowed, denied, shadow denied, then decisions by source.
-    #[serde(rename = "said")]
     counts: [u64; 3 + SOURCES.len()],
 }
 
 impl CounterSnapshot {
     pub(super) fn new(service: &Service) -> Self {
-        let running = service.gate.running();
-        let meters = service.gate.meters();
-        let with_tally = |meter: Arc<LimitMeter>| {
-            let tally = meter.tally();
-            (meter, tally)
+        let active = service.gate.active();
+        let metrics = service.gate.metrics();
+        let with_counts = |limit: Arc<LimitMetrics>| {
+            let counts = limit.counts();
+            (limit, counts)
         };
 
         Self {
             at: service.gate.now(),
-            limits: meters.in_force().into_iter().map(with_tally).collect(),
-            durations: meters.durations(),
-            is_up: running.store.is_up(),
-            degraded_for: running.limiter.health().degraded_for,
+            limits: metrics.limits().into_iter().map(with_counts).collect(),
+            durations: metrics.durations(),
+            is_up: active.store.is_up(),
+            degraded_for: active.limiter.health().degraded_for,
         }
     }
 }
@@ -107,13 +106,13 @@ impl Sampler {
         let limits = self.update_limits(snapshot).then(|| self.limits_event());
 
         let mut rows = Vec::new();
-        for (meter, tally) in &snapshot.limits {
-            let Some(sampled) = self.limits.get_mut(&meter.id()) else {
+        for (limit, counts) in &snapshot.limits {
+            let Some(sampled) = self.limits.get_mut(&limit.id()) else {
                 continue;
             };
-            if *tally != sampled.tally && rows.len() < ROWS_MAX {
-                rows.push(row(meter.id(), &tally.since(&sampled.tally)));
-                sampled.tally = *tally;
+            if *counts != sampled.counts && rows.len() < ROWS_MAX {
+                rows.push(row(limit.id(), &counts.since(&sampled.counts)));
+                sampled.counts = *counts;
             }
         }
 
@@ -137,9 +136,9 @@ impl Sampler {
     /// The `limits` event.
     pub(super) fn limits_event(&self) -> Bytes {
         let limits = self.limits.values().map(|sampled| LimitTotals {
-            id: sampled.meter.id(),
-            name: sampled.meter.name(),
-            counts: counts(&sampled.tally),
+            id: sampled.limit.id(),
+            name: sampled.limit.name(),
+            counts: values(&sampled.counts),
         });
 
         let event = LimitsEvent {
@@ -153,7 +152,7 @@ impl Sampler {
     /// anything changed.
     fn update_limits(&mut self, snapshot: &CounterSnapshot) -> bool {
         let is_known =
-            |(meter, _): &(Arc<LimitMeter>, Tally)| self.limits.contains_key(&meter.id());
+            |(limit, _): &(Arc<LimitMetrics>, LimitCounts)| self.limits.contains_key(&limit.id());
         if snapshot.limits.len() == self.limits.len() && snapshot.limits.iter().all(is_known) {
             return false;
         }
@@ -162,21 +161,21 @@ impl Sampler {
         self.limits = snapshot
             .limits
             .iter()
-            .map(|(meter, _)| {
+            .map(|(limit, _)| {
                 let new = || SampledLimit {
-                    meter: meter.clone(),
-                    tally: Tally::default(),
+                    limit: limit.clone(),
+                    counts: LimitCounts::default(),
                 };
-                (meter.id(), before.remove(&meter.id()).unwrap_or_else(new))
+                (limit.id(), before.remove(&limit.id()).unwrap_or_else(new))
             })
             .collect();
         true
     }
 }
 
-fn counts(tally: &Tally) -> [u64; 3 + SOURCES.len()] {
-    let [store, lease, deny_cache, fallback, local] = tally.by_source;
-    let outcomes = tally.said;
+fn values(counts: &LimitCounts) -> [u64; 3 + SOURCES.len()] {
+    let [store, lease, deny_cache, fallback, local] = counts.by_source;
+    let outcomes = counts.outcomes;
 
     [
         outcomes.allowed,
@@ -190,9 +189,9 @@ fn counts(tally: &Tally) -> [u64; 3 + SOURCES.len()] {
     ]
 }
 
-fn row(id: u32, tally: &Tally) -> [u64; 4 + SOURCES.len()] {
+fn row(id: u32, counts: &LimitCounts) -> [u64; 4 + SOURCES.len()] {
     let mut row = [u64::from(id); 4 + SOURCES.len()];
-    row[1..].copy_from_slice(&counts(tally));
+    row[1..].copy_from_slice(&values(counts));
     row
 }
 

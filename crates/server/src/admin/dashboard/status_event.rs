@@ -7,8 +7,8 @@ use super::super::keys::KeyPartView;
 use super::super::millis;
 use super::super::status::ServiceStatus;
 use super::stream;
-use crate::gate::Running;
-use crate::metrics::RefusedKey;
+use crate::gate::ActiveConfig;
+use crate::metrics::DeniedKey;
 use crate::serve::Service;
 
 /// The most keys in an event.
@@ -27,14 +27,14 @@ pub(super) struct WatchedState {
 
 impl WatchedState {
     pub(super) fn new(service: &Service) -> Self {
-        let running = service.gate.running();
+        let active = service.gate.active();
         let reloads = service.reloader.reloads();
 
         Self {
-            is_up: running.store.is_up(),
-            is_degraded: running.limiter.health().degraded,
-            reloads: reloads.done,
-            failed_reloads: reloads.refused,
+            is_up: active.store.is_up(),
+            is_degraded: active.limiter.health().degraded,
+            reloads: reloads.applied,
+            failed_reloads: reloads.rejected,
         }
     }
 }
@@ -70,9 +70,9 @@ struct DeniedKeyView<'a> {
 
 /// Encodes the event from the current state of the service.
 pub(super) fn encode(service: &Service) -> Bytes {
-    let running = service.gate.running();
-    let monitoring = &running.config.monitoring;
-    let denied_keys = service.gate.meters().refused().most(DENIED_KEYS_MAX);
+    let active = service.gate.active();
+    let monitoring = &active.config.monitoring;
+    let denied_keys = service.gate.metrics().denied_keys().top(DENIED_KEYS_MAX);
 
     let event = StatusEvent {
         at_ms: millis(service.gate.now()),
@@ -83,7 +83,7 @@ pub(super) fn encode(service: &Service) -> Bytes {
         },
         denied_keys: denied_keys
             .iter()
-            .filter_map(|denied| DeniedKeyView::new(&running, denied))
+            .filter_map(|denied| DeniedKeyView::new(&active, denied))
             .collect(),
     };
     stream::encode("now", &event)
@@ -91,12 +91,12 @@ pub(super) fn encode(service: &Service) -> Bytes {
 
 impl<'a> DeniedKeyView<'a> {
     /// `None` for a key of a limit that is no longer configured, or has another key recipe now.
-    fn new(running: &'a Running, denied: &RefusedKey) -> Option<Self> {
-        let index = running
-            .meters()
+    fn new(active: &'a ActiveConfig, denied: &DeniedKey) -> Option<Self> {
+        let index = active
+            .metrics()
             .iter()
             .position(|meter| meter.id() == denied.limit)?;
-        let parts = running.selector.shown_key(index, &denied.key)?;
+        let parts = active.selector.shown_key(index, &denied.key)?;
 
         Some(Self {
             limit: denied.limit,

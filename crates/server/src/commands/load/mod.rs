@@ -17,7 +17,7 @@ use tollgate_load::{Allowance, Arrivals, CostRange, LoadError};
 
 use super::attributes::AttributeArgs;
 use super::terminal::{Paint, plain};
-use super::{Exit, Failure, Printed, end};
+use super::{CommandError, CommandResult, Exit, end};
 use progress::LoadProgressLine;
 
 /// What to send, where, and how fast.
@@ -128,12 +128,12 @@ pub(crate) fn run(args: &LoadArgs) -> ExitCode {
     end(load(args), args.json)
 }
 
-fn load(args: &LoadArgs) -> Printed {
+fn load(args: &LoadArgs) -> CommandResult {
     let plan = plan::plan(args)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::no_answer(format!("cannot start: {error}")))?;
+        .map_err(|error| CommandError::no_response(format!("cannot start: {error}")))?;
 
     let mut line = LoadProgressLine::new(args.quiet, plan.schedule.duration);
     let report = runtime.block_on(async {
@@ -164,10 +164,10 @@ fn load(args: &LoadArgs) -> Printed {
     Ok((text, exit))
 }
 
-fn failure(error: &LoadError) -> Failure {
+fn failure(error: &LoadError) -> CommandError {
     let reason = plain(&error.to_string());
     match error {
-        LoadError::Rejected { .. } => Failure::wrong(reason),
-        _ => Failure::no_answer(reason),
+        LoadError::Rejected { .. } => CommandError::invalid(reason),
+        _ => CommandError::no_response(reason),
     }
 }

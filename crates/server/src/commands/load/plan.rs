@@ -9,10 +9,10 @@ use tollgate_load::{
 };
 use tollgate_rules::{Attribute, AttributeKind, Selector};
 
-use super::super::attributes::Given;
-use super::super::client::Target;
+use super::super::attributes::RequestAttributes;
+use super::super::client::ServiceUrl;
 use super::super::explain::unknown_limit;
-use super::super::{Failure, configuration};
+use super::super::{CommandError, configuration};
 use super::values::KeysArg;
 use super::{LoadArgs, LoadShape};
 
@@ -20,17 +20,17 @@ use super::{LoadArgs, LoadShape};
 const FILE_MAX: u64 = 64 << 20;
 const REPLICAS_MAX: usize = 1_000;
 
-pub(super) fn plan(args: &LoadArgs) -> Result<LoadPlan, Failure> {
-    let replicas: Result<Vec<_>, Failure> = args
+pub(super) fn plan(args: &LoadArgs) -> Result<LoadPlan, CommandError> {
+    let replicas: Result<Vec<_>, CommandError> = args
         .urls
         .iter()
-        .map(|url| Target::parse(url).map(Into::into))
+        .map(|url| ServiceUrl::parse(url).map(Into::into))
         .collect();
     let replicas = replicas?;
     let replicas_max = REPLICAS_MAX.min(args.connections.into());
     if replicas.len() > replicas_max {
         let found = replicas.len();
-        return Err(Failure::wrong(format!(
+        return Err(CommandError::invalid(format!(
             "too many --url: found {found}, expected at most {replicas_max}; \
              each replica needs at least one of --connections"
         )));
@@ -55,27 +55,29 @@ pub(super) fn plan(args: &LoadArgs) -> Result<LoadPlan, Failure> {
     })
 }
 
-fn schedule(args: &LoadArgs) -> Result<LoadSchedule, Failure> {
+fn schedule(args: &LoadArgs) -> Result<LoadSchedule, CommandError> {
     if args.ramp > args.duration {
-        return Err(Failure::wrong(
+        return Err(CommandError::invalid(
             "--ramp must not be longer than --duration, or the rate would never be reached",
         ));
     }
 
     let burst_window = match (args.shape, args.window) {
         (LoadShape::EdgeBurst, None) => {
-            return Err(Failure::wrong(
+            return Err(CommandError::invalid(
                 "--shape edge-burst requires --window, the window of the limit, such as --window 1m",
             ));
         }
         (LoadShape::EdgeBurst, Some(window)) if window > args.duration => {
-            return Err(Failure::wrong(
+            return Err(CommandError::invalid(
                 "--window must not be longer than --duration, or there may be no window edge",
             ));
         }
         (LoadShape::EdgeBurst, window) => window,
         (_, Some(_)) => {
-            return Err(Failure::wrong("--window requires --shape edge-burst"));
+            return Err(CommandError::invalid(
+                "--window requires --shape edge-burst",
+            ));
         }
         (_, None) => None,
     };
@@ -89,8 +91,8 @@ fn schedule(args: &LoadArgs) -> Result<LoadSchedule, Failure> {
     })
 }
 
-fn keys(arg: &KeysArg) -> Result<KeyDistribution, Failure> {
-    let wrong = |error| Failure::wrong(format!("--keys: {error}"));
+fn keys(arg: &KeysArg) -> Result<KeyDistribution, CommandError> {
+    let wrong = |error| CommandError::invalid(format!("--keys: {error}"));
     match arg {
         KeysArg::One => Ok(KeyDistribution::single()),
         KeysArg::Uniform(count) => Ok(KeyDistribution::uniform(*count)),
@@ -99,9 +101,9 @@ fn keys(arg: &KeysArg) -> Result<KeyDistribution, Failure> {
     }
 }
 
-fn read_keys(path: &Path) -> Result<String, Failure> {
+fn read_keys(path: &Path) -> Result<String, CommandError> {
     let unreadable =
-        |error| Failure::wrong(format!("--keys: cannot read {}: {error}", path.display()));
+        |error| CommandError::invalid(format!("--keys: cannot read {}: {error}", path.display()));
 
     let file = std::fs::File::open(path).map_err(unreadable)?;
     let mut text = String::new();
@@ -109,7 +111,7 @@ fn read_keys(path: &Path) -> Result<String, Failure> {
         .read_to_string(&mut text)
         .map_err(unreadable)?;
     if text.len() as u64 > FILE_MAX {
-        return Err(Failure::wrong(format!(
+        return Err(CommandError::invalid(format!(
             "--keys: {} is larger than 64 MiB, which is the maximum",
             path.display()
         )));
@@ -117,16 +119,16 @@ fn read_keys(path: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-fn request_kind(args: &LoadArgs) -> Result<RequestKind, Failure> {
+fn request_kind(args: &LoadArgs) -> Result<RequestKind, CommandError> {
     let given = args.request.read()?;
     let template = |name: &str, text: &str| {
         ValueTemplate::parse(text)
-            .map_err(|error| Failure::wrong(format!("invalid value of `{name}`: {error}")))
+            .map_err(|error| CommandError::invalid(format!("invalid value of `{name}`: {error}")))
     };
 
     if let Some(path) = &args.get {
         if !path.starts_with('/') {
-            return Err(Failure::wrong(
+            return Err(CommandError::invalid(
                 "--get: the path must start with `/`, such as --get /search",
             ));
         }
@@ -144,7 +146,7 @@ fn request_kind(args: &LoadArgs) -> Result<RequestKind, Failure> {
         // The built-in limit counts by client address.
         let client_ip: Attribute = "client_ip"
             .parse()
-            .map_err(|error| Failure::wrong(format!("-a: {error}")))?;
+            .map_err(|error| CommandError::invalid(format!("-a: {error}")))?;
         attributes.push((client_ip, template("client_ip", "{ip}")?));
     }
     Ok(RequestKind::Check {
@@ -154,20 +156,20 @@ fn request_kind(args: &LoadArgs) -> Result<RequestKind, Failure> {
 }
 
 fn headers(
-    given: &Given,
-    template: impl Fn(&str, &str) -> Result<ValueTemplate, Failure>,
-) -> Result<Vec<(String, ValueTemplate)>, Failure> {
+    given: &RequestAttributes,
+    template: impl Fn(&str, &str) -> Result<ValueTemplate, CommandError>,
+) -> Result<Vec<(String, ValueTemplate)>, CommandError> {
     let mut headers = Vec::new();
     for (attribute, value) in given.iter() {
         let value = template(attribute.name(), value)?;
         if attribute.kind() != AttributeKind::Header {
             let name = attribute.name();
-            return Err(Failure::wrong(format!(
+            return Err(CommandError::invalid(format!(
                 "-a: `{name}` is not a header; with --get expected header:NAME=VALUE"
             )));
         }
         if value.has_controls() {
-            return Err(Failure::wrong(
+            return Err(CommandError::invalid(
                 "-a: a header must not have control characters",
             ));
         }
@@ -178,12 +180,12 @@ fn headers(
 
 /// The source of the bounds to judge by. An unknown limit name is an error here, before the load
 /// starts.
-fn bound_source(args: &LoadArgs) -> Result<BoundSource, Failure> {
+fn bound_source(args: &LoadArgs) -> Result<BoundSource, CommandError> {
     let Some(file) = &args.config else {
         return Ok(BoundSource::Responses);
     };
     let config = configuration::read(file)
-        .map_err(|wrong| Failure::wrong(format!("the configuration is wrong:\n{wrong}")))?;
+        .map_err(|wrong| CommandError::invalid(format!("the configuration is wrong:\n{wrong}")))?;
 
     let allowed = args
         .allowances
@@ -192,7 +194,7 @@ fn bound_source(args: &LoadArgs) -> Result<BoundSource, Failure> {
     let selector = Selector::new(&config);
     for name in args.limits.iter().chain(allowed) {
         if !selector.rules().any(|rule| rule.limit.name() == name) {
-            return Err(Failure::wrong(unknown_limit(&selector, name)));
+            return Err(CommandError::invalid(unknown_limit(&selector, name)));
         }
     }
 

@@ -19,7 +19,7 @@ use tollgate_simulate::{
 
 use self::progress::ReplayProgressBar;
 use super::terminal::Paint;
-use super::{Exit, Failure, Printed, configuration, end, numbers};
+use super::{CommandError, CommandResult, Exit, configuration, end, numbers};
 
 /// Which log to replay, and through which configuration.
 #[derive(Clone, Debug, clap::Args)]
@@ -94,12 +94,12 @@ pub(crate) fn run(args: &SimulateArgs) -> ExitCode {
     end(simulate(args), args.json)
 }
 
-fn simulate(args: &SimulateArgs) -> Printed {
+fn simulate(args: &SimulateArgs) -> CommandResult {
     let has_stdin = args.logs.iter().any(|log| configuration::is_stdin(log));
     let config = match &args.config {
         None => Config::built_in(),
         Some(file) if has_stdin && configuration::is_stdin(file) => {
-            return Err(Failure::wrong(
+            return Err(CommandError::invalid(
                 "standard input cannot be both the configuration and the log",
             ));
         }
@@ -114,8 +114,8 @@ fn simulate(args: &SimulateArgs) -> Printed {
         fields: &args.fields,
         suggest: args.suggest,
     };
-    let mut simulation =
-        Simulation::new(&plan).map_err(|error| Failure::wrong(format!("--field: {error}")))?;
+    let mut simulation = Simulation::new(&plan)
+        .map_err(|error| CommandError::invalid(format!("--field: {error}")))?;
     replay(&args.logs, "replaying", |input, on_progress| {
         simulation.replay(input, on_progress)
     })?;
@@ -129,17 +129,18 @@ fn simulate(args: &SimulateArgs) -> Printed {
 
     let report = simulation.report(&labels(args), trials.as_ref());
     if simulation.is_unread() {
-        return Err(Failure::wrong(table::unreadable(&report)));
+        return Err(CommandError::invalid(table::unreadable(&report)));
     }
     print(args, &report)
 }
 
 /// Writes the HTML report, if requested, and returns the text to print.
-fn print(args: &SimulateArgs, report: &SimulationReport) -> Printed {
+fn print(args: &SimulateArgs, report: &SimulationReport) -> CommandResult {
     if let Some(file) = &args.html {
         let written = std::fs::write(file, report.html());
-        written
-            .map_err(|error| Failure::wrong(format!("cannot write {}: {error}", file.display())))?;
+        written.map_err(|error| {
+            CommandError::invalid(format!("cannot write {}: {error}", file.display()))
+        })?;
     }
 
     let text = if args.json {
@@ -151,9 +152,9 @@ fn print(args: &SimulateArgs, report: &SimulationReport) -> Printed {
     Ok((text, Exit::Done))
 }
 
-fn read_config(file: &Path) -> Result<Config, Failure> {
+fn read_config(file: &Path) -> Result<Config, CommandError> {
     configuration::read(file)
-        .map_err(|wrong| Failure::wrong(format!("the configuration is wrong:\n{wrong}")))
+        .map_err(|wrong| CommandError::invalid(format!("the configuration is wrong:\n{wrong}")))
 }
 
 fn labels(args: &SimulateArgs) -> ReportLabels {
@@ -178,7 +179,7 @@ fn labels(args: &SimulateArgs) -> ReportLabels {
 fn try_suggestions(
     simulation: &Simulation,
     logs: &[PathBuf],
-) -> Result<Option<SuggestionTrials>, Failure> {
+) -> Result<Option<SuggestionTrials>, CommandError> {
     let Some(mut trials) = simulation.trials() else {
         return Ok(None);
     };
@@ -196,10 +197,11 @@ fn replay(
         &mut LogInput,
         &mut dyn FnMut(SimulationProgress),
     ) -> std::io::Result<()>,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     for log in logs {
         let name = configuration::name(log);
-        let failed = |error: std::io::Error| Failure::wrong(format!("cannot read {name}: {error}"));
+        let failed =
+            |error: std::io::Error| CommandError::invalid(format!("cannot read {name}: {error}"));
 
         let opened = if configuration::is_stdin(log) {
             LogInput::from_stdin()

@@ -12,7 +12,7 @@ use tollgate_simulate::{
     AccessLogFormat, ConfigReplay, FieldMap, LogParser, ReplayDecision, ReplayRequest,
 };
 
-use super::super::client::{Ask, Target};
+use super::super::client::{ServiceRequest, ServiceUrl};
 use crate::gate::Gate;
 use crate::http::HttpFront;
 use crate::listen::{self, ListenLimits, ListenProtocol, ServerLoad, ShutdownHandle};
@@ -170,7 +170,7 @@ impl TestRequest {
 /// The service on a free port, with a manual clock.
 struct TestService {
     clock: ManualClock,
-    target: Target,
+    target: ServiceUrl,
     _stopper: ShutdownHandle,
     _runtime: tokio::runtime::Runtime,
 }
@@ -201,7 +201,7 @@ impl TestService {
             load,
             stop,
         ));
-        let target = Target::parse(&address.to_string()).expect("an address is a target");
+        let target = ServiceUrl::parse(&address.to_string()).expect("an address is a target");
         drop(inside);
         Self {
             clock,
@@ -215,7 +215,7 @@ impl TestService {
     fn check(&self, request: &TestRequest) -> Value {
         self.clock.set(request.at);
         let body = request.body().to_string().into_bytes();
-        let ask = Ask {
+        let ask = ServiceRequest {
             method: hyper::Method::POST,
             path: "/v1/check",
             token: None,
@@ -223,7 +223,7 @@ impl TestService {
         };
         let answer = self
             .target
-            .ask(ask, Duration::from_secs(20))
+            .send(ask, Duration::from_secs(20))
             .expect("the service answers");
         answer.json().expect("the answer is JSON")
     }

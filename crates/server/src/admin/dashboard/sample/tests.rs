@@ -3,21 +3,24 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::metrics::{Meters, Said};
+use crate::metrics::{Meters, OutcomeCounts};
 
-fn tally(allowed: u64, denied: u64) -> Tally {
-    let said = Said {
+fn tally(allowed: u64, denied: u64) -> LimitCounts {
+    let said = OutcomeCounts {
         allowed,
         denied,
         shadow_denied: 0,
     };
-    Tally {
+    LimitCounts {
         said,
         by_source: [allowed + denied, 0, 0, 0, 0],
     }
 }
 
-fn snapshot(limits: &[(Arc<LimitMeter>, Tally)], durations: Durations) -> CounterSnapshot {
+fn snapshot(
+    limits: &[(Arc<LimitMetrics>, LimitCounts)],
+    durations: DurationBuckets,
+) -> CounterSnapshot {
     let (at, degraded_for) = (Micros::from_secs(7), Micros::ZERO);
     CounterSnapshot {
         at,
@@ -44,7 +47,7 @@ fn a_sample_has_the_increase_since_the_one_before() {
     let mut sampler = Sampler::default();
     let first = snapshot(
         &[(a.clone(), tally(5, 1)), (b.clone(), tally(0, 0))],
-        Durations::default(),
+        DurationBuckets::default(),
     );
     let sample = data(&sampler.sample(&first).1, "sample");
     assert_eq!(sample["rows"], json!([[a.id(), 5, 1, 0, 6, 0, 0, 0, 0]]));
@@ -54,7 +57,7 @@ fn a_sample_has_the_increase_since_the_one_before() {
         degraded_for: Micros::from_millis(400),
         ..snapshot(
             &[(a.clone(), tally(7, 1)), (b.clone(), tally(0, 3))],
-            Durations::of(&[(4, millisecond)]),
+            DurationBuckets::from_durations(&[(4, millisecond)]),
         )
     };
     let sample = data(&sampler.sample(&later).1, "sample");
@@ -96,7 +99,9 @@ fn rows_that_exceed_the_bound_are_in_the_next_sample() {
     let mut sampler = Sampler::default();
     let mut rows = || {
         let sample = data(
-            &sampler.sample(&snapshot(&all, Durations::default())).1,
+            &sampler
+                .sample(&snapshot(&all, DurationBuckets::default()))
+                .1,
             "sample",
         );
         sample["rows"].as_array().map(Vec::len)
@@ -112,7 +117,10 @@ fn the_limits_event_has_the_sum_of_all_samples() {
     let all = Meters::new();
     let meters = all.limits(["a", "b"].into_iter(), []);
     let mut sampler = Sampler::default();
-    let one = snapshot(&[(meters[0].clone(), tally(5, 1))], Durations::default());
+    let one = snapshot(
+        &[(meters[0].clone(), tally(5, 1))],
+        DurationBuckets::default(),
+    );
     let (first, _) = sampler.sample(&one);
     let counts = &data(&first.expect("the limit is new"), "limits")["limits"][0]["said"];
     assert_eq!(
@@ -132,7 +140,7 @@ fn the_limits_event_has_the_sum_of_all_samples() {
 
     sampler.sample(&snapshot(
         &[(meters[1].clone(), tally(0, 0))],
-        Durations::default(),
+        DurationBuckets::default(),
     ));
     assert_eq!(
         data(&sampler.limits_event(), "limits")["limits"][0]["name"],
