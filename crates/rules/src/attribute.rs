@@ -125,13 +125,13 @@ fn custom(name: &str) -> Result<Attribute, AttributeError> {
     };
 
     // `client-ip` or `clientIP` is a typo of a built-in attribute, not a custom one.
-    if let Some((meant, _)) = BUILT_IN
+    if let Some((suggestion, _)) = BUILT_IN
         .iter()
         .find(|(built_in, _)| letters_and_digits(built_in) == letters_and_digits(name))
     {
         return Err(AttributeError::Spelling {
             found: found(),
-            meant,
+            suggestion,
         });
     }
 
@@ -183,12 +183,12 @@ pub enum AttributeError {
         found: String,
     },
     /// The name is almost that of a built-in attribute.
-    #[error("unknown attribute {found:?}; did you mean `{meant}`?")]
+    #[error("unknown attribute {found:?}; did you mean `{suggestion}`?")]
     Spelling {
         /// The name.
         found: String,
         /// The built-in attribute that it resembles.
-        meant: &'static str,
+        suggestion: &'static str,
     },
     /// A custom name has a character that is not allowed.
     #[error(

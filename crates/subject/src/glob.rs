@@ -74,12 +74,12 @@ pub enum GlobError {
         found: usize,
     },
     /// A path pattern does not start with a slash, so it would never match.
-    #[error("invalid path pattern {found:?}: it must start with a slash; write {right:?}")]
+    #[error("invalid path pattern {found:?}: it must start with a slash; write {suggestion:?}")]
     Relative {
         /// The pattern.
         found: String,
         /// The pattern with a leading slash.
-        right: String,
+        suggestion: String,
     },
     /// A path pattern contains `?` or `#`, so it would never match.
     #[error(
@@ -135,7 +135,7 @@ impl Glob {
         if !text.starts_with('/') {
             return Err(GlobError::Relative {
                 found: text.to_owned(),
-                right: format!("/{text}"),
+                suggestion: format!("/{text}"),
             });
         }
 

@@ -51,12 +51,12 @@ pub enum NetworkError {
         max: u8,
     },
     /// The address has bits set after the prefix, so either the address or the prefix is a mistake.
-    #[error("invalid network {found:?}: host bits are set; did you mean {right}?")]
+    #[error("invalid network {found:?}: host bits are set; did you mean {suggestion}?")]
     HostBits {
         /// The text.
         found: String,
         /// The network that contains the address.
-        right: Network,
+        suggestion: Network,
     },
 }
 
@@ -110,7 +110,7 @@ impl FromStr for Network {
         } else {
             Err(NetworkError::HostBits {
                 found: shortened(text),
-                right: network,
+                suggestion: network,
             })
         }
     }

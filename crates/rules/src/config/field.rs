@@ -199,8 +199,8 @@ impl<'a> ConfigField<'a> {
         if choice.is_none() {
             let found = self.quoted();
             match nearest(text, &names).filter(|_| !self.is_private()) {
-                Some(meant) => self.error(format_args!(
-                    "unknown value {found}; did you mean `{meant}`? Expected {expected}"
+                Some(suggestion) => self.error(format_args!(
+                    "unknown value {found}; did you mean `{suggestion}`? Expected {expected}"
                 )),
                 None => self.error(format_args!("unknown value {found}; expected {expected}")),
             }

@@ -65,7 +65,9 @@ impl<'a> FieldMap<'a> {
     /// misspelled or former name, that was reported already.
     pub(super) fn missing(&self, name: &str, reason: impl fmt::Display) {
         if !self.field.diagnostics.is_full()
-            && self.unknown().any(|entry| self.meant(entry) == Some(name))
+            && self
+                .unknown()
+                .any(|entry| self.suggestion(entry) == Some(name))
         {
             return;
         }
@@ -112,14 +114,14 @@ impl<'a> FieldMap<'a> {
             }
 
             let (key, known) = (path::name(&entry.key.text), list_or(self.known));
-            match (self.successor(entry), self.meant(entry)) {
+            match (self.successor(entry), self.suggestion(entry)) {
                 (Some(new), _) => {
                     self.error_at_key(entry, format_args!("{key} was renamed; use `{new}`"));
                 }
-                (None, Some(meant)) => self.error_at_key(
+                (None, Some(suggestion)) => self.error_at_key(
                     entry,
                     format_args!(
-                        "unknown field {key}; did you mean `{meant}`? Expected one of {known}"
+                        "unknown field {key}; did you mean `{suggestion}`? Expected one of {known}"
                     ),
                 ),
                 (None, None) => self.error_at_key(
@@ -130,8 +132,8 @@ impl<'a> FieldMap<'a> {
         }
     }
 
-    /// The field that an unknown entry was probably meant to be.
-    fn meant(&self, entry: &YamlEntry) -> Option<&'static str> {
+    /// The known field that an unknown entry was probably meant to be.
+    fn suggestion(&self, entry: &YamlEntry) -> Option<&'static str> {
         self.successor(entry)
             .or_else(|| nearest(&entry.key.text, self.known))
     }

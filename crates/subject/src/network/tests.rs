@@ -50,7 +50,7 @@ fn a_network_has_one_display_form() {
 
 #[test]
 fn host_bits_are_an_error_that_names_the_network() {
-    for (text, right) in [
+    for (text, suggestion) in [
         ("10.1.2.3/8", "10.0.0.0/8"),
         ("10.0.0.1/0", "0.0.0.0/0"),
         ("2001:db8::1/64", "2001:db8::/64"),
@@ -61,9 +61,9 @@ fn host_bits_are_an_error_that_names_the_network() {
     ] {
         assert_eq!(
             error(text),
-            format!("invalid network {text:?}: host bits are set; did you mean {right}?")
+            format!("invalid network {text:?}: host bits are set; did you mean {suggestion}?")
         );
-        assert_eq!(network(right).to_string(), right);
+        assert_eq!(network(suggestion).to_string(), suggestion);
     }
 }
 

@@ -94,8 +94,8 @@ fn read_choice<'a>(field: &ConfigField<'a>, tiers: &[Tier<'_>]) -> Option<(Attri
         .take(TIERS_SHOWN)
         .collect();
     match nearest(name, &names).filter(|_| !default.is_private()) {
-        Some(meant) => default.error(format_args!(
-            "unknown tier {found}; did you mean `{meant}`?"
+        Some(suggestion) => default.error(format_args!(
+            "unknown tier {found}; did you mean `{suggestion}`?"
         )),
         None if names.is_empty() => default.error(format_args!(
             "unknown tier {found}; define the tiers under `tiers`"
