@@ -6,17 +6,17 @@ use parking_lot::{Mutex, MutexGuard};
 /// sharing).
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Padded<T>(Mutex<T>);
+pub(crate) struct PaddedMutex<T>(Mutex<T>);
 
-pub(crate) type Guard<'a, T> = MutexGuard<'a, T>;
+pub(crate) type PaddedGuard<'a, T> = MutexGuard<'a, T>;
 
 /// How often a contended lock is retried, at growing intervals, before the thread parks. Parking
 /// and waking take microseconds, much longer than the lock is held.
 const SPINS: u32 = 7;
 
-impl<T> Padded<T> {
+impl<T> PaddedMutex<T> {
     #[inline(always)]
-    pub(crate) fn lock(&self) -> Guard<'_, T> {
+    pub(crate) fn lock(&self) -> PaddedGuard<'_, T> {
         self.0.try_lock().unwrap_or_else(|| self.lock_contended())
     }
 
@@ -27,12 +27,12 @@ impl<T> Padded<T> {
     }
 
     /// Locks without waiting; `None` while another thread holds the lock.
-    pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
+    pub(crate) fn try_lock(&self) -> Option<PaddedGuard<'_, T>> {
         self.0.try_lock()
     }
 
     #[cold]
-    fn lock_contended(&self) -> Guard<'_, T> {
+    fn lock_contended(&self) -> PaddedGuard<'_, T> {
         for spin in 0..SPINS {
             (0..16 << spin).for_each(|_| std::hint::spin_loop());
             if let Some(guard) = self.0.try_lock() {

@@ -280,7 +280,7 @@ fn waiting_for_a_permit_notices_an_early_release() {
             .unwrap()
     });
     holder.join().unwrap();
-    assert!(matches!(acquired, Acquisition::Held(_)));
+    assert!(matches!(acquired, Acquisition::Acquired(_)));
 }
 
 #[test]

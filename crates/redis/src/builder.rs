@@ -143,7 +143,7 @@ impl RedisBuilder {
     /// The store connects in the background, so this succeeds even if no server is available; see
     /// [`RedisStore::ready`]. It must be called inside a Tokio runtime.
     pub fn build(self) -> Result<RedisStore, RedisConfigError> {
-        self.check()?;
+        self.validate()?;
         let first = self.first_endpoint()?.clone();
         let addresses = self.addresses(&first)?;
         if tokio::runtime::Handle::try_current().is_err() {
@@ -193,7 +193,7 @@ impl RedisBuilder {
     ///     r#"invalid endpoint port "70000": must be between 1 and 65535"#
     /// );
     /// ```
-    pub fn check(&self) -> Result<(), RedisConfigError> {
+    pub fn validate(&self) -> Result<(), RedisConfigError> {
         let first = self.first_endpoint()?;
         self.addresses(first)?;
 

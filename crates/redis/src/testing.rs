@@ -14,7 +14,7 @@ pub fn script() -> &'static str {
 }
 
 /// The key and the arguments with which the script spends one demand, with the default key prefix.
-pub fn request(demand: &Demand<'_>) -> (Vec<u8>, [Vec<u8>; 2]) {
+pub fn script_arguments(demand: &Demand<'_>) -> (Vec<u8>, [Vec<u8>; 2]) {
     let call = CallEncoder::new("tollgate:", false).call(
         Operation::Spend,
         std::slice::from_ref(demand),

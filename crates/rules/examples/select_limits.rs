@@ -51,14 +51,14 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         ("method", "POST"),
         ("path", "/auth//login?next=/"),
     ]);
-    let selection = selector.select(&request, None, MissingKeyPolicy::Refuse)?;
+    let selection = selector.select(&request, None, MissingKeyPolicy::Error)?;
 
     let mut names = Vec::new();
     for selected in &selection {
-        let name = selected.rule.limit.name();
+        let name = selected.config.limit.name();
         println!("limit {name}, cost {}:", selected.cost);
         for part in selector
-            .shown_key(selected.index, &selected.key)
+            .display_key(selected.index, &selected.key)
             .into_iter()
             .flatten()
         {

@@ -32,7 +32,7 @@ pub enum AttributeKind {
     /// `cookie:<name>`: a cookie.
     Cookie,
     /// Any other name: a custom attribute that the caller supplies.
-    Own,
+    Custom,
 }
 
 /// The attributes without a prefix that have a fixed meaning.
@@ -141,7 +141,7 @@ fn custom(name: &str) -> Result<Attribute, AttributeError> {
     }
     Ok(Attribute {
         name: name.into(),
-        kind: AttributeKind::Own,
+        kind: AttributeKind::Custom,
     })
 }
 
@@ -226,7 +226,7 @@ mod tests {
         );
         assert_eq!(
             kind("tenant.id"),
-            Ok((AttributeKind::Own, "tenant.id".into()))
+            Ok((AttributeKind::Custom, "tenant.id".into()))
         );
     }
 

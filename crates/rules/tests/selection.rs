@@ -33,24 +33,24 @@ fn one(lines: &str) -> Selector {
 
 fn names<'r>(selector: &'r Selector, attributes: &[(&str, &str)]) -> Vec<&'r str> {
     let selection = selector
-        .select(&Request(attributes), None, MissingKeyPolicy::Refuse)
+        .select(&Request(attributes), None, MissingKeyPolicy::Error)
         .expect("a valid request");
     selection
         .iter()
-        .map(|selected| selected.rule.limit.name())
+        .map(|selected| selected.config.limit.name())
         .collect()
 }
 
 fn only(selector: &Selector, attributes: &[(&str, &str)]) -> (EncodedKey, u64) {
     let selection = selector
-        .select(&Request(attributes), None, MissingKeyPolicy::Refuse)
+        .select(&Request(attributes), None, MissingKeyPolicy::Error)
         .expect("a valid request");
     assert_eq!(selection.len(), 1, "{selection:?}");
     (selection[0].key.clone(), selection[0].cost)
 }
 
 fn error(selector: &Selector, attributes: &[(&str, &str)]) -> SelectError {
-    let selection = selector.select(&Request(attributes), None, MissingKeyPolicy::Refuse);
+    let selection = selector.select(&Request(attributes), None, MissingKeyPolicy::Error);
     selection
         .map(|selection| selection.len())
         .expect_err("an invalid request")
@@ -162,7 +162,7 @@ fn a_missing_key_is_an_error_unless_the_limit_is_optional_or_the_caller_skips_it
     );
 
     let skipped = strict
-        .select(&Request(&[]), None, MissingKeyPolicy::PassOver)
+        .select(&Request(&[]), None, MissingKeyPolicy::Skip)
         .expect("a skipped limit");
     assert!(skipped.is_empty());
     assert!(names(&one("key: [tenant], optional: true"), &[]).is_empty());
@@ -177,7 +177,7 @@ fn a_missing_key_is_an_error_unless_the_limit_is_optional_or_the_caller_skips_it
 fn cost_precedence_is_attribute_then_request_then_limit() {
     let cost = |limit: &Selector, pages: &[(&str, &str)], stated| -> u64 {
         let selection = limit
-            .select(&Request(pages), stated, MissingKeyPolicy::Refuse)
+            .select(&Request(pages), stated, MissingKeyPolicy::Error)
             .expect("a valid request");
         selection[0].cost
     };
@@ -201,14 +201,14 @@ fn the_tier_determines_the_quota_with_a_default() {
     );
     let numbers = |tier: &[(&str, &str)]| {
         let selection: Selection<'_> = plan
-            .select(&Request(tier), None, MissingKeyPolicy::Refuse)
+            .select(&Request(tier), None, MissingKeyPolicy::Error)
             .expect("a valid request");
         selection[0]
             .quota
             .copied()
             .unwrap_or(
                 *selection[0]
-                    .rule
+                    .config
                     .limit
                     .rule()
                     .expect("a valid quota")
@@ -234,7 +234,7 @@ fn limits_selected_by_name_ignore_their_conditions() {
         .select_named(&["a"], &Request(&[("path", "/")]), None)
         .expect("a known limit");
 
-    assert_eq!(selection[0].rule.limit.name(), "a");
+    assert_eq!(selection[0].config.limit.name(), "a");
 
     let error = two
         .select_named(&["c"], &Request(&[]), None)
@@ -256,7 +256,7 @@ fn hashed_attributes_are_stored_and_displayed_as_hashes() {
     assert!(!String::from_utf8_lossy(key.as_bytes()).contains("sesame"));
 
     let explained = plan.explain(&Request(&request));
-    let Explanation::Met { parts, .. } = &explained[0].1 else {
+    let Explanation::Applies { parts, .. } = &explained[0].1 else {
         panic!("{explained:?}")
     };
 
@@ -278,18 +278,18 @@ fn explanations_give_the_reason() {
     let reasons: Vec<&Explanation<'_>> = explained.iter().map(|(_, reason)| reason).collect();
 
     assert!(
-        matches!(reasons[0], Explanation::No { condition, found: Some(found) }
+        matches!(reasons[0], Explanation::NotMatched { condition, found: Some(found) }
             if condition.attribute.name() == "method" && found == "GET"),
         "{reasons:?}"
     );
     assert!(
         matches!(
             reasons[1],
-            Explanation::Wrong(SelectError::MissingAttribute { .. })
+            Explanation::Invalid(SelectError::MissingAttribute { .. })
         ),
         "{reasons:?}"
     );
-    assert!(matches!(reasons[2], Explanation::PassedOver), "{reasons:?}");
+    assert!(matches!(reasons[2], Explanation::Skipped), "{reasons:?}");
 }
 
 /// The dashboard and reports have only the stored key. It must be displayed like the key of a
@@ -322,16 +322,23 @@ fn a_stored_key_is_displayed_like_the_key_of_a_request() {
         let (_, explanation) = rules
             .explain_named("one", &Request(request))
             .expect("a limit of that name");
-        let Explanation::Met { chosen, parts, .. } = explanation else {
+        let Explanation::Applies {
+            selected, parts, ..
+        } = explanation
+        else {
             panic!("{explanation:?}")
         };
-        assert_eq!(rules.shown_key(0, &chosen.key), Some(parts));
-        assert_eq!(rules.shown_key(1, &chosen.key), None, "there is one limit");
+        assert_eq!(rules.display_key(0, &selected.key), Some(parts));
+        assert_eq!(
+            rules.display_key(1, &selected.key),
+            None,
+            "there is one limit"
+        );
     }
 
     let plain_text = only(&selector(&yaml("'header:x-api-key'")), requests[0]).0;
     assert_eq!(
-        rules.shown_key(0, &plain_text),
+        rules.display_key(0, &plain_text),
         None,
         "an attribute that is hashed now is not displayed in plain text"
     );
@@ -341,7 +348,7 @@ fn a_stored_key_is_displayed_like_the_key_of_a_request() {
         EncodedKey::new(&("query:x", "sk", "acme", "/a")).expect("a key"),
         EncodedKey::new(&7_u64).expect("a key"),
     ] {
-        assert_eq!(rules.shown_key(0, &foreign), None);
+        assert_eq!(rules.display_key(0, &foreign), None);
     }
 }
 
@@ -355,16 +362,13 @@ fn each_reports_limits_whose_key_is_missing() {
     );
     let mut visited = Vec::new();
     let request = Request(&[("client_ip", "203.0.113.7"), ("method", "GET")]);
-    both.each(
-        &request,
-        None,
-        MissingKeyPolicy::PassOver,
-        |index, selected| visited.push((index, selected.is_some())),
-    )
+    both.for_each_selected(&request, None, MissingKeyPolicy::Skip, |index, selected| {
+        visited.push((index, selected.is_some()))
+    })
     .expect("a valid request");
     assert_eq!(visited, [(0, false), (1, true)]);
 
-    let result = both.each(&request, None, MissingKeyPolicy::Refuse, |_, _| {});
+    let result = both.for_each_selected(&request, None, MissingKeyPolicy::Error, |_, _| {});
     assert!(
         matches!(result, Err(SelectError::MissingAttribute { .. })),
         "{result:?}"

@@ -136,9 +136,9 @@ impl ConfigReplay {
             .collect();
         let places: Vec<_> = demands
             .iter()
-            .map(|demand| ledger.place(&demand.key))
+            .map(|demand| ledger.counter_id(&demand.key))
             .collect();
-        ledger.fetch(&places);
+        ledger.prefetch(&places);
 
         let mut outcomes = Vec::new();
         for (request, selection) in requests.iter().zip(&batch.requests) {
@@ -170,7 +170,7 @@ impl ConfigReplay {
 
     /// The replayed limits, in the order of the configuration.
     pub fn rules(&self) -> impl ExactSizeIterator<Item = &LimitConfig> {
-        self.selector.rules()
+        self.selector.limits()
     }
 
     /// The names of limits that cannot be replayed.
@@ -185,7 +185,7 @@ impl ConfigReplay {
 
     /// A key of the limit with this index, as text. Hashed parts stay hashed.
     pub(crate) fn display_key(&self, index: usize, key: &EncodedKey) -> String {
-        let parts = self.selector.shown_key(index, key).unwrap_or_default();
+        let parts = self.selector.display_key(index, key).unwrap_or_default();
         if parts.is_empty() {
             return "everyone".to_owned();
         }
@@ -224,15 +224,12 @@ impl<'r> BatchSelection<'r> {
         } = self;
         let (first_limit, first_unkeyed) = (limits.len(), unkeyed.len());
 
-        selector.each(
-            request,
-            None,
-            MissingKeyPolicy::PassOver,
-            |index, selected| match selected {
+        selector.for_each_selected(request, None, MissingKeyPolicy::Skip, |index, selected| {
+            match selected {
                 Some(selected) => limits.push(selected),
                 None => unkeyed.push(index),
-            },
-        )?;
+            }
+        })?;
         if limits.len() - first_limit > DEMANDS_MAX {
             return Err(ReplayError::TooMany(tollgate::Error::TooManyLimits));
         }

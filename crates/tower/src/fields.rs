@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{Entry, HeaderName, HeaderValue, RETRY_AFTER};
-use tollgate::headers::{Field, Fields, VALUES_USUAL, write_fields};
+use tollgate::headers::{Field, Fields, VALUES_CAPACITY, write_fields};
 use tollgate::{Decision, Micros};
 
 /// The number of fields of an allowed request.
@@ -36,7 +36,7 @@ const X_FALLBACK: HeaderName = HeaderName::from_static("x-ratelimit-fallback");
 /// ```
 pub fn add(headers: &mut HeaderMap, decision: &Decision, chosen: Fields, now: Micros) {
     // All values share one allocation.
-    let mut values = Vec::with_capacity(VALUES_USUAL);
+    let mut values = Vec::with_capacity(VALUES_CAPACITY);
     let fields = write_fields(decision, chosen, now.into(), &mut values);
     let values = Bytes::from(values);
 

@@ -82,7 +82,7 @@ pub(super) const ANSWER_LEN: usize = 8 + 1 + 3 * 8;
 fn request(name: impl ToKey) -> (Vec<u8>, [Vec<u8>; 2]) {
     let rule = limit().rule().expect("the limit is a right one");
     let check = rule.demand(name, 1).expect("the key is short");
-    testing::request(&check.as_demand())
+    testing::script_arguments(&check.as_demand())
 }
 
 #[cfg(test)]

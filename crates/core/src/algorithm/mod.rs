@@ -40,7 +40,7 @@ pub use fixed_window::{FixedWindow, WindowStart};
 pub(crate) use gcra::{BucketState, Gcra};
 pub use leaky_bucket::{LeakyBucket, LeakyMode};
 pub use outcome::{Outcome, Verdict};
-pub use quota::{Quota, Shape};
+pub use quota::{Quota, QuotaShape};
 pub use rate::Rate;
 pub(crate) use sliding_log::{HitLog, LogHit};
 pub use sliding_log::{LOG_HITS_MAX, SlidingLog};

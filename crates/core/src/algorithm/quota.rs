@@ -68,7 +68,7 @@ impl Quota {
     ///
     /// Two quotas of the same shape can share a counter: the limit and the rate may change, and
     /// usage carries over. A different algorithm or window needs a different counter.
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> QuotaShape {
         let (tag, window) = match self {
             Self::FixedWindow(quota) => match quota.start {
                 WindowStart::FirstHit(length) => (b'f', length.get()),
@@ -84,13 +84,13 @@ impl Quota {
             Self::Concurrency(_) => (b'n', 0),
         };
 
-        Shape { tag, window }
+        QuotaShape { tag, window }
     }
 }
 
 /// The algorithm and the window of a quota, see [`Quota::shape`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Shape {
+pub struct QuotaShape {
     /// One letter per algorithm.
     pub(crate) tag: u8,
     /// The window in microseconds or the calendar unit's number; 0 where the state does not depend
@@ -98,7 +98,7 @@ pub struct Shape {
     pub(crate) window: u64,
 }
 
-impl Shape {
+impl QuotaShape {
     /// Appends the letter and the window in decimal digits, which is short and safe in any key.
     pub fn write(self, into: &mut Vec<u8>) {
         into.push(self.tag);
@@ -136,13 +136,13 @@ quota_from!(
 
 #[cfg(test)]
 mod tests {
-    use super::Shape;
+    use super::QuotaShape;
 
     #[test]
     fn a_shape_is_a_letter_and_a_number() {
         for window in [0, 9, 10, 60_000_000, u64::MAX] {
             let mut written = Vec::new();
-            Shape { tag: b's', window }.write(&mut written);
+            QuotaShape { tag: b's', window }.write(&mut written);
             assert_eq!(String::from_utf8(written).unwrap(), format!("s{window}"));
         }
     }

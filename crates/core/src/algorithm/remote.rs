@@ -1,12 +1,12 @@
 //! What a remote store needs to know about a quota.
 //!
-//! The store's script decides with a few [`Numbers`] and additions only, and returns the
+//! The store's script decides with a few [`ScriptNumbers`] and additions only, and returns the
 //! [`CounterState`] it found. The outcome is computed here from that state, by the same arithmetic
 //! as in the memory store. So both stores give the same outcomes, and the scripts stay small.
 
 mod lending;
 
-pub use lending::Lending;
+pub use lending::LendingNumbers;
 
 use super::division::{ProductInt, product};
 use super::{AMOUNT_MAX, Gcra, LeakyBucket, Outcome, Quota, TokenBucket, Verdict, WindowStart};
@@ -24,7 +24,7 @@ pub struct DrainTime {
 /// The numbers with which a script decides a demand. A double represents each of them exactly, and
 /// a cost above the limit stays above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Numbers {
+pub enum ScriptNumbers {
     /// A token bucket or either leaky bucket.
     Bucket {
         /// How long the whole capacity takes to work off.
@@ -104,12 +104,12 @@ pub enum CounterState {
         start: Micros,
     },
     /// The hits of a log or the permits of a concurrency limit.
-    Held(PermitCounts),
+    Entries(EntryTotals),
 }
 
 /// The totals of a log's hits or of a concurrency limit's permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PermitCounts {
+pub struct EntryTotals {
     /// The sum of their costs in units.
     pub sum: u64,
     /// When the last of them expires.
@@ -123,7 +123,7 @@ const COST_ABOVE_LIMITS: u64 = (1 << 53) + 2;
 
 impl Quota {
     /// The numbers with which a script decides whether `cost` fits.
-    pub fn numbers(&self, cost: u64) -> Numbers {
+    pub fn numbers(&self, cost: u64) -> ScriptNumbers {
         let exceeds_limit = cost > self.limit();
         let mut numbers = self.numbers_for(if exceeds_limit {
             COST_ABOVE_LIMITS
@@ -131,7 +131,7 @@ impl Quota {
             cost
         });
 
-        if let Numbers::Bucket { whole, cost, .. } = &mut numbers
+        if let ScriptNumbers::Bucket { whole, cost, .. } = &mut numbers
             && exceeds_limit
         {
             *cost = DrainTime {
@@ -143,42 +143,42 @@ impl Quota {
     }
 
     /// The numbers with which a script refunds `cost`.
-    pub fn refund_numbers(&self, cost: u64) -> Numbers {
+    pub fn refund_numbers(&self, cost: u64) -> ScriptNumbers {
         match self {
             Self::TokenBucket(_) | Self::LeakyBucket(_) => self.numbers_for(cost),
             _ => self.numbers_for(cost.min(AMOUNT_MAX)),
         }
     }
 
-    fn numbers_for(&self, units: u64) -> Numbers {
+    fn numbers_for(&self, units: u64) -> ScriptNumbers {
         // The cap does not apply to buckets: no demand ever spent more than the cap, but the
         // backlog of a bucket can be slightly more than a full one, and a refund must cover it.
         let (limit, cost) = (self.limit(), units.min(COST_ABOVE_LIMITS));
 
         match self {
             Self::TokenBucket(TokenBucket { gcra })
-            | Self::LeakyBucket(LeakyBucket { gcra, .. }) => Numbers::Bucket {
+            | Self::LeakyBucket(LeakyBucket { gcra, .. }) => ScriptNumbers::Bucket {
                 whole: gcra.drain_time(limit),
                 cost: gcra.drain_time(units),
                 per: gcra.rate().0,
                 span: gcra.span,
             },
-            Self::FixedWindow(quota) => Numbers::Fixed {
+            Self::FixedWindow(quota) => ScriptNumbers::Fixed {
                 limit,
                 cost,
                 start: quota.start,
             },
-            Self::SlidingWindow(quota) => Numbers::Sliding {
+            Self::SlidingWindow(quota) => ScriptNumbers::Sliding {
                 limit,
                 cost,
                 length: quota.length,
             },
-            Self::SlidingLog(quota) => Numbers::Log {
+            Self::SlidingLog(quota) => ScriptNumbers::Log {
                 limit,
                 cost,
                 length: quota.length,
             },
-            Self::Concurrency(quota) => Numbers::Permits {
+            Self::Concurrency(quota) => ScriptNumbers::Permits {
                 limit,
                 cost,
                 length: quota.permit_timeout,
@@ -205,7 +205,7 @@ impl Gcra {
     }
 }
 
-impl PermitCounts {
+impl EntryTotals {
     /// The outcome of a log or a concurrency limit. It is the same for both: units spent now expire
     /// one `length` from now.
     fn outcome(self, limit: u64, length: Micros, cost: u64, now: Micros) -> Outcome {
@@ -251,7 +251,7 @@ mod tests {
         );
         let quota = Quota::from(fast.unwrap());
 
-        let Numbers::Bucket { whole, cost, .. } = quota.refund_numbers(u64::MAX) else {
+        let ScriptNumbers::Bucket { whole, cost, .. } = quota.refund_numbers(u64::MAX) else {
             panic!("not a bucket")
         };
 
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn a_cost_above_the_limit_stays_above_it() {
         let quota = Quota::from(TokenBucket::new(5, Rate::per_second(1)).unwrap());
-        let Numbers::Bucket { whole, cost, .. } = quota.numbers(6) else {
+        let ScriptNumbers::Bucket { whole, cost, .. } = quota.numbers(6) else {
             panic!("not a bucket")
         };
         assert!(cost.micros > whole.micros);

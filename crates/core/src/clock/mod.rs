@@ -25,17 +25,17 @@ pub trait Clock: Send + Sync + fmt::Debug {
 /// The clock of a store. Every decision reads it, so the usual clock is called directly instead of
 /// through a vtable.
 #[derive(Clone, Debug)]
-pub(crate) enum Time {
+pub(crate) enum ClockSource {
     System(Arc<SystemClock>),
-    Other(Arc<dyn Clock>),
+    Custom(Arc<dyn Clock>),
 }
 
-impl Time {
+impl ClockSource {
     #[inline]
     pub(crate) fn now(&self) -> Micros {
         match self {
             Self::System(clock) => clock.now(),
-            Self::Other(clock) => clock.now(),
+            Self::Custom(clock) => clock.now(),
         }
     }
 }

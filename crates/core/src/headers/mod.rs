@@ -130,7 +130,7 @@ pub fn each_field(
     now: Duration,
     mut visit: impl FnMut(&'static str, &str),
 ) {
-    let mut values = Vec::with_capacity(VALUES_USUAL);
+    let mut values = Vec::with_capacity(VALUES_CAPACITY);
     let mut start = 0;
 
     for (field, end) in write_fields(decision, enabled, now, &mut values) {
@@ -142,7 +142,7 @@ pub fn each_field(
 }
 
 /// A buffer capacity that is enough for the field values of a request over two limits.
-pub const VALUES_USUAL: usize = 192;
+pub const VALUES_CAPACITY: usize = 192;
 
 /// A header field about rate limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

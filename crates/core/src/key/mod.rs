@@ -15,7 +15,7 @@ use std::num::NonZeroU32;
 
 use smallvec::SmallVec;
 
-use crate::algorithm::Shape;
+use crate::algorithm::QuotaShape;
 use crate::consistency::Consistency;
 
 pub use encoded::{EncodedKey, KeyDecodeError};
@@ -78,7 +78,7 @@ impl<'a> Key<'a> {
     }
 
     /// The algorithm and window of the limit, which determine the meaning of the counter's state.
-    pub const fn shape(&self) -> Shape {
+    pub const fn shape(&self) -> QuotaShape {
         self.prefix.shape()
     }
 

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use sha2::{Digest, Sha256};
 
-use crate::algorithm::Shape;
+use crate::algorithm::QuotaShape;
 use crate::consistency::Consistency;
 use crate::name::{LimitName, NAME_MAX};
 
@@ -19,7 +19,7 @@ pub(crate) struct KeyPrefix {
     len: usize,
     bytes: [u8; NAME_MAX + SHAPE_LEN + 1],
     digest: u128,
-    shape: Shape,
+    shape: QuotaShape,
     /// How replicas share the counters. Not part of the encoded prefix.
     consistency: Consistency,
     /// How many replicas share the counters. Not part of the encoded prefix.
@@ -34,7 +34,7 @@ impl fmt::Debug for KeyPrefix {
 }
 
 impl KeyPrefix {
-    pub(crate) fn new(name: LimitName, shape: Shape) -> Self {
+    pub(crate) fn new(name: LimitName, shape: QuotaShape) -> Self {
         let window = shape.window.to_le_bytes();
 
         let mut bytes = [0; NAME_MAX + SHAPE_LEN + 1];
@@ -90,7 +90,7 @@ impl KeyPrefix {
         std::str::from_utf8(name).expect("a limit's name is ASCII")
     }
 
-    pub(crate) const fn shape(&self) -> Shape {
+    pub(crate) const fn shape(&self) -> QuotaShape {
         self.shape
     }
 

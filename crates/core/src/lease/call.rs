@@ -16,7 +16,7 @@ use crate::time::Micros;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeaseRequest {
     /// The most units to grant of what is left after the cost is spent.
-    pub most: u64,
+    pub max_units: u64,
     /// True when the granted units are lent, and count as lent until they are settled. False when
     /// they have been spent already and are only reported.
     pub is_lent: bool,
@@ -26,9 +26,9 @@ pub struct LeaseRequest {
     /// The units that the store counts as lent to this instance.
     pub held: u64,
     /// How many of the held units the instance keeps.
-    pub keep: u64,
+    pub kept: u64,
     /// How many of the held units the instance returns. The others are spent.
-    pub back: u64,
+    pub returned: u64,
 }
 
 /// The reply of the store to a [`LeaseRequest`].
@@ -36,7 +36,7 @@ pub struct LeaseRequest {
 pub struct LeaseGrant {
     /// The counter after the held units were settled, before the cost was spent and units were
     /// granted.
-    pub seen: CounterState,
+    pub state: CounterState,
     /// The moment of the call on the store's timeline.
     pub at: Micros,
     /// The number of granted units.
@@ -45,7 +45,7 @@ pub struct LeaseGrant {
     /// the window.
     pub generation: u64,
     /// True when the store still knew the held units. If false, they must not be spent any more.
-    pub is_kept: bool,
+    pub is_known: bool,
 }
 
 /// Why a store call got no reply.
@@ -129,7 +129,7 @@ impl LeaseCall {
         // units are not spent.
         let outcome = applied.unwrap_or_else(|| {
             let quota = &self.demand.quota;
-            quota.outcome(grant.seen, request.cost, grant.at)
+            quota.outcome(grant.state, request.cost, grant.at)
         });
         outcome.map(|outcome| LeaseOutcome {
             outcome,

@@ -182,7 +182,7 @@ impl LeaseEntry {
     }
 
     /// Combines the store's outcome of a peek with the units held locally.
-    pub(super) fn add_held(&self, cost: u64, outcome: Outcome, now: Micros) -> Outcome {
+    pub(super) fn add_local_units(&self, cost: u64, outcome: Outcome, now: Micros) -> Outcome {
         let available = self.available_at(now);
         let remaining = if self.is_eventual {
             outcome.remaining.saturating_sub(self.outstanding)
@@ -246,10 +246,10 @@ impl LeaseEntry {
     }
 
     /// Caches the denial of a demand that the store decided together with others.
-    pub(super) fn learn_denial(&mut self, cost: u64, outcome: &Outcome, now: Micros) {
+    pub(super) fn cache_denial(&mut self, cost: u64, outcome: &Outcome, now: Micros) {
         if let Verdict::Deny { retry_after } = outcome.verdict {
             self.record_outcome(outcome, now);
-            self.cache_denial(cost, retry_after, now);
+            self.cache_denied_cost(cost, retry_after, now);
         }
     }
 
@@ -279,7 +279,7 @@ impl LeaseEntry {
         if self.is_eventual {
             self.call_units = self.outstanding;
             let request = LeaseRequest {
-                most: self.outstanding,
+                max_units: self.outstanding,
                 ..LeaseRequest::default()
             };
             return (request, pending);
@@ -295,7 +295,7 @@ impl LeaseEntry {
             // cannot be carried over into the next lease.
             (self.available, self.call_units) = (0, 0);
             let request = LeaseRequest {
-                most,
+                max_units: most,
                 is_lent: true,
                 ..LeaseRequest::default()
             };
@@ -308,12 +308,12 @@ impl LeaseEntry {
             0
         };
         let request = LeaseRequest {
-            most,
+            max_units: most,
             is_lent: true,
             generation: self.generation,
             held: self.outstanding,
-            keep,
-            back: self.available - keep,
+            kept: keep,
+            returned: self.available - keep,
         };
         (self.available, self.call_units) = (keep, keep);
         (request, pending)
@@ -330,7 +330,7 @@ impl LeaseEntry {
         self.pending = None;
 
         // Repeat what the store did: spend the cost, then grant the units.
-        let (state, outcome) = self.quota.spend(grant.seen, request.cost, grant.at)?;
+        let (state, outcome) = self.quota.spend(grant.state, request.cost, grant.at)?;
         let is_allowed = outcome.verdict.is_allowed();
         let (state, charged) = self.quota.spend(state, grant.units, grant.at)?;
         (self.store_replied_at, self.replied_at) = (grant.at, now);
@@ -351,7 +351,7 @@ impl LeaseEntry {
         }
 
         if let Verdict::Deny { retry_after } = outcome.verdict {
-            self.cache_denial(request.cost, retry_after, now);
+            self.cache_denied_cost(request.cost, retry_after, now);
             let retry_after = self.retry_at.max(self.denied_until).since(now);
             return Some(Outcome {
                 verdict: Verdict::Deny { retry_after },
@@ -363,7 +363,7 @@ impl LeaseEntry {
             // The store has nothing left. Another call would be in vain until it has refilled.
             let next = self.quota.outcome(state, 1, grant.at)?;
             if let Verdict::Deny { retry_after } = next.verdict {
-                self.cache_denial(1, retry_after, now);
+                self.cache_denied_cost(1, retry_after, now);
             }
         }
 
@@ -388,7 +388,7 @@ impl LeaseEntry {
 
         match failure {
             CallFailure::NotSent if request.generation != 0 => {
-                self.available = self.available.saturating_add(request.back);
+                self.available = self.available.saturating_add(request.returned);
                 self.generation = request.generation;
             }
             // The store may count the available units under the old generation or a new one. They
@@ -442,8 +442,8 @@ impl LeaseEntry {
 
     /// Merges the units that the call kept and those that were granted into one lease.
     fn merge_lease(&mut self, request: &CallRequest, grant: &LeaseGrant) {
-        let (kept, available) = if grant.is_kept {
-            (request.lease.keep, self.available)
+        let (kept, available) = if grant.is_known {
+            (request.lease.kept, self.available)
         } else {
             (0, 0)
         };
@@ -474,7 +474,7 @@ impl LeaseEntry {
     }
 
     /// Caches that the store denied `cost` units for `retry_after`.
-    fn cache_denial(&mut self, cost: u64, retry_after: Micros, now: Micros) {
+    fn cache_denied_cost(&mut self, cost: u64, retry_after: Micros, now: Micros) {
         let retry_after = policy::realistic_retry(&self.quota, cost, retry_after);
         self.denied_cost = cost;
         self.retry_at = now.after(retry_after);

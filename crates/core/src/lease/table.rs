@@ -8,10 +8,10 @@ use super::entry::{EntryStep, LeaseEntry};
 use super::pending::PendingCall;
 use super::shard::LeaseShard;
 use crate::algorithm::Outcome;
-use crate::clock::{Clock, SystemClock, Time};
+use crate::clock::{Clock, ClockSource, SystemClock};
 use crate::decision::Source;
 use crate::key::Key;
-use crate::lock::{Guard, Padded};
+use crate::lock::{PaddedGuard, PaddedMutex};
 use crate::memory::fingerprint::{Fingerprint, Fingerprinter};
 use crate::store::{Demand, OutcomeSources, SpendReply};
 use crate::time::Micros;
@@ -27,9 +27,9 @@ pub struct LeaseTable {
 }
 
 struct Inner {
-    clock: Time,
+    clock: ClockSource,
     fingerprinter: Fingerprinter,
-    shards: Box<[Padded<LeaseShard>]>,
+    shards: Box<[PaddedMutex<LeaseShard>]>,
 }
 
 /// What to do for a demand before any store call is made.
@@ -71,7 +71,7 @@ impl From<LeaseOutcome> for SpendReply {
 
 impl Default for LeaseTable {
     fn default() -> Self {
-        Self::with_time(Time::System(Arc::new(SystemClock::new())))
+        Self::with_clock_source(ClockSource::System(Arc::new(SystemClock::new())))
     }
 }
 
@@ -79,11 +79,11 @@ impl LeaseTable {
     /// An empty table with its own clock. The clock only measures lengths of time, so it need not
     /// agree with the clock of the store or of other instances.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self::with_time(Time::Other(clock))
+        Self::with_clock_source(ClockSource::Custom(clock))
     }
 
-    fn with_time(clock: Time) -> Self {
-        let shards = (0..SHARDS).map(|_| Padded::default()).collect();
+    fn with_clock_source(clock: ClockSource) -> Self {
+        let shards = (0..SHARDS).map(|_| PaddedMutex::default()).collect();
         Self {
             inner: Arc::new(Inner {
                 clock,
@@ -146,7 +146,7 @@ impl LeaseTable {
     /// When it cannot be decided locally, the store decides all of them together, and this returns
     /// [`LeaseStep::Strict`], with a call to make in the background when it is time to lease a
     /// batch.
-    pub fn spend_jointly(&self, demand: &Demand<'_>) -> LeaseStep {
+    pub fn spend_in_request(&self, demand: &Demand<'_>) -> LeaseStep {
         self.spend_or_else(demand, |entry, fingerprint, now, _| {
             let wants_batch = entry.wants_batch(demand.cost, now);
             LeaseStep::Strict(wants_batch.then(|| self.renewal(entry, fingerprint, now)))
@@ -189,9 +189,9 @@ impl LeaseTable {
     }
 
     /// Caches a denial by the store of one demand of a request with several.
-    pub fn learn_denial(&self, demand: &Demand<'_>, outcome: &Outcome) {
+    pub fn cache_denial(&self, demand: &Demand<'_>, outcome: &Outcome) {
         self.with_entry(&demand.key, |entry, now| {
-            entry.learn_denial(demand.cost, outcome, now);
+            entry.cache_denial(demand.cost, outcome, now);
         });
     }
 
@@ -211,9 +211,9 @@ impl LeaseTable {
     }
 
     /// Combines the store's outcome of a peek with the units held locally.
-    pub fn add_held(&self, demand: &Demand<'_>, outcome: Outcome) -> Outcome {
+    pub fn add_local_units(&self, demand: &Demand<'_>, outcome: Outcome) -> Outcome {
         self.with_entry(&demand.key, |entry, now| {
-            entry.add_held(demand.cost, outcome, now)
+            entry.add_local_units(demand.cost, outcome, now)
         })
         .unwrap_or(outcome)
     }
@@ -261,7 +261,7 @@ impl LeaseTable {
 
     /// Units held of all keys: leased in advance, or spent locally and not yet reported.
     pub fn units(&self) -> u64 {
-        let units = |shard: &Padded<LeaseShard>| {
+        let units = |shard: &PaddedMutex<LeaseShard>| {
             let shard = shard.lock();
             shard
                 .entries
@@ -282,7 +282,7 @@ impl LeaseTable {
     }
 
     #[inline]
-    fn shard(&self, fingerprint: Fingerprint) -> Guard<'_, LeaseShard> {
+    fn shard(&self, fingerprint: Fingerprint) -> PaddedGuard<'_, LeaseShard> {
         self.inner.shards[fingerprint.high as usize & (SHARDS - 1)].lock()
     }
 

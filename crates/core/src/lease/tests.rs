@@ -76,14 +76,14 @@ impl Scene {
 
         let units = left
             .checked_sub(call.demand().cost)
-            .map_or(0, |rest| rest.min(call.request().most));
+            .map_or(0, |rest| rest.min(call.request().max_units));
 
         LeaseGrant {
-            seen,
+            state: seen,
             at,
             units,
             generation: 7,
-            is_kept: call.request().generation == 7,
+            is_known: call.request().generation == 7,
         }
     }
 
@@ -120,7 +120,7 @@ fn the_first_call_leases_nothing_and_later_ones_what_the_demand_rate_needs() {
 
     let call = scene.call(20);
     assert_eq!(
-        call.request().most,
+        call.request().max_units,
         20,
         "as many units as were demanded so far"
     );
@@ -159,10 +159,15 @@ fn a_lease_that_runs_low_is_renewed_while_it_is_spent() {
 
     let request = *call.request();
     assert_eq!(
-        (request.generation, request.held, request.keep, request.back),
+        (
+            request.generation,
+            request.held,
+            request.kept,
+            request.returned
+        ),
         (7, 20, 5, 0)
     );
-    assert!(request.most > 0 && call.demand().cost == 0);
+    assert!(request.max_units > 0 && call.demand().cost == 0);
 
     // The lease is still spent while the call is in flight.
     assert_eq!(scene.decide(3).1, Source::Lease);
@@ -192,7 +197,7 @@ fn units_that_the_store_does_not_know_are_not_spent() {
 
     let grant = LeaseGrant {
         units: 0,
-        is_kept: false,
+        is_known: false,
         ..scene.grant(&call, 500)
     };
     call.complete(&grant).unwrap();
@@ -237,7 +242,7 @@ fn a_dropped_call_counts_as_failed_and_its_generation_is_unknown() {
         (
             call.request().generation,
             call.request().held,
-            call.request().back
+            call.request().returned
         ),
         (0, 0, 0),
         "and never settled"
@@ -306,7 +311,12 @@ fn idle_units_are_returned_and_the_entry_is_removed() {
     let call = calls.pop().unwrap();
     let request = *call.request();
     assert_eq!(
-        (request.held, request.keep, request.back, request.most),
+        (
+            request.held,
+            request.kept,
+            request.returned,
+            request.max_units
+        ),
         (20, 0, 15, 0)
     );
 
@@ -339,7 +349,10 @@ fn eventual_limits_allow_a_quantum_before_they_report_it() {
     (0..25).for_each(|_| assert_eq!(scene.decide(1).1, Source::Lease));
 
     let call = scene.call(1);
-    assert_eq!((call.request().most, call.request().is_lent), (25, false));
+    assert_eq!(
+        (call.request().max_units, call.request().is_lent),
+        (25, false)
+    );
     scene.reply(call, 900);
     assert_eq!(scene.leases.units(), 0, "everything is reported");
 
@@ -350,7 +363,7 @@ fn eventual_limits_allow_a_quantum_before_they_report_it() {
     assert_eq!(
         calls
             .iter()
-            .map(|call| call.request().most)
+            .map(|call| call.request().max_units)
             .collect::<Vec<_>>(),
         [3],
         "reported within 50 ms"

@@ -17,7 +17,7 @@ use crate::store::{Demand, DemandBuf, StoreFuture};
 )]
 pub enum Acquisition {
     /// The permit was acquired.
-    Held(Permit),
+    Acquired(Permit),
     /// The request was denied.
     Denied(Decision),
 }
@@ -26,7 +26,7 @@ impl Acquisition {
     /// The permit; `None` if the request was denied.
     pub fn permit(self) -> Option<Permit> {
         match self {
-            Self::Held(permit) => Some(permit),
+            Self::Acquired(permit) => Some(permit),
             Self::Denied(_) => None,
         }
     }
@@ -34,7 +34,7 @@ impl Acquisition {
     /// The decision that granted or denied the permit.
     pub fn decision(&self) -> &Decision {
         match self {
-            Self::Held(permit) => permit.decision(),
+            Self::Acquired(permit) => permit.decision(),
             Self::Denied(decision) => decision,
         }
     }

@@ -51,7 +51,7 @@ impl Store for SplitStore {
             return self.shared.spend(&shared, intent, permit_id);
         }
 
-        let local_reply = self.local.spend_together(&local, intent, permit_id);
+        let local_reply = self.local.spend_all(&local, intent, permit_id);
 
         // If a local limit denies, the shared store is only read, for its part of the decision.
         let intent = if is_denied(&local, &local_reply.outcomes) {
@@ -159,7 +159,7 @@ impl SplitRequest {
             let local: DemandVec<'_> = self.local.iter().map(DemandBuf::as_demand).collect();
             undo_spend(local_store, &local, self.permit_id);
             local_store
-                .spend_together(&local, Intent::Peek, self.permit_id)
+                .spend_all(&local, Intent::Peek, self.permit_id)
                 .outcomes
         };
 
@@ -190,7 +190,7 @@ impl SplitRequest {
 pub(super) fn undo_spend(store: &MemoryStore, demands: &[Demand<'_>], permit_id: PermitId) {
     drop(store.refund(demands));
     for demand in demands.iter().filter(|demand| demand.needs_permit()) {
-        store.release_place(demand, permit_id);
+        store.release_permit(demand, permit_id);
     }
 }
 

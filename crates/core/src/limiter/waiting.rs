@@ -99,7 +99,7 @@ impl<'a, S: Demands<'a>> Check<'a, S> {
     /// let jobs = Limit::concurrency("jobs", 20, Duration::from_secs(30));
     /// let limiter = Limiter::in_memory([jobs]);
     /// match limiter.check("jobs", "tenant:7").acquire().await? {
-    ///     Acquisition::Held(permit) => drop(permit), // after the work
+    ///     Acquisition::Acquired(permit) => drop(permit), // after the work
     ///     Acquisition::Denied(decision) => println!("busy: {:?}", decision.retry_after()),
     /// }
     /// # Ok::<(), tollgate::Error>(())
@@ -137,7 +137,7 @@ impl<'a, S: Demands<'a>> Check<'a, S> {
 
         self.demands.with(self.limiter, |_, demands| {
             let permit = Permit::new(self.limiter, demands, resolved);
-            Ok(Acquisition::Held(permit))
+            Ok(Acquisition::Acquired(permit))
         })
     }
 

@@ -7,8 +7,8 @@ use super::budget::MemoryBudget;
 use super::fingerprint::Fingerprinter;
 use super::shard::InitialBudget;
 use super::{Inner, MemoryStore};
-use crate::clock::{Clock, SystemClock, Time};
-use crate::lock::Padded;
+use crate::clock::{Clock, ClockSource, SystemClock};
+use crate::lock::PaddedMutex;
 use crate::time::Micros;
 
 /// The default cap: a million keys, which take at most 58 MB.
@@ -22,7 +22,7 @@ const SHARDS_MAX: usize = 256;
 #[derive(Debug)]
 pub struct MemoryStoreBuilder {
     keys_max: usize,
-    clock: Option<Time>,
+    clock: Option<ClockSource>,
     initial_budget: InitialBudget,
 }
 
@@ -55,7 +55,7 @@ impl MemoryStoreBuilder {
     /// Sets a clock that others use too.
     #[must_use]
     pub(crate) fn shared_clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = Some(Time::Other(clock));
+        self.clock = Some(ClockSource::Custom(clock));
         self
     }
 
@@ -85,7 +85,7 @@ impl MemoryStoreBuilder {
     fn inner(self, fingerprinter: Fingerprinter) -> Inner {
         let clock = self
             .clock
-            .unwrap_or_else(|| Time::System(Arc::new(SystemClock::new())));
+            .unwrap_or_else(|| ClockSource::System(Arc::new(SystemClock::new())));
         let shards = (self.keys_max / KEYS_PER_SHARD_MIN)
             .clamp(1, SHARDS_MAX)
             .next_power_of_two();
@@ -93,7 +93,7 @@ impl MemoryStoreBuilder {
         Inner {
             clock,
             fingerprinter,
-            shards: (0..shards).map(|_| Padded::default()).collect(),
+            shards: (0..shards).map(|_| PaddedMutex::default()).collect(),
             budget: MemoryBudget::new(self.keys_max),
             sweep_at: AtomicU64::new(0),
             sweep_next: AtomicUsize::new(0),

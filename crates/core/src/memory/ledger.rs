@@ -11,14 +11,14 @@ use super::{Inner, MemoryBudget, MemoryStore, NEIGHBOURS};
 use crate::algorithm::{Outcome, PermitId};
 use crate::clock::ManualClock;
 use crate::key::Key;
-use crate::lock::Padded;
+use crate::lock::PaddedMutex;
 use crate::store::{Demand, Intent};
 use crate::time::Micros;
 
 /// The counters of a [`MemoryStore`] for the exclusive use of one thread.
 ///
 /// A ledger gives the same outcomes without locks and without a clock, for replays of millions of
-/// requests. A caller that knows its next requests can [`fetch`](Self::fetch) their counters
+/// requests. A caller that knows its next requests can [`prefetch`](Self::prefetch) their counters
 /// together, instead of waiting for memory once per request.
 ///
 /// ```
@@ -31,8 +31,8 @@ use crate::time::Micros;
 /// let demand = rule.demand_for(&key, rule.quota(), 1);
 ///
 /// let mut ledger = Ledger::new(1_000_000);
-/// let counter = ledger.place(&demand.key);
-/// ledger.fetch(&[counter]);
+/// let counter = ledger.counter_id(&demand.key);
+/// ledger.prefetch(&[counter]);
 /// let mut outcomes = Vec::new();
 /// for second in 0..3 {
 ///     ledger.spend(&[demand], &[counter], Micros::from_secs(second), &mut outcomes);
@@ -75,13 +75,13 @@ impl Ledger {
 
     /// The id of the counter of `key`.
     #[inline]
-    pub fn place(&self, key: &Key<'_>) -> CounterId {
+    pub fn counter_id(&self, key: &Key<'_>) -> CounterId {
         CounterId(self.inner.fingerprinter.fingerprint(key))
     }
 
     /// Reads counters into the processor's cache, in parallel. This only makes them faster to
     /// access.
-    pub fn fetch(&mut self, counters: &[CounterId]) {
+    pub fn prefetch(&mut self, counters: &[CounterId]) {
         let mut shards = ExclusiveShards::new(&mut self.inner.shards, &self.inner.budget);
         black_box(counters.iter().fold(0, |sum, CounterId(fingerprint)| {
             sum ^ shards.shard_for(*fingerprint).touch(*fingerprint)
@@ -160,7 +160,7 @@ impl fmt::Debug for Ledger {
 
 /// All shards of a ledger, which need no locks because the ledger is borrowed mutably.
 struct ExclusiveShards<'a> {
-    shards: &'a mut [Padded<CounterShard>],
+    shards: &'a mut [PaddedMutex<CounterShard>],
     /// The number of shards, a power of two, minus one.
     mask: usize,
     budget: &'a MemoryBudget,
@@ -168,7 +168,7 @@ struct ExclusiveShards<'a> {
 
 impl<'a> ExclusiveShards<'a> {
     #[inline]
-    fn new(shards: &'a mut [Padded<CounterShard>], budget: &'a MemoryBudget) -> Self {
+    fn new(shards: &'a mut [PaddedMutex<CounterShard>], budget: &'a MemoryBudget) -> Self {
         let mask = shards.len() - 1;
         Self {
             shards,
@@ -247,14 +247,14 @@ mod tests {
                     |limit: &usize| rules[*limit].demand_for(&key, rules[*limit].quota(), cost);
                 let demands: Vec<Demand<'_>> = limits.iter().map(demand).collect();
                 let counters: Vec<CounterId> =
-                    demands.iter().map(|demand| ledger.place(&demand.key)).collect();
+                    demands.iter().map(|demand| ledger.counter_id(&demand.key)).collect();
 
                 if is_fetched {
-                    ledger.fetch(&counters);
+                    ledger.prefetch(&counters);
                 }
                 let mut outcomes = Vec::new();
                 ledger.spend(&demands, &counters, crate::Clock::now(&clock), &mut outcomes);
-                let reply = store.spend_together(&demands, Intent::Spend, PermitId::NONE);
+                let reply = store.spend_all(&demands, Intent::Spend, PermitId::NONE);
                 prop_assert_eq!(outcomes.as_slice(), reply.outcomes.as_slice());
             }
         }
@@ -267,7 +267,7 @@ mod tests {
         for number in 0..20_000_u64 {
             let key = EncodedKey::new(&number).unwrap();
             let demand = rule.demand_for(&key, rule.quota(), 1);
-            let counter = ledger.place(&demand.key);
+            let counter = ledger.counter_id(&demand.key);
             ledger.spend(&[demand], &[counter], Micros::from_secs(1), &mut Vec::new());
             assert!(ledger.keys() <= 1_000);
         }

@@ -35,10 +35,10 @@ use self::fingerprint::{Fingerprint, Fingerprinter};
 use self::shard::{CounterShard, DemandContext, InitialBudget, PermitChange};
 use self::transaction::{ShardAccess, Transaction};
 use crate::algorithm::{Outcome, PermitId};
-use crate::clock::Time;
+use crate::clock::ClockSource;
 use crate::decision::Source;
 use crate::key::Key;
-use crate::lock::{Guard, Padded};
+use crate::lock::{PaddedGuard, PaddedMutex};
 use crate::store::{Demand, Intent, SpendReply, Store, StoreFuture};
 use crate::time::Micros;
 
@@ -57,10 +57,10 @@ pub struct MemoryStore {
 
 /// The shared contents of a store.
 struct Inner {
-    clock: Time,
+    clock: ClockSource,
     fingerprinter: Fingerprinter,
     /// The number of shards is a power of two.
-    shards: Box<[Padded<CounterShard>]>,
+    shards: Box<[PaddedMutex<CounterShard>]>,
     budget: MemoryBudget,
     /// When the next shard is due to be swept, in microseconds.
     sweep_at: AtomicU64,
@@ -111,7 +111,7 @@ impl MemoryStore {
     }
 
     /// [`Store::spend`] without the future.
-    pub(crate) fn spend_together(
+    pub(crate) fn spend_all(
         &self,
         demands: &[Demand<'_>],
         intent: Intent,
@@ -123,13 +123,13 @@ impl MemoryStore {
     }
 
     /// [`Store::release`] without the future.
-    pub(crate) fn release_place(&self, demand: &Demand<'_>, permit_id: PermitId) -> bool {
+    pub(crate) fn release_permit(&self, demand: &Demand<'_>, permit_id: PermitId) -> bool {
         self.inner
             .change_permit(demand, permit_id, PermitChange::Release)
     }
 
     /// [`Store::renew`] without the future.
-    pub(crate) fn renew_place(&self, demand: &Demand<'_>, permit_id: PermitId) -> bool {
+    pub(crate) fn renew_permit(&self, demand: &Demand<'_>, permit_id: PermitId) -> bool {
         self.inner
             .change_permit(demand, permit_id, PermitChange::Renew)
     }
@@ -164,7 +164,7 @@ impl Inner {
         fingerprint.high as usize & (self.shards.len() - 1)
     }
 
-    fn lock(&self, fingerprint: Fingerprint) -> Guard<'_, CounterShard> {
+    fn lock(&self, fingerprint: Fingerprint) -> PaddedGuard<'_, CounterShard> {
         self.shards[self.shard_index(fingerprint)].lock()
     }
 
@@ -355,7 +355,7 @@ impl Inner {
 /// The locked shards of a request, each with its index.
 struct ShardLocks<'a> {
     inner: &'a Inner,
-    guards: SmallVec<[(usize, Guard<'a, CounterShard>); 4]>,
+    guards: SmallVec<[(usize, PaddedGuard<'a, CounterShard>); 4]>,
 }
 
 impl ShardAccess for ShardLocks<'_> {
@@ -396,7 +396,7 @@ impl Store for MemoryStore {
         intent: Intent,
         permit_id: PermitId,
     ) -> StoreFuture<'a, SpendReply> {
-        StoreFuture::ready(Ok(self.spend_together(demands, intent, permit_id)))
+        StoreFuture::ready(Ok(self.spend_all(demands, intent, permit_id)))
     }
 
     fn try_spend(
@@ -438,11 +438,11 @@ impl Store for MemoryStore {
     }
 
     fn release<'a>(&'a self, demand: &Demand<'_>, permit_id: PermitId) -> StoreFuture<'a, bool> {
-        StoreFuture::ready(Ok(self.release_place(demand, permit_id)))
+        StoreFuture::ready(Ok(self.release_permit(demand, permit_id)))
     }
 
     fn renew<'a>(&'a self, demand: &Demand<'_>, permit_id: PermitId) -> StoreFuture<'a, bool> {
-        StoreFuture::ready(Ok(self.renew_place(demand, permit_id)))
+        StoreFuture::ready(Ok(self.renew_permit(demand, permit_id)))
     }
 }
 

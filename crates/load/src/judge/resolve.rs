@@ -64,7 +64,7 @@ impl AdmissionResolver {
         let selection = if limits.is_empty() {
             config
                 .selector
-                .select(&values, params.cost, MissingKeyPolicy::Refuse)
+                .select(&values, params.cost, MissingKeyPolicy::Error)
         } else {
             config.selector.select_named(limits, &values, params.cost)
         };
@@ -103,7 +103,7 @@ impl AdmissionResolver {
                 let selected = selection
                     .unwrap_or_default()
                     .iter()
-                    .find(|selected| selected.rule.limit.name() == status.name)
+                    .find(|selected| selected.config.limit.name() == status.name)
                     .ok_or(JudgeError::NotConfigured)?;
                 counter_id.extend_from_slice(selected.key.as_bytes());
                 let (promise, origin) = match allowance {
@@ -147,7 +147,7 @@ impl ConfigBounds {
         replicas: usize,
     ) -> Result<LimitPromise, JudgeError> {
         let rule = selected
-            .rule
+            .config
             .limit
             .rule()
             .map_err(|_| JudgeError::NotConfigured)?;

@@ -69,7 +69,7 @@ impl RedisStore {
             for (demand, outcome) in owned.iter().zip(&mut reply.outcomes) {
                 let demand = demand.as_demand();
                 if is_leased(&demand) {
-                    *outcome = self.inner.leases.add_held(&demand, *outcome);
+                    *outcome = self.inner.leases.add_local_units(&demand, *outcome);
                 }
             }
             Ok(reply)
@@ -79,7 +79,7 @@ impl RedisStore {
     /// Spends several demands, all or none. Demands that a lease covers are spent here first. The
     /// others are spent at the store in one call, and if they are denied, the spends here are
     /// undone.
-    pub(super) fn spend_jointly<'a>(
+    pub(super) fn spend_in_request<'a>(
         &'a self,
         demands: &[Demand<'_>],
         permit_id: PermitId,
@@ -120,7 +120,7 @@ impl RedisStore {
             return None;
         }
 
-        let (outcome, refill) = match self.inner.leases.spend_jointly(demand) {
+        let (outcome, refill) = match self.inner.leases.spend_in_request(demand) {
             LeaseStep::Decided(outcome, refill) => (Some(outcome), refill),
             LeaseStep::Strict(refill) => (None, refill),
             LeaseStep::Wait(_) | LeaseStep::Call(_) => (None, None),
@@ -169,7 +169,7 @@ impl JointSpend<'_> {
             is_allowed &= demand.shadow;
             let demand = demand.as_demand();
             if is_leased(&demand) {
-                self.store.inner.leases.learn_denial(&demand, outcome);
+                self.store.inner.leases.cache_denial(&demand, outcome);
             }
         }
         is_allowed

@@ -252,7 +252,7 @@ impl Store for RedisStore {
             _ if intent == Intent::Peek => self.peek_leased(demands, permit_id),
             [demand] if demand.cost == 0 => self.peek_leased(demands, permit_id),
             [demand] => self.spend_leased(demand),
-            _ => self.spend_jointly(demands, permit_id),
+            _ => self.spend_in_request(demands, permit_id),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use smallvec::SmallVec;
-use tollgate::algorithm::remote::{Lending, Numbers};
+use tollgate::algorithm::remote::{LendingNumbers, ScriptNumbers};
 use tollgate::algorithm::{AMOUNT_MAX, WindowStart};
 use tollgate::lease::LeaseRequest;
 use tollgate::{Calendar, Demand, Key, PermitId, Quota};
@@ -134,13 +134,13 @@ impl CallEncoder {
         }
 
         let mut call = self.call(Operation::Lease, demands, PermitId::NONE);
-        let Lending { back, period, .. } = demand.quota.lending(request.back);
+        let LendingNumbers { back, period, .. } = demand.quota.lending(request.returned);
         let &LeaseRequest {
-            most,
+            max_units: most,
             is_lent,
             generation,
             held,
-            keep,
+            kept: keep,
             ..
         } = request;
         let wanted = [most.min(AMOUNT_MAX), u64::from(is_lent)];
@@ -164,11 +164,11 @@ impl CallEncoder {
 }
 
 /// Appends a demand: the number of its algorithm, whether it is a shadow, and its numbers.
-fn write_demand(out: &mut Vec<u8>, shadow: bool, numbers: Numbers, permit_id: PermitId) {
+fn write_demand(out: &mut Vec<u8>, shadow: bool, numbers: ScriptNumbers, permit_id: PermitId) {
     let shadow = u8::from(shadow);
 
     match numbers {
-        Numbers::Bucket {
+        ScriptNumbers::Bucket {
             whole,
             cost,
             per,
@@ -179,7 +179,7 @@ fn write_demand(out: &mut Vec<u8>, shadow: bool, numbers: Numbers, permit_id: Pe
             write_numbers(out, [cost.micros, cost.part, per, span.get()]);
         }
 
-        Numbers::Fixed { limit, cost, start } => {
+        ScriptNumbers::Fixed { limit, cost, start } => {
             let (unit, length) = match start {
                 WindowStart::FirstHit(length) => (0, length),
                 WindowStart::Clock(Calendar::Month) => (2, Calendar::Month.length_max()),
@@ -189,7 +189,7 @@ fn write_demand(out: &mut Vec<u8>, shadow: bool, numbers: Numbers, permit_id: Pe
             write_numbers(out, [limit, cost, unit, length.get()]);
         }
 
-        Numbers::Sliding {
+        ScriptNumbers::Sliding {
             limit,
             cost,
             length,
@@ -198,7 +198,7 @@ fn write_demand(out: &mut Vec<u8>, shadow: bool, numbers: Numbers, permit_id: Pe
             write_numbers(out, [limit, cost, length.get()]);
         }
 
-        Numbers::Log {
+        ScriptNumbers::Log {
             limit,
             cost,
             length,
@@ -207,7 +207,7 @@ fn write_demand(out: &mut Vec<u8>, shadow: bool, numbers: Numbers, permit_id: Pe
             write_numbers(out, [limit, cost, length.get()]);
         }
 
-        Numbers::Permits {
+        ScriptNumbers::Permits {
             limit,
             cost,
             length,

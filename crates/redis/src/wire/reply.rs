@@ -2,7 +2,7 @@
 
 use bytes::{Buf as _, Bytes};
 use smallvec::SmallVec;
-use tollgate::algorithm::remote::{CounterState, PermitCounts};
+use tollgate::algorithm::remote::{CounterState, EntryTotals};
 use tollgate::lease::LeaseGrant;
 use tollgate::store::{Intent, SpendReply};
 use tollgate::{Demand, Micros, Outcome, Quota};
@@ -163,7 +163,7 @@ impl DemandTerms {
                 start: Micros::new(third),
             },
 
-            Quota::SlidingLog(_) | Quota::Concurrency(_) => CounterState::Held(PermitCounts {
+            Quota::SlidingLog(_) | Quota::Concurrency(_) => CounterState::Entries(EntryTotals {
                 sum: first,
                 until: Micros::new(second),
                 frees: Micros::new(third),
@@ -213,11 +213,11 @@ impl ScriptReply {
             is_kept: true,
         });
         Some(LeaseGrant {
-            seen,
+            state: seen,
             at: self.at,
             units,
             generation,
-            is_kept,
+            is_known: is_kept,
         })
     }
 

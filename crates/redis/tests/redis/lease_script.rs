@@ -125,12 +125,12 @@ impl LeaseTrace<'_> {
         let is_lent = !self.dice.chance(100);
         let most = self.units();
         let request = LeaseRequest {
-            most,
+            max_units: most,
             is_lent,
             generation,
             held,
-            keep,
-            back,
+            kept: keep,
+            returned: back,
         };
         let cost = if self.dice.chance(500) {
             0
@@ -151,7 +151,7 @@ impl LeaseTrace<'_> {
         let grant = grant.map_err(|error| format!("{error:?}"))?;
         let outcome = self
             .quota
-            .outcome(grant.seen, cost, grant.at)
+            .outcome(grant.state, cost, grant.at)
             .ok_or("the state does not match the algorithm")?;
         self.model.confirm(cost, &request, &grant, &outcome)?;
         if self.dice.chance(100) {
@@ -160,7 +160,7 @@ impl LeaseTrace<'_> {
             return Ok(());
         }
         self.stale = if held > 0 { lease } else { self.stale };
-        let held = if grant.is_kept { keep } else { 0 } + if is_lent { grant.units } else { 0 };
+        let held = if grant.is_known { keep } else { 0 } + if is_lent { grant.units } else { 0 };
         self.leases[instance] = HeldLease {
             generation: if held > 0 { grant.generation } else { 0 },
             held,
@@ -292,7 +292,7 @@ fn units_that_are_not_returned_count_as_spent_when_their_lease_ends() {
     let (store, clock, demand) = ten(&runtime, &server);
     let lease = |most| {
         let request = LeaseRequest {
-            most,
+            max_units: most,
             is_lent: true,
             ..LeaseRequest::default()
         };
@@ -330,7 +330,7 @@ fn a_key_is_kept_until_leased_units_are_refilled() {
     );
     let (store, _, demand) = ten(&runtime, &server);
     let request = LeaseRequest {
-        most: 5,
+        max_units: 5,
         is_lent: true,
         ..LeaseRequest::default()
     };
@@ -339,7 +339,7 @@ fn a_key_is_kept_until_leased_units_are_refilled() {
         .block_on(testing::call_lease(&store, &demand.as_demand(), &request))
         .expect("the server is available");
 
-    let (key, _) = testing::request(&demand.as_demand());
+    let (key, _) = testing::script_arguments(&demand.as_demand());
     let key = String::from_utf8(key).expect("a readable key");
     let left = server.command(&["PTTL", &key]).as_int().expect("a number");
     // With a manual clock, keys are kept for an hour longer.

@@ -63,7 +63,7 @@ pub struct SourceMap {
 
 impl SourceMap {
     /// Creates an error about a field, with its position if that is known.
-    pub fn fault(&self, field: &str, message: impl fmt::Display) -> Diagnostic {
+    pub fn diagnostic(&self, field: &str, message: impl fmt::Display) -> Diagnostic {
         let position = self
             .fields
             .iter()

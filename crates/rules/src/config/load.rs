@@ -61,7 +61,7 @@ impl Config {
         match config {
             Some(config) if diagnostics.is_clean() => Ok(Self {
                 notes: diagnostics.take_notes(),
-                places: diagnostics.take_source_map(),
+                source_map: diagnostics.take_source_map(),
                 ..config
             }),
             _ if diagnostics.is_clean() => Err(ConfigError::new(
@@ -139,7 +139,7 @@ impl Config {
             monitoring: super::MonitoringConfig::default(),
             server: super::ServerLimits::default(),
             notes: Vec::new(),
-            places: super::SourceMap::default(),
+            source_map: super::SourceMap::default(),
         }
     }
 }

@@ -60,7 +60,7 @@ pub struct Config {
     /// its file, line and column.
     pub notes: Vec<String>,
     /// The positions of the store's fields, which are validated again when the store is created.
-    pub places: SourceMap,
+    pub source_map: SourceMap,
 }
 
 /// Parses a duration as written in a configuration. The error is a phrase such as
@@ -68,12 +68,12 @@ pub struct Config {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate_rules::config::length;
+/// use tollgate_rules::config::parse_duration;
 ///
 /// assert_eq!(length("250ms"), Ok(Duration::from_millis(250)));
 /// assert_eq!(length("5").unwrap_err(), "the unit is missing; write 5s or 5ms");
 /// ```
-pub fn length(text: &str) -> Result<Duration, String> {
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     values::duration(text)
         .map_err(|error| error.suggestion.unwrap_or_else(|| error.reason.to_owned()))
 }

@@ -11,25 +11,25 @@ use crate::limit::Condition;
 #[derive(Clone, Debug)]
 pub enum Explanation<'r> {
     /// The limit applies.
-    Met {
+    Applies {
         /// The limit with its key, cost and quota.
-        chosen: SelectedLimit<'r>,
+        selected: SelectedLimit<'r>,
         /// The parts of the key in readable form.
         parts: Vec<DisplayPart<'r>>,
         /// The tier whose quota is used. `None` if the limit has no tiers.
         tier: Option<String>,
     },
     /// The limit does not apply because a condition does not hold.
-    No {
+    NotMatched {
         /// The first condition that does not hold.
         condition: &'r Condition,
         /// The value of its attribute. `None` if the request lacks the attribute.
         found: Option<String>,
     },
     /// The request lacks an attribute of the key, and the limit is optional.
-    PassedOver,
+    Skipped,
     /// The limit applies, but its key or cost cannot be determined.
-    Wrong(SelectError),
+    Invalid(SelectError),
 }
 
 /// One part of a key in readable form.
@@ -48,7 +48,7 @@ impl<'r> Explanation<'r> {
         condition: &'r Condition,
         request: &RequestView<'_, impl Attributes>,
     ) -> Self {
-        Self::No {
+        Self::NotMatched {
             condition,
             found: request.text(&condition.attribute).map(Cow::into_owned),
         }

@@ -52,7 +52,7 @@ pub struct SelectedLimit<'r> {
     /// The index of the limit in the configuration, from 0.
     pub index: usize,
     /// The configuration of the limit.
-    pub rule: &'r LimitConfig,
+    pub config: &'r LimitConfig,
     /// The key that is counted.
     pub key: EncodedKey,
     /// The cost of the request, in units of the limit.
@@ -68,9 +68,9 @@ pub type Selection<'r> = SmallVec<[SelectedLimit<'r>; 4]>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingKeyPolicy {
     /// Return an error, unless the limit is optional.
-    Refuse,
+    Error,
     /// Skip the limit. For callers that know only some of a request's attributes.
-    PassOver,
+    Skip,
 }
 
 impl Selector {
@@ -89,7 +89,7 @@ impl Selector {
     }
 
     /// The limits, in file order.
-    pub fn rules(&self) -> impl ExactSizeIterator<Item = &LimitConfig> {
+    pub fn limits(&self) -> impl ExactSizeIterator<Item = &LimitConfig> {
         self.limits.iter().map(|(_, limit)| limit)
     }
 
@@ -108,7 +108,7 @@ impl Selector {
     ) -> Result<Selection<'_>, SelectError> {
         let mut selection = Selection::new();
 
-        self.each(attributes, cost, on_missing, |_, selected| {
+        self.for_each_selected(attributes, cost, on_missing, |_, selected| {
             selection.extend(selected);
         })?;
         Ok(selection)
@@ -118,7 +118,7 @@ impl Selector {
     ///
     /// `visit` gets the index of the limit and the selected limit, or `None` if the request lacks
     /// the key and that is not an error.
-    pub fn each<'r>(
+    pub fn for_each_selected<'r>(
         &'r self,
         attributes: &impl Attributes,
         cost: Option<u64>,
@@ -149,7 +149,7 @@ impl Selector {
 
         for name in names {
             let index = self.index_of(name.as_ref())?;
-            selection.extend(self.select_one(index, &request, cost, MissingKeyPolicy::Refuse)?);
+            selection.extend(self.select_one(index, &request, cost, MissingKeyPolicy::Error)?);
         }
         Ok(selection)
     }
@@ -199,16 +199,16 @@ impl Selector {
     ) -> Explanation<'r> {
         let limit = &self.limits[index].1;
 
-        match self.select_one(index, request, None, MissingKeyPolicy::Refuse) {
-            Err(error) => Explanation::Wrong(error),
-            Ok(None) => Explanation::PassedOver,
-            Ok(Some(chosen)) => Explanation::Met {
+        match self.select_one(index, request, None, MissingKeyPolicy::Error) {
+            Err(error) => Explanation::Invalid(error),
+            Ok(None) => Explanation::Skipped,
+            Ok(Some(selected)) => Explanation::Applies {
                 parts: self.display_parts(limit, request),
                 tier: limit
                     .tiers
                     .as_ref()
                     .map(|tiers| request.tier(tiers).0.to_owned()),
-                chosen,
+                selected,
             },
         }
     }
@@ -228,7 +228,7 @@ impl Selector {
         let key = match self.key(limit, request) {
             Ok(key) => key,
             Err(KeyBuildError::Missing(_))
-                if limit.optional || on_missing == MissingKeyPolicy::PassOver =>
+                if limit.optional || on_missing == MissingKeyPolicy::Skip =>
             {
                 return Ok(None);
             }
@@ -247,7 +247,7 @@ impl Selector {
         let quota = limit.tiers.as_ref().and_then(|tiers| request.tier(tiers).1);
         Ok(Some(SelectedLimit {
             index,
-            rule: limit,
+            config: limit,
             key,
             cost,
             quota,

@@ -147,7 +147,11 @@ impl Selector {
     ///
     /// `None` if the limit's current configuration cannot have built the key, or if it now hashes
     /// an attribute that the key holds in plain text.
-    pub fn shown_key<'r>(&'r self, index: usize, key: &EncodedKey) -> Option<Vec<DisplayPart<'r>>> {
+    pub fn display_key<'r>(
+        &'r self,
+        index: usize,
+        key: &EncodedKey,
+    ) -> Option<Vec<DisplayPart<'r>>> {
         let (_, limit) = self.limits.get(index)?;
         let mut parts = key.parts();
 

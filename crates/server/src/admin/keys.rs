@@ -119,15 +119,15 @@ fn look_up<'r, B>(
     let (rule, explanation) = explained.map_err(DecideError::from)?;
 
     match explanation {
-        Explanation::Met {
-            chosen,
+        Explanation::Applies {
+            selected,
             parts,
             tier,
         } => {
             // Cost 1, so that `retry_after_ms` says when the next ordinary request would pass.
             let spend = GateDemand {
                 cost: 1,
-                ..GateDemand::from(chosen)
+                ..GateDemand::from(selected)
             };
             Ok(ResolvedCounter {
                 spend,
@@ -135,9 +135,9 @@ fn look_up<'r, B>(
                 tier,
             })
         }
-        Explanation::Wrong(error) => Err(DecideError::from(error).into()),
+        Explanation::Invalid(error) => Err(DecideError::from(error).into()),
         // Conditions are not evaluated here, so only a missing key of an optional limit remains.
-        Explanation::PassedOver | Explanation::No { .. } => {
+        Explanation::Skipped | Explanation::NotMatched { .. } => {
             let detail = format!(
                 "missing attribute: the key of limit {:?} is {}; the limit is optional, so it \
                  ignores requests without that key",

@@ -37,7 +37,7 @@ struct LimitView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tiers: Option<TiersView<'a>>,
     /// Decisions by outcome, since the process started or the limit was first configured.
-    #[serde(rename = "said")]
+    #[serde(rename = "outcomes")]
     decisions: OutcomeCounts,
 }
 

@@ -28,7 +28,7 @@ pub struct ClientArgs {
 }
 
 pub(super) fn timeout(text: &str) -> Result<Duration, String> {
-    let length = tollgate_rules::config::length(text)?;
+    let length = tollgate_rules::config::parse_duration(text)?;
     if length.is_zero() || length > TIMEOUT_MAX {
         return Err("out of range: must be more than 0 and at most 1h".to_owned());
     }

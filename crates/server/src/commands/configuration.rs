@@ -90,8 +90,8 @@ fn store_diagnostics(config: &Config) -> Vec<Diagnostic> {
             let error = url.parse::<Endpoint>().err()?;
             Some(
                 config
-                    .places
-                    .fault(&format!("store.endpoints[{index}]"), error),
+                    .source_map
+                    .diagnostic(&format!("store.endpoints[{index}]"), error),
             )
         });
     let diagnostics: Vec<Diagnostic> = diagnostics.collect();
@@ -101,7 +101,7 @@ fn store_diagnostics(config: &Config) -> Vec<Diagnostic> {
 
     let together = OpenStore::check(&config.store).err();
     together
-        .map(|error| config.places.fault("store", error))
+        .map(|error| config.source_map.diagnostic("store", error))
         .into_iter()
         .collect()
 }

@@ -90,7 +90,7 @@ impl<'r> From<SelectedLimit<'r>> for GateDemand<'r> {
     fn from(selected: SelectedLimit<'r>) -> Self {
         let SelectedLimit {
             index,
-            rule,
+            config: rule,
             key,
             cost,
             quota,
@@ -255,7 +255,7 @@ impl ActiveConfig {
             Some(names) => self.selector.select_named(names, attributes, cost)?,
             None => self
                 .selector
-                .select(attributes, cost, MissingKeyPolicy::Refuse)?,
+                .select(attributes, cost, MissingKeyPolicy::Error)?,
         };
 
         Ok(selection.into_iter().map(GateDemand::from).collect())

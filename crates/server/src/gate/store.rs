@@ -33,7 +33,7 @@ impl OpenStore {
     pub(crate) fn check(config: &StoreConfig) -> Result<(), RedisConfigError> {
         match config {
             StoreConfig::Memory { .. } => Ok(()),
-            StoreConfig::Redis(redis) => redis_builder(redis).check(),
+            StoreConfig::Redis(redis) => redis_builder(redis).validate(),
         }
     }
 

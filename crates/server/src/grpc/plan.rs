@@ -85,9 +85,7 @@ impl<'r> RequestPlan<'r> {
                 None => {
                     let cost = action.cost();
                     let selector = &active.selector;
-                    for selected in
-                        selector.select(&attributes, cost, MissingKeyPolicy::PassOver)?
-                    {
+                    for selected in selector.select(&attributes, cost, MissingKeyPolicy::Skip)? {
                         own.demands.push(plan.add(selected.into(), action)?);
                     }
                 }

@@ -111,7 +111,7 @@ impl<'l> CommonLine<'l> {
                     _ => return None,
                 });
             }
-            AttributeKind::Own => match attribute.name() {
+            AttributeKind::Custom => match attribute.name() {
                 "user" | "remote_user" => present(self.user)?,
                 "status" => return tail_value(self.word_after_request(0)?),
                 "bytes" => return tail_value(self.word_after_request(1)?),

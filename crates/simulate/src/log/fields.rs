@@ -209,7 +209,7 @@ fn meaning(attribute: &Attribute) -> FieldMeaning {
         AttributeKind::Header
         | AttributeKind::Query
         | AttributeKind::Cookie
-        | AttributeKind::Own => FieldMeaning::Other(attribute.clone()),
+        | AttributeKind::Custom => FieldMeaning::Other(attribute.clone()),
     }
 }
 

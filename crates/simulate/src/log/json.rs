@@ -138,7 +138,7 @@ impl<'l> JsonLine<'l> {
                 let in_target = || self.target().and_then(|target| target.host);
                 self.value(&FieldMeaning::Host).or_else(in_target)?
             }
-            AttributeKind::Header | AttributeKind::Cookie | AttributeKind::Own => {
+            AttributeKind::Header | AttributeKind::Cookie | AttributeKind::Custom => {
                 let is_wanted = |known: &FieldMeaning| match known {
                     FieldMeaning::Other(other) => other == attribute,
                     _ => false,

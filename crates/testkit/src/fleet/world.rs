@@ -196,7 +196,7 @@ impl World<'_> {
         };
         let check = self.check.clone().with_cost(request.cost);
         let turn = if request.is_among {
-            leases.spend_jointly(&check.as_demand())
+            leases.spend_in_request(&check.as_demand())
         } else if request.waits >= WAITS_MAX {
             LeaseStep::Strict(None)
         } else {

@@ -58,8 +58,8 @@ impl Lender {
     ) -> Result<(), String> {
         let (after, expected, settled) = self.taken(cost, take, given.at);
         settled.compare(outcome, cost, given.at)?;
-        let ours = (expected.units, expected.generation, expected.is_kept);
-        let theirs = (given.units, given.generation, given.is_kept);
+        let ours = (expected.units, expected.generation, expected.is_known);
+        let theirs = (given.units, given.generation, given.is_known);
         if ours != theirs {
             return Err(format!(
                 "units, name, kept: expected {ours:?}, got {theirs:?}"
@@ -151,7 +151,7 @@ impl Lender {
         let mut units = 0;
         if fits {
             after.add(i128::from(cost), at(now));
-            units = i128::from(take.most)
+            units = i128::from(take.max_units)
                 .min(after.state_remaining(at(now)))
                 .max(0);
             after.add(units, at(now));
@@ -165,11 +165,11 @@ impl Lender {
             is_mended || is_kept || (fits && cost > 0) || units > 0,
         );
         let given = LeaseGrant {
-            seen,
+            state: seen,
             at: now,
             units: to_u64(units),
             generation: to_u64(name),
-            is_kept,
+            is_known: is_kept,
         };
         (before, given, settled)
     }
@@ -180,8 +180,8 @@ impl Lender {
         let &LeaseRequest {
             generation,
             held,
-            keep,
-            back,
+            kept: keep,
+            returned: back,
             ..
         } = take;
         let [generation, held, keep, back] = [generation, held, keep, back].map(i128::from);

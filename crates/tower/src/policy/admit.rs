@@ -162,7 +162,7 @@ impl LayerPolicy {
             None => check.acquire_in_queue().await?,
         };
         Ok(match acquisition {
-            Acquisition::Held(permit) => (permit.decision().clone(), Some(permit)),
+            Acquisition::Acquired(permit) => (permit.decision().clone(), Some(permit)),
             Acquisition::Denied(decision) => (decision, None),
         })
     }

@@ -1,12 +1,12 @@
 //! What a remote store's script needs to lend units of a counter.
 
-use super::{CounterState, DrainTime, PermitCounts};
+use super::{CounterState, DrainTime, EntryTotals};
 use crate::algorithm::{BucketState, Outcome, Quota, SlidingCounts, WindowCount};
 use crate::time::Micros;
 
 /// The numbers with which a script lends units and takes them back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lending {
+pub struct LendingNumbers {
     /// The returned units, in the measure of the counter: for a bucket the time it takes to work
     /// them off, for a window the units themselves (in `micros`).
     pub back: DrainTime,
@@ -18,7 +18,7 @@ pub struct Lending {
 
 impl Quota {
     /// The numbers with which a script takes `returned` units back and lends others.
-    pub fn lending(&self, returned: u64) -> Lending {
+    pub fn lending(&self, returned: u64) -> LendingNumbers {
         let gcra = match self {
             Self::TokenBucket(bucket) => &bucket.gcra,
             Self::LeakyBucket(bucket) => &bucket.gcra,
@@ -27,7 +27,7 @@ impl Quota {
                     micros: returned,
                     part: 0,
                 };
-                return Lending {
+                return LendingNumbers {
                     back,
                     period: 1,
                     per: 1,
@@ -36,7 +36,7 @@ impl Quota {
         };
 
         let (per, period) = gcra.rate();
-        Lending {
+        LendingNumbers {
             back: gcra.drain_time(returned),
             period,
             per,
@@ -80,10 +80,10 @@ impl Quota {
                 let (next, outcome) = quota.spend(counts, units, now);
                 Some((next.into(), outcome))
             }
-            (Self::SlidingLog(quota), CounterState::Held(counts)) => {
+            (Self::SlidingLog(quota), CounterState::Entries(counts)) => {
                 Some(counts.spend(quota.limit, quota.length, units, now))
             }
-            (Self::Concurrency(quota), CounterState::Held(counts)) => {
+            (Self::Concurrency(quota), CounterState::Entries(counts)) => {
                 Some(counts.spend(quota.limit, quota.permit_timeout, units, now))
             }
             _ => None,
@@ -134,7 +134,7 @@ impl From<SlidingCounts> for CounterState {
     }
 }
 
-impl PermitCounts {
+impl EntryTotals {
     /// Spends `units` from a log or a concurrency limit if they fit.
     fn spend(self, limit: u64, length: Micros, units: u64, now: Micros) -> (CounterState, Outcome) {
         let outcome = self.outcome(limit, length, units, now);
@@ -149,6 +149,6 @@ impl PermitCounts {
             until: now.after(outcome.reset_after),
             ..self
         };
-        (CounterState::Held(counts), outcome)
+        (CounterState::Entries(counts), outcome)
     }
 }

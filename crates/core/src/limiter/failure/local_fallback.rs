@@ -48,7 +48,7 @@ impl LocalFallback {
         }
 
         self.with_shares(demands, |shares| {
-            let reply = self.store.spend_together(shares, intent, permit_id);
+            let reply = self.store.spend_all(shares, intent, permit_id);
             let rows = demands.iter().zip(shares).zip(reply.outcomes);
             rows.map(|((whole, share), outcome)| (*share.quota, limit_never(whole, outcome)))
                 .collect()
@@ -63,12 +63,12 @@ impl LocalFallback {
 
     /// Releases a permit; false if it has already ended, or was not acquired here.
     pub(in crate::limiter) fn release(&self, demand: &Demand<'_>, permit_id: PermitId) -> bool {
-        self.store.release_place(demand, permit_id)
+        self.store.release_permit(demand, permit_id)
     }
 
     /// Restarts a permit's timeout; false if the permit has already ended.
     pub(in crate::limiter) fn renew(&self, demand: &Demand<'_>, permit_id: PermitId) -> bool {
-        self.store.renew_place(demand, permit_id)
+        self.store.renew_permit(demand, permit_id)
     }
 
     /// Calls `then` with the same demands on this process's share of their quotas.

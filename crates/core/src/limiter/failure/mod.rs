@@ -145,7 +145,7 @@ impl StoreRequest<'_> {
         };
 
         let mut local_limits = local_store
-            .spend_together(&local_demands, intent, permit_id)
+            .spend_all(&local_demands, intent, permit_id)
             .outcomes;
         if split_store::is_denied(&local_demands, &local_limits) {
             intent = Intent::Peek;
@@ -158,7 +158,7 @@ impl StoreRequest<'_> {
         if intent == Intent::Spend && split_store::is_denied(&share_demands, &outcomes) {
             split_store::undo_spend(local_store, &local_demands, permit_id);
             local_limits = local_store
-                .spend_together(&local_demands, Intent::Peek, permit_id)
+                .spend_all(&local_demands, Intent::Peek, permit_id)
                 .outcomes;
         }
 

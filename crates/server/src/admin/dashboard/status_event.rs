@@ -96,7 +96,7 @@ impl<'a> DeniedKeyView<'a> {
             .metrics()
             .iter()
             .position(|meter| meter.id() == denied.limit)?;
-        let parts = active.selector.shown_key(index, &denied.key)?;
+        let parts = active.selector.display_key(index, &denied.key)?;
 
         Some(Self {
             limit: denied.limit,

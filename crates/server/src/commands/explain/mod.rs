@@ -62,7 +62,7 @@ fn explain(
 ) -> Result<ExplainOutput, CommandError> {
     let selector = Selector::new(config);
     for name in names {
-        if !selector.rules().any(|rule| rule.limit.name() == name) {
+        if !selector.limits().any(|rule| rule.limit.name() == name) {
             return Err(CommandError::invalid(unknown_limit(&selector, name)));
         }
     }

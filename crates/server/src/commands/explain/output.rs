@@ -93,22 +93,22 @@ impl LimitExplanation {
         let rule = limit.limit.rule().ok();
 
         let (applicability, reason, demand) = match explanation {
-            Explanation::Met {
-                chosen,
+            Explanation::Applies {
+                selected,
                 parts,
                 tier,
             } => {
-                let quota = chosen.quota.or(rule.as_ref().map(Rule::quota));
+                let quota = selected.quota.or(rule.as_ref().map(Rule::quota));
                 let demand = quota
-                    .map(|quota| DemandExplanation::new(quota, chosen.cost, parts, tier.clone()));
+                    .map(|quota| DemandExplanation::new(quota, selected.cost, parts, tier.clone()));
                 (Applicability::Applies, None, demand)
             }
-            Explanation::No { condition, found } => {
+            Explanation::NotMatched { condition, found } => {
                 let is_hashed = hashed.contains(&condition.attribute);
                 let reason = mismatch(condition, found.as_deref(), is_hashed);
                 (Applicability::DoesNotApply, Some(reason), None)
             }
-            Explanation::PassedOver => {
+            Explanation::Skipped => {
                 let parts = limit.key.parts.iter();
                 let key: Vec<String> = parts.map(|part| alternatives(part)).collect();
                 let reason = format!(
@@ -117,7 +117,7 @@ impl LimitExplanation {
                 );
                 (Applicability::Skipped, Some(reason), None)
             }
-            Explanation::Wrong(error) => (Applicability::Error, Some(error.to_string()), None),
+            Explanation::Invalid(error) => (Applicability::Error, Some(error.to_string()), None),
         };
 
         Self {

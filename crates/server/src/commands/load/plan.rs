@@ -193,7 +193,7 @@ fn bound_source(args: &LoadArgs) -> Result<BoundSource, CommandError> {
         .filter_map(|allowance| allowance.limit.as_ref());
     let selector = Selector::new(&config);
     for name in args.limits.iter().chain(allowed) {
-        if !selector.rules().any(|rule| rule.limit.name() == name) {
+        if !selector.limits().any(|rule| rule.limit.name() == name) {
             return Err(CommandError::invalid(unknown_limit(&selector, name)));
         }
     }

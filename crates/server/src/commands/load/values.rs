@@ -33,7 +33,7 @@ pub(super) fn rate(text: &str) -> Result<f64, String> {
 
 /// Parses a duration, which may be zero.
 pub(super) fn length(text: &str) -> Result<Duration, String> {
-    let length = tollgate_rules::config::length(text)?;
+    let length = tollgate_rules::config::parse_duration(text)?;
     if length > DURATION_MAX {
         Err("must be at most 30d".to_owned())
     } else {
@@ -103,8 +103,8 @@ pub(super) fn allowance(text: &str) -> Result<Allowance, String> {
     let (amount, period) = numbers.split_once('/').ok_or(EXPECTED)?;
 
     // `10/s` is short for `10/1s`.
-    let period = tollgate_rules::config::length(period)
-        .or_else(|_| tollgate_rules::config::length(&format!("1{period}")));
+    let period = tollgate_rules::config::parse_duration(period)
+        .or_else(|_| tollgate_rules::config::parse_duration(&format!("1{period}")));
     let period = period
         .ok()
         .and_then(Micros::from_duration_ceil)

@@ -237,7 +237,7 @@ fn to_json(decision: &ReplayDecision<'_>) -> Value {
         .zip(decision.outcomes)
         .map(|(selected, outcome)| {
             let mut limit = json!({
-                "name": selected.rule.limit.name(),
+                "name": selected.config.limit.name(),
                 "limit": outcome.limit,
                 "remaining": outcome.remaining,
                 "reset_after_ms": outcome.reset_after.get().div_ceil(1_000),
@@ -247,7 +247,7 @@ fn to_json(decision: &ReplayDecision<'_>) -> Value {
                 limit["never"] = true.into();
             }
             if selected
-                .rule
+                .config
                 .limit
                 .rule()
                 .is_ok_and(|rule| rule.is_shadow())

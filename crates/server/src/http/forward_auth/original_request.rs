@@ -109,7 +109,7 @@ impl Attributes for OriginalRequest<'_> {
             AttributeKind::Header => self.header(attribute.field())?,
             AttributeKind::Query => self.query(attribute.field())?,
             AttributeKind::Cookie => self.cookie(attribute.field())?,
-            AttributeKind::Own => return None,
+            AttributeKind::Custom => return None,
         };
         Some(Value::Text(text))
     }

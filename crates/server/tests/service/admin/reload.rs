@@ -27,7 +27,7 @@ fn a_valid_file_is_applied_and_counts_stay() {
     assert_eq!(
         (
             &limits["limits"][0]["limit"],
-            &limits["limits"][0]["said"]["allowed"]
+            &limits["limits"][0]["outcomes"]["allowed"]
         ),
         (&5.into(), &4.into())
     );

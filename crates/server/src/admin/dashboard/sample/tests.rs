@@ -3,16 +3,16 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::metrics::{Meters, OutcomeCounts};
+use crate::metrics::{Metrics, OutcomeCounts};
 
 fn tally(allowed: u64, denied: u64) -> LimitCounts {
-    let said = OutcomeCounts {
+    let outcomes = OutcomeCounts {
         allowed,
         denied,
         shadow_denied: 0,
     };
     LimitCounts {
-        said,
+        outcomes,
         by_source: [allowed + denied, 0, 0, 0, 0],
     }
 }
@@ -41,7 +41,7 @@ fn data(text: &Bytes, name: &str) -> Value {
 
 #[test]
 fn a_sample_has_the_increase_since_the_one_before() {
-    let meters = Meters::new().limits(["a", "b"].into_iter(), []);
+    let meters = Metrics::new().set_limits(["a", "b"].into_iter(), []);
     let [a, b] = [meters[0].clone(), meters[1].clone()];
     let millisecond = Duration::from_millis(1);
     let mut sampler = Sampler::default();
@@ -90,7 +90,7 @@ fn rows_that_exceed_the_bound_are_in_the_next_sample() {
     let names: Vec<String> = (0..ROWS_MAX + 10)
         .map(|number| format!("limit-{number}"))
         .collect();
-    let meters = Meters::new().limits(names.iter().map(String::as_str), []);
+    let meters = Metrics::new().set_limits(names.iter().map(String::as_str), []);
     let all: Vec<_> = meters
         .into_iter()
         .map(|meter| (meter, tally(1, 0)))
@@ -114,15 +114,15 @@ fn rows_that_exceed_the_bound_are_in_the_next_sample() {
 
 #[test]
 fn the_limits_event_has_the_sum_of_all_samples() {
-    let all = Meters::new();
-    let meters = all.limits(["a", "b"].into_iter(), []);
+    let all = Metrics::new();
+    let meters = all.set_limits(["a", "b"].into_iter(), []);
     let mut sampler = Sampler::default();
     let one = snapshot(
         &[(meters[0].clone(), tally(5, 1))],
         DurationBuckets::default(),
     );
     let (first, _) = sampler.sample(&one);
-    let counts = &data(&first.expect("the limit is new"), "limits")["limits"][0]["said"];
+    let counts = &data(&first.expect("the limit is new"), "limits")["limits"][0]["outcomes"];
     assert_eq!(
         *counts,
         json!([0, 0, 0, 0, 0, 0, 0, 0]),
@@ -135,7 +135,8 @@ fn the_limits_event_has_the_sum_of_all_samples() {
         event["sources"],
         json!(["store", "lease", "deny_cache", "fallback", "local"])
     );
-    let expected = json!([{"id": meters[0].id(), "name": "a", "said": [5, 1, 0, 6, 0, 0, 0, 0]}]);
+    let expected =
+        json!([{"id": meters[0].id(), "name": "a", "outcomes": [5, 1, 0, 6, 0, 0, 0, 0]}]);
     assert_eq!(event["limits"], expected);
 
     sampler.sample(&snapshot(
