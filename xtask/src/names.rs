@@ -28,7 +28,7 @@ const IRREGULAR: [&str; 34] = [
 ];
 
 /// Nouns that end like participles.
-const NOUNS: [&str; 6] = ["Feed", "Need", "Ring", "Seed", "Speed", "String"];
+const NOUNS: [&str; 7] = ["Feed", "Need", "Ring", "Seed", "Speed", "String", "Warning"];
 
 /// A type declaration.
 #[derive(Debug)]
@@ -66,7 +66,40 @@ pub(crate) fn problems(root: &Path) -> Vec<String> {
     problems.extend(duplicates(&declarations));
     problems.extend(participles(&declarations));
     problems.extend(errors_without_suffix(&declarations));
+    problems.extend(glossary(root, &declarations));
     problems
+}
+
+/// Types that the glossary of `ARCHITECTURE.md` names and the product does not have.
+fn glossary(root: &Path, declarations: &[Declaration]) -> Vec<String> {
+    let page = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap_or_default();
+    let names = glossary_types(&page);
+    if names.is_empty() {
+        return vec!["ARCHITECTURE.md: no glossary with types was found".to_owned()];
+    }
+
+    let is_declared = |name: &str| {
+        let mut names = declarations.iter().map(|declaration| &declaration.name);
+        names.any(|declared| declared == name)
+    };
+    let unknown = names.into_iter().filter(|name| !is_declared(name));
+    unknown
+        .map(|name| format!("ARCHITECTURE.md: the glossary names the unknown type `{name}`"))
+        .collect()
+}
+
+/// The type names in the last column of the table below the heading `Glossary`.
+fn glossary_types(page: &str) -> Vec<&str> {
+    let lines = page.lines().skip_while(|line| *line != "## Glossary");
+    let rows = lines
+        .skip(1)
+        .take_while(|line| !line.starts_with("## "))
+        .filter(|line| line.starts_with("| "));
+    let cells = rows.filter_map(|row| row.trim_end_matches([' ', '|']).rsplit('|').next());
+    cells
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .filter(|name| name.starts_with(|letter: char| letter.is_ascii_uppercase()))
+        .collect()
 }
 
 /// Source files of the product, without files that hold only tests.
@@ -156,9 +189,15 @@ fn duplicates(declarations: &[Declaration]) -> Vec<String> {
         positions.entry(name).or_default().push(position);
     }
 
+    // Declarations in one file are variants of one type, for example with and without a feature.
+    let in_several_files = |at: &[&str]| {
+        let mut files = at.iter().filter_map(|position| position.split(':').next());
+        let first = files.next();
+        files.any(|file| Some(file) != first)
+    };
     let repeated = positions
         .into_iter()
-        .filter(|(name, at)| at.len() > 1 && !ROLES.contains(name));
+        .filter(|(name, at)| in_several_files(at) && !ROLES.contains(name));
     repeated
         .map(|(name, at)| {
             format!(
@@ -231,12 +270,12 @@ mod tests {
     use super::*;
 
     fn named(names: &[&str]) -> Vec<Declaration> {
-        let declare = |name: &&str| Declaration {
+        let declare = |(index, name): (usize, &&str)| Declaration {
             name: (*name).to_owned(),
-            position: "x.rs:1".to_owned(),
+            position: format!("{index}.rs:1"),
             is_error: false,
         };
-        names.iter().map(declare).collect()
+        names.iter().enumerate().map(declare).collect()
     }
 
     #[test]
@@ -257,7 +296,7 @@ mod tests {
         let found = duplicates(&named(&["Limit", "Key", "Limit"]));
         assert_eq!(
             found,
-            ["the type name `Limit` is declared 2 times: x.rs:1, x.rs:1"]
+            ["the type name `Limit` is declared 2 times: 0.rs:1, 2.rs:1"]
         );
     }
 
@@ -293,6 +332,13 @@ mod tests {
         assert!(participles(&named(&names)).is_empty());
         names.push("Told");
         assert_eq!(participles(&named(&names)).len(), 1);
+    }
+
+    #[test]
+    fn the_glossary_names_types_that_exist() {
+        let page = "## Glossary\n\n| Word | Meaning | Type |\n|---|---|---|\n\
+            | limit | a `rule` | `Limit`, owned: `LimitBuf` |\n| unit | what is counted | |\n## Next\n| `Other` |";
+        assert_eq!(glossary_types(page), ["Limit", "LimitBuf"]);
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) struct HttpConnection {
 
 /// The head of a response, as far as it matters here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ResponseHead {
+pub(crate) struct HttpResponseHead {
     pub(crate) status: u16,
     pub(crate) retry_after_s: Option<u64>,
     pub(crate) policy: Option<Vec<u8>>,
@@ -47,7 +47,7 @@ enum BodyLength {
 /// A complete response.
 #[derive(Debug)]
 pub(crate) struct HttpResponse<'c> {
-    pub(crate) head: ResponseHead,
+    pub(crate) head: HttpResponseHead,
     /// Empty unless the length was known. The service always sends a `Content-Length`.
     pub(crate) body: &'c [u8],
 }
@@ -83,7 +83,7 @@ impl HttpConnection {
 
         let head = loop {
             self.read().await?;
-            if let Some(head) = ResponseHead::parse(&self.bytes)? {
+            if let Some(head) = HttpResponseHead::parse(&self.bytes)? {
                 break head;
             }
         };
@@ -150,7 +150,7 @@ impl HttpConnection {
     }
 }
 
-impl ResponseHead {
+impl HttpResponseHead {
     /// `None` while the head is incomplete.
     fn parse(bytes: &[u8]) -> io::Result<Option<Self>> {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
@@ -230,7 +230,7 @@ mod tests {
     async fn responses_of(
         pieces: &'static [&'static [u8]],
         requests: usize,
-    ) -> Vec<Result<(ResponseHead, Vec<u8>, bool), ErrorKind>> {
+    ) -> Vec<Result<(HttpResponseHead, Vec<u8>, bool), ErrorKind>> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {

@@ -169,11 +169,11 @@ fn parse_policies(field: &[u8]) -> Vec<LimitStatus<'static>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::ResponseHead;
+    use crate::http::HttpResponseHead;
 
     fn answer<'a>(status: u16, policy: &str, body: &'a str) -> HttpResponse<'a> {
         let policy = Some(policy.as_bytes().to_vec()).filter(|policy| !policy.is_empty());
-        let mut head = ResponseHead::default();
+        let mut head = HttpResponseHead::default();
         (head.status, head.policy) = (status, policy);
         HttpResponse {
             head,

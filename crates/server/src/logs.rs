@@ -97,10 +97,10 @@ impl LogWriter {
 }
 
 impl<'a> MakeWriter<'a> for LogWriter {
-    type Writer = LogLine<'a>;
+    type Writer = LogEvent<'a>;
 
-    fn make_writer(&'a self) -> LogLine<'a> {
-        LogLine {
+    fn make_writer(&'a self) -> LogEvent<'a> {
+        LogEvent {
             writer: self,
             bytes: Vec::with_capacity(256),
         }
@@ -108,12 +108,12 @@ impl<'a> MakeWriter<'a> for LogWriter {
 }
 
 /// A line being formatted; queued when dropped.
-struct LogLine<'a> {
+struct LogEvent<'a> {
     writer: &'a LogWriter,
     bytes: Vec<u8>,
 }
 
-impl Write for LogLine<'_> {
+impl Write for LogEvent<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -124,7 +124,7 @@ impl Write for LogLine<'_> {
     }
 }
 
-impl Drop for LogLine<'_> {
+impl Drop for LogEvent<'_> {
     fn drop(&mut self) {
         let line = std::mem::take(&mut self.bytes);
         if !line.is_empty() && self.writer.sender.try_send(line).is_err() {

@@ -23,7 +23,7 @@ pub mod text;
 pub use batch::ReplayRequest;
 pub use input::{LINE_MAX, LineChunk, LineReader, LogInput, LogLine};
 pub use log::{
-    AccessLogFormat, FieldError, FieldMap, LineError, LineErrorKind, LogParser, LogRecord,
+    AccessLogFormat, FieldError, LineError, LineErrorKind, LogFields, LogParser, LogRecord,
     to_utf8_lossy,
 };
 pub use replay::{ConfigReplay, ReplayDecision, ReplayError};

@@ -9,7 +9,7 @@ use crate::batch::{ReplayRequest, for_each_batch};
 use crate::compare::Comparison;
 use crate::config_run::ConfigRun;
 use crate::input::LogInput;
-use crate::log::{AccessLogFormat, FieldError, FieldMap, LogParser, LogRecord};
+use crate::log::{AccessLogFormat, FieldError, LogFields, LogParser, LogRecord};
 use crate::replay::ConfigReplay;
 use crate::suggest::{SuggestionTrials, UsagePeaks};
 use crate::tally::{LineTally, SimulationTimeline};
@@ -63,7 +63,7 @@ impl Simulation {
         let attributes = configs()
             .flat_map(|config| &config.limits)
             .flat_map(attributes);
-        let fields = FieldMap::new(attributes, plan.fields)?;
+        let fields = LogFields::new(attributes, plan.fields)?;
 
         let first = ConfigRun::new(ConfigReplay::new(plan.config), 0);
         let second = plan.against.map(|config| {

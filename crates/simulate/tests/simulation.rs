@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use testkit::dice::Dice;
 use tollgate_rules::Config;
 use tollgate_simulate::{
-    AccessLogFormat, ConfigReplay, ConfigReport, FieldMap, LogInput, LogParser, ReplayRequest,
+    AccessLogFormat, ConfigReplay, ConfigReport, LogFields, LogInput, LogParser, ReplayRequest,
     ReportLabels, Simulation, SimulationPlan, SimulationReport,
 };
 
@@ -164,7 +164,7 @@ fn a_comparison_matches_two_replays() {
     let refused = |config: &Config| {
         let parser = LogParser::new(
             AccessLogFormat::Auto,
-            FieldMap::new([], &[]).expect("no fields are given"),
+            LogFields::new([], &[]).expect("no fields are given"),
         );
         let requests = log.lines().zip(1..).map(|(text, line)| {
             let attributes = parser.parse(text.as_bytes()).expect("a line of ours");

@@ -80,7 +80,7 @@ const USER: &[&str] = &[
 
 /// The meaning of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum FieldMeaning {
+pub(super) enum FieldRole {
     Time,
     ClientIp,
     Method,
@@ -97,8 +97,8 @@ pub(super) enum FieldMeaning {
 
 /// The meanings of field names.
 #[derive(Clone, Debug, Default)]
-pub struct FieldMap {
-    pub(super) slots: Vec<FieldMeaning>,
+pub struct LogFields {
+    pub(super) slots: Vec<FieldRole>,
     /// For each name, the slots that its value may fill, each with a rank. If several names fill the
     /// same slot, the lowest rank wins.
     names: HashMap<Box<str>, Vec<(usize, usize)>, RandomState>,
@@ -122,7 +122,7 @@ pub enum FieldError {
     TooMany,
 }
 
-impl FieldMap {
+impl LogFields {
     /// The mapping for these attributes. `given` has pairs of attribute and field name, such as
     /// `("time", "ts")`, which take precedence over the built-in names.
     pub fn new<'a>(
@@ -135,7 +135,7 @@ impl FieldMap {
                 return Err(FieldError::NoField { name: name.clone() });
             }
             let meaning = if name == "time" {
-                FieldMeaning::Time
+                FieldRole::Time
             } else {
                 meaning(&name.parse()?)
             };
@@ -143,21 +143,21 @@ impl FieldMap {
         }
 
         for (meaning, names) in [
-            (FieldMeaning::Time, TIME),
-            (FieldMeaning::ClientIp, CLIENT_IP),
-            (FieldMeaning::Method, METHOD),
-            (FieldMeaning::Target, TARGET),
-            (FieldMeaning::Request, REQUEST),
-            (FieldMeaning::Query, QUERY),
-            (FieldMeaning::Host, HOST),
+            (FieldRole::Time, TIME),
+            (FieldRole::ClientIp, CLIENT_IP),
+            (FieldRole::Method, METHOD),
+            (FieldRole::Target, TARGET),
+            (FieldRole::Request, REQUEST),
+            (FieldRole::Query, QUERY),
+            (FieldRole::Host, HOST),
         ] {
             fields.add(meaning, names.iter().map(ToString::to_string));
         }
 
         for attribute in attributes {
-            if let FieldMeaning::Other(attribute) = meaning(attribute) {
+            if let FieldRole::Other(attribute) = meaning(attribute) {
                 let names = names(&attribute);
-                fields.add(FieldMeaning::Other(attribute), names);
+                fields.add(FieldRole::Other(attribute), names);
             }
         }
 
@@ -169,7 +169,7 @@ impl FieldMap {
     }
 
     /// Adds names for a meaning. They rank below those it already has.
-    fn add(&mut self, meaning: FieldMeaning, names: impl IntoIterator<Item = String>) {
+    fn add(&mut self, meaning: FieldRole, names: impl IntoIterator<Item = String>) {
         let slot = self
             .slots
             .iter()
@@ -200,16 +200,16 @@ impl FieldMap {
 }
 
 /// The meaning of a field that has the value of an attribute.
-fn meaning(attribute: &Attribute) -> FieldMeaning {
+fn meaning(attribute: &Attribute) -> FieldRole {
     match attribute.kind() {
-        AttributeKind::ClientIp => FieldMeaning::ClientIp,
-        AttributeKind::Method => FieldMeaning::Method,
-        AttributeKind::Path => FieldMeaning::Target,
-        AttributeKind::Host => FieldMeaning::Host,
+        AttributeKind::ClientIp => FieldRole::ClientIp,
+        AttributeKind::Method => FieldRole::Method,
+        AttributeKind::Path => FieldRole::Target,
+        AttributeKind::Host => FieldRole::Host,
         AttributeKind::Header
         | AttributeKind::Query
         | AttributeKind::Cookie
-        | AttributeKind::Custom => FieldMeaning::Other(attribute.clone()),
+        | AttributeKind::Custom => FieldRole::Other(attribute.clone()),
     }
 }
 

@@ -12,7 +12,7 @@ use tollgate_rules::{Attribute, AttributeKind, Value};
 use tollgate_subject::parse_address;
 
 use super::clf::parse_request_line;
-use super::fields::{FieldMap, FieldMeaning, push_normalized};
+use super::fields::{FieldRole, LogFields, push_normalized};
 use super::target::RequestTarget;
 use super::{LineErrorKind, time};
 
@@ -25,17 +25,17 @@ const LIST_MAX: usize = 8;
 #[derive(Debug)]
 pub(super) struct JsonLine<'l> {
     pub(super) time: Micros,
-    fields: &'l FieldMap,
+    fields: &'l LogFields,
     values: FieldValues<'l>,
     /// The parsed client address, for all limits.
     address: OnceCell<Option<IpAddr>>,
 }
 
-/// The values by slot of the [`FieldMap`], each with the rank of the name it was found under.
+/// The values by slot of the [`LogFields`], each with the rank of the name it was found under.
 type FieldValues<'l> = SmallVec<[Option<(usize, Cow<'l, str>)>; 12]>;
 
 impl<'l> JsonLine<'l> {
-    pub(super) fn parse(line: &'l str, fields: &'l FieldMap) -> Result<Self, LineErrorKind> {
+    pub(super) fn parse(line: &'l str, fields: &'l LogFields) -> Result<Self, LineErrorKind> {
         let mut walk = ObjectWalker {
             fields,
             values: smallvec![None; fields.slots.len()],
@@ -56,14 +56,12 @@ impl<'l> JsonLine<'l> {
             address: OnceCell::new(),
         };
 
-        let time = line
-            .value(&FieldMeaning::Time)
-            .ok_or(LineErrorKind::NoTime)?;
+        let time = line.value(&FieldRole::Time).ok_or(LineErrorKind::NoTime)?;
         line.time = time::parse_any(time).ok_or(LineErrorKind::Time)?;
 
         let no_request = line.method().is_none()
             && line.target().is_none()
-            && line.value(&FieldMeaning::Request).is_some();
+            && line.value(&FieldRole::Request).is_some();
         if no_request {
             Err(LineErrorKind::Request)
         } else {
@@ -72,7 +70,7 @@ impl<'l> JsonLine<'l> {
     }
 
     /// The value with a meaning. Empty values and `-` count as missing.
-    fn value(&self, meaning: &FieldMeaning) -> Option<&str> {
+    fn value(&self, meaning: &FieldRole) -> Option<&str> {
         let slot = self
             .fields
             .slots
@@ -84,18 +82,18 @@ impl<'l> JsonLine<'l> {
 
     /// The method and target from a field that has the whole request line.
     fn request(&self) -> Option<(&str, &str)> {
-        self.value(&FieldMeaning::Request)
+        self.value(&FieldRole::Request)
             .and_then(|request| parse_request_line(request).ok())
     }
 
     fn method(&self) -> Option<&str> {
-        self.value(&FieldMeaning::Method)
+        self.value(&FieldRole::Method)
             .or_else(|| self.request().map(|(method, _)| method))
     }
 
     fn target(&self) -> Option<RequestTarget<'_>> {
         let text = self
-            .value(&FieldMeaning::Target)
+            .value(&FieldRole::Target)
             .or_else(|| self.request().map(|(_, target)| target))?;
         Some(RequestTarget::parse(text))
     }
@@ -108,12 +106,12 @@ impl<'l> JsonLine<'l> {
                 .and_then(|target| target.query(attribute.field()))
         };
         let from_query_string = || {
-            let query = self.value(&FieldMeaning::Query)?;
+            let query = self.value(&FieldRole::Query)?;
             RequestTarget::from_query(query.strip_prefix('?').unwrap_or(query))
                 .query(attribute.field())
         };
         let from_own_field = || {
-            self.value(&FieldMeaning::Other(attribute.clone()))
+            self.value(&FieldRole::Other(attribute.clone()))
                 .map(Cow::Borrowed)
         };
 
@@ -123,7 +121,7 @@ impl<'l> JsonLine<'l> {
     }
 
     fn client_ip(&self) -> Option<Value<'_>> {
-        let text = self.value(&FieldMeaning::ClientIp)?;
+        let text = self.value(&FieldRole::ClientIp)?;
         let address = self.address.get_or_init(|| parse_address(text).ok());
         Some(address.map_or(Value::Text(Cow::Borrowed(text)), Value::Address))
     }
@@ -136,11 +134,11 @@ impl<'l> JsonLine<'l> {
             AttributeKind::Path => self.target()?.path,
             AttributeKind::Host => {
                 let in_target = || self.target().and_then(|target| target.host);
-                self.value(&FieldMeaning::Host).or_else(in_target)?
+                self.value(&FieldRole::Host).or_else(in_target)?
             }
             AttributeKind::Header | AttributeKind::Cookie | AttributeKind::Custom => {
-                let is_wanted = |known: &FieldMeaning| match known {
-                    FieldMeaning::Other(other) => other == attribute,
+                let is_wanted = |known: &FieldRole| match known {
+                    FieldRole::Other(other) => other == attribute,
                     _ => false,
                 };
                 let slot = self.fields.slots.iter().position(is_wanted)?;
@@ -155,7 +153,7 @@ impl<'l> JsonLine<'l> {
 
 /// The state while walking through the members of a line.
 struct ObjectWalker<'l> {
-    fields: &'l FieldMap,
+    fields: &'l LogFields,
     values: FieldValues<'l>,
     /// The normalized names of the enclosing members, joined by dots.
     path: String,

@@ -16,7 +16,7 @@ mod time;
 use tollgate::Micros;
 use tollgate_rules::{Attribute, Attributes, Value};
 
-pub use fields::{FieldError, FieldMap};
+pub use fields::{FieldError, LogFields};
 pub use line_error::LineErrorKind;
 
 use self::clf::{ClfVariant, CommonLine};
@@ -41,7 +41,7 @@ pub enum AccessLogFormat {
 #[derive(Debug)]
 pub struct LogParser {
     format: AccessLogFormat,
-    fields: FieldMap,
+    fields: LogFields,
     times: ClfTimeParser,
 }
 
@@ -67,7 +67,7 @@ pub fn to_utf8_lossy(line: &[u8]) -> String {
 
 impl LogParser {
     /// A parser for lines of this format. `fields` maps the fields of JSON lines.
-    pub fn new(format: AccessLogFormat, fields: FieldMap) -> Self {
+    pub fn new(format: AccessLogFormat, fields: LogFields) -> Self {
         Self {
             format,
             fields,

@@ -30,7 +30,7 @@ fn parser(format: AccessLogFormat, given: &[(&str, &str)]) -> LogParser {
         .iter()
         .map(|(name, field)| (name.to_string(), field.to_string()))
         .collect();
-    LogParser::new(format, FieldMap::new(&attributes, &given).unwrap())
+    LogParser::new(format, LogFields::new(&attributes, &given).unwrap())
 }
 
 /// The attributes of a line by name, without those it lacks.
@@ -124,7 +124,7 @@ fn custom_fields_take_precedence() {
 #[test]
 fn invalid_fields_are_rejected() {
     let wrong = |name: &str, field: &str| {
-        FieldMap::new([], &[(name.to_owned(), field.to_owned())])
+        LogFields::new([], &[(name.to_owned(), field.to_owned())])
             .unwrap_err()
             .to_string()
     };

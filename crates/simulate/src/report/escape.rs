@@ -3,9 +3,9 @@
 use std::fmt::{self, Display, Write as _};
 
 /// Displays a text with HTML special characters and invisible characters escaped.
-pub(super) struct HtmlEscaped<'t>(pub(super) &'t str);
+pub(super) struct HtmlText<'t>(pub(super) &'t str);
 
-impl Display for HtmlEscaped<'_> {
+impl Display for HtmlText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.chars().try_for_each(|c| match c {
             '&' => f.write_str("&amp;"),

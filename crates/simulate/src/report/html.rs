@@ -9,7 +9,7 @@ mod suggestions;
 use std::fmt::{self, Write as _};
 
 use self::suggestions::suggestions;
-use super::escape::HtmlEscaped;
+use super::escape::HtmlText;
 use super::plot::TimelinePlot;
 use super::{
     ComparisonReport, ConfigReport, KeyReport, LimitComparison, LogReport, SimulatedLimitReport,
@@ -69,8 +69,8 @@ impl SimulationReport {
         writeln!(
             page,
             "<p class=\"lead\">{} · {}</p>",
-            HtmlEscaped(&files.join(", ")),
-            HtmlEscaped(&self.period())
+            HtmlText(&files.join(", ")),
+            HtmlText(&self.period())
         )?;
 
         let tiles = [
@@ -99,7 +99,7 @@ impl SimulationReport {
 
         if self.log.late_lines > 0 {
             let note = late_lines(&self.log);
-            writeln!(page, "<p class=\"note\">{}</p>", HtmlEscaped(&note))?;
+            writeln!(page, "<p class=\"note\">{}</p>", HtmlText(&note))?;
         }
         Ok(())
     }
@@ -157,7 +157,7 @@ impl SimulationReport {
     fn write_comparison(&self, page: &mut String, comparison: &ComparisonReport) -> fmt::Result {
         let first = &self.configuration.file;
         let second = self.against.as_ref().map_or("", |config| &config.file);
-        writeln!(page, "<h2>Compared with {}</h2>", HtmlEscaped(second))?;
+        writeln!(page, "<h2>Compared with {}</h2>", HtmlText(second))?;
 
         if let (Some(one), Some(other)) = (self.series(None, false), self.series(None, true)) {
             write_legend(page, &[("first", first), ("second", second)])?;
@@ -177,8 +177,8 @@ impl SimulationReport {
             "<div class=\"wide\"><table><thead><tr><th>denied by</th>\
              <th class=\"n\">only {}</th><th class=\"n\">only {}</th>\
              <th class=\"n\">both</th></tr></thead><tbody>",
-            HtmlEscaped(first),
-            HtmlEscaped(second)
+            HtmlText(first),
+            HtmlText(second)
         )?;
         let ComparisonReport {
             only_configuration,
@@ -188,7 +188,7 @@ impl SimulationReport {
         } = comparison;
         let row = |page: &mut String, name: &str, counts: [u64; 3]| {
             let [one, other, both] = counts.map(grouped);
-            let (name, n) = (HtmlEscaped(name), "<td class=\"n\">");
+            let (name, n) = (HtmlText(name), "<td class=\"n\">");
             writeln!(
                 page,
                 "<tr><th>{name}</th>{n}{one}</td>{n}{other}</td>{n}{both}</td></tr>"
@@ -233,7 +233,7 @@ fn write_legend(page: &mut String, entries: &[(&str, &str)]) -> fmt::Result {
         write!(
             page,
             "<span><i class=\"{class}\"></i>{}</span>",
-            HtmlEscaped(name)
+            HtmlText(name)
         )?;
     }
     page.write_str("</p>\n")
@@ -245,7 +245,7 @@ fn write_config(
     config: &ConfigReport,
     against: bool,
 ) -> fmt::Result {
-    writeln!(page, "<h2>Limits of {}</h2>", HtmlEscaped(&config.file))?;
+    writeln!(page, "<h2>Limits of {}</h2>", HtmlText(&config.file))?;
     page.push_str(
         "<div class=\"wide\"><table><thead><tr><th>limit</th><th>allows</th>\
          <th class=\"n\">requests</th><th class=\"n\">denied</th><th class=\"n\">share</th>\
@@ -267,7 +267,7 @@ fn write_config(
         )
     });
     for note in errors.chain(config.notes.iter().cloned()) {
-        writeln!(page, "<p class=\"note\">{}</p>", HtmlEscaped(&note))?;
+        writeln!(page, "<p class=\"note\">{}</p>", HtmlText(&note))?;
     }
 
     let mut denying: Vec<&SimulatedLimitReport> = config
@@ -300,8 +300,8 @@ fn write_limit_row(page: &mut String, limit: &SimulatedLimitReport) -> fmt::Resu
         "<tr><th>{}{shadow}</th><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
          <td class=\"n\">{}</td><td class=\"n\">{}{more}</td><td class=\"t\">{}</td>\
          <td class=\"t\">{}</td><td class=\"t\">{worst}</td></tr>",
-        HtmlEscaped(&limit.name),
-        HtmlEscaped(&limit.numbers),
+        HtmlText(&limit.name),
+        HtmlText(&limit.numbers),
         grouped(limit.requests),
         grouped(limit.refused),
         share(limit.refused, limit.requests),
@@ -318,7 +318,7 @@ fn write_limit_section(
     limit: &SimulatedLimitReport,
     against: bool,
 ) -> fmt::Result {
-    writeln!(page, "<section>\n<h3>{}</h3>", HtmlEscaped(&limit.name))?;
+    writeln!(page, "<section>\n<h3>{}</h3>", HtmlText(&limit.name))?;
     if let Some(series) = report.series(Some(&limit.name), against) {
         let title = format!("{}: allowed and denied over time", limit.name);
         write!(page, "{}", report.plot(&title, series))?;
@@ -345,7 +345,7 @@ fn write_keys(page: &mut String, title: &str, keys: &[KeyReport]) -> fmt::Result
         page,
         "<div class=\"wide\"><table class=\"keys\"><thead><tr><th>{}</th>\
          <th class=\"n\">denied</th><th></th><th>first</th><th>last</th></tr></thead><tbody>",
-        HtmlEscaped(title)
+        HtmlText(title)
     )?;
     for key in keys {
         let width = (key.refused * 100).div_ceil(most).min(100);
@@ -354,7 +354,7 @@ fn write_keys(page: &mut String, title: &str, keys: &[KeyReport]) -> fmt::Result
             "<tr><td><code>{}</code></td><td class=\"n\">{}</td>\
              <td class=\"bar\"><i style=\"width:{width}%\"></i></td>\
              <td class=\"t\">{}</td><td class=\"t\">{}</td></tr>",
-            HtmlEscaped(&key.key),
+            HtmlText(&key.key),
             grouped(key.refused),
             key.first,
             key.last
@@ -395,8 +395,8 @@ fn write_bad_lines(page: &mut String, log: &LogReport) -> fmt::Result {
             "<tr><th>{}</th><td class=\"n\">{}</td><td>{}</td><td><code>{}</code></td></tr>",
             kind.found,
             grouped(kind.count),
-            HtmlEscaped(kind.right),
-            HtmlEscaped(&first)
+            HtmlText(kind.right),
+            HtmlText(&first)
         )?;
     }
     page.write_str("</tbody></table></div>\n")

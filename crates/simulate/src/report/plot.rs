@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::escape::HtmlEscaped;
+use super::escape::HtmlText;
 use crate::text::grouped;
 
 const WIDTH: f64 = 720.0;
@@ -109,7 +109,7 @@ impl fmt::Display for TimelinePlot<'_> {
         write!(
             f,
             r#"<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{}">"#,
-            HtmlEscaped(&self.title)
+            HtmlText(&self.title)
         )?;
 
         for (value, y) in [(highest, TOP), (highest / 2, TOP + HEIGHT / 2.0), (0, base)] {
@@ -135,13 +135,13 @@ impl fmt::Display for TimelinePlot<'_> {
             f,
             r#"<text x="{LEFT}" y="{:.1}">{}</text>"#,
             base + 16.0,
-            HtmlEscaped(self.from)
+            HtmlText(self.from)
         )?;
         write!(
             f,
             r#"<text x="{WIDTH}" y="{:.1}" text-anchor="end">{}</text>"#,
             base + 16.0,
-            HtmlEscaped(self.to)
+            HtmlText(self.to)
         )?;
         f.write_str("</svg>\n")
     }

@@ -9,7 +9,7 @@ use testkit::dice::Dice;
 use tollgate::{ManualClock, Micros, Outcome, Verdict};
 use tollgate_rules::{Attribute, Config};
 use tollgate_simulate::{
-    AccessLogFormat, ConfigReplay, FieldMap, LogParser, ReplayDecision, ReplayRequest,
+    AccessLogFormat, ConfigReplay, LogFields, LogParser, ReplayDecision, ReplayRequest,
 };
 
 use super::super::client::{ServiceRequest, ServiceUrl};
@@ -288,7 +288,7 @@ fn compare(
         .collect();
     let parser = LogParser::new(
         AccessLogFormat::Auto,
-        FieldMap::new(&attributes, &[]).expect("fields"),
+        LogFields::new(&attributes, &[]).expect("fields"),
     );
     let mut replay = ConfigReplay::new(&config);
     let service = TestService::start(config);

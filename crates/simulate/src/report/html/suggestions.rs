@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::super::escape::HtmlEscaped;
+use super::super::escape::HtmlText;
 use super::super::{LimitCandidate, LimitSuggestion};
 use crate::text::{grouped, share};
 
@@ -29,8 +29,8 @@ pub(super) fn suggestions(
             "<table><caption>{}: now {}; {} requests of {} keys</caption><thead><tr>\
              <th>percentile</th><th class=\"n\">limit</th><th class=\"n\">denied requests</th>\
              <th class=\"n\">denied keys</th></tr></thead><tbody>",
-            HtmlEscaped(&suggestion.name),
-            HtmlEscaped(&suggestion.numbers),
+            HtmlText(&suggestion.name),
+            HtmlText(&suggestion.numbers),
             grouped(suggestion.requests),
             grouped(suggestion.keys)
         )?;
