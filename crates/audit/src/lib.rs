@@ -83,6 +83,7 @@ impl<K: fmt::Debug> fmt::Display for WorstInterval<K> {
             admitted,
             excess,
         } = self;
+
         write!(
             f,
             "{key:?} was admitted {admitted} from {start:?} to {end:?}, {excess} over its limit"
@@ -131,6 +132,7 @@ impl<K: Eq + Hash + Clone> OverAdmission<K> {
                 "events must be in the order of time: {:?} came after {last:?}",
                 event.at
             );
+
             *last = event.at;
             track.admit(Span::moment(event.at), event.cost);
         }
@@ -160,6 +162,7 @@ fn worst_on<K: Clone>(key: &K, track: &Track) -> Option<WorstInterval<K>> {
         admitted,
         excess,
     } = track.worst()?;
+
     Some(WorstInterval {
         key: key.clone(),
         start,

@@ -152,8 +152,8 @@ impl Run {
         }
     }
 
-    /// Its contribution to the excess of a later interval that includes it: what was admitted in it,
-    /// minus what the time since its start allows.
+    /// Its contribution to the excess of a later interval that includes it: what was admitted in
+    /// it, minus what the time since its start allows.
     fn worth(self, (per, period_micros): (u64, u64)) -> i128 {
         parts(self.admitted, period_micros).saturating_add(parts(u128::from(self.start.get()), per))
     }
@@ -164,9 +164,11 @@ impl Run {
             end,
             admitted,
         } = self;
+
         let allowed = parts(u128::from(burst), period_micros)
             .saturating_add(parts(u128::from(end.since(start).get()), per));
         let excess = parts(admitted, period_micros).saturating_sub(allowed);
+
         Interval {
             start,
             end,

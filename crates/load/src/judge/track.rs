@@ -107,6 +107,7 @@ impl CounterTrack {
                 ..worst
             })
         });
+
         by_time
             .chain(by_window)
             .max_by(|a, b| a.excess.units().total_cmp(&b.excess.units()))

@@ -89,6 +89,7 @@ impl<R: Read> LineReader<R> {
     fn fill(&mut self) -> io::Result<bool> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
+
         loop {
             match self.reader.read(&mut self.buffer[self.end..]) {
                 Ok(count) => {

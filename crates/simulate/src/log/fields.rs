@@ -99,8 +99,8 @@ pub(super) enum FieldMeaning {
 #[derive(Clone, Debug, Default)]
 pub struct FieldMap {
     pub(super) slots: Vec<FieldMeaning>,
-    /// For each name, the slots that its value may fill, each with a rank. If several names fill the
-    /// same slot, the lowest rank wins.
+    /// For each name, the slots that its value may fill, each with a rank. If several names fill
+    /// the same slot, the lowest rank wins.
     names: HashMap<Box<str>, Vec<(usize, usize)>, RandomState>,
 }
 
