@@ -76,7 +76,7 @@ impl Bound {
 
     /// The same bound with additional units allowed in an instant.
     #[must_use]
-    pub const fn raised(self, units: u64) -> Self {
+    pub const fn with_extra_units(self, units: u64) -> Self {
         match self {
             Self::Rate {
                 burst,
@@ -98,8 +98,8 @@ impl Bound {
     /// parts per million. Otherwise, a key that stays at its limit for an hour would seem to exceed
     /// it.
     #[must_use]
-    pub const fn by_another_clock(self, millionths: u32) -> Self {
-        let (whole, part) = (1_000_000, millionths as u64);
+    pub const fn with_clock_drift(self, drift_ppm: u32) -> Self {
+        let (whole, part) = (1_000_000, drift_ppm as u64);
 
         match self {
             Self::Rate {

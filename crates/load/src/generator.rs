@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_those_of_the_keys_or_any() {
+    fn addresses_are_per_key_or_from_a_pool() {
         let keys = KeyDistribution::uniform(NonZeroU32::new(1_000).unwrap());
         let costs = CostRange::new(2, 4);
         let among = SourceAddresses::Pool(NonZeroU32::new(50_000).unwrap());
@@ -106,7 +106,7 @@ mod tests {
         let mut again = draws(among);
         assert!(
             some.iter().all(|params| *params == again.next()),
-            "the same seed, the same requests"
+            "the same seed must generate the same requests"
         );
         assert_eq!(CostRange::new(3, 2), None);
     }

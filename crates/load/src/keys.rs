@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn exponents_that_make_no_sense_are_refused() {
+    fn invalid_exponents_are_rejected() {
         let count = NonZeroU32::new(9).unwrap();
         for wrong in [0.0, -1.0, 11.0, f64::NAN, f64::INFINITY] {
             assert_eq!(

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use tollgate::Micros;
-use tollgate_audit::Span;
+use tollgate_audit::TimeSpan;
 
 use crate::clock::micros;
 use crate::generator::RequestParams;
@@ -143,7 +143,7 @@ impl LoadRecord {
     pub(crate) fn record_decision(
         &mut self,
         request: ScheduledRequest,
-        span: Span,
+        span: TimeSpan,
         decision: &ResponseDecision<'_>,
     ) {
         let received_us = span.to.get();
@@ -278,8 +278,8 @@ impl LoadRecord {
 }
 
 /// The time during which a request was in flight.
-pub(crate) const fn span(sent_us: u64, received_us: u64) -> Span {
-    Span {
+pub(crate) const fn span(sent_us: u64, received_us: u64) -> TimeSpan {
+    TimeSpan {
         from: Micros::new(sent_us),
         to: Micros::new(received_us),
     }

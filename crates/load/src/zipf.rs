@@ -102,7 +102,7 @@ mod tests {
     /// Every key of small distributions, within five standard deviations of what the definition
     /// says.
     #[test]
-    fn keys_come_as_often_as_the_definition_says() {
+    fn frequencies_match_the_definition() {
         const DRAWN: u32 = 200_000;
         for (count, exponent) in [
             (1, 1.0),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn any_numbers_give_a_key_that_there_is() {
+    fn keys_are_always_in_range() {
         let mut random = Rng::with_seed(1);
         for count in [1, 2, 3, 1_000_000, u32::MAX] {
             for exponent in [0.01, 0.5, 1.0, 1.000_000_001, 2.0, 10.0] {

@@ -22,8 +22,8 @@ fn params(key: u32) -> RequestParams {
     }
 }
 
-fn span(from_us: u64, to_us: u64) -> Span {
-    Span {
+fn span(from_us: u64, to_us: u64) -> TimeSpan {
+    TimeSpan {
         from: Micros::new(from_us),
         to: Micros::new(to_us),
     }

@@ -1,6 +1,6 @@
 //! The part of the report about limits.
 
-use tollgate_audit::Interval;
+use tollgate_audit::AuditInterval;
 
 use super::{CounterTrack, Judge, LimitRecord};
 use crate::report::{LoadLimitReport, LoadWorstInterval};
@@ -44,8 +44,8 @@ impl Judge {
         }
     }
 
-    fn worst_interval(&self, counter: &CounterTrack, interval: Interval) -> LoadWorstInterval {
-        let Interval {
+    fn worst_interval(&self, counter: &CounterTrack, interval: AuditInterval) -> LoadWorstInterval {
+        let AuditInterval {
             start,
             end,
             admitted,
