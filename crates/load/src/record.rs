@@ -12,7 +12,7 @@ use tollgate_audit::TimeSpan;
 
 use crate::clock::micros;
 use crate::generator::RequestParams;
-use crate::judge::Judge;
+use crate::judge::LimitJudge;
 use crate::plan::{LoadPlan, Replica};
 use crate::report::{
     ErrorCounts, GeneratorReport, LatencySummary, LoadReport, ReplicaReport, RequestCounts,
@@ -72,7 +72,7 @@ pub(crate) struct LoadDurations {
 #[derive(Debug)]
 pub(crate) struct LoadRecord {
     plan: Rc<LoadPlan>,
-    pub(crate) judge: Judge,
+    pub(crate) judge: LimitJudge,
     pub(crate) requests: RequestCounts,
     errors: ErrorCounts,
     generator: GeneratorReport,
@@ -101,7 +101,7 @@ impl LoadRecord {
 
         Self {
             plan: Rc::clone(plan),
-            judge: Judge::new(Rc::clone(plan)),
+            judge: LimitJudge::new(Rc::clone(plan)),
             requests: RequestCounts::default(),
             errors: ErrorCounts::default(),
             generator: GeneratorReport::default(),

@@ -37,7 +37,7 @@ const LIMITS_MAX: usize = 64;
 
 /// Tracks what limits admit.
 #[derive(Debug)]
-pub(crate) struct Judge {
+pub(crate) struct LimitJudge {
     resolver: AdmissionResolver,
     limits: Vec<LimitRecord>,
     counters: HashMap<Box<[u8]>, CounterTrack>,
@@ -60,7 +60,7 @@ struct LimitRecord {
     is_exceeded: bool,
 }
 
-impl Judge {
+impl LimitJudge {
     pub(crate) fn new(plan: Rc<LoadPlan>) -> Self {
         Self {
             resolver: AdmissionResolver { plan },

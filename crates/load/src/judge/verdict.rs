@@ -2,11 +2,11 @@
 
 use tollgate_audit::AuditInterval;
 
-use super::{CounterTrack, Judge, LimitRecord};
+use super::{CounterTrack, LimitJudge, LimitRecord};
 use crate::report::{LoadLimitReport, LoadWorstInterval};
 use crate::request;
 
-impl Judge {
+impl LimitJudge {
     /// A report for every limit that admitted something, in the order they were first seen.
     pub(crate) fn limit_reports(&self) -> Vec<LoadLimitReport> {
         self.limits
