@@ -34,7 +34,7 @@ fn report() -> String {
         allowed: true,
     });
 
-    match OverAdmission::of(bound, log).worst() {
+    match OverAdmission::from_log(bound, log).worst() {
         Some(worst) if worst.excess.is_over() => format!("exceeded: {worst}"),
         Some(worst) => format!("held: {worst}"),
         None => "nothing was admitted".to_owned(),

@@ -27,13 +27,13 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// The bound that an algorithm guarantees for any interval. `None` for concurrency limits, which
-    /// do not limit intervals.
+    /// The bound that an algorithm guarantees for any interval. `None` for concurrency limits,
+    /// which do not limit intervals.
     ///
     /// A sliding window weights the previous window by the share that still overlaps. That share
-    /// shrinks at a constant rate: after a burst of L at the end of one window of length W, the next
-    /// window admits L * s / W in a time s. So it never admits more than a token bucket of capacity
-    /// L that fills in W.
+    /// shrinks at a constant rate: after a burst of L at the end of one window of length W, the
+    /// next window admits L * s / W in a time s. So it never admits more than a token bucket of
+    /// capacity L that fills in W.
     pub fn for_quota(quota: &Quota) -> Option<Self> {
         let limit = quota.limit();
         let rate = |(per, period_micros)| {
@@ -43,6 +43,7 @@ impl Bound {
                 period_micros,
             })
         };
+
         match quota {
             Quota::SlidingLog(quota) => Some(Self::PerWindow {
                 limit,
@@ -61,7 +62,7 @@ impl Bound {
 
     /// An additional bound, which is tighter for long intervals. Only fixed windows have one: an
     /// instant at their edge can use up two windows, but each further window takes its full length.
-    pub fn in_the_long_run(quota: &Quota) -> Option<Self> {
+    pub fn long_run_for_quota(quota: &Quota) -> Option<Self> {
         let Quota::FixedWindow(window) = quota else {
             return None;
         };
@@ -75,7 +76,7 @@ impl Bound {
 
     /// The same bound with additional units allowed in an instant.
     #[must_use]
-    pub const fn raised(self, units: u64) -> Self {
+    pub const fn with_extra_units(self, units: u64) -> Self {
         match self {
             Self::Rate {
                 burst,
@@ -97,8 +98,9 @@ impl Bound {
     /// parts per million. Otherwise, a key that stays at its limit for an hour would seem to exceed
     /// it.
     #[must_use]
-    pub const fn by_another_clock(self, millionths: u32) -> Self {
-        let (whole, part) = (1_000_000, millionths as u64);
+    pub const fn with_clock_drift(self, drift_ppm: u32) -> Self {
+        let (whole, part) = (1_000_000, drift_ppm as u64);
+
         match self {
             Self::Rate {
                 burst,
@@ -172,6 +174,7 @@ impl fmt::Display for Excess {
             (self.numerator % denominator).abs(),
         );
         let sign = if self.numerator < 0 { "-" } else { "" };
+
         match (whole, rest) {
             (whole, 0) => write!(f, "{sign}{whole}"),
             (0, rest) => write!(f, "{sign}{rest}/{denominator}"),

@@ -7,7 +7,7 @@
 //! integer arithmetic.
 //!
 //! A client on a network does not know when exactly its request was admitted, only that it was
-//! between sending the request and receiving the response. So an admission has a [`Span`], and an
+//! between sending the request and receiving the response. So an admission has a [`TimeSpan`], and an
 //! interval contains it only if it contains the whole span. An excess that is found is therefore
 //! certain, whatever the delays of the network. Logs with exact times use spans of length zero.
 //!
@@ -27,7 +27,7 @@
 //!     allowed: true,
 //! });
 //!
-//! let worst = OverAdmission::of(bound, log).worst().unwrap();
+//! let worst = OverAdmission::from_log(bound, log).worst().unwrap();
 //! assert_eq!(worst.admitted, 3);
 //! assert!(worst.excess.is_over());
 //! ```
@@ -44,7 +44,7 @@ use std::hash::Hash;
 use tollgate::Micros;
 
 pub use bound::{Bound, Excess};
-pub use track::{Interval, Span, Track};
+pub use track::{AdmissionTrack, AuditInterval, TimeSpan};
 
 /// A logged decision.
 #[derive(Clone, Debug)]
@@ -83,6 +83,7 @@ impl<K: fmt::Debug> fmt::Display for WorstInterval<K> {
             admitted,
             excess,
         } = self;
+
         write!(
             f,
             "{key:?} was admitted {admitted} from {start:?} to {end:?}, {excess} over its limit"
@@ -94,7 +95,7 @@ impl<K: fmt::Debug> fmt::Display for WorstInterval<K> {
 #[derive(Clone, Debug)]
 pub struct OverAdmission<K> {
     bound: Bound,
-    tracks: HashMap<K, (Micros, Track)>,
+    tracks: HashMap<K, (Micros, AdmissionTrack)>,
 }
 
 impl<K: Eq + Hash + Clone> OverAdmission<K> {
@@ -111,7 +112,7 @@ impl<K: Eq + Hash + Clone> OverAdmission<K> {
     /// # Panics
     ///
     /// Panics if the events of a key are not in the order of time.
-    pub fn of(bound: Bound, log: impl IntoIterator<Item = Event<K>>) -> Self {
+    pub fn from_log(bound: Bound, log: impl IntoIterator<Item = Event<K>>) -> Self {
         let mut audit = Self::new(bound);
         log.into_iter().for_each(|event| audit.read(event));
         audit
@@ -124,15 +125,16 @@ impl<K: Eq + Hash + Clone> OverAdmission<K> {
     /// Panics if it is earlier.
     pub fn read(&mut self, event: Event<K>) {
         if event.allowed && event.cost > 0 {
-            let new = || (event.at, Track::exact(self.bound));
+            let new = || (event.at, AdmissionTrack::new(self.bound));
             let (last, track) = self.tracks.entry(event.key).or_insert_with(new);
             assert!(
                 *last <= event.at,
                 "events must be in the order of time: {:?} came after {last:?}",
                 event.at
             );
+
             *last = event.at;
-            track.admit(Span::moment(event.at), event.cost);
+            track.admit(TimeSpan::exact(event.at), event.cost);
         }
     }
 
@@ -153,13 +155,14 @@ impl<K: Eq + Hash + Clone> OverAdmission<K> {
     }
 }
 
-fn worst_on<K: Clone>(key: &K, track: &Track) -> Option<WorstInterval<K>> {
-    let Interval {
+fn worst_on<K: Clone>(key: &K, track: &AdmissionTrack) -> Option<WorstInterval<K>> {
+    let AuditInterval {
         start,
         end,
         admitted,
         excess,
     } = track.worst()?;
+
     Some(WorstInterval {
         key: key.clone(),
         start,

@@ -96,8 +96,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn one_pass_finds_what_looking_at_every_interval_finds(bound in bounds(), log in logs()) {
-        let checker = OverAdmission::of(bound, log.clone());
+    fn one_pass_equals_examining_every_interval(bound in bounds(), log in logs()) {
+        let checker = OverAdmission::from_log(bound, log.clone());
         for key in 0..3 {
             let found = checker.worst_of(&key);
             prop_assert_eq!(found.as_ref().map(|worst| worst.excess.parts().0), by_definition(bound, &log, key));
@@ -112,9 +112,9 @@ proptest! {
     }
 }
 
-/// Ten at once and one every 100 us, followed to the letter, then one more than that.
+/// A burst of ten plus one per 100 us, used in full, and then one more.
 #[test]
-fn a_bucket_used_to_the_full_is_at_its_bound_and_one_more_is_over_by_one() {
+fn one_more_than_a_full_bucket_exceeds_by_one() {
     let bound = Bound::Rate {
         burst: 10,
         per: 1,
@@ -122,14 +122,14 @@ fn a_bucket_used_to_the_full_is_at_its_bound_and_one_more_is_over_by_one() {
     };
     let mut log = vec![event(500, 7, 10)];
     log.extend((1..=1_000).map(|step| event(500 + step * 100, 7, 1)));
-    let full = OverAdmission::of(bound, log.clone()).worst().unwrap();
+    let full = OverAdmission::from_log(bound, log.clone()).worst().unwrap();
     assert_eq!(
         (full.excess.to_string().as_str(), full.excess.is_over()),
         ("0", false)
     );
 
     log.insert(700, event(500 + 699 * 100, 7, 1));
-    let over = OverAdmission::of(bound, log).worst().unwrap();
+    let over = OverAdmission::from_log(bound, log).worst().unwrap();
     assert!(over.excess.is_over());
     assert_eq!(over.excess.to_string(), "1");
     assert_eq!(
@@ -146,7 +146,7 @@ fn a_window_is_half_open() {
     };
     let at_the_edge = [event(10, 1, 3), event(1_010, 1, 3)];
     assert_eq!(
-        OverAdmission::of(bound, at_the_edge)
+        OverAdmission::from_log(bound, at_the_edge)
             .worst()
             .unwrap()
             .excess
@@ -154,7 +154,7 @@ fn a_window_is_half_open() {
         "0"
     );
     let inside = [event(10, 1, 3), event(1_009, 1, 1)];
-    let worst = OverAdmission::of(bound, inside).worst().unwrap();
+    let worst = OverAdmission::from_log(bound, inside).worst().unwrap();
     assert_eq!(
         worst.to_string(),
         "1 was admitted 4 from 10us to 1009us, 1 over its limit"
@@ -162,18 +162,18 @@ fn a_window_is_half_open() {
 }
 
 #[test]
-fn fractions_of_a_unit_are_seen() {
+fn fractions_of_a_unit_count() {
     let bound = Bound::Rate {
         burst: 1,
         per: 1,
         period_micros: 3,
     };
-    let worst = OverAdmission::of(bound, [event(10, 1, 1), event(12, 1, 1)])
+    let worst = OverAdmission::from_log(bound, [event(10, 1, 1), event(12, 1, 1)])
         .worst()
         .unwrap();
     assert_eq!(worst.excess.to_string(), "1/3");
     assert_eq!(worst.excess.parts(), (1, 3));
-    let under = OverAdmission::of(
+    let under = OverAdmission::from_log(
         Bound::Rate {
             burst: 5,
             per: 1,
@@ -185,7 +185,7 @@ fn fractions_of_a_unit_are_seen() {
 }
 
 #[test]
-fn what_was_denied_does_not_count() {
+fn denied_events_are_ignored() {
     let bound = Bound::PerWindow {
         limit: 1,
         window: Micros::new(10),
@@ -194,11 +194,11 @@ fn what_was_denied_does_not_count() {
         allowed: false,
         ..event(5, 1, 100)
     };
-    assert_eq!(OverAdmission::of(bound, [denied]).worst(), None);
+    assert_eq!(OverAdmission::from_log(bound, [denied]).worst(), None);
 }
 
 #[test]
-fn every_quota_has_the_bound_that_its_algorithm_promises() {
+fn every_algorithm_has_its_bound() {
     let second = Duration::from_secs(1);
     let log = SlidingLog::new(5, second).unwrap().into();
     assert_eq!(
@@ -233,29 +233,29 @@ fn every_quota_has_the_bound_that_its_algorithm_promises() {
         period_micros: 1_000_000,
     };
     assert_eq!(Bound::for_quota(&sliding), Some(as_a_bucket));
-    assert_eq!(Bound::in_the_long_run(&sliding), None);
+    assert_eq!(Bound::long_run_for_quota(&sliding), None);
     let fixed = FixedWindow::new(5, second).unwrap().into();
     let lasting = Bound::Rate {
         burst: 10,
         per: 5,
         period_micros: 1_000_000,
     };
-    assert_eq!(Bound::in_the_long_run(&fixed), Some(lasting));
+    assert_eq!(Bound::long_run_for_quota(&fixed), Some(lasting));
     let queue = LeakyBucket::new(LeakyMode::Queue, 5, Rate::per_second(2)).unwrap();
     assert_eq!(Bound::for_quota(&queue.into()), rate);
 }
 
-/// Something that was admitted sometime in a span.
-type Admission = (Span, u64);
+/// An admission at some time in a span, with its cost.
+type Admission = (TimeSpan, u64);
 
-fn span(from: u64, to: u64) -> Span {
-    Span {
+fn span(from: u64, to: u64) -> TimeSpan {
+    TimeSpan {
         from: Micros::new(from),
         to: Micros::new(to),
     }
 }
 
-/// The largest excess over all intervals that hold whole spans, from the definition.
+/// The largest excess over all intervals that contain whole spans, from the definition.
 fn certain(bound: Bound, log: &[Admission]) -> Option<i128> {
     let starts = log.iter().map(|(span, _)| span.from.get());
     let intervals = starts.flat_map(|from| log.iter().map(move |(span, _)| (from, span.to.get())));
@@ -283,13 +283,13 @@ fn certain(bound: Bound, log: &[Admission]) -> Option<i128> {
     excesses.max()
 }
 
-fn found(mut track: Track, log: &[Admission]) -> Option<i128> {
+fn found(mut track: AdmissionTrack, log: &[Admission]) -> Option<i128> {
     log.iter()
         .for_each(|(span, cost)| track.admit(*span, *cost));
     track.worst().map(|worst| worst.excess.parts().0)
 }
 
-/// Spans in the order in which they end, as answers come in.
+/// Spans in the order of their ends, as responses arrive.
 fn answers() -> impl Strategy<Value = Vec<Admission>> {
     let some = vec(
         (
@@ -309,14 +309,14 @@ fn answers() -> impl Strategy<Value = Vec<Admission>> {
     })
 }
 
-/// Whoever began first also ends first.
+/// The same log with the spans that start first also ending first.
 fn without_overtaking(log: &[Admission]) -> Vec<Admission> {
     let mut starts: Vec<Micros> = log.iter().map(|(span, _)| span.from).collect();
     starts.sort_unstable();
     let both = starts.into_iter().zip(log);
     both.map(|(from, (before, cost))| {
         (
-            Span {
+            TimeSpan {
                 from,
                 to: before.to.max(from),
             },
@@ -330,27 +330,27 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_found_under_uncertain_times_is_certain(bound in bounds(), log in answers(), room in 1..20usize) {
+    fn an_excess_of_uncertain_times_is_certain(bound in bounds(), log in answers(), room in 1..20usize) {
         let truth = certain(bound, &log);
-        let exact = found(Track::exact(bound), &log);
+        let exact = found(AdmissionTrack::new(bound), &log);
         prop_assert!(exact <= truth, "{exact:?} of {truth:?}");
         if matches!(bound, Bound::PerWindow { .. }) {
             prop_assert_eq!(exact, truth);
         }
-        prop_assert!(found(Track::within(bound, room), &log) <= exact);
+        prop_assert!(found(AdmissionTrack::with_events_max(bound, room), &log) <= exact);
         let shuffled: Vec<Admission> = log.iter().rev().copied().collect();
-        prop_assert!(found(Track::exact(bound), &shuffled) <= truth);
+        prop_assert!(found(AdmissionTrack::new(bound), &shuffled) <= truth);
     }
 
     #[test]
-    fn where_nobody_overtakes_nothing_is_missed(bound in bounds(), log in answers()) {
+    fn without_overtaking_nothing_is_missed(bound in bounds(), log in answers()) {
         let log = without_overtaking(&log);
-        prop_assert_eq!(found(Track::exact(bound), &log), certain(bound, &log));
+        prop_assert_eq!(found(AdmissionTrack::new(bound), &log), certain(bound, &log));
     }
 
-    /// A limiter that keeps to its bound is never accused, however long its answers were under way.
+    /// A limiter that keeps its bound never has an excess, however long its responses take.
     #[test]
-    fn whoever_keeps_the_limit_is_never_accused(
+    fn a_limiter_that_keeps_its_bound_has_no_excess(
         (burst, per, period_micros) in (1..=10u64, 1..=7u64, 1..=13u64),
         asked in vec((0..=9u64, 1..=4u64, 0..=80u64, 0..=80u64), 1..80),
     ) {
@@ -365,19 +365,18 @@ proptest! {
             }
         }
         log.sort_by_key(|(span, _)| span.to);
-        prop_assert!(found(Track::exact(bound), &log).is_none_or(|excess| excess <= 0));
+        prop_assert!(found(AdmissionTrack::new(bound), &log).is_none_or(|excess| excess <= 0));
     }
 }
 
-/// Five thousand hits in room for sixteen: still only what is certain, and near enough to see twice
-/// the limit.
+/// With 5,000 admissions and room for 16, an excess of twice the limit is still found.
 #[test]
-fn little_room_still_shows_a_large_excess() {
+fn merged_events_still_show_a_large_excess() {
     let bound = Bound::PerWindow {
         limit: 500,
         window: Micros::new(1_000),
     };
-    let mut track = Track::within(bound, 16);
+    let mut track = AdmissionTrack::with_events_max(bound, 16);
     (0..5_000).for_each(|at| track.admit(span(at, at + 1), 1));
     let worst = track.worst().unwrap();
     assert!(
@@ -387,10 +386,9 @@ fn little_room_still_shows_a_large_excess() {
     assert!(worst.admitted > 800, "{worst:?}");
 }
 
-/// A limit that was used to the full for an hour, seen by a clock that goes a ten-thousandth
-/// slower.
+/// A limit used in full for an hour, logged by a clock that is slower by 0.01 %.
 #[test]
-fn another_clock_is_not_taken_for_an_excess() {
+fn clock_drift_is_not_an_excess() {
     let bound = Bound::Rate {
         burst: 10,
         per: 1,
@@ -398,15 +396,15 @@ fn another_clock_is_not_taken_for_an_excess() {
     };
     let log: Vec<Admission> = (0..3_600_000_u64)
         .map(|ms| ms * 1_000)
-        .map(|us| (Span::moment(Micros::new(us - us / 10_000)), 1))
+        .map(|us| (TimeSpan::exact(Micros::new(us - us / 10_000)), 1))
         .collect();
-    assert!(found(Track::exact(bound), &log) > Some(0));
-    assert!(found(Track::exact(bound.by_another_clock(1_000)), &log) <= Some(0));
+    assert!(found(AdmissionTrack::new(bound), &log) > Some(0));
+    assert!(found(AdmissionTrack::new(bound.with_clock_drift(1_000)), &log) <= Some(0));
     let window = Bound::PerWindow {
         limit: 7,
         window: Micros::from_secs(10),
     }
-    .by_another_clock(1_000);
+    .with_clock_drift(1_000);
     assert_eq!(
         window,
         Bound::PerWindow {
@@ -415,7 +413,7 @@ fn another_clock_is_not_taken_for_an_excess() {
         }
     );
     assert_eq!(
-        bound.raised(5),
+        bound.with_extra_units(5),
         Bound::Rate {
             burst: 15,
             per: 1,

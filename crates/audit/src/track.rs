@@ -12,23 +12,23 @@ use super::{Bound, Excess};
 
 /// The time span in which an event happened, at an unknown time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct TimeSpan {
     /// The earliest possible time.
     pub from: Micros,
     /// The latest possible time.
     pub to: Micros,
 }
 
-impl Span {
+impl TimeSpan {
     /// A span for an exact time.
-    pub const fn moment(at: Micros) -> Self {
+    pub const fn exact(at: Micros) -> Self {
         Self { from: at, to: at }
     }
 }
 
 /// An interval that contains whole spans, and what was admitted in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interval {
+pub struct AuditInterval {
     /// The start of its first span.
     pub start: Micros,
     /// The end of its last span.
@@ -41,33 +41,33 @@ pub struct Interval {
 
 /// The admissions of one key, and its worst interval so far.
 #[derive(Clone, Debug)]
-pub struct Track {
+pub struct AdmissionTrack {
     bound: Bound,
-    recent: Recent,
-    worst: Option<Interval>,
+    recent: RecentAdmissions,
+    worst: Option<AuditInterval>,
 }
 
 /// The state from which the worst interval ending with the next event is computed.
 #[derive(Clone, Debug)]
-enum Recent {
+enum RecentAdmissions {
     /// The interval that contributes most to an interval that ends later.
-    Rate(Option<Run>),
+    Rate(Option<AdmittedRun>),
     Window(WindowEvents),
 }
 
-impl Track {
+impl AdmissionTrack {
     /// An empty track. It remembers all events of a window, however many these are.
-    pub const fn exact(bound: Bound) -> Self {
-        Self::within(bound, usize::MAX)
+    pub const fn new(bound: Bound) -> Self {
+        Self::with_events_max(bound, usize::MAX)
     }
 
     /// An empty track that remembers at most `events_max` events. If a window has more, neighbors
     /// are merged into one that starts with the first of them. This may understate an excess, but
     /// never overstates it.
-    pub const fn within(bound: Bound, events_max: usize) -> Self {
+    pub const fn with_events_max(bound: Bound, events_max: usize) -> Self {
         let recent = match bound {
-            Bound::Rate { .. } => Recent::Rate(None),
-            Bound::PerWindow { .. } => Recent::Window(WindowEvents::new(events_max)),
+            Bound::Rate { .. } => RecentAdmissions::Rate(None),
+            Bound::PerWindow { .. } => RecentAdmissions::Window(WindowEvents::new(events_max)),
         };
         Self {
             bound,
@@ -78,34 +78,34 @@ impl Track {
 
     /// The interval with the largest excess, or the one closest to it if the bound held. `None`
     /// without admissions.
-    pub const fn worst(&self) -> Option<Interval> {
+    pub const fn worst(&self) -> Option<AuditInterval> {
         self.worst
     }
 
     /// Adds an admission at some time in `span`.
-    pub fn admit(&mut self, span: Span, cost: u64) {
+    pub fn admit(&mut self, span: TimeSpan, cost: u64) {
         let interval = match (&mut self.recent, self.bound) {
             (
-                Recent::Rate(run),
+                RecentAdmissions::Rate(run),
                 Bound::Rate {
                     burst,
                     per,
                     period_micros,
                 },
             ) => {
-                let joined = Run::joined(*run, span, cost, (per, period_micros));
+                let joined = AdmittedRun::joined(*run, span, cost, (per, period_micros));
                 let is_new = *run != Some(joined);
                 *run = Some(joined);
                 is_new.then(|| joined.interval(burst, (per, period_micros)))
             }
-            (Recent::Window(hits), Bound::PerWindow { limit, window }) => {
+            (RecentAdmissions::Window(hits), Bound::PerWindow { limit, window }) => {
                 hits.add(span, cost, window);
                 hits.interval(limit)
             }
             _ => None,
         };
 
-        let is_worse = |interval: &Interval| {
+        let is_worse = |interval: &AuditInterval| {
             self.worst
                 .is_none_or(|worst| interval.excess.parts().0 > worst.excess.parts().0)
         };
@@ -117,16 +117,16 @@ impl Track {
 
 /// An interval with the units admitted in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
+struct AdmittedRun {
     start: Micros,
     end: Micros,
     admitted: u128,
 }
 
-impl Run {
+impl AdmittedRun {
     /// The best of three intervals: the one so far extended by the next event, the event alone, or
     /// the one so far without the event, if including it would cost more time than it adds.
-    fn joined(before: Option<Self>, span: Span, cost: u64, rate: (u64, u64)) -> Self {
+    fn joined(before: Option<Self>, span: TimeSpan, cost: u64, rate: (u64, u64)) -> Self {
         let alone = Self {
             start: span.from,
             end: span.to,
@@ -152,22 +152,24 @@ impl Run {
         }
     }
 
-    /// Its contribution to the excess of a later interval that includes it: what was admitted in it,
-    /// minus what the time since its start allows.
+    /// Its contribution to the excess of a later interval that includes it: what was admitted in
+    /// it, minus what the time since its start allows.
     fn worth(self, (per, period_micros): (u64, u64)) -> i128 {
         parts(self.admitted, period_micros).saturating_add(parts(u128::from(self.start.get()), per))
     }
 
-    fn interval(self, burst: u64, (per, period_micros): (u64, u64)) -> Interval {
+    fn interval(self, burst: u64, (per, period_micros): (u64, u64)) -> AuditInterval {
         let Self {
             start,
             end,
             admitted,
         } = self;
+
         let allowed = parts(u128::from(burst), period_micros)
             .saturating_add(parts(u128::from(end.since(start).get()), per));
         let excess = parts(admitted, period_micros).saturating_sub(allowed);
-        Interval {
+
+        AuditInterval {
             start,
             end,
             admitted,
@@ -196,7 +198,7 @@ impl WindowEvents {
         }
     }
 
-    fn add(&mut self, span: Span, cost: u64, window: Micros) {
+    fn add(&mut self, span: TimeSpan, cost: u64, window: Micros) {
         self.end = self.end.max(span.to);
 
         let later = self
@@ -231,10 +233,10 @@ impl WindowEvents {
         }
     }
 
-    fn interval(&self, limit: u64) -> Option<Interval> {
+    fn interval(&self, limit: u64) -> Option<AuditInterval> {
         let (start, _) = self.hits.front()?;
         let excess = parts(self.admitted, 1).saturating_sub(i128::from(limit));
-        Some(Interval {
+        Some(AuditInterval {
             start: *start,
             end: self.end,
             admitted: self.admitted,

@@ -80,33 +80,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_those_of_the_keys_or_any() {
+    fn addresses_are_per_key_or_from_a_pool() {
         let keys = KeyDistribution::uniform(NonZeroU32::new(1_000).unwrap());
         let costs = CostRange::new(2, 4);
-        let among = SourceAddresses::Pool(NonZeroU32::new(50_000).unwrap());
-        let draws = |addresses| RequestGenerator {
+        let pool = SourceAddresses::Pool(NonZeroU32::new(50_000).unwrap());
+        let generator = |addresses| RequestGenerator {
             keys: &keys,
             addresses,
             cost: costs.as_ref(),
             random: Rng::with_seed(5),
         };
-        let mut own = draws(SourceAddresses::PerKey);
+        let mut per_key = generator(SourceAddresses::PerKey);
         assert!(
             (0..100)
-                .map(|_| own.next())
+                .map(|_| per_key.next())
                 .all(|params| params.key == params.address)
         );
-        let mut any = draws(among);
-        let some: Vec<RequestParams> = (0..1_000).map(|_| any.next()).collect();
+        let mut pooled = generator(pool);
+        let params: Vec<RequestParams> = (0..1_000).map(|_| pooled.next()).collect();
         assert!(
-            some.iter().any(|params| params.address > 1_000)
-                && some.iter().all(|params| params.address < 50_000)
+            params.iter().any(|params| params.address > 1_000)
+                && params.iter().all(|params| params.address < 50_000)
         );
-        assert!((2..=4).all(|cost| some.iter().any(|params| params.cost == Some(cost))));
-        let mut again = draws(among);
+        assert!((2..=4).all(|cost| params.iter().any(|params| params.cost == Some(cost))));
+        let mut again = generator(pool);
         assert!(
-            some.iter().all(|params| *params == again.next()),
-            "the same seed, the same requests"
+            params.iter().all(|params| *params == again.next()),
+            "the same seed must generate the same requests"
         );
         assert_eq!(CostRange::new(3, 2), None);
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 
-use crate::zipf::Zipf;
+use crate::zipf::ZipfDistribution;
 
 /// The maximum number of keys in a file.
 const LISTED_MAX: usize = 1_000_000;
@@ -21,7 +21,7 @@ pub struct KeyDistribution(Kind);
 enum Kind {
     Single,
     Uniform(NonZeroU32),
-    Zipf(Zipf),
+    Zipf(ZipfDistribution),
     Listed(Arc<[Box<str>]>),
 }
 
@@ -61,7 +61,10 @@ impl KeyDistribution {
     pub fn zipf(count: NonZeroU32, exponent: f64) -> Result<Self, KeyDistributionError> {
         let is_valid = exponent > 0.0 && exponent <= 10.0;
         if is_valid {
-            Ok(Self(Kind::Zipf(Zipf::new(count.get(), exponent))))
+            Ok(Self(Kind::Zipf(ZipfDistribution::new(
+                count.get(),
+                exponent,
+            ))))
         } else {
             Err(KeyDistributionError::Exponent)
         }
@@ -162,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn exponents_that_make_no_sense_are_refused() {
+    fn invalid_exponents_are_rejected() {
         let count = NonZeroU32::new(9).unwrap();
         for wrong in [0.0, -1.0, 11.0, f64::NAN, f64::INFINITY] {
             assert_eq!(

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use tollgate::Micros;
-use tollgate_audit::Span;
+use tollgate_audit::TimeSpan;
 
 use crate::clock::micros;
 use crate::generator::RequestParams;
-use crate::judge::Judge;
+use crate::judge::LimitJudge;
 use crate::plan::{LoadPlan, Replica};
 use crate::report::{
     ErrorCounts, GeneratorReport, LatencySummary, LoadReport, ReplicaReport, RequestCounts,
@@ -72,7 +72,7 @@ pub(crate) struct LoadDurations {
 #[derive(Debug)]
 pub(crate) struct LoadRecord {
     plan: Rc<LoadPlan>,
-    pub(crate) judge: Judge,
+    pub(crate) judge: LimitJudge,
     pub(crate) requests: RequestCounts,
     errors: ErrorCounts,
     generator: GeneratorReport,
@@ -101,7 +101,7 @@ impl LoadRecord {
 
         Self {
             plan: Rc::clone(plan),
-            judge: Judge::new(Rc::clone(plan)),
+            judge: LimitJudge::new(Rc::clone(plan)),
             requests: RequestCounts::default(),
             errors: ErrorCounts::default(),
             generator: GeneratorReport::default(),
@@ -143,7 +143,7 @@ impl LoadRecord {
     pub(crate) fn record_decision(
         &mut self,
         request: ScheduledRequest,
-        span: Span,
+        span: TimeSpan,
         decision: &ResponseDecision<'_>,
     ) {
         let received_us = span.to.get();
@@ -278,8 +278,8 @@ impl LoadRecord {
 }
 
 /// The time during which a request was in flight.
-pub(crate) const fn span(sent_us: u64, received_us: u64) -> Span {
-    Span {
+pub(crate) const fn span(sent_us: u64, received_us: u64) -> TimeSpan {
+    TimeSpan {
         from: Micros::new(sent_us),
         to: Micros::new(received_us),
     }

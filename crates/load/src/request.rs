@@ -78,6 +78,7 @@ impl RequestWriter<'_> {
         let Replica {
             authority, base, ..
         } = self.replica;
+
         let _infallible = write!(
             to,
             "POST {base}{path} HTTP/1.1\r\nHost: {authority}\r\n\

@@ -97,7 +97,7 @@ impl RetryProbe<'_> {
         }
 
         // After nine tenths of the time, a peek must still be denied. Applications other than the
-        // service cannot be asked without being charged, so this is skipped for them.
+        // service have no peek, so this is skipped for them.
         let mut is_too_long = false;
         if matches!(self.context.plan.request, RequestKind::Check { .. }) {
             self.wait_until(denial.sent_us.saturating_add(wait_us / 10 * 9))

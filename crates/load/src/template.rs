@@ -1,4 +1,4 @@
-//! Templates for values in requests: `{key}` stands for the key and `{ip}` for the source address.
+//! Templates for values in requests, with the placeholders `{key}` and `{ip}` (source address).
 
 use std::fmt::Write as _;
 

@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 /// A Zipf distribution over the keys 0 to `count - 1`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Zipf {
+pub(crate) struct ZipfDistribution {
     count: u32,
     exponent: f64,
     /// Bounds of the areas to sample from.
@@ -17,7 +17,7 @@ pub(crate) struct Zipf {
     sure: f64,
 }
 
-impl Zipf {
+impl ZipfDistribution {
     /// `count` and `exponent` must be above 0.
     pub(crate) fn new(count: u32, exponent: f64) -> Self {
         let mut zipf = Self {
@@ -102,7 +102,7 @@ mod tests {
     /// Every key of small distributions, within five standard deviations of what the definition
     /// says.
     #[test]
-    fn keys_come_as_often_as_the_definition_says() {
+    fn frequencies_match_the_definition() {
         const DRAWN: u32 = 200_000;
         for (count, exponent) in [
             (1, 1.0),
@@ -112,7 +112,7 @@ mod tests {
             (50, 0.9),
             (50, 3.0),
         ] {
-            let (zipf, mut random) = (Zipf::new(count, exponent), Rng::with_seed(7));
+            let (zipf, mut random) = (ZipfDistribution::new(count, exponent), Rng::with_seed(7));
             let mut counts = vec![0_u32; count as usize];
             (0..DRAWN).for_each(|_| counts[zipf.sample(&mut random) as usize] += 1);
             for (found, share) in counts.iter().zip(shares(count, exponent)) {
@@ -128,11 +128,11 @@ mod tests {
     }
 
     #[test]
-    fn any_numbers_give_a_key_that_there_is() {
+    fn keys_are_always_in_range() {
         let mut random = Rng::with_seed(1);
         for count in [1, 2, 3, 1_000_000, u32::MAX] {
             for exponent in [0.01, 0.5, 1.0, 1.000_000_001, 2.0, 10.0] {
-                let zipf = Zipf::new(count, exponent);
+                let zipf = ZipfDistribution::new(count, exponent);
                 assert!(
                     (0..1_000).all(|_| zipf.sample(&mut random) < count),
                     "{count} {exponent}"

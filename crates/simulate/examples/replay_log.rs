@@ -15,17 +15,14 @@ const CONFIG: &str =
 
 const LOG: &str = r#"203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "POST /login HTTP/1.1" 401 5
 203.0.113.7 - - [10/Oct/2026:13:55:37 +0000] "POST /login HTTP/1.1" 401 5
-203.0.113.9 - - [10/Oct/2026:13:55:38 +0000] "POST /login HTTP/1.1" 200 5
 203.0.113.7 - - [10/Oct/2026:13:55:39 +0000] "POST /login HTTP/1.1" 401 5
 "#;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let report = simulate()?;
     for limit in &report.configuration.limits {
-        println!(
-            "{}: {} of {} denied",
-            limit.name, limit.refused, limit.requests
-        );
+        let (denied, all) = (limit.refused, limit.requests);
+        println!("{}: {denied} of {all} denied", limit.name);
         for key in &limit.top_keys {
             println!("  {}: {}, first at {}", key.key, key.refused, key.first);
         }

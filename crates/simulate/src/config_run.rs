@@ -57,6 +57,7 @@ impl ConfigRun {
     pub(crate) fn new(replay: ConfigReplay, first_series: usize) -> Self {
         let count = replay.rules().len();
         let keys_max = (KEYS_MAX / count.max(1)).max(KEYS_PER_LIMIT_MIN);
+
         let tally = ConfigTally {
             limits: vec![LimitTally::new(keys_max); count],
             allowed: 0,
@@ -80,6 +81,7 @@ impl ConfigRun {
         mut decisions: Option<&mut Vec<ComparedDecision>>,
     ) {
         let Self { replay, tally } = self;
+
         replay.decide(requests, |request, result| {
             let mut compared = ComparedDecision::default();
             match result {
@@ -89,6 +91,7 @@ impl ConfigRun {
                 }
                 Err(error) => count_error(&mut tally.errors, error, request.line),
             }
+
             if let Some(decisions) = &mut decisions {
                 decisions.push(compared);
             }
@@ -146,6 +149,7 @@ impl ConfigTally {
 #[inline]
 fn count_verdict(limit: &mut LimitTally, verdict: Verdict, at: Micros) -> bool {
     limit.requests += 1;
+
     match verdict {
         Verdict::Allow { wait: Micros::ZERO } => true,
         Verdict::Allow { wait } => {

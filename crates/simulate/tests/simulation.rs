@@ -82,8 +82,7 @@ limits:
   - { name: client, match: { path: /a }, key: [client_ip], algorithm: fixed_window, align: clock, limit: 5, window: 1m }
 ";
 
-/// Windows of the clock can be counted by hand: in every minute, all but the first so many are
-/// refused.
+/// Clock windows can be counted by hand: in every minute, all requests above the limit are denied.
 #[test]
 fn counts_match_a_count_by_hand() {
     let log = log(1, 600);
@@ -102,8 +101,7 @@ fn counts_match_a_count_by_hand() {
         *used += u64::from(is_met && !is_refused);
         refused[1] += u64::from(is_refused);
         *refused_keys.entry(client).or_default() += u64::from(is_refused);
-        // A request that another limit refuses is not charged here, and is told what it would have
-        // been told.
+        // A request that another limit denies is not charged here, but still has an outcome.
         let used = all.entry(minute).or_default();
         let is_over = *used >= 60;
         refused[0] += u64::from(is_over);
@@ -154,7 +152,7 @@ limits:
   - { name: bucket, match: { path: /b }, key: [client_ip], algorithm: token_bucket, capacity: 3, refill_rate: 10/minute }
 ";
 
-/// The comparison in one go finds what two replays by themselves would, put side by side.
+/// The comparison equals two separate replays.
 #[test]
 fn a_comparison_matches_two_replays() {
     let (log, first, second) = (log(2, 800), config(MINUTELY), config(OTHER));
@@ -175,7 +173,7 @@ fn a_comparison_matches_two_replays() {
             }
         });
         let mut all = Vec::new();
-        // One after the other: some at a time is what is put to the test.
+        // One at a time, as the batches are what is tested.
         let mut replay = ConfigReplay::new(config);
         for request in requests {
             replay.decide(&[request], |_, result| {
@@ -232,7 +230,7 @@ fn a_comparison_matches_two_replays() {
     assert!(is_worth_it, "{comparison:?}: nothing to compare");
 }
 
-/// What is said of a size is what a configuration with that size does.
+/// What is reported for a candidate is what a configuration with that limit does.
 #[test]
 fn suggestions_match_a_replay_with_that_limit() {
     let log = log(3, 700);
@@ -314,7 +312,7 @@ fn missing_and_invalid_attributes_are_reported() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever stands in a log, it is counted, and the page shows it as text.
+    /// Any bytes in a log are counted, and the page shows them as text.
     #[test]
     fn no_bytes_make_a_simulation_panic(
         cut in any::<prop::sample::Index>(),

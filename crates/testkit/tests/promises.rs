@@ -51,7 +51,7 @@ proptest! {
         let (store, rule) = (store(&clock), rule(quota));
         let bound = Bound::for_quota(&quota).expect("only concurrency has none");
         let window = quota.window().expect("only concurrency has none").get();
-        let mut checkers = [Some(bound), Bound::in_the_long_run(&quota)].map(|bound| bound.map(OverAdmission::new));
+        let mut checkers = [Some(bound), Bound::long_run_for_quota(&quota)].map(|bound| bound.map(OverAdmission::new));
         for (key, pause, share) in traffic {
             // Stores keep moments until the year 2255; what takes decades must not reach beyond it.
             if clock.now().get() + 2 * window > Micros::MAX.get() {
@@ -163,7 +163,7 @@ fn threads_that_fight_over_one_key_never_admit_more_than_the_bound() {
             cost: 1,
             allowed: *allowed,
         });
-        let worst = OverAdmission::of(bound, events)
+        let worst = OverAdmission::from_log(bound, events)
             .worst()
             .expect("the first one was admitted");
         println!("{}: asked {}, worst {worst}", quota.algorithm(), log.len());

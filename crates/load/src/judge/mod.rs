@@ -18,7 +18,7 @@ mod verdict;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use tollgate_audit::Span;
+use tollgate_audit::TimeSpan;
 
 use crate::generator::RequestParams;
 use crate::plan::LoadPlan;
@@ -37,7 +37,7 @@ const LIMITS_MAX: usize = 64;
 
 /// Tracks what limits admit.
 #[derive(Debug)]
-pub(crate) struct Judge {
+pub(crate) struct LimitJudge {
     resolver: AdmissionResolver,
     limits: Vec<LimitRecord>,
     counters: HashMap<Box<[u8]>, CounterTrack>,
@@ -60,7 +60,7 @@ struct LimitRecord {
     is_exceeded: bool,
 }
 
-impl Judge {
+impl LimitJudge {
     pub(crate) fn new(plan: Rc<LoadPlan>) -> Self {
         Self {
             resolver: AdmissionResolver { plan },
@@ -74,7 +74,7 @@ impl Judge {
     pub(crate) fn record_admission(
         &mut self,
         params: RequestParams,
-        span: Span,
+        span: TimeSpan,
         decision: &ResponseDecision<'_>,
     ) {
         let resolver = self.resolver.clone();
@@ -137,7 +137,7 @@ impl Judge {
         index: usize,
         status: &LimitStatus<'_>,
         params: RequestParams,
-        span: Span,
+        span: TimeSpan,
         update: CounterUpdate,
     ) {
         let CounterUpdate {

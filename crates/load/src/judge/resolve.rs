@@ -175,8 +175,9 @@ impl ConfigBounds {
         };
         let any_interval = Bound::for_quota(&quota)
             .ok_or(JudgeError::Concurrency)?
-            .raised(unreported);
-        let long_run = Bound::in_the_long_run(&quota).map(|bound| bound.raised(unreported));
+            .with_extra_units(unreported);
+        let long_run =
+            Bound::long_run_for_quota(&quota).map(|bound| bound.with_extra_units(unreported));
 
         // Only decisions made by the counter itself tell when its window ends.
         let is_exact = matches!(rule.consistency(), Consistency::Strict | Consistency::Local);

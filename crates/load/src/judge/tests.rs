@@ -6,10 +6,10 @@ use tollgate_rules::Config;
 
 use super::*;
 
-fn configured(limits: &str) -> Judge {
+fn configured(limits: &str) -> LimitJudge {
     let yaml = format!("defaults: {{expected_replicas: 2}}\nlimits:\n{limits}");
     let config = Config::read_from(yaml.as_bytes(), "test", &|_: &str| None).expect("it is right");
-    Judge::new(Rc::new(LoadPlan::for_tests(BoundSource::from_config(
+    LimitJudge::new(Rc::new(LoadPlan::for_tests(BoundSource::from_config(
         &config,
     ))))
 }
@@ -22,8 +22,8 @@ fn params(key: u32) -> RequestParams {
     }
 }
 
-fn span(from_us: u64, to_us: u64) -> Span {
-    Span {
+fn span(from_us: u64, to_us: u64) -> TimeSpan {
+    TimeSpan {
         from: Micros::new(from_us),
         to: Micros::new(to_us),
     }
@@ -135,7 +135,7 @@ fn a_limit_that_cannot_be_judged_has_a_reason() {
             .is_some_and(|why| why.contains("no such limit"))
     );
     for (window_s, why) in [(None, "do not contain its window"), (Some(1), "too coarse")] {
-        let mut judge = Judge::new(Rc::new(LoadPlan::for_tests(BoundSource::Responses)));
+        let mut judge = LimitJudge::new(Rc::new(LoadPlan::for_tests(BoundSource::Responses)));
         judge.record_admission(params(0), span(0, 1), &admission(3, window_s, 0));
         let verdict = judge.limit_reports().remove(0);
         assert!(
@@ -152,7 +152,7 @@ fn a_limit_that_cannot_be_judged_has_a_reason() {
 #[test]
 fn limits_known_from_responses_are_judged_loosely() {
     let exceeded_with = |count: u64| {
-        let mut judge = Judge::new(Rc::new(LoadPlan::for_tests(BoundSource::Responses)));
+        let mut judge = LimitJudge::new(Rc::new(LoadPlan::for_tests(BoundSource::Responses)));
         (0..count).for_each(|at| {
             judge.record_admission(params(0), span(at, at + 1), &admission(10, Some(2), 0));
         });
@@ -163,7 +163,7 @@ fn limits_known_from_responses_are_judged_loosely() {
 
 #[test]
 fn a_changed_quota_is_not_judged() {
-    let mut judge = Judge::new(Rc::new(LoadPlan::for_tests(BoundSource::Responses)));
+    let mut judge = LimitJudge::new(Rc::new(LoadPlan::for_tests(BoundSource::Responses)));
     judge.record_admission(params(0), span(0, 1), &admission(1, Some(60), 0));
     (0..9).for_each(|at| {
         judge.record_admission(params(0), span(at, at + 1), &admission(100, Some(60), 0));

@@ -1,7 +1,7 @@
 //! Tracks the admissions of one counter against its bounds.
 
 use tollgate::Micros;
-use tollgate_audit::{Bound, Interval, Span, Track};
+use tollgate_audit::{AdmissionTrack, AuditInterval, Bound, TimeSpan};
 
 use super::resolve::LimitPromise;
 use crate::generator::RequestParams;
@@ -22,7 +22,7 @@ pub(super) struct CounterTrack {
     /// The limit that responses reported. Another value would mean another bound.
     reported_limit: u64,
     /// Admissions by time, against each bound.
-    tracks: Vec<Track>,
+    tracks: Vec<AdmissionTrack>,
     window_ends: Option<WindowEndTrack>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct CounterTrack {
 /// admission, therefore counts the admissions of each window.
 #[derive(Debug)]
 struct WindowEndTrack {
-    track: Track,
+    track: AdmissionTrack,
     window: Micros,
 }
 
@@ -44,8 +44,9 @@ impl CounterTrack {
         reported_limit: u64,
         promise: LimitPromise,
     ) -> Self {
-        let new_track =
-            |bound: Bound, drift_ppm| Track::within(bound.by_another_clock(drift_ppm), EVENTS_MAX);
+        let new_track = |bound: Bound, drift_ppm| {
+            AdmissionTrack::with_events_max(bound.with_clock_drift(drift_ppm), EVENTS_MAX)
+        };
 
         let bounds = [Some(promise.any_interval), promise.long_run];
         let tracks = bounds
@@ -78,7 +79,7 @@ impl CounterTrack {
 
     /// Adds an admission at some time during `span`, with the reset time of its response. Returns
     /// whether the limit is exceeded.
-    pub(super) fn admit(&mut self, span: Span, reset_after_ms: Option<u64>, cost: u64) -> bool {
+    pub(super) fn admit(&mut self, span: TimeSpan, reset_after_ms: Option<u64>, cost: u64) -> bool {
         self.tracks
             .iter_mut()
             .for_each(|track| track.admit(span, cost));
@@ -87,7 +88,7 @@ impl CounterTrack {
             // The reset time was rounded up to a millisecond.
             let from = Micros::from_millis(reset_after_ms.saturating_sub(1));
             let to = Micros::from_millis(reset_after_ms);
-            let end = Span {
+            let end = TimeSpan {
                 from: span.from.after(from),
                 to: span.to.after(to),
             };
@@ -98,15 +99,16 @@ impl CounterTrack {
     }
 
     /// The interval with the largest excess, or that came closest to one.
-    pub(super) fn worst(&self) -> Option<Interval> {
-        let by_time = self.tracks.iter().filter_map(Track::worst);
+    pub(super) fn worst(&self) -> Option<AuditInterval> {
+        let by_time = self.tracks.iter().filter_map(AdmissionTrack::worst);
         let by_window = self.window_ends.iter().filter_map(|ends| {
             let worst = ends.track.worst()?;
-            Some(Interval {
+            Some(AuditInterval {
                 start: worst.start.since(ends.window),
                 ..worst
             })
         });
+
         by_time
             .chain(by_window)
             .max_by(|a, b| a.excess.units().total_cmp(&b.excess.units()))

@@ -1,12 +1,12 @@
 //! The part of the report about limits.
 
-use tollgate_audit::Interval;
+use tollgate_audit::AuditInterval;
 
-use super::{CounterTrack, Judge, LimitRecord};
+use super::{CounterTrack, LimitJudge, LimitRecord};
 use crate::report::{LoadLimitReport, LoadWorstInterval};
 use crate::request;
 
-impl Judge {
+impl LimitJudge {
     /// A report for every limit that admitted something, in the order they were first seen.
     pub(crate) fn limit_reports(&self) -> Vec<LoadLimitReport> {
         self.limits
@@ -44,8 +44,8 @@ impl Judge {
         }
     }
 
-    fn worst_interval(&self, counter: &CounterTrack, interval: Interval) -> LoadWorstInterval {
-        let Interval {
+    fn worst_interval(&self, counter: &CounterTrack, interval: AuditInterval) -> LoadWorstInterval {
+        let AuditInterval {
             start,
             end,
             admitted,

@@ -228,7 +228,7 @@ fn is_strict(kind: Kind) {
             cost: 1,
             allowed: allowed(spent),
         });
-        let worst = OverAdmission::of(bound, events)
+        let worst = OverAdmission::from_log(bound, events)
             .worst()
             .expect("something was allowed");
         assert!(!worst.excess.is_over(), "{kind:?} on {flavor:?}: {worst:?}");

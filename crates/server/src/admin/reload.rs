@@ -51,7 +51,7 @@ const fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// ReloadStatus the configuration and reports the result.
+/// `ReloadStatus` the configuration and reports the result.
 pub(super) async fn respond(service: &Service) -> Result<Response<Body>, ApiError> {
     match service.reloader.reload().await {
         Ok(()) => {

@@ -1,4 +1,4 @@
-//! `tollgate load` against real replicas: it finds what is exceeded, and accuses nobody else.
+//! `tollgate load` against real replicas: it reports exceeded limits, and no others.
 
 mod ends;
 mod verdicts;
@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::harness::Tollgate;
 
-/// Every algorithm that counts over time: so many an hour, so that nothing comes back while a test
-/// runs.
+/// Every algorithm that counts over time, with quotas per hour, so that nothing is refilled during a
+/// test.
 const AN_HOUR: [(&str, &str); 5] = [
     (
         "bucket",
@@ -28,7 +28,7 @@ const AN_HOUR: [(&str, &str); 5] = [
     ("log", "algorithm: sliding_log, limit: 20, window: 1h"),
 ];
 
-/// The same with so much a second that they are at their bound all the time.
+/// The same with quotas per second, so that the limits are at their bound all the time.
 const A_SECOND: [(&str, &str); 4] = [
     (
         "bucket",
@@ -42,7 +42,7 @@ const A_SECOND: [(&str, &str); 4] = [
     ("log", "algorithm: sliding_log, limit: 40, window: 200ms"),
 ];
 
-/// Limits by user, under any conditions but only when they are asked for.
+/// Limits by user that only apply if a request names them.
 fn limits(numbers: &[(&str, &str)], consistency: &str) -> String {
     let limit = |(name, numbers): &(&str, &str)| {
         format!(
@@ -90,7 +90,7 @@ fn report(replicas: &[Tollgate], arguments: &[&str]) -> (i32, Value) {
     (code, report.expect("a report is one object"))
 }
 
-/// A load that is under way.
+/// A running load.
 fn started(replicas: &[Tollgate], arguments: &[&str]) -> Child {
     command(replicas, arguments)
         .spawn()

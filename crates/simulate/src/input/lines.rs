@@ -89,6 +89,7 @@ impl<R: Read> LineReader<R> {
     fn fill(&mut self) -> io::Result<bool> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
+
         loop {
             match self.reader.read(&mut self.buffer[self.end..]) {
                 Ok(count) => {
@@ -136,10 +137,10 @@ fn without_return(line: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    /// Gives a few bytes at a time, as pipes do.
-    struct Dripping<'b>(&'b [u8], usize);
+    /// Returns a few bytes at a time, like a pipe.
+    struct SlowReader<'b>(&'b [u8], usize);
 
-    impl Read for Dripping<'_> {
+    impl Read for SlowReader<'_> {
         fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
             let count = self.1.min(self.0.len()).min(into.len());
             into[..count].copy_from_slice(&self.0[..count]);
@@ -149,7 +150,7 @@ mod tests {
     }
 
     fn lines(bytes: &[u8], at_once: usize) -> Vec<(bool, usize)> {
-        let mut lines = LineReader::new(Dripping(bytes, at_once));
+        let mut lines = LineReader::new(SlowReader(bytes, at_once));
         let mut found = Vec::new();
         while let Some(chunk) = lines.chunk().unwrap() {
             found.extend(chunk.map(|line| match line {
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_whole_however_they_arrive() {
+    fn lines_are_complete_however_they_arrive() {
         for at_once in [1, 2, 7, BUFFER] {
             assert_eq!(
                 lines(b"one\r\n\nthree", at_once),
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_cut_and_spoils_no_other() {
+    fn a_line_that_is_too_long_is_cut_and_affects_no_other() {
         let longest = "x".repeat(LINE_MAX);
         for at_once in [4_096, BUFFER] {
             for too_long in [LINE_MAX + 1, BUFFER - 1, BUFFER, BUFFER + 1, 3 * BUFFER] {

@@ -137,28 +137,28 @@ mod tests {
         found
     }
 
-    fn packed(text: &str) -> Vec<u8> {
+    fn gzip(text: &str) -> Vec<u8> {
         let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         packer.write_all(text.as_bytes()).unwrap();
         packer.finish().unwrap()
     }
 
     #[test]
-    fn packed_or_not_the_lines_are_the_same() {
+    fn compressed_and_plain_logs_have_the_same_lines() {
         assert_eq!(lines(b"a\nb\n".to_vec()), ["a", "b"]);
-        assert_eq!(lines(packed("a\nb\n")), ["a", "b"]);
+        assert_eq!(lines(gzip("a\nb\n")), ["a", "b"]);
         assert_eq!(lines(Vec::new()), [""; 0]);
         assert_eq!(lines(b"x".to_vec()), ["x"]);
     }
 
     #[test]
-    fn packed_files_that_were_put_together_are_one_log() {
-        assert_eq!(lines([packed("a\n"), packed("b\n")].concat()), ["a", "b"]);
+    fn concatenated_gzip_files_are_one_log() {
+        assert_eq!(lines([gzip("a\n"), gzip("b\n")].concat()), ["a", "b"]);
     }
 
     #[test]
-    fn a_packed_file_that_breaks_off_is_an_error() {
-        let mut bytes = packed(&"some words\n".repeat(1_000));
+    fn a_truncated_gzip_file_is_an_error() {
+        let mut bytes = gzip(&"some words\n".repeat(1_000));
         bytes.truncate(bytes.len() / 2);
         let mut input = LogInput::new(Cursor::new(bytes), None).unwrap();
         let failed = std::iter::from_fn(|| match input.chunk() {

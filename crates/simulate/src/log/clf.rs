@@ -119,6 +119,7 @@ impl<'l> CommonLine<'l> {
             },
             AttributeKind::Cookie => return None,
         };
+
         Some(Value::Text(unescape(text)))
     }
 
@@ -141,10 +142,12 @@ fn split_at_time<'l>(
     times: &ClfTimeParser,
 ) -> Result<(&'l [u8], Micros, &'l [u8]), LineErrorKind> {
     let mut error = LineErrorKind::Layout;
+
     for open in memchr_iter(b'[', line) {
         let Some(close) = memchr(b']', &line[open..]).map(|at| open + at) else {
             break;
         };
+
         let (head, rest) = (
             line[..open].strip_suffix(b" "),
             line[close + 1..].strip_prefix(b" "),
@@ -152,6 +155,7 @@ fn split_at_time<'l>(
         let (Some(head), Some(rest)) = (head, rest) else {
             continue;
         };
+
         if let Some(time) = times.parse(&line[open + 1..close]) {
             return Ok((head, time, rest));
         }
@@ -184,6 +188,7 @@ fn parse_head(head: &str) -> Option<(&str, &str, &str)> {
 fn split_quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let inside = text.strip_prefix(b"\"")?;
     let mut from = 0;
+
     loop {
         let at = from + memchr2(b'"', b'\\', inside.get(from..)?)?;
         if inside[at] == b'"' {

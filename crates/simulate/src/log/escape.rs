@@ -18,6 +18,7 @@ pub(super) fn unescape(text: &str) -> Cow<'_, str> {
 fn rewrite(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
+
     while let [first, after @ ..] = rest {
         let (byte, length) = if *first == b'\\' {
             decode_escape(after)
@@ -27,17 +28,19 @@ fn rewrite(text: &str) -> String {
         bytes.push(byte);
         rest = &after[length..];
     }
+
     String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// The byte that an escape stands for, and the number of bytes after the backslash.
+/// The decoded byte of an escape, and the number of bytes after the backslash.
 fn decode_escape(after: &[u8]) -> (u8, usize) {
     let digit = |byte: u8| {
         char::from(byte)
             .to_digit(16)
             .and_then(|digit| u8::try_from(digit).ok())
     };
+
     match after {
         [b'x', high, low, ..] => match (digit(*high), digit(*low)) {
             (Some(high), Some(low)) => (high << 4 | low, 3),

@@ -99,8 +99,8 @@ pub(super) enum FieldRole {
 #[derive(Clone, Debug, Default)]
 pub struct LogFields {
     pub(super) slots: Vec<FieldRole>,
-    /// For each name, the slots that its value may fill, each with a rank. If several names fill the
-    /// same slot, the lowest rank wins.
+    /// For each name, the slots that its value may fill, each with a rank. If several names fill
+    /// the same slot, the lowest rank wins.
     names: HashMap<Box<str>, Vec<(usize, usize)>, RandomState>,
 }
 

@@ -1,7 +1,7 @@
 //! Parses the lines of an access log into the time and the attributes of a request.
 //!
-//! A line becomes a [`LogRecord`], or a [`LineErrorKind`] says why not. A record provides
-//! attributes in the same way as the front ends of the service do.
+//! A line becomes a [`LogRecord`], or a [`LineError`]. A record provides attributes in the same way
+//! as the front ends of the service do.
 
 mod clf;
 mod escape;

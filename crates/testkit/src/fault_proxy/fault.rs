@@ -143,13 +143,13 @@ impl Effects {
                 self.cut = Some(Cut {
                     after_bytes,
                     once: true,
-                })
+                });
             }
             Fault::CutReplies { after_bytes } => {
                 self.cut = Some(Cut {
                     after_bytes,
                     once: false,
-                })
+                });
             }
             Fault::DropReplies => self.replies = Replies::Drop,
             Fault::ReplaceReplies(bytes) => self.replies = Replies::Replace(bytes),
@@ -158,7 +158,7 @@ impl Effects {
             Fault::GiantArray => self.replies = Replies::Replace(GIANT_ARRAY),
             Fault::Slice => self.pace = Pace::Slices,
             Fault::Throttle { bytes_per_second } => {
-                self.pace = Pace::PerSecond(bytes_per_second.max(1))
+                self.pace = Pace::PerSecond(bytes_per_second.max(1));
             }
             Fault::BlackHole => self.black_hole = true,
             Fault::StallNew => self.stall_new = true,

@@ -87,7 +87,7 @@ fn allowance(plan: &Plan, run: &Run) -> u64 {
 fn over_any_interval(plan: &Plan, run: &Run) -> Option<(i128, String)> {
     let bound = Bound::for_quota(&plan.quota)?;
     let log = run.log.iter().map(|(event, _)| event.clone());
-    let worst = OverAdmission::of(bound, log).worst()?;
+    let worst = OverAdmission::from_log(bound, log).worst()?;
     let (numerator, denominator) = worst.excess.parts();
     let excess = -(-numerator).div_euclid(i128::from(denominator));
     Some((excess, worst.to_string()))

@@ -353,9 +353,9 @@ fn first(holds: impl Fn(i128) -> bool) -> i128 {
     while yes - no > 1 {
         let middle = no.midpoint(yes);
         if holds(middle) {
-            yes = middle
+            yes = middle;
         } else {
-            no = middle
+            no = middle;
         }
     }
     yes

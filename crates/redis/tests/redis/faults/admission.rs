@@ -93,7 +93,7 @@ fn limit_excess(
 ) -> Option<LimitExcess> {
     let bound = bound(rule.quota())?;
     let WorstInterval { key, excess, .. } =
-        OverAdmission::of(bound, events(record, limit, time)).worst()?;
+        OverAdmission::from_log(bound, events(record, limit, time)).worst()?;
     let (numerator, denominator) = excess.parts();
 
     #[expect(clippy::cast_precision_loss, reason = "it is only printed")]
@@ -219,7 +219,7 @@ fn excesses_and_false_denials_are_found() {
     };
     let worst = |allowed| {
         let bound = bound(&quota).expect("a bucket has one");
-        OverAdmission::of(bound, answers(allowed))
+        OverAdmission::from_log(bound, answers(allowed))
             .worst()
             .map(|worst| bursts(worst.excess, quota.limit()))
     };

@@ -21,6 +21,7 @@ pub(super) fn millis(micros: u64) -> String {
     } else {
         (micros as f64 / 1e6, "s")
     };
+
     match value {
         value if value < 10.0 => format!("{value:.2}{unit}"),
         value if value < 100.0 => format!("{value:.1}{unit}"),

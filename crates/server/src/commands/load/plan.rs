@@ -65,7 +65,8 @@ fn schedule(args: &LoadArgs) -> Result<LoadSchedule, CommandError> {
     let burst_window = match (args.shape, args.window) {
         (LoadShape::EdgeBurst, None) => {
             return Err(CommandError::invalid(
-                "--shape edge-burst requires --window, the window of the limit, such as --window 1m",
+                "--shape edge-burst requires --window, the window of the limit, \
+                 such as --window 1m",
             ));
         }
         (LoadShape::EdgeBurst, Some(window)) if window > args.duration => {
@@ -160,6 +161,7 @@ fn headers(
     template: impl Fn(&str, &str) -> Result<ValueTemplate, CommandError>,
 ) -> Result<Vec<(String, ValueTemplate)>, CommandError> {
     let mut headers = Vec::new();
+
     for (attribute, value) in given.iter() {
         let value = template(attribute.name(), value)?;
         if attribute.kind() != AttributeKind::Header {
@@ -168,11 +170,13 @@ fn headers(
                 "-a: `{name}` is not a header; with --get expected header:NAME=VALUE"
             )));
         }
+
         if value.has_controls() {
             return Err(CommandError::invalid(
                 "-a: a header must not have control characters",
             ));
         }
+
         headers.push((attribute.field().to_owned(), value));
     }
     Ok(headers)

@@ -162,6 +162,7 @@ fn labels(args: &SimulateArgs) -> ReportLabels {
         file.as_deref()
             .map_or_else(|| default.to_owned(), configuration::name)
     };
+
     ReportLabels {
         config: name(&args.config, "the built-in limit"),
         against: name(&args.against, ""),
@@ -183,6 +184,7 @@ fn try_suggestions(
     let Some(mut trials) = simulation.trials() else {
         return Ok(None);
     };
+
     replay(logs, "trying limits", |input, on_progress| {
         trials.replay(input, on_progress)
     })?;

@@ -16,7 +16,7 @@ pub(super) struct ReplayProgressBar {
     activity: &'static str,
     /// Size of the input in bytes, if known.
     size: Option<u64>,
-    /// `None` if there is no terminal.
+    /// `None` without a terminal.
     clock: Option<SystemClock>,
     started: Micros,
     drawn: Micros,
@@ -30,6 +30,7 @@ impl ReplayProgressBar {
         let is_terminal = io::stderr().is_terminal();
         let clock = is_terminal.then(SystemClock::new);
         let started = clock.as_ref().map_or(Micros::ZERO, Clock::now);
+
         Self {
             activity,
             size,

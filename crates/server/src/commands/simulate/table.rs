@@ -34,6 +34,7 @@ pub(super) fn unreadable(report: &SimulationReport) -> String {
     let LogReport { lines, files, .. } = &report.log;
     let files = files.join(", ");
     let kinds = bad_kinds(&report.log).join("\n  ");
+
     match lines {
         0 => format!("{files} is empty; expected an access log in common, combined or JSON format"),
         _ => format!(
@@ -201,6 +202,7 @@ fn keys(keys: &[KeyReport], paint: Paint) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = keys.iter().map(cells).collect();
+
     columns(&rows, |_, column, cell| {
         if column == 2 {
             paint.tone(Tone::Aside, cell)
@@ -367,6 +369,7 @@ fn bad_kinds(log: &LogReport) -> Vec<String> {
     for kind in &log.bad_kinds {
         let count = counted(kind.count, "line");
         lines.push(format!("{count}: {}; {}", kind.found, kind.right));
+
         let examples = log
             .bad_examples
             .iter()

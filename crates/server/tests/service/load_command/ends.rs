@@ -1,4 +1,4 @@
-//! How a load ends, and what programs can rely on.
+//! How a load ends, and what scripts can rely on.
 
 use std::io::Read as _;
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use testkit::{reverse_proxy, wait};
 use super::{ended, load, report, started};
 use crate::harness::{PATIENCE, Tollgate};
 
-/// How many decisions with this outcome a service has made.
+/// The number of decisions with this outcome.
 fn decided(service: &Tollgate, outcome: &str) -> u64 {
     let metrics = reverse_proxy::get(service.admin, "/metrics", &[]).text();
     let wanted = format!("outcome=\"{outcome}\"");
@@ -22,7 +22,7 @@ fn decided(service: &Tollgate, outcome: &str) -> u64 {
         .sum()
 }
 
-/// The names of all members, those of lists once.
+/// The names of all members. Those of list items are included once.
 fn members(value: &Value, path: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(object) => {
@@ -39,12 +39,12 @@ fn members(value: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
-/// A hundred an hour for everyone.
+/// 100 requests per hour for all clients together.
 const HUNDRED: &str =
     "limits: [{name: api, key: [], algorithm: sliding_log, limit: 100, window: 1h}]";
 
 #[test]
-fn the_object_has_these_members() {
+fn the_json_report_has_these_members() {
     let service = [Tollgate::with_config(HUNDRED)];
     let (code, report) = report(
         &service,
@@ -77,7 +77,7 @@ fn the_object_has_these_members() {
 }
 
 #[test]
-fn the_same_seed_asks_the_same() {
+fn the_same_seed_sends_the_same_requests() {
     let ask = |seed| {
         let service = [Tollgate::with_config(
             "limits: [{name: api, key: [user], algorithm: sliding_log, limit: 9, window: 1h}]",
@@ -114,7 +114,7 @@ fn the_same_seed_asks_the_same() {
 }
 
 #[test]
-fn nobody_there_is_no_answer() {
+fn an_unreachable_replica_is_an_error() {
     let free = TcpListener::bind("127.0.0.1:0")
         .expect("a free port")
         .local_addr()
@@ -147,7 +147,7 @@ fn nobody_there_is_no_answer() {
 }
 
 #[test]
-fn a_request_that_does_not_fit_is_told_before_the_load() {
+fn an_invalid_request_is_reported_before_the_load() {
     let service = [Tollgate::start()];
     let (code, out, err) = load(&service, &["-a", "tenant={key}"]);
     assert_eq!((code, out.as_str()), (2, ""));
@@ -174,7 +174,7 @@ fn interrupted(mut load: Child) -> (i32, Value) {
 }
 
 #[test]
-fn an_interrupted_load_tells_what_it_knows() {
+fn an_interrupted_load_prints_its_report() {
     let service = [Tollgate::with_config(HUNDRED)];
     let load = started(&service, &["--json", "--rate", "200", "--duration", "1h"]);
     wait::until_true(PATIENCE, "decisions", || {
@@ -193,9 +193,9 @@ fn an_interrupted_load_tells_what_it_knows() {
     assert!(report["duration_s"].as_f64() < Some(3_600.0), "{report}");
 }
 
-/// A replica that goes away costs answers, and nothing else.
+/// A replica that dies causes errors, but does not stop the load.
 #[test]
-fn errors_are_told_and_the_load_goes_on() {
+fn errors_are_counted_and_the_load_continues() {
     let replicas = [Tollgate::start(), Tollgate::start()];
     let load = started(&replicas, &["--json", "--rate", "200", "--duration", "1h"]);
     wait::until_true(PATIENCE, "decisions", || {
@@ -219,7 +219,7 @@ fn errors_are_told_and_the_load_goes_on() {
     );
 }
 
-/// Any application: what it lets through by its status.
+/// Any application decides by its status.
 #[test]
 fn applications_are_loaded_by_their_paths() {
     let service = [Tollgate::start()];
@@ -253,7 +253,7 @@ fn applications_are_loaded_by_their_paths() {
     );
 }
 
-/// What is in a file of keys may be secret.
+/// Keys from a file may be secrets.
 #[test]
 fn keys_of_a_file_are_sent_and_never_shown() {
     let service = [Tollgate::with_config(
@@ -285,7 +285,7 @@ fn keys_of_a_file_are_sent_and_never_shown() {
     );
 }
 
-/// Where nobody can redraw a line, lines come one after another; and none for those who want none.
+/// Without a terminal, progress is printed as separate lines.
 #[test]
 fn progress_goes_to_standard_error() {
     let service = [Tollgate::start()];

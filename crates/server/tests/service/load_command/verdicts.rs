@@ -1,4 +1,4 @@
-//! Which limits are called exceeded, and which are not.
+//! Which limits are reported as exceeded, and which are not.
 
 use serde_json::Value;
 use testkit::servers::{Flavor, Server};
@@ -17,10 +17,9 @@ fn config(replica: &Tollgate) -> String {
     replica.config_path().display().to_string()
 }
 
-/// A limit of every replica's own is as many times the limit as there are replicas, whatever the
-/// algorithm.
+/// With local limits, two replicas together admit twice the limit, whatever the algorithm.
 #[test]
-fn two_local_replicas_are_found_to_exceed_every_limit() {
+fn two_local_replicas_exceed_every_limit() {
     let replicas = local(2);
     let config = config(&replicas[0]);
     for (name, _) in AN_HOUR {
@@ -73,9 +72,9 @@ fn two_local_replicas_are_found_to_exceed_every_limit() {
     );
 }
 
-/// Without the configuration little is known of a limit, and yet enough to see three times as much.
+/// Without the configuration limits are judged loosely, but three times the limit is still found.
 #[test]
-fn answers_and_allowances_are_standards_too() {
+fn limits_are_judged_by_responses_or_allowances() {
     let replicas = local(3);
     let arguments = ["--limit", "sliding", "--rate", "300", "--duration", "500ms"];
     let ask = |more: &[&str]| report(&replicas, &[&arguments[..], more].concat());
@@ -108,10 +107,9 @@ fn answers_and_allowances_are_standards_too() {
     );
 }
 
-/// Limits at their bound for the whole time, on a real store: the nearest that one can come to
-/// exceeding them.
+/// Limits that are at their bound for the whole time, on a real store.
 #[test]
-fn strict_and_leased_replicas_are_never_accused() {
+fn strict_and_leased_replicas_never_exceed() {
     let server = Server::start(Flavor::Redis);
     let url = server.url();
     let store = format!(
@@ -163,7 +161,7 @@ fn strict_and_leased_replicas_are_never_accused() {
     }
 }
 
-/// Thousands of addresses try one account: the account is what is counted.
+/// Thousands of addresses try one account, and the limit counts by account.
 #[test]
 fn credential_stuffing_is_one_account_from_many_addresses() {
     let service = [Tollgate::with_config(
@@ -209,9 +207,9 @@ fn credential_stuffing_is_one_account_from_many_addresses() {
     assert!(report["limits"][0]["keys"].as_u64() > Some(250), "{report}");
 }
 
-/// What a failure policy lets through is told, and is no fault of the limit.
+/// Requests admitted by a failure policy are counted, but not judged.
 #[test]
-fn what_a_policy_lets_through_is_not_held_against_the_limit() {
+fn admissions_by_a_failure_policy_are_not_judged() {
     let service = [Tollgate::with_config(
         "store: { type: redis, endpoints: [\"redis://127.0.0.1:1\"] }\n\
          limits: [{ name: api, key: [], algorithm: sliding_log, limit: 5, window: 1h, on_store_failure: allow }]\n",
@@ -233,9 +231,9 @@ fn what_a_policy_lets_through_is_not_held_against_the_limit() {
     );
 }
 
-/// A configuration that is not the replicas' own judges nothing.
+/// A configuration that differs from that of the replicas judges nothing.
 #[test]
-fn another_configuration_is_noticed() {
+fn a_different_configuration_is_detected() {
     let service = [Tollgate::with_config(
         "limits: [{name: api, key: [], algorithm: sliding_log, limit: 9, window: 1h}]",
     )];
@@ -261,9 +259,9 @@ fn another_configuration_is_noticed() {
     );
 }
 
-/// Whoever waits as long as was told, alone, passes; and not much sooner.
+/// A request that waits for its retry time is allowed, and not much sooner.
 #[test]
-fn retry_times_are_tried() {
+fn retry_times_are_tested() {
     let yaml = "limits: [{name: api, key: [user], algorithm: token_bucket, capacity: 1, refill_rate: 10/s}]";
     let service = [Tollgate::with_config(yaml)];
     let arguments = [

@@ -38,7 +38,7 @@ fn a_line_has_the_attributes_of_its_request() {
 }
 
 #[test]
-fn what_stands_around_the_common_fields_is_understood() {
+fn virtual_hosts_and_trailing_fields_are_accepted() {
     let host = r#"shop.example.com:443 203.0.113.7 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/2.0" 200 5"#;
     assert_eq!(
         attribute(host, "host").as_deref(),
@@ -65,7 +65,7 @@ fn what_stands_around_the_common_fields_is_understood() {
 }
 
 #[test]
-fn a_line_that_says_nothing_says_why() {
+fn invalid_lines_are_rejected_with_a_reason() {
     for (line, wrong) in [
         ("", LineErrorKind::Layout),
         ("hello world", LineErrorKind::Layout),
