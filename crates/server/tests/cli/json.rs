@@ -20,7 +20,7 @@ fn a_valid_configuration() {
     assert_eq!(found["files"][0]["store"], "redis-cluster");
     assert_eq!(
         found["files"][0]["limits"].as_array().map(Vec::len),
-        Some(7)
+        Some(8)
     );
 }
 
@@ -129,6 +129,6 @@ fn a_dash_reads_standard_input() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         text(&output.stderr),
-        "<stdin>:1:9: limits: found 0 limits; write from 1 to 1000\n"
+        "<stdin>:1:9: limits: expected 1 to 1000 limits, found 0\n"
     );
 }

@@ -41,12 +41,15 @@ fn blocks(languages: &[&str]) -> Vec<Block> {
 fn blocks_of(page: &str, content: &str) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     let mut is_open = false;
+    // Blocks in a list are indented.
+    let mut indent = 0;
 
     for line in content.lines() {
         match line.trim().strip_prefix("```") {
             Some(_) if is_open => is_open = false,
             Some(language) => {
                 is_open = true;
+                indent = line.len() - line.trim_start().len();
                 blocks.push(Block {
                     page: page.to_owned(),
                     language: language.to_owned(),
@@ -55,7 +58,7 @@ fn blocks_of(page: &str, content: &str) -> Vec<Block> {
             }
             None if is_open => {
                 let block = blocks.last_mut().expect("an open block was pushed");
-                block.code.push_str(line);
+                block.code.push_str(line.get(indent..).unwrap_or_default());
                 block.code.push('\n');
             }
             None => {}
