@@ -54,3 +54,8 @@ mod wire;
 pub use builder::RedisBuilder;
 pub use endpoint::{Endpoint, RedisConfigError};
 pub use store::{RedisStore, Stats};
+
+/// The guide in `docs/`, whose code compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/redis.md")]
+struct Guide;

@@ -86,3 +86,8 @@ pub use tollgate_subject::{
     AddressError, ClientResolver, ClientResolverError, ForwardedBy, GlobError, Network,
     NetworkError,
 };
+
+/// The README of the repository, whose code compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -70,7 +70,7 @@ connection: close
 content-length: <length>
 date: <now>
 
-{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"The limit \"api\" has no room for this request now; try again in 3600 seconds.","violated-policies":["api"],"allowed":false,"source":"store","degraded":false,"wait_ms":0,"limits":[{"name":"api","limit":2,"remaining":0,"reset_after_ms":3600000,"retry_after_ms":3600000}]}
+{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"Limit \"api\" exceeded; retry in 3600 seconds.","violated-policies":["api"],"allowed":false,"source":"store","degraded":false,"wait_ms":0,"limits":[{"name":"api","limit":2,"remaining":0,"reset_after_ms":3600000,"retry_after_ms":3600000}]}
 "#,
     );
     is(
@@ -111,7 +111,7 @@ connection: close
 content-length: <length>
 date: <now>
 
-{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"The request asks for more than the limit \"api\" holds (2); it will not pass later either.","violated-policies":["api"],"allowed":false,"source":"store","degraded":false,"wait_ms":0,"limits":[{"name":"api","limit":2,"remaining":2,"reset_after_ms":0,"retry_after_ms":null,"never":true}]}
+{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"The cost exceeds limit \"api\" (2); the request can never pass.","violated-policies":["api"],"allowed":false,"source":"store","degraded":false,"wait_ms":0,"limits":[{"name":"api","limit":2,"remaining":2,"reset_after_ms":0,"retry_after_ms":null,"never":true}]}
 "#,
     );
 }

@@ -99,7 +99,7 @@ fn a_service_starts_without_its_store_and_finds_it_later() {
             503,
             "a refund has no failure policy"
         );
-        service.wait_for_log("the store gives no answer");
+        service.wait_for_log("store unavailable; limits fall back");
         assert_eq!(
             testkit::reverse_proxy::get(service.http, "/readyz", &[]).text(),
             r#"{"ready":true,"degraded":true}"#
@@ -108,7 +108,7 @@ fn a_service_starts_without_its_store_and_finds_it_later() {
         wait::until_true(PATIENCE, "the store to be found", || {
             service.check(ANN).header("x-ratelimit-fallback").is_none()
         });
-        service.wait_for_log("the store answers again");
+        service.wait_for_log("store available again");
         server.command(&["FLUSHALL"]);
         server.kill();
     }
@@ -125,6 +125,6 @@ fn the_password_is_never_shown() {
     let service = Tollgate::with(&yaml, &[], &[("URL", &url), ("TOLLGATE_LOG", "trace")]);
     let answer = service.check(ANN);
     assert_eq!(answer.status, 503);
-    service.wait_for_log("the store gives no answer");
+    service.wait_for_log("store unavailable; limits fall back");
     assert!(!service.log().contains(secret) && !answer.text().contains(secret));
 }

@@ -64,7 +64,7 @@ connection: close
 content-length: <length>
 date: <now>
 
-{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Request cannot be satisfied due to temporary server capacity constraints","status":503,"detail":"The limit \"api\" cannot be counted at the moment; try again in 1 second.","violated-policies":["api"],"allowed":false,"source":"fallback","degraded":true,"wait_ms":0,"limits":[{"name":"api","limit":2,"remaining":0,"reset_after_ms":1000,"retry_after_ms":1000,"fallback":"deny"}]}
+{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Request cannot be satisfied due to temporary server capacity constraints","status":503,"detail":"Limit \"api\" is temporarily unavailable; retry in 1 second.","violated-policies":["api"],"allowed":false,"source":"fallback","degraded":true,"wait_ms":0,"limits":[{"name":"api","limit":2,"remaining":0,"reset_after_ms":1000,"retry_after_ms":1000,"fallback":"deny"}]}
 "#,
     );
     let refund = service.post("/v1/refund", &about("/"));
@@ -103,7 +103,7 @@ connection: close
 content-length: <length>
 date: <now>
 
-{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"The limit \"api\" has no room for this request now; try again in 1800 seconds.","violated-policies":["api"],"allowed":false,"source":"fallback","degraded":true,"wait_ms":0,"limits":[{"name":"api","limit":2,"remaining":0,"reset_after_ms":3600000,"retry_after_ms":1800000,"fallback":"local"}]}
+{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"detail":"Limit \"api\" exceeded; retry in 1800 seconds.","violated-policies":["api"],"allowed":false,"source":"fallback","degraded":true,"wait_ms":0,"limits":[{"name":"api","limit":2,"remaining":0,"reset_after_ms":3600000,"retry_after_ms":1800000,"fallback":"local"}]}
 "#,
     );
 }

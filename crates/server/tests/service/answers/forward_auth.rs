@@ -54,7 +54,7 @@ connection: close
 content-length: <length>
 date: <now>
 
-{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":403,"detail":"The limit \"work\" has no room for this request now; try again in 3600 seconds.","violated-policies":["work"],"allowed":false,"source":"store","degraded":false,"wait_ms":0,"limits":[{"name":"work","limit":1,"remaining":0,"reset_after_ms":3600000,"retry_after_ms":3600000}]}
+{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":403,"detail":"Limit \"work\" exceeded; retry in 3600 seconds.","violated-policies":["work"],"allowed":false,"source":"store","degraded":false,"wait_ms":0,"limits":[{"name":"work","limit":1,"remaining":0,"reset_after_ms":3600000,"retry_after_ms":3600000}]}
 "#,
     );
     assert_eq!(ask(&service, "/v1/forward-auth", "/work/1").status, 429);

@@ -114,23 +114,23 @@ fn unprocessable() -> Vec<Row> {
     let long = format!(r#"{{"attributes": {{"tenant": "{}"}}, "limits": ["reports"]}}"#, "x".repeat(2_000));
     vec![
         row("no limits", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "limits": []}"#), 422, "no-limits", "leave it out"),
-        row("a limit there is not", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "limits": ["address", "logn"]}"#), 422, "unknown-limit", "no limit named \"logn\"; there are: address, login"),
+        row("a limit there is not", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "limits": ["address", "logn"]}"#), 422, "unknown-limit", "unknown limit \"logn\"; expected one of address, login"),
         row("a limit that no file has", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "limits": ["override:minute"]}"#), 422, "unknown-limit", "override:minute"),
         row("a limit twice", check(r#"{"attributes": {"client_ip": "203.0.113.7"}, "limits": ["address", "address"]}"#), 422, "duplicate-limit", "\"address\" twice"),
-        row("17 limits named", check(format!(r#"{{"limits": [{}]}}"#, (0..17).map(|n| format!("\"many-{n}\"")).collect::<Vec<_>>().join(","))), 422, "too-many-limits", "16 limits at most"),
-        row("17 limits met", check(r#"{"attributes": {"client_ip": "203.0.113.7", "path": "/many"}}"#), 422, "too-many-limits", "16 limits at most"),
-        row("no attributes at all", check("{}"), 422, "missing-attribute", "the limit \"address\" counts by the attribute `client_ip`"),
-        row("half a key", check(r#"{"attributes": {"client_ip": "203.0.113.7", "path": "/auth/login"}}"#), 422, "missing-attribute", "the limit \"login\" counts by the attribute `email`"),
+        row("17 limits named", check(format!(r#"{{"limits": [{}]}}"#, (0..17).map(|n| format!("\"many-{n}\"")).collect::<Vec<_>>().join(","))), 422, "too-many-limits", "at most 16"),
+        row("17 limits met", check(r#"{"attributes": {"client_ip": "203.0.113.7", "path": "/many"}}"#), 422, "too-many-limits", "at most 16"),
+        row("no attributes at all", check("{}"), 422, "missing-attribute", "missing attribute `client_ip`: the limit \"address\" counts by it"),
+        row("half a key", check(r#"{"attributes": {"client_ip": "203.0.113.7", "path": "/auth/login"}}"#), 422, "missing-attribute", "missing attribute `email`: the limit \"login\" counts by it"),
         row("an empty attribute", check(r#"{"attributes": {"client_ip": "203.0.113.7", "path": "/auth/login", "email": ""}}"#), 422, "missing-attribute", "`email`"),
         row("an empty address", check(r#"{"attributes": {"client_ip": ""}}"#), 422, "missing-attribute", "`client_ip`"),
         row("a peek without a key", post("/v1/peek", "{}"), 422, "missing-attribute", "`client_ip`"),
         row("a refund without a key", post("/v1/refund", "{}"), 422, "missing-attribute", "`client_ip`"),
-        row("a name as the address", check(r#"{"attributes": {"client_ip": "localhost"}}"#), 422, "bad-address", "\"localhost\" is not the address of a client"),
-        row("an address too many", check(r#"{"attributes": {"client_ip": "203.0.113.7, 10.0.0.1"}}"#), 422, "bad-address", "is not the address of a client"),
-        row("a number as the address", check(r#"{"attributes": {"client_ip": 3405803783}}"#), 422, "bad-address", "is not the address of a client"),
-        row("the unspecified address", check(r#"{"attributes": {"client_ip": "0.0.0.0"}}"#), 422, "bad-address", "is not the address of a client"),
+        row("a name as the address", check(r#"{"attributes": {"client_ip": "localhost"}}"#), 422, "bad-address", "invalid address \"localhost\""),
+        row("an address too many", check(r#"{"attributes": {"client_ip": "203.0.113.7, 10.0.0.1"}}"#), 422, "bad-address", "invalid address"),
+        row("a number as the address", check(r#"{"attributes": {"client_ip": 3405803783}}"#), 422, "bad-address", "invalid address"),
+        row("the unspecified address", check(r#"{"attributes": {"client_ip": "0.0.0.0"}}"#), 422, "bad-address", "invalid address"),
         row("a long address", check(format!(r#"{{"attributes": {{"client_ip": "{}"}}}}"#, "1".repeat(9_000))), 422, "bad-address", "9000 bytes"),
-        row("a long key", check(long), 422, "bad-key", "the key for the limit \"reports\" is not usable"),
+        row("a long key", check(long), 422, "bad-key", "invalid key for the limit \"reports\""),
     ]
 }
 
