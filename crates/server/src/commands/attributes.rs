@@ -97,7 +97,7 @@ mod tests {
                 ["header:A=secret", "header:a=secret"],
                 "duplicate attribute `header:a`",
             ),
-            (["=secret", "a=b"], "0 bytes"),
+            (["=secret", "a=b"], "found 0"),
         ] {
             let error = read(&wrong).unwrap_err();
             assert!(

@@ -24,7 +24,7 @@ pub(super) fn text(
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "tollgate {}: {limits}, counted in {store}",
+        "tollgate {}: {limits}, store: {store}",
         env!("CARGO_PKG_VERSION")
     );
     let _ = writeln!(text, "  http   http://{http}");

@@ -199,10 +199,10 @@ fn a_limit_that_refuses_what_it_cannot_count_is_503() {
         .expect("a port")
         .local_addr()
         .expect("an address");
-    let away = LIMITS.replace("version: 1", &format!(
+    let unavailable = LIMITS.replace("version: 1", &format!(
         "version: 1\nstore: {{ type: redis, endpoints: [\"redis://{closed}\"] }}\ndefaults: {{ on_store_failure: deny }}"
     ));
-    let setup = Setup::start(&away);
+    let setup = Setup::start(&unavailable);
     let answer = setup.login(&[]);
     assert_eq!(
         (answer.status, answer.header("x-ratelimit-fallback")),

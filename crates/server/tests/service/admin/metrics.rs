@@ -75,7 +75,12 @@ limits:
     });
     assert_eq!(service.check(everything).status, 200, "by policy");
     assert_eq!(value(&page(), "tollgate_store_up"), Some(0.0));
-    assert!(value(&page(), r#"tollgate_store_errors_total{kind="away"}"#) > Some(0.0));
+    assert!(
+        value(
+            &page(),
+            r#"tollgate_store_errors_total{kind="unavailable"}"#
+        ) > Some(0.0)
+    );
     assert_eq!(lint(&page()), "");
     server.restart();
     wait::until_true(PATIENCE, "the outage to be over", || {

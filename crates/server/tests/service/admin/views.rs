@@ -106,7 +106,7 @@ fn the_status_describes_the_service() {
     );
     assert_eq!(
         store["errors"],
-        serde_json::json!({"timeout": 0, "away": 0, "overloaded": 0, "refused": 0})
+        serde_json::json!({"timeout": 0, "unavailable": 0, "overloaded": 0, "refused": 0})
     );
     let config = &status["config"];
     assert_eq!(config["file"].as_str(), service.config_path().to_str());
@@ -140,7 +140,7 @@ fn the_status_reports_an_unavailable_store() {
         (&"redis".into(), &false.into())
     );
     assert!(
-        store["degraded_since_ms"].is_u64() && store["errors"]["away"].as_u64() > Some(0),
+        store["degraded_since_ms"].is_u64() && store["errors"]["unavailable"].as_u64() > Some(0),
         "{store}"
     );
     assert_eq!(

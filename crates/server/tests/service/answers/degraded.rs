@@ -6,7 +6,7 @@ use super::{about, is};
 use crate::harness::Tollgate;
 
 /// A service whose store is unavailable.
-pub(super) fn away(policy: &str) -> Tollgate {
+pub(super) fn unavailable(policy: &str) -> Tollgate {
     let closed = std::net::TcpListener::bind("127.0.0.1:0")
         .expect("a port")
         .local_addr()
@@ -24,7 +24,7 @@ limits:
 #[test]
 fn degraded_allow() {
     is(
-        &away("allow").check(&about("/")),
+        &unavailable("allow").check(&about("/")),
         r#"
 200
 content-type: application/json
@@ -46,7 +46,7 @@ date: <now>
 
 #[test]
 fn degraded_deny() {
-    let service = away("deny");
+    let service = unavailable("deny");
     is(
         &service.check(&about("/")),
         r#"
@@ -87,7 +87,7 @@ date: <now>
 #[test]
 fn degraded_local() {
     is(
-        &away("local").check(&about("/")),
+        &unavailable("local").check(&about("/")),
         r#"
 429
 content-type: application/problem+json

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use testkit::reverse_proxy::find_python_tools;
 
-use super::degraded::away;
+use super::degraded::unavailable;
 use super::forward_auth::ask;
 use super::{LIMITS, about, with_cost};
 use crate::harness::Tollgate;
@@ -24,7 +24,7 @@ for line in sys.stdin.buffer:
 
 #[test]
 fn the_fields_are_structured() {
-    let (service, away) = (Tollgate::with_config(LIMITS), away("local"));
+    let (service, unavailable) = (Tollgate::with_config(LIMITS), unavailable("local"));
     let many = r#"{"attributes": {"client_ip": "203.0.113.7"}, "limits": ["api", "watched", "queue", "work"]}"#;
     let answers = [
         service.check(&about("/api/1")),
@@ -34,7 +34,7 @@ fn the_fields_are_structured() {
         service.check(many),
         service.check(&about("/queue")),
         ask(&service, "/v1/forward-auth", "/work/1"),
-        away.check(&about("/")),
+        unavailable.check(&about("/")),
     ];
     let values: Vec<&str> = answers
         .iter()

@@ -99,7 +99,7 @@ pub(super) fn totals(limits: &Value, name: &str) -> (u64, Counts) {
         .iter()
         .find(|limit| limit["name"] == name)
         .expect("a limit of that name");
-    let counts = [0, 1, 2].map(|place| limit["outcomes"][place].as_u64().expect("a count"));
+    let counts = [0, 1, 2].map(|place| limit["counts"][place].as_u64().expect("a count"));
     (limit["id"].as_u64().expect("an id"), counts)
 }
 

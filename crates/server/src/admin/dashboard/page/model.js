@@ -34,7 +34,7 @@ export class Model {
   setLimits({ sources, limits }) {
     this.sources = sources;
     const before = this.limits;
-    this.limits = new Map(limits.map(({ id, name, outcomes: totals }) => {
+    this.limits = new Map(limits.map(({ id, name, counts: totals }) => {
       const series = before.get(id)?.series ?? emptySeries();
       return [id, { id, name, totals, series }];
     }));

@@ -122,7 +122,7 @@ fn the_limits_event_has_the_sum_of_all_samples() {
         DurationBuckets::default(),
     );
     let (first, _) = sampler.sample(&one);
-    let counts = &data(&first.expect("the limit is new"), "limits")["limits"][0]["outcomes"];
+    let counts = &data(&first.expect("the limit is new"), "limits")["limits"][0]["counts"];
     assert_eq!(
         *counts,
         json!([0, 0, 0, 0, 0, 0, 0, 0]),
@@ -135,8 +135,7 @@ fn the_limits_event_has_the_sum_of_all_samples() {
         event["sources"],
         json!(["store", "lease", "deny_cache", "fallback", "local"])
     );
-    let expected =
-        json!([{"id": meters[0].id(), "name": "a", "outcomes": [5, 1, 0, 6, 0, 0, 0, 0]}]);
+    let expected = json!([{"id": meters[0].id(), "name": "a", "counts": [5, 1, 0, 6, 0, 0, 0, 0]}]);
     assert_eq!(event["limits"], expected);
 
     sampler.sample(&snapshot(
