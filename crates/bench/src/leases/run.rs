@@ -1,4 +1,4 @@
-//! Rounds: every subject in turn, so that whatever else the machine does hits all alike.
+//! Runs rounds with every subject in turn, so that noise on the machine affects all of them.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::progress::Progress;
 use crate::rounds::interleaved;
 use crate::server::version;
 
-/// A round that warms up is this much shorter than one that counts.
+/// A warm-up round is shorter than a measured one by this factor.
 const WARM_UP: u32 = 4;
 
 pub(super) fn measure(settings: &Settings, progress: &mut Progress) -> io::Result<Report> {
