@@ -1,6 +1,6 @@
 //! The share of the machine that other programs used during a round.
 //!
-//! Time spent waiting for a core cannot tell that here: the server and its clients have more
+//! Time spent waiting for a core does not measure that here: the server and its clients have more
 //! threads than a small machine has cores, and wait for each other. Instead, the CPU time of the
 //! whole machine is compared with that of the processes that belong to the run.
 

@@ -43,7 +43,7 @@ impl Case {
     }
 
     /// Whether the number of allowed checks is correct. An eventual limit may admit a few units of
-    /// a used-up budget again; its formula says how many.
+    /// a used-up budget again; its bound says how many.
     pub(super) const fn is_right(self, allowed: u64, asked: u64) -> bool {
         match self {
             Self::Hot => allowed == asked,

@@ -199,7 +199,7 @@ leased   1 thread        100.0       50.0..200.0      0.40x  100.0000 %       0.
 
 One key, denied
 
-subject      load  ns/decision  fastest..slowest  to memory  local  calls/decision
+subject  load  ns/decision  fastest..slowest  to memory  local  calls/decision
 
 Targets
 

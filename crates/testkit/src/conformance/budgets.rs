@@ -1,4 +1,4 @@
-//! Counting: what every algorithm does while time hardly passes.
+//! Counting: what every algorithm does while hardly any time passes.
 
 use tollgate::Verdict;
 
@@ -39,7 +39,7 @@ pub(super) fn takes_every_cost(scene: &Scene<'_>, kind: Kind) {
     assert_eq!(scene.spend(&rule, 5).remaining, 0);
     assert!(
         passes(&scene.spend(&rule, 0)),
-        "looking is free even when nothing is left"
+        "a cost of zero is allowed even when nothing remains"
     );
     assert_eq!(scene.spend(&rule, 6).verdict, Verdict::Never);
     assert_eq!(scene.spend(&rule, u64::MAX).verdict, Verdict::Never);
@@ -53,7 +53,7 @@ pub(super) fn peek_takes_nothing(scene: &Scene<'_>, kind: Kind) {
         assert_eq!(
             (outcome.remaining, outcome.reset_after.get()),
             (5, 0),
-            "nothing is taken"
+            "nothing is spent"
         );
     }
     assert_eq!(scene.spend(&rule, 3).remaining, 2);
@@ -64,14 +64,18 @@ pub(super) fn peek_takes_nothing(scene: &Scene<'_>, kind: Kind) {
 pub(super) fn refund_gives_back(scene: &Scene<'_>, kind: Kind) {
     let rule = scene.rule("all", long(kind, 5));
     scene.refund(&rule, 3);
-    assert_eq!(scene.left(&rule), 5, "what was not spent cannot come back");
+    assert_eq!(
+        scene.left(&rule),
+        5,
+        "what was not spent cannot be refunded"
+    );
     scene.spend(&rule, 4);
     scene.refund(&rule, 1);
     assert_eq!(scene.left(&rule), 2);
     scene.refund(&rule, 0);
     assert_eq!(scene.left(&rule), 2);
     scene.refund(&rule, u64::MAX);
-    assert_eq!(scene.left(&rule), 5, "at most what was spent comes back");
+    assert_eq!(scene.left(&rule), 5, "at most what was spent is refunded");
     assert_eq!(scene.spend(&rule, 5).remaining, 0);
 }
 

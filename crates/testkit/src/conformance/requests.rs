@@ -1,4 +1,4 @@
-//! Requests of several checks: together or not at all, and a denied request consumes nothing in any
+//! Requests with several demands: all or nothing, and a denied request consumes nothing in any
 //! limit.
 
 use tollgate::store::DEMANDS_MAX;
@@ -35,9 +35,13 @@ pub(super) fn all_or_nothing_in_both_orders(scene: &Scene<'_>) {
                 assert!(retry_after(&denied[denier]).is_some(), "{denied:?}");
                 assert!(
                     passes(&denied[1 - denier]),
-                    "the other limit says that it would have let it pass"
+                    "the other limit reports that it would have allowed it"
                 );
-                assert_eq!(denied[1 - denier].remaining, 9, "and has kept its units");
+                assert_eq!(
+                    denied[1 - denier].remaining,
+                    9,
+                    "the other limit has kept its units"
+                );
                 assert_eq!(
                     scene.left(wide),
                     9,
@@ -89,12 +93,12 @@ pub(super) fn a_shadow_never_blocks(scene: &Scene<'_>) {
             assert_eq!(
                 passes(&outcomes[0]),
                 tried_passes,
-                "a shadow tells what it would have done"
+                "a shadow limit reports what it would have done"
             );
             assert!(passes(&outcomes[1]));
             assert_eq!(
                 outcomes[1].remaining, left,
-                "a shadow changes nothing for the others"
+                "a shadow limit does not affect the others"
             );
         }
         assert_eq!(scene.left(&tried), 0);
@@ -111,14 +115,14 @@ pub(super) fn a_shadow_takes_only_what_passes(scene: &Scene<'_>) {
         assert_eq!(
             scene.left(&tried),
             4,
-            "only the request that passed was counted"
+            "only the allowed request was counted"
         );
         let too_much = scene.spend_all(&[shadow(check(&tried, "ann", 5))]).outcomes;
         assert!(!passes(&too_much[0]));
         assert_eq!(
             scene.left(&tried),
             4,
-            "a shadow that would have denied takes nothing"
+            "a shadow limit that would have denied spends nothing"
         );
         scene.spend_all(&[shadow(check(&tried, "ann", 4))]);
         assert_eq!(scene.left(&tried), 0);

@@ -1,4 +1,4 @@
-//! Traces to try: mostly on the edges, where limits go wrong.
+//! Traces to test, mostly at edges, where limiters fail.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -13,9 +13,9 @@ const COUNTERS_MAX: usize = 3;
 /// Whether the clock of a trace may be set back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepsBack {
-    /// It only goes forward.
+    /// The clock only goes forward.
     No,
-    /// It is set back now and then, by little and by much.
+    /// The clock is set back now and then, by short and by long durations.
     Yes,
 }
 
@@ -54,7 +54,7 @@ fn traces(
         })
 }
 
-/// Our days, a leap day, the last second of a year, and shortly after the epoch.
+/// The present, a leap day, the last second of a year, and shortly after the epoch.
 fn starts() -> impl Strategy<Value = Micros> {
     let told = [
         1_798_761_600_000_000,

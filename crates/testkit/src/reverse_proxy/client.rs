@@ -1,8 +1,7 @@
-//! One HTTP/1.1 request, one response, and the connection's end: all that a test of a proxy asks
-//! for.
+//! A minimal HTTP/1.1 client: one request, one response, one connection.
 //!
-//! It shares nothing with what Tollgate speaks HTTP with, so that no mistake is on both sides. Time
-//! and size are bounded: a test that hangs says less than one that fails.
+//! It shares no code with Tollgate's HTTP implementation, so that a bug cannot be on both sides.
+//! Time and size are bounded: a test that fails is more useful than one that hangs.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write as _};
@@ -10,48 +9,48 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 const TIME_LIMIT: Duration = Duration::from_secs(10);
-/// Of a whole response.
+/// The maximum size of a response.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// What came back.
+/// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     /// The status code.
     pub status: u16,
-    /// Every header in the order it came, names in lower case.
+    /// All headers in the order they were received, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body, without what it was packed in.
+    /// The body, without transfer encoding.
     pub body: Vec<u8>,
 }
 
 impl Response {
-    /// The first header of a name, which is given in lower case.
+    /// The first header with this name, which must be in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         value(&self.headers, name)
     }
 
-    /// The body as text, with a mark for what is none.
+    /// The body as text; invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 }
 
-/// Asks for a path.
+/// Sends a GET request.
 ///
 /// # Panics
 ///
-/// When there is no response within ten seconds, or none that can be read.
+/// If there is no valid response within ten seconds.
 pub fn get(addr: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Response {
     send(addr, "GET", path, headers, b"")
 }
 
-/// Sends a request. `Host` is the address unless the headers have one; `Connection` and the body's
-/// length are added.
+/// Sends a request. `Host` is the address unless it is among the headers; `Connection` and
+/// `Content-Length` are added.
 ///
 /// # Panics
 ///
-/// When there is no response within ten seconds, or none that can be read.
-#[expect(clippy::panic, reason = "a test cannot go on without its answer")]
+/// If there is no valid response within ten seconds.
+#[expect(clippy::panic, reason = "a test cannot continue without the response")]
 pub fn send(
     addr: SocketAddr,
     method: &str,
@@ -123,7 +122,7 @@ fn read_response(reader: &mut impl BufRead, method: &str) -> io::Result<Response
     })
 }
 
-/// Headers up to the empty line, names in lower case.
+/// Reads headers up to the empty line, with names in lower case.
 pub(super) fn read_headers(reader: &mut impl BufRead) -> io::Result<Vec<(String, String)>> {
     let mut headers = Vec::new();
     loop {
@@ -136,8 +135,8 @@ pub(super) fn read_headers(reader: &mut impl BufRead) -> io::Result<Vec<(String,
     }
 }
 
-/// A body as its headers say it is packed: in pieces, of a known length, or up to the connection's
-/// end.
+/// Reads a body as its headers specify: chunked, with a known length, or up to the end of the
+/// connection.
 fn read_body(reader: &mut impl BufRead, headers: &[(String, String)]) -> io::Result<Vec<u8>> {
     if value(headers, "transfer-encoding")
         .is_some_and(|coding| coding.eq_ignore_ascii_case("chunked"))
@@ -163,7 +162,7 @@ fn read_chunks(reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
         let length = u64::from_str_radix(line.split(';').next().unwrap_or_default().trim(), 16);
         let length = length.map_err(|_| unreadable(&line))?;
         if length == 0 {
-            // What may follow the last piece has the form of headers.
+            // Trailers after the last chunk have the form of headers.
             read_headers(reader)?;
             return Ok(body);
         }
@@ -172,7 +171,7 @@ fn read_chunks(reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
     }
 }
 
-/// So many bytes, or an error: a body that was cut off is not the body.
+/// Reads exactly this many bytes; a truncated body is an error.
 pub(super) fn read_exactly(reader: &mut impl BufRead, length: u64) -> io::Result<Vec<u8>> {
     let mut body = Vec::new();
     reader.take(length).read_to_end(&mut body)?;
@@ -182,7 +181,7 @@ pub(super) fn read_exactly(reader: &mut impl BufRead, length: u64) -> io::Result
         .ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
-/// A line without its end, which must be there.
+/// Reads a line and removes its line ending, which must be there.
 pub(super) fn read_line(reader: &mut impl BufRead) -> io::Result<String> {
     let mut line = String::new();
     reader.read_line(&mut line)?;
@@ -202,7 +201,7 @@ fn value<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
 fn unreadable(line: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,
-        format!("{line:?} is no line of HTTP"),
+        format!("invalid HTTP: {line:?}"),
     )
 }
 
@@ -215,9 +214,10 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_read_as_it_was_packed() {
+    fn every_body_framing_is_read() {
         let known = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-A: 1\r\n\r\nhellomore";
-        let pieces = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";
+        let pieces = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+                      2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";
         let to_the_end = "HTTP/1.0 200 OK\r\n\r\nhello";
         for text in [known, pieces, to_the_end] {
             let response = read(text, "GET").unwrap();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_is_not_a_response() {
+    fn a_truncated_response_is_an_error() {
         for text in [
             "",
             "HTTP/1.1 200 OK",
