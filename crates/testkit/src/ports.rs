@@ -35,6 +35,7 @@ impl Port {
     /// If no port is free, or the directory of lock files is not writable.
     pub(crate) fn reserve() -> Self {
         let directory = locks();
+
         // A random start keeps processes that start together from trying the same ports one after
         // another.
         let start = RandomState::new().hash_one(std::process::id());
@@ -42,6 +43,7 @@ impl Port {
             let place = (start % u64::from(COUNT) + step) % u64::from(COUNT);
             FIRST + u16::try_from(place).expect("the index is below COUNT, which fits")
         });
+
         let mut free = candidates.filter_map(|number| {
             let lock = File::create(directory.join(number.to_string())).ok()?;
             lock.try_lock().ok()?;
@@ -51,6 +53,7 @@ impl Port {
                 _lock: Some(lock),
             })
         });
+
         free.next().expect("one of four thousand ports is free")
     }
 

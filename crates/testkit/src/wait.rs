@@ -36,9 +36,11 @@ pub fn within<T>(limit: Duration, mut condition: impl FnMut() -> Option<T>) -> O
         if let Some(found) = condition() {
             return Some(found);
         }
+
         if start.elapsed() >= limit {
             return None;
         }
+
         pause(EVERY);
     }
 }

@@ -17,12 +17,12 @@ const SILENCE: Duration = Duration::from_millis(100);
 
 /// Defines each test once for each flavor.
 macro_rules! on_both_flavors {
-    ($($story:ident),+ $(,)?) => {
+    ($($test:ident),+ $(,)?) => {
         mod redis {
-            $(#[test] fn $story() { super::$story(super::Flavor::Redis); })+
+            $(#[test] fn $test() { super::$test(super::Flavor::Redis); })+
         }
         mod valkey {
-            $(#[test] fn $story() { super::$story(super::Flavor::Valkey); })+
+            $(#[test] fn $test() { super::$test(super::Flavor::Valkey); })+
         }
     };
 }

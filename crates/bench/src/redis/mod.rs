@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     subject: Vec<String>,
 }
 
-/// Measure is measured, and for how long.
+/// What is measured, and for how long.
 #[derive(Debug)]
 struct Settings {
     flavor: Flavor,

@@ -29,8 +29,8 @@ pub(super) fn measure(settings: &Settings, progress: &mut Progress) -> io::Resul
     for keys in KEYS {
         target.fill(keys)?;
         for callers in &settings.callers {
-            let (asked, of) = (counted(*callers, "caller"), counted(keys as usize, "key"));
-            progress.step(&format!("{asked}, {of}"));
+            let (crowd, of) = (counted(*callers, "caller"), counted(keys as usize, "key"));
+            progress.step(&format!("{crowd}, {of}"));
             let mut entrants = subjects::entrants(settings, &target, keys, *callers)?;
             let before = Usage::read(&[target.server.pid()]);
             rows.extend(load_rows(keys, &mut entrants, settings, progress)?);

@@ -200,7 +200,7 @@ impl fmt::Display for Report {
             "CPU ns/line",
             "least",
             "peak MB",
-            "refused",
+            "denied",
             "others",
         ];
         let mut lines = vec![head.map(str::to_owned).to_vec()];

@@ -68,12 +68,15 @@ impl Browser {
             .args(["-c", WITH_PIPES])
             .arg(find_program("TOLLGATE_CHROMIUM", "chromium"))
             .args(OPTIONS);
+
         command
             .arg(format!("--user-data-dir={}", directory.path().display()))
             .arg("about:blank");
+
         let (process, input, output) = Process::spawn_with_pipes(&mut command, directory.path());
         let pipe = Pipe::new(input, output);
         pipe.call(None, "Browser.getVersion", &json!({}));
+
         Self {
             pipe,
             _process: process,

@@ -37,10 +37,12 @@ impl<'b> Page<'b> {
         );
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let session = pipe.call(None, "Target.attachToTarget", &attach);
+
         let page = Self {
             pipe,
             session: session["sessionId"].as_str().unwrap_or_default().to_owned(),
         };
+
         for domain in ["Page", "Runtime", "Log"] {
             page.call(&format!("{domain}.enable"), &json!({}));
         }
@@ -136,6 +138,7 @@ impl<'b> Page<'b> {
             } else {
                 ""
             };
+
             let event = json!({
                 "type": kind,
                 "key": key,
@@ -143,6 +146,7 @@ impl<'b> Page<'b> {
                 "windowsVirtualKeyCode": number,
                 "text": text,
             });
+
             self.call("Input.dispatchKeyEvent", &event);
         }
     }
@@ -166,6 +170,7 @@ impl<'b> Page<'b> {
             "light"
         };
         let features = json!([{ "name": "prefers-color-scheme", "value": value }]);
+
         self.call(
             "Emulation.setEmulatedMedia",
             &json!({ "features": features }),

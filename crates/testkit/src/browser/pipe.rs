@@ -34,22 +34,26 @@ impl Pipe {
         let (sender, answers) = channel();
         let complaints: Arc<Mutex<Vec<String>>> = Arc::default();
         let heard = Arc::clone(&complaints);
+
         std::thread::spawn(move || {
             for text in BufReader::new(output).split(0).map_while(Result::ok) {
                 let Ok(message) = serde_json::from_slice::<Value>(&text) else {
                     continue;
                 };
+
                 if let Some(complaint) = complaint(&message) {
                     let mut heard = locked(&heard);
                     if heard.len() < COMPLAINTS_MAX {
                         heard.push(complaint);
                     }
                 }
+
                 if message["id"].is_u64() && sender.send(message).is_err() {
                     return;
                 }
             }
         });
+
         Self {
             session_state: Mutex::new(Session {
                 input,
@@ -89,6 +93,7 @@ impl Session {
         if let Some(session) = session {
             command["sessionId"] = session.into();
         }
+
         let mut bytes = command.to_string().into_bytes();
         bytes.push(0);
         let sent = self
@@ -96,10 +101,12 @@ impl Session {
             .write_all(&bytes)
             .and_then(|()| self.input.flush());
         sent.expect("the browser reads commands");
+
         loop {
             if let Some(answer) = self.early.remove(&self.last) {
                 return answer;
             }
+
             let answer = self.answers.recv_timeout(PATIENCE);
             let answer = answer.expect("the browser replies, unless it has exited or hangs");
             self.early
@@ -110,6 +117,7 @@ impl Session {
 
 fn complaint(message: &Value) -> Option<String> {
     let parameters = &message["params"];
+
     match message["method"].as_str()? {
         "Runtime.exceptionThrown" => Some(parameters["exceptionDetails"].to_string()),
         "Log.entryAdded" if parameters["entry"]["level"] == "error" => {

@@ -41,7 +41,7 @@ pub trait Harness {
 pub struct Case {
     /// The name of the case.
     pub name: &'static str,
-    story: fn(&Scene<'_>),
+    body: fn(&Scene<'_>),
 }
 
 impl Case {
@@ -55,7 +55,7 @@ impl Case {
             .iter()
             .take_while(|case| case.name != self.name)
             .count();
-        (self.story)(&Scene::new(number, harness));
+        (self.body)(&Scene::new(number, harness));
     }
 }
 
@@ -80,33 +80,33 @@ pub fn cases() -> &'static [Case] {
 /// A list of cases named after their functions.
 macro_rules! cases {
     (
-        every algorithm { $($each:ident::$each_story:ident),* $(,)? }
-        every budget { $($budget:ident::$budget_story:ident),* $(,)? }
-        once { $($once:ident::$once_story:ident),* $(,)? }
+        every algorithm { $($each:ident::$each_case:ident),* $(,)? }
+        every budget { $($budget:ident::$budget_case:ident),* $(,)? }
+        once { $($once:ident::$once_case:ident),* $(,)? }
     ) => {
         static CASES: &[Case] = &[
-            $(cases!(@each $each::$each_story, "fixed-first-hit", FixedFirstHit),
-            cases!(@each $each::$each_story, "fixed-calendar", FixedCalendar),
-            cases!(@each $each::$each_story, "sliding-window", SlidingWindow),
-            cases!(@each $each::$each_story, "sliding-log", SlidingLog),
-            cases!(@each $each::$each_story, "token-bucket", TokenBucket),
-            cases!(@each $each::$each_story, "leaky-meter", LeakyMeter),
-            cases!(@each $each::$each_story, "leaky-queue", LeakyQueue),
-            cases!(@each $each::$each_story, "concurrency", Concurrency),)*
-            $(cases!(@each $budget::$budget_story, "fixed-first-hit", FixedFirstHit),
-            cases!(@each $budget::$budget_story, "fixed-calendar", FixedCalendar),
-            cases!(@each $budget::$budget_story, "sliding-window", SlidingWindow),
-            cases!(@each $budget::$budget_story, "sliding-log", SlidingLog),
-            cases!(@each $budget::$budget_story, "token-bucket", TokenBucket),
-            cases!(@each $budget::$budget_story, "leaky-meter", LeakyMeter),
-            cases!(@each $budget::$budget_story, "leaky-queue", LeakyQueue),)*
-            $(Case { name: stringify!($once_story), story: $once::$once_story },)*
+            $(cases!(@each $each::$each_case, "fixed-first-hit", FixedFirstHit),
+            cases!(@each $each::$each_case, "fixed-calendar", FixedCalendar),
+            cases!(@each $each::$each_case, "sliding-window", SlidingWindow),
+            cases!(@each $each::$each_case, "sliding-log", SlidingLog),
+            cases!(@each $each::$each_case, "token-bucket", TokenBucket),
+            cases!(@each $each::$each_case, "leaky-meter", LeakyMeter),
+            cases!(@each $each::$each_case, "leaky-queue", LeakyQueue),
+            cases!(@each $each::$each_case, "concurrency", Concurrency),)*
+            $(cases!(@each $budget::$budget_case, "fixed-first-hit", FixedFirstHit),
+            cases!(@each $budget::$budget_case, "fixed-calendar", FixedCalendar),
+            cases!(@each $budget::$budget_case, "sliding-window", SlidingWindow),
+            cases!(@each $budget::$budget_case, "sliding-log", SlidingLog),
+            cases!(@each $budget::$budget_case, "token-bucket", TokenBucket),
+            cases!(@each $budget::$budget_case, "leaky-meter", LeakyMeter),
+            cases!(@each $budget::$budget_case, "leaky-queue", LeakyQueue),)*
+            $(Case { name: stringify!($once_case), body: $once::$once_case },)*
         ];
     };
-    (@each $module:ident::$story:ident, $algorithm:literal, $kind:ident) => {
+    (@each $module:ident::$body:ident, $algorithm:literal, $kind:ident) => {
         Case {
-            name: concat!($algorithm, ":", stringify!($story)),
-            story: |scene| $module::$story(scene, Kind::$kind),
+            name: concat!($algorithm, ":", stringify!($body)),
+            body: |scene| $module::$body(scene, Kind::$kind),
         }
     };
 }

@@ -22,7 +22,9 @@ pub(super) fn release_frees_the_permit(scene: &Scene<'_>) {
         scene.new_permit_id(),
         scene.new_permit_id(),
     );
+
     assert!(!scene.release(&rule, first), "no permit is held yet");
+
     assert_eq!(scene.acquire(&rule, 2, first).remaining, 1);
     assert_eq!(scene.acquire(&rule, 1, second).remaining, 0);
     assert!(!passes(&scene.acquire(&rule, 1, stranger)));
@@ -30,11 +32,13 @@ pub(super) fn release_frees_the_permit(scene: &Scene<'_>) {
         !scene.release(&rule, stranger),
         "a denied request holds no permit"
     );
+
     assert!(scene.release(&rule, first));
     assert_eq!(scene.left(&rule), 2);
     assert!(!scene.release(&rule, first), "it has already ended");
     assert!(!scene.renew(&rule, first), "it has already ended");
     assert_eq!(scene.left(&rule), 2);
+
     assert!(passes(&scene.acquire(&rule, 2, stranger)));
 }
 
@@ -42,6 +46,7 @@ pub(super) fn renew_keeps_the_permit(scene: &Scene<'_>) {
     let rule = short_timeout(scene);
     let permit_id = scene.new_permit_id();
     scene.acquire(&rule, 2, permit_id);
+
     for _ in 0..3 {
         scene.wait(MOST);
         // In real time a slow machine may be too late, which renew then reports.
@@ -50,6 +55,7 @@ pub(super) fn renew_keeps_the_permit(scene: &Scene<'_>) {
             return;
         }
     }
+
     let denied = scene.peek(&rule, 1);
     if scene.is_exact() {
         assert_eq!(retry_after(&denied), Some(Micros::from_millis(60)));
@@ -78,6 +84,7 @@ pub(super) fn a_denied_request_holds_nothing(scene: &Scene<'_>) {
     let permits = scene.rule("permits", long(Kind::Concurrency, 3));
     let narrow = scene.rule("narrow", long(Kind::TokenBucket, 1));
     scene.spend(&narrow, 1);
+
     let permit_id = scene.new_permit_id();
     let denied = scene
         .acquire_all(
@@ -85,6 +92,7 @@ pub(super) fn a_denied_request_holds_nothing(scene: &Scene<'_>) {
             permit_id,
         )
         .outcomes;
+
     assert!(passes(&denied[0]) && !passes(&denied[1]), "{denied:?}");
     assert_eq!(scene.left(&permits), 3);
     assert!(

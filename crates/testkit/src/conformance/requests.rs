@@ -23,15 +23,18 @@ pub(super) fn all_or_nothing_in_both_orders(scene: &Scene<'_>) {
         let narrow = scene.rule(&format!("narrow-{kind:?}"), long(kind, 1));
         let wides =
             MIX.map(|other| scene.rule(&format!("wide-{kind:?}-{other:?}"), long(other, 10)));
+
         for wide in &wides {
             scene.reset(&narrow);
             let both = scene.spend_all(&[one_of(&narrow), one_of(wide)]);
             assert!(both.outcomes.iter().all(passes), "{both:?}");
+
             for (checks, denier) in [
                 ([one_of(&narrow), one_of(wide)], 0),
                 ([one_of(wide), one_of(&narrow)], 1),
             ] {
                 let denied = scene.spend_all(&checks).outcomes;
+
                 assert!(retry_after(&denied[denier]).is_some(), "{denied:?}");
                 assert!(
                     passes(&denied[1 - denier]),
@@ -66,6 +69,7 @@ pub(super) fn never_takes_nothing_from_the_others(scene: &Scene<'_>) {
 pub(super) fn all_algorithms_together(scene: &Scene<'_>) {
     let rules = Kind::ALL.map(|kind| scene.rule(&format!("{kind:?}"), long(kind, 3)));
     let checks: Vec<DemandBuf> = rules.iter().map(one_of).collect();
+
     for left in [2, 1, 0] {
         let outcomes = scene.spend_all(&checks).outcomes;
         assert!(
@@ -75,6 +79,7 @@ pub(super) fn all_algorithms_together(scene: &Scene<'_>) {
             "{outcomes:?}"
         );
     }
+
     let denied = scene.spend_all(&checks).outcomes;
     assert!(
         denied.iter().all(|outcome| retry_after(outcome).is_some()),
@@ -86,6 +91,7 @@ pub(super) fn a_shadow_never_blocks(scene: &Scene<'_>) {
     for kind in Kind::ALL {
         let tried = scene.rule(&format!("tried-{kind:?}"), long(kind, 2));
         let real = scene.rule(&format!("real-{kind:?}"), long(kind, 10));
+
         for (tried_passes, left) in [(true, 9), (true, 8), (false, 7), (false, 6)] {
             let outcomes = scene
                 .spend_all(&[shadow(one_of(&tried)), one_of(&real)])
@@ -109,6 +115,7 @@ pub(super) fn a_shadow_takes_only_what_passes(scene: &Scene<'_>) {
     for kind in Kind::ALL {
         let tried = scene.rule(&format!("tried-{kind:?}"), long(kind, 5));
         let real = scene.rule(&format!("real-{kind:?}"), long(kind, 1));
+
         for _ in 0..3 {
             scene.spend_all(&[shadow(one_of(&tried)), one_of(&real)]);
         }
@@ -117,6 +124,7 @@ pub(super) fn a_shadow_takes_only_what_passes(scene: &Scene<'_>) {
             4,
             "only the allowed request was counted"
         );
+
         let too_much = scene.spend_all(&[shadow(check(&tried, "ann", 5))]).outcomes;
         assert!(!passes(&too_much[0]));
         assert_eq!(
@@ -124,6 +132,7 @@ pub(super) fn a_shadow_takes_only_what_passes(scene: &Scene<'_>) {
             4,
             "a shadow limit that would have denied spends nothing"
         );
+
         scene.spend_all(&[shadow(check(&tried, "ann", 4))]);
         assert_eq!(scene.left(&tried), 0);
     }
@@ -132,6 +141,7 @@ pub(super) fn a_shadow_takes_only_what_passes(scene: &Scene<'_>) {
 pub(super) fn a_peek_of_several_takes_nothing(scene: &Scene<'_>) {
     let rules = Kind::ALL.map(|kind| scene.rule(&format!("{kind:?}"), long(kind, 3)));
     let checks: Vec<DemandBuf> = rules.iter().map(|rule| check(rule, "ann", 2)).collect();
+
     for _ in 0..3 {
         let outcomes = scene.peek_all(&checks).outcomes;
         assert!(
@@ -141,6 +151,7 @@ pub(super) fn a_peek_of_several_takes_nothing(scene: &Scene<'_>) {
             "{outcomes:?}"
         );
     }
+
     assert!(rules.iter().all(|rule| scene.left(rule) == 3));
 }
 
@@ -162,13 +173,16 @@ pub(super) fn the_most_checks(scene: &Scene<'_>) {
             )
         })
         .collect();
+
     let checks: Vec<DemandBuf> = rules.iter().map(one_of).collect();
     assert!(scene.spend_all(&checks).outcomes.iter().all(passes));
+
     let denied = scene.spend_all(&checks).outcomes;
     assert!(
         !passes(&denied[0]) && denied[1..].iter().all(passes),
         "{denied:?}"
     );
+
     let left: Vec<u64> = rules.iter().map(|rule| scene.left(rule)).collect();
     assert!(left.into_iter().eq(0..DEMANDS_MAX as u64));
 }

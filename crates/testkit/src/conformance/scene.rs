@@ -38,7 +38,7 @@ impl<'a> Scene<'a> {
 
     /// A rule named after the number of the case and its role in the case.
     pub(super) fn rule(&self, part: &str, quota: impl Into<Quota>) -> Rule {
-        let limit = Limit::new(format!("story-{}/{part}", self.number), quota);
+        let limit = Limit::new(format!("case-{}/{part}", self.number), quota);
         limit.rule().expect("the cases have valid names and quotas")
     }
 
@@ -170,6 +170,7 @@ pub(super) fn short(kind: Kind, limit: u64) -> Quota {
 /// A quota with this window; a bucket takes that long to fill.
 fn quota(kind: Kind, limit: u64, window: Duration) -> Quota {
     let rate = Rate::new(limit, window);
+
     match kind {
         Kind::FixedFirstHit => built(FixedWindow::new(limit, window)),
         Kind::FixedCalendar => built(FixedWindow::aligned(limit, Calendar::Day)),

@@ -27,6 +27,7 @@ pub(super) fn retry_after_is_when_it_passes(scene: &Scene<'_>, kind: Kind) {
     for cost in [1, 4, 7] {
         let rule = scene.rule(&format!("cost-{cost}"), short(kind, 7));
         scene.spend(&rule, 7);
+
         let second = scene.spend(&rule, cost);
         match retry_after(&second) {
             Some(length) => wait_for(scene, length, || passes(&scene.peek(&rule, cost))),
@@ -48,17 +49,20 @@ pub(super) fn first_hit_window_is_not_extended(scene: &Scene<'_>) {
     let quota = FixedWindow::new(10, SHORT).expect("a valid window");
     let rule = scene.rule("all", quota);
     let (mut end, mut count) = (Micros::ZERO, 0);
+
     for _ in 0..9 {
         let hit = scene.spend_all(&[check(&rule, "ann", 1)]);
         if hit.at >= end {
             (end, count) = (hit.at.after(Micros::from_millis(60)), 0);
         }
+
         count += 1;
         assert_eq!(
             hit.outcomes[0].remaining,
             10 - count,
             "a window ends one length after its first hit"
         );
+
         scene.wait(Micros::from_millis(15));
     }
 }
@@ -72,17 +76,20 @@ pub(super) fn a_queue_reports_the_wait(scene: &Scene<'_>) {
         LeakyBucket::new(LeakyMode::Queue, 4, rate).expect("a valid queue"),
     );
     let day = Micros::from_secs(86_400);
+
     let waits: Vec<Micros> = (0..4).map(|_| wait_of(&scene.spend(&rule, 1))).collect();
     if scene.is_exact() {
         let days = |count: u64| Micros::new(day.get() * count);
         assert_eq!(waits, [Micros::ZERO, day, days(2), days(3)]);
     }
+
     assert_eq!(waits[0], Micros::ZERO);
     assert!(
         waits.is_sorted() && waits[3] <= Micros::new(3 * day.get()),
         "{waits:?}"
     );
     assert!(retry_after(&scene.spend(&rule, 1)).is_some());
+
     for kind in [Kind::TokenBucket, Kind::LeakyMeter, Kind::SlidingLog] {
         let other = scene.rule("no-wait", long(kind, 4));
         assert_eq!(

@@ -164,18 +164,21 @@ fn windows() -> impl Strategy<Value = Duration> {
         Duration::from_secs(1),
         Duration::from_mins(1),
     ];
+
     let long = [
         Duration::from_mins(15),
         Duration::from_hours(1),
         DAY,
         30 * DAY,
     ];
+
     let extreme = [
         WINDOW_MIN.into(),
         WINDOW_MAX.into(),
         Duration::from_micros(1_001),
         Duration::from_micros(999_983),
     ];
+
     prop_oneof![
         4 => select(everyday.to_vec()),
         2 => select(long.to_vec()),
@@ -188,6 +191,7 @@ fn windows() -> impl Strategy<Value = Duration> {
 /// An amount and the period in which it is refilled.
 fn rates() -> impl Strategy<Value = (u64, Duration)> {
     let (second, minute) = (Duration::from_secs(1), Duration::from_mins(1));
+
     let everyday = [
         (1, second),
         (7, second),
@@ -196,18 +200,21 @@ fn rates() -> impl Strategy<Value = (u64, Duration)> {
         (1_000, second),
         (5_000, Duration::from_hours(1)),
     ];
+
     let extreme = [
         (1, 30 * DAY),
         (10_000_000, second),
         (10, Duration::from_micros(1)),
         (999_983, 30 * DAY),
     ];
+
     let odd = [
         (3, Duration::from_millis(500)),
         (999_983, second),
         (7, Duration::from_micros(13)),
         (9, Duration::from_micros(1)),
     ];
+
     prop_oneof![
         4 => select(everyday.to_vec()),
         3 => select(extreme.to_vec()),

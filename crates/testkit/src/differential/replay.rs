@@ -22,13 +22,16 @@ pub fn run_trace(store: &dyn Store, clock: &ManualClock, trace: &Trace) -> Resul
     let rules = rules_of(trace);
     let mut replay = Replay::new(store, clock, &rules);
     clock.set(trace.start);
+
     let steps = trace.steps.iter().try_for_each(|step| {
         replay.go(step.time);
         replay.act(&step.act)
     });
+
     steps
         .and_then(|()| replay.peek_all())
         .map_err(|difference| format!("{replay}{difference}"))?;
+
     Ok(replay.entries.len() as u64)
 }
 
@@ -147,10 +150,12 @@ impl<'a> Replay<'a> {
         intent: Intent,
     ) -> Result<(), String> {
         let permit_id = self.new_permit_id();
+
         let Some((outcome, _)) = self.store.try_spend(&demand.as_demand(), intent, permit_id)
         else {
             return self.spend(what, vec![demand], intent);
         };
+
         let spent = SpendReply::by_store(std::iter::once(outcome).collect(), self.clock.now());
         self.compare(what, vec![demand], intent, permit_id, &spent)
     }
@@ -166,11 +171,13 @@ impl<'a> Replay<'a> {
         let compared = self
             .model
             .confirm(&borrowed(&demands), intent, permit_id, spent);
+
         for (demand, outcome) in demands.iter().zip(&spent.outcomes) {
             self.remember(demand, outcome);
         }
         self.permits
             .extend(demands.first().map(|demand| (demand.clone(), permit_id)));
+
         self.record(what, demands, spent.outcomes.to_vec());
         compared
     }
@@ -206,7 +213,9 @@ impl<'a> Replay<'a> {
                 self.model.release(&borrowed_demand, permit_id, now),
             )
         };
+
         self.record(what, vec![demand], Vec::new());
+
         if got == expected {
             Ok(())
         } else {
@@ -230,6 +239,7 @@ impl<'a> Replay<'a> {
     /// The demands of a request, with each counter at most once.
     fn demands(&self, asks: &[Ask]) -> Vec<DemandBuf> {
         let mut demands: Vec<DemandBuf> = Vec::with_capacity(asks.len());
+
         for demand in asks.iter().map(|ask| self.demand(*ask)) {
             if demands
                 .iter()
@@ -238,6 +248,7 @@ impl<'a> Replay<'a> {
                 demands.push(demand);
             }
         }
+
         demands
     }
 
@@ -245,12 +256,14 @@ impl<'a> Replay<'a> {
         let counter = ask.counter % self.rules.len();
         let rule = &self.rules[counter][ask.quota % self.rules[counter].len()];
         let limit = rule.quota().limit();
+
         let cost = match ask.cost {
             Cost::Units(units) => units,
             Cost::OfLimit(thousandths) => limit.saturating_mul(thousandths) / 1_000,
             Cost::LimitAnd(more) => limit + more,
             Cost::LeftAnd(more) => self.left[counter] + more,
         };
+
         let mut demand = rule.demand("someone", cost).expect("the key is valid");
         demand.shadow = ask.shadow;
         demand
@@ -277,6 +290,7 @@ fn rules_of(trace: &Trace) -> Vec<Vec<Rule>> {
             .map(|limit| limit.rule().expect("the name and the quota are valid"))
             .collect()
     };
+
     trace.counters.iter().enumerate().map(rules).collect()
 }
 
@@ -301,6 +315,7 @@ impl fmt::Display for Replay<'_> {
             f,
             "the store and the model differ at the end of this trace:"
         )?;
+
         for entry in &self.entries {
             writeln!(f, "{:?} {}", entry.at, entry.what)?;
             for (index, demand) in entry.demands.iter().enumerate() {
@@ -309,18 +324,21 @@ impl fmt::Display for Replay<'_> {
                     .iter()
                     .position(|rules| is_of(rules, demand))
                     .unwrap_or_default();
+
                 let shadow = if demand.shadow { " as a shadow" } else { "" };
                 write!(
                     f,
                     "  counter {counter}, cost {}{shadow}, {:?}",
                     demand.cost, demand.quota
                 )?;
+
                 match entry.outcomes.get(index) {
                     Some(outcome) => writeln!(f, "\n    -> {outcome:?}")?,
                     None => writeln!(f)?,
                 }
             }
         }
+
         Ok(())
     }
 }

@@ -35,12 +35,14 @@ pub(super) fn run(state: &State, connection: &Connection) {
     if !state.hold_new(connection) {
         return;
     }
+
     let Ok(server) = connection.open(state.target()) else {
         // The server is down. An accepted connection cannot be refused any more; a reset is the
         // closest equivalent.
         state.reset(connection);
         return;
     };
+
     let lane = |direction, from, to| Lane {
         state,
         connection,
@@ -50,6 +52,7 @@ pub(super) fn run(state: &State, connection: &Connection) {
     };
     let requests = lane(Direction::Requests, &connection.client, server);
     let replies = lane(Direction::Replies, server, &connection.client);
+
     std::thread::scope(|scope| {
         requests.spawn(scope);
         replies.spawn(scope);

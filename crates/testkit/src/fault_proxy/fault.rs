@@ -166,6 +166,7 @@ impl Effects {
             Fault::DropSyn => self.entry = Entry::Full,
             Fault::Flap { every } => self.flap = Some(every),
         }
+
         self
     }
 }

@@ -21,9 +21,11 @@ impl FlapThread {
     /// Starts with the closed phase, which is in effect when this returns.
     pub(super) fn start(every: Duration, gate: &Arc<Gate>, state: &Arc<State>) -> Self {
         close(gate, state);
+
         let (sender, end) = channel();
         let builder = state.thread();
         let (gate, state) = (Arc::clone(gate), Arc::clone(state));
+
         let thread = builder.spawn(move || {
             while waits(&end, every) {
                 gate.set(Entry::Open);
@@ -33,6 +35,7 @@ impl FlapThread {
                 close(&gate, &state);
             }
         });
+
         Self {
             keep_alive: Some(sender),
             thread: Some(thread.expect("a thread can be started")),

@@ -65,6 +65,7 @@ impl Gate {
         if now.entry() == entry {
             return;
         }
+
         *now = GateState::Closed;
         *now = match entry {
             Entry::Open => GateState::Open {
@@ -94,21 +95,25 @@ impl Acceptor {
     fn start(addr: SocketAddr, state: &Arc<State>) -> Self {
         let listener = bind(addr);
         let is_over = Arc::new(AtomicBool::new(false));
+
         let builder = state.thread();
         let (state, over) = (Arc::clone(state), Arc::clone(&is_over));
         let thread = builder.spawn(move || {
             for client in listener.incoming() {
                 // A client that has disconnected in the meantime is ignored.
                 let Ok(client) = client else { continue };
+
                 if over.load(Ordering::SeqCst) {
                     // It may have connected just before the end. Clients behind it in the backlog
                     // get a reset as well.
                     let _gone = set_socket_linger(&client, Some(Duration::ZERO));
                     return;
                 }
+
                 state.admit(client);
             }
         });
+
         Self {
             addr,
             is_over,

@@ -60,11 +60,13 @@ impl<'a> Lane<'a> {
         'a: 'scope,
     {
         let (sender, queue) = sync_channel(QUEUED_READS_MAX);
+
         let reads = self
             .state
             .thread()
             .spawn_scoped(scope, move || self.read(&sender));
         reads.expect("a thread can be started");
+
         let writes = self
             .state
             .thread()
@@ -75,6 +77,7 @@ impl<'a> Lane<'a> {
     fn read(&self, queue: &SyncSender<QueuedRead>) {
         let mut buffer = vec![0; READ_MAX];
         let mut from = self.from;
+
         // Bytes that are not read fill the sender's buffers, as with lost packets.
         while self.state.hold(self.connection, wait::now()) {
             let result = match from.read(&mut buffer) {
@@ -83,11 +86,13 @@ impl<'a> Lane<'a> {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(_) => ReadResult::Reset,
             };
+
             let is_last = !matches!(result, ReadResult::Bytes(_));
             let sent = queue.send(QueuedRead {
                 due: wait::now() + self.delay(),
                 result,
             });
+
             if is_last || sent.is_err() {
                 return;
             }
@@ -107,6 +112,7 @@ impl<'a> Lane<'a> {
             if !self.state.hold(self.connection, queued.due) {
                 return;
             }
+
             match queued.result {
                 ReadResult::Bytes(bytes) => self.deliver(&bytes),
                 ReadResult::End => {
@@ -123,6 +129,7 @@ impl<'a> Lane<'a> {
             Direction::Requests => ReplyFate::Pass,
             Direction::Replies => self.state.fate(self.connection, bytes.len()),
         };
+
         match fate {
             ReplyFate::Pass => self.send(bytes),
             ReplyFate::Vanish => {}
@@ -137,15 +144,18 @@ impl<'a> Lane<'a> {
     /// Writes at the current pace, which may change meanwhile.
     fn send(&self, mut bytes: &[u8]) {
         let mut due = wait::now();
+
         while !bytes.is_empty() {
             let pace = self.state.effects().pace;
             let (most, time) = piece(pace, bytes.len());
+
             // A piece is written when its time has passed, so that a pause before it does not speed
             // it up.
             due += time;
             if !self.state.hold_at_pace(self.connection, due, pace) {
                 return;
             }
+
             match self.write_some(&bytes[..most]) {
                 Some(count) => bytes = &bytes[count..],
                 None => return self.state.reset(self.connection),
@@ -157,10 +167,12 @@ impl<'a> Lane<'a> {
     fn write_some(&self, piece: &[u8]) -> Option<usize> {
         let mut to = self.to;
         let written = to.write(piece);
+
         // Each byte must have a chance of being read alone.
         if piece.len() == 1 {
             thread::yield_now();
         }
+
         match written {
             Ok(count) => Some(count),
             Err(error) => match error.kind() {

@@ -70,6 +70,7 @@ impl FaultProxy {
         let port = Port::reserve();
         let state = Arc::new(State::new(port.addr(), target));
         let gate = Arc::new(Gate::open(port.addr(), &state));
+
         Self {
             port,
             state,
@@ -135,15 +136,19 @@ impl FaultProxy {
 
     fn apply(&self, change: impl FnOnce(&mut Vec<Fault>)) {
         let mut control = self.control();
+
         // The flap thread changes the gate itself, so it must end first.
         control.flap_thread = None;
+
         // A cut that happens once must not return with the next fault once it has happened.
         if self.state.effects().cut.is_none() {
             control
                 .faults
                 .retain(|fault| !matches!(fault, Fault::CutNextReply { .. }));
         }
+
         change(&mut control.faults);
+
         let effects = Effects::of(&control.faults);
         self.state.set(effects);
         control.gate.set(effects.entry);

@@ -46,6 +46,7 @@ impl State {
             open: BTreeMap::new(),
         };
         let thread_name = format!("proxy-{}", own.port());
+
         Self {
             thread_name,
             inner: Mutex::new(inner),
@@ -83,12 +84,14 @@ impl State {
     pub(super) fn set(&self, effects: Effects) {
         let mut inner = self.lock();
         inner.effects = effects;
+
         for (connection, _) in inner.open.values() {
             connection.forget_cut();
             if connection.is_spoiled() && effects.replies == Replies::Pass {
                 connection.reset();
             }
         }
+
         drop(inner);
         self.changed.notify_all();
     }
@@ -98,14 +101,17 @@ impl State {
         let mut inner = self.lock();
         inner.accepted += 1;
         let id = inner.accepted;
+
         let connection = Arc::new(Connection::new(client));
         let (state, own) = (Arc::clone(self), Arc::clone(&connection));
+
         // At its end the thread removes itself from the list, for which it needs the lock that is
         // held until it has been added.
         let thread = self.thread().spawn(move || {
             connection::run(&state, &own);
             state.lock().open.remove(&id);
         });
+
         let thread = thread.expect("a thread can be started");
         inner.open.insert(id, (connection, thread));
     }
@@ -163,6 +169,7 @@ impl State {
                 if left.is_zero() {
                     return true;
                 }
+
                 self.changed
                     .wait_timeout(inner, left)
                     .unwrap_or_else(PoisonError::into_inner)
@@ -191,6 +198,7 @@ impl State {
             }
             Replies::Pass => {}
         }
+
         let left = connection.cut_after().or_else(|| inner.effects.claim_cut());
         match left {
             None => ReplyFate::Pass,

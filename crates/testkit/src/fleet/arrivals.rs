@@ -38,6 +38,7 @@ fn rate(quota: &Quota) -> u64 {
 fn one(plan: &Plan, dice: &mut Dice, start: u64, index: u64, wanted: u64) -> Arrival {
     let even = plan.length * index / wanted;
     let anyone = usize::try_from(dice.below(plan.processes as u64)).expect("few");
+
     let (at, slot) = match plan.load {
         Load::Steady => (even + dice.below(plan.length / wanted + 1), anyone),
         Load::Bursts => (even / 700_000 * 700_000 + dice.below(3_000), anyone),
@@ -47,6 +48,7 @@ fn one(plan: &Plan, dice: &mut Dice, start: u64, index: u64, wanted: u64) -> Arr
             (even, if dice.chance(900) { hot } else { anyone })
         }
     };
+
     let limit = plan.quota.limit();
     let cost = match dice.below(100) {
         _ if plan.is_plain => 1,
@@ -54,6 +56,7 @@ fn one(plan: &Plan, dice: &mut Dice, start: u64, index: u64, wanted: u64) -> Arr
         80..95 => dice.between(1, (limit / 8).max(1)),
         _ => dice.between(1, limit + 1),
     };
+
     (start + at, slot, cost)
 }
 

@@ -39,6 +39,7 @@ impl Audit {
     /// If the plan's numbers are invalid.
     pub fn of(plan: &Plan, run: &Run) -> Self {
         let allowance = i128::from(allowance(plan, run));
+
         let findings = [
             over_any_interval(plan, run),
             in_each_window(plan, run),
@@ -49,6 +50,7 @@ impl Audit {
             .flatten()
             .max_by_key(|(excess, _)| *excess);
         let (excess, what) = worst.unwrap_or((0, "nothing was admitted".to_owned()));
+
         let admitted = run
             .log
             .iter()
@@ -56,6 +58,7 @@ impl Audit {
             .map(|(event, _)| event.cost)
             .sum();
         let is_local = |source: Source| matches!(source, Source::Lease | Source::DenyCache);
+
         Self {
             excess: excess - allowance,
             what: format!("{what}, of which {allowance} are within the bound"),
@@ -99,8 +102,10 @@ fn in_each_window(plan: &Plan, run: &Run) -> Option<(i128, String)> {
     if !matches!(plan.quota, Quota::FixedWindow(_)) {
         return None;
     }
+
     let mut counts: HashMap<u64, i128> = HashMap::new();
     let limit = i128::from(plan.quota.limit());
+
     for (event, source) in run.log.iter().filter(|(event, _)| event.allowed) {
         let at = event.at.get();
         let begun = run.windows.partition_point(|(begin, _)| *begin <= at);
@@ -108,6 +113,7 @@ fn in_each_window(plan: &Plan, run: &Run) -> Option<(i128, String)> {
             .checked_sub(1)
             .map(|index| run.windows[index].1)
             .filter(|end| at < *end);
+
         let window = match (window, source) {
             (Some(window), _) => window,
             (None, Source::Lease) if plan.consistency == Consistency::Leased && run.bursts == 0 => {
@@ -115,8 +121,10 @@ fn in_each_window(plan: &Plan, run: &Run) -> Option<(i128, String)> {
             }
             (None, _) => continue,
         };
+
         *counts.entry(window).or_default() += i128::from(event.cost);
     }
+
     let (window, count) = counts
         .into_iter()
         .max_by_key(|(window, count)| (*count, *window))?;
@@ -128,19 +136,23 @@ fn by_weight(plan: &Plan, run: &Run) -> Option<(i128, String)> {
     let Quota::SlidingWindow(quota) = &plan.quota else {
         return None;
     };
+
     let (length, limit) = (quota.window().get(), i128::from(quota.limit()));
     let mut counts: HashMap<u64, i128> = HashMap::new();
     let mut worst = None;
+
     for (event, _) in run.log.iter().filter(|(event, _)| event.allowed) {
         let (window, into) = (event.at.get() / length, event.at.get() % length);
         *counts.entry(window).or_default() += i128::from(event.cost);
         let previous = counts.get(&(window - 1)).copied().unwrap_or_default();
         let weighted = counts[&window] * i128::from(length) + previous * i128::from(length - into);
         let excess = -(limit * i128::from(length) - weighted).div_euclid(i128::from(length));
+
         if worst.as_ref().is_none_or(|(most, _)| excess > *most) {
             worst = Some((excess, format!("{excess} over by weight at {:?}", event.at)));
         }
     }
+
     worst
 }
 
@@ -151,17 +163,21 @@ fn ideal(plan: &Plan, run: &Run) -> u64 {
     let rule = Limit::new("limit", plan.quota)
         .rule()
         .expect("a valid limit");
+
     let mut admitted = 0;
+
     for (at, _, cost) in &run.arrivals {
         clock.set(Micros::new(*at));
         let demand = rule.demand("ann", *cost).expect("a valid key");
         let one = store.try_spend(&demand.as_demand(), Intent::Spend, PermitId::NONE);
         let (outcome, _) = one.expect("the embedded store does not block");
+
         admitted += if outcome.verdict.is_allowed() {
             *cost
         } else {
             0
         };
     }
+
     admitted
 }

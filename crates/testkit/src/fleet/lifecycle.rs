@@ -10,13 +10,16 @@ impl World<'_> {
         if !self.is_alive(replica_id) {
             return;
         }
+
         let Some(leases) = self.replicas[replica_id.slot].leases.clone() else {
             return;
         };
+
         let (calls, _) = leases.sweep();
         calls
             .into_iter()
             .for_each(|call| self.send(replica_id, call, None));
+
         self.queue
             .put(self.now() + SWEEP_EVERY.get(), Event::Sweep(replica_id));
     }
@@ -42,11 +45,13 @@ impl World<'_> {
         let Some(leases) = self.replicas[slot].leases.clone() else {
             return;
         };
+
         leases
             .return_leases()
             .0
             .into_iter()
             .for_each(|call| self.send(replica_id, call, None));
+
         self.queue.put(self.now() + TIMEOUT, Event::Crash(slot));
     }
 

@@ -80,6 +80,7 @@ impl Plan {
     pub fn drawn(seed: u64, consistency: Consistency) -> Self {
         let mut dice = Dice::new(seed);
         let or_none = |dice: &mut Dice, value: u64| if dice.chance(600) { value } else { 0 };
+
         let faults = Faults {
             lost: or_none(&mut dice, 80),
             unsent: or_none(&mut dice, 40),
@@ -91,6 +92,7 @@ impl Plan {
             resets: u64::from(dice.chance(100)),
             among: or_none(&mut dice, 200),
         };
+
         Self {
             seed,
             quota: quota(&mut dice),
@@ -136,6 +138,7 @@ fn quota(dice: &mut Dice) -> Quota {
         Duration::from_secs(1),
     );
     let window = Duration::from_millis(*dice.one_of(&[100, 400, 1_000, 2_500]));
+
     let built = match dice.below(6) {
         0 | 1 => TokenBucket::new(limit, rate).map(Quota::from),
         2 => LeakyBucket::new(LeakyMode::Meter, limit, rate).map(Quota::from),
@@ -143,5 +146,6 @@ fn quota(dice: &mut Dice) -> Quota {
         4 => FixedWindow::aligned(limit, Calendar::Second).map(Quota::from),
         _ => SlidingWindow::new(limit, window).map(Quota::from),
     };
+
     built.expect("valid numbers")
 }

@@ -41,12 +41,14 @@ impl Replica {
         let gain = i64::try_from(dice.between(0, 2 * drift)).expect("a small number")
             - i64::try_from(drift).expect("a small number");
         let offset = dice.between(1, 4_000_000_000_000_000);
+
         let clock = DriftingClock {
             time: time.clone(),
             since: time.now(),
             offset,
             gain,
         };
+
         self.id.incarnation += 1;
         self.leases = Some(LeaseTable::new(Arc::new(clock)));
     }

@@ -15,9 +15,11 @@ pub(super) fn schedule(
     start: u64,
 ) {
     let faults = plan.faults;
+
     for slot in 0..plan.processes {
         queue.put(start, Event::Start(slot));
     }
+
     for (at, slot, cost) in arrivals {
         let has_other_limit = dice.chance(faults.among);
         let is_denied_by_other = has_other_limit && dice.chance(400);
@@ -30,8 +32,10 @@ pub(super) fn schedule(
         };
         queue.put(*at, Event::RequestArrival(*slot, request));
     }
+
     let moment = |dice: &mut Dice| start + dice.below(plan.length);
     let slot = |dice: &mut Dice| usize::try_from(dice.below(plan.processes as u64)).expect("few");
+
     for _ in 0..faults.ends {
         let (at, slot) = (moment(dice), slot(dice));
         let end = if dice.chance(600) {
@@ -41,6 +45,7 @@ pub(super) fn schedule(
         };
         queue.put(at, end);
     }
+
     for _ in 0..faults.pauses {
         let (at, slot) = (moment(dice), slot(dice));
         let length = dice.between(
@@ -53,6 +58,7 @@ pub(super) fn schedule(
         );
         queue.put(at, Event::Pause(slot, length));
     }
+
     for _ in 0..faults.failovers {
         let at = moment(dice);
         queue.put(at, Event::Failover);

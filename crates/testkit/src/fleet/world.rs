@@ -68,6 +68,7 @@ pub fn run(plan: &Plan, is_verbose: bool) -> Run {
         .rule()
         .expect("a valid limit");
     let arrivals = arrivals(plan, &mut dice, start + 1_000);
+
     let mut world = World {
         plan,
         time: TrueTime::new(start),
@@ -87,15 +88,18 @@ pub fn run(plan: &Plan, is_verbose: bool) -> Run {
         dice,
         is_verbose,
     };
+
     schedule(plan, &mut world.dice, &mut world.queue, &arrivals, start);
     while let Some((at, event)) = world.queue.next() {
         // Everything in flight is completed; periodic sweeps would go on forever.
         if at > start + plan.length + 4_000_000 {
             break;
         }
+
         world.time.set(at.max(world.time.now()));
         world.handle(event);
     }
+
     world.run.into_sorted()
 }
 
@@ -126,9 +130,11 @@ impl World<'_> {
                 return self.queue.put(until, event);
             }
         }
+
         if !matches!(event, Event::Sweep(_)) {
             self.log_line(|| format!("{event:?}"));
         }
+
         match event {
             Event::RequestArrival(slot, request) => self.decide(slot, request),
             Event::CallArrival {
@@ -206,9 +212,11 @@ impl World<'_> {
         if now > request.deadline {
             return;
         }
+
         let Some(leases) = self.replicas[slot].leases.clone() else {
             return;
         };
+
         let demand = self.demand.clone().with_cost(request.cost);
         let step = if request.has_other_limit {
             leases.spend_jointly(&demand.as_demand())
@@ -217,6 +225,7 @@ impl World<'_> {
         } else {
             leases.spend(&demand.as_demand())
         };
+
         match step {
             LeaseStep::Decided(lease_outcome, call) => {
                 call.into_iter()
@@ -266,6 +275,7 @@ impl World<'_> {
         lease_outcome: Option<LeaseOutcome>,
     ) {
         let source = lease_outcome.map_or(Source::Store, |lease_outcome| lease_outcome.source);
+
         if !request.is_denied_by_other {
             self.record(request.cost, at, true, source);
         } else if let Some(lease_outcome) =
@@ -285,6 +295,7 @@ impl World<'_> {
                 at - START
             )
         });
+
         self.run.log.push((
             overadmission::Event {
                 at: Micros::new(at),
@@ -305,12 +316,14 @@ impl World<'_> {
         let id = self.run.calls;
         self.run.calls += 1;
         let (cost, lease_request) = (call.demand().cost, *call.request());
+
         self.log_line(|| {
             format!("    {replica_id:?} sends call {id}, cost {cost}, {lease_request:?}")
         });
         self.replicas[replica_id.slot]
             .calls
             .insert(id, (call, requester));
+
         let now = self.now();
         if self.dice.chance(self.plan.faults.unsent) {
             return self.queue.put(
@@ -321,6 +334,7 @@ impl World<'_> {
                 },
             );
         }
+
         self.queue.put(
             now + TIMEOUT,
             Event::CallTimeout {
@@ -328,6 +342,7 @@ impl World<'_> {
                 call: id,
             },
         );
+
         if !self.is_lost() {
             let at = now + self.delay();
             self.queue.put(
@@ -344,11 +359,13 @@ impl World<'_> {
     /// The store has processed a call. The replica that sent it may have ended.
     fn reply(&mut self, call: u64, grant: LeaseGrant) {
         self.log_line(|| format!("    the store grants {grant:?}"));
+
         let replica_id = self
             .replicas
             .iter()
             .find(|replica| replica.calls.contains_key(&call))
             .map(|replica| replica.id);
+
         if let Some(replica_id) =
             replica_id.filter(|_| !self.dice.chance(self.plan.faults.lost / 2))
         {
@@ -374,6 +391,7 @@ impl World<'_> {
         let Some((call, requester)) = self.replicas[replica_id.slot].calls.remove(&id) else {
             return;
         };
+
         match end {
             Ok(grant) => {
                 let lease_outcome = call.complete(&grant);
@@ -383,6 +401,7 @@ impl World<'_> {
             }
             Err(lost) => call.fail(lost),
         }
+
         let waiting = std::mem::take(&mut self.replicas[replica_id.slot].waiting);
         waiting
             .into_iter()
@@ -393,6 +412,7 @@ impl World<'_> {
     fn check_strictly(&mut self, replica_id: ReplicaId, request: Request) {
         let at = self.now();
         let passes = self.store.spend(request.cost, Micros::new(at));
+
         if passes && self.is_alive(replica_id) && !self.is_lost() {
             let later = at + self.delay();
             self.queue
@@ -405,6 +425,7 @@ impl World<'_> {
     /// consistency, which a log of admissions cannot show.
     fn undo(&mut self, replica_id: ReplicaId, cost: u64, lease_outcome: &LeaseOutcome) {
         let demand = self.demand.clone().with_cost(cost);
+
         if let Some(leases) = self.replicas[replica_id.slot]
             .leases
             .as_ref()

@@ -6,7 +6,7 @@
 use super::{GENERATION, OUT_FOR, SLACK};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Bucket {
+pub(super) struct LendingBucket {
     capacity: i128,
     per: i128,
     period: i128,
@@ -19,7 +19,7 @@ pub(super) struct Bucket {
     out: Vec<(i128, i128)>,
 }
 
-impl Bucket {
+impl LendingBucket {
     pub(super) fn new(capacity: i128, (per, period): (i128, i128)) -> Self {
         Self {
             capacity,
@@ -56,15 +56,18 @@ impl Bucket {
     pub(super) fn update(&mut self, now: i128) -> bool {
         let span = (self.whole() + self.per - 1) / self.per;
         let is_set_back = self.backlog(now) / self.per > span + SLACK;
+
         if is_set_back {
             (self.backlog, self.at) = (self.whole(), now);
         }
+
         if self.young - now > SLACK {
             // The clock was set back: the generation names have lost their meaning, and leased
             // units count from now.
             let out = self.out();
             (self.young, self.out) = (now, vec![(now, out)]);
         }
+
         while let Some(ends) = self
             .out
             .iter()
@@ -75,6 +78,7 @@ impl Bucket {
             self.fill_no_further(ends);
             self.out.retain(|(name, _)| name + OUT_FOR > ends);
         }
+
         self.fill_no_further(now);
         is_set_back
     }
@@ -118,15 +122,18 @@ impl Bucket {
             .filter(|(other, _)| *other == name)
             .map(|(_, units)| units)
             .sum();
+
         let is_kept = name > 0 && self.out.iter().any(|(other, _)| *other == name) && held <= known;
         if is_kept {
             self.refund(back, now);
+
             let mut rest = held;
             for (_, units) in self.out.iter_mut().filter(|(other, _)| *other == name) {
                 let off = rest.min(*units);
                 (*units, rest) = (*units - off, rest - off);
             }
         }
+
         is_kept
     }
 

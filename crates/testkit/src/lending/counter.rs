@@ -4,8 +4,8 @@ use tollgate::algorithm::remote::CounterState;
 use tollgate::lease::{LeaseGrant, LeaseRequest};
 use tollgate::{LeakyMode, Micros, Outcome, PermitId, Quota, Verdict};
 
-use super::bucket::Bucket;
-use crate::model::{Counter as _, Fixed, Sliding};
+use super::bucket::LendingBucket;
+use crate::model::{CounterModel as _, FixedCounter, SlidingCounter};
 
 /// The state of one counter in a store, which defines the store's correct replies.
 #[derive(Clone, Debug)]
@@ -16,9 +16,9 @@ pub struct Lender {
 
 #[derive(Clone, Debug)]
 enum State {
-    Bucket(Bucket),
-    Fixed(Fixed),
-    Sliding(Sliding),
+    Bucket(LendingBucket),
+    Fixed(FixedCounter),
+    Sliding(SlidingCounter),
 }
 
 impl Lender {
@@ -26,24 +26,29 @@ impl Lender {
     pub fn new(quota: Quota) -> Option<Self> {
         let limit = i128::from(quota.limit());
         let rate = |(per, period): (u64, u64)| (i128::from(per), i128::from(period));
+
         let state = match &quota {
-            Quota::TokenBucket(bucket) => State::Bucket(Bucket::new(limit, rate(bucket.refill()))),
+            Quota::TokenBucket(bucket) => {
+                State::Bucket(LendingBucket::new(limit, rate(bucket.refill())))
+            }
             Quota::LeakyBucket(bucket) if bucket.mode() == LeakyMode::Meter => {
-                State::Bucket(Bucket::new(limit, rate(bucket.leak())))
+                State::Bucket(LendingBucket::new(limit, rate(bucket.leak())))
             }
-            Quota::FixedWindow(window) => State::Fixed(Fixed::new(limit, window.start())),
-            Quota::SlidingWindow(window) => {
-                State::Sliding(Sliding::new(limit, i128::from(window.window().get())))
-            }
+            Quota::FixedWindow(window) => State::Fixed(FixedCounter::new(limit, window.start())),
+            Quota::SlidingWindow(window) => State::Sliding(SlidingCounter::new(
+                limit,
+                i128::from(window.window().get()),
+            )),
             Quota::LeakyBucket(_) | Quota::SlidingLog(_) | Quota::Concurrency(_) => return None,
         };
+
         Some(Self { quota, state })
     }
 
     /// Settles what an instance holds, spends `cost` if it fits, and leases the units requested
     /// beyond that.
     pub fn take(&mut self, cost: u64, take: &LeaseRequest, now: Micros) -> LeaseGrant {
-        let (mut after, given, _) = self.taken(cost, take, now);
+        let (mut after, given, _) = self.after_request(cost, take, now);
         std::mem::swap(self, &mut after);
         given
     }
@@ -56,8 +61,9 @@ impl Lender {
         given: &LeaseGrant,
         outcome: &Outcome,
     ) -> Result<(), String> {
-        let (after, expected, settled) = self.taken(cost, take, given.at);
+        let (after, expected, settled) = self.after_request(cost, take, given.at);
         settled.compare(outcome, cost, given.at)?;
+
         let ours = (expected.units, expected.generation, expected.is_kept);
         let theirs = (given.units, given.generation, given.is_kept);
         if ours != theirs {
@@ -65,18 +71,19 @@ impl Lender {
                 "units, generation, kept: expected {ours:?}, got {theirs:?}"
             ));
         }
+
         *self = after;
         Ok(())
     }
 
     /// Spends `cost` if it fits; returns whether it did.
     pub fn spend(&mut self, cost: u64, now: Micros) -> bool {
-        let (mut seen, is_mended) = self.updated(now);
+        let (mut seen, is_corrected) = self.updated(now);
         let fits = seen.fits(cost, at(now));
         if fits {
             seen.add(i128::from(cost), at(now));
         }
-        self.write(seen, is_mended || (fits && cost > 0));
+        self.write(seen, is_corrected || (fits && cost > 0));
         fits
     }
 
@@ -89,15 +96,17 @@ impl Lender {
         outcome: &Outcome,
         now: Micros,
     ) -> Result<(), String> {
-        let (seen, is_mended) = self.updated(now);
+        let (seen, is_corrected) = self.updated(now);
+
         if charges {
             seen.compare(outcome, cost, now)?;
             self.spend(cost, now);
         } else {
             seen.compare_verdict(outcome.verdict, cost, now)?;
             require(outcome.remaining == seen.remaining(now), "wrong remaining")?;
-            self.write(seen, is_mended);
+            self.write(seen, is_corrected);
         }
+
         Ok(())
     }
 
@@ -139,13 +148,20 @@ impl Lender {
     }
 
     /// The counter after a lease request, the grant, and the counter between settling and spending.
-    fn taken(&self, cost: u64, take: &LeaseRequest, now: Micros) -> (Self, LeaseGrant, Self) {
-        let (mut settled, is_mended) = self.updated(now);
+    fn after_request(
+        &self,
+        cost: u64,
+        take: &LeaseRequest,
+        now: Micros,
+    ) -> (Self, LeaseGrant, Self) {
+        let (mut settled, is_corrected) = self.updated(now);
         let (name, is_kept) = settled.settle(take, at(now));
-        let seen = settled.to_seen(at(now));
+        let seen = settled.counter_state(at(now));
+
         let mut after = settled.clone();
         let fits = after.fits(cost, at(now));
         let mut units = 0;
+
         if fits {
             after.add(i128::from(cost), at(now));
             units = i128::from(take.most)
@@ -153,14 +169,17 @@ impl Lender {
                 .max(0);
             after.add(units, at(now));
         }
+
         if let State::Bucket(bucket) = &mut after.state {
             bucket.lend(name, if take.is_lent { units } else { 0 });
         }
+
         let mut before = self.clone();
         before.write(
             after,
-            is_mended || is_kept || (fits && cost > 0) || units > 0,
+            is_corrected || is_kept || (fits && cost > 0) || units > 0,
         );
+
         let given = LeaseGrant {
             seen,
             at: now,
@@ -168,6 +187,7 @@ impl Lender {
             generation: to_u64(name),
             is_kept,
         };
+
         (before, given, settled)
     }
 
@@ -182,6 +202,7 @@ impl Lender {
             ..
         } = take;
         let [generation, held, keep, back] = [generation, held, keep, back].map(i128::from);
+
         match &mut self.state {
             State::Bucket(bucket) => {
                 let is_kept = bucket.settle(generation, held, back, now);
@@ -207,20 +228,22 @@ impl Lender {
     /// The counter updated to this time, and whether the update must be stored.
     fn updated(&self, now: Micros) -> (Self, bool) {
         let mut seen = self.clone();
-        let is_mended = match &mut seen.state {
+
+        let is_corrected = match &mut seen.state {
             State::Bucket(bucket) => bucket.update(at(now)),
             State::Fixed(fixed) => {
-                let is_mended = fixed.is_set_back(at(now));
+                let is_corrected = fixed.is_set_back(at(now));
                 fixed.update(at(now));
-                is_mended
+                is_corrected
             }
             State::Sliding(sliding) => {
-                let is_mended = sliding.is_set_back(at(now));
+                let is_corrected = sliding.is_set_back(at(now));
                 sliding.update(at(now));
-                is_mended
+                is_corrected
             }
         };
-        (seen, is_mended)
+
+        (seen, is_corrected)
     }
 
     fn write(&mut self, mut after: Self, is_written: bool) {
@@ -271,8 +294,9 @@ impl Lender {
         }
     }
 
-    fn to_seen(&self, now: i128) -> CounterState {
+    fn counter_state(&self, now: i128) -> CounterState {
         let micros = |moment| Micros::new(to_u64(moment));
+
         match &self.state {
             State::Bucket(bucket) => {
                 let (at, part) = bucket.rest(now);
@@ -303,10 +327,12 @@ impl Lender {
     /// units, because it is unknown when they return.
     fn compare(&self, outcome: &Outcome, cost: u64, now: Micros) -> Result<(), String> {
         self.compare_verdict(outcome.verdict, cost, now)?;
+
         let mut after = self.clone();
         if self.fits(cost, at(now)) {
             after.add(i128::from(cost), at(now));
         }
+
         let is_first_fresh = is_first(outcome.reset_after, |wait| after.is_fresh(at(now) + wait));
         require(outcome.limit == self.quota.limit(), "wrong limit")?;
         require(outcome.remaining == after.remaining(now), "wrong remaining").map_err(|error| {
@@ -320,6 +346,7 @@ impl Lender {
 
     fn compare_verdict(&self, verdict: Verdict, cost: u64, now: Micros) -> Result<(), String> {
         let fits = self.fits(cost, at(now));
+
         match verdict {
             Verdict::Never => require(
                 cost > self.quota.limit(),
@@ -328,6 +355,7 @@ impl Lender {
             Verdict::Allow { .. } => require(fits, "allowed, but the cost does not fit"),
             Verdict::Deny { retry_after } => {
                 require(!fits, "denied, but the cost fits")?;
+
                 let is_first_pass = is_first(retry_after, |wait| self.fits(cost, at(now) + wait));
                 require(is_first_pass, "wrong retry_after")
             }

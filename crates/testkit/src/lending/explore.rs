@@ -11,7 +11,7 @@
 
 use std::collections::HashSet;
 
-use super::bucket::Bucket;
+use super::bucket::LendingBucket;
 
 /// More states would take too long.
 const STATES_MAX: usize = 3_000_000;
@@ -73,7 +73,7 @@ enum MessageBody {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct State {
     now: u32,
-    store: Bucket,
+    store: LendingBucket,
     processes: Vec<Instance>,
     messages: Vec<Message>,
     calls: u8,
@@ -88,30 +88,35 @@ impl Small {
     pub fn explore(&self) -> Result<usize, String> {
         let start = State {
             now: 10_000_000,
-            store: Bucket::new(i128::from(self.capacity), (1, i128::from(self.period))),
+            store: LendingBucket::new(i128::from(self.capacity), (1, i128::from(self.period))),
             processes: vec![Instance::default(); self.processes],
             messages: Vec::new(),
             calls: 0,
             missing: 0,
         };
+
         let mut known = HashSet::from([start.clone()]);
         // Every state, in the order of discovery, with the index of its predecessor.
         let mut states = vec![(start, 0)];
         let mut index = 0;
+
         while let Some((state, _)) = states.get(index).cloned() {
             self.check(&state)
                 .map_err(|wrong| format!("{wrong}\n{}", path_to(&states, index)))?;
+
             for mut next in self.next(&state) {
                 next.tidy();
                 if known.insert(next.clone()) {
                     states.push((next, index));
                 }
             }
+
             index += 1;
             if index > STATES_MAX {
                 return Err(format!("more than {STATES_MAX} states: reduce the size"));
             }
         }
+
         Ok(states.len())
     }
 
@@ -123,8 +128,10 @@ impl Small {
         if state.missing > self.whole() {
             return Err("more was admitted than the bucket ever had".to_owned());
         }
+
         let mut store = state.store.clone();
         store.update(i128::from(state.now));
+
         let live = |process: &Instance| {
             if state.now < process.ends {
                 u32::from(process.left)
@@ -133,6 +140,7 @@ impl Small {
             }
         };
         let held: u32 = state.processes.iter().map(live).sum();
+
         let coming = state
             .messages
             .iter()
@@ -143,14 +151,17 @@ impl Small {
                 }
                 _ => 0,
             });
+
         let spendable = i128::from((held + coming.sum::<u32>()) * self.period);
         let left = i128::from(self.whole()) - store.backlog(i128::from(state.now));
+
         if left + spendable > i128::from(self.whole()) {
             return Err(format!(
                 "{left} left and {spendable} held of {}",
                 self.whole()
             ));
         }
+
         Ok(())
     }
 
@@ -162,12 +173,14 @@ impl Small {
             later.missing = later.missing.saturating_sub(self.step);
             next.push(later);
         }
+
         for index in 0..state.processes.len() {
             self.act(state, index, &mut next);
         }
         for index in 0..state.messages.len() {
             next.extend(self.deliver(state, index));
         }
+
         // Another client checks at the store.
         let (mut other, at) = (state.clone(), i128::from(state.now));
         other.store.update(at);
@@ -177,6 +190,7 @@ impl Small {
             other.missing += self.period;
             next.push(other);
         }
+
         next
     }
 
@@ -184,12 +198,14 @@ impl Small {
     fn act(&self, state: &State, index: usize, next: &mut Vec<State>) {
         let process = state.processes[index];
         let owner = u8::try_from(index).ok();
+
         let mut with = |process: Instance, also: &dyn Fn(&mut State)| {
             let mut after = state.clone();
             after.processes[index] = process;
             also(&mut after);
             next.push(after);
         };
+
         if process.left > 0 && state.now < process.ends {
             with(
                 Instance {
@@ -199,6 +215,7 @@ impl Small {
                 &|after| after.missing += self.period,
             );
         }
+
         let orphan = |after: &mut State| {
             after
                 .messages
@@ -206,9 +223,11 @@ impl Small {
                 .filter(|message| message.owner == owner)
                 .for_each(|message| message.owner = None);
         };
+
         if process != Instance::default() {
             with(Instance::default(), &orphan);
         }
+
         if process.is_in_flight {
             // The store call has timed out.
             with(
@@ -233,9 +252,11 @@ impl Small {
     /// All store calls that an instance could make, each with the instance's next state.
     fn calls_of(&self, now: u32, process: Instance, owner: Option<u8>) -> Vec<(Instance, Message)> {
         let mut all = Vec::new();
+
         let takes = [0, 1, self.capacity]
             .into_iter()
             .flat_map(|most| [(1, false, most), (0, true, most)]);
+
         for (cost, keeps, most) in takes.chain([(0, false, 0)]) {
             let is_known = process.generation != 0;
             let keep = if keeps && is_known { process.left } else { 0 };
@@ -245,6 +266,7 @@ impl Small {
                 (0, 0)
             };
             let back = if is_known { process.left - keep } else { 0 };
+
             let body = MessageBody::Request {
                 cost,
                 most,
@@ -252,12 +274,14 @@ impl Small {
                 held,
                 back,
             };
+
             let message = Message {
                 owner,
                 sent_at: now,
                 keep,
                 body,
             };
+
             all.push((
                 Instance {
                     left: keep,
@@ -267,6 +291,7 @@ impl Small {
                 message,
             ));
         }
+
         all
     }
 
@@ -274,6 +299,7 @@ impl Small {
     fn deliver(&self, state: &State, index: usize) -> Option<State> {
         let (mut after, at) = (state.clone(), i128::from(state.now));
         let message = after.messages.remove(index);
+
         match message.body {
             MessageBody::Request {
                 cost,
@@ -285,9 +311,11 @@ impl Small {
                 let [generation, held, back] = [i128::from(generation), held.into(), back.into()];
                 let store = &mut after.store;
                 store.update(at);
+
                 let is_kept = store.settle(generation, held, back, at);
                 let name = store.open(at);
                 store.lend(name, if is_kept { message.keep.into() } else { 0 });
+
                 let fits = store.fits(cost.into(), at);
                 let mut units = 0;
                 if fits {
@@ -296,6 +324,7 @@ impl Small {
                     store.add(units.into(), at);
                     store.lend(name, units.into());
                 }
+
                 // It is stored in any case, which makes no difference if nothing has changed.
                 store.write();
                 after.missing += if fits {
@@ -303,6 +332,7 @@ impl Small {
                 } else {
                     0
                 };
+
                 let body = MessageBody::Reply {
                     units,
                     generation: u32::try_from(name).ok()?,
@@ -326,6 +356,7 @@ impl Small {
                 process.is_in_flight = false;
             }
         }
+
         Some(after)
     }
 }
@@ -341,6 +372,7 @@ impl State {
         {
             message.sent_at = 0;
         }
+
         self.messages.retain(|message| {
             message.owner.is_some() || matches!(message.body, MessageBody::Request { .. })
         });
@@ -358,6 +390,7 @@ fn path_to(states: &[(State, usize)], mut index: usize) -> String {
         }
         index = states[index].1;
     }
+
     lines.reverse();
     lines.join("\n")
 }

@@ -4,10 +4,10 @@
 use tollgate::PermitId;
 
 use super::fraction::Fraction;
-use super::{Counter, SLACK};
+use super::{CounterModel, SLACK};
 
 #[derive(Clone, Debug)]
-pub(super) struct Bucket {
+pub(super) struct BucketCounter {
     pub(super) numbers: BucketNumbers,
     /// `None` if nothing was ever taken.
     level: Option<BucketLevel>,
@@ -70,7 +70,7 @@ impl BucketLevel {
     }
 }
 
-impl Bucket {
+impl BucketCounter {
     pub(super) fn new(numbers: BucketNumbers) -> Self {
         Self {
             numbers,
@@ -103,8 +103,10 @@ impl Bucket {
         else {
             return;
         };
+
         let (was, is) = (level.numbers.span(), self.numbers.span());
         let time_to_full = level.time_to_full(now);
+
         if was == is {
             self.level = Some(BucketLevel::by(
                 self.numbers,
@@ -118,7 +120,7 @@ impl Bucket {
     }
 }
 
-impl Counter for Bucket {
+impl CounterModel for BucketCounter {
     fn update(&mut self, now: i128) {
         self.convert(now);
         // Times are compared in whole microseconds.

@@ -37,12 +37,14 @@ fn next_month(now: i128) -> i128 {
         end += days_of(year) * DAY;
         year += 1;
     }
+
     for days in months_of(year) {
         end += days * DAY;
         if end > now {
             break;
         }
     }
+
     end
 }
 

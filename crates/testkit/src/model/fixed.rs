@@ -3,10 +3,10 @@
 use tollgate::PermitId;
 use tollgate::algorithm::WindowStart;
 
-use super::{Counter, SLACK, calendar, micros};
+use super::{CounterModel, SLACK, calendar, micros};
 
 #[derive(Clone, Debug)]
-pub(crate) struct Fixed {
+pub(crate) struct FixedCounter {
     pub(super) limit: i128,
     pub(super) start: WindowStart,
     window: Option<WindowCount>,
@@ -19,7 +19,7 @@ struct WindowCount {
     end: i128,
 }
 
-impl Fixed {
+impl FixedCounter {
     pub(crate) fn new(limit: i128, start: WindowStart) -> Self {
         Self {
             limit,
@@ -72,7 +72,7 @@ impl Fixed {
     }
 }
 
-impl Counter for Fixed {
+impl CounterModel for FixedCounter {
     fn update(&mut self, now: i128) {
         let (end, is_set_back) = (self.end_if_begun(now), self.is_set_back(now));
         if let Some(window) = self.window.as_mut().filter(|_| is_set_back) {

@@ -29,6 +29,7 @@ impl Fraction {
     #[must_use]
     pub(super) fn plus(&self, other: &Self) -> Self {
         let (ours, theirs) = (&self.denominator, &other.denominator);
+
         if ours == theirs {
             Self::new(&self.numerator + &other.numerator, ours.clone())
         } else if is_multiple(ours, theirs) {

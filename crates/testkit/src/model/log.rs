@@ -2,10 +2,10 @@
 
 use tollgate::PermitId;
 
-use super::{Counter, SLACK};
+use super::{CounterModel, SLACK};
 
 #[derive(Clone, Debug)]
-pub(super) struct HitLog {
+pub(super) struct HitLogCounter {
     pub(super) limit: i128,
     length: i128,
     /// In the order of their times.
@@ -18,7 +18,7 @@ struct Hit {
     cost: i128,
 }
 
-impl HitLog {
+impl HitLogCounter {
     pub(super) fn new(limit: i128, length: i128) -> Self {
         Self {
             limit,
@@ -36,7 +36,7 @@ impl HitLog {
     }
 }
 
-impl Counter for HitLog {
+impl CounterModel for HitLogCounter {
     fn update(&mut self, now: i128) {
         self.hits.retain(|hit| hit.at + self.length > now);
         for hit in self.hits.iter_mut().filter(|hit| hit.at - now > SLACK) {

@@ -25,17 +25,17 @@ use tollgate::{LeakyMode, Micros, Outcome, PermitId, Quota, Verdict};
 
 pub use store::ModelStore;
 
-use bucket::{Bucket, BucketNumbers};
-pub(crate) use fixed::Fixed;
-use log::HitLog;
-use permits::Permits;
-pub(crate) use sliding::Sliding;
+use bucket::{BucketCounter, BucketNumbers};
+pub(crate) use fixed::FixedCounter;
+use log::HitLogCounter;
+use permits::PermitCounter;
+pub(crate) use sliding::SlidingCounter;
 
 /// How far the clock may go back before it counts as set back.
 const SLACK: i128 = CLOCK_SLACK.get() as i128;
 
 /// The operations that define an algorithm. Times and costs are integers wide enough for every sum.
-pub(crate) trait Counter {
+pub(crate) trait CounterModel {
     /// Updates the counter to the time `now`: removes what has expired and corrects what a clock
     /// that was set back left behind. Every check and refund does this, including denied ones.
     fn update(&mut self, now: i128);
@@ -64,37 +64,35 @@ pub struct Model {
 
 #[derive(Clone, Debug)]
 enum State {
-    Fixed(Fixed),
-    Sliding(Sliding),
-    HitLog(HitLog),
-    Bucket(Bucket),
-    Permits(Permits),
+    Fixed(FixedCounter),
+    Sliding(SlidingCounter),
+    HitLog(HitLogCounter),
+    Bucket(BucketCounter),
+    Permits(PermitCounter),
 }
 
 impl Model {
     /// Creates an unused counter.
     pub fn new(quota: Quota) -> Self {
         let limit = i128::from(quota.limit());
+        let bucket =
+            |rate, mode| State::Bucket(BucketCounter::new(BucketNumbers::new(limit, rate, mode)));
+
         let state = match &quota {
-            Quota::FixedWindow(quota) => State::Fixed(Fixed::new(limit, quota.start())),
+            Quota::FixedWindow(quota) => State::Fixed(FixedCounter::new(limit, quota.start())),
             Quota::SlidingWindow(quota) => {
-                State::Sliding(Sliding::new(limit, micros(quota.window())))
+                State::Sliding(SlidingCounter::new(limit, micros(quota.window())))
             }
-            Quota::SlidingLog(quota) => State::HitLog(HitLog::new(limit, micros(quota.window()))),
+            Quota::SlidingLog(quota) => {
+                State::HitLog(HitLogCounter::new(limit, micros(quota.window())))
+            }
             Quota::Concurrency(quota) => {
-                State::Permits(Permits::new(limit, micros(quota.permit_timeout())))
+                State::Permits(PermitCounter::new(limit, micros(quota.permit_timeout())))
             }
-            Quota::TokenBucket(bucket) => State::Bucket(Bucket::new(BucketNumbers::new(
-                limit,
-                bucket.refill(),
-                LeakyMode::Meter,
-            ))),
-            Quota::LeakyBucket(bucket) => State::Bucket(Bucket::new(BucketNumbers::new(
-                limit,
-                bucket.leak(),
-                bucket.mode(),
-            ))),
+            Quota::TokenBucket(quota) => bucket(quota.refill(), LeakyMode::Meter),
+            Quota::LeakyBucket(quota) => bucket(quota.leak(), quota.mode()),
         };
+
         Self { quota, state }
     }
 
@@ -104,6 +102,7 @@ impl Model {
         if quota == self.quota {
             return;
         }
+
         let limit = i128::from(quota.limit());
         match (&mut self.state, &quota) {
             _ if quota.shape() != self.quota.shape() => self.state = Self::new(quota).state,
@@ -121,6 +120,7 @@ impl Model {
             }
             _ => self.state = Self::new(quota).state,
         }
+
         self.quota = quota;
     }
 
@@ -130,21 +130,23 @@ impl Model {
     ///
     /// If a check within the limit is never allowed, which would be a bug in the model.
     pub fn ask(&self, cost: u64, now: Micros, intent: Intent) -> Outcome {
-        let mut seen = self.clone();
-        seen.update(now);
+        let mut current = self.clone();
+        current.update(now);
         let (units, at) = (i128::from(cost), micros(now));
-        let verdict = if seen.is_never(cost) {
+
+        let verdict = if current.is_never(cost) {
             Verdict::Never
-        } else if seen.passes(cost, now) {
+        } else if current.passes(cost, now) {
             Verdict::Allow {
-                wait: to_micros(seen.counter().wait(at)),
+                wait: to_micros(current.counter().wait(at)),
             }
         } else {
             Verdict::Deny {
-                retry_after: to_micros(first(|wait| seen.counter().fits(units, at + wait))),
+                retry_after: to_micros(first(|wait| current.counter().fits(units, at + wait))),
             }
         };
-        let after = seen.after(cost, now, intent, PermitId::NONE);
+
+        let after = current.after(cost, now, intent, PermitId::NONE);
         Outcome {
             verdict,
             limit: self.quota.limit(),
@@ -161,9 +163,11 @@ impl Model {
         now: Micros,
         intent: Intent,
     ) -> Result<(), String> {
-        let mut seen = self.clone();
-        seen.update(now);
-        seen.compare(outcome, cost, now, intent)
+        let mut current = self.clone();
+        current.update(now);
+
+        current
+            .compare(outcome, cost, now, intent)
             .map_err(|difference| {
                 format!(
                     "{difference}\n  expected {:?}\n  got      {outcome:?}",
@@ -220,10 +224,12 @@ impl Model {
     ) -> Result<(), &'static str> {
         let at = micros(now);
         self.compare_verdict(outcome.verdict, cost, now)?;
+
         let after = self.after(cost, now, intent, PermitId::NONE);
         let is_first_fresh = is_first(outcome.reset_after, |wait| {
             after.counter().is_fresh(at + wait)
         });
+
         require(outcome.limit == self.quota.limit(), "wrong limit")?;
         require(outcome.remaining == after.remaining(now), "wrong remaining")?;
         require(is_first_fresh, "wrong reset_after")
@@ -236,6 +242,7 @@ impl Model {
         now: Micros,
     ) -> Result<(), &'static str> {
         let (units, at) = (i128::from(cost), micros(now));
+
         match verdict {
             Verdict::Never => require(
                 self.is_never(cost),
@@ -285,7 +292,7 @@ impl Model {
         after
     }
 
-    fn counter(&self) -> &dyn Counter {
+    fn counter(&self) -> &dyn CounterModel {
         match &self.state {
             State::Fixed(counter) => counter,
             State::Sliding(counter) => counter,
@@ -295,7 +302,7 @@ impl Model {
         }
     }
 
-    fn counter_mut(&mut self) -> &mut dyn Counter {
+    fn counter_mut(&mut self) -> &mut dyn CounterModel {
         match &mut self.state {
             State::Fixed(counter) => counter,
             State::Sliding(counter) => counter,
@@ -345,6 +352,7 @@ fn first(holds: impl Fn(i128) -> bool) -> i128 {
         yes *= 2;
         assert!(yes < 1 << 62, "every wait is finite");
     }
+
     let mut no = -1;
     while yes - no > 1 {
         let middle = no.midpoint(yes);
@@ -354,5 +362,6 @@ fn first(holds: impl Fn(i128) -> bool) -> i128 {
             no = middle;
         }
     }
+
     yes
 }

@@ -2,10 +2,10 @@
 
 use tollgate::PermitId;
 
-use super::{Counter, SLACK};
+use super::{CounterModel, SLACK};
 
 #[derive(Clone, Debug)]
-pub(super) struct Permits {
+pub(super) struct PermitCounter {
     pub(super) limit: i128,
     pub(super) timeout: i128,
     held: Vec<HeldPermit>,
@@ -20,7 +20,7 @@ struct HeldPermit {
     expires: i128,
 }
 
-impl Permits {
+impl PermitCounter {
     pub(super) fn new(limit: i128, timeout: i128) -> Self {
         Self {
             limit,
@@ -55,7 +55,7 @@ impl Permits {
     }
 }
 
-impl Counter for Permits {
+impl CounterModel for PermitCounter {
     fn update(&mut self, now: i128) {
         for held in self
             .held

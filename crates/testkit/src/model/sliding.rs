@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use tollgate::PermitId;
 
 use super::fraction::Fraction;
-use super::{Counter, SLACK};
+use super::{CounterModel, SLACK};
 
 #[derive(Clone, Debug)]
-pub(crate) struct Sliding {
+pub(crate) struct SlidingCounter {
     pub(super) limit: i128,
     length: i128,
     /// The units spent in each window, by the window's number since the epoch.
@@ -18,7 +18,7 @@ pub(crate) struct Sliding {
     counted: i128,
 }
 
-impl Sliding {
+impl SlidingCounter {
     pub(crate) fn new(limit: i128, length: i128) -> Self {
         Self {
             limit,
@@ -69,7 +69,7 @@ impl Sliding {
     }
 }
 
-impl Counter for Sliding {
+impl CounterModel for SlidingCounter {
     fn update(&mut self, now: i128) {
         if self.is_set_back(now) {
             // No count exceeds the largest possible limit.
@@ -101,9 +101,11 @@ impl Counter for Sliding {
         if self.spent.is_empty() {
             return;
         }
+
         self.counted = self.at_least_counted(now) / self.length;
         // No check can have spent more.
         let mut rest = cost.min(1 << 53);
+
         for window in [self.counted, self.counted - 1] {
             let back = rest.min(self.spent_in(window));
             self.spent.entry(window).and_modify(|spent| *spent -= back);

@@ -25,10 +25,12 @@ impl ModelStore {
         now: Micros,
     ) -> Vec<Outcome> {
         let intent = self.update(demands, intent, now);
+
         let outcomes = self
             .updated(demands)
             .map(|(demand, model)| model.ask(demand.cost, now, intent))
             .collect();
+
         self.settle(demands, intent, permit_id, now);
         outcomes
     }
@@ -49,13 +51,16 @@ impl ModelStore {
                 demands.len()
             ));
         }
+
         let intent = self.update(demands, intent, spent.at);
+
         for (index, ((demand, model), outcome)) in
             self.updated(demands).zip(&spent.outcomes).enumerate()
         {
             let compared = model.confirm(outcome, demand.cost, spent.at, intent);
             compared.map_err(|difference| format!("demand {index}: {difference}"))?;
         }
+
         self.settle(demands, intent, permit_id, spent.at);
         Ok(())
     }
@@ -106,6 +111,7 @@ impl ModelStore {
             model.set_quota(*demand.quota);
             model.update(now);
         }
+
         let passes = self
             .updated(demands)
             .all(|(demand, model)| demand.shadow || model.passes(demand.cost, now));

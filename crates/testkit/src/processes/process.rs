@@ -57,7 +57,9 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
+
         let guard = guard.spawn().expect("a shell can be started");
+
         Self {
             child,
             guard,
@@ -84,6 +86,7 @@ impl Process {
     pub(crate) fn freeze(&mut self) {
         self.signal(Signal::STOP);
         let pid = Pid::from_child(&self.child);
+
         // `NOWAIT` leaves the state in place, so that `Child` can still collect the exit status.
         let look = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         wait::until_true(
@@ -91,6 +94,7 @@ impl Process {
             "a process to stop",
             || matches!(waitid(WaitId::Pid(pid), look), Ok(Some(status)) if status.stopped()),
         );
+
         self.frozen = true;
     }
 

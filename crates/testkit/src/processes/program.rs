@@ -51,6 +51,7 @@ fn installed(program: &str) -> Option<PathBuf> {
         .ancestors()
         .map(|directory| directory.join("tools"))
         .find(|tools| tools.is_dir())?;
+
     let homes = tools.read_dir().ok()?.filter_map(Result::ok);
     homes
         .map(|home| home.path().join("bin").join(program))

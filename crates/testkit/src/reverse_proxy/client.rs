@@ -72,9 +72,11 @@ fn exchange(
     let mut stream = TcpStream::connect_timeout(&addr, TIME_LIMIT)?;
     stream.set_read_timeout(Some(TIME_LIMIT))?;
     stream.set_write_timeout(Some(TIME_LIMIT))?;
+
     let mut request = head(addr, method, path, headers, body.len()).into_bytes();
     request.extend_from_slice(body);
     stream.write_all(&request)?;
+
     read_response(&mut BufReader::new(stream.take(BYTES_MAX)), method)
 }
 
@@ -86,18 +88,22 @@ fn head(
     length: usize,
 ) -> String {
     let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+
     if !headers
         .iter()
         .any(|(name, _)| name.eq_ignore_ascii_case("host"))
     {
         let _infallible = write!(head, "Host: {addr}\r\n");
     }
+
     if length > 0 || !matches!(method, "GET" | "HEAD") {
         let _infallible = write!(head, "Content-Length: {length}\r\n");
     }
+
     for (name, value) in headers {
         let _infallible = write!(head, "{name}: {value}\r\n");
     }
+
     head + "\r\n"
 }
 
@@ -108,13 +114,16 @@ fn read_response(reader: &mut impl BufRead, method: &str) -> io::Result<Response
         .nth(1)
         .and_then(|status| status.parse().ok());
     let status = status.ok_or_else(|| unreadable(&line))?;
+
     let headers = read_headers(reader)?;
+
     let has_body = method != "HEAD" && !matches!(status, 204 | 304);
     let body = if has_body {
         read_body(reader, &headers)?
     } else {
         Vec::new()
     };
+
     Ok(Response {
         status,
         headers,
@@ -143,9 +152,11 @@ fn read_body(reader: &mut impl BufRead, headers: &[(String, String)]) -> io::Res
     {
         return read_chunks(reader);
     }
+
     if let Some(length) = content_length(headers) {
         return read_exactly(reader, length);
     }
+
     let mut body = Vec::new();
     reader.read_to_end(&mut body)?;
     Ok(body)
@@ -161,11 +172,13 @@ fn read_chunks(reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
         let line = read_line(reader)?;
         let length = u64::from_str_radix(line.split(';').next().unwrap_or_default().trim(), 16);
         let length = length.map_err(|_| unreadable(&line))?;
+
         if length == 0 {
             // Trailers after the last chunk have the form of headers.
             read_headers(reader)?;
             return Ok(body);
         }
+
         body.extend(read_exactly(reader, length)?);
         read_line(reader)?;
     }

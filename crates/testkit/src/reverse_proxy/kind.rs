@@ -63,6 +63,7 @@ impl Kind {
     /// The command that starts the proxy.
     pub(super) fn command(self, config: &Path, directory: &Path) -> Command {
         let mut command = Command::new(self.program());
+
         match self {
             Self::Nginx => {
                 command.args(["-e", "stderr", "-g", NGINX_PROCESS]);
@@ -89,6 +90,7 @@ impl Kind {
                     .arg(config);
             }
         }
+
         command
     }
 

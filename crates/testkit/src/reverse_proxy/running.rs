@@ -136,20 +136,24 @@ impl Builder {
             !filled.ports.is_empty(),
             "the configuration has no @port@, so its start cannot be detected"
         );
+
         let directory = Directory::create();
         let config = directory.write(self.kind.file_name(), &self.kind.complete(&filled.text));
         let process = LoggedProcess::spawn(
             self.kind.command(&config, directory.path()),
             directory.path(),
         );
+
         let mut proxy = Proxy {
             process,
             directory,
             ports: filled.ports,
         };
+
         if let Err(reason) = proxy.wait_for_ports() {
             give_up(self.kind, &reason, &proxy.log());
         }
+
         proxy
     }
 }
@@ -160,11 +164,13 @@ impl Proxy {
             if let Some(status) = self.process.ended() {
                 return Some(Err(status.to_string()));
             }
+
             let mut ports = self.ports.values();
             ports
                 .all(|port| TcpStream::connect(port.addr()).is_ok())
                 .then_some(Ok(()))
         });
+
         listens.unwrap_or_else(|| Err(format!("not listening after {START_LIMIT:?}")))
     }
 }

@@ -27,9 +27,11 @@ pub(super) fn fill(text: &str, words: &BTreeMap<String, String>) -> FilledTempla
         text: String::new(),
         ports: BTreeMap::new(),
     };
+
     let mut rest = text;
     while let Some((before, word, after)) = next_placeholder(rest) {
         filled.text.push_str(before);
+
         match port_name(word) {
             Some(name) => {
                 let port = filled
@@ -42,8 +44,10 @@ pub(super) fn fill(text: &str, words: &BTreeMap<String, String>) -> FilledTempla
                 .text
                 .push_str(words.get(word).unwrap_or_else(|| unknown(word))),
         }
+
         rest = after;
     }
+
     filled.text.push_str(rest);
     filled
 }

@@ -38,11 +38,13 @@ impl Upstream {
     pub fn start() -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("the system has a free port");
         let addr = listener.local_addr().expect("a listener has an address");
+
         let shared = Arc::new(UpstreamState::default());
         let listening = std::thread::spawn({
             let shared = Arc::clone(&shared);
             move || listen(&listener, &shared)
         });
+
         Self {
             addr,
             shared,

@@ -147,8 +147,10 @@ impl Builder {
         let mut line = |name: &str, value: &str| {
             let _infallible = writeln!(text, "{name} {value}");
         };
+
         DEFAULTS.iter().for_each(|(name, value)| line(name, value));
         line("unixsocket", control::SOCKET);
+
         if let Some(Certificates {
             ca,
             certificate,
@@ -164,9 +166,11 @@ impl Builder {
         } else {
             line("port", &port.to_string());
         }
+
         if !self.is_sentinel() {
             line("user", &format!("{} on nopass ~* &* +@all", control::USER));
         }
+
         if let Some(password) = &self.password {
             line("requirepass", password);
         }
@@ -178,6 +182,7 @@ impl Builder {
         {
             line("user", &format!("{name} on >{password} {rules}"));
         }
+
         self.config
             .iter()
             .for_each(|(name, value)| line(name, value));

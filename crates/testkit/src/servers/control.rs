@@ -47,8 +47,8 @@ impl Control {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         retry_once(|| {
             let mut client = self.open()?;
-            // Sent together with the login, there is hardly a moment at which one is taken and the
-            // other lost.
+            // The command is sent together with the login, so that the server can hardly accept one
+            // and lose the other.
             client.write(&words)?;
             self.check_login(&mut client)?;
             client.read()

@@ -93,6 +93,7 @@ impl Reply {
         let (kind, rest) = line
             .split_at_checked(1)
             .ok_or_else(|| invalid("empty line"))?;
+
         match kind {
             "+" => Ok(Self::Status(rest.to_owned())),
             "-" => Ok(Self::Error(rest.to_owned())),

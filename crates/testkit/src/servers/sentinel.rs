@@ -60,13 +60,16 @@ impl Sentinels {
     pub fn start(flavor: Flavor) -> Self {
         let primary = Server::start(flavor);
         let replica = Server::start(flavor);
+
         // A Sentinel learns about replicas from the primary and queries it rarely, so the replica
         // comes first.
         replica.must(&["REPLICAOF", "127.0.0.1", &primary.addr().port().to_string()]);
         wait_for_link(&replica);
+
         // The server must be a replica again after a restart. After a failover Sentinel rewrites
         // the configuration for that; here the test does.
         replica.must(&["CONFIG", "REWRITE"]);
+
         let watchers = (0..SENTINELS)
             .map(|_| start_sentinel(flavor, &primary))
             .collect();
@@ -75,9 +78,11 @@ impl Sentinels {
             primary,
             replica,
         };
+
         wait::until_true(MEET_LIMIT, "the Sentinels to find each other", || {
             all.watchers.iter().all(knows_everyone)
         });
+
         all
     }
 
@@ -115,6 +120,7 @@ impl Sentinels {
                 *votes.entry(port).or_default() += 1;
             }
         }
+
         let (port, _) = votes.into_iter().max_by_key(|(_, count)| *count)?;
         [&self.primary, &self.replica]
             .into_iter()
@@ -137,6 +143,7 @@ fn start_sentinel(flavor: Flavor, primary: &Server) -> Server {
         "monitor {MASTER_NAME} 127.0.0.1 {} {QUORUM}",
         primary.addr().port()
     );
+
     let sentinel = Builder::sentinel(flavor)
         .config("sentinel", &monitor)
         .config(
@@ -145,6 +152,7 @@ fn start_sentinel(flavor: Flavor, primary: &Server) -> Server {
         )
         .config("sentinel", &format!("failover-timeout {MASTER_NAME} 1000"))
         .start();
+
     sentinel.must(&HASTE);
     sentinel
 }

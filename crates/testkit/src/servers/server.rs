@@ -63,12 +63,14 @@ impl Server {
         let directory = Directory::create();
         let certificates = builder.certificates(&directory);
         let control = Control::new(&directory, &builder);
+
         for _ in 0..PORTS_MAX {
             let port = builder.port.map_or_else(Port::reserve, Port::chosen);
             directory.write(
                 CONFIG_FILE,
                 &builder.file(port.number(), certificates.as_ref()),
             );
+
             let mut process = spawn(&builder, &directory);
             match wait_for_reply(&control, &directory, &mut process) {
                 Ok(()) => {
@@ -87,6 +89,7 @@ impl Server {
                 Err(log) => give_up(&builder, &log),
             }
         }
+
         give_up(&builder, "all ports that were tried are in use")
     }
 
@@ -190,10 +193,12 @@ impl Server {
     pub fn restart(&self) {
         let mut process = self.process();
         process.kill();
+
         for name in DATA {
             let path = self.directory.path().join(name);
             let _absent = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
         }
+
         *process = spawn(&self.builder, &self.directory);
         if let Err(log) = wait_for_reply(&self.control, &self.directory, &mut process) {
             give_up(&self.builder, &log);
@@ -241,6 +246,7 @@ impl Server {
             let [next, found] = reply.items() else {
                 self.unexpected(&reply)
             };
+
             keys.extend(
                 found
                     .items()
@@ -248,7 +254,9 @@ impl Server {
                     .filter_map(Reply::as_bytes)
                     .map(<[u8]>::to_vec),
             );
+
             next.as_str().unwrap_or("0").clone_into(&mut cursor);
+
             if cursor == "0" {
                 // A scan may return a key twice while the hash table grows.
                 keys.sort_unstable();
@@ -266,16 +274,19 @@ impl Server {
     pub fn immortal_keys(&self) -> Vec<Vec<u8>> {
         let mut client = self.client();
         let mut immortal = Vec::new();
+
         for batch in self.keys().chunks(BATCH) {
             batch
                 .iter()
                 .for_each(|key| self.reach(client.send(&[b"PTTL", key])));
+
             for key in batch {
                 if self.reach(client.receive()) == Reply::Int(-1) {
                     immortal.push(key.clone());
                 }
             }
         }
+
         immortal
     }
 
@@ -306,6 +317,7 @@ fn spawn(builder: &Builder, directory: &Directory) -> Process {
         .open(directory.path().join(LOG_FILE));
     let log = log.expect("the server's directory is writable");
     let errors = log.try_clone().expect("a file can be opened twice");
+
     let mut command = Command::new(binary::find(builder.flavor));
     command
         .arg(CONFIG_FILE)
@@ -320,6 +332,7 @@ fn spawn(builder: &Builder, directory: &Directory) -> Process {
             .iter()
             .map(|(name, value)| (name, value)),
     );
+
     Process::spawn(&mut command, directory.path())
 }
 
@@ -334,6 +347,7 @@ fn wait_for_reply(
         if let Some(status) = process.ended() {
             return Some(Err(format!("{status}: {}", read_log(directory))));
         }
+
         control
             .call(&["PING"])
             .is_ok_and(|reply| reply == Reply::Status("PONG".into()))

@@ -27,6 +27,7 @@ pub(super) struct Certificates {
 pub(super) fn create(directory: &Directory) -> Certificates {
     let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
     directory.write("server.ext", EXTENSIONS);
+
     let steps = [
         format!(
             "req -x509 {key} -keyout ca.key -out ca.pem -days 3650 \
@@ -38,18 +39,21 @@ pub(super) fn create(directory: &Directory) -> Certificates {
          -extfile server.ext"
             .to_owned(),
     ];
+
     for step in steps {
         let mut command = Command::new("openssl");
         command
             .args(step.split_whitespace())
             .current_dir(directory.path());
         let output = command.output().expect("`openssl` is on the PATH");
+
         let complaint = String::from_utf8_lossy(&output.stderr);
         assert!(
             output.status.success(),
             "`openssl {step}` failed: {complaint}"
         );
     }
+
     let file = |name: &str| directory.path().join(name);
     Certificates {
         ca: file("ca.pem"),

@@ -85,7 +85,7 @@ fn in_process<C: Caller>(
     )))
 }
 
-/// Measure a reader needs to know to interpret the numbers.
+/// What a reader needs to know to interpret the numbers.
 pub(super) const NOTES: [&str; 7] = [
     "tollgate: limiter.check(\"api\", key).await on one RedisStore shared by all callers; a token \
      bucket that never denies. Its timeout is one second instead of 10 ms, so that a busy machine \

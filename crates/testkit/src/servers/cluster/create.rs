@@ -61,18 +61,22 @@ impl ClusterBuilder {
     /// If there is no primary, a node does not start or the cluster does not become complete.
     pub fn start(self) -> Cluster {
         assert!(self.primaries > 0, "a cluster needs at least one primary");
+
         let count = self.primaries * (1 + self.replicas_per_primary);
         let nodes: Vec<Server> = (0..count).map(|_| self.start_node()).collect();
         let (primaries, replicas) = nodes.split_at(self.primaries);
+
         hand_out_slots(primaries);
         introduce(&nodes);
         for (index, replica) in replicas.iter().enumerate() {
             follow(replica, &primaries[index % primaries.len()]);
         }
         replicas.iter().for_each(wait_for_link);
+
         wait::until_true(MEET_LIMIT, "the cluster to be complete", || {
             nodes.iter().all(|node| is_complete(node, replicas.len()))
         });
+
         Cluster { nodes }
     }
 
@@ -85,6 +89,7 @@ impl ClusterBuilder {
             // never migrates to another one.
             .config("cluster-replica-validity-factor", "0")
             .config("cluster-allow-replica-migration", "no");
+
         let lines = self.config.iter();
         lines
             .fold(node, |node, (name, value)| node.config(name, value))
@@ -109,6 +114,7 @@ fn introduce(nodes: &[Server]) {
     let Some((first, others)) = nodes.split_first() else {
         return;
     };
+
     for other in others {
         first.must(&[
             "CLUSTER",
@@ -117,6 +123,7 @@ fn introduce(nodes: &[Server]) {
             &other.addr().port().to_string(),
         ]);
     }
+
     wait::until_true(MEET_LIMIT, "the nodes to meet", || {
         nodes
             .iter()
@@ -139,10 +146,12 @@ fn is_complete(node: &Server, replicas: usize) -> bool {
         .filter(|known| known.is_primary())
         .map(NodeInfo::slot_count)
         .sum();
+
     let followers = known
         .iter()
         .filter(|known| known.is_replica() && known.primary.is_some())
         .count();
+
     assigned == usize::from(SLOTS)
         && followers == replicas
         && node.must(&["CLUSTER", "INFO"]).line("cluster_state") == Some("ok")

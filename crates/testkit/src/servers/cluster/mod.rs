@@ -81,10 +81,12 @@ impl Cluster {
             .iter()
             .filter(|node| node.is_awake())
             .flat_map(view);
+
         let claims = views.filter(|known| known.is_primary() && known.holds(slot));
         let owner = claims
             .max_by_key(|known| known.epoch)
             .expect("every slot is claimed by a node");
+
         self.node_at(owner.port)
     }
 

@@ -52,6 +52,7 @@ impl Cluster {
         let from = self.primary_of_slot(slot);
         move_keys(slot, from, to);
         let (number, owner) = (slot.to_string(), id(to));
+
         // The new owner is updated first: otherwise no node would serve the slot in between.
         let rest = self
             .primaries()
@@ -59,6 +60,7 @@ impl Cluster {
         for node in [to, from].into_iter().chain(rest) {
             node.must(&["CLUSTER", "SETSLOT", &number, "NODE", &owner]);
         }
+
         wait::until_true(
             NEWS_LIMIT,
             "every node to know the slot's new primary",
@@ -77,6 +79,7 @@ impl Cluster {
 fn move_keys(slot: u16, from: &Server, to: &Server) {
     let (slot, port) = (slot.to_string(), to.addr().port().to_string());
     let mut client = from.client();
+
     loop {
         let found = from.must(&["CLUSTER", "GETKEYSINSLOT", &slot, BATCH]);
         let keys: Vec<&[u8]> = found
@@ -84,9 +87,11 @@ fn move_keys(slot: u16, from: &Server, to: &Server) {
             .iter()
             .filter_map(|key| key.as_bytes())
             .collect();
+
         if keys.is_empty() {
             return;
         }
+
         let head = [
             "MIGRATE",
             "127.0.0.1",
@@ -101,6 +106,7 @@ fn move_keys(slot: u16, from: &Server, to: &Server) {
             .map(|word| word.as_bytes())
             .chain(keys)
             .collect();
+
         let reply = client.call_bytes(&words).expect("the old primary replies");
         assert!(reply.error().is_none(), "cannot move keys: {reply:?}");
     }

@@ -37,12 +37,14 @@ impl NodeInfo {
         let primary = words.next().filter(|id| *id != "-").map(str::to_owned);
         let epoch = words.nth(2)?.parse().ok()?;
         let is_connected = words.next()? == "connected";
+
         // An entry in brackets is a slot that is being moved; it belongs to its old primary until
         // the move is finished.
         let slots = words
             .filter(|word| !word.starts_with('['))
             .filter_map(range)
             .collect();
+
         Some(Self {
             id,
             port: port.parse().ok()?,
