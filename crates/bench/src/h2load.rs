@@ -93,7 +93,7 @@ impl H2load {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
-    /// Sends requests for `length` to a server whose process id is `pid`.
+    /// Sends requests for `length` to the server with the process id `server`.
     pub(crate) fn round(
         &self,
         target: &Target,
@@ -129,7 +129,9 @@ impl H2load {
             &command.output().map_err(|error| self.missing(&error))?,
             target.status,
         )?;
-        Ok(Percentiles::of(&[samples(&fs::read_to_string(&log)?)]))
+        Ok(Percentiles::from_samples(&[samples(&fs::read_to_string(
+            &log,
+        )?)]))
     }
 
     fn command(&self, target: &Target, length: Duration) -> Command {
@@ -232,7 +234,7 @@ fn number(list: &str, word: &str) -> Option<u64> {
 /// Parses the log's third column: each line has the start time, the status and the duration in
 /// microseconds.
 fn samples(log: &str) -> Samples {
-    Samples::of_us(
+    Samples::from_us(
         log.lines()
             .filter_map(|line| line.split('\t').nth(2)?.trim().parse().ok()),
     )
@@ -302,7 +304,7 @@ traffic: 25.49MB (26726982) total, 13.56MB (14223891) headers (space savings 0.0
         let log =
             "1794795042571880\t200\t500\n1794795042571750\t200\t700\n1794795042571736\t200\t800\n";
         assert_eq!(
-            Percentiles::of(&[samples(log)]),
+            Percentiles::from_samples(&[samples(log)]),
             Percentiles {
                 p50_us: 700.0,
                 p99_us: 800.0

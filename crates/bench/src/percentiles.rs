@@ -14,7 +14,7 @@ pub(crate) struct Samples(Vec<u32>);
 
 impl Samples {
     /// Samples of all callers together, from the whole microseconds that a load generator records.
-    pub(crate) fn of_us(samples_us: impl Iterator<Item = u64>) -> Self {
+    pub(crate) fn from_us(samples_us: impl Iterator<Item = u64>) -> Self {
         let ns = |us: u64| u32::try_from(us.saturating_mul(1_000)).unwrap_or(u32::MAX);
         Self(samples_us.take(SAMPLES_MAX).map(ns).collect())
     }
@@ -43,7 +43,7 @@ pub(crate) struct Percentiles {
 }
 
 impl Percentiles {
-    pub(crate) fn of(samples: &[Samples]) -> Self {
+    pub(crate) fn from_samples(samples: &[Samples]) -> Self {
         let mut all: Vec<u32> = samples
             .iter()
             .flat_map(|samples| &samples.0)
@@ -78,7 +78,7 @@ mod tests {
             callers[1].push(Duration::from_micros(101 - us));
         }
         assert_eq!(
-            Percentiles::of(&callers),
+            Percentiles::from_samples(&callers),
             Percentiles {
                 p50_us: 50.0,
                 p99_us: 99.0

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::progress::Progress;
 
-/// Runs `count` rounds of every subject in turn, so that noise on the machine affects all of them,
+/// Runs `rounds` rounds of every subject in index, so that noise on the machine affects all of them,
 /// and returns the results of each subject's rounds. `name` is shown as progress.
 pub(crate) fn interleaved<E, R>(
     entrants: &mut [E],
@@ -13,23 +13,23 @@ pub(crate) fn interleaved<E, R>(
     name: impl Fn(&E) -> String,
     mut round: impl FnMut(&mut E) -> io::Result<R>,
 ) -> io::Result<Vec<Vec<R>>> {
-    let mut given: Vec<Vec<R>> = entrants
+    let mut results: Vec<Vec<R>> = entrants
         .iter()
         .map(|_| Vec::with_capacity(rounds))
         .collect();
     for number in 0..rounds {
-        for turn in order_of_round(number, entrants.len()) {
-            progress.round(number, rounds, &name(&entrants[turn]));
-            given[turn].push(round(&mut entrants[turn])?);
+        for index in order_of_round(number, entrants.len()) {
+            progress.round(number, rounds, &name(&entrants[index]));
+            results[index].push(round(&mut entrants[index])?);
         }
     }
-    Ok(given)
+    Ok(results)
 }
 
 /// The order of subjects in a round. Each round begins with another subject, so that no subject
 /// always runs after the same one.
 pub(crate) fn order_of_round(round: usize, subjects: usize) -> impl Iterator<Item = usize> {
-    (0..subjects).map(move |turn| (turn + round) % subjects)
+    (0..subjects).map(move |index| (index + round) % subjects)
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ impl Case {
 
     /// Whether the number of allowed checks is correct. An eventual limit may admit a few units of
     /// a used-up budget again; its bound says how many.
-    pub(super) const fn is_right(self, allowed: u64, asked: u64) -> bool {
+    pub(super) const fn is_correct(self, allowed: u64, asked: u64) -> bool {
         match self {
             Self::Hot => allowed == asked,
             Self::Denied => allowed <= 1 || allowed * 1_000 <= asked,

@@ -160,7 +160,7 @@ impl<S: Subject> Entrant for ThreadedSubject<S> {
         ) = self.ask(length)?;
         let calls = self.subject.calls() - calls_before;
         self.subject.rest()?;
-        if !self.case.is_right(allowed, asked) {
+        if !self.case.is_correct(allowed, asked) {
             let (name, case) = (S::NAME, self.case);
             return Err(io::Error::other(format!(
                 "{name}, {case}: {allowed} of {asked} were allowed"

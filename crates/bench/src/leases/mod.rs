@@ -1,6 +1,7 @@
 //! Limits on a shared server that are decided from memory: leased and eventual limits compared with
 //! the embedded store, with strict limits and with the trypema crate, in speed and in accuracy.
 
+mod accuracy;
 mod case;
 mod crowd;
 mod entrant;
@@ -10,7 +11,6 @@ mod report;
 mod run;
 mod subjects;
 mod table;
-mod truth;
 
 use std::io;
 use std::path::PathBuf;

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
+use super::accuracy::Burst;
 use super::case::Case;
 use super::entrant::Load;
 use super::ratios::Ratio;
-use super::truth::Burst;
 use crate::machine::Machine;
 use crate::stats::Spread;
 

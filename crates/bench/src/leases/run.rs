@@ -9,7 +9,7 @@ use testkit::servers::Server;
 use super::case::Case;
 use super::entrant::Entrant;
 use super::report::{Report, Round, Row};
-use super::{Settings, ratios, subjects, truth};
+use super::{Settings, accuracy, ratios, subjects};
 use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::rounds::interleaved;
@@ -29,7 +29,7 @@ pub(super) fn measure(settings: &Settings, progress: &mut Progress) -> io::Resul
         rows.extend(case_rows(case, &mut entrants, settings, progress)?);
     }
     progress.step("two limiters that share a limit");
-    let bursts = truth::bursts(settings, &server)?;
+    let bursts = accuracy::bursts(settings, &server)?;
     progress.clear();
     Ok(Report {
         machine: Machine::this(),

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
+use super::accuracy::Burst;
 use super::case::Case;
 use super::ratios::{self, Ratio};
 use super::report::{Report, Row};
 use super::subjects::{MEMORY, NOTES};
-use super::truth::Burst;
 use crate::text::write_lines;
 
 /// If threads waited for a core for a larger share of the time than this, the numbers are not
@@ -39,7 +39,7 @@ impl fmt::Display for Report {
             self.write_targets(out)?;
         }
         if !self.bursts.is_empty() {
-            self.truth(out)?;
+            self.write_bursts(out)?;
         }
         writeln!(out)?;
         NOTES.iter().try_for_each(|note| writeln!(out, "- {note}"))
@@ -90,7 +90,7 @@ impl Report {
         write_lines(out, &lines)
     }
 
-    fn truth(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_bursts(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             out,
             "\nTwo limiters that share a limit, under a burst of four times the limit\n"

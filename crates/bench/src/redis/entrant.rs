@@ -171,7 +171,7 @@ impl<C: Caller> Entrant for InProcessCallers<C> {
             self.connected.callers.push(asked.caller);
             samples.push(asked.samples);
         }
-        let Percentiles { p50_us, p99_us } = Percentiles::of(&samples);
+        let Percentiles { p50_us, p99_us } = Percentiles::from_samples(&samples);
         Ok(Round {
             decisions_per_s: float(decisions) / took.as_secs_f64(),
             p50_us,

@@ -24,7 +24,7 @@ pub(super) struct Ratio {
 }
 
 impl Ratio {
-    fn of(ours: &Row, theirs: &Row) -> Self {
+    fn new(ours: &Row, theirs: &Row) -> Self {
         let rounds = ours.rounds.iter().zip(&theirs.rounds);
         let rounds = rounds.map(|(ours, theirs)| ours.requests_per_s / theirs.requests_per_s);
         let Spread { min, max, .. } = Spread::of(rounds.collect());
@@ -67,7 +67,7 @@ pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
         let theirs = rows
             .iter()
             .filter(move |theirs| is_same(ours, theirs) && is_compared(ours, theirs));
-        theirs.map(|theirs| Ratio::of(ours, theirs))
+        theirs.map(|theirs| Ratio::new(ours, theirs))
     })
     .collect()
 }

@@ -56,11 +56,11 @@ impl CheckResponse<'_> {
     /// Whether the request was admitted, and the source of the decision.
     pub(super) fn decision(&self) -> (bool, DecisionSource) {
         let source = word_after(self.body, br#""source":""#)
-            .map_or(DecisionSource::Nothing, DecisionSource::from_word);
+            .map_or(DecisionSource::Missing, DecisionSource::from_word);
         match self.status {
-            200 if source != DecisionSource::Nothing => (true, source),
+            200 if source != DecisionSource::Missing => (true, source),
             429 | 503 => (false, source),
-            _ => (false, DecisionSource::Nothing),
+            _ => (false, DecisionSource::Missing),
         }
     }
 }
@@ -192,9 +192,9 @@ mod tests {
         );
         assert_eq!(
             decision(422, r#"{"source":"store"}"#),
-            (false, DecisionSource::Nothing)
+            (false, DecisionSource::Missing)
         );
-        assert_eq!(decision(200, "{}"), (false, DecisionSource::Nothing));
+        assert_eq!(decision(200, "{}"), (false, DecisionSource::Missing));
     }
 
     #[test]

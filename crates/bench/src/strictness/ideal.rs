@@ -16,7 +16,7 @@ use super::record::Record;
 /// The result of the ideal limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct IdealResult {
-    moment: ReplayTime,
+    replay_time: ReplayTime,
     /// Units admitted.
     units: u64,
     /// When it first denied a request that could be admitted at another time.
@@ -33,7 +33,7 @@ enum ReplayTime {
 }
 
 impl ReplayTime {
-    const fn of(self, record: &Record) -> u64 {
+    const fn of_record(self, record: &Record) -> u64 {
         match self {
             Self::Due => record.scheduled_us,
             Self::Sent => record.sent_us,
@@ -50,7 +50,7 @@ pub(super) fn replay(limit: &Limit, records: &[Record], store_us: u64) -> io::Re
 }
 
 fn replay_at(
-    moment: ReplayTime,
+    replay_time: ReplayTime,
     limit: &Limit,
     records: &[Record],
     store_us: u64,
@@ -59,15 +59,15 @@ fn replay_at(
     let store = MemoryStore::builder().clock(clock.clone()).build();
     let limiter = Limiter::new(store, [limit.embedded()]);
     let mut ideal = IdealResult {
-        moment,
+        replay_time,
         units: 0,
         full_us: None,
         units_full: 0,
     };
     let mut in_order: Vec<&Record> = records.iter().collect();
-    in_order.sort_by_key(|record| moment.of(record));
+    in_order.sort_by_key(|record| replay_time.of_record(record));
     for record in in_order {
-        let at_us = moment.of(record);
+        let at_us = replay_time.of_record(record);
         clock.set(Micros::new(store_us + at_us));
         let ask = limiter
             .check(limit.name, u64::from(record.key))
@@ -99,7 +99,7 @@ impl IdealResult {
         let full_us = self.full_us?;
         let since = records
             .iter()
-            .filter(|record| self.moment.of(record) >= full_us);
+            .filter(|record| self.replay_time.of_record(record) >= full_us);
         ratio(units(since), self.units_full)
     }
 
@@ -156,7 +156,7 @@ mod tests {
     fn a_late_load_does_not_improve_the_result() {
         let late = records(40, 50_000, 1, 50_000);
         let ideal = replay(&PER_SECOND_10, &late, 7).unwrap();
-        assert_eq!((ideal.moment, ideal.units), (ReplayTime::Sent, 40));
+        assert_eq!((ideal.replay_time, ideal.units), (ReplayTime::Sent, 40));
     }
 
     #[test]

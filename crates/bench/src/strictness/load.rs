@@ -142,7 +142,7 @@ async fn send(lane: Arc<ReplicaQueue>, connection: Connection) -> Vec<Record> {
             None
         };
         let received = timing::now();
-        let (admitted, source) = answer.unwrap_or((false, DecisionSource::Nothing));
+        let (admitted, source) = answer.unwrap_or((false, DecisionSource::Missing));
         records.push(Record {
             scheduled_us: scheduled.at_us,
             sent_us: micros(sent - lane.start),
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(
             records
                 .iter()
-                .filter(|record| record.source == DecisionSource::Nothing)
+                .filter(|record| record.source == DecisionSource::Missing)
                 .count(),
             100
         );

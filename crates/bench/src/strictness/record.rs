@@ -12,7 +12,7 @@ pub(super) enum DecisionSource {
     /// The failure policy, because the store was unavailable.
     Fallback,
     /// No response, or one that is not a decision.
-    Nothing,
+    Missing,
 }
 
 /// One request. Times are microseconds since the load began.
@@ -38,7 +38,7 @@ impl DecisionSource {
             b"deny_cache" => Self::DenyCache,
             b"local" => Self::Local,
             b"fallback" => Self::Fallback,
-            _ => Self::Nothing,
+            _ => Self::Missing,
         }
     }
 
@@ -65,7 +65,7 @@ impl Record {
         !self.admitted
             && !matches!(
                 self.source,
-                DecisionSource::Fallback | DecisionSource::Nothing
+                DecisionSource::Fallback | DecisionSource::Missing
             )
     }
 }

@@ -38,13 +38,13 @@ struct RetryLimit {
 }
 
 /// Tries every replica in turn, without other load.
-pub(super) fn truth(
+pub(super) fn try_retry_times(
     runtime: &Runtime,
     replicas: &[SocketAddr],
     check_request: &CheckRequest,
     limit: &Limit,
 ) -> io::Result<RetryResult> {
-    let mut truth = RetryResult::default();
+    let mut result = RetryResult::default();
     for replica in replicas {
         let connection = runtime.block_on(Connection::open(*replica))?;
         let mut probe = RetryProbe {
@@ -58,11 +58,11 @@ pub(super) fn truth(
             .unwrap_or(u32::MAX)
             .max(1);
         if let Some(kept) = probe.is_kept(cost)? {
-            truth.of += 1;
-            truth.kept += usize::from(kept);
+            result.of += 1;
+            result.kept += usize::from(kept);
         }
     }
-    Ok(truth)
+    Ok(result)
 }
 
 struct RetryProbe<'a> {

@@ -69,7 +69,7 @@ pub(super) struct CellMeasurement<'a> {
 }
 
 impl Row {
-    pub(super) fn of(cell: &Cell, measurement: &CellMeasurement<'_>) -> Self {
+    pub(super) fn new(cell: &Cell, measurement: &CellMeasurement<'_>) -> Self {
         let records = measurement.records;
         let count = |is: fn(&Record) -> bool| records.iter().filter(|record| is(record)).count();
         let (admitted, denied) = (count(|record| record.admitted), count(Record::is_denied));
@@ -79,7 +79,7 @@ impl Row {
             |record: &&Record| record.admitted && u64::from(record.cost) > cell.limit.capacity();
         let impossible = records.iter().filter(impossible).count();
         let latency = sorted(records, Record::latency_us);
-        let answered = records.len() - count(|record| record.source == DecisionSource::Nothing);
+        let answered = records.len() - count(|record| record.source == DecisionSource::Missing);
         Self {
             case: cell.case,
             mode: cell.mode,
@@ -92,7 +92,7 @@ impl Row {
             admitted,
             denied,
             degraded: count(|record| record.source == DecisionSource::Fallback),
-            errors: count(|record| record.source == DecisionSource::Nothing),
+            errors: count(|record| record.source == DecisionSource::Missing),
             admitted_units: records
                 .iter()
                 .filter(|record| record.admitted)
@@ -193,7 +193,7 @@ fn worst(cell: &Cell, records: &[Record], offset: ClockOffset) -> Option<Excess>
 fn sorted(records: &[Record], length_us: fn(&Record) -> u64) -> Vec<u64> {
     let answered = records
         .iter()
-        .filter(|record| record.source != DecisionSource::Nothing);
+        .filter(|record| record.source != DecisionSource::Missing);
     let mut lengths: Vec<u64> = answered.map(length_us).collect();
     lengths.sort_unstable();
     lengths
@@ -252,7 +252,7 @@ pub(super) mod tests {
             script_calls: 30,
             retry_after: RetryResult { kept: 1, of: 2 },
         };
-        Row::of(&cell, &measurement)
+        Row::new(&cell, &measurement)
     }
 
     #[test]

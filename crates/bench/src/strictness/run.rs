@@ -114,7 +114,7 @@ impl Testbed<'_> {
         }
         let before = Usage::read(&pids);
         let row = self.run(cell, number)?;
-        // A process that was killed has no CPU times any more; then the share is unknown.
+        // A process that was killed has no CPU times any more; the share then counts as zero.
         let others = Usage::read(&pids)
             .zip(before)
             .map_or(0.0, |(after, before)| after.others_since(before));
@@ -194,7 +194,7 @@ impl Testbed<'_> {
             self.fleet = None;
         }
         let ideal = ideal::replay(&cell.limit, &records, store_us)?;
-        Ok(Row::of(
+        Ok(Row::new(
             cell,
             &CellMeasurement {
                 records: &records,
@@ -219,7 +219,7 @@ impl Testbed<'_> {
             fleet.forget(schedule::KILLED);
         }
         fleet.wait_until_ready()?;
-        retry::truth(
+        retry::try_retry_times(
             &self.runtime,
             &fleet.addresses(),
             check_request,

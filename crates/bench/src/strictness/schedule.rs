@@ -19,7 +19,7 @@ const TURN_US: u64 = 200_000;
 /// How far before and after a window edge requests are due.
 const NEAR_EDGE_US: u64 = 100_000;
 const KEYS: u32 = 1_000;
-/// How often a request asks for the whole capacity, and how long before that one asks for more.
+/// How often a request asks for the whole capacity, and how long after it one asks for more.
 const LARGE_EVERY_US: u64 = 500_000;
 const LARGER_AFTER_US: u64 = 250_000;
 /// Around a request for the whole capacity no smaller request is sent: it must be admitted if the

@@ -96,7 +96,11 @@ impl Store {
         let mut check_request = || {
             let asked = since_start();
             let reply = client.call(&["TIME"]).ok()?;
-            Some(ClockOffset::of(asked, moment_of(&reply)?, since_start()))
+            Some(ClockOffset::from_reading(
+                asked,
+                moment_of(&reply)?,
+                since_start(),
+            ))
         };
         let answers = (0..TIME_READINGS).filter_map(|_| check_request());
         answers.reduce(ClockOffset::and)

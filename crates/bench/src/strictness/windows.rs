@@ -26,7 +26,7 @@ struct WindowTotal {
 impl ClockOffset {
     /// The offset from one reading: the local time before, the store's time, and the local time
     /// after.
-    pub(super) fn of(before_us: u64, store_us: u64, after_us: u64) -> Self {
+    pub(super) fn from_reading(before_us: u64, store_us: u64, after_us: u64) -> Self {
         // All three times are truncated to whole microseconds.
         Self {
             least_us: signed(store_us) - signed(after_us) - 1,
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn several_readings_give_a_short_interval() {
-        let first = ClockOffset::of(100, 1_150, 200);
+        let first = ClockOffset::from_reading(100, 1_150, 200);
         assert_eq!(
             first,
             ClockOffset {
@@ -172,7 +172,7 @@ mod tests {
                 most_us: 1_051
             }
         );
-        let both = first.and(ClockOffset::of(300, 1_300, 310));
+        let both = first.and(ClockOffset::from_reading(300, 1_300, 310));
         assert_eq!(
             both,
             ClockOffset {

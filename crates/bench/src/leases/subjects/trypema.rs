@@ -26,7 +26,7 @@ pub(in super::super) struct Hybrid {
 }
 
 impl Hybrid {
-    /// Connects with a limit of `budget` requests per hour.
+    /// Connects with a limit of `limit` requests per hour.
     pub(in super::super) fn connect(
         server: &Arc<Server>,
         prefix: &str,
