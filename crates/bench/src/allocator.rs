@@ -1,9 +1,8 @@
-//! The system's allocator, counting bytes while asked to.
+//! The system allocator with a byte counter that can be switched on.
 //!
-//! Counted are the bytes that were asked for. What the allocator adds to each block is not, which
-//! is kind to subjects that allocate a block for every key. While nobody counts, a call costs one
-//! relaxed load more than the system's own, so that the timed runs are those of the system's
-//! allocator.
+//! The counter adds up requested sizes. Allocator overhead per block is not included, which favours
+//! subjects that allocate a block for every key. While the counter is off, a call costs one relaxed
+//! load more than the system allocator, so timed runs measure the system allocator.
 
 #![expect(
     unsafe_code,
@@ -15,23 +14,23 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::Relaxed};
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static COUNTING: CountingAllocator = CountingAllocator;
 
 static ON: AtomicBool = AtomicBool::new(false);
 static LIVE: AtomicIsize = AtomicIsize::new(0);
 static PEAK: AtomicIsize = AtomicIsize::new(0);
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-struct Counting;
+struct CountingAllocator;
 
-/// Bytes since the count began. Dropping it ends the count.
+/// A running count of allocated bytes. Dropping it stops the count.
 pub(crate) struct Count(
     #[expect(dead_code, reason = "held so that only one count runs")]
     std::sync::MutexGuard<'static, ()>,
 );
 
 impl Count {
-    /// Starts counting at zero, in the whole process.
+    /// Starts counting from zero, for the whole process.
     pub(crate) fn start() -> Self {
         let guard = ONE_AT_A_TIME
             .lock()
@@ -51,7 +50,7 @@ impl Count {
         u64::try_from(LIVE.load(Relaxed)).unwrap_or_default()
     }
 
-    /// The most that was live at any time since the start.
+    /// The largest number of live bytes since the start.
     #[expect(
         clippy::unused_self,
         reason = "there is something to read only while a count runs"
@@ -80,9 +79,9 @@ fn record(change: isize) {
     PEAK.fetch_max(live, Relaxed);
 }
 
-// SAFETY: every method hands its arguments to `System` unchanged and returns what it gave; counting
-// touches no memory that is handed out.
-unsafe impl GlobalAlloc for Counting {
+// SAFETY: every method passes its arguments to `System` unchanged and returns its result; counting
+// does not touch allocated memory.
+unsafe impl GlobalAlloc for CountingAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         add(layout.size().cast_signed());
@@ -123,7 +122,7 @@ mod tests {
         let block: Vec<u8> = Vec::with_capacity(64 << 20);
         assert!(count.live() >= BLOCK);
         drop(std::hint::black_box(block));
-        // Other tests allocate meanwhile, but nothing like this much.
+        // Other tests allocate at the same time, but far less than this.
         assert!(count.live() < BLOCK / 2, "{}", count.live());
         assert!(count.peak() >= BLOCK);
     }

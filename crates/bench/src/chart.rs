@@ -1,14 +1,14 @@
-//! Grouped bars on a logarithmic scale, as SVG. Written by hand because it is a page of code and
-//! needs no dependency.
+//! A chart with grouped bars on a logarithmic scale, written as SVG. It is short enough to write by
+//! hand, so it needs no dependency.
 
 use std::fmt;
 
-/// A chart. Values are positive; a missing one leaves a gap.
+/// A bar chart. Values are positive; a missing value leaves a gap.
 #[derive(Clone, Debug)]
 pub(crate) struct Chart {
     pub(crate) title: String,
     pub(crate) subtitle: String,
-    /// What the numbers at the side are.
+    /// The unit of the numbers on the vertical axis.
     pub(crate) unit: &'static str,
     pub(crate) groups: Vec<Group>,
     pub(crate) series: Vec<String>,
@@ -22,7 +22,7 @@ pub(crate) struct Group {
     pub(crate) values: Vec<Option<f64>>,
 }
 
-/// Told apart also by the most common kinds of colour blindness.
+/// The colours can also be distinguished with the most common kinds of colour blindness.
 const COLOURS: [&str; 8] = [
     "#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#f0c27b", "#999999", "#cc79a7", "#009e73",
 ];
@@ -53,7 +53,7 @@ impl Chart {
         count(&self.series) * BAR + GAP
     }
 
-    /// The logarithms between which all values lie, with room above for the label of the highest.
+    /// The logarithms that bound all values, with room above for the label of the highest bar.
     fn range(&self) -> (f64, f64) {
         let values = || {
             self.groups
@@ -65,7 +65,7 @@ impl Chart {
         (low.min(high.floor() - 1.0), high)
     }
 
-    /// How far below the top edge a value lies.
+    /// The distance of a value from the top edge.
     fn y(&self, value: f64) -> f64 {
         let (low, high) = self.range();
         let share = (value.log10() - low) / (high - low);
@@ -76,12 +76,12 @@ impl Chart {
         writeln!(
             out,
             r#"<text x="16" y="26" font-size="17" font-weight="bold">{}</text>"#,
-            Escaped(&self.title)
+            EscapedText(&self.title)
         )?;
         writeln!(
             out,
             r##"<text x="16" y="45" fill="#555">{}</text>"##,
-            Escaped(&self.subtitle)
+            EscapedText(&self.subtitle)
         )?;
         let mut x = 16;
         for (series, colour) in self.series.iter().zip(COLOURS) {
@@ -93,7 +93,7 @@ impl Chart {
                 out,
                 r#"<text x="{}" y="68">{}</text>"#,
                 x + 17,
-                Escaped(series)
+                EscapedText(series)
             )?;
             x += key_width(series);
         }
@@ -134,19 +134,37 @@ impl Chart {
             let (x, y) = (x + 10, y - 4.0);
             writeln!(
                 out,
-                r#"<text transform="translate({x} {y:.1}) rotate(-90)" font-size="10">{value:.0}</text>"#
+                concat!(
+                    r#"<text transform="translate({x} {y:.1}) rotate(-90)" font-size="10">"#,
+                    "{value:.0}</text>"
+                ),
+                x = x,
+                y = y,
+                value = value
             )?;
         }
         let middle = left + (self.group_width() - GAP) / 2;
         let (first, second) = (TOP + HEIGHT + 20, TOP + HEIGHT + 36);
-        let (label, sublabel) = (Escaped(&group.label), Escaped(&group.sublabel));
+        let (label, sublabel) = (EscapedText(&group.label), EscapedText(&group.sublabel));
         writeln!(
             out,
-            r#"<text x="{middle}" y="{first}" text-anchor="middle" font-weight="bold">{label}</text>"#
+            concat!(
+                r#"<text x="{middle}" y="{first}" text-anchor="middle" "#,
+                r#"font-weight="bold">{label}</text>"#
+            ),
+            middle = middle,
+            first = first,
+            label = label
         )?;
         writeln!(
             out,
-            r##"<text x="{middle}" y="{second}" text-anchor="middle" fill="#555">{sublabel}</text>"##
+            concat!(
+                r#"<text x="{middle}" y="{second}" text-anchor="middle" "#,
+                r##"fill="#555">{sublabel}</text>"##
+            ),
+            middle = middle,
+            second = second,
+            sublabel = sublabel
         )
     }
 }
@@ -157,7 +175,12 @@ impl fmt::Display for Chart {
         let height = TOP + HEIGHT + FOOT;
         writeln!(
             out,
-            r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">"#
+            concat!(
+                r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" "#,
+                r#"viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">"#
+            ),
+            width = width,
+            height = height
         )?;
         writeln!(
             out,
@@ -172,10 +195,10 @@ impl fmt::Display for Chart {
     }
 }
 
-/// Text that cannot end the element it stands in.
-pub(crate) struct Escaped<'a>(pub(crate) &'a str);
+/// Text with the characters escaped that have a meaning in XML.
+pub(crate) struct EscapedText<'a>(pub(crate) &'a str);
 
-impl fmt::Display for Escaped<'_> {
+impl fmt::Display for EscapedText<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.chars().try_for_each(|letter| match letter {
             '&' => out.write_str("&amp;"),
@@ -186,7 +209,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// What a series takes in the legend.
+/// The width of a series in the legend.
 fn key_width(series: &str) -> u32 {
     36 + count(series.as_bytes()) * 7
 }

@@ -1,4 +1,4 @@
-//! The load generator, which is the same program with the same settings for everybody.
+//! The load generator h2load. All subjects are measured by the same program with the same settings.
 
 use std::fs;
 use std::io;
@@ -14,73 +14,77 @@ use crate::others;
 use crate::percentiles::{Percentiles, Samples};
 use crate::process::Directory;
 
-/// Connections over HTTP/1.1, each with one request on its way.
+/// Connections over HTTP/1.1, each with one request in flight.
 const HTTP_CONNECTIONS: usize = 32;
-/// Connections over gRPC: a proxy has one for each of its threads.
+/// Connections over gRPC. A proxy opens one for each of its threads.
 const GRPC_CONNECTIONS: usize = 4;
-/// Requests on their way on each of those.
+/// Requests in flight on each gRPC connection.
 const GRPC_STREAMS: usize = 32;
-/// Ticks of the system's accounts in a second, on every Linux there is.
+/// Clock ticks per second in the CPU times of `/proc`; the value is the same on every Linux.
 const TICKS_PER_S: f64 = 100.0;
 
-/// The program.
+/// The h2load program.
 #[derive(Clone, Debug)]
 pub(crate) struct H2load {
     program: PathBuf,
 }
 
-/// What it sends, and where.
+/// Where the load is sent, and what is sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) server: SocketAddr,
     pub(crate) path: &'static str,
-    pub(crate) sent: Sent,
-    /// Whether refusals have a status of their own; nothing else may come then.
+    pub(crate) sent: LoadRequest,
+    /// The class of status that every response must have.
     pub(crate) status: Status,
 }
 
-/// What is asked, and over what.
+/// The request that is sent, and its protocol.
 #[derive(Clone, Debug)]
-pub(crate) enum Sent {
+pub(crate) enum LoadRequest {
     /// `GET` over HTTP/1.1.
     Get,
-    /// `POST` over HTTP/1.1, of the JSON in this file.
+    /// `POST` over HTTP/1.1 with the JSON in this file.
     Json(PathBuf),
-    /// A call of gRPC, with the framed message in this file.
+    /// A gRPC call with the framed message in this file.
     Grpc(PathBuf),
 }
 
-/// The class of status that every answer must have.
+/// The earlier name of [`LoadRequest`].
+pub(crate) type Sent = LoadRequest;
+
+/// A class of response status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     Success,
     ClientError,
 }
 
-/// What a round says, or the medians of all of them.
+/// The result of one round, or the medians of all rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Round {
     pub(crate) requests_per_s: f64,
-    /// What the server's process took of a core for each request, in the system too.
+    /// CPU time of the server's process for each request, in user and system mode.
     pub(crate) cpu_us: f64,
 }
 
-/// What it counted.
+/// The numbers that h2load counted in one round.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Counted {
+struct LoadTotals {
     requests: u64,
     requests_per_s: f64,
 }
 
 impl H2load {
-    /// What `TOLLGATE_H2LOAD` names, or what is on the path or installed by `cargo xtask`.
+    /// Finds the program named by `TOLLGATE_H2LOAD`, or on the `PATH`, or installed by `cargo
+    /// xtask`.
     pub(crate) fn find() -> Self {
         Self {
             program: find_program("TOLLGATE_H2LOAD", "h2load"),
         }
     }
 
-    /// What the program calls itself.
+    /// The program's name and version, as it prints them.
     pub(crate) fn version(&self) -> io::Result<String> {
         let output = Command::new(&self.program)
             .arg("--version")
@@ -89,7 +93,7 @@ impl H2load {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
-    /// Sends requests for so long to the server that this process is.
+    /// Sends requests for `length` to the server with the process id `server`.
     pub(crate) fn round(
         &self,
         target: &Target,
@@ -114,8 +118,8 @@ impl H2load {
         })
     }
 
-    /// Sends requests for so long and writes down how long each took. That makes the generator
-    /// itself slower, so what it counts meanwhile is not used.
+    /// Sends requests for `length` and records the latency of each. Recording slows the generator
+    /// down, so the throughput of this round is not used.
     pub(crate) fn latencies(&self, target: &Target, length: Duration) -> io::Result<Percentiles> {
         let directory = Directory::create()?;
         let log = directory.write("log", "")?;
@@ -125,24 +129,26 @@ impl H2load {
             &command.output().map_err(|error| self.missing(&error))?,
             target.status,
         )?;
-        Ok(Percentiles::of(&[samples(&fs::read_to_string(&log)?)]))
+        Ok(Percentiles::from_samples(&[samples(&fs::read_to_string(
+            &log,
+        )?)]))
     }
 
     fn command(&self, target: &Target, length: Duration) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["-t", "1", "-D", &format!("{}ms", length.as_millis())]);
         match &target.sent {
-            Sent::Get => {
+            LoadRequest::Get => {
                 command.args(["--h1", "-c", &HTTP_CONNECTIONS.to_string()]);
             }
-            Sent::Json(body) => {
+            LoadRequest::Json(body) => {
                 command
                     .arg("-d")
                     .arg(body)
                     .args(["--h1", "-c", &HTTP_CONNECTIONS.to_string()]);
                 command.args(["-H", "content-type: application/json"]);
             }
-            Sent::Grpc(body) => {
+            LoadRequest::Grpc(body) => {
                 command.arg("-d").arg(body);
                 command.args([
                     "-c",
@@ -160,12 +166,12 @@ impl H2load {
     fn missing(&self, error: &io::Error) -> io::Error {
         io::Error::new(
             error.kind(),
-            format!("{} cannot be run: {error}", self.program.display()),
+            format!("cannot run {}: {error}", self.program.display()),
         )
     }
 }
 
-fn counted(output: &Output, status: Status) -> io::Result<Counted> {
+fn counted(output: &Output, status: Status) -> io::Result<LoadTotals> {
     let text = String::from_utf8_lossy(&output.stdout);
     let counted = if output.status.success() {
         parse(&text, status)
@@ -175,14 +181,14 @@ fn counted(output: &Output, status: Status) -> io::Result<Counted> {
     counted.ok_or_else(|| {
         let errors = String::from_utf8_lossy(&output.stderr);
         io::Error::other(format!(
-            "the load went wrong: {} {}",
+            "h2load failed: {} {}",
             summary(&text),
             errors.trim()
         ))
     })
 }
 
-/// What it says about the requests, for an error.
+/// The request lines of h2load's output, for an error message.
 fn summary(text: &str) -> String {
     let lines = text
         .lines()
@@ -190,8 +196,9 @@ fn summary(text: &str) -> String {
     lines.collect::<Vec<_>>().join("; ")
 }
 
-/// The numbers, if nothing went wrong and every answer has the right class of status.
-fn parse(text: &str, status: Status) -> Option<Counted> {
+/// Parses the numbers. Returns `None` if a request failed or a response has the wrong class of
+/// status.
+fn parse(text: &str, status: Status) -> Option<LoadTotals> {
     let line = |start: &str| text.lines().find_map(|line| line.strip_prefix(start));
     let rate = line("finished in ")?
         .split(", ")
@@ -202,7 +209,7 @@ fn parse(text: &str, status: Status) -> Option<Counted> {
         Status::Success => ("2xx", ["3xx", "4xx", "5xx"]),
         Status::ClientError => ("4xx", ["2xx", "3xx", "5xx"]),
     };
-    // A status may have come when the rest of its answer had not yet, at the end of the round.
+    // At the end of a round, a status may have arrived before the rest of its response.
     let is_sound = done > 0
         && number(codes, right)? >= done
         && wrong
@@ -210,13 +217,13 @@ fn parse(text: &str, status: Status) -> Option<Counted> {
             .all(|class| number(codes, class) == Some(0))
         && number(requests, "errored")? == 0
         && number(requests, "timeout")? == 0;
-    is_sound.then_some(Counted {
+    is_sound.then_some(LoadTotals {
         requests: done,
         requests_per_s: rate.parse().ok()?,
     })
 }
 
-/// The number that stands before a word, in a list with commas.
+/// The number before a word, in a comma-separated list.
 fn number(list: &str, word: &str) -> Option<u64> {
     let field = list
         .split(", ")
@@ -224,9 +231,10 @@ fn number(list: &str, word: &str) -> Option<u64> {
     field.trim().parse().ok()
 }
 
-/// The last of three columns: when it began, its status, how many microseconds it took.
+/// Parses the log's third column: each line has the start time, the status and the duration in
+/// microseconds.
 fn samples(log: &str) -> Samples {
-    Samples::of_us(
+    Samples::from_us(
         log.lines()
             .filter_map(|line| line.split('\t').nth(2)?.trim().parse().ok()),
     )
@@ -234,7 +242,7 @@ fn samples(log: &str) -> Samples {
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "nobody counts to 2^53 in a round"
+    reason = "a round has fewer than 2^53 requests"
 )]
 fn float(count: u64) -> f64 {
     count as f64
@@ -253,11 +261,11 @@ traffic: 25.49MB (26726982) total, 13.56MB (14223891) headers (space savings 0.0
 ";
 
     #[test]
-    fn only_sound_numbers_are_numbers() {
+    fn output_with_errors_is_rejected() {
         let good = parse(GOOD, Status::Success).unwrap();
         assert_eq!(
             good,
-            Counted {
+            LoadTotals {
                 requests: 53_241,
                 requests_per_s: 26_620.5
             }
@@ -286,7 +294,7 @@ traffic: 25.49MB (26726982) total, 13.56MB (14223891) headers (space savings 0.0
     }
 
     #[test]
-    fn refusals_may_be_what_is_expected() {
+    fn denials_can_be_the_expected_status() {
         let refused = GOOD.replace("53241 2xx, 0 3xx, 0 4xx", "0 2xx, 0 3xx, 53241 4xx");
         assert!(parse(&refused, Status::ClientError).is_some());
     }
@@ -296,7 +304,7 @@ traffic: 25.49MB (26726982) total, 13.56MB (14223891) headers (space savings 0.0
         let log =
             "1794795042571880\t200\t500\n1794795042571750\t200\t700\n1794795042571736\t200\t800\n";
         assert_eq!(
-            Percentiles::of(&[samples(log)]),
+            Percentiles::from_samples(&[samples(log)]),
             Percentiles {
                 p50_us: 700.0,
                 p99_us: 800.0
@@ -305,7 +313,7 @@ traffic: 25.49MB (26726982) total, 13.56MB (14223891) headers (space savings 0.0
     }
 
     #[test]
-    fn everybody_is_asked_in_the_same_way() {
+    fn every_subject_gets_the_same_load() {
         let line = |sent| {
             let server = SocketAddr::from(([127, 0, 0, 1], 80));
             let target = Target {
@@ -322,17 +330,17 @@ traffic: 25.49MB (26726982) total, 13.56MB (14223891) headers (space savings 0.0
                 h2load.command(&target, Duration::from_millis(1_500))
             )
         };
-        let get = line(Sent::Get);
+        let get = line(LoadRequest::Get);
         assert!(
             get.contains(r#""-t" "1" "-D" "1500ms" "--h1" "-c" "32" "http"#),
             "{get}"
         );
-        let json = line(Sent::Json(PathBuf::from("b")));
+        let json = line(LoadRequest::Json(PathBuf::from("b")));
         assert!(
             json.contains(r#""-t" "1" "-D" "1500ms" "-d" "b" "--h1" "-c" "32""#),
             "{json}"
         );
-        let grpc = line(Sent::Grpc(PathBuf::from("b")));
+        let grpc = line(LoadRequest::Grpc(PathBuf::from("b")));
         assert!(
             grpc.contains(r#""-c" "4" "-m" "32""#) && !grpc.contains("--h1"),
             "{grpc}"

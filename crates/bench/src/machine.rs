@@ -1,4 +1,4 @@
-//! What the numbers were measured on. Without it they mean nothing.
+//! The machine on which a benchmark ran, without which its numbers mean nothing.
 
 use std::thread::available_parallelism;
 

@@ -1,4 +1,5 @@
-//! Benchmarks: Tollgate beside its peers in the same run, so that a noisy machine is noisy for all.
+//! Benchmarks that measure Tollgate and other rate limiters in the same run, so that noise on the
+//! machine affects all of them.
 
 mod allocator;
 mod chart;
@@ -29,51 +30,50 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 #[derive(Debug, Parser)]
-#[command(about = "Measures Tollgate beside other rate limiters")]
+#[command(about = "Compares Tollgate with other rate limiters")]
 struct Arguments {
     #[command(subcommand)]
-    what: What,
+    what: Benchmark,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    /// Decisions in one process: speed, bytes per key, and a flood of new keys.
+enum Benchmark {
+    /// Embedded store: time per decision, bytes per key, and a flood of new keys
     Memory(memory::Arguments),
-    /// Decisions on a Redis or Valkey server: throughput and latency beside redis-benchmark and
-    /// plain clients.
+    /// Redis or Valkey store: throughput and latency, compared with redis-benchmark and plain
+    /// clients
     Redis(redis::Arguments),
-    /// Decisions from memory on a shared server: leased and eventual limits beside the embedded
-    /// store and strict ones.
+    /// Leased and eventual limits on a shared store, compared with the embedded store and strict
+    /// limits
     Leases(leases::Arguments),
-    /// Requests to `tollgate serve`, over HTTP and over gRPC, beside servers that answer without
-    /// deciding.
+    /// `tollgate serve` over HTTP and gRPC, compared with servers that return a constant response
     Service(service::Arguments),
-    /// What a rate limit costs an axum application, with this layer and with `tower_governor`.
+    /// Cost of a rate limit in an axum application: Tollgate's layer and `tower_governor`
     Tower(tower::Arguments),
-    /// `tollgate simulate` on a large log: lines a second and a core, and memory.
+    /// `tollgate simulate` on a large log: lines per second and core, and peak memory
     Simulate(simulate::Arguments),
-    /// What replicas of `tollgate serve` admit together over one store, against what the limit
-    /// allows.
+    /// Strictness experiment: what replicas of `tollgate serve` admit together over one store,
+    /// compared with what the limit allows
     Strictness(strictness::Arguments),
-    /// One of those servers, which `service` starts as a process of its own.
+    /// A bare server, started by `service` as a separate process
     #[command(hide = true)]
     Bare(service::BareArguments),
-    /// One of the applications, which `tower` starts as a process of its own.
+    /// An application, started by `tower` as a separate process
     #[command(hide = true)]
     Hello(tower::HelloArguments),
 }
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().what {
-        What::Memory(arguments) => memory::run(&arguments),
-        What::Redis(arguments) => redis::run(&arguments),
-        What::Leases(arguments) => leases::run(&arguments),
-        What::Service(arguments) => service::run(&arguments),
-        What::Simulate(arguments) => simulate::run(&arguments),
-        What::Strictness(arguments) => strictness::run(&arguments),
-        What::Tower(arguments) => tower::run(&arguments),
-        What::Bare(arguments) => service::run_bare(&arguments),
-        What::Hello(arguments) => tower::run_hello(&arguments),
+        Benchmark::Memory(arguments) => memory::run(&arguments),
+        Benchmark::Redis(arguments) => redis::run(&arguments),
+        Benchmark::Leases(arguments) => leases::run(&arguments),
+        Benchmark::Service(arguments) => service::run(&arguments),
+        Benchmark::Simulate(arguments) => simulate::run(&arguments),
+        Benchmark::Strictness(arguments) => strictness::run(&arguments),
+        Benchmark::Tower(arguments) => tower::run(&arguments),
+        Benchmark::Bare(arguments) => service::run_bare(&arguments),
+        Benchmark::Hello(arguments) => tower::run_hello(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

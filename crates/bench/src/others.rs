@@ -1,25 +1,25 @@
-//! What other programs took of the machine meanwhile.
+//! The share of the machine that other programs used during a round.
 //!
-//! Waiting for a core says nothing here: server and clients have more threads than a small machine
-//! has cores, and wait for each other. So the time of all cores is compared with the time of the
-//! processes that belong to the run.
+//! Time spent waiting for a core does not measure that here: the server and its clients have more
+//! threads than a small machine has cores, and wait for each other. Instead, the CPU time of the
+//! whole machine is compared with that of the processes that belong to the run.
 
 use std::fs;
 
-/// Ticks since the machine began, of all cores together.
+/// Clock ticks since boot, summed over all cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// Whether somebody used them or not.
+    /// All ticks, including idle ones.
     all: u64,
-    /// Spent by programs, of this system or, where it is itself a guest, of others. What the system
-    /// does for all of them, such as moving packets, belongs to nobody.
+    /// Ticks used by programs of this system or, on a virtual machine, of other guests. Kernel work
+    /// that serves all of them, such as packet handling, is not included.
     spent: u64,
-    /// Spent by this process, by the children it has waited for, and by the servers.
+    /// Ticks used by this process, by the children it has waited for, and by the servers.
     ours: u64,
 }
 
 impl Usage {
-    /// Now; `None` where the system does not tell.
+    /// Reads the current values; `None` where `/proc` does not have them.
     pub(crate) fn read(servers: &[u32]) -> Option<Self> {
         let (all, spent) = machine(&fs::read_to_string("/proc/stat").ok()?)?;
         let itself = process(&fs::read_to_string("/proc/self/stat").ok()?)?;
@@ -34,7 +34,7 @@ impl Usage {
         })
     }
 
-    /// Which part of the machine others have taken since `before`.
+    /// The share of the machine, from 0 to 1, that other programs have used since `before`.
     pub(crate) fn others_since(self, before: Self) -> f64 {
         let all = self.all.saturating_sub(before.all);
         let spent = self.spent.saturating_sub(before.spent);
@@ -47,13 +47,13 @@ impl Usage {
     }
 }
 
-/// The ticks that a process has spent so far, with the children it has waited for.
+/// The ticks that a process and the children it has waited for have used so far.
 pub(crate) fn ticks_of(pid: u32) -> Option<u64> {
     process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// All ticks, and those spent: the line of all cores is user, nice, system, idle, iowait, irq,
-/// softirq, steal and some that are counted twice.
+/// All ticks and used ticks. The line of all cores has user, nice, system, idle, iowait, irq,
+/// softirq, steal and some fields that are counted twice.
 fn machine(stat: &str) -> Option<(u64, u64)> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let ticks: Option<Vec<u64>> = line
@@ -70,8 +70,8 @@ fn machine(stat: &str) -> Option<(u64, u64)> {
     }
 }
 
-/// The ticks of a process and of the children it has waited for: fields 14 to 17. The second is its
-/// name, in brackets, and may hold anything.
+/// The ticks of a process and of the children it has waited for: fields 14 to 17. The second field
+/// is its name in parentheses, which may contain anything.
 fn process(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let ticks: Option<Vec<u64>> = fields
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ours_is_not_the_others() {
+    fn own_ticks_are_not_counted_as_others() {
         let before = Usage {
             all: 1_000,
             spent: 500,
@@ -125,7 +125,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn linux_tells() {
+    fn linux_has_the_values() {
         let usage = Usage::read(&[std::process::id()]).unwrap();
         assert!(usage.all >= usage.spent && usage.spent > 0, "{usage:?}");
     }

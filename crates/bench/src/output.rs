@@ -1,4 +1,4 @@
-//! Where results go: numbers and a chart to files, tables to standard output.
+//! Writes results: numbers and a chart to files, tables to standard output.
 
 use std::fmt::Display;
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-/// The file that is meant: a directory stands for the one of this name in it.
+/// The output file: `out` itself, or the file `name` in it if `out` is a directory.
 pub(crate) fn file(out: &Path, name: &str) -> PathBuf {
     if out.extension().is_some_and(|extension| extension == "json") {
         out.to_owned()
@@ -16,7 +16,7 @@ pub(crate) fn file(out: &Path, name: &str) -> PathBuf {
     }
 }
 
-/// Writes the numbers to `path` and the chart beside it.
+/// Writes the numbers to `path` and the chart to the same directory.
 pub(crate) fn save(path: &Path, report: &impl Serialize, chart: &impl Display) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
@@ -28,10 +28,10 @@ pub(crate) fn save(path: &Path, report: &impl Serialize, chart: &impl Display) -
     Ok(())
 }
 
-/// Shows the tables.
+/// Prints the tables.
 pub(crate) fn print(report: &impl Display) -> io::Result<()> {
     match write!(io::stdout(), "{report}") {
-        // Whoever reads the table may stop when they have seen enough.
+        // The reader may close the pipe early, as `head` does.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_stands_for_a_file_in_it() {
+    fn a_directory_means_the_file_of_this_name_in_it() {
         assert_eq!(
             file(Path::new("a/b.json"), "redis.json"),
             Path::new("a/b.json")

@@ -1,13 +1,13 @@
-//! Several small bar charts in one picture, as SVG, for values that do not share a scale.
+//! Several small bar charts in one SVG picture, for values that do not share a scale.
 //!
-//! Colours follow the viewer where it says that it is dark; where it says nothing the picture
-//! brings its own white ground.
+//! The colours follow the viewer's preference for a dark scheme; without a preference the
+//! background is white.
 
 use std::fmt;
 
-use crate::chart::Escaped;
+use crate::chart::EscapedText;
 
-/// A picture.
+/// A picture with several panels.
 #[derive(Clone, Debug)]
 pub(crate) struct Picture {
     pub(crate) title: String,
@@ -16,12 +16,12 @@ pub(crate) struct Picture {
     pub(crate) panels: Vec<Panel>,
 }
 
-/// One chart of it, with a group of bars for each label.
+/// One bar chart of a picture, with a group of bars for each label.
 #[derive(Clone, Debug)]
 pub(crate) struct Panel {
     pub(crate) title: String,
     pub(crate) scale: Scale,
-    /// How many digits the numbers at the bars have behind the point.
+    /// Decimal places of the numbers at the bars.
     pub(crate) digits: usize,
     pub(crate) groups: Vec<Group>,
 }
@@ -29,25 +29,29 @@ pub(crate) struct Panel {
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) label: String,
-    /// One for each series; a missing one leaves a gap.
+    /// One value for each series; a missing value leaves a gap.
     pub(crate) values: Vec<Option<f64>>,
 }
 
-/// How a value becomes a height.
+/// The vertical scale of a panel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scale {
-    /// From zero to this.
+    /// From zero to this value.
     Linear(f64),
-    /// From this up, by powers of ten. What is below, such as zero, has no height.
+    /// From this value up, by powers of ten. Smaller values, such as zero, have no height.
     Logarithmic(f64),
 }
 
-/// Told apart also by the most common kinds of colour blindness, and on either ground.
+/// The colours can be distinguished on either background, also with the most common kinds of colour
+/// blindness.
 const COLOURS: [&str; 7] = [
     "#0072b2", "#009e73", "#e69f00", "#f0d49a", "#d55e00", "#999999", "#cc79a7",
 ];
-const STYLE: &str = "<style>.ground{fill:#fff}.ink{fill:#1a1a1a}.faint{fill:#595959}.grid{stroke:#ddd}\
-    @media (prefers-color-scheme:dark){.ground{fill:#14171c}.ink{fill:#eee}.faint{fill:#aab}.grid{stroke:#3a3f48}}</style>";
+const STYLE: &str = concat!(
+    "<style>.ground{fill:#fff}.ink{fill:#1a1a1a}.faint{fill:#595959}.grid{stroke:#ddd}",
+    "@media (prefers-color-scheme:dark){.ground{fill:#14171c}.ink{fill:#eee}",
+    ".faint{fill:#aab}.grid{stroke:#3a3f48}}</style>"
+);
 const WIDTH_MIN: u32 = 860;
 const LEFT: u32 = 64;
 const RIGHT: u32 = 16;
@@ -57,9 +61,9 @@ const HEIGHT: u32 = 170;
 const FOOT: u32 = 36;
 const BAR: u32 = 16;
 const GAP: u32 = 28;
-/// Lines of the grid on a linear scale.
+/// Grid lines on a linear scale.
 const STEPS: u32 = 4;
-/// And on a logarithmic one at most.
+/// The most grid lines on a logarithmic scale.
 const DECADES_MAX: i32 = 16;
 
 impl Picture {
@@ -67,7 +71,7 @@ impl Picture {
         count(&self.series) * BAR
     }
 
-    /// The most groups of any panel.
+    /// The largest number of groups of any panel.
     fn groups(&self) -> u32 {
         self.panels
             .iter()
@@ -76,7 +80,7 @@ impl Picture {
             .unwrap_or(0)
     }
 
-    /// As wide as its bars need, or as the picture has room for.
+    /// As wide as the bars need, or as the picture has room for.
     fn group_width(&self) -> u32 {
         let room = (WIDTH_MIN - LEFT - RIGHT) / self.groups().max(1);
         room.max(self.bars_width() + GAP)
@@ -161,7 +165,14 @@ impl Picture {
             let (x, y, digits) = (x + 11, y - 4.0, panel.digits);
             writeln!(
                 out,
-                r#"<text class="ink" transform="translate({x} {y:.1}) rotate(-90)" font-size="10">{value:.digits$}</text>"#
+                concat!(
+                    r#"<text class="ink" transform="translate({x} {y:.1}) rotate(-90)" "#,
+                    r#"font-size="10">{value:.digits$}</text>"#
+                ),
+                x = x,
+                y = y,
+                value = value,
+                digits = digits
             )?;
         }
         let middle = left + self.bars_width() / 2;
@@ -176,7 +187,7 @@ impl Picture {
 }
 
 impl Panel {
-    /// How far below the picture's top edge a value lies. A quarter of the height is left for the
+    /// The distance of a value from the picture's top edge. A quarter of the height is left for the
     /// numbers at the bars.
     fn y(&self, top: u32, value: f64) -> f64 {
         let share = match self.scale {
@@ -196,7 +207,7 @@ impl Panel {
             .fold(0.0, f64::max)
     }
 
-    /// Where lines of the grid are, and what they are called.
+    /// The positions and labels of the grid lines.
     fn marks(&self) -> Vec<(f64, String)> {
         match self.scale {
             Scale::Linear(most) => (0..=STEPS)
@@ -217,7 +228,12 @@ impl fmt::Display for Picture {
         let (width, height) = (self.width(), self.height());
         writeln!(
             out,
-            r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">"#
+            concat!(
+                r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" "#,
+                r#"viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">"#
+            ),
+            width = width,
+            height = height
         )?;
         writeln!(out, "{STYLE}")?;
         writeln!(
@@ -242,7 +258,7 @@ fn text(
     writeln!(
         out,
         r#"<text class="{class}" x="{x}" y="{y}" {style}>{}</text>"#,
-        Escaped(words)
+        EscapedText(words)
     )
 }
 
@@ -287,7 +303,7 @@ mod tests {
         };
         let svg = picture.to_string();
         assert!(svg.contains("a&lt;b"));
-        // The ground, three keys of the legend and two bars.
+        // The background, three legend entries and two bars.
         assert_eq!(svg.matches("<rect").count(), 6);
         assert!(svg.contains("prefers-color-scheme:dark"));
     }

@@ -1,41 +1,41 @@
-//! How long decisions took, kept as they are: a round is short, and a rank among all samples needs
-//! no explanation.
+//! Latencies of decisions. All samples of a round are kept: a round is short, and a rank among all
+//! samples is exact.
 
 use std::time::Duration;
 
-/// The most samples that a round keeps, of all its callers together: a few megabytes, and more than
-/// a round has.
+/// The most samples that a round keeps, over all callers: a few megabytes, and more than a round
+/// has.
 const SAMPLES_MAX: usize = 1 << 20;
 
-/// What one caller has measured, in nanoseconds. It does not grow, because memory that is asked for
-/// takes time.
+/// The latencies that one caller measured, in nanoseconds. The capacity is fixed, because growing
+/// would take time.
 #[derive(Debug)]
 pub(crate) struct Samples(Vec<u32>);
 
 impl Samples {
-    /// Of all callers together, in the whole microseconds that a load generator writes down.
-    pub(crate) fn of_us(samples_us: impl Iterator<Item = u64>) -> Self {
+    /// Samples of all callers together, from the whole microseconds that a load generator records.
+    pub(crate) fn from_us(samples_us: impl Iterator<Item = u64>) -> Self {
         let ns = |us: u64| u32::try_from(us.saturating_mul(1_000)).unwrap_or(u32::MAX);
         Self(samples_us.take(SAMPLES_MAX).map(ns).collect())
     }
 
-    /// For one of so many callers.
+    /// Samples for one of `callers` callers.
     pub(crate) fn for_one_of(callers: usize) -> Self {
         Self(Vec::with_capacity(SAMPLES_MAX / callers.max(1)))
     }
 
-    /// Keeps a sample while there is room.
+    /// Adds a sample while there is room.
     #[inline]
     pub(crate) fn push(&mut self, took: Duration) {
         if self.0.len() < self.0.capacity() {
-            // Four seconds are as long as forever here.
+            // Durations over four seconds are recorded as the maximum.
             self.0
                 .push(u32::try_from(took.as_nanos()).unwrap_or(u32::MAX));
         }
     }
 }
 
-/// What is said about the samples of a round, in microseconds.
+/// Percentiles of a round's samples, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Percentiles {
     pub(crate) p50_us: f64,
@@ -43,7 +43,7 @@ pub(crate) struct Percentiles {
 }
 
 impl Percentiles {
-    pub(crate) fn of(samples: &[Samples]) -> Self {
+    pub(crate) fn from_samples(samples: &[Samples]) -> Self {
         let mut all: Vec<u32> = samples
             .iter()
             .flat_map(|samples| &samples.0)
@@ -60,7 +60,7 @@ impl Percentiles {
     }
 }
 
-/// The smallest sample that so many of a thousand samples do not exceed.
+/// The smallest sample that is not exceeded by `per_mille` of a thousand samples.
 pub(crate) fn nearest_rank<T: Copy>(sorted: &[T], per_mille: usize) -> Option<T> {
     let rank = (sorted.len() * per_mille).div_ceil(1_000);
     sorted.get(rank.saturating_sub(1)).copied()
@@ -78,7 +78,7 @@ mod tests {
             callers[1].push(Duration::from_micros(101 - us));
         }
         assert_eq!(
-            Percentiles::of(&callers),
+            Percentiles::from_samples(&callers),
             Percentiles {
                 p50_us: 50.0,
                 p99_us: 99.0

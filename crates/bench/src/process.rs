@@ -1,6 +1,6 @@
-//! A server's process with a directory for its files. Neither outlives the run: they end with their
-//! value, and when the run is killed, by a guard: a shell that waits for the end of a pipe which
-//! only the run holds open.
+//! A server's process with a directory for its files. Neither outlives the run: both are removed
+//! when the value is dropped. If the run is killed, a guard process removes them: a shell that
+//! waits for the end of a pipe which only the run holds open.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,16 +12,17 @@ use std::time::Duration;
 
 use testkit::wait;
 
-/// Reads until the pipe's other end is closed, then ends the server and removes its directory.
+/// Reads until the other end of the pipe is closed, then kills the server and removes its
+/// directory.
 const GUARD: &str = r#"read -r _; kill -9 "$0"; rm -rf -- "$1""#;
 const OUTPUT: &str = "stdout";
 const ERRORS: &str = "stderr";
-/// How long a server may take to say where it listens.
+/// How long a server may take to print its address.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 static CREATED: AtomicU32 = AtomicU32::new(0);
 
-/// A new directory for temporary files, removed with everything in it.
+/// A new directory for temporary files, removed on drop with everything in it.
 #[derive(Debug)]
 pub(crate) struct Directory(PathBuf);
 
@@ -44,7 +45,7 @@ impl Directory {
         Ok(Self(path))
     }
 
-    /// Writes a file into it and returns where it is.
+    /// Writes a file into the directory and returns its path.
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> io::Result<PathBuf> {
         let path = self.0.join(name);
         fs::write(&path, content)?;
@@ -63,17 +64,14 @@ impl Drop for Directory {
 }
 
 impl Process {
-    /// Starts a server and a guard for it. What it writes goes to files of its directory.
+    /// Starts a server and its guard. Its output goes to files in the directory.
     pub(crate) fn spawn(mut command: Command, directory: Directory) -> io::Result<Self> {
         command.stdin(Stdio::null());
         command.stdout(File::create(directory.0.join(OUTPUT))?);
         command.stderr(File::create(directory.0.join(ERRORS))?);
         let program = command.get_program().to_string_lossy().into_owned();
         let mut child = command.spawn().map_err(|error| {
-            io::Error::new(
-                error.kind(),
-                format!("{program} cannot be started: {error}"),
-            )
+            io::Error::new(error.kind(), format!("cannot start {program}: {error}"))
         })?;
         let mut guard = Command::new("sh");
         guard
@@ -100,20 +98,20 @@ impl Process {
         self.child.id()
     }
 
-    /// Kills the server (SIGKILL) and waits for its end, while its files stay. The guard goes
-    /// first: afterwards the id could be someone else's.
+    /// Kills the server (SIGKILL) and waits for its end; its files stay. The guard is ended first,
+    /// because afterwards the process id could belong to another process.
     pub(crate) fn kill(&mut self) {
         end(&mut self.guard);
         end(&mut self.child);
     }
 
-    /// The address that stands behind a word on a line of the server's output, as soon as it is
-    /// there.
+    /// Waits for a line of the server's output that has an address after this word, and returns the
+    /// address.
     pub(crate) fn announced(&mut self, word: &str) -> io::Result<SocketAddr> {
         self.wait_for(|process| address_after(&process.directory.read(OUTPUT), word))
     }
 
-    /// Waits until the server is ready, unless it has ended.
+    /// Waits until `ready` returns a value; fails if the server has exited.
     pub(crate) fn wait_for<T>(&mut self, ready: impl Fn(&Self) -> Option<T>) -> io::Result<T> {
         let found = wait::within(PATIENCE, || {
             let is_over = self.child.try_wait().is_ok_and(|status| status.is_some());
@@ -122,7 +120,7 @@ impl Process {
         found.flatten().ok_or_else(|| {
             let said = self.directory.read(ERRORS);
             io::Error::other(format!(
-                "the server did not become ready; it said: {}",
+                "the server did not become ready; its output: {}",
                 said.trim()
             ))
         })
@@ -136,7 +134,7 @@ impl Drop for Process {
 }
 
 fn end(child: &mut Child) {
-    // What has ended by itself needs no more.
+    // The process may have exited already.
     let _ended = child.kill();
     let _status = child.wait();
 }
@@ -157,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_stands_behind_its_word() {
+    fn an_address_is_found_after_its_word() {
         let output =
             "tollgate: http and grpc\n  http   http://127.0.0.1:80\n  grpc   http://127.0.0.1:81\n";
         assert_eq!(
@@ -168,14 +166,14 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_ends_says_why_and_leaves_nothing_behind() {
+    fn an_exited_server_is_an_error_with_its_output() {
         let directory = Directory::create().unwrap();
         let path = directory.0.clone();
         let mut command = Command::new("sh");
         command.args(["-c", "echo the port is taken >&2; exit 1"]);
         let mut process = Process::spawn(command, directory).unwrap();
         let error = process.announced("http").unwrap_err().to_string();
-        assert!(error.ends_with("it said: the port is taken"), "{error}");
+        assert!(error.ends_with("its output: the port is taken"), "{error}");
         drop(process);
         assert!(!path.exists());
     }

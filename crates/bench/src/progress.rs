@@ -1,4 +1,4 @@
-//! What runs now, on standard error, so that standard output holds the result alone.
+//! Progress messages on standard error, so that standard output holds only the result.
 
 use std::io::{IsTerminal as _, Write as _, stderr};
 
@@ -18,29 +18,29 @@ impl Progress {
         }
     }
 
-    /// The next of the steps begins.
+    /// Announces the next step.
     pub(crate) fn step(&mut self, what: &str) {
         self.done += 1;
         self.clear();
         eprintln!("[{}/{}] {what}", self.done, self.steps);
     }
 
-    /// Something worth knowing that is not a step.
+    /// Prints a note that is not a step.
     pub(crate) fn note(&self, what: &str) {
         self.clear();
         eprintln!("      {what}");
     }
 
-    /// Rounds are many; they are shown where they can replace each other.
+    /// Shows the current round on a terminal, replacing the previous one.
     pub(crate) fn round(&self, round: usize, rounds: usize, subject: &str) {
         if self.is_terminal {
             eprint!("\r\x1b[K      round {} of {rounds}: {subject}", round + 1);
-            // A progress line that cannot be shown is no reason to stop measuring.
+            // A progress line that cannot be shown does not stop the benchmark.
             drop(stderr().flush());
         }
     }
 
-    /// What goes on until the next step is done, where it can be replaced by that.
+    /// Shows on a terminal what runs until the next step is done.
     pub(crate) fn now(&self, what: &str) {
         if self.is_terminal {
             eprint!("\r\x1b[K[{}/{}] {what} ..", self.done + 1, self.steps);

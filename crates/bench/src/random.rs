@@ -1,4 +1,4 @@
-//! Random numbers that are the same in every run, so that every run asks the same questions.
+//! Random numbers that are the same in every run, so that every run sends the same requests.
 
 /// `SplitMix64`: small, fast and good enough to scatter keys.
 #[derive(Debug)]
@@ -16,14 +16,13 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`. The bias of taking the upper half of a product is below one in four
-    /// billion.
+    /// A number below `bound`, the upper half of a product. Its bias is below one in four billion.
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
         let product = (self.next() >> 32) * u64::from(bound);
         u32::try_from(product >> 32).expect("the upper half of a 64-bit product")
     }
 
-    /// A number from 0 to below 1.
+    /// A number in the range from 0 (inclusive) to 1 (exclusive).
     pub(crate) fn fraction(&mut self) -> f64 {
         let bits = u32::try_from(self.next() >> 32).expect("32 bits are left");
         f64::from(bits) / (f64::from(u32::MAX) + 1.0)

@@ -1,11 +1,11 @@
-//! Who is measured when.
+//! The order in which subjects are measured.
 
 use std::io;
 
 use crate::progress::Progress;
 
-/// So many rounds of every subject in turn, so that whatever else the machine does hits all alike;
-/// what each subject's rounds gave. `name` is for whoever watches.
+/// Runs `rounds` rounds of every subject in index, so that noise on the machine affects all of them,
+/// and returns the results of each subject's rounds. `name` is shown as progress.
 pub(crate) fn interleaved<E, R>(
     entrants: &mut [E],
     rounds: usize,
@@ -13,31 +13,32 @@ pub(crate) fn interleaved<E, R>(
     name: impl Fn(&E) -> String,
     mut round: impl FnMut(&mut E) -> io::Result<R>,
 ) -> io::Result<Vec<Vec<R>>> {
-    let mut given: Vec<Vec<R>> = entrants
+    let mut results: Vec<Vec<R>> = entrants
         .iter()
         .map(|_| Vec::with_capacity(rounds))
         .collect();
     for number in 0..rounds {
-        for turn in wait_in_queue(number, entrants.len()) {
-            progress.round(number, rounds, &name(&entrants[turn]));
-            given[turn].push(round(&mut entrants[turn])?);
+        for index in order_of_round(number, entrants.len()) {
+            progress.round(number, rounds, &name(&entrants[index]));
+            results[index].push(round(&mut entrants[index])?);
         }
     }
-    Ok(given)
+    Ok(results)
 }
 
-/// Each round begins with another subject, so that nobody always comes after the same one.
-pub(crate) fn wait_in_queue(round: usize, subjects: usize) -> impl Iterator<Item = usize> {
-    (0..subjects).map(move |turn| (turn + round) % subjects)
+/// The order of subjects in a round. Each round begins with another subject, so that no subject
+/// always runs after the same one.
+pub(crate) fn order_of_round(round: usize, subjects: usize) -> impl Iterator<Item = usize> {
+    (0..subjects).map(move |index| (index + round) % subjects)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::wait_in_queue;
+    use super::order_of_round;
 
     #[test]
-    fn every_subject_has_its_turn_and_another_begins() {
-        assert_eq!(wait_in_queue(0, 3).collect::<Vec<_>>(), [0, 1, 2]);
-        assert_eq!(wait_in_queue(4, 3).collect::<Vec<_>>(), [1, 2, 0]);
+    fn every_subject_runs_once_and_another_one_first() {
+        assert_eq!(order_of_round(0, 3).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(order_of_round(4, 3).collect::<Vec<_>>(), [1, 2, 0]);
     }
 }

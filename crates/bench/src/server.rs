@@ -1,9 +1,9 @@
-//! Throwaway servers: which to start, and what they say about themselves.
+//! Temporary store servers: which one to start, its version and its script calls.
 
 use clap::ValueEnum;
 use testkit::servers::{Flavor, Server};
 
-/// Whose server is started, as it is named on the command line.
+/// The store server to start, as named on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Kind {
     Redis,
@@ -19,20 +19,20 @@ impl Kind {
     }
 }
 
-/// The server and its version, as it says.
+/// The server's name and version.
 pub(crate) fn version(server: &Server) -> String {
     let info = server.command(&["INFO", "server"]);
     let text = info.as_str().unwrap_or_default();
     parse_version(text).unwrap_or_else(|| format!("{:?} of unknown version", server.flavor()))
 }
 
-/// How many scripts it has run since it began.
+/// The number of scripts that the server has run since it started.
 pub(crate) fn scripts_run(server: &Server) -> u64 {
     let info = server.command(&["INFO", "commandstats"]);
     parse_scripts(info.as_str().unwrap_or_default())
 }
 
-/// Valkey also says which version of Redis it takes after.
+/// Valkey also reports the version of Redis it is compatible with.
 fn parse_version(info: &str) -> Option<String> {
     let field = |name: &str| {
         info.lines()
@@ -43,7 +43,7 @@ fn parse_version(info: &str) -> Option<String> {
     valkey.or_else(|| field("redis_version:").map(|version| format!("Redis {version}")))
 }
 
-/// Scripts are called by their text or by its hash.
+/// Scripts are called by text or by hash.
 fn parse_scripts(info: &str) -> u64 {
     let called = |line: &str| {
         let (command, numbers) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_named_by_what_it_is() {
+    fn the_version_names_the_server() {
         let redis = "# Server\r\nredis_version:7.0.15\r\nos:Linux\r\n";
         assert_eq!(parse_version(redis).as_deref(), Some("Redis 7.0.15"));
         let valkey = "redis_version:7.2.4\r\nvalkey_version:9.1.2\r\n";
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_are_counted_and_what_they_call_is_not() {
+    fn only_script_calls_are_counted() {
         let calls = [
             "eval:calls=2,usec=9",
             "evalsha:calls=40,usec=9",

@@ -1,6 +1,6 @@
-//! What is said about a handful of rounds.
+//! Statistics of a few rounds.
 
-/// The middle round and the extremes.
+/// The median, the minimum and the maximum of some rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -21,7 +21,7 @@ impl Spread {
     }
 }
 
-/// To a tenth, which is finer than any of these numbers is true.
+/// Rounds to one decimal place, which is finer than the precision of any of these numbers.
 pub(crate) fn tenth(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }

@@ -1,8 +1,9 @@
-//! Numbers as text, for every report alike.
+//! Numbers and tables as text, formatted the same way in every report.
 
 use std::fmt;
 
-/// Columns as wide as their widest cell; the first to the left, numbers to the right.
+/// Writes columns as wide as their widest cell, the first one left-aligned, all others
+/// right-aligned.
 pub(crate) fn write_lines(out: &mut fmt::Formatter<'_>, lines: &[Vec<String>]) -> fmt::Result {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -27,10 +28,10 @@ pub(crate) fn write_lines(out: &mut fmt::Formatter<'_>, lines: &[Vec<String>]) -
     Ok(())
 }
 
-/// When others took more of the machine than this, the numbers say little about any subject.
+/// If other programs used a larger share of the machine than this, the numbers are not reliable.
 const BUSY: f64 = 0.05;
 
-/// Says so when other programs took too much of the machine.
+/// Writes a warning if other programs used too much of the machine.
 pub(crate) fn write_if_busy(out: &mut fmt::Formatter<'_>, others: f64) -> fmt::Result {
     if others <= BUSY {
         return Ok(());
@@ -42,7 +43,7 @@ pub(crate) fn write_if_busy(out: &mut fmt::Formatter<'_>, others: f64) -> fmt::R
     )
 }
 
-/// So many of something, in words.
+/// A count with its noun, in the singular or plural.
 pub(crate) fn counted(count: usize, what: &str) -> String {
     format!(
         "{} {what}{}",
@@ -51,7 +52,7 @@ pub(crate) fn counted(count: usize, what: &str) -> String {
     )
 }
 
-/// A number with a comma between its thousands.
+/// A number with a comma between thousands.
 pub(crate) fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -64,7 +65,7 @@ pub(crate) fn grouped(number: usize) -> String {
     text
 }
 
-/// A rate as a whole number.
+/// A rate rounded to a whole number.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_stand_apart() {
+    fn thousands_are_separated() {
         assert_eq!(counted(1, "key"), "1 key");
         assert_eq!(counted(100_000, "key"), "100,000 keys");
         assert_eq!(

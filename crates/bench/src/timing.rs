@@ -1,20 +1,19 @@
-//! The only place here that reads a clock.
+//! The only module that reads a clock.
 //!
-//! The time that a thread was ready to run but had no core to run on is another program's doing.
-//! Linux counts it, and it is taken out; on a quiet machine it is next to nothing, and what is left
-//! of it is reported.
+//! The time that a thread was ready to run but had no core is caused by other programs. Linux
+//! counts it, and it is subtracted. On a quiet machine it is close to zero; its share is reported.
 
 use std::fs::File;
 use std::io::Read as _;
 use std::ops::AddAssign;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How long something took.
+/// The duration of some work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// On the wall.
+    /// Wall-clock time.
     pub(crate) wall: Duration,
-    /// Of that, how long the thread waited for a core.
+    /// The part of `wall` during which the thread waited for a core.
     pub(crate) waited: Duration,
 }
 
@@ -24,12 +23,12 @@ impl Span {
         self.wall.saturating_sub(self.waited).as_secs_f64() * 1e9
     }
 
-    /// The same for each of `operations`.
+    /// Nanoseconds for each of `operations`, without the wait for a core.
     pub(crate) fn ns_per_op(self, operations: u32) -> f64 {
         self.ns() / f64::from(operations)
     }
 
-    /// Which part of the time was spent waiting for a core.
+    /// The share of the time, from 0 to 1, that was spent waiting for a core.
     pub(crate) fn waited_share(self) -> f64 {
         if self.wall.is_zero() {
             0.0
@@ -46,7 +45,7 @@ impl AddAssign for Span {
     }
 }
 
-/// How long `work` takes on this thread, and what it gives.
+/// Runs `work` on this thread and returns its duration and result.
 #[expect(
     clippy::disallowed_methods,
     reason = "measuring time is what a benchmark is for"
@@ -66,7 +65,7 @@ pub(crate) fn time<T>(work: impl FnOnce() -> T) -> (Span, T) {
     )
 }
 
-/// This moment, for tasks that wait in between.
+/// The current time, for tasks that await in between.
 #[expect(
     clippy::disallowed_methods,
     reason = "measuring time is what a benchmark is for"
@@ -76,8 +75,8 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// The wall clock, for subjects that expect their caller to read it: the read is part of what such
-/// a decision costs.
+/// The wall clock, for subjects whose caller passes the time: reading it is part of the cost of
+/// such a decision.
 #[expect(
     clippy::disallowed_methods,
     reason = "a subject's caller passes the time"
@@ -87,8 +86,8 @@ pub(crate) fn wall_clock() -> SystemTime {
     SystemTime::now()
 }
 
-/// How long this thread has waited for a core since it began; zero where the system does not tell.
-/// Allocates nothing, because allocations may be being counted.
+/// How long this thread has waited for a core since it started; zero where the system does not
+/// count it. It does not allocate, because allocations may be counted at this time.
 fn waited_for_core() -> Duration {
     let mut text = [0; 64];
     let Ok(mut file) = File::open("/proc/thread-self/schedstat") else {
@@ -98,7 +97,8 @@ fn waited_for_core() -> Duration {
     parse_schedstat(&text[..len]).map_or(Duration::ZERO, Duration::from_nanos)
 }
 
-/// The second of three numbers: nanoseconds on a core, nanoseconds waiting for one, turns.
+/// Parses the second of three numbers: nanoseconds on a core, nanoseconds waiting for a core, time
+/// slices.
 fn parse_schedstat(text: &[u8]) -> Option<u64> {
     let mut numbers = std::str::from_utf8(text).ok()?.split_ascii_whitespace();
     numbers.nth(1)?.parse().ok()

@@ -1,21 +1,21 @@
 //! Seeded random numbers: the same seed gives the same run on every machine, so that a failure can
 //! be replayed.
 
-/// A source of random numbers, small and good enough to shuffle with.
+/// A small random number generator, good enough for test data.
 #[derive(Clone, Debug)]
 pub struct Dice {
     state: u64,
 }
 
 impl Dice {
-    /// The numbers that belong to this seed.
+    /// Creates a generator with this seed.
     pub const fn new(seed: u64) -> Self {
         Self {
             state: seed.wrapping_mul(0x2545_F491_4F6C_DD1D) ^ 0x9E37_79B9_7F4A_7C15,
         }
     }
 
-    /// The next number, any of all.
+    /// Returns the next 64-bit number.
     pub const fn roll(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -23,29 +23,29 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 to `end`, without it; 0 when there is nothing below it.
+    /// Returns a number below `end`; 0 if `end` is 0.
     pub const fn below(&mut self, end: u64) -> u64 {
         if end == 0 { 0 } else { self.roll() % end }
     }
 
-    /// From `least` to `most`, both included.
+    /// Returns a number from `least` to `most`, both inclusive.
     pub const fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.below(most - least + 1)
     }
 
-    /// True so often in a thousand.
+    /// Returns true with a probability of `in_thousand` in 1000.
     pub const fn chance(&mut self, in_thousand: u64) -> bool {
         self.below(1_000) < in_thousand
     }
 
-    /// One of these.
+    /// Returns one of the items.
     ///
     /// # Panics
     ///
-    /// If there are none.
+    /// If there are no items.
     pub fn one_of<'a, T>(&mut self, some: &'a [T]) -> &'a T {
         let index = self.below(some.len() as u64);
-        some.get(usize::try_from(index).expect("an index fits"))
-            .expect("there is something to choose from")
+        some.get(usize::try_from(index).expect("the index fits in usize"))
+            .expect("the slice is not empty")
     }
 }

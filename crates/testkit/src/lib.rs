@@ -1,25 +1,24 @@
-//! What Tollgate is tested with.
+//! Tools for testing Tollgate.
 //!
-//! - [`model`]: the slow obvious model of every algorithm, the definition of right.
-//! - [`lending`]: the same for units that processes take in advance.
-//! - [`fleet`]: many processes on that store, simulated with everything that can go wrong between
-//!   them.
+//! - [`model`]: a slow and simple model of every algorithm, which defines the correct behaviour.
+//! - [`lending`]: the same for units that instances lease from a store.
+//! - [`fleet`]: a simulation of many instances on that store, with all faults that can occur
+//!   between them.
 //! - [`differential`]: random traces on which a store is compared with the model, operation by
 //!   operation.
-//! - [`conformance`]: the stories that every store must pass, on a clock set by hand or in real
-//!   time.
-//! - [`overadmission`]: from a log of what was let through, by how much the limit was ever
-//!   exceeded.
-//! - [`servers`]: Redis and Valkey, alone, under Sentinel and as a cluster, started for one test.
-//! - [`fault_proxy`]: a TCP proxy that does to a connection what networks do to connections.
-//! - [`reverse_proxy`]: nginx, Caddy, Envoy and `HAProxy`, something for them to stand in front of and a
-//!   client to ask them.
-//! - [`browser`]: a real Chromium, for tests of pages.
-//! - `processes`: what servers, proxies and browsers are made of.
-//! - [`dice`]: random numbers that a seed repeats.
-//! - [`wait`]: waiting for something to become true, and never for a fixed time.
+//! - [`conformance`]: the test cases that every store must pass, on a manual clock or in real time.
+//! - [`overadmission`]: computes from a log of admissions by how much a limit was exceeded.
+//! - [`servers`]: Redis and Valkey, standalone, under Sentinel and as a cluster, started for one
+//!   test.
+//! - [`fault_proxy`]: a TCP proxy that injects network faults.
+//! - [`reverse_proxy`]: nginx, Caddy, Envoy and `HAProxy`, with an upstream server and an HTTP
+//!   client.
+//! - [`browser`]: a real Chromium, for tests of web pages.
+//! - `processes`: starts and ends the processes of servers, proxies and browsers.
+//! - [`dice`]: seeded random numbers.
+//! - [`wait`]: waits for a condition, never for a fixed time.
 //!
-//! Nothing here is published, and nothing in the other crates needs it to work.
+//! This crate is not published, and the other crates use it only in tests.
 
 pub mod browser;
 pub mod conformance;

@@ -1,23 +1,23 @@
-//! Every state of small buckets and few processes: none in which more could be let through than the
+//! Model checking of small buckets and few instances: no reachable state admits more than the
 //! bound.
 
 use testkit::lending::Small;
 
-/// Steps after which a lease is nearly over, and then over.
+/// Time steps after which a lease has almost ended, and then has ended.
 const SMALL: Small = Small {
     capacity: 2,
     period: 200_000,
     processes: 2,
     steps: 5,
     step: 440_000,
-    trips: 2,
+    calls: 2,
     life: 900_000,
 };
 
-/// `TOLLGATE_EXPLORE=deep` takes more, and minutes.
+/// `TOLLGATE_EXPLORE=deep` explores more states, which takes minutes.
 #[test]
 fn no_state_of_a_small_bucket_admits_more_than_the_bound() {
-    let is_deep = std::env::var("TOLLGATE_EXPLORE").is_ok_and(|told| told == "deep");
+    let is_deep = std::env::var("TOLLGATE_EXPLORE").is_ok_and(|depth| depth == "deep");
     let [slower, slow] = [580_000, 100_000_000].map(|period| Small { period, ..SMALL });
     let finer = |small: Small| Small {
         steps: 8,
@@ -44,12 +44,12 @@ fn no_state_of_a_small_bucket_admits_more_than_the_bound() {
     }
 }
 
-/// The search would find a lease that is spent for too long.
+/// The search does find a lease that is spent for too long.
 #[test]
-fn a_lease_that_outlives_what_the_store_counts_is_found() {
+fn a_lease_that_outlives_its_generation_is_found() {
     let wrong = Small {
         life: 2_300_000,
-        trips: 1,
+        calls: 1,
         ..SMALL
     }
     .explore()

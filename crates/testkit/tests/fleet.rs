@@ -1,45 +1,44 @@
-//! Many processes on one store: never above the limit, whatever goes wrong, and near it when
-//! nothing does.
+//! Simulations of many replicas on one store: the limit is never exceeded under any fault, and is
+//! almost fully used without faults.
 
 use std::time::Duration;
 
 use testkit::fleet::{Audit, Faults, Load, Plan, run};
 use tollgate::{Consistency, FixedWindow, Quota, Rate, SlidingWindow, TokenBucket};
 
-/// How many runs to make of each kind. `TOLLGATE_FLEET_RUNS` says otherwise, and
-/// `TOLLGATE_FLEET_SEED` where to begin.
+/// The seeds of the runs: 1000 by default. `TOLLGATE_FLEET_RUNS` sets their number, and
+/// `TOLLGATE_FLEET_SEED` the first one.
 fn seeds() -> std::ops::Range<u64> {
-    let told = |name: &str| {
+    let variable = |name: &str| {
         std::env::var(name)
             .ok()
             .map(|text| text.parse::<u64>().expect("a whole number"))
     };
-    let first = told("TOLLGATE_FLEET_SEED").unwrap_or(0);
-    first..first + told("TOLLGATE_FLEET_RUNS").unwrap_or(1_000)
+    let first = variable("TOLLGATE_FLEET_SEED").unwrap_or(0);
+    first..first + variable("TOLLGATE_FLEET_RUNS").unwrap_or(1_000)
 }
 
-/// Runs every seed, and tells the end of the first story in which too much was let through.
-#[expect(
-    clippy::panic,
-    reason = "it fails the test with a story that must stay readable"
-)]
+/// Runs every seed; on failure it prints the end of the log of the first run that admitted too
+/// much.
+#[expect(clippy::panic, reason = "it fails the test with a readable log")]
 fn never_above(consistency: Consistency) {
-    let (mut admitted, mut local, mut decisions, mut trips) = (0, 0, 0, 0);
+    let (mut admitted, mut local, mut decisions, mut calls) = (0, 0, 0, 0);
     for seed in seeds() {
         let plan = Plan::drawn(seed, consistency);
         let audit = Audit::of(&plan, &run(&plan, false));
         if audit.excess > 0 {
-            let story = run(&plan, true).story;
-            let tail = &story[story.len().saturating_sub(400)..];
+            let history = run(&plan, true).history;
+            let tail = &history[history.len().saturating_sub(400)..];
             panic!("{}\n{plan:#?}\nseed {seed}: {audit:?}", tail.join("\n"));
         }
         admitted += audit.admitted;
         local += audit.local;
         decisions += audit.decisions;
-        trips += audit.trips;
+        calls += audit.calls;
     }
     println!(
-        "{consistency:?}: {admitted} admitted in {decisions} decisions, {local} without a trip, {trips} trips"
+        "{consistency:?}: {admitted} admitted in {decisions} decisions, \
+         {local} without a store call, {calls} store calls"
     );
 }
 
@@ -49,14 +48,14 @@ fn leased_limits_are_never_exceeded() {
 }
 
 #[test]
-fn eventual_limits_are_exceeded_by_what_was_not_told_and_no_more() {
+fn eventual_limits_are_exceeded_at_most_by_unreported_units() {
     never_above(Consistency::Eventual);
 }
 
-/// The simulation would notice: where clocks lose a third, leases are spent after the store has
-/// stopped counting them.
+/// The simulation detects violations: if clocks lose a third, leases are spent after the store has
+/// expired them.
 #[test]
-fn clocks_that_are_far_too_slow_are_noticed() {
+fn clocks_that_are_far_too_slow_are_detected() {
     let is_noticed = |seed: &u64| {
         let mut plan = Plan::drawn(*seed, Consistency::Leased);
         let faults = Faults {
@@ -70,7 +69,7 @@ fn clocks_that_are_far_too_slow_are_noticed() {
         Audit::of(&plan, &run(&plan, false)).excess > 0
     };
     let noticed = (0..300).filter(is_noticed).count();
-    println!("noticed in {noticed} of 300 runs");
+    println!("detected in {noticed} of 300 runs");
     assert!(noticed > 0);
 }
 
@@ -78,31 +77,31 @@ fn quotas() -> Vec<(&'static str, u64, Quota)> {
     let second = Duration::from_secs(1);
     let mut all = Vec::new();
     for limit in [10, 100, 1_000] {
-        let bucket = TokenBucket::new(limit, Rate::per_second(limit)).expect("right numbers");
+        let bucket = TokenBucket::new(limit, Rate::per_second(limit)).expect("valid numbers");
         all.push(("bucket", limit, bucket.into()));
         all.push((
             "fixed",
             limit,
             FixedWindow::new(limit, second)
-                .expect("right numbers")
+                .expect("valid numbers")
                 .into(),
         ));
         all.push((
             "sliding",
             limit,
             SlidingWindow::new(limit, second)
-                .expect("right numbers")
+                .expect("valid numbers")
                 .into(),
         ));
     }
     all
 }
 
-/// What is let through of twice the load and more, against one counter in memory that gets the same
-/// requests.
+/// What is admitted under a load of twice the limit and more, compared with one counter in memory
+/// that gets the same requests.
 #[test]
 fn little_of_the_limit_is_lost() {
-    println!("limit/s            processes  load  utilisation  answered here  trips/decision");
+    println!("limit/s             replicas  load  utilisation          local  calls/decision");
     for (name, limit, quota) in quotas() {
         for (processes, tenths) in [(1, 20), (4, 20), (8, 5), (8, 10), (8, 20), (8, 100)] {
             let plan = Plan::calm(limit, quota, processes, tenths);
@@ -113,19 +112,20 @@ fn little_of_the_limit_is_lost() {
                 ideal,
                 decisions,
                 local,
-                trips,
+                calls,
             } = Audit::of(&plan, &run(&plan, false));
-            let [used, here, travels] =
-                [(admitted, ideal), (local, decisions), (trips, decisions)].map(share);
+            let [used, local_share, calls_per_decision] =
+                [(admitted, ideal), (local, decisions), (calls, decisions)].map(share);
             let load = f64::from(u32::try_from(tenths).expect("small")) / 10.0;
             println!(
-                "{name:>8} {limit:>6} {processes:>12} {load:>5} {used:>12.3} {here:>14.3} {travels:>15.4}"
+                "{name:>8} {limit:>6} {processes:>12} {load:>5} \
+                 {used:>12.3} {local_share:>14.3} {calls_per_decision:>15.4}"
             );
             assert!(excess <= 0, "{what}");
             let least = if limit >= 100 { 0.97 } else { 0.9 };
             assert!(
                 tenths < 20 || used >= least,
-                "{name} {limit}/s, {processes} processes: {used}"
+                "{name} {limit}/s, {processes} replicas: {used}"
             );
         }
     }

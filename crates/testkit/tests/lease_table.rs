@@ -1,4 +1,4 @@
-//! What a process may spend, found by simulating many of them.
+//! Regressions of the lease table that simulations have found.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tollgate::lease::{LeaseStep, LeaseTable};
 use tollgate::store::DemandBuf;
 use tollgate::{Consistency, FixedWindow, Limit, ManualClock, Micros, Source, TokenBucket};
 
-/// A lease of a window ends before the window does, also where the clock runs a twentieth too slow.
+/// A lease of a window ends before the window does, even if the clock runs 5 % too slow.
 #[test]
 fn a_slow_clock_does_not_carry_a_lease_into_the_next_window() {
     let window = FixedWindow::new(100, Duration::from_secs(1)).unwrap();
@@ -22,7 +22,7 @@ fn a_slow_clock_does_not_carry_a_lease_into_the_next_window() {
     let mut ask = |cost, at| {
         let LeaseStep::Call(trip) = leases.spend(&rule.demand("ann", cost).unwrap().as_demand())
         else {
-            panic!("nothing is held yet")
+            panic!("nothing is leased yet")
         };
         let given = store.take(cost, trip.request(), Micros::new(start + at));
         trip.complete(&given).unwrap();
@@ -30,18 +30,18 @@ fn a_slow_clock_does_not_carry_a_lease_into_the_next_window() {
     };
     assert_eq!(ask(20, 0), 0);
     own.advance(Duration::from_micros(95_000));
-    assert_eq!(ask(1, 100_000), 10, "as many as are asked for in 50 ms");
+    assert_eq!(ask(1, 100_000), 10, "the demand of 50 ms");
     own.advance(Duration::from_micros(900_000 / 100 * 95));
-    let turn = leases.spend(&rule.demand("ann", 1).unwrap().as_demand());
+    let step = leases.spend(&rule.demand("ann", 1).unwrap().as_demand());
     assert!(
-        !matches!(&turn, LeaseStep::Decided(said, _) if said.source == Source::Lease),
-        "the window has ended, and it says {turn:?}"
+        !matches!(&step, LeaseStep::Decided(outcome, _) if outcome.source == Source::Lease),
+        "the window has ended, but the step is {step:?}"
     );
 }
 
-/// A call may bring numbers of its own. What was admitted by others and not told counts also then.
+/// A call may have its own quota. Units admitted by others and not yet reported count then as well.
 #[test]
-fn other_numbers_do_not_hide_what_the_store_was_not_told() {
+fn another_quota_does_not_hide_unreported_units() {
     let leases = LeaseTable::new(Arc::new(ManualClock::default()));
     let check = |capacity: u64| -> DemandBuf {
         let bucket = TokenBucket::new(capacity, tollgate::Rate::per_second(1)).unwrap();
@@ -54,12 +54,12 @@ fn other_numbers_do_not_hide_what_the_store_was_not_told() {
     };
     let checks = [check(100), check(200)];
     let passes = |index: usize| {
-        let turn = leases.spend(&checks[index % 2].as_demand());
-        matches!(turn, LeaseStep::Decided(said, _) if said.outcome.verdict.is_allowed())
+        let step = leases.spend(&checks[index % 2].as_demand());
+        matches!(step, LeaseStep::Decided(outcome, _) if outcome.outcome.verdict.is_allowed())
     };
     let admitted = (0..1_000).filter(|index| passes(*index)).count();
     assert!(
         admitted <= 20,
-        "{admitted} were let through without a word to the store"
+        "{admitted} were admitted without a report to the store"
     );
 }

@@ -1,4 +1,4 @@
-//! The memory store against the model and through the conformance suite.
+//! The embedded store against the model and the conformance suite.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use testkit::differential::{
 use tollgate::store::Intent;
 use tollgate::{Limit, ManualClock, MemoryStore, Micros, PermitId, Rate, Store};
 
-/// Few enough keys for a single shard, so that a sweep always meets the counters of the trace.
+/// Few enough keys for a single shard, so that a sweep always visits the counters of the trace.
 const KEYS_MAX: usize = 64;
-/// How many traces are drawn between two looks at the count of operations.
+/// How many traces are generated between two checks of the number of operations.
 const TRACES_PER_ROUND: u32 = 500;
 
 /// How many operations to compare in each test.
@@ -25,7 +25,7 @@ fn operations() -> u64 {
     })
 }
 
-/// A runner of one round; it would do nothing in a second.
+/// A runner for one round; it cannot be reused.
 fn runner(regressions: &'static str) -> TestRunner {
     TestRunner::new(Config {
         cases: TRACES_PER_ROUND,
@@ -42,27 +42,24 @@ fn store(clock: &ManualClock) -> MemoryStore {
         .build()
 }
 
-/// A store that does not sweep while a trace runs. Sweeping forgets what is over; a clock that is
-/// then set back would find it forgotten or not, depending on when the sweep came, and both are
-/// right.
+/// A store that does not sweep while a trace runs. Sweeping removes expired counters; if the clock
+/// is then set back, a counter may or may not be gone, depending on when the sweep ran, and both
+/// are correct.
 fn unswept_store(clock: &ManualClock) -> MemoryStore {
     let store = store(clock);
     clock.set(Micros::MAX);
     let rule = Limit::token_bucket("far-away", 1, Rate::per_second(1))
         .rule()
-        .expect("right numbers");
-    let check = rule.demand((), 0).expect("a right key");
+        .expect("valid numbers");
+    let check = rule.demand((), 0).expect("a valid key");
     pollster::block_on(store.spend(&[check.as_demand()], Intent::Peek, PermitId::NONE))
-        .expect("memory is there");
+        .expect("the embedded store is available");
     store
 }
 
-/// Draws traces until enough operations have been compared: half of them on a clock that is set
+/// Generates traces until enough operations have been compared: half of them on a clock that is set
 /// back now and then, half on one that is not, with sweeps.
-#[expect(
-    clippy::panic,
-    reason = "it fails the test with a trace that must stay readable"
-)]
+#[expect(clippy::panic, reason = "it fails the test with a readable trace")]
 fn compare(
     name: &str,
     regressions: &'static str,
@@ -79,11 +76,11 @@ fn compare(
         let clock = ManualClock::default();
         let result =
             runner(regressions).run(&straight, |trace| play(store(&clock), &clock, &trace));
-        result.unwrap_or_else(|failure| panic!("{name}, time going forward: {failure}"));
+        result.unwrap_or_else(|failure| panic!("{name}, clock going forward: {failure}"));
         let result = runner(regressions).run(&set_back, |trace| {
             play(unswept_store(&clock), &clock, &trace)
         });
-        result.unwrap_or_else(|failure| panic!("{name}, the clock set back: {failure}"));
+        result.unwrap_or_else(|failure| panic!("{name}, clock set back: {failure}"));
     }
     println!(
         "{name}: {} operations compared with the model",
@@ -116,7 +113,7 @@ compared_with_the_model! {
     concurrency => Concurrency;
 }
 
-/// Requests that spend from several algorithms at once.
+/// Requests that spend from several algorithms.
 #[test]
 fn mixed() {
     compare(
@@ -134,7 +131,7 @@ fn conformance() {
     run_all(&ByHand { clock, store });
 }
 
-/// Stores elsewhere live in real time; this shows that the suite can be passed there.
+/// Other stores run in real time; this shows that the suite can be passed there.
 #[test]
 fn conformance_in_real_time() {
     run_all(&InRealTime(Arc::new(MemoryStore::new())));

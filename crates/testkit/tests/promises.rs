@@ -1,5 +1,5 @@
-//! What the algorithms promise, on the memory store: never more than the bound in any interval, and
-//! in the long run not one less than the rate.
+//! Guarantees of the algorithms, on the embedded store: never more than the bound in any interval,
+//! and in the long run exactly the rate.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ use tollgate::{
 fn rule(quota: Quota) -> Rule {
     Limit::new("promise", quota)
         .rule()
-        .expect("the strategies make right quotas")
+        .expect("the strategies generate valid quotas")
 }
 
 fn store(clock: &ManualClock) -> MemoryStore {
     MemoryStore::builder().clock(clock.clone()).build()
 }
 
-/// One check, with the store's own moment of decision.
+/// One check, with the time of the store's decision.
 fn spend(store: &MemoryStore, rule: &Rule, key: u64, cost: u64) -> (Micros, Outcome) {
-    let check = rule.demand(key, cost).expect("a number is a key");
+    let check = rule.demand(key, cost).expect("a number is a valid key");
     let spent =
         pollster::block_on(store.spend(&[check.as_demand()], Intent::Spend, PermitId::NONE));
-    let spent = spent.expect("the memory store always answers");
+    let spent = spent.expect("the embedded store is always available");
     (spent.at, spent.outcomes[0])
 }
 
@@ -40,8 +40,8 @@ fn with_bounds() -> impl Strategy<Value = Quota> {
 }
 
 proptest! {
-    /// Greedy traffic: pauses that are fractions of the time the limit is about, and costs from
-    /// crumbs to everything.
+    /// Greedy traffic: pauses that are fractions of the window, and costs from one unit to the
+    /// whole limit.
     #[test]
     fn no_interval_admits_more_than_the_bound(
         quota in with_bounds(),
@@ -49,11 +49,12 @@ proptest! {
     ) {
         let clock = ManualClock::default();
         let (store, rule) = (store(&clock), rule(quota));
-        let bound = Bound::for_quota(&quota).expect("only concurrency has none");
-        let window = quota.window().expect("only concurrency has none").get();
-        let mut checkers = [Some(bound), Bound::long_run_for_quota(&quota)].map(|bound| bound.map(OverAdmission::new));
+        let bound = Bound::for_quota(&quota).expect("only concurrency has no bound");
+        let window = quota.window().expect("only concurrency has no window").get();
+        let mut checkers = [Some(bound), Bound::long_run_for_quota(&quota)]
+            .map(|bound| bound.map(OverAdmission::new));
         for (key, pause, share) in traffic {
-            // Stores keep moments until the year 2255; what takes decades must not reach beyond it.
+            // Stores keep times until the year 2255; windows of decades must not reach beyond it.
             if clock.now().get() + 2 * window > Micros::MAX.get() {
                 break;
             }
@@ -69,9 +70,9 @@ proptest! {
         }
     }
 
-    /// Asking again at exactly the time told, for ever: the k-th unit after the burst must come at
-    /// k times the period, rounded up to a microsecond, and never drift. (A bucket of one is full
-    /// again when its unit comes, so what comes in the rest of that microsecond is lost.)
+    /// Retries at exactly the reported time: the k-th unit after the burst must be admitted at k
+    /// times the period, rounded up to a microsecond, without drift. (A bucket of one is full when
+    /// its unit is refilled, so what would be refilled in the rest of that microsecond is lost.)
     #[test]
     fn a_bucket_admits_exactly_its_rate_in_the_long_run(
         capacity in 2..6u64,
@@ -95,13 +96,15 @@ proptest! {
                 return Err(TestCaseError::fail(format!("unit {unit} came early")));
             };
             clock.advance(retry_after.into());
-            let due = (unit * u128::from(period_micros)).div_ceil(u128::from(amount.min(period_micros)));
+            let due =
+                (unit * u128::from(period_micros)).div_ceil(u128::from(amount.min(period_micros)));
             prop_assert_eq!(u128::from(clock.now().since(start).get()), due, "unit {}", unit);
-            prop_assert!(spend(&store, &rule, 0, 1).1.verdict.is_allowed(), "unit {} came late", unit);
+            let verdict = spend(&store, &rule, 0, 1).1.verdict;
+            prop_assert!(verdict.is_allowed(), "unit {} came late", unit);
         }
     }
 
-    /// The log admits its limit in every window, no more and no less, for ever.
+    /// The log admits exactly its limit in every window.
     #[test]
     fn a_log_admits_exactly_its_limit_in_every_window(limit in 1..6u64, gap_micros in 0..400u64) {
         let window = Duration::from_millis(2);
@@ -112,7 +115,9 @@ proptest! {
             match spend(&store, &rule, 0, 1).1.verdict {
                 Verdict::Allow { .. } => admitted.push(clock.now()),
                 Verdict::Deny { retry_after } => clock.advance(retry_after.into()),
-                Verdict::Never => return Err(TestCaseError::fail("a cost of 1 always fits some time")),
+                Verdict::Never => {
+                    return Err(TestCaseError::fail("a cost of 1 fits at some time"));
+                }
             }
             if (admitted.len() as u64) < limit {
                 clock.advance(Duration::from_micros(gap_micros));
@@ -125,10 +130,9 @@ proptest! {
     }
 }
 
-/// Real threads and real time: whatever the order in which they get their turn, no interval is
-/// over.
+/// Real threads in real time: in whatever order they run, no interval exceeds the bound.
 #[test]
-fn threads_that_fight_over_one_key_never_admit_more_than_the_bound() {
+fn threads_competing_for_one_key_never_exceed_the_bound() {
     for quota in [
         Quota::from(TokenBucket::new(50, Rate::per_second(100_000)).unwrap()),
         SlidingLog::new(500, Duration::from_millis(5))
@@ -152,11 +156,11 @@ fn threads_that_fight_over_one_key_never_admit_more_than_the_bound() {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
             threads
                 .into_iter()
-                .flat_map(|thread| thread.join().expect("asking does not panic"))
+                .flat_map(|thread| thread.join().expect("checks do not panic"))
                 .collect()
         });
         log.sort_unstable();
-        let bound = Bound::for_quota(&quota).expect("it has one");
+        let bound = Bound::for_quota(&quota).expect("the quota has a bound");
         let events = log.iter().map(|(at, allowed)| Event {
             at: *at,
             key: (),
@@ -165,14 +169,14 @@ fn threads_that_fight_over_one_key_never_admit_more_than_the_bound() {
         });
         let worst = OverAdmission::from_log(bound, events)
             .worst()
-            .expect("the first one was admitted");
-        println!("{}: asked {}, worst {worst}", quota.algorithm(), log.len());
+            .expect("the first check was admitted");
+        println!("{}: {} checks, worst {worst}", quota.algorithm(), log.len());
         assert!(!worst.excess.is_over(), "{}: {worst}", quota.algorithm());
     }
 }
 
-/// Ten million keys that come once, on a store with room for a million: it stays within its room,
-/// and those who had used up their budget before the flood are still refused after it.
+/// Ten million keys that are used once, on a store with room for a million: it stays within its
+/// bound, and keys that had used up their budget before the flood are still denied after it.
 #[test]
 fn ten_million_keys_stay_under_the_cap_and_free_no_offender() {
     const CAP: usize = 1_000_000;

@@ -1,4 +1,4 @@
-//! Traces on which the memory store once differed from the model, each made as small as it gets.
+//! Minimal traces on which the embedded store once differed from the model.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn back(micros: u64, act: Act) -> Step {
     }
 }
 
-/// Plays steps on one counter.
+/// Replays steps on one counter.
 fn agree(quotas: impl IntoIterator<Item = Quota>, steps: Vec<Step>) {
     agree_on(
         vec![Counter {
@@ -52,11 +52,8 @@ fn agree(quotas: impl IntoIterator<Item = Quota>, steps: Vec<Step>) {
     );
 }
 
-/// Plays steps from a whole second on that is no whole ten seconds.
-#[expect(
-    clippy::panic,
-    reason = "it fails the test with a trace that must stay readable"
-)]
+/// Replays steps from a full second that is not a multiple of ten seconds.
+#[expect(clippy::panic, reason = "it fails the test with a readable trace")]
 fn agree_on(counters: Vec<Counter>, steps: Vec<Step>) {
     let trace = Trace {
         start: Micros::from_secs(1_798_761_605),
@@ -75,8 +72,8 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// A peek, or a request that another limit denies, was charged when it was the first to see the
-/// clock set back.
+/// A peek, or a request that another limit denies, was charged when it was the first to notice that
+/// the clock was set back.
 #[test]
 fn a_peek_after_a_clock_step_takes_nothing() {
     let steps = vec![
@@ -91,9 +88,10 @@ fn a_peek_after_a_clock_step_takes_nothing() {
     agree([SlidingWindow::new(5, seconds(10)).unwrap().into()], steps);
 }
 
-/// A look that would have passed saw the clock set back and did not keep what it saw.
+/// A peek that would have been allowed noticed that the clock was set back, but did not store the
+/// correction.
 #[test]
-fn what_a_peek_sees_of_a_clock_step_stays_so() {
+fn a_peek_stores_the_correction_of_a_clock_step() {
     let steps = vec![
         now(Act::Spend(ask(1))),
         back(3_600 * SECOND, Act::Peek(ask(1))),
@@ -138,9 +136,9 @@ fn a_request_denied_after_a_clock_step_takes_nothing() {
     }
 }
 
-/// A bucket that holds less than nothing refused even to be looked at.
+/// An overdrawn bucket denied a cost of zero.
 #[test]
-fn looking_at_an_overdrawn_bucket_is_free() {
+fn a_cost_of_zero_is_allowed_on_an_overdrawn_bucket() {
     let bucket = |capacity| {
         TokenBucket::new(capacity, Rate::per_second(1))
             .unwrap()
@@ -155,10 +153,10 @@ fn looking_at_an_overdrawn_bucket_is_free() {
     );
 }
 
-/// Within the slack a sliding window told times from its start on and not from now on: waiting that
-/// long was too short.
+/// Within the slack a sliding window reported times relative to its start instead of now: waiting
+/// that long was too short.
 #[test]
-fn a_sliding_window_tells_times_from_now_on() {
+fn a_sliding_window_reports_times_relative_to_now() {
     let quota: Quota = SlidingWindow::new(1, Duration::from_millis(1))
         .unwrap()
         .into();
@@ -172,10 +170,10 @@ fn a_sliding_window_tells_times_from_now_on() {
     );
 }
 
-/// A hit is stamped no earlier than the one before it, so the log is empty only a length after
-/// that.
+/// A hit is stamped no earlier than the previous one, so the log is empty only one window after
+/// that stamp.
 #[test]
-fn a_log_is_full_again_when_its_last_stamp_is_over() {
+fn a_log_is_reset_when_its_last_stamp_expires() {
     let quota: Quota = SlidingLog::new(4, Duration::from_millis(100))
         .unwrap()
         .into();
@@ -205,9 +203,9 @@ fn restamped_hits_keep_the_log_in_order() {
     );
 }
 
-/// The same for leases: they are told apart by when they end, soonest first.
+/// The same for permits: they are ordered by when they time out.
 #[test]
-fn leases_pulled_in_stay_in_order() {
+fn permits_pulled_in_stay_in_order() {
     let quota: Quota = Concurrency::new(3, seconds(10)).unwrap().into();
     let steps = vec![
         now(Act::Spend(ask(1))),
@@ -217,9 +215,9 @@ fn leases_pulled_in_stay_in_order() {
     agree([quota], steps);
 }
 
-/// A lease that is already held may end after the one now taken.
+/// A permit that is already held may time out after the new one.
 #[test]
-fn all_places_are_free_when_the_last_lease_ends() {
+fn all_permits_are_free_when_the_last_one_times_out() {
     let quota = |limit, millis| -> Quota {
         Concurrency::new(limit, Duration::from_millis(millis))
             .unwrap()
@@ -241,9 +239,9 @@ fn all_places_are_free_when_the_last_lease_ends() {
     );
 }
 
-/// An open window with everything refunded was not pulled in by a look at it.
+/// A peek did not correct the end of a window in which everything was refunded.
 #[test]
-fn a_refunded_window_is_pulled_in_too() {
+fn a_refunded_window_is_corrected_too() {
     let quota: Quota = FixedWindow::new(2, seconds(1)).unwrap().into();
     let steps = vec![
         now(Act::Spend(ask(1))),
@@ -254,10 +252,10 @@ fn a_refunded_window_is_pulled_in_too() {
     agree([quota], steps);
 }
 
-/// Threads read the clock before they take their turn. A sweep by one that read it later must not
-/// make the budget full for one that read it slightly earlier.
+/// Threads read the clock before they take the lock. A sweep by a thread that read it later must
+/// not reset the budget for one that read it slightly earlier.
 #[test]
-fn a_sweep_leaves_what_a_slower_thread_still_needs() {
+fn a_sweep_keeps_counters_that_a_slower_thread_needs() {
     let clock = ManualClock::default();
     let store = MemoryStore::builder()
         .keys_max(64)
@@ -279,6 +277,6 @@ fn a_sweep_leaves_what_a_slower_thread_still_needs() {
     clock.set(start.after(Micros::from_secs(60)).since(Micros::new(1)));
     assert!(
         !spend(),
-        "the window is open for a moment yet, and {CLOCK_SLACK} is the slack"
+        "the window has not ended yet, and the slack is {CLOCK_SLACK}"
     );
 }

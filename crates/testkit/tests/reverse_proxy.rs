@@ -1,10 +1,7 @@
-//! The proxies that tests are given: each starts, passes requests on to what is behind it, and
-//! leaves nothing behind.
+//! The reverse proxies for tests: each starts, forwards requests to its upstream, and leaves
+//! nothing behind.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "all of this is tests, also what is not marked as one"
-)]
+#![expect(clippy::unwrap_used, reason = "all code here is test code")]
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpStream};
@@ -14,7 +11,7 @@ use std::time::Duration;
 use testkit::reverse_proxy::{self, Builder, Proxy, Upstream};
 use testkit::wait;
 
-/// Only something broken takes so long.
+/// Reached only if something is broken.
 const LIMIT: Duration = Duration::from_secs(30);
 
 const NGINX: &str = "
@@ -87,17 +84,16 @@ fn is_refused(addr: SocketAddr) -> bool {
         .is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
 }
 
-/// Whether a process is there and has not ended. One that nobody has waited for yet has ended all
-/// the same.
+/// Whether a process exists and has not exited. A zombie has exited.
 fn process_exists(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ")
         .is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
-/// In front of an upstream, a proxy passes on what it does not answer itself, and then ends without
-/// a trace.
-fn stands_in_front(builder: Builder) {
+/// A proxy forwards requests that it does not answer itself, and ends without leaving anything
+/// behind.
+fn forwards_requests(builder: Builder) {
     let upstream = Upstream::start();
     let proxy = builder
         .set("upstream", upstream.addr())
@@ -128,7 +124,7 @@ fn stands_in_front(builder: Builder) {
     assert!(!directory.exists() && !process_exists(pid) && is_refused(addr));
 }
 
-/// What a proxy says about a configuration that it does not take.
+/// The message of a proxy about an invalid configuration.
 fn complaint(builder: Builder) -> String {
     *std::panic::catch_unwind(|| builder.start())
         .unwrap_err()
@@ -137,23 +133,23 @@ fn complaint(builder: Builder) -> String {
 }
 
 #[test]
-fn nginx_stands_in_front() {
-    stands_in_front(Proxy::nginx(NGINX));
+fn nginx_forwards_requests() {
+    forwards_requests(Proxy::nginx(NGINX));
 }
 
 #[test]
-fn haproxy_stands_in_front() {
-    stands_in_front(Proxy::haproxy(HAPROXY));
+fn haproxy_forwards_requests() {
+    forwards_requests(Proxy::haproxy(HAPROXY));
 }
 
 #[test]
-fn caddy_stands_in_front() {
-    stands_in_front(Proxy::caddy(CADDY));
+fn caddy_forwards_requests() {
+    forwards_requests(Proxy::caddy(CADDY));
 }
 
 #[test]
-fn envoy_stands_in_front() {
-    stands_in_front(Proxy::envoy(ENVOY));
+fn envoy_forwards_requests() {
+    forwards_requests(Proxy::envoy(ENVOY));
 }
 
 #[test]
@@ -171,17 +167,17 @@ fn envoy_has_one_worker_and_a_second_port() {
 }
 
 #[test]
-fn a_configuration_that_is_refused_is_told() {
+fn an_invalid_configuration_is_reported() {
     for builder in [
         Proxy::nginx("no_such_word @port@;"),
         Proxy::haproxy("no_such_word @port@"),
         Proxy::caddy("http://:@port@ {\n no_such_word\n}"),
         Proxy::envoy("no_such_word: @port@"),
     ] {
-        let told = complaint(builder);
+        let message = complaint(builder);
         assert!(
-            told.contains("did not start (exit status: 1)") && told.contains("no_such_word"),
-            "{told}"
+            message.contains("did not start (exit status: 1)") && message.contains("no_such_word"),
+            "{message}"
         );
     }
 }
@@ -209,8 +205,8 @@ fn a_proxy_does_not_outlive_a_test_that_is_killed() {
     let mut lines = BufReader::new(test.stdout.take().unwrap())
         .lines()
         .map(Result::unwrap);
-    let told = lines.find_map(|line| line.split_once("proxy ").map(|(_, pid)| pid.to_owned()));
-    let pid: u32 = told.unwrap().parse().unwrap();
+    let message = lines.find_map(|line| line.split_once("proxy ").map(|(_, pid)| pid.to_owned()));
+    let pid: u32 = message.unwrap().parse().unwrap();
     assert!(process_exists(pid));
     test.kill().unwrap();
     test.wait().unwrap();

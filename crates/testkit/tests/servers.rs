@@ -1,9 +1,6 @@
-//! The servers that tests are given: each kind starts, answers and can be broken, on both flavors.
+//! The servers for tests: each kind starts, responds and can be broken, with both flavors.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "all of this is tests, also what is not marked as one"
-)]
+#![expect(clippy::unwrap_used, reason = "all code here is test code")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,32 +10,32 @@ use std::time::Duration;
 use testkit::servers::{Client, Cluster, Flavor, Reply, Sentinels, Server};
 use testkit::wait;
 
-/// Only something broken takes so long.
+/// Reached only if something is broken.
 const LIMIT: Duration = Duration::from_secs(30);
-/// How long a test waits for a reply that is not to come.
+/// How long a test waits for a reply that must not arrive.
 const SILENCE: Duration = Duration::from_millis(100);
 
-/// One test for each flavor from each story.
+/// Defines each test once for each flavor.
 macro_rules! on_both_flavors {
-    ($($story:ident),+ $(,)?) => {
+    ($($test:ident),+ $(,)?) => {
         mod redis {
-            $(#[test] fn $story() { super::$story(super::Flavor::Redis); })+
+            $(#[test] fn $test() { super::$test(super::Flavor::Redis); })+
         }
         mod valkey {
-            $(#[test] fn $story() { super::$story(super::Flavor::Valkey); })+
+            $(#[test] fn $test() { super::$test(super::Flavor::Valkey); })+
         }
     };
 }
 
 on_both_flavors![
-    a_server_answers_and_leaves_nothing_behind,
+    a_server_responds_and_leaves_nothing_behind,
     a_frozen_server_answers_when_it_is_thawed,
     a_restarted_server_is_empty_and_where_it_was,
-    a_server_asks_for_its_password,
+    a_server_requires_its_password,
     a_test_keeps_its_access_when_the_default_user_loses_it,
     every_key_is_found_and_those_without_expiry_are_told_apart,
     many_servers_start_at_once,
-    a_configuration_that_is_refused_is_told,
+    an_invalid_configuration_is_reported,
     sentinels_replace_a_primary_that_was_killed,
     a_cluster_replaces_a_primary_that_was_killed,
     a_slot_moves_with_its_keys,
@@ -49,15 +46,14 @@ fn is_refused(addr: SocketAddr) -> bool {
         .is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
 }
 
-/// Whether a process is there and has not ended. One that nobody has waited for yet has ended all
-/// the same.
+/// Whether a process exists and has not exited. A zombie has exited.
 fn process_exists(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ")
         .is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
-fn a_server_answers_and_leaves_nothing_behind(flavor: Flavor) {
+fn a_server_responds_and_leaves_nothing_behind(flavor: Flavor) {
     let server = Server::builder(flavor).config("maxmemory", "3mb").start();
     assert!(server.command(&["SET", "a", "1"]).is_ok());
     assert_eq!(server.url(), format!("redis://{}", server.addr()));
@@ -96,7 +92,7 @@ fn a_restarted_server_is_empty_and_where_it_was(flavor: Flavor) {
     let server = Server::builder(flavor).password("secret").start();
     let (addr, pid) = (server.addr(), server.pid());
     server.command(&["SET", "a", "1"]);
-    // Data on the disk is no reason to bring it back.
+    // Data on disk must not be loaded again.
     assert!(server.command(&["SAVE"]).is_ok());
 
     server.freeze();
@@ -117,7 +113,7 @@ fn a_restarted_server_is_empty_and_where_it_was(flavor: Flavor) {
     );
 }
 
-fn a_server_asks_for_its_password(flavor: Flavor) {
+fn a_server_requires_its_password(flavor: Flavor) {
     let server = Server::builder(flavor).password("p@ss/word").start();
     assert_eq!(
         server.url(),
@@ -219,7 +215,7 @@ fn many_servers_start_at_once(flavor: Flavor) {
     }
 }
 
-fn a_configuration_that_is_refused_is_told(flavor: Flavor) {
+fn an_invalid_configuration_is_reported(flavor: Flavor) {
     let start = || {
         Server::builder(flavor)
             .config("no-such-setting", "1")
@@ -303,7 +299,7 @@ fn a_cluster_replaces_a_primary_that_was_killed(flavor: Flavor) {
         heirs[0].command(&["GET", "a"]).as_int() == Some(1)
     });
 
-    // A frozen node is not asked, so it does not hold anybody up.
+    // A frozen node is not queried, so it does not block the test.
     cluster.primary_of_slot(0).freeze();
     assert_eq!(cluster.primary_of_slot(slot).addr(), heirs[0].addr());
     cluster.primary_of_slot(0).thaw();
@@ -356,7 +352,7 @@ fn a_slot_moves_with_its_keys(flavor: Flavor) {
     assert_eq!((from.keys().len(), to.keys().len()), (250, 0));
 }
 
-/// Valkey as it is installed for tests is built without TLS.
+/// The Valkey that is installed for tests is built without TLS.
 #[test]
 fn a_server_with_tls_shows_a_certificate_of_its_authority() {
     let server = Server::builder(Flavor::Redis)
@@ -421,8 +417,8 @@ fn a_server_does_not_outlive_a_test_that_is_killed() {
     let mut lines = BufReader::new(test.stdout.take().unwrap())
         .lines()
         .map(Result::unwrap);
-    let told = lines.find_map(|line| line.split_once("server ").map(|(_, pid)| pid.to_owned()));
-    let pid: u32 = told.unwrap().parse().unwrap();
+    let pid = lines.find_map(|line| line.split_once("server ").map(|(_, pid)| pid.to_owned()));
+    let pid: u32 = pid.unwrap().parse().unwrap();
     assert!(process_exists(pid));
     test.kill().unwrap();
     test.wait().unwrap();

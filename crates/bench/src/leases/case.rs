@@ -1,4 +1,4 @@
-//! What is asked, in limits of the same numbers for everybody.
+//! The cases, with limits of the same quota for every subject.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use serde::Serialize;
 use tollgate::{Limit, Rate};
 
-/// The name of the limit that is asked about.
+/// The name of the limit that is checked.
 pub(super) const LIMIT: &str = "api";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Case {
-    /// One key that everybody wants, always allowed.
+    /// One hot key, always allowed.
     Hot,
     /// One key that has used up its budget.
     Denied,
@@ -21,7 +21,7 @@ pub(super) enum Case {
 impl Case {
     pub(super) const ALL: [Self; 2] = [Self::Hot, Self::Denied];
 
-    /// How much a key may do at once: more than any run asks for, or little.
+    /// The units that a key may use at once: more than a run ever uses, or few.
     pub(super) const fn budget(self) -> u32 {
         match self {
             Self::Hot => 1_000_000_000,
@@ -29,7 +29,7 @@ impl Case {
         }
     }
 
-    /// A token bucket that never refuses and is never full again, or one that is used up for the
+    /// A token bucket that never denies and is never full again, or one that is used up for the
     /// rest of the run.
     pub(super) fn limit(self) -> Limit {
         match self {
@@ -42,9 +42,9 @@ impl Case {
         }
     }
 
-    /// Whether so many of those asked were allowed as should be. An eventual limit lets a few of a
-    /// used-up budget pass when it has forgotten that it is; its formula says how many.
-    pub(super) const fn is_right(self, allowed: u64, asked: u64) -> bool {
+    /// Whether the number of allowed checks is correct. An eventual limit may admit a few units of
+    /// a used-up budget again; its bound says how many.
+    pub(super) const fn is_correct(self, allowed: u64, asked: u64) -> bool {
         match self {
             Self::Hot => allowed == asked,
             Self::Denied => allowed <= 1 || allowed * 1_000 <= asked,
@@ -52,7 +52,7 @@ impl Case {
     }
 }
 
-/// A bucket that gains nothing while it is measured.
+/// A bucket that refills nothing while it is measured.
 pub(super) fn used_up(capacity: u32) -> Limit {
     Limit::token_bucket(
         LIMIT,

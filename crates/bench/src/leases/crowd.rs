@@ -1,4 +1,4 @@
-//! Strict limits: tasks that wait for the store, as many as share its trips.
+//! Strict limits: tasks that wait for the store, and share its round trips.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -9,21 +9,21 @@ use tollgate::{Consistency, Limiter, Source};
 use super::case::{Case, LIMIT};
 use super::entrant::{Entrant, Load, float};
 use super::report::Round;
-use super::subjects::{STRICT, Shared};
+use super::subjects::{STRICT, SharedLimiter};
 use crate::timing::now;
 
 const KEY: &str = "user-000000000042";
 
-/// Callers of one store.
-pub(super) struct Crowd {
-    shared: Shared,
+/// Callers that share one store.
+pub(super) struct StrictCallers {
+    shared: SharedLimiter,
     case: Case,
     callers: u32,
 }
 
-impl Crowd {
+impl StrictCallers {
     pub(super) fn connect(url: &str, prefix: &str, case: Case, callers: u32) -> io::Result<Self> {
-        let shared = Shared::connect(
+        let shared = SharedLimiter::connect(
             url,
             prefix,
             case.limit().consistency(Consistency::Strict),
@@ -54,7 +54,7 @@ async fn ask_until(limiter: Limiter, case: Case, until: Instant) -> io::Result<u
     while now() < until {
         if is_allowed(&limiter).await? != (case == Case::Hot) {
             return Err(io::Error::other(format!(
-                "{STRICT}, {case}: answered wrongly"
+                "{STRICT}, {case}: wrong decision"
             )));
         }
         asked += 1;
@@ -62,19 +62,19 @@ async fn ask_until(limiter: Limiter, case: Case, until: Instant) -> io::Result<u
     Ok(asked)
 }
 
-/// What the store says; another's answer is none.
+/// The decision of the store; a decision from any other source is an error.
 async fn is_allowed(limiter: &Limiter) -> io::Result<bool> {
     let decision = limiter.check(LIMIT, KEY).await.map_err(io::Error::other)?;
     if decision.source() == Source::Store {
         Ok(decision.is_allowed())
     } else {
         Err(io::Error::other(format!(
-            "not what the store should say: {decision:?}"
+            "unexpected decision: {decision:?}"
         )))
     }
 }
 
-impl Entrant for Crowd {
+impl Entrant for StrictCallers {
     fn subject(&self) -> &'static str {
         STRICT
     }

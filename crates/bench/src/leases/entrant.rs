@@ -1,4 +1,4 @@
-//! Who is measured, and how: threads that ask one question after the other.
+//! Subjects that are ready to be measured, by threads that make one decision after the other.
 
 use std::fmt;
 use std::io;
@@ -11,24 +11,24 @@ use super::case::Case;
 use super::report::Round;
 use crate::timing::{Span, now, time};
 
-/// The key that everybody asks about.
+/// The key that all threads check.
 const KEY: &str = "user-000000000042";
-/// So many decisions are made between two looks at the clock.
+/// The number of decisions between two readings of the clock.
 const STRIDE: u64 = 256;
 
-/// Somebody who asks, ready to begin.
+/// A subject that is ready to be measured.
 pub(super) trait Entrant {
     fn subject(&self) -> &'static str;
     fn load(&self) -> Load;
-    /// Asks for about so long.
+    /// Makes decisions for about `length`.
     fn round(&mut self, length: Duration) -> io::Result<Round>;
 }
 
-/// How many ask at the same time.
+/// The number of concurrent threads or tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Load {
-    /// Threads of the operating system, each of which makes one decision after the other.
+    /// Operating system threads, each of which makes one decision after the other.
     Threads(u32),
     /// Tasks, each of which waits for the store.
     Callers(u32),
@@ -44,55 +44,55 @@ impl fmt::Display for Load {
     }
 }
 
-/// A rate limiter that may answer from memory. Resolved at compile time, so that a subject pays for
-/// nothing but itself.
+/// A rate limiter that may decide without a store call. Calls are resolved at compile time, so that
+/// a subject pays for nothing but itself.
 pub(super) trait Subject: Send + Sync + 'static {
     const NAME: &'static str;
 
-    /// Asks for one request of this key, from any thread, and waits for the store if it must.
-    fn ask(&self, key: &str) -> io::Result<Told>;
+    /// Checks one request of this key, from any thread, and waits for the store if it must.
+    fn ask(&self, key: &str) -> io::Result<SubjectDecision>;
 
-    /// How often it has called the store.
+    /// The number of store calls so far.
     fn calls(&self) -> u64;
 
-    /// Has it give back what it holds, so that nothing of it goes on while others are measured.
+    /// Returns all leased units, so that the subject does nothing while others are measured.
     fn rest(&self) -> io::Result<()>;
 }
 
-/// An answer.
+/// A decision of a subject.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Told {
+pub(super) struct SubjectDecision {
     pub(super) is_allowed: bool,
-    /// It was there at once, without waiting for the store.
+    /// Whether the decision was made without waiting for the store.
     pub(super) is_local: bool,
 }
 
-/// Threads that ask one subject.
-pub(super) struct ByThreads<S> {
+/// Threads that call one subject.
+pub(super) struct ThreadedSubject<S> {
     subject: S,
     case: Case,
     threads: u32,
 }
 
-/// What was answered.
+/// Totals of the decisions.
 #[derive(Clone, Copy, Debug, Default)]
-struct Answers {
+struct DecisionTotals {
     asked: u64,
     allowed: u64,
     local: u64,
 }
 
-impl Answers {
+impl DecisionTotals {
     #[inline]
-    fn add(&mut self, told: Told) {
+    fn add(&mut self, decision: SubjectDecision) {
         self.asked += 1;
-        self.allowed += u64::from(told.is_allowed);
-        self.local += u64::from(told.is_local);
+        self.allowed += u64::from(decision.is_allowed);
+        self.local += u64::from(decision.is_local);
     }
 }
 
-impl<S: Subject> ByThreads<S> {
-    /// A subject that has been asked before, until it refuses if it is to refuse.
+impl<S: Subject> ThreadedSubject<S> {
+    /// A subject that has been called before and, in the denied case, has used up its budget.
     pub(super) fn new(subject: S, case: Case, threads: u32) -> io::Result<Self> {
         while subject.ask(KEY)?.is_allowed && case == Case::Denied {}
         subject.rest()?;
@@ -103,11 +103,11 @@ impl<S: Subject> ByThreads<S> {
         })
     }
 
-    /// All threads start together.
-    fn ask(&self, length: Duration) -> io::Result<(Span, Answers)> {
+    /// Runs all threads, which start together.
+    fn ask(&self, length: Duration) -> io::Result<(Span, DecisionTotals)> {
         let barrier = Barrier::new(self.threads as usize);
         let run = || {
-            // A program has its keys as strings.
+            // Applications have their keys as strings.
             let key = KEY.to_owned();
             barrier.wait();
             let until = now() + length;
@@ -116,7 +116,7 @@ impl<S: Subject> ByThreads<S> {
         };
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..self.threads).map(|_| scope.spawn(run)).collect();
-            let mut sum = (Span::default(), Answers::default());
+            let mut sum = (Span::default(), DecisionTotals::default());
             for thread in threads {
                 let (span, answers) = thread.join().expect("subjects do not panic")?;
                 sum.0 += span;
@@ -129,8 +129,8 @@ impl<S: Subject> ByThreads<S> {
     }
 }
 
-fn ask_until(subject: &impl Subject, key: &str, until: Instant) -> io::Result<Answers> {
-    let mut answers = Answers::default();
+fn ask_until(subject: &impl Subject, key: &str, until: Instant) -> io::Result<DecisionTotals> {
+    let mut answers = DecisionTotals::default();
     while now() < until {
         for _ in 0..STRIDE {
             answers.add(subject.ask(key)?);
@@ -139,7 +139,7 @@ fn ask_until(subject: &impl Subject, key: &str, until: Instant) -> io::Result<An
     Ok(answers)
 }
 
-impl<S: Subject> Entrant for ByThreads<S> {
+impl<S: Subject> Entrant for ThreadedSubject<S> {
     fn subject(&self) -> &'static str {
         S::NAME
     }
@@ -152,7 +152,7 @@ impl<S: Subject> Entrant for ByThreads<S> {
         let calls_before = self.subject.calls();
         let (
             span,
-            Answers {
+            DecisionTotals {
                 asked,
                 allowed,
                 local,
@@ -160,7 +160,7 @@ impl<S: Subject> Entrant for ByThreads<S> {
         ) = self.ask(length)?;
         let calls = self.subject.calls() - calls_before;
         self.subject.rest()?;
-        if !self.case.is_right(allowed, asked) {
+        if !self.case.is_correct(allowed, asked) {
             let (name, case) = (S::NAME, self.case);
             return Err(io::Error::other(format!(
                 "{name}, {case}: {allowed} of {asked} were allowed"
@@ -179,7 +179,7 @@ impl<S: Subject> Entrant for ByThreads<S> {
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "nobody counts to 2^53 in a round"
+    reason = "a round has fewer than 2^53 decisions"
 )]
 pub(super) fn float(count: u64) -> f64 {
     count as f64
@@ -191,16 +191,16 @@ mod tests {
 
     use super::*;
 
-    /// Allows three, answers every other question at once and calls for the rest.
+    /// Allows three checks; decides every other one locally and makes a store call for the rest.
     #[derive(Default)]
-    struct Counting(AtomicU64);
+    struct CountingSubject(AtomicU64);
 
-    impl Subject for Counting {
+    impl Subject for CountingSubject {
         const NAME: &'static str = "counting";
 
-        fn ask(&self, _: &str) -> io::Result<Told> {
+        fn ask(&self, _: &str) -> io::Result<SubjectDecision> {
             let asked = self.0.fetch_add(1, Relaxed);
-            Ok(Told {
+            Ok(SubjectDecision {
                 is_allowed: asked < 3,
                 is_local: asked.is_multiple_of(2),
             })
@@ -216,13 +216,14 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_counts() {
+    fn every_decision_is_counted() {
         for threads in [1, 2] {
-            let mut entrant = ByThreads::new(Counting::default(), Case::Denied, threads).unwrap();
+            let mut entrant =
+                ThreadedSubject::new(CountingSubject::default(), Case::Denied, threads).unwrap();
             assert_eq!(
                 entrant.subject.0.load(Relaxed),
                 4,
-                "it is asked until it refuses"
+                "it is called until it denies"
             );
             let round = entrant.round(Duration::from_millis(2)).unwrap();
             assert!(
@@ -235,8 +236,8 @@ mod tests {
     }
 
     #[test]
-    fn wrong_answers_are_an_error() {
-        let mut entrant = ByThreads::new(Counting::default(), Case::Hot, 1).unwrap();
+    fn wrong_decisions_are_an_error() {
+        let mut entrant = ThreadedSubject::new(CountingSubject::default(), Case::Hot, 1).unwrap();
         let error = entrant
             .round(Duration::from_millis(1))
             .unwrap_err()
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_are_told_in_words() {
+    fn loads_are_shown_with_a_noun() {
         assert_eq!(Load::Threads(1).to_string(), "1 thread");
         assert_eq!(Load::Callers(256).to_string(), "256 callers");
     }

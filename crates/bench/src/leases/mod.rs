@@ -1,6 +1,7 @@
-//! Limits on a shared server that are decided from memory: leased and eventual ones beside the
-//! embedded store, strict ones and the trypema crate, in speed and in truth.
+//! Limits on a shared server that are decided from memory: leased and eventual limits compared with
+//! the embedded store, with strict limits and with the trypema crate, in speed and in accuracy.
 
+mod accuracy;
 mod case;
 mod crowd;
 mod entrant;
@@ -10,7 +11,6 @@ mod report;
 mod run;
 mod subjects;
 mod table;
-mod truth;
 
 use std::io;
 use std::path::PathBuf;
@@ -26,22 +26,22 @@ use crate::server::Kind;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Fewer and shorter rounds: to see that everything runs, not to quote.
+    /// Run fewer and shorter rounds, as a smoke test; do not quote its numbers
     #[arg(long)]
     quick: bool,
-    /// Where the numbers go, a .json file or a directory for leases.json; the chart goes beside
-    /// them.
+    /// Output for the numbers: a .json file, or a directory in which leases.json is written. The
+    /// chart is written to the same directory
     #[arg(long, default_value = "target/bench/leases.json")]
     out: PathBuf,
-    /// Whose server is asked.
+    /// The store server to start
     #[arg(long, value_enum, default_value = "redis")]
     flavor: Kind,
-    /// Only this subject. May be given several times.
+    /// Measure only this subject; can be repeated
     #[arg(long, value_parser = SUBJECTS)]
     subject: Vec<String>,
 }
 
-/// How much is measured.
+/// What is measured, and for how long.
 #[derive(Debug)]
 struct Settings {
     flavor: Flavor,

@@ -6,7 +6,7 @@ use super::report::{Report, Row};
 use super::subjects::SUBJECTS;
 use crate::chart::{Chart, Group};
 
-/// The chart of the times.
+/// Draws the time per decision.
 pub(super) fn draw(report: &Report) -> Chart {
     let mut loads: Vec<(Case, Load)> = Vec::new();
     for load in report.rows.iter().map(|row| (row.case, row.load)) {

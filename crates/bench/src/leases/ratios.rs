@@ -1,5 +1,4 @@
-//! The numbers that were asked for: leased limits beside the embedded store, and beside strict
-//! ones.
+//! Ratios with targets: leased limits compared with the embedded store and with strict limits.
 
 use serde::Serialize;
 
@@ -9,25 +8,26 @@ use super::report::Row;
 use super::subjects::{CROWD, LEASED, MEMORY, STRICT};
 use crate::stats::Spread;
 
-/// Decisions in a second of leased limits, to those of something else.
+/// Decisions per second of leased limits, relative to another subject.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Ratio {
     pub(super) to: &'static str,
     pub(super) load: Load,
-    /// Of the medians.
+    /// The ratio of the medians.
     pub(super) value: f64,
-    /// Of the rounds.
+    /// The lowest and the highest ratio of the rounds.
     pub(super) lowest: f64,
     pub(super) highest: f64,
-    pub(super) asked: f64,
+    #[serde(rename = "asked")]
+    pub(super) target: f64,
     pub(super) is_reached: bool,
 }
 
-/// What was asked for.
+/// The targets.
 const ASKED: [(&str, f64); 2] = [(MEMORY, 0.5), (STRICT, 20.0)];
 
-/// Every ratio that can be told. Strict limits are at their best with a crowd, whose decisions
-/// share trips.
+/// All ratios whose subjects were measured. Strict limits are fastest with many callers, whose
+/// decisions share round trips.
 pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
     let leased = || {
         rows.iter()
@@ -35,8 +35,8 @@ pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
     };
     let all = ASKED
         .into_iter()
-        .flat_map(|(to, asked)| leased().map(move |row| (to, asked, row)));
-    let ratio = |(to, asked, row): (&'static str, f64, &Row)| {
+        .flat_map(|(to, target)| leased().map(move |row| (to, target, row)));
+    let ratio = |(to, target, row): (&'static str, f64, &Row)| {
         let load = if to == STRICT {
             Load::Callers(CROWD)
         } else {
@@ -53,14 +53,14 @@ pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
             value,
             lowest: min,
             highest: max,
-            asked,
-            is_reached: value >= asked,
+            target,
+            is_reached: value >= target,
         })
     };
     all.filter_map(ratio).collect()
 }
 
-/// How many decisions one makes while the other makes one.
+/// How many decisions one subject makes while the other makes one.
 pub(super) fn value(row: &Row, base: &Row) -> f64 {
     row.median.decisions_per_s / base.median.decisions_per_s
 }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn like_is_compared_with_like() {
+    fn only_comparable_rows_are_compared() {
         let (one, two) = (Load::Threads(1), Load::Threads(2));
         let rows = [
             row(Case::Hot, MEMORY, one, [200.0, 200.0, 400.0]),

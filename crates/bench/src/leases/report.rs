@@ -1,11 +1,11 @@
-//! The result: one value, shown as tables and saved as numbers and a chart.
+//! The result, shown as tables and saved as numbers and a chart.
 
 use serde::Serialize;
 
+use super::accuracy::Burst;
 use super::case::Case;
 use super::entrant::Load;
 use super::ratios::Ratio;
-use super::truth::Burst;
 use crate::machine::Machine;
 use crate::stats::Spread;
 
@@ -33,18 +33,18 @@ pub(super) struct Row {
     pub(super) rounds: Vec<Round>,
 }
 
-/// What a round says, or the medians of all of them.
+/// The result of one round, or the medians of all rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Round {
-    /// What one thread spends on each of its decisions; of callers, all of them together.
+    /// The time per decision of one thread; for tasks, of all of them together.
     pub(super) ns_per_decision: f64,
-    /// Of all threads or callers together.
+    /// Decisions per second of all threads or tasks together.
     pub(super) decisions_per_s: f64,
-    /// Which part was answered without waiting for the store.
+    /// The share of decisions that did not wait for the store.
     pub(super) local: f64,
     pub(super) calls_per_decision: f64,
-    /// Which part of the time threads were without a core. It is not in the numbers, but caches
-    /// went cold meanwhile.
+    /// The share of the time that threads waited for a core. It is subtracted from the times, but
+    /// caches get cold meanwhile.
     pub(super) waited: f64,
 }
 
@@ -78,8 +78,7 @@ impl Report {
             .find(|row| (row.case, row.subject, row.load) == (case, subject, load))
     }
 
-    /// The largest part of their time that threads were without a core in the middle round of any
-    /// subject.
+    /// The largest share of time that threads waited for a core in the median round of any subject.
     pub(super) fn waited(&self) -> f64 {
         self.rows
             .iter()

@@ -1,4 +1,4 @@
-//! Rounds: every subject in turn, so that whatever else the machine does hits all alike.
+//! Runs rounds with every subject in turn, so that noise on the machine affects all of them.
 
 use std::io;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use testkit::servers::Server;
 use super::case::Case;
 use super::entrant::Entrant;
 use super::report::{Report, Round, Row};
-use super::{Settings, ratios, subjects, truth};
+use super::{Settings, accuracy, ratios, subjects};
 use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::rounds::interleaved;
 use crate::server::version;
 
-/// A round that warms up is this much shorter than one that counts.
+/// A warm-up round is shorter than a measured one by this factor.
 const WARM_UP: u32 = 4;
 
 pub(super) fn measure(settings: &Settings, progress: &mut Progress) -> io::Result<Report> {
@@ -29,7 +29,7 @@ pub(super) fn measure(settings: &Settings, progress: &mut Progress) -> io::Resul
         rows.extend(case_rows(case, &mut entrants, settings, progress)?);
     }
     progress.step("two limiters that share a limit");
-    let bursts = truth::bursts(settings, &server)?;
+    let bursts = accuracy::bursts(settings, &server)?;
     progress.clear();
     Ok(Report {
         machine: Machine::this(),

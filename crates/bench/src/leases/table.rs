@@ -1,15 +1,16 @@
-//! The report as tables for people.
+//! The report as text tables.
 
 use std::fmt;
 
+use super::accuracy::Burst;
 use super::case::Case;
 use super::ratios::{self, Ratio};
 use super::report::{Report, Row};
 use super::subjects::{MEMORY, NOTES};
-use super::truth::Burst;
 use crate::text::write_lines;
 
-/// When threads were without a core for more than this, the numbers say little about any subject.
+/// If threads waited for a core for a larger share of the time than this, the numbers are not
+/// reliable.
 const BUSY: f64 = 0.05;
 
 impl fmt::Display for Report {
@@ -27,17 +28,18 @@ impl fmt::Display for Report {
             let share = self.waited() * 100.0;
             writeln!(
                 out,
-                "BUSY MACHINE: threads waited {share:.0} % of their time for a core. Do not quote these numbers."
+                "BUSY MACHINE: threads waited {share:.0} % of their time for a core. \
+                 Do not quote these numbers."
             )?;
         }
         for case in Case::ALL {
             self.numbers(out, case)?;
         }
         if !self.ratios.is_empty() {
-            self.asked(out)?;
+            self.write_targets(out)?;
         }
         if !self.bursts.is_empty() {
-            self.truth(out)?;
+            self.write_bursts(out)?;
         }
         writeln!(out)?;
         NOTES.iter().try_for_each(|note| writeln!(out, "- {note}"))
@@ -49,7 +51,7 @@ impl Report {
         writeln!(out, "\nOne key, {case}\n")?;
         let heads = [
             "subject",
-            "asked by",
+            "load",
             "ns/decision",
             "fastest..slowest",
             "to memory",
@@ -82,23 +84,18 @@ impl Report {
         ]
     }
 
-    fn asked(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(out, "\nWhat was asked for\n")?;
+    fn write_targets(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "\nTargets\n")?;
         let lines: Vec<_> = self.ratios.iter().map(described).collect();
         write_lines(out, &lines)
     }
 
-    fn truth(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_bursts(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             out,
-            "\nTwo limiters that share a limit, asked for four times as much at once\n"
+            "\nTwo limiters that share a limit, under a burst of four times the limit\n"
         )?;
-        let heads = [
-            "subject",
-            "limit",
-            "promised at most",
-            "admitted, in each run",
-        ];
+        let heads = ["subject", "limit", "bound", "admitted in each run"];
         let mut lines = vec![heads.map(str::to_owned).to_vec()];
         lines.extend(self.bursts.iter().map(admitted));
         write_lines(out, &lines)
@@ -112,19 +109,19 @@ fn described(ratio: &Ratio) -> Vec<String> {
         value,
         lowest,
         highest,
-        asked,
+        target,
         ..
     } = ratio;
     let missed = if ratio.is_reached { "" } else { "MISSED " };
     vec![
-        format!("leased, {load}: decisions/s to {to} (asked: {asked}x or more)"),
+        format!("leased, {load}: decisions/s to {to} (target: {target}x or more)"),
         format!("{missed}{value:.2}x ({lowest:.2}..{highest:.2})"),
     ]
 }
 
 fn admitted(burst: &Burst) -> Vec<String> {
     let broken = if burst.is_kept() == Some(false) {
-        "BROKEN "
+        "EXCEEDED "
     } else {
         ""
     };
@@ -196,23 +193,23 @@ Example 9000, 2 cores, Redis 7
 
 One key, hot
 
-subject  asked by  ns/decision  fastest..slowest  to memory       local  calls/decision
+subject      load  ns/decision  fastest..slowest  to memory       local  calls/decision
 memory   1 thread         40.0        20.0..80.0      1.00x  100.0000 %       0.0000020
 leased   1 thread        100.0       50.0..200.0      0.40x  100.0000 %       0.0000020
 
 One key, denied
 
-subject  asked by  ns/decision  fastest..slowest  to memory  local  calls/decision
+subject  load  ns/decision  fastest..slowest  to memory  local  calls/decision
 
-What was asked for
+Targets
 
-leased, 1 thread: decisions/s to memory (asked: 0.5x or more)  MISSED 0.40x (0.40..0.40)
+leased, 1 thread: decisions/s to memory (target: 0.5x or more)  MISSED 0.40x (0.40..0.40)
 
-Two limiters that share a limit, asked for four times as much at once
+Two limiters that share a limit, under a burst of four times the limit
 
-subject         limit  promised at most  admitted, in each run
-leased           1000              1000       BROKEN 1000 1001
-trypema-hybrid   1000                 -              2000 2000
+subject         limit  bound  admitted in each run
+leased           1000   1000    EXCEEDED 1000 1001
+trypema-hybrid   1000      -             2000 2000
 
 ";
         let shown = report(0.01).to_string();
@@ -220,7 +217,7 @@ trypema-hybrid   1000                 -              2000 2000
     }
 
     #[test]
-    fn a_busy_machine_is_told() {
+    fn a_busy_machine_is_reported() {
         assert!(
             report(0.2)
                 .to_string()

@@ -1,8 +1,8 @@
-//! Memory for each key.
+//! Memory per key.
 //!
-//! Tables double when they are full, so that one number for one count of keys is luck. Besides the
-//! bytes at the full count, the best and the worst on the way from half of it are given: a doubling
-//! passes through every load there is.
+//! Tables double in size when they are full, so the bytes at one number of keys are a matter of
+//! luck. Therefore the lowest and the highest value between half of the keys and all of them are
+//! given as well: one doubling covers every load factor.
 
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ pub(super) struct Footprint {
     pub(super) worst: f64,
 }
 
-/// How often to look between half of the keys and all.
+/// How often memory is read between half of the keys and all of them.
 const LOOKS: usize = 64;
 
 pub(super) fn measure<S: Subject>(setup: &Setup, keys: &[String]) -> Footprint {

@@ -1,5 +1,5 @@
-//! A flood of keys that are never seen again, as an attacker sends them: what it costs, and whether
-//! it makes the limiter forget those who had already used up their budget.
+//! A flood of keys that are used only once, as an attacker sends them: its cost, and whether the
+//! limiter forgets keys that had already used up their budget.
 
 use std::fmt::Write as _;
 
@@ -18,10 +18,10 @@ pub(super) struct Flood {
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Flooded {
+pub(super) struct FloodResult {
     pub(super) subject: &'static str,
     pub(super) keys_sent: u32,
-    /// What the subject was told, where it can be told.
+    /// The configured bound, for subjects that have one.
     pub(super) keys_max: Option<u32>,
     pub(super) keys_kept: Option<usize>,
     pub(super) peak_bytes: u64,
@@ -30,11 +30,11 @@ pub(super) struct Flooded {
     pub(super) offenders_still_denied: usize,
 }
 
-/// Keys are written into buffers that are used again, outside the measured time and without
-/// allocating, so that bytes and nanoseconds are the subject's alone.
+/// Keys are written to reused buffers, outside the measured time and without allocating, so that
+/// bytes and nanoseconds are those of the subject.
 const BATCH: u32 = 10_000;
 
-pub(super) fn flood<S: Subject>(setup: &Setup, flood: Flood) -> Flooded {
+pub(super) fn flood<S: Subject>(setup: &Setup, flood: Flood) -> FloodResult {
     let offenders: Vec<String> = (0..flood.offenders)
         .map(|number| format!("bad!:{number:010}"))
         .collect();
@@ -48,19 +48,14 @@ pub(super) fn flood<S: Subject>(setup: &Setup, flood: Flood) -> Flooded {
     for start in (0..flood.keys).step_by(BATCH as usize) {
         write_names(&mut batch, start);
         let (span, allowed) = time(|| batch.iter().filter(|key| subject.allow_alone(key)).count());
-        assert_eq!(
-            allowed,
-            batch.len(),
-            "{} must allow what it sees first",
-            S::NAME
-        );
+        assert_eq!(allowed, batch.len(), "{} denied a new key", S::NAME);
         took += span;
     }
     let still_denied = offenders
         .iter()
         .filter(|key| !subject.allow_alone(key))
         .count();
-    Flooded {
+    FloodResult {
         subject: S::NAME,
         keys_sent: flood.keys,
         keys_max: S::NAME.starts_with("tollgate").then_some(setup.keys_max),

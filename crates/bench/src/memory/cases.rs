@@ -1,47 +1,47 @@
-//! The traffic that is measured.
+//! The kinds of traffic that are measured.
 
 use clap::ValueEnum;
 
 use super::entrant::Entrant;
 use super::keys;
-use super::subjects::{self, Ration};
+use super::subjects::{self, SubjectQuota};
 
-/// One kind of traffic.
+/// A kind of traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Case {
     /// One key, always allowed.
     Hot,
-    /// Many keys, each as likely as the next, always allowed.
+    /// Many keys with equal probability, always allowed.
     Uniform,
-    /// Many keys, a few of them popular, always allowed.
+    /// Many keys with a Zipf distribution, always allowed.
     Zipf,
-    /// As uniform, each key just read and therefore near.
+    /// As `Uniform`, with each key in the cache because it was just written.
     UniformRead,
-    /// As Zipf, each key just read and therefore near.
+    /// As `Zipf`, with each key in the cache because it was just written.
     ZipfRead,
-    /// Keys that have used up their budget, always refused.
+    /// Keys that have used up their budget, always denied.
     Denied,
     /// One key that has used up its budget.
     DeniedHot,
-    /// Keys never seen before.
+    /// New keys.
     Insert,
 }
 
-/// Where the text of a key is when the question is put.
+/// Where the text of a key is at the time of the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Texts {
-    /// Somewhere in memory, as far away as its counter.
+pub(super) enum KeyTextPlace {
+    /// Anywhere in memory, as far away as its counter.
     Scattered,
-    /// Just read from a request.
+    /// In the cache, as if just read from a request.
     Read,
 }
 
-/// Cases that can be put to the same filled subjects one after the other.
+/// Cases that can run one after the other on the same filled subjects.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stage {
     pub(super) cases: &'static [Case],
     pub(super) population: Population,
-    pub(super) ration: Ration,
+    pub(super) quota: SubjectQuota,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,27 +51,27 @@ pub(super) enum Population {
     Everyone,
 }
 
-/// Everything but `insert`, which has to begin with empty subjects each time.
+/// All cases except `insert`, which needs empty subjects each time.
 pub(super) const STAGES: [Stage; 4] = [
     Stage {
         cases: &[Case::Hot],
         population: Population::One,
-        ration: Ration::AMPLE,
+        quota: SubjectQuota::AMPLE,
     },
     Stage {
         cases: &[Case::Uniform, Case::Zipf, Case::UniformRead, Case::ZipfRead],
         population: Population::Everyone,
-        ration: Ration::AMPLE,
+        quota: SubjectQuota::AMPLE,
     },
     Stage {
         cases: &[Case::Denied],
         population: Population::Offenders,
-        ration: Ration::SCARCE,
+        quota: SubjectQuota::SCARCE,
     },
     Stage {
         cases: &[Case::DeniedHot],
         population: Population::One,
-        ration: Ration::SCARCE,
+        quota: SubjectQuota::SCARCE,
     },
 ];
 
@@ -89,21 +89,22 @@ impl Case {
         }
     }
 
-    /// What every subject has to answer. A subject that does not is not measured but wrong.
+    /// The decision that every subject must return. A subject with another decision is not
+    /// measured.
     pub(super) const fn is_allowed(self) -> bool {
         !matches!(self, Self::Denied | Self::DeniedHot)
     }
 
     /// Where the texts of keys are.
-    pub(super) const fn texts(self) -> Texts {
+    pub(super) const fn texts(self) -> KeyTextPlace {
         if matches!(self, Self::UniformRead | Self::ZipfRead) {
-            Texts::Read
+            KeyTextPlace::Read
         } else {
-            Texts::Scattered
+            KeyTextPlace::Scattered
         }
     }
 
-    /// The order in which keys come.
+    /// The order in which keys are used.
     pub(super) fn order(self, keys: u32) -> Vec<u32> {
         match self {
             Self::Hot | Self::DeniedHot => keys::one(),

@@ -1,4 +1,4 @@
-//! Subjects of different types in one list. The call through `dyn` is made once a round; the loop
+//! Subjects of different types in one list. The call through `dyn` is made once per round; the loop
 //! inside it is compiled for each subject.
 
 use std::hint::black_box;
@@ -6,27 +6,27 @@ use std::marker::PhantomData;
 use std::sync::Barrier;
 
 use super::bytes::{self, Footprint};
-use super::cap::{self, Flood, Flooded};
-use super::cases::Texts;
+use super::cap::{self, Flood, FloodResult};
+use super::cases::KeyTextPlace;
 use super::keys::{ORDER_LEN, write_name};
 use super::subjects::{Setup, Subject};
 use crate::timing::{Span, time};
 
-/// A kind of subject.
+/// A type of subject.
 pub(super) trait Entrant {
     fn name(&self) -> &'static str;
-    /// A subject that knows these keys, and has refused each of them if `use_up` says so.
-    fn fill(&self, setup: &Setup, keys: &[String], use_up: bool) -> Box<dyn Filled>;
-    /// The time for each key that an empty subject has never seen.
+    /// Creates a subject that contains these keys and, if `use_up`, has denied each of them.
+    fn fill(&self, setup: &Setup, keys: &[String], use_up: bool) -> Box<dyn FilledSubject>;
+    /// Measures the time per key of inserting new keys into an empty subject.
     fn insert(&self, setup: &Setup, keys: &[String]) -> Round;
     fn bytes(&self, setup: &Setup, keys: &[String]) -> Footprint;
-    fn flood(&self, setup: &Setup, flood: Flood) -> Flooded;
+    fn flood(&self, setup: &Setup, flood: Flood) -> FloodResult;
 }
 
-/// A subject ready to be measured.
-pub(super) trait Filled {
+/// A subject that is ready to be measured.
+pub(super) trait FilledSubject {
     fn name(&self) -> &'static str;
-    /// The time that a thread spends on each of its decisions.
+    /// Measures the time that a thread spends on each of its decisions.
     fn round(&mut self, load: &Load<'_>) -> Round;
 }
 
@@ -34,8 +34,8 @@ pub(super) trait Filled {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
     pub(super) ns_per_op: f64,
-    /// Which part of the time was lost to other programs. It is not in `ns_per_op`, but caches went
-    /// cold meanwhile.
+    /// The share of the time that was lost to other programs. It is not in `ns_per_op`, but caches
+    /// got cold meanwhile.
     pub(super) waited: f64,
 }
 
@@ -48,25 +48,25 @@ impl Round {
     }
 }
 
-/// What a round asks, the same for every subject.
+/// The load of a round, the same for every subject.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load<'a> {
     pub(super) keys: &'a [String],
     pub(super) order: &'a [u32],
-    /// Where in the order to begin.
+    /// The position in the order at which to begin.
     pub(super) start: usize,
-    /// For each thread.
+    /// Operations of each thread.
     pub(super) operations: u32,
     pub(super) threads: usize,
     /// Where the text of each key is.
-    pub(super) texts: Texts,
-    /// What the answer must be.
+    pub(super) texts: KeyTextPlace,
+    /// The decision that is expected.
     pub(super) is_allowed: bool,
 }
 
 impl Load<'_> {
-    /// Asks everything of one thread. Returns how many were allowed, which also keeps the answers
-    /// from being optimised away.
+    /// Makes all decisions of one thread. Returns how many were allowed, which also keeps the
+    /// decisions from being optimised away.
     #[inline]
     fn ask(&self, thread: usize, mut allow: impl FnMut(&String) -> bool) -> u32 {
         let order: &[u32; ORDER_LEN] = self.order.try_into().expect("orders have one length");
@@ -74,10 +74,10 @@ impl Load<'_> {
         let numbers =
             (0..self.operations as usize).map(|step| order[(start + step) & (ORDER_LEN - 1)]);
         match self.texts {
-            Texts::Scattered => numbers
+            KeyTextPlace::Scattered => numbers
                 .map(|number| u32::from(allow(&self.keys[number as usize])))
                 .sum(),
-            Texts::Read => {
+            KeyTextPlace::Read => {
                 let mut key = String::new();
                 let mut read = |number| {
                     write_name(number, &mut key);
@@ -89,36 +89,31 @@ impl Load<'_> {
     }
 }
 
-pub(super) struct Kind<S>(PhantomData<fn() -> S>);
+pub(super) struct SubjectKind<S>(PhantomData<fn() -> S>);
 
-impl<S: Subject> Kind<S> {
+impl<S: Subject> SubjectKind<S> {
     pub(super) fn entrant() -> Box<dyn Entrant> {
         Box::new(Self(PhantomData))
     }
 }
 
-impl<S: Subject> Entrant for Kind<S> {
+impl<S: Subject> Entrant for SubjectKind<S> {
     fn name(&self) -> &'static str {
         S::NAME
     }
 
-    fn fill(&self, setup: &Setup, keys: &[String], use_up: bool) -> Box<dyn Filled> {
+    fn fill(&self, setup: &Setup, keys: &[String], use_up: bool) -> Box<dyn FilledSubject> {
         let mut subject = S::new(setup);
         for key in keys {
             while subject.allow_alone(key) && use_up {}
         }
-        Box::new(Ready(subject))
+        Box::new(SubjectInstance(subject))
     }
 
     fn insert(&self, setup: &Setup, keys: &[String]) -> Round {
         let mut subject = S::new(setup);
         let (took, allowed) = time(|| keys.iter().filter(|key| subject.allow_alone(key)).count());
-        assert_eq!(
-            allowed,
-            keys.len(),
-            "{} must allow what it sees first",
-            S::NAME
-        );
+        assert_eq!(allowed, keys.len(), "{} denied a new key", S::NAME);
         // Freeing is not part of inserting.
         drop(black_box(subject));
         Round::new(
@@ -131,19 +126,20 @@ impl<S: Subject> Entrant for Kind<S> {
         bytes::measure::<S>(setup, keys)
     }
 
-    fn flood(&self, setup: &Setup, flood: Flood) -> Flooded {
+    fn flood(&self, setup: &Setup, flood: Flood) -> FloodResult {
         cap::flood::<S>(setup, flood)
     }
 }
 
-struct Ready<S>(S);
+struct SubjectInstance<S>(S);
 
-impl<S: Subject> Ready<S> {
+impl<S: Subject> SubjectInstance<S> {
     fn alone(&mut self, load: &Load<'_>) -> (Span, u32) {
         time(|| load.ask(0, |key| self.0.allow_alone(key)))
     }
 
-    /// All threads start together. The mean over threads is what one of them waits for a decision.
+    /// Runs all threads, which start together. The mean over threads is the time that one of them
+    /// spends on a decision.
     fn together(&self, load: &Load<'_>) -> (Span, u32) {
         let barrier = Barrier::new(load.threads);
         let run = |thread: usize| {
@@ -165,7 +161,7 @@ impl<S: Subject> Ready<S> {
     }
 }
 
-impl<S: Subject> Filled for Ready<S> {
+impl<S: Subject> FilledSubject for SubjectInstance<S> {
     fn name(&self) -> &'static str {
         S::NAME
     }
@@ -181,7 +177,7 @@ impl<S: Subject> Filled for Ready<S> {
         assert_eq!(
             allowed,
             expected,
-            "{} answered wrongly, so its time would mean nothing",
+            "{} made a wrong decision, so its time is meaningless",
             S::NAME
         );
         Round::new(took, asked)

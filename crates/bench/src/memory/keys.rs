@@ -1,8 +1,8 @@
-//! Which keys there are and in what order they come. Everything is drawn before the clock starts.
+//! The keys and the order in which they are used, drawn before the clock starts.
 
 use crate::random::Random;
 
-/// How many draws are kept; a power of two, because the measured loop wraps around with a mask.
+/// The length of an order; a power of two, because the measured loop wraps around with a mask.
 pub(super) const ORDER_LEN: usize = 1 << 22;
 
 /// A key as an application might write it.
@@ -12,8 +12,8 @@ pub(super) fn name(number: u32) -> String {
     name
 }
 
-/// The same in place of what was there, as a server reads it from a request: quickly, because every
-/// subject waits for it.
+/// Writes a key into an existing string, as a server does when it reads a request. It must be fast,
+/// because it is part of every subject's time.
 #[inline]
 pub(super) fn write_name(mut number: u32, name: &mut String) {
     let mut bytes = *b"user:0000000000";
@@ -29,18 +29,19 @@ pub(super) fn names(count: u32) -> Vec<String> {
     (0..count).map(name).collect()
 }
 
-/// One key, again and again.
+/// One key, repeated.
 pub(super) fn one() -> Vec<u32> {
     vec![0; ORDER_LEN]
 }
 
-/// Each key as likely as the next.
+/// Keys with equal probability.
 pub(super) fn uniform(keys: u32) -> Vec<u32> {
     let mut random = Random::new(1);
     (0..ORDER_LEN).map(|_| random.below(keys)).collect()
 }
 
-/// Popular keys and a long tail, the popular ones scattered over memory as they would be in life.
+/// Popular keys and a long tail, with the popular ones scattered over memory as in a real
+/// application.
 pub(super) fn zipf(keys: u32) -> Vec<u32> {
     let mut random = Random::new(2);
     let key_of_rank = random.permutation(keys);
@@ -50,9 +51,10 @@ pub(super) fn zipf(keys: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Zipf's law with exponent 1: the second is half as frequent as the first, the third a third.
+/// Zipf's law with exponent 1: the second is half as frequent as the first, the third a third as
+/// frequent.
 struct Zipf {
-    /// For each rank the weight of it and all before it.
+    /// For each rank, the weight of it and of all ranks before it.
     up_to: Vec<f64>,
 }
 
@@ -67,7 +69,7 @@ impl Zipf {
         }
     }
 
-    /// The rank at this fraction of all weight.
+    /// The rank at this fraction of the total weight.
     fn rank(&self, fraction: f64) -> usize {
         let total = self.up_to.last().copied().unwrap_or_default();
         let rank = self.up_to.partition_point(|sum| *sum <= fraction * total);

@@ -1,5 +1,5 @@
-//! The memory store beside other in-process rate limiters: speed by kind of traffic, bytes per key,
-//! and a flood of keys.
+//! The embedded store compared with other in-process rate limiters: time per decision by kind of
+//! traffic, bytes per key, and a flood of new keys.
 
 mod bytes;
 mod cap;
@@ -19,28 +19,28 @@ use self::cap::Flood;
 use self::cases::{Case, STAGES};
 use self::entrant::Entrant;
 use self::report::Report;
-use self::subjects::{Ration, Setup};
+use self::subjects::{Setup, SubjectQuota};
 use crate::machine::Machine;
 use crate::output;
 use crate::progress::Progress;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Fewer keys and shorter rounds: to see that everything runs, not to quote.
+    /// Use fewer keys and shorter rounds, as a smoke test; do not quote its numbers
     #[arg(long)]
     quick: bool,
-    /// Where the numbers go; the chart goes beside them.
+    /// Output .json file for the numbers; the chart is written to the same directory
     #[arg(long, default_value = "target/bench/memory.json")]
     out: PathBuf,
-    /// Only this case, without the measurements of memory. May be given several times.
+    /// Measure only this case, without bytes per key and the flood; can be repeated
     #[arg(long)]
     case: Vec<Case>,
-    /// Only this subject. May be given several times.
+    /// Measure only this subject; can be repeated
     #[arg(long)]
     subject: Vec<String>,
 }
 
-/// How much is measured.
+/// What is measured, and for how long.
 #[derive(Debug)]
 struct Settings {
     keys: u32,
@@ -73,10 +73,10 @@ impl Settings {
         }
     }
 
-    /// The bound on keys is measured by the flood; here it is out of the way.
-    fn setup(&self, ration: Ration) -> Setup {
+    /// The bound on keys is measured by the flood; here it is too high to matter.
+    fn setup(&self, quota: SubjectQuota) -> Setup {
         Setup {
-            ration,
+            quota,
             keys_max: self.keys * 2,
         }
     }
@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
             .map(|entrant| entrant.name())
             .collect();
         return Err(io::Error::other(format!(
-            "no such subject; there are: {}",
+            "unknown subject; expected one of: {}",
             known.join(", ")
         )));
     }

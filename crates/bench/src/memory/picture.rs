@@ -4,7 +4,7 @@ use super::report::Report;
 use crate::chart::{Chart, Group};
 use crate::text::counted;
 
-/// The chart of the times.
+/// Draws the time per decision.
 pub(super) fn draw(report: &Report) -> Chart {
     let series = report.subjects();
     let group = |load: (&'static str, usize)| Group {

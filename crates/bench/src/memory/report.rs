@@ -1,9 +1,9 @@
-//! The result: one value, shown as tables and saved as numbers and a chart.
+//! The result, shown as tables and saved as numbers and a chart.
 
 use serde::Serialize;
 
 use super::bytes::Footprint;
-use super::cap::Flooded;
+use super::cap::FloodResult;
 use super::entrant::Round;
 use crate::machine::Machine;
 use crate::stats::{Spread, tenth};
@@ -14,7 +14,7 @@ pub(super) struct Report {
     pub(super) rounds: usize,
     pub(super) rows: Vec<Row>,
     pub(super) bytes_per_key: Vec<Footprint>,
-    pub(super) cap: Vec<Flooded>,
+    pub(super) cap: Vec<FloodResult>,
 }
 
 /// The time of one subject in one case.
@@ -26,7 +26,7 @@ pub(super) struct Row {
     pub(super) ns_per_op: f64,
     pub(super) min: f64,
     pub(super) max: f64,
-    /// The largest part of any round's time that was lost to other programs.
+    /// The largest share of any round's time that was lost to other programs.
     pub(super) waited: f64,
 }
 
@@ -53,7 +53,7 @@ impl Row {
 }
 
 impl Report {
-    /// Cases with their threads, in the order they were measured.
+    /// Cases with their threads, in the order in which they were measured.
     pub(super) fn loads(&self) -> Vec<(&'static str, usize)> {
         let mut loads = Vec::new();
         for load in self.rows.iter().map(|row| (row.case, row.threads)) {
@@ -64,7 +64,7 @@ impl Report {
         loads
     }
 
-    /// Subjects in the order they were listed.
+    /// Subjects in the order in which they were measured.
     pub(super) fn subjects(&self) -> Vec<&'static str> {
         let mut subjects = Vec::new();
         for row in &self.rows {
@@ -81,13 +81,13 @@ impl Report {
             .find(|row| (row.case, row.threads) == load && row.subject == subject)
     }
 
-    /// Governor as it comes, under this load: the one to be measured by. Its variants have columns
-    /// of their own.
+    /// The time of governor with default settings under this load, which is the reference. Its
+    /// variants have separate columns.
     pub(super) fn governor_ns(&self, load: (&str, usize)) -> Option<f64> {
         self.row(load, "governor").map(|row| row.ns_per_op)
     }
 
-    /// The largest part of any round's time that was lost to other programs.
+    /// The largest share of any round's time that was lost to other programs.
     pub(super) fn waited(&self) -> f64 {
         self.rows.iter().map(|row| row.waited).fold(0.0, f64::max)
     }

@@ -1,13 +1,13 @@
-//! Rounds: every subject in turn, so that whatever else the machine does hits all alike.
+//! Runs rounds with every subject in turn, so that noise on the machine affects all of them.
 
 use super::Settings;
 use super::cases::{Case, Population, Stage};
-use super::entrant::{Filled, Load};
+use super::entrant::{FilledSubject, Load};
 use super::keys;
 use super::report::Row;
-use super::subjects::{self, Ration, Setup};
+use super::subjects::{self, Setup, SubjectQuota};
 use crate::progress::Progress;
-use crate::rounds::wait_in_queue;
+use crate::rounds::order_of_round;
 use crate::text::counted;
 
 /// Measures the cases of a stage with every number of threads.
@@ -18,7 +18,7 @@ pub(super) fn stage(stage: &Stage, settings: &Settings, progress: &mut Progress)
         Population::Everyone => settings.keys,
     };
     let names = keys::names(count);
-    let setup = settings.setup(stage.ration);
+    let setup = settings.setup(stage.quota);
     let use_up = stage.cases.iter().any(|case| !case.is_allowed());
     let mut subjects = stage.population.subjects();
     if !use_up {
@@ -59,7 +59,7 @@ pub(super) const THREADS: [usize; 2] = [1, 2];
 fn case_rows(
     case: Case,
     mut load: Load<'_>,
-    filled: &mut [Box<dyn Filled>],
+    filled: &mut [Box<dyn FilledSubject>],
     settings: &Settings,
     progress: &Progress,
 ) -> Vec<Row> {
@@ -69,7 +69,7 @@ fn case_rows(
     load.operations = calibrate(first.as_mut(), load, settings.round_ns);
     let mut rounds = vec![Vec::with_capacity(settings.rounds); filled.len()];
     for round in 0..settings.rounds {
-        for turn in wait_in_queue(round, filled.len()) {
+        for turn in order_of_round(round, filled.len()) {
             progress.round(round, settings.rounds, filled[turn].name());
             rounds[turn].push(filled[turn].round(&load));
         }
@@ -81,8 +81,8 @@ fn case_rows(
         .collect()
 }
 
-/// How many operations fill a round, found with the first subject and then the same for all.
-fn calibrate(first: &mut dyn Filled, mut load: Load<'_>, round_ns: f64) -> u32 {
+/// How many operations fill a round, measured with the first subject and then the same for all.
+fn calibrate(first: &mut dyn FilledSubject, mut load: Load<'_>, round_ns: f64) -> u32 {
     load.operations = 1_000;
     loop {
         let ns_per_op = first.round(&load).ns_per_op;
@@ -103,16 +103,16 @@ fn whole(operations: f64) -> u32 {
     operations.clamp(1_000.0, 1e9) as u32
 }
 
-/// Measures keys that an empty subject has never seen. There is nothing to calibrate: every key is
+/// Measures inserting new keys into an empty subject. No calibration is needed: every key is
 /// inserted once.
 pub(super) fn insert(settings: &Settings, progress: &mut Progress) -> Vec<Row> {
     let names = keys::names(settings.keys);
-    let setup = settings.setup(Ration::AMPLE);
+    let setup = settings.setup(SubjectQuota::AMPLE);
     let entrants = settings.chosen(subjects::keyed());
     progress.step(Case::Insert.name());
     let mut rounds = vec![Vec::with_capacity(settings.rounds); entrants.len()];
     for round in 0..settings.rounds {
-        for turn in wait_in_queue(round, entrants.len()) {
+        for turn in order_of_round(round, entrants.len()) {
             progress.round(round, settings.rounds, entrants[turn].name());
             rounds[turn].push(entrants[turn].insert(&setup, &names));
         }
@@ -123,10 +123,10 @@ pub(super) fn insert(settings: &Settings, progress: &mut Progress) -> Vec<Row> {
         .collect()
 }
 
-/// Bytes for each key, of every subject.
+/// Measures bytes per key for every subject.
 pub(super) fn bytes(settings: &Settings, progress: &mut Progress) -> Vec<super::bytes::Footprint> {
     let names = keys::names(settings.keys);
-    let setup = settings.setup(Ration::AMPLE);
+    let setup = settings.setup(SubjectQuota::AMPLE);
     progress.step("bytes per key");
     settings
         .chosen(subjects::keyed())
@@ -135,10 +135,10 @@ pub(super) fn bytes(settings: &Settings, progress: &mut Progress) -> Vec<super::
         .collect()
 }
 
-/// The flood, of those subjects where it tells something.
-pub(super) fn floods(settings: &Settings, progress: &mut Progress) -> Vec<super::cap::Flooded> {
+/// Runs the flood for the subjects where it is meaningful.
+pub(super) fn floods(settings: &Settings, progress: &mut Progress) -> Vec<super::cap::FloodResult> {
     let setup = Setup {
-        ration: Ration::SCARCE,
+        quota: SubjectQuota::SCARCE,
         keys_max: settings.keys,
     };
     progress.step("flood of new keys");

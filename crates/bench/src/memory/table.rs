@@ -1,4 +1,4 @@
-//! The report as tables for people.
+//! The report as text tables.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::report::Report;
 use super::subjects::NOTES;
 use crate::text::write_lines;
 
-/// A round that lost more than this to other programs says little about any subject.
+/// If a round lost a larger share of its time to other programs than this, it is not reliable.
 const BUSY: f64 = 0.05;
 
 impl fmt::Display for Report {
@@ -20,7 +20,8 @@ impl fmt::Display for Report {
             let share = self.waited() * 100.0;
             writeln!(
                 out,
-                "BUSY MACHINE: a round waited {share:.0} % of its time for a core. Do not quote these numbers."
+                "BUSY MACHINE: a round waited {share:.0} % of its time for a core. \
+                 Do not quote these numbers."
             )?;
         }
         self.times(out)?;
@@ -51,7 +52,8 @@ impl Report {
         };
         writeln!(
             out,
-            "\nNanoseconds per decision, median (and how many times as fast as governor as it comes)\n"
+            "\nNanoseconds per decision, median (and how many times as fast as governor with \
+             default settings)\n"
         )?;
         self.matrix(out, cell)
     }
@@ -89,10 +91,10 @@ impl Report {
         let keys = self.bytes_per_key.first().map_or(0, |bytes| bytes.keys);
         writeln!(
             out,
-            "\nBytes per key with {keys} keys, and the best and worst on the way from half of them\n"
+            "\nBytes per key with {keys} keys, and the lowest and highest from half of them on\n"
         )?;
         let mut lines = vec![
-            ["subject", "bytes per key", "best", "worst"]
+            ["subject", "bytes per key", "lowest", "highest"]
                 .map(str::to_owned)
                 .to_vec(),
         ];
@@ -111,14 +113,14 @@ impl Report {
 
     fn floods(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let keys = self.cap.first().map_or(0, |flooded| flooded.keys_sent);
-        writeln!(out, "\nA flood of {keys} keys that are never seen again\n")?;
+        writeln!(out, "\nA flood of {keys} keys that are used only once\n")?;
         let heads = [
             "subject",
             "cap",
             "keys kept",
             "peak MB",
             "ns per key",
-            "offenders still refused",
+            "offenders still denied",
         ];
         let mut lines = vec![heads.map(str::to_owned).to_vec()];
         for flooded in &self.cap {
@@ -175,7 +177,7 @@ mod tests {
         let expected = "\
 Example 9000, 2 cores, 5 rounds
 
-Nanoseconds per decision, median (and how many times as fast as governor as it comes)
+Nanoseconds per decision, median (and how many times as fast as governor with default settings)
 
 case     threads    tollgate     governor  governor-ahash
 hot            1  50 (2.40x)  120 (1.00x)     100 (1.20x)

@@ -1,5 +1,5 @@
-//! Who is measured, and how callers in this process are: tasks that ask one question after the
-//! other.
+//! Subjects that are ready to be measured. Callers in this process are tasks that make one decision
+//! after the other.
 
 use std::fmt;
 use std::io;
@@ -13,30 +13,30 @@ use crate::percentiles::{Percentiles, Samples};
 use crate::random::Random;
 use crate::timing::now;
 
-/// Somebody who asks the server, ready to begin.
+/// A subject that is ready to be measured.
 pub(super) trait Entrant {
     fn subject(&self) -> Subject;
-    /// How many ask at the same time.
+    /// How many callers there are.
     fn crowd(&self) -> Crowd;
-    /// Asks for about so long.
+    /// Makes decisions for about `length`.
     fn round(&mut self, length: Duration) -> io::Result<Round>;
 }
 
-/// A subject, by name and by the runtime it has in this process.
+/// A subject: its name, and its runtime if it runs in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Subject {
     pub(super) name: &'static str,
     pub(super) runtime: Option<Runtime>,
 }
 
-/// How many ask at the same time, and how much each has on its way.
+/// The number of concurrent callers, and how many calls each has in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Crowd {
     pub(super) callers: usize,
     pub(super) pipeline: usize,
 }
 
-/// What the tasks of a subject run on.
+/// The runtime of a subject's tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Runtime {
@@ -46,32 +46,32 @@ pub(super) enum Runtime {
     CurrentThread,
 }
 
-/// One of those who ask.
+/// A caller that makes decisions.
 pub(super) trait Caller: Send + 'static {
-    /// Asks about the key of this number and waits for the answer, which must be yes.
+    /// Checks the key with this number and waits for the decision, which must allow it.
     fn ask(&mut self, key: u32) -> impl Future<Output = io::Result<()>> + Send;
 }
 
-/// Callers that are connected.
-pub(super) struct Connected<C> {
+/// Callers with open connections.
+pub(super) struct ConnectedCallers<C> {
     pub(super) callers: Vec<C>,
-    /// How many scripts they have called so far, where that is not one for each decision.
+    /// Reads the number of script calls so far, where that is not one for each decision.
     pub(super) calls: Option<Box<dyn Fn() -> u64>>,
 }
 
-/// Callers in this process, on a runtime of their own.
-pub(super) struct InProcess<C> {
+/// Callers in this process, on a separate runtime.
+pub(super) struct InProcessCallers<C> {
     subject: Subject,
     crowd: Crowd,
     keys: u32,
     rounds: u64,
-    // Before the runtime, which ends what they wait for.
-    connected: Connected<C>,
+    // Dropped before the runtime, which runs their tasks.
+    connected: ConnectedCallers<C>,
     runtime: tokio::runtime::Runtime,
 }
 
-/// What one caller has done in a round.
-struct Asked<C> {
+/// The result of one caller in a round.
+struct CallerResult<C> {
     caller: C,
     samples: Samples,
     decisions: u64,
@@ -116,12 +116,12 @@ impl fmt::Display for Crowd {
     }
 }
 
-impl<C: Caller> InProcess<C> {
+impl<C: Caller> InProcessCallers<C> {
     pub(super) fn new(
         subject: Subject,
         keys: u32,
         runtime: tokio::runtime::Runtime,
-        connected: Connected<C>,
+        connected: ConnectedCallers<C>,
     ) -> Self {
         let crowd = Crowd {
             callers: connected.callers.len(),
@@ -142,7 +142,7 @@ impl<C: Caller> InProcess<C> {
     }
 }
 
-impl<C: Caller> Entrant for InProcess<C> {
+impl<C: Caller> Entrant for InProcessCallers<C> {
     fn subject(&self) -> Subject {
         self.subject
     }
@@ -171,7 +171,7 @@ impl<C: Caller> Entrant for InProcess<C> {
             self.connected.callers.push(asked.caller);
             samples.push(asked.samples);
         }
-        let Percentiles { p50_us, p99_us } = Percentiles::of(&samples);
+        let Percentiles { p50_us, p99_us } = Percentiles::from_samples(&samples);
         Ok(Round {
             decisions_per_s: float(decisions) / took.as_secs_f64(),
             p50_us,
@@ -186,13 +186,13 @@ async fn ask_all<C: Caller>(
     keys: u32,
     seed: u64,
     until: Instant,
-) -> io::Result<Vec<Asked<C>>> {
+) -> io::Result<Vec<CallerResult<C>>> {
     let mut tasks = JoinSet::new();
     let count = callers.len();
     for (number, caller) in (seed..).zip(callers) {
         let samples = Samples::for_one_of(count);
         tasks.spawn(ask(
-            Asked {
+            CallerResult {
                 caller,
                 samples,
                 decisions: 0,
@@ -205,14 +205,14 @@ async fn ask_all<C: Caller>(
     tasks.join_all().await.into_iter().collect()
 }
 
-/// Asks one question after the other. The end of one is the beginning of the next, so that the
-/// clock is read once.
+/// Makes one decision after the other. The end time of one is the start time of the next, so the
+/// clock is read once per decision.
 async fn ask<C: Caller>(
-    mut asked: Asked<C>,
+    mut asked: CallerResult<C>,
     keys: u32,
     mut random: Random,
     until: Instant,
-) -> io::Result<Asked<C>> {
+) -> io::Result<CallerResult<C>> {
     let mut begun = now();
     while begun < until {
         asked.caller.ask(random.below(keys)).await?;
@@ -226,7 +226,7 @@ async fn ask<C: Caller>(
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "nobody counts to 2^53 in a round"
+    reason = "a round has fewer than 2^53 decisions"
 )]
 fn float(count: u64) -> f64 {
     count as f64
@@ -236,9 +236,9 @@ fn float(count: u64) -> f64 {
 mod tests {
     use super::*;
 
-    struct Counting(u32);
+    struct CountingCaller(u32);
 
-    impl Caller for Counting {
+    impl Caller for CountingCaller {
         async fn ask(&mut self, key: u32) -> io::Result<()> {
             assert!(key < 10);
             self.0 += 1;
@@ -254,12 +254,13 @@ mod tests {
                 name: "counting",
                 runtime: Some(runtime),
             };
-            let callers = (0..3).map(|_| Counting(0)).collect();
-            let connected = Connected {
+            let callers = (0..3).map(|_| CountingCaller(0)).collect();
+            let connected = ConnectedCallers {
                 callers,
                 calls: None,
             };
-            let mut entrant = InProcess::new(subject, 10, runtime.build().unwrap(), connected);
+            let mut entrant =
+                InProcessCallers::new(subject, 10, runtime.build().unwrap(), connected);
             let round = entrant.round(Duration::from_millis(5)).unwrap();
             assert_eq!(
                 entrant.crowd(),
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn names_say_what_differs() {
+    fn names_show_the_runtime_and_the_pipeline() {
         let on = |runtime| Subject { name: "x", runtime }.to_string();
         assert_eq!(on(Some(Runtime::TwoWorkers)), "x, 2 workers");
         assert_eq!(on(None), "x");

@@ -1,9 +1,9 @@
-//! The Redis store beside redis-benchmark and plain clients, all asking one throwaway server the
-//! same question.
+//! The Redis store, redis-benchmark and plain clients, all of which run the same script on one
+//! temporary server.
 
+mod check_script;
 mod entrant;
 mod picture;
-mod question;
 mod ratios;
 mod report;
 mod run;
@@ -22,34 +22,34 @@ use crate::output;
 use crate::progress::Progress;
 use crate::server::Kind;
 
-/// One key that everybody wants, and as many as a busy service has callers.
+/// One hot key, and as many keys as a busy service has clients.
 const KEYS: [u32; 2] = [1, 100_000];
-/// A lone caller for the latency, and crowds for the throughput.
+/// One caller for the latency, and many for the throughput.
 const CALLERS: [usize; 3] = [1, 64, CROWD];
-/// The crowd that the throughput is judged by.
+/// The number of callers for the throughput target.
 const CROWD: usize = 256;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Fewer and shorter rounds: to see that everything runs, not to quote.
+    /// Run fewer and shorter rounds, as a smoke test; do not quote its numbers
     #[arg(long)]
     quick: bool,
-    /// Where the numbers go, a .json file or a directory for redis.json; the chart goes beside
-    /// them.
+    /// Output for the numbers: a .json file, or a directory in which redis.json is written. The
+    /// chart is written to the same directory
     #[arg(long, default_value = "target/bench/redis.json")]
     out: PathBuf,
-    /// Whose server is asked.
+    /// The store server to start
     #[arg(long, value_enum, default_value = "redis")]
     flavor: Kind,
-    /// Only so many callers. May be given several times.
+    /// Measure only this number of callers; can be repeated
     #[arg(long, value_parser = one_of_callers)]
     callers: Vec<usize>,
-    /// Only this subject. May be given several times.
+    /// Measure only this subject; can be repeated
     #[arg(long, value_parser = SUBJECTS)]
     subject: Vec<String>,
 }
 
-/// How much is measured.
+/// What is measured, and for how long.
 #[derive(Debug)]
 struct Settings {
     flavor: Flavor,
@@ -83,7 +83,7 @@ fn one_of_callers(text: &str) -> Result<usize, String> {
         .parse()
         .ok()
         .filter(|callers| CALLERS.contains(callers));
-    callers.ok_or_else(|| format!("the numbers of callers are {CALLERS:?}"))
+    callers.ok_or_else(|| format!("must be one of {CALLERS:?}"))
 }
 
 /// Measures, prints the tables and writes the numbers and the chart.

@@ -4,7 +4,7 @@ use super::report::Report;
 use crate::chart::{Chart, Group};
 use crate::text::counted;
 
-/// The chart of decisions in a second.
+/// Draws decisions per second.
 pub(super) fn draw(report: &Report) -> Chart {
     let series = report.subjects();
     let groups = report.crowds().into_iter().map(|(keys, callers)| {

@@ -1,5 +1,4 @@
-//! The numbers that were asked for: the store beside redis-benchmark, and beside the least that
-//! asking can cost.
+//! Ratios with targets: the store compared with redis-benchmark, and with a bare client.
 
 use serde::Serialize;
 
@@ -9,36 +8,37 @@ use super::subjects::{BARE, PIPELINED, TOLLGATE};
 use super::{CROWD, KEYS};
 use crate::stats::Spread;
 
-/// The store in relation to something else.
+/// The store in relation to another subject.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Ratio {
-    pub(super) what: What,
+    pub(super) what: Measure,
     pub(super) keys: u32,
     pub(super) runtime: Runtime,
-    /// Of the medians.
+    /// The ratio of the medians.
     pub(super) value: f64,
-    /// Of the rounds.
+    /// The lowest and the highest ratio of the rounds.
     pub(super) lowest: f64,
     pub(super) highest: f64,
-    pub(super) asked: f64,
+    #[serde(rename = "asked")]
+    pub(super) target: f64,
     pub(super) is_reached: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum What {
-    /// Decisions in a second with the largest crowd, to those of redis-benchmark with pipelines.
-    /// More is better.
+pub(super) enum Measure {
+    /// Decisions per second with the most callers, relative to redis-benchmark with pipelines.
+    /// Higher is better.
     Throughput,
-    /// The median time of a lone caller, to that of a bare EVALSHA on the same runtime. Less is
+    /// The median latency of one caller, relative to a bare EVALSHA on the same runtime. Lower is
     /// better.
     Latency,
 }
 
-impl What {
+impl Measure {
     pub(super) const ALL: [Self; 2] = [Self::Throughput, Self::Latency];
 
-    pub(super) const fn asked(self) -> f64 {
+    pub(super) const fn target(self) -> f64 {
         match self {
             Self::Throughput => 1.5,
             Self::Latency => 1.3,
@@ -47,8 +47,8 @@ impl What {
 
     fn is_reached(self, ratio: f64) -> bool {
         match self {
-            Self::Throughput => ratio >= self.asked(),
-            Self::Latency => ratio <= self.asked(),
+            Self::Throughput => ratio >= self.target(),
+            Self::Latency => ratio <= self.target(),
         }
     }
 
@@ -83,7 +83,7 @@ impl What {
         let rounds = ours.rounds.iter().zip(&theirs.rounds);
         let rounds = rounds.map(|(ours, theirs)| self.number(ours) / self.number(theirs));
         let Spread { min, max, .. } = Spread::of(rounds.collect());
-        let (asked, is_reached) = (self.asked(), self.is_reached(value));
+        let (target, is_reached) = (self.target(), self.is_reached(value));
         Some(Ratio {
             what: self,
             keys,
@@ -91,15 +91,15 @@ impl What {
             value,
             lowest: min,
             highest: max,
-            asked,
+            target,
             is_reached,
         })
     }
 }
 
-/// Every ratio that can be told.
+/// All ratios whose subjects were measured.
 pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
-    let all = What::ALL
+    let all = Measure::ALL
         .into_iter()
         .flat_map(|what| KEYS.map(|keys| (what, keys)));
     let all = all.flat_map(|(what, keys)| Runtime::ALL.map(|runtime| (what, keys, runtime)));
@@ -107,7 +107,7 @@ pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
         .collect()
 }
 
-/// The runtime that makes more decisions with the largest crowd, over all keys.
+/// The runtime that makes more decisions with the most callers, over all keys.
 pub(super) fn faster(rows: &[Row]) -> Option<Runtime> {
     let sum = |runtime| {
         let subject = Subject {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn like_is_compared_with_like() {
+    fn only_comparable_rows_are_compared() {
         let ratios = ratios(&rows());
         let found: Vec<_> = ratios
             .iter()
@@ -196,9 +196,9 @@ mod tests {
         assert_eq!(
             found,
             [
-                (What::Throughput, workers, true),
-                (What::Throughput, Runtime::CurrentThread, false),
-                (What::Latency, workers, true)
+                (Measure::Throughput, workers, true),
+                (Measure::Throughput, Runtime::CurrentThread, false),
+                (Measure::Latency, workers, true)
             ]
         );
         let numbers: Vec<_> = ratios

@@ -1,4 +1,4 @@
-//! The result: one value, shown as tables and saved as numbers and a chart.
+//! The result, shown as tables and saved as numbers and a chart.
 
 use serde::Serialize;
 
@@ -14,19 +14,19 @@ pub(super) struct Report {
     pub(super) redis_benchmark: String,
     pub(super) rounds: usize,
     pub(super) round_ms: u128,
-    /// The runtime that the figures of the store are quoted for.
+    /// The runtime for which the store's figures are quoted.
     pub(super) published: Option<Runtime>,
     pub(super) ratios: Vec<Ratio>,
     pub(super) loads: Vec<Load>,
     pub(super) rows: Vec<Row>,
 }
 
-/// What was measured in turn with each other.
+/// The load of one group of interleaved subjects.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Load {
     pub(super) keys: u32,
     pub(super) callers: usize,
-    /// Which part of the machine other programs took meanwhile.
+    /// The share of the machine that other programs used meanwhile.
     pub(super) others: f64,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Row {
     pub(super) rounds: Vec<Round>,
 }
 
-/// What a round says, or the medians of all of them.
+/// The result of one round, or the medians of all rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Round {
     pub(super) decisions_per_s: f64,
@@ -75,14 +75,14 @@ impl Row {
         }
     }
 
-    /// How many callers in this process asked; none when the callers were another program's.
+    /// The number of callers in this process; absent if the callers belong to another program.
     pub(super) fn callers(&self) -> Option<usize> {
         self.subject.runtime.map(|_| self.crowd.callers)
     }
 }
 
 impl Report {
-    /// The largest part of the machine that others took during any load.
+    /// The largest share of the machine that other programs used during any load.
     pub(super) fn others(&self) -> f64 {
         self.loads
             .iter()
@@ -90,19 +90,19 @@ impl Report {
             .fold(0.0, f64::max)
     }
 
-    /// Subjects in the order they were listed.
+    /// Subjects in the order in which they were measured.
     pub(super) fn subjects(&self) -> Vec<Subject> {
         listed(self.rows.iter().map(|row| row.subject))
     }
 
-    /// Numbers of keys, with the numbers of callers that asked about them; none where a program
-    /// brought its own.
+    /// Numbers of keys, with the numbers of callers that used them; absent where a program brings
+    /// its own callers.
     pub(super) fn crowds(&self) -> Vec<(u32, Option<usize>)> {
         listed(self.rows.iter().map(|row| (row.keys, row.callers())))
     }
 }
 
-/// Each once, in the order of their first coming.
+/// The distinct values, in the order of their first occurrence.
 fn listed<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut listed = Vec::new();
     for one in all {

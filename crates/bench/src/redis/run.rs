@@ -1,4 +1,4 @@
-//! Rounds: every subject in turn, so that whatever else the machine does hits all alike.
+//! Runs rounds with every subject in turn, so that noise on the machine affects all of them.
 
 use std::io;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::rounds::interleaved;
 use crate::server::version;
 use crate::text::counted;
 
-/// A round that warms up is this much shorter than one that counts.
+/// A warm-up round is shorter than a measured one by this factor.
 const WARM_UP: u32 = 8;
 
 pub(super) fn measure(settings: &Settings, progress: &mut Progress) -> io::Result<Report> {
@@ -29,8 +29,8 @@ pub(super) fn measure(settings: &Settings, progress: &mut Progress) -> io::Resul
     for keys in KEYS {
         target.fill(keys)?;
         for callers in &settings.callers {
-            let (asked, of) = (counted(*callers, "caller"), counted(keys as usize, "key"));
-            progress.step(&format!("{asked}, {of}"));
+            let (crowd, of) = (counted(*callers, "caller"), counted(keys as usize, "key"));
+            progress.step(&format!("{crowd}, {of}"));
             let mut entrants = subjects::entrants(settings, &target, keys, *callers)?;
             let before = Usage::read(&[target.server.pid()]);
             rows.extend(load_rows(keys, &mut entrants, settings, progress)?);

@@ -1,9 +1,9 @@
-//! The report as tables for people.
+//! The report as text tables.
 
 use std::fmt;
 
 use super::entrant::Runtime;
-use super::ratios::{Ratio, What};
+use super::ratios::{Measure, Ratio};
 use super::report::{Report, Row};
 use super::subjects::NOTES;
 use super::{CROWD, KEYS};
@@ -29,7 +29,7 @@ impl fmt::Display for Report {
             self.numbers(out, keys)?;
         }
         if !self.ratios.is_empty() {
-            self.asked(out)?;
+            self.write_targets(out)?;
         }
         writeln!(out)?;
         NOTES.iter().try_for_each(|note| writeln!(out, "- {note}"))
@@ -53,12 +53,12 @@ impl Report {
         write_lines(out, &lines)
     }
 
-    fn asked(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(out, "\nWhat was asked for\n")?;
+    fn write_targets(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "\nTargets\n")?;
         let heads = ["tollgate", "runtime"].map(str::to_owned).into_iter();
         let heads = heads.chain(KEYS.map(|keys| counted(keys as usize, "key")));
         let mut lines = vec![heads.collect::<Vec<_>>()];
-        for what in What::ALL {
+        for what in Measure::ALL {
             for runtime in Runtime::ALL {
                 let mark = if self.published == Some(runtime) {
                     "published: "
@@ -76,7 +76,7 @@ impl Report {
         write_lines(out, &lines)
     }
 
-    fn ratio(&self, what: What, keys: u32, runtime: Runtime) -> Option<&Ratio> {
+    fn ratio(&self, what: Measure, keys: u32, runtime: Runtime) -> Option<&Ratio> {
         self.ratios
             .iter()
             .find(|ratio| (ratio.what, ratio.keys, ratio.runtime) == (what, keys, runtime))
@@ -100,16 +100,16 @@ fn line(row: &Row) -> Vec<String> {
     ]
 }
 
-fn described(what: What) -> String {
-    let asked = what.asked();
+fn described(what: Measure) -> String {
+    let target = what.target();
     match what {
-        What::Throughput => {
+        Measure::Throughput => {
             format!(
-                "{CROWD} callers: decisions/s to redis-benchmark -P 16 (asked: {asked}x or more)"
+                "{CROWD} callers: decisions/s to redis-benchmark -P 16 (target: {target}x or more)"
             )
         }
-        What::Latency => {
-            format!("1 caller: p50 to that of a bare EVALSHA (asked: {asked}x or less)")
+        Measure::Latency => {
+            format!("1 caller: p50 to that of a bare EVALSHA (target: {target}x or less)")
         }
     }
 }
@@ -209,13 +209,13 @@ redis-benchmark -P 16  50 x 16      100,000   50,000..200,000    7000   21000   
 
 subject  callers  decisions/s  slowest..fastest  p50 us  p99 us  calls/decision
 
-What was asked for
+Targets
 
-tollgate                                                                              runtime                      1 key  100,000 keys
-256 callers: decisions/s to redis-benchmark -P 16 (asked: 1.5x or more)  published: 2 workers  MISSED 1.40x (1.40..1.40)             -
-256 callers: decisions/s to redis-benchmark -P 16 (asked: 1.5x or more)              1 thread                          -             -
-1 caller: p50 to that of a bare EVALSHA (asked: 1.3x or less)            published: 2 workers         1.25x (1.25..1.25)             -
-1 caller: p50 to that of a bare EVALSHA (asked: 1.3x or less)                        1 thread                          -             -
+tollgate                                                                               runtime                      1 key  100,000 keys
+256 callers: decisions/s to redis-benchmark -P 16 (target: 1.5x or more)  published: 2 workers  MISSED 1.40x (1.40..1.40)             -
+256 callers: decisions/s to redis-benchmark -P 16 (target: 1.5x or more)              1 thread                          -             -
+1 caller: p50 to that of a bare EVALSHA (target: 1.3x or less)            published: 2 workers         1.25x (1.25..1.25)             -
+1 caller: p50 to that of a bare EVALSHA (target: 1.3x or less)                        1 thread                          -             -
 
 ";
         let shown = report(0.01).to_string();
@@ -223,7 +223,7 @@ tollgate                                                                        
     }
 
     #[test]
-    fn a_busy_machine_is_told() {
+    fn a_busy_machine_is_reported() {
         assert!(
             report(0.2)
                 .to_string()

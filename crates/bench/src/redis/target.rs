@@ -1,28 +1,28 @@
-//! The server that is asked: started for one run, told the scripts, filled with keys.
+//! The server for one run, with the scripts loaded and all keys created.
 
 use std::io;
 
 use testkit::servers::{Client, Flavor, Reply, Server};
 
-use super::question;
+use super::check_script;
 
-/// How many questions are on their way at once while keys are made.
+/// The number of calls in flight while keys are created.
 const BATCH: usize = 500;
 
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) server: Server,
-    /// The name of the script.
+    /// The hash of the script.
     pub(super) script: String,
-    /// The name of the script that has its arguments written into it.
+    /// The hash of the script that has its arguments inlined.
     pub(super) script_with_arguments: String,
 }
 
 impl Target {
     pub(super) fn start(flavor: Flavor) -> io::Result<Self> {
         let server = Server::start(flavor);
-        let script = load(&server, question::script())?;
-        let script_with_arguments = load(&server, &question::script_with_arguments())?;
+        let script = load(&server, check_script::script())?;
+        let script_with_arguments = load(&server, &check_script::script_with_arguments())?;
         Ok(Self {
             server,
             script,
@@ -30,15 +30,15 @@ impl Target {
         })
     }
 
-    /// Asks about each key once, so that no decision meets an unknown one; by both scripts, to see
-    /// that both answer.
+    /// Checks each key once, so that every key exists before the first round; with both scripts, to
+    /// verify that both work.
     pub(super) fn fill(&self, keys: u32) -> io::Result<()> {
-        let [which, asked] = question::arguments();
+        let [which, asked] = check_script::arguments();
         let mut client = self.server.client();
         let numbers: Vec<u32> = (0..keys).collect();
         for batch in numbers.chunks(BATCH) {
             for number in batch {
-                let key = question::key(*number);
+                let key = check_script::key(*number);
                 let words = [
                     b"EVALSHA",
                     self.script.as_bytes(),
@@ -49,16 +49,16 @@ impl Target {
                 ];
                 client.send(&words).map_err(io::Error::other)?;
             }
-            batch.iter().try_for_each(|_| expect_yes(&mut client))?;
+            batch.iter().try_for_each(|_| expect_allowed(&mut client))?;
         }
         let words = [
             b"EVALSHA",
             self.script_with_arguments.as_bytes(),
             b"1",
-            &question::key(0),
+            &check_script::key(0),
         ];
         client.send(&words).map_err(io::Error::other)?;
-        expect_yes(&mut client)
+        expect_allowed(&mut client)
     }
 }
 
@@ -66,18 +66,18 @@ fn load(server: &Server, script: &str) -> io::Result<String> {
     match server.command(&["SCRIPT", "LOAD", script]) {
         Reply::Bulk(Some(name)) => String::from_utf8(name).map_err(io::Error::other),
         reply => Err(io::Error::other(format!(
-            "the server does not take the script: {reply:?}"
+            "cannot load the script: {reply:?}"
         ))),
     }
 }
 
-fn expect_yes(client: &mut Client) -> io::Result<()> {
+fn expect_allowed(client: &mut Client) -> io::Result<()> {
     let reply = client.receive().map_err(io::Error::other)?;
-    if reply.as_bytes().is_some_and(question::is_yes) {
+    if reply.as_bytes().is_some_and(check_script::is_allowed_reply) {
         Ok(())
     } else {
         Err(io::Error::other(format!(
-            "the script did not let a check pass: {reply:?}"
+            "the script denied a check: {reply:?}"
         )))
     }
 }

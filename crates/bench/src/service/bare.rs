@@ -1,5 +1,5 @@
-//! Servers that answer without deciding: the most that the same libraries can do here. Each is a
-//! process of its own.
+//! Bare servers, which return a constant response without deciding anything: the upper bound of
+//! what the same libraries can do. Each is a separate process.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,40 +19,40 @@ use tollgate_envoy::{
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
-use super::answer::Answer;
-use super::question::Protocol;
+use super::request::Protocol;
+use super::response::RecordedResponse;
 
-/// What comes before the address, on standard output.
+/// The word before the address on standard output.
 pub(super) const ANNOUNCED: &str = "listening";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct BareArguments {
-    /// What to answer, in a file that `service` wrote.
+    /// A file with the response to return, written by `service`
     #[arg(long)]
-    answer: PathBuf,
+    response: PathBuf,
 }
 
-/// Answers until it is killed.
+/// Serves until it is killed.
 pub(crate) fn run_bare(arguments: &BareArguments) -> io::Result<()> {
-    let answer = Answer::read(&arguments.answer)?;
+    let response = RecordedResponse::read(&arguments.response)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
         println!("{ANNOUNCED} {}", listener.local_addr()?);
-        serve(listener, answer).await
+        serve(listener, response).await
     })
 }
 
-async fn serve(listener: TcpListener, answer: Answer) -> io::Result<()> {
-    match answer {
-        Answer::Http {
+async fn serve(listener: TcpListener, response: RecordedResponse) -> io::Result<()> {
+    match response {
+        RecordedResponse::Http {
             status,
             headers,
             body,
         } => {
-            let constant = Arc::new(Constant {
+            let constant = Arc::new(ConstantResponse {
                 status: StatusCode::from_u16(status).map_err(io::Error::other)?,
                 headers: header_map(&headers)?,
                 body: body.into(),
@@ -62,11 +62,11 @@ async fn serve(listener: TcpListener, answer: Answer) -> io::Result<()> {
                 .with_state(constant);
             axum::serve(listener, routes).await
         }
-        Answer::Grpc(message) => {
+        RecordedResponse::Grpc(message) => {
             let response =
                 RateLimitResponse::decode(message.as_slice()).map_err(io::Error::other)?;
-            let service = RateLimitServiceServer::new(Repeating(response));
-            // As tonic has it when it opens the port itself.
+            let service = RateLimitServiceServer::new(ConstantRateLimit(response));
+            // As tonic does when it opens the port itself.
             let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
             let served = Server::builder()
                 .add_service(service)
@@ -77,18 +77,22 @@ async fn serve(listener: TcpListener, answer: Answer) -> io::Result<()> {
     }
 }
 
-struct Constant {
+struct ConstantResponse {
     status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
 }
 
-/// Takes the whole body, as everybody has to, and looks at none of it.
+/// Reads the whole body, as every server must, and ignores it.
 async fn repeat(
-    State(answer): State<Arc<Constant>>,
+    State(response): State<Arc<ConstantResponse>>,
     _body: Bytes,
 ) -> (StatusCode, HeaderMap, Bytes) {
-    (answer.status, answer.headers.clone(), answer.body.clone())
+    (
+        response.status,
+        response.headers.clone(),
+        response.body.clone(),
+    )
 }
 
 fn header_map(headers: &[(String, String)]) -> io::Result<HeaderMap> {
@@ -102,10 +106,10 @@ fn header_map(headers: &[(String, String)]) -> io::Result<HeaderMap> {
     parsed.collect()
 }
 
-struct Repeating(RateLimitResponse);
+struct ConstantRateLimit(RateLimitResponse);
 
 #[tonic::async_trait]
-impl RateLimitService for Repeating {
+impl RateLimitService for ConstantRateLimit {
     async fn should_rate_limit(
         &self,
         _request: tonic::Request<RateLimitRequest>,
@@ -117,36 +121,36 @@ impl RateLimitService for Repeating {
 #[cfg(test)]
 mod tests {
     use super::super::call;
-    use super::super::question::Case;
+    use super::super::request::Case;
     use super::*;
 
-    /// A bare server on a runtime of its own, which ends with the value.
-    fn start(answer: Answer) -> (tokio::runtime::Runtime, SocketAddr) {
+    /// A bare server on a separate runtime, which ends with the value.
+    fn start(response: RecordedResponse) -> (tokio::runtime::Runtime, SocketAddr) {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
             .unwrap();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let addr = listener.local_addr().unwrap();
-        runtime.spawn(serve(listener, answer));
+        runtime.spawn(serve(listener, response));
         (runtime, addr)
     }
 
     #[test]
-    fn what_was_recorded_is_answered_over_either_protocol() {
+    fn the_recorded_response_is_returned_over_both_protocols() {
         let headers = vec![(
             "content-type".to_owned(),
             "application/problem+json".to_owned(),
         )];
-        let http = Answer::Http {
+        let http = RecordedResponse::Http {
             status: 429,
             headers,
             body: "{}".to_owned(),
         };
-        let grpc = Answer::shortest_grpc(Case::Denied.code());
-        for (protocol, answer) in [(Protocol::Http, http), (Protocol::Grpc, grpc)] {
-            let (_runtime, addr) = start(answer.clone());
-            assert_eq!(call::ask(addr, protocol, Case::Denied).unwrap(), answer);
+        let grpc = RecordedResponse::shortest_grpc(Case::Denied.code());
+        for (protocol, response) in [(Protocol::Http, http), (Protocol::Grpc, grpc)] {
+            let (_runtime, addr) = start(response.clone());
+            assert_eq!(call::ask(addr, protocol, Case::Denied).unwrap(), response);
             assert!(call::ask(addr, protocol, Case::Allowed).is_err());
         }
     }

@@ -1,4 +1,4 @@
-//! One real call, answered and looked at: the load generator sees neither bodies nor trailers.
+//! One real call whose response is verified: the load generator sees neither bodies nor trailers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,30 +11,34 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Endpoint;
 use tonic_prost::ProstCodec;
 
-use super::answer::Answer;
-use super::question::{Case, Protocol};
+use super::request::{Case, Protocol};
+use super::response::RecordedResponse;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Spends what is to be spent beforehand, then asks as the load generator will and returns the
-/// answer, which must be the one that the case is about.
-pub(super) fn ask(server: SocketAddr, protocol: Protocol, case: Case) -> io::Result<Answer> {
+/// Spends what the case requires beforehand, then sends the same request as the load generator and
+/// returns the response, which must be the one that the case expects.
+pub(super) fn ask(
+    server: SocketAddr,
+    protocol: Protocol,
+    case: Case,
+) -> io::Result<RecordedResponse> {
     let call = |cost| match protocol {
         Protocol::Http => http(server, &case.json(cost)),
         Protocol::Grpc => grpc(server, case.message(cost)),
     };
     call(Some(case.spent_before()))?;
-    let (is_allowed, answer) = call(None)?;
+    let (is_allowed, response) = call(None)?;
     if is_allowed == case.is_allowed() {
-        Ok(answer)
+        Ok(response)
     } else {
         Err(io::Error::other(format!(
-            "the answer is the wrong one: {answer:?}"
+            "unexpected response: {response:?}"
         )))
     }
 }
 
-fn http(server: SocketAddr, body: &str) -> io::Result<(bool, Answer)> {
+fn http(server: SocketAddr, body: &str) -> io::Result<(bool, RecordedResponse)> {
     let kind = [("content-type", "application/json")];
     let response = reverse_proxy::send(
         server,
@@ -44,21 +48,24 @@ fn http(server: SocketAddr, body: &str) -> io::Result<(bool, Answer)> {
         body.as_bytes(),
     );
     match response.status {
-        200 | 429 => Ok((response.status == 200, Answer::of_http(&response))),
+        200 | 429 => Ok((
+            response.status == 200,
+            RecordedResponse::from_http(&response),
+        )),
         status => Err(io::Error::other(format!(
-            "the status is {status}: {}",
+            "unexpected status {status}: {}",
             response.text()
         ))),
     }
 }
 
-fn grpc(server: SocketAddr, message: RateLimitRequest) -> io::Result<(bool, Answer)> {
+fn grpc(server: SocketAddr, message: RateLimitRequest) -> io::Result<(bool, RecordedResponse)> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let response = runtime.block_on(unary(server, message))?;
     let is_allowed = response.overall_code() == tollgate_envoy::Code::Ok;
-    Ok((is_allowed, Answer::of_grpc(&response)))
+    Ok((is_allowed, RecordedResponse::from_grpc(&response)))
 }
 
 async fn unary(server: SocketAddr, message: RateLimitRequest) -> io::Result<RateLimitResponse> {
@@ -79,7 +86,7 @@ async fn unary(server: SocketAddr, message: RateLimitRequest) -> io::Result<Rate
     Ok(response.map_err(io::Error::other)?.into_inner())
 }
 
-/// An error with everything behind it; tonic keeps the reason to itself otherwise.
+/// An error with all of its sources, which tonic's own message omits.
 fn explained(error: &dyn std::error::Error) -> io::Error {
     let causes = std::iter::successors(error.source(), |&cause| cause.source());
     io::Error::other(causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}")))

@@ -1,4 +1,4 @@
-//! Who is measured: a server in a process of its own, ready to be asked.
+//! The subjects: servers in separate processes, ready to be measured.
 
 use std::fmt;
 use std::io;
@@ -7,62 +7,64 @@ use std::time::Duration;
 use serde::Serialize;
 use testkit::servers::Server;
 
-use super::question::Protocol;
+use super::request::Protocol;
 use super::viewer::Viewer;
 use crate::h2load::{H2load, Round, Target};
 use crate::percentiles::Percentiles;
 use crate::process::Process;
 
-/// Whom a number belongs to.
+/// A subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Subject {
-    /// `tollgate serve` on memory.
+    /// `tollgate serve` with the embedded store.
     Memory,
     /// The same with its dashboard open.
-    Watched,
-    /// The same on Redis, strict.
+    #[serde(rename = "watched")]
+    DashboardOpen,
+    /// `tollgate serve` with a Redis store and strict limits.
     Redis,
-    /// The same on Redis, leased.
+    /// `tollgate serve` with a Redis store and leased limits.
     Leased,
-    /// Another build of it, on memory.
-    Beside(String),
-    /// A server that answers without deciding, as briefly as can be.
+    /// Another build of tollgate, with the embedded store.
+    #[serde(rename = "beside")]
+    OtherBuild(String),
+    /// A server that returns a constant response, as short as possible.
     Bare,
-    /// The same with everything that Tollgate tells a client.
+    /// The same with all headers that Tollgate sends.
     BareWithHeaders,
-    /// throttlecrab-server, on memory as always.
+    /// throttlecrab-server, which always stores in memory.
     Throttlecrab,
 }
 
-/// A subject that is running.
+/// A running subject.
 pub(super) struct Entrant {
     pub(super) subject: Subject,
     pub(super) protocol: Protocol,
     pub(super) target: Target,
-    /// Who looks at it meanwhile.
+    /// The client that has the dashboard open.
     pub(super) viewer: Option<Viewer>,
-    // Before the server it asks.
+    // Dropped before the store server that it uses.
     pub(super) process: Process,
     pub(super) redis: Option<Server>,
 }
 
 impl Subject {
-    /// How its limits are shared, where it has a server to share them on.
+    /// How its limits are shared, if it has a store server.
     pub(super) const fn consistency(&self) -> Option<&'static str> {
         match self {
             Self::Redis => Some("strict"),
             Self::Leased => Some("leased"),
             Self::Memory
-            | Self::Watched
-            | Self::Beside(_)
+            | Self::DashboardOpen
+            | Self::OtherBuild(_)
             | Self::Bare
             | Self::BareWithHeaders
             | Self::Throttlecrab => None,
         }
     }
 
-    /// The name over a protocol.
+    /// The subject's name over a protocol.
     pub(super) fn over(&self, protocol: Protocol) -> String {
         match (self, protocol) {
             (Self::Bare, Protocol::Http) => "bare axum".to_owned(),
@@ -74,15 +76,15 @@ impl Subject {
     }
 }
 
-/// The name over either protocol.
+/// The subject's name over either protocol.
 impl fmt::Display for Subject {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory => out.write_str("tollgate, memory"),
-            Self::Watched => out.write_str("tollgate, dashboard open"),
+            Self::DashboardOpen => out.write_str("tollgate, dashboard open"),
             Self::Redis => out.write_str("tollgate, Redis"),
             Self::Leased => out.write_str("tollgate, Redis, leased"),
-            Self::Beside(name) => write!(out, "{name}, memory"),
+            Self::OtherBuild(name) => write!(out, "{name}, memory"),
             Self::Bare => out.write_str("bare axum or tonic"),
             Self::BareWithHeaders => out.write_str("bare, same headers"),
             Self::Throttlecrab => out.write_str("throttlecrab-server"),
@@ -91,7 +93,7 @@ impl fmt::Display for Subject {
 }
 
 impl Entrant {
-    /// The processes that work when it is asked.
+    /// The processes that serve its requests.
     pub(super) fn pids(&self) -> impl Iterator<Item = u32> {
         std::iter::once(self.process.pid()).chain(self.redis.as_ref().map(Server::pid))
     }
@@ -105,9 +107,7 @@ impl Entrant {
             .as_ref()
             .is_some_and(|viewer| !viewer.is_there())
         {
-            return Err(self.named(&io::Error::other(
-                "whoever had the dashboard open was sent away",
-            )));
+            return Err(self.named(&io::Error::other("the dashboard's event stream was closed")));
         }
         Ok(round)
     }

@@ -1,4 +1,4 @@
-//! Starting everybody who is measured together.
+//! Starts all subjects that are measured together.
 
 use std::env;
 use std::io;
@@ -9,20 +9,20 @@ use std::process::Command;
 use testkit::reverse_proxy;
 use testkit::servers::{Flavor, Server};
 
-use super::answer::Answer;
 use super::entrant::{Entrant, Subject};
-use super::question::{Case, Protocol};
+use super::request::{Case, Protocol};
+use super::response::RecordedResponse;
 use super::viewer::Viewer;
 use super::{Settings, bare, call};
-use crate::h2load::{Sent, Status, Target};
+use crate::h2load::{LoadRequest, Status, Target};
 use crate::process::{Directory, Process};
 
-/// Names throttlecrab-server where it is not on the path.
+/// An environment variable with the path of throttlecrab-server, if it is not on the `PATH`.
 const THROTTLECRAB: &str = "TOLLGATE_THROTTLECRAB_SERVER";
 const THROTTLECRAB_PATH: &str = "/throttle";
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 
-/// Who takes part, and who does not and why.
+/// The subjects that were started, and notes about those that were not.
 #[derive(Default)]
 pub(super) struct Entrants {
     pub(super) present: Vec<Entrant>,
@@ -30,70 +30,77 @@ pub(super) struct Entrants {
 }
 
 impl Entrants {
-    /// Everybody who answers this question over this protocol.
+    /// Starts all subjects for one protocol and case.
     pub(super) fn start(settings: &Settings, protocol: Protocol, case: Case) -> io::Result<Self> {
         let mut entrants = Self::default();
         let told = entrants.tollgate(Subject::Memory, &settings.tollgate, protocol, case)?;
         for program in &settings.beside {
-            entrants.tollgate(Subject::Beside(file_name(program)), program, protocol, case)?;
+            entrants.tollgate(
+                Subject::OtherBuild(file_name(program)),
+                program,
+                protocol,
+                case,
+            )?;
         }
         if settings.dashboard {
-            entrants.tollgate(Subject::Watched, &settings.tollgate, protocol, case)?;
+            entrants.tollgate(Subject::DashboardOpen, &settings.tollgate, protocol, case)?;
             return Ok(entrants);
         }
         entrants.tollgate(Subject::Redis, &settings.tollgate, protocol, case)?;
         entrants.tollgate(Subject::Leased, &settings.tollgate, protocol, case)?;
-        if let Some(answer) = &told {
+        if let Some(response) = &told {
             entrants.present.push(start_bare(
                 Subject::Bare,
-                &answer.untold()?,
+                &response.without_details()?,
                 protocol,
                 case,
             )?);
             entrants.present.push(start_bare(
                 Subject::BareWithHeaders,
-                answer,
+                response,
                 protocol,
                 case,
             )?);
         } else {
-            // Without an answer to repeat there is still the shortest one.
-            let answer = Answer::shortest_grpc(case.code());
+            // Without a recorded response the bare server still returns the shortest one.
+            let response = RecordedResponse::shortest_grpc(case.code());
             entrants
                 .present
-                .push(start_bare(Subject::Bare, &answer, protocol, case)?);
+                .push(start_bare(Subject::Bare, &response, protocol, case)?);
         }
         if let (Protocol::Http, Some(body)) = (protocol, case.throttlecrab_json()) {
             match throttlecrab_program() {
-                Some(program) => entrants.present.push(start_throttlecrab(&program, &body, case)?),
+                Some(program) => entrants
+                    .present
+                    .push(start_throttlecrab(&program, &body, case)?),
                 None => entrants.absent.push(format!(
-                    "throttlecrab-server is not installed: put it on the PATH or name it in {THROTTLECRAB} to have it measured too"
+                    "throttlecrab-server not found; to measure it, put it on the PATH \
+                     or set {THROTTLECRAB} to its path"
                 )),
             }
         }
         Ok(entrants)
     }
 
-    /// Starts Tollgate and returns how it answers. Over gRPC it may not answer; then it does not
-    /// take part.
+    /// Starts Tollgate and returns its response. A build that does not support gRPC is skipped.
     fn tollgate(
         &mut self,
         subject: Subject,
         program: &Path,
         protocol: Protocol,
         case: Case,
-    ) -> io::Result<Option<Answer>> {
+    ) -> io::Result<Option<RecordedResponse>> {
         let entrant = start_tollgate(subject, program, protocol, case)?;
         let name = entrant.subject.over(protocol);
         match call::ask(entrant.target.server, protocol, case) {
-            Ok(answer) => {
+            Ok(response) => {
                 self.present.push(entrant);
-                Ok(Some(answer))
+                Ok(Some(response))
             }
             Err(error) if protocol == Protocol::Grpc => {
                 let over = protocol.name();
                 self.absent.push(format!(
-                    "{name} does not answer {over} and is left out: {error}"
+                    "{name} was skipped, because it failed over {over}: {error}"
                 ));
                 Ok(None)
             }
@@ -101,7 +108,7 @@ impl Entrants {
         }
     }
 
-    /// Every process that belongs to the run.
+    /// All processes that belong to the run.
     pub(super) fn pids(&self) -> Vec<u32> {
         self.present.iter().flat_map(Entrant::pids).collect()
     }
@@ -123,7 +130,7 @@ fn start_tollgate(
     for port in ["--http", "--grpc", "--admin"] {
         command.args([port, "127.0.0.1:0"]);
     }
-    // Logs are not what is measured, and somebody may have asked for all of them.
+    // Logging is not part of the measurement, and the environment may have enabled it.
     command.env_remove("RUST_LOG");
     let status = match protocol {
         Protocol::Http if !case.is_allowed() => Status::ClientError,
@@ -132,18 +139,18 @@ fn start_tollgate(
     let body = directory.write("body", case.body(protocol))?;
     let mut process = Process::spawn(command, directory)?;
     let (http, grpc) = (process.announced("http ")?, process.announced("grpc ")?);
-    // Until the store is there, nothing is decided by it.
-    let question = case.json(None);
+    // Until the store is available, decisions come from the failure policy.
+    let request = case.json(None);
     process.wait_for(|_| {
-        let answer = reverse_proxy::send(http, "POST", "/v1/peek", &JSON, question.as_bytes());
-        (answer.status == 200).then_some(())
+        let response = reverse_proxy::send(http, "POST", "/v1/peek", &JSON, request.as_bytes());
+        (response.status == 200).then_some(())
     })?;
     let server = match protocol {
         Protocol::Http => http,
         Protocol::Grpc => grpc,
     };
     let viewer = match subject {
-        Subject::Watched => Some(Viewer::open(process.announced("admin ")?)?),
+        Subject::DashboardOpen => Some(Viewer::open(process.announced("admin ")?)?),
         _ => None,
     };
     let target = Target {
@@ -162,10 +169,10 @@ fn start_tollgate(
     })
 }
 
-/// A bare server: this program again, in a process of its own.
+/// Starts a bare server: this program in a separate process.
 fn start_bare(
     subject: Subject,
-    answer: &Answer,
+    response: &RecordedResponse,
     protocol: Protocol,
     case: Case,
 ) -> io::Result<Entrant> {
@@ -173,14 +180,14 @@ fn start_bare(
     let mut command = Command::new(env::current_exe()?);
     command
         .arg("bare")
-        .arg("--answer")
-        .arg(directory.write("answer.json", answer.to_json())?);
+        .arg("--response")
+        .arg(directory.write("response.json", response.to_json())?);
     let body = directory.write("body", case.body(protocol))?;
     let mut process = Process::spawn(command, directory)?;
     let server = process.announced(bare::ANNOUNCED)?;
     call::ask(server, protocol, case)?;
-    let status = match answer {
-        Answer::Http {
+    let status = match response {
+        RecordedResponse::Http {
             status: 400..500, ..
         } => Status::ClientError,
         _ => Status::Success,
@@ -216,26 +223,26 @@ fn start_throttlecrab(program: &Path, body: &str, case: Case) -> io::Result<Entr
     let mut process = Process::spawn(command, directory)?;
     process.wait_for(|_| TcpStream::connect(server).ok())?;
     let ask = || reverse_proxy::send(server, "POST", THROTTLECRAB_PATH, &JSON, body.as_bytes());
-    // What is to be used up is used up after two.
+    // A limit that is to be used up is used up after two requests.
     ask();
     ask();
-    let answer = ask();
-    if !answer
+    let response = ask();
+    if !response
         .text()
         .contains(&format!(r#""allowed":{}"#, case.is_allowed()))
     {
-        let text = answer.text();
+        let text = response.text();
         return Err(io::Error::other(format!(
-            "throttlecrab-server answered {}: {text}",
-            answer.status
+            "unexpected response of throttlecrab-server: {}: {text}",
+            response.status
         )));
     }
-    // It refuses with a success.
+    // It denies with status 200.
     let status = Status::Success;
     let target = Target {
         server,
         path: THROTTLECRAB_PATH,
-        sent: Sent::Json(file),
+        sent: LoadRequest::Json(file),
         status,
     };
     let (subject, protocol) = (Subject::Throttlecrab, Protocol::Http);
@@ -249,14 +256,14 @@ fn start_throttlecrab(program: &Path, body: &str, case: Case) -> io::Result<Entr
     })
 }
 
-const fn sent(protocol: Protocol, body: PathBuf) -> Sent {
+const fn sent(protocol: Protocol, body: PathBuf) -> LoadRequest {
     match protocol {
-        Protocol::Http => Sent::Json(body),
-        Protocol::Grpc => Sent::Grpc(body),
+        Protocol::Http => LoadRequest::Json(body),
+        Protocol::Grpc => LoadRequest::Grpc(body),
     }
 }
 
-/// What the variable names, or what is on the path.
+/// The path from the environment variable, or from the `PATH`.
 fn throttlecrab_program() -> Option<PathBuf> {
     let told = env::var_os(THROTTLECRAB)
         .filter(|path| !path.is_empty())
@@ -266,7 +273,7 @@ fn throttlecrab_program() -> Option<PathBuf> {
     told.or_else(|| found.find(|file| file.is_file()))
 }
 
-/// A port for a server that cannot choose one itself.
+/// A free port for a server that cannot choose one itself.
 fn free_port() -> io::Result<SocketAddr> {
     TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?.local_addr()
 }

@@ -1,17 +1,17 @@
-//! `tollgate serve` beside servers that answer without deciding, all asked by the same load
+//! `tollgate serve` compared with servers that return a constant response, all under the same load
 //! generator.
 //!
-//! Everybody is a process of its own, so that nobody's threads, allocator or caches are another's.
+//! Every subject is a separate process, so that subjects share no threads, allocator or caches.
 
-mod answer;
 mod bare;
 mod call;
 mod entrant;
 mod entrants;
 mod picture;
-mod question;
 mod ratios;
 mod report;
+mod request;
+mod response;
 mod run;
 mod table;
 mod viewer;
@@ -22,38 +22,38 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) use self::bare::{BareArguments, run_bare};
-use self::question::{Case, Protocol};
+use self::request::{Case, Protocol};
 use crate::output;
 use crate::progress::Progress;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Fewer and shorter rounds: to see that everything runs, not to quote.
+    /// Run fewer and shorter rounds, as a smoke test; do not quote its numbers
     #[arg(long)]
     quick: bool,
-    /// Where the numbers go, a .json file or a directory for service.json; the chart goes beside
-    /// them.
+    /// Output for the numbers: a .json file, or a directory in which service.json is written. The
+    /// chart is written to the same directory
     #[arg(long, default_value = "target/bench/service.json")]
     out: PathBuf,
-    /// The tollgate that is measured; if nothing is said, the one beside this program.
+    /// Path of the tollgate binary to measure; defaults to the one in the directory of this program
     #[arg(long)]
     tollgate: Option<PathBuf>,
-    /// Another build of tollgate to measure in the same run, on memory. May be given several times.
+    /// Path of another tollgate binary to measure in the same run, with the embedded store; can be
+    /// repeated
     #[arg(long)]
     beside: Vec<PathBuf>,
-    /// What the dashboard costs: Tollgate with it open beside Tollgate with it closed, and nobody
-    /// else.
+    /// Measure only the cost of the dashboard: Tollgate with it open and with it closed
     #[arg(long)]
     dashboard: bool,
-    /// Only this protocol. May be given several times.
+    /// Measure only this protocol; can be repeated
     #[arg(long, value_enum)]
     protocol: Vec<Protocol>,
-    /// Only this case. May be given several times.
+    /// Measure only this case; can be repeated
     #[arg(long, value_enum)]
     case: Vec<Case>,
 }
 
-/// How much is measured.
+/// What is measured, and for how long.
 #[derive(Debug)]
 struct Settings {
     rounds: usize,
@@ -78,7 +78,8 @@ impl Settings {
         };
         if !tollgate.is_file() {
             return Err(io::Error::other(format!(
-                "there is no {}; build it with `cargo build --release --package tollgate-server`, or name another with --tollgate",
+                "{} not found; build it with `cargo build --release --package tollgate-server`, \
+                 or pass another path with --tollgate",
                 tollgate.display()
             )));
         }
@@ -93,8 +94,8 @@ impl Settings {
         })
     }
 
-    /// What is asked, one after the other.
-    fn questions(&self) -> Vec<(Protocol, Case)> {
+    /// All combinations to measure, in order.
+    fn combinations(&self) -> Vec<(Protocol, Case)> {
         let protocols = self.protocols.iter();
         protocols
             .flat_map(|protocol| self.cases.iter().map(|case| (*protocol, *case)))
@@ -111,7 +112,7 @@ fn chosen<T: PartialEq, const N: usize>(all: [T; N], named: &[T]) -> Vec<T> {
 /// Measures, prints the tables and writes the numbers and the chart.
 pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     let settings = Settings::new(arguments)?;
-    let mut progress = Progress::new(settings.questions().len());
+    let mut progress = Progress::new(settings.combinations().len());
     let report = run::measure(&settings, &mut progress)?;
     output::save(
         &output::file(&arguments.out, "service.json"),
@@ -121,23 +122,28 @@ pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     output::print(&report)
 }
 
-/// What a reader has to know to judge the numbers.
+/// What a reader needs to know to interpret the numbers.
 const NOTES: [&str; 7] = [
-    "tollgate: the release binary's `serve`, in its own process, on memory, or strict or leased on a throwaway Redis. Token \
-     buckets keyed by client_ip (three limits: also by tenant and user) that never refuse, or one that is used up. One key, \
-     because the load generator knows one body.",
-    "bare axum, bare tonic: the same library versions answering a constant of the same length and status without looking \
-     at the question: no header beside the kind of the body, no field beside the codes. With all headers or all fields \
-     they tell what Tollgate tells, so that the cost of telling stands apart from the cost of deciding.",
-    "throttlecrab-server: its HTTP mode on memory, asked in its own words; it refuses with status 200 and tells no headers.",
-    "Load: h2load with one thread. HTTP/1.1 over 32 connections with one request on its way on each; gRPC over 4 \
-     connections with 32 on each, as a proxy has a few connections and many streams.",
-    "Everybody has Tokio's default of one worker for each core, and the load generator wants a core too: on two cores they \
-     share. cpu us/request is what the server's process used, in the system too; it depends less on who shares.",
-    "p50 and p99 are those of one more round in which the load generator writes every request down, which slows it; at full \
-     load they are mostly waiting in line.",
-    "Each round begins with another subject. A ratio is that of the medians; in brackets, of the rounds, the lowest and the \
-     highest.",
+    "tollgate: `serve` of the release binary, in a separate process, on memory, or strict or \
+     leased on a temporary Redis. Token buckets keyed by client_ip (three limits: also by tenant \
+     and user) that never deny, or one that is used up. There is only one key, because the load \
+     generator sends only one body.",
+    "bare axum, bare tonic: the same library versions returning a constant with the same length \
+     and status, without parsing the request; no headers except the content type, no fields \
+     except the codes. With all headers or all fields they send the same headers or fields as \
+     Tollgate, which separates the cost of sending them from the cost of deciding.",
+    "throttlecrab-server: its HTTP mode on memory, with its own request format; it denies with \
+     status 200 and sends no rate limit headers.",
+    "Load: h2load with one thread. HTTP/1.1 over 32 connections with one request in flight on \
+     each; gRPC over 4 connections with 32 in flight on each, as a proxy has a few connections \
+     and many streams.",
+    "All servers have Tokio's default of one worker per core, and the load generator needs a core \
+     too: on two cores they compete. cpu us/request is the CPU time of the server's process, in \
+     user and system mode, which depends less on the competition.",
+    "p50 and p99 are those of an additional round in which the load generator logs every request, \
+     which slows it down; at full load they are mostly queueing time.",
+    "Each round begins with another subject. A ratio is that of the medians, followed by the \
+     lowest and the highest ratio of the rounds.",
 ];
 
 #[cfg(test)]
@@ -145,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_named_is_chosen_and_nothing_named_is_all() {
+    fn named_items_are_selected_and_all_by_default() {
         assert_eq!(chosen(Case::ALL, &[]), Case::ALL);
         assert_eq!(chosen(Case::ALL, &[Case::Denied]), [Case::Denied]);
     }

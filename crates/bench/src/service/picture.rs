@@ -1,11 +1,11 @@
 //! The report as a chart.
 
 use super::entrant::Subject;
-use super::question::{Case, Protocol};
 use super::report::Report;
+use super::request::{Case, Protocol};
 use crate::chart::{Chart, Group};
 
-/// The chart of requests in a second.
+/// Draws requests per second.
 pub(super) fn draw(report: &Report) -> Chart {
     let series = report.subjects();
     let groups = report.groups.iter().map(|group| {
@@ -33,7 +33,8 @@ pub(super) fn draw(report: &Report) -> Chart {
     Chart {
         title: "Requests per second, to one server".to_owned(),
         subtitle: format!(
-            "Median of {} rounds; logarithmic scale, taller is better. {}, {} cores, shared with the load generator.",
+            "Median of {} rounds; logarithmic scale, taller is better. \
+             {}, {} cores, shared with the load generator.",
             report.rounds, report.machine.cpu, report.machine.cores
         ),
         unit: "/s",

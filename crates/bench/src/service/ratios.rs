@@ -1,30 +1,30 @@
-//! The numbers that were asked for: Tollgate beside what the same libraries can do without
-//! deciding.
+//! Ratios with targets: Tollgate compared with what the same libraries can do without deciding.
 
 use serde::Serialize;
 
 use super::entrant::Subject;
-use super::question::{Case, Protocol};
 use super::report::Row;
+use super::request::{Case, Protocol};
 use crate::stats::Spread;
 
-/// Requests in a second, in relation to those of somebody else. More is better.
+/// Requests per second, relative to another subject. Higher is better.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Ratio {
     pub(super) protocol: Protocol,
     pub(super) case: Case,
     pub(super) ours: Subject,
     pub(super) theirs: Subject,
-    /// Of the medians.
+    /// The ratio of the medians.
     pub(super) value: f64,
-    /// Of the rounds.
+    /// The lowest and the highest ratio of the rounds.
     pub(super) lowest: f64,
     pub(super) highest: f64,
-    pub(super) asked: Option<f64>,
+    #[serde(rename = "asked")]
+    pub(super) target: Option<f64>,
 }
 
 impl Ratio {
-    fn of(ours: &Row, theirs: &Row) -> Self {
+    fn new(ours: &Row, theirs: &Row) -> Self {
         let rounds = ours.rounds.iter().zip(&theirs.rounds);
         let rounds = rounds.map(|(ours, theirs)| ours.requests_per_s / theirs.requests_per_s);
         let Spread { min, max, .. } = Spread::of(rounds.collect());
@@ -36,17 +36,17 @@ impl Ratio {
             value: ours.median.requests_per_s / theirs.median.requests_per_s,
             lowest: min,
             highest: max,
-            asked: asked(ours, theirs),
+            target: target(ours, theirs),
         }
     }
 
     pub(super) fn is_missed(&self) -> bool {
-        self.asked.is_some_and(|asked| self.value < asked)
+        self.target.is_some_and(|target| self.value < target)
     }
 }
 
-/// How much was asked for, of a question about one limit.
-fn asked(ours: &Row, theirs: &Row) -> Option<f64> {
+/// The target of a ratio, for requests with one limit.
+fn target(ours: &Row, theirs: &Row) -> Option<f64> {
     match (ours.protocol, ours.case, &ours.subject, &theirs.subject) {
         (_, Case::ThreeLimits, _, _) => None,
         (_, _, Subject::Memory, Subject::Bare) => Some(0.85),
@@ -56,8 +56,9 @@ fn asked(ours: &Row, theirs: &Row) -> Option<f64> {
     }
 }
 
-/// Every build of Tollgate to everybody else who was asked the same, and to memory what should come
-/// near it: leased limits, and memory while someone looks at the dashboard.
+/// Ratios of every build of Tollgate to all other subjects in the same case, and to the embedded
+/// store for what should be about as fast: leased limits, and the embedded store with the dashboard
+/// open.
 pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
     let is_same =
         |ours: &Row, theirs: &Row| (ours.protocol, ours.case) == (theirs.protocol, theirs.case);
@@ -66,18 +67,21 @@ pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
         let theirs = rows
             .iter()
             .filter(move |theirs| is_same(ours, theirs) && is_compared(ours, theirs));
-        theirs.map(|theirs| Ratio::of(ours, theirs))
+        theirs.map(|theirs| Ratio::new(ours, theirs))
     })
     .collect()
 }
 
 const fn is_ours(subject: &Subject) -> bool {
-    use Subject::{Beside, Leased, Memory, Redis, Watched};
-    matches!(subject, Memory | Watched | Redis | Leased | Beside(_))
+    use Subject::{DashboardOpen, Leased, Memory, OtherBuild, Redis};
+    matches!(
+        subject,
+        Memory | DashboardOpen | Redis | Leased | OtherBuild(_)
+    )
 }
 
 fn is_compared(ours: &Row, theirs: &Row) -> bool {
-    let is_near_memory = matches!(ours.subject, Subject::Leased | Subject::Watched);
+    let is_near_memory = matches!(ours.subject, Subject::Leased | Subject::DashboardOpen);
     !is_ours(&theirs.subject) || (is_near_memory && theirs.subject == Subject::Memory)
 }
 
@@ -106,27 +110,27 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn like_is_compared_with_like() {
+    fn only_comparable_rows_are_compared() {
         let rows = [
             row(Protocol::Http, Subject::Memory, [80.0, 90.0, 100.0]),
             row(Protocol::Http, Subject::Redis, [50.0, 50.0, 60.0]),
             row(Protocol::Http, Subject::Leased, [70.0, 72.0, 90.0]),
-            row(Protocol::Http, Subject::Watched, [79.0, 89.0, 99.0]),
+            row(Protocol::Http, Subject::DashboardOpen, [79.0, 89.0, 99.0]),
             row(Protocol::Http, Subject::Bare, [100.0, 100.0, 80.0]),
             row(Protocol::Grpc, Subject::Bare, [1.0, 1.0, 1.0]),
         ];
         let ratios = ratios(&rows);
         let found: Vec<_> = ratios
             .iter()
-            .map(|ratio| (&ratio.ours, ratio.asked, ratio.is_missed()))
+            .map(|ratio| (&ratio.ours, ratio.target, ratio.is_missed()))
             .collect();
         let expected = [
             (&Subject::Memory, Some(0.85), false),
             (&Subject::Redis, Some(0.54), true),
             (&Subject::Leased, Some(0.9), true),
             (&Subject::Leased, None, false),
-            (&Subject::Watched, None, false),
-            (&Subject::Watched, None, false),
+            (&Subject::DashboardOpen, None, false),
+            (&Subject::DashboardOpen, None, false),
         ];
         assert_eq!(found, expected);
         let Ratio {

@@ -1,10 +1,10 @@
-//! The result: one value, shown as tables and saved as numbers and a chart.
+//! The result, shown as tables and saved as numbers and a chart.
 
 use serde::Serialize;
 
 use super::entrant::Subject;
-use super::question::{Case, Protocol};
 use super::ratios::Ratio;
+use super::request::{Case, Protocol};
 use crate::h2load::Round;
 use crate::machine::Machine;
 use crate::percentiles::Percentiles;
@@ -17,22 +17,22 @@ pub(super) struct Report {
     pub(super) rounds: usize,
     pub(super) round_ms: u128,
     pub(super) ratios: Vec<Ratio>,
-    /// Who was not measured, and why.
+    /// The subjects that were not measured, and why.
     pub(super) absent: Vec<String>,
     pub(super) groups: Vec<Group>,
     pub(super) rows: Vec<Row>,
 }
 
-/// What was measured in turn with each other.
+/// One group of interleaved subjects.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Group {
     pub(super) protocol: Protocol,
     pub(super) case: Case,
-    /// Which part of the machine other programs took meanwhile.
+    /// The share of the machine that other programs used meanwhile.
     pub(super) others: f64,
 }
 
-/// One subject, asked one question.
+/// One subject in one case over one protocol.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) protocol: Protocol,
@@ -78,7 +78,7 @@ impl Row {
 }
 
 impl Report {
-    /// The largest part of the machine that others took during any group.
+    /// The largest share of the machine that other programs used during any group.
     pub(super) fn others(&self) -> f64 {
         self.groups
             .iter()
@@ -86,7 +86,7 @@ impl Report {
             .fold(0.0, f64::max)
     }
 
-    /// Subjects in the order of their first coming.
+    /// Subjects in the order of their first occurrence.
     pub(super) fn subjects(&self) -> Vec<&Subject> {
         let mut subjects = Vec::new();
         for Row { subject, .. } in &self.rows {

@@ -1,19 +1,19 @@
-//! Rounds: every subject in turn, so that whatever else the machine does hits all alike.
+//! Runs rounds with every subject in turn, so that noise on the machine affects all of them.
 
 use std::io;
 
 use super::Settings;
 use super::entrants::Entrants;
-use super::question::{Case, Protocol};
 use super::ratios;
 use super::report::{Group, Report, Row};
+use super::request::{Case, Protocol};
 use crate::h2load::H2load;
 use crate::machine::Machine;
 use crate::others::Usage;
 use crate::progress::Progress;
-use crate::rounds::wait_in_queue;
+use crate::rounds::order_of_round;
 
-/// A round that warms up is this much shorter than one that counts.
+/// A warm-up round is shorter than a measured one by this factor.
 const WARM_UP: u32 = 4;
 
 pub(super) fn measure(settings: &Settings, progress: &mut Progress) -> io::Result<Report> {
@@ -21,7 +21,7 @@ pub(super) fn measure(settings: &Settings, progress: &mut Progress) -> io::Resul
     let version = h2load.version()?;
     progress.note(&version);
     let (mut groups, mut rows, mut absent) = (Vec::new(), Vec::new(), Vec::new());
-    for (protocol, case) in settings.questions() {
+    for (protocol, case) in settings.combinations() {
         progress.step(&format!("{}: {}", protocol.name(), case.name()));
         let entrants = Entrants::start(settings, protocol, case)?;
         for reason in &entrants.absent {
@@ -70,7 +70,7 @@ fn group_rows(
     }
     let mut rounds = vec![Vec::with_capacity(settings.rounds); entrants.len()];
     for number in 0..settings.rounds {
-        for turn in wait_in_queue(number, entrants.len()) {
+        for turn in order_of_round(number, entrants.len()) {
             progress.round(
                 number,
                 settings.rounds + 1,

@@ -1,11 +1,11 @@
-//! The report as tables for people.
+//! The report as text tables.
 
 use std::fmt;
 
 use super::NOTES;
-use super::question::{Case, Protocol};
 use super::ratios::Ratio;
 use super::report::{Report, Row};
+use super::request::{Case, Protocol};
 use crate::text::{grouped, whole, write_if_busy, write_lines};
 
 impl fmt::Display for Report {
@@ -26,7 +26,7 @@ impl fmt::Display for Report {
         for group in &self.groups {
             self.numbers(out, group.protocol, group.case)?;
         }
-        self.asked(out)?;
+        self.write_targets(out)?;
         writeln!(out)?;
         self.absent
             .iter()
@@ -51,12 +51,12 @@ impl Report {
         write_lines(out, &lines)
     }
 
-    fn asked(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_targets(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             out,
-            "\nRequests/s in relation to others (lowest and highest of the rounds)\n"
+            "\nRequests/s relative to other subjects (lowest and highest round)\n"
         )?;
-        let heads = ["", "to", "question", "ratio", "asked"];
+        let heads = ["", "to", "case", "ratio", "target"];
         let mut lines = vec![heads.map(str::to_owned).to_vec()];
         lines.extend(self.ratios.iter().map(ratio_line));
         write_lines(out, &lines)
@@ -94,8 +94,8 @@ fn ratio_line(ratio: &Ratio) -> Vec<String> {
         case.name().to_owned(),
         format!("{missed}{value:.2}x ({lowest:.2}..{highest:.2})"),
         ratio
-            .asked
-            .map_or_else(|| "-".to_owned(), |asked| format!("{asked}x or more")),
+            .target
+            .map_or_else(|| "-".to_owned(), |target| format!("{target}x or more")),
     ]
 }
 
@@ -135,7 +135,7 @@ mod tests {
             rounds: 3,
             round_ms: 1_500,
             ratios: ratios(&rows),
-            absent: vec!["somebody is not there".to_owned()],
+            absent: vec!["x was not measured".to_owned()],
             groups: vec![Group {
                 protocol: Protocol::Http,
                 case: Case::Allowed,
@@ -158,20 +158,20 @@ tollgate, memory      90,000   80,000..100,000             9.5     300     900
 tollgate, Redis       51,000    50,000..60,000             9.5     300     900
 bare axum            100,000   80,000..100,000             9.5     300     900
 
-Requests/s in relation to others (lowest and highest of the rounds)
+Requests/s relative to other subjects (lowest and highest round)
 
-                         to          question                      ratio          asked
+                         to              case                      ratio         target
 tollgate, memory  bare axum  1 limit, allowed         0.90x (0.80..1.25)  0.85x or more
 tollgate, Redis   bare axum  1 limit, allowed  MISSED 0.51x (0.50..0.75)  0.54x or more
 
-- somebody is not there.
+- x was not measured.
 ";
         let shown = report(0.01).to_string();
         assert_eq!(shown.split_once("- tollgate:").unwrap().0, expected);
     }
 
     #[test]
-    fn a_busy_machine_is_told() {
+    fn a_busy_machine_is_reported() {
         assert!(
             report(0.2)
                 .to_string()

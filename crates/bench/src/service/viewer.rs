@@ -1,12 +1,12 @@
-//! Someone who has the dashboard open: reads its events as a browser does, for as long as this
-//! lives.
+//! A client that has the dashboard open: it reads the event stream as a browser does, until it is
+//! dropped.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A viewer on a thread of its own.
+/// A dashboard client on a separate thread.
 #[derive(Debug)]
 pub(super) struct Viewer {
     stream: TcpStream,
@@ -14,7 +14,7 @@ pub(super) struct Viewer {
 }
 
 impl Viewer {
-    /// Opens the dashboard's stream and waits for its first bytes.
+    /// Opens the event stream and waits for its first bytes.
     pub(super) fn open(admin: SocketAddr) -> io::Result<Self> {
         let mut stream = TcpStream::connect(admin)?;
         stream.set_read_timeout(Some(Duration::from_secs(20)))?;
@@ -25,8 +25,10 @@ impl Viewer {
         let mut first = [0; 12];
         stream.read_exact(&mut first)?;
         if !first.ends_with(b" 200") {
-            let said = String::from_utf8_lossy(&first).into_owned();
-            return Err(io::Error::other(format!("the dashboard answered {said}")));
+            let status = String::from_utf8_lossy(&first).into_owned();
+            return Err(io::Error::other(format!(
+                "unexpected response of the dashboard: {status}"
+            )));
         }
         let mut rest = stream.try_clone()?;
         let reading = std::thread::spawn(move || {
@@ -39,7 +41,7 @@ impl Viewer {
         })
     }
 
-    /// False when it was sent away.
+    /// Whether the event stream is still open.
     pub(super) fn is_there(&self) -> bool {
         self.reading
             .as_ref()

@@ -1,5 +1,5 @@
-//! A log as a busy API writes one: many clients of which few are busy, many paths, and the agents
-//! of browsers and programs.
+//! A synthetic access log of a busy API: many clients of which a few send most requests, many
+//! paths, and user agents of browsers and programs.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -8,20 +8,22 @@ use std::path::Path;
 
 use testkit::dice::Dice;
 
-/// How many clients there are.
+/// The number of clients.
 pub(super) const CLIENTS: u64 = 100_000;
-/// How many lines have the same time.
+/// The number of lines with the same time.
 const PER_SECOND: u64 = 2_000;
 const SEED: u64 = 7;
 const AGENTS: [&str; 4] = [
-    "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.0.0 Safari/537.36",
-    "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1",
+    "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) \
+     Chrome/130.0.0.0 Safari/537.36",
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 \
+     (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1",
     "python-requests/2.32",
     "curl/8.5.0",
 ];
 
-/// Writes a log of about so many bytes; gives back how many lines it has. The same on every
-/// machine.
+/// Writes a log of about `bytes` bytes and returns its number of lines. The log is the same on
+/// every machine.
 pub(super) fn write(path: &Path, bytes: u64) -> io::Result<u64> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let (mut dice, mut lines, mut written) = (Dice::new(SEED), 0, 0);
@@ -58,8 +60,8 @@ fn one(line: &mut Vec<u8>, dice: &mut Dice, number: u64) -> io::Result<()> {
     )
 }
 
-/// One of the clients; of a random number below 1, the fourth power makes the first few the
-/// busiest.
+/// Draws a client. The fourth power of a uniform random number below 1 makes the first few clients
+/// the busiest.
 fn client(dice: &mut Dice) -> Ipv4Addr {
     let random = u128::from(dice.roll() >> 48);
     let rank = (random.pow(4) * u128::from(CLIENTS)) >> 64;

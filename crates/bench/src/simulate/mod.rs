@@ -1,9 +1,8 @@
-//! `tollgate simulate` on a large log: how many lines a second and a core, and how much memory at
-//! most.
+//! `tollgate simulate` on a large log: lines per second and core, and peak memory.
 //!
-//! The program is measured as users run it, as a process of its own. Time on a core is what the
-//! system says the process has had, so that other programs on the machine do not count, although
-//! they do slow down what shares caches with them.
+//! The program is measured as users run it, in a separate process. CPU time is taken from the
+//! system's accounting, so other programs on the machine do not count, although they slow down a
+//! process that shares caches with them.
 
 mod log;
 mod process;
@@ -24,53 +23,63 @@ use crate::progress::Progress;
 use crate::text::{grouped, write_lines};
 use crate::{output, stats};
 
-/// Three limits as an API has them: one for every address, one for the API, one for logins.
+/// Three limits of a typical API: one for every address, one for the API, one for logins.
 const CONFIG: &str = r#"
 limits:
   - { name: per-address, key: [client_ip], algorithm: sliding_window, limit: 600, window: 1m }
-  - { name: api, match: { path: "/v1/**" }, key: [client_ip], algorithm: token_bucket, capacity: 100, refill_rate: 10/s }
-  - { name: login, match: { method: POST, path: /auth/login }, key: [client_ip], algorithm: sliding_log, limit: 5, window: 15m }
+  - name: api
+    match: { path: "/v1/**" }
+    key: [client_ip]
+    algorithm: token_bucket
+    capacity: 100
+    refill_rate: 10/s
+  - name: login
+    match: { method: POST, path: /auth/login }
+    key: [client_ip]
+    algorithm: sliding_log
+    limit: 5
+    window: 15m
 "#;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// A log of 100 MB and one round: to see that everything runs, not to quote.
+    /// Use a log of 100 MB and one round, as a smoke test; do not quote its numbers
     #[arg(long)]
     quick: bool,
-    /// The size of the log in megabytes.
+    /// Size of the log in megabytes
     #[arg(long)]
     megabytes: Option<u64>,
-    /// Where the numbers go, a .json file or a directory for simulate.json; the log goes beside
-    /// them.
+    /// Output for the numbers: a .json file, or a directory in which simulate.json is written. The
+    /// log is written to the same directory
     #[arg(long, default_value = "target/bench/simulate.json")]
     out: PathBuf,
-    /// The tollgate that is measured; if nothing is said, the one beside this program.
+    /// Path of the tollgate binary to measure; defaults to the one in the directory of this program
     #[arg(long)]
     tollgate: Option<PathBuf>,
 }
 
-/// What was measured.
+/// The results of all cases.
 #[derive(Debug, Serialize)]
 struct Report {
     machine: Machine,
     log_bytes: u64,
     lines: u64,
     clients: u64,
-    results: Vec<Measured>,
+    results: Vec<CaseResult>,
 }
 
-/// One way to use it, the median of its rounds.
+/// The result of one case, the median of its rounds.
 #[derive(Debug, Serialize)]
-struct Measured {
+struct CaseResult {
     case: &'static str,
     lines_per_second: f64,
     lines_per_core_second: f64,
     cpu_ns_per_line: f64,
-    /// The least of the rounds, which other programs disturbed least.
+    /// The smallest value of all rounds, which other programs disturbed least.
     cpu_ns_per_line_min: f64,
     peak_memory_mb: f64,
     refused: u64,
-    /// Which part of the machine other programs took meanwhile, in the worst round.
+    /// The largest share of the machine that other programs used in any round.
     others_share: f64,
 }
 
@@ -136,19 +145,20 @@ fn program(arguments: &Arguments) -> io::Result<PathBuf> {
         return Ok(tollgate);
     }
     Err(io::Error::other(format!(
-        "there is no {}; build it with `cargo build --release --package tollgate-server`, or name another with --tollgate",
+        "{} not found; build it with `cargo build --release --package tollgate-server`, \
+         or pass another path with --tollgate",
         tollgate.display()
     )))
 }
 
-fn measured(case: &'static str, runs: &[(Run, f64)], lines: u64) -> Measured {
+fn measured(case: &'static str, runs: &[(Run, f64)], lines: u64) -> CaseResult {
     let lines = float(lines);
     let per_line = |run: &Run| run.cpu.as_secs_f64() * 1e9 / lines;
     let median = |of: &dyn Fn(&Run) -> f64| {
         stats::Spread::of(runs.iter().map(|(run, _)| of(run)).collect()).median
     };
     let cpu = median(&per_line);
-    Measured {
+    CaseResult {
         case,
         lines_per_second: (lines / median(&|run| run.wall.as_secs_f64())).round(),
         lines_per_core_second: (1e9 / cpu).round(),
@@ -168,7 +178,7 @@ fn measured(case: &'static str, runs: &[(Run, f64)], lines: u64) -> Measured {
 
 #[expect(
     clippy::cast_precision_loss,
-    reason = "fewer lines than a float tells apart"
+    reason = "a log has fewer than 2^53 lines"
 )]
 fn float(number: u64) -> f64 {
     number as f64
@@ -190,7 +200,7 @@ impl fmt::Display for Report {
             "CPU ns/line",
             "least",
             "peak MB",
-            "refused",
+            "denied",
             "others",
         ];
         let mut lines = vec![head.map(str::to_owned).to_vec()];

@@ -1,5 +1,4 @@
-//! A program run to its end: how long it took, on the wall and on cores, and how much memory it had
-//! at most.
+//! Runs a program to its end and measures wall-clock time, CPU time and peak memory.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -10,22 +9,22 @@ use testkit::wait;
 
 use crate::timing;
 
-/// The longest that a run may take.
+/// The longest time that a run may take.
 const PATIENCE: Duration = Duration::from_secs(1_800);
-/// The system counts the time of processes in ticks of this length.
+/// The system counts CPU time of processes in ticks of this length.
 const TICK: Duration = Duration::from_millis(10);
 
-/// What a run took.
+/// The measurements of one run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     pub(super) wall: Duration,
     pub(super) cpu: Duration,
     pub(super) peak_kb: f64,
-    /// How many requests its report says were refused.
+    /// The number of denied requests in the program's report.
     pub(super) refused: u64,
 }
 
-/// Runs a program that prints one object.
+/// Runs a program that prints one JSON object.
 pub(super) fn run_to_end(mut command: Command) -> io::Result<Run> {
     let before = children_ticks();
     let began = timing::now();
@@ -36,7 +35,7 @@ pub(super) fn run_to_end(mut command: Command) -> io::Result<Run> {
     let mut output = child
         .stdout
         .take()
-        .ok_or_else(|| io::Error::other("the output is not there"))?;
+        .ok_or_else(|| io::Error::other("no standard output"))?;
     let reading = std::thread::spawn(move || {
         let mut text = String::new();
         output.read_to_string(&mut text).map(|_| text)
@@ -51,13 +50,13 @@ pub(super) fn run_to_end(mut command: Command) -> io::Result<Run> {
         drop(child.kill());
         drop(child.wait());
         return Err(io::Error::other(format!(
-            "{} did not do its work",
+            "{} failed",
             command.get_program().display()
         )));
     }
     let text = reading
         .join()
-        .map_err(|_| io::Error::other("the output could not be read"))??;
+        .map_err(|_| io::Error::other("cannot read the output"))??;
     let report: serde_json::Value = serde_json::from_str(&text)?;
     let ticks = u32::try_from(children_ticks().saturating_sub(before)).unwrap_or(u32::MAX);
     Ok(Run {
@@ -70,8 +69,8 @@ pub(super) fn run_to_end(mut command: Command) -> io::Result<Run> {
     })
 }
 
-/// The ticks of children that have ended and were waited for: the fields 16 and 17, after the name
-/// in brackets.
+/// The ticks of children that have exited and were waited for: fields 16 and 17, after the name in
+/// parentheses.
 fn children_ticks() -> u64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     parse_children(&stat).unwrap_or_default()
@@ -82,7 +81,7 @@ fn parse_children(stat: &str) -> Option<u64> {
     Some(fields.get(13)?.parse::<u64>().ok()? + fields.get(14)?.parse::<u64>().ok()?)
 }
 
-/// The most memory that a process has had so far, in kilobytes.
+/// The peak memory of a process so far, in kilobytes.
 fn peak_of(pid: u32) -> Option<f64> {
     parse_peak(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
 }
@@ -99,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_system_tells_is_read_by_position() {
+    fn fields_of_proc_are_read_by_position() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194304 90 80 0 0 11 12 13 14 20 0 1 0 55";
         assert_eq!(parse_children(stat), Some(27));
         assert_eq!(

@@ -1,11 +1,11 @@
-//! What is tried: every cell of the experiment, in the order in which it runs.
+//! The cells of the experiment, in the order in which they run.
 
 use super::limits::{self, Limit};
 use super::plan::{Case, Cell, Mode, Targets, Topology};
 
-/// What of all of it was asked for.
+/// The cells that were selected on the command line.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Choice {
+pub(super) struct CellSelection {
     pub(super) quick: bool,
     pub(super) cases: Vec<Case>,
     pub(super) modes: Vec<Mode>,
@@ -16,28 +16,28 @@ pub(super) struct Choice {
 const SHARED: [Mode; 3] = [Mode::Strict, Mode::Leased, Mode::Eventual];
 const EVERYONE: [Mode; 4] = [Mode::Strict, Mode::Leased, Mode::Eventual, Mode::Local];
 
-/// What of a case runs, if nothing else is asked for.
-struct Series {
+/// The cells of one case, by default.
+struct CaseSeries {
     case: Case,
     limit: Limit,
     modes: &'static [Mode],
     replicas: &'static [usize],
     loads: &'static [f64],
-    /// In a quick run.
+    /// Replicas and loads of a quick run.
     quick: (&'static [usize], &'static [f64]),
     length_ms: u64,
     topology: Topology,
     targets: Targets,
 }
 
-const fn series(case: Case, limit: Limit, load: &'static [f64]) -> Series {
-    Series {
+const fn series(case: Case, limit: Limit, load: &'static [f64]) -> CaseSeries {
+    CaseSeries {
         case,
         limit,
         modes: &SHARED,
         replicas: &[4],
         loads: load,
-        // Within a second, more has to be asked for until everything is used up.
+        // A quick cell lasts one second, so it needs a higher load to use up the limit.
         quick: (&[4], if is_rate(case) { &[4.0] } else { load }),
         length_ms: 3_000,
         topology: Topology::Single,
@@ -45,8 +45,8 @@ const fn series(case: Case, limit: Limit, load: &'static [f64]) -> Series {
     }
 }
 
-/// Whether the load of a case is a rate. It stands for something else where nothing comes back, or
-/// where keys are many.
+/// Whether the load of a case is a multiple of the limit's rate. It has another meaning in cases
+/// without refill and in cases with many keys.
 const fn is_rate(case: Case) -> bool {
     matches!(
         case,
@@ -67,35 +67,35 @@ const fn used(least: f64) -> Targets {
     }
 }
 
-const TARGET: Series = Series {
+const TARGET: CaseSeries = CaseSeries {
     replicas: &[8],
     quick: (&[8], &[2.0]),
     length_ms: 4_000,
     ..series(Case::Targets, limits::PER_SECOND_1000, &[2.0])
 };
 
-const SERIES: [Series; 21] = [
-    Series {
+const SERIES: [CaseSeries; 21] = [
+    CaseSeries {
         modes: &EVERYONE,
         replicas: &[1, 2, 4, 8, 16],
         quick: (&[2, 8], &[2.0, 10.0]),
         ..series(Case::Grid, limits::PER_SECOND_1000, &[0.5, 1.0, 2.0, 10.0])
     },
-    Series {
+    CaseSeries {
         targets: used(0.97),
         ..TARGET
     },
-    Series {
+    CaseSeries {
         limit: limits::PER_SECOND_100,
         targets: used(0.97),
         ..TARGET
     },
-    Series {
+    CaseSeries {
         limit: limits::PER_SECOND_10,
         targets: used(0.9),
         ..TARGET
     },
-    Series {
+    CaseSeries {
         limit: limits::PER_SECOND_20000,
         replicas: &[4],
         loads: &[0.5],
@@ -106,7 +106,7 @@ const SERIES: [Series; 21] = [
         },
         ..TARGET
     },
-    Series {
+    CaseSeries {
         replicas: &[4],
         loads: &[10.0],
         quick: (&[4], &[10.0]),
@@ -116,7 +116,7 @@ const SERIES: [Series; 21] = [
         },
         ..TARGET
     },
-    Series {
+    CaseSeries {
         modes: &EVERYONE,
         replicas: &[2, 4, 8, 16],
         quick: (&[2, 8], &[3.0]),
@@ -133,40 +133,47 @@ const SERIES: [Series; 21] = [
     series(Case::Restart, limits::PER_SECOND_1000, &[2.0]),
     series(Case::Zipf, limits::PER_KEY, &[200.0]),
     series(Case::Costs, limits::WEIGHED, &[0.5]),
-    Series {
+    CaseSeries {
         topology: Topology::Cluster,
         ..series(Case::Grid, limits::PER_SECOND_1000, &[2.0])
     },
-    Series {
+    CaseSeries {
         topology: Topology::Cluster,
         length_ms: 1_000,
         ..series(Case::Cold, limits::ONCE, &[3.0])
     },
-    Series {
+    CaseSeries {
         topology: Topology::Cluster,
         ..series(Case::Flush, limits::PER_SECOND_1000, &[2.0])
     },
-    Series {
+    CaseSeries {
         topology: Topology::Cluster,
         ..series(Case::Zipf, limits::PER_KEY, &[200.0])
     },
 ];
 
-/// How long the cells of a quick run are, and those for which figures are asked.
+/// The length of the cells of a quick run, and of cells with targets.
 const QUICK_MS: u64 = 1_000;
 const QUICK_TARGET_MS: u64 = 1_500;
 
-/// All cells that were chosen, those with the same replicas beside each other.
-pub(super) fn cells(choice: &Choice) -> Vec<Cell> {
+/// All selected cells. Cells with the same replicas are adjacent.
+pub(super) fn cells(choice: &CellSelection) -> Vec<Cell> {
     let mut cells: Vec<Cell> = SERIES
         .iter()
-        .flat_map(|series| of_series(series, choice))
+        .flat_map(|series| cells_of_series(series, choice))
         .collect();
-    cells.sort_by_key(|cell| (cell.topology, cell.case.spoils(), cell.mode, cell.replicas));
+    cells.sort_by_key(|cell| {
+        (
+            cell.topology,
+            cell.case.is_destructive(),
+            cell.mode,
+            cell.replicas,
+        )
+    });
     cells
 }
 
-fn of_series(series: &Series, choice: &Choice) -> Vec<Cell> {
+fn cells_of_series(series: &CaseSeries, choice: &CellSelection) -> Vec<Cell> {
     let is_chosen = choice.cases.is_empty() || choice.cases.contains(&series.case);
     let modes = series
         .modes
@@ -218,22 +225,22 @@ mod tests {
 
     #[test]
     fn what_is_named_is_chosen() {
-        let all = cells(&Choice::default());
+        let all = cells(&CellSelection::default());
         let grid = all
             .iter()
             .filter(|cell| cell.case == Case::Grid && cell.topology == Topology::Single);
         assert_eq!(grid.count(), 4 * 5 * 4);
-        let choice = Choice {
+        let choice = CellSelection {
             cases: vec![Case::Grid, Case::Cold],
             modes: vec![Mode::Leased],
             replicas: vec![3],
             loads: vec![7.0],
-            ..Choice::default()
+            ..CellSelection::default()
         };
         let chosen = cells(&choice);
         let is_asked = |cell: &Cell| cell.mode == Mode::Leased && cell.replicas == 3;
         assert!(chosen.iter().all(is_asked), "{chosen:?}");
-        // Both on one server and in a cluster.
+        // On one server and in a cluster.
         let loads: Vec<f64> = chosen.iter().map(|cell| cell.load).collect();
         assert_eq!(loads, [7.0, 10.0, 7.0, 3.0]);
     }
@@ -241,9 +248,9 @@ mod tests {
     #[test]
     fn a_quick_run_has_every_case_of_every_mode() {
         let names = |quick| {
-            let cells = cells(&Choice {
+            let cells = cells(&CellSelection {
                 quick,
-                ..Choice::default()
+                ..CellSelection::default()
             });
             let mut names: Vec<_> = cells.iter().map(|cell| (cell.name(), cell.mode)).collect();
             names.sort_unstable();
@@ -252,9 +259,9 @@ mod tests {
         };
         assert_eq!(names(true), names(false));
         assert!(
-            cells(&Choice {
+            cells(&CellSelection {
                 quick: true,
-                ..Choice::default()
+                ..CellSelection::default()
             })
             .iter()
             .all(|cell| cell.length_ms <= QUICK_TARGET_MS)

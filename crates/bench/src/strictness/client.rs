@@ -1,7 +1,7 @@
-//! One kept-open connection of HTTP/1.1 to a replica, and its questions.
+//! One persistent HTTP/1.1 connection to a replica, and the check requests sent on it.
 //!
-//! Made by hand because it has to cost little beside what it measures, and needs one method, one
-//! path and bodies of a known length.
+//! Written by hand, because the client must cost little compared with what it measures, and needs
+//! only one method, one path and bodies of known length.
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind};
@@ -12,23 +12,23 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::record::Told;
+use super::record::DecisionSource;
 
-/// How long an answer may take.
+/// How long a response may take.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// More than any answer of the service has.
-const ANSWER_MAX: usize = 16 * 1_024;
+/// Larger than any response of the service.
+const RESPONSE_MAX: usize = 16 * 1_024;
 
-/// What is asked: always the same limit, about keys of this cell alone.
+/// The parts of a check request that are the same in a whole cell: the limit and the key prefix.
 #[derive(Clone, Debug)]
-pub(super) struct Question {
+pub(super) struct CheckRequest {
     pub(super) limit: &'static str,
-    /// What the keys begin with.
+    /// The prefix of all keys of the cell.
     pub(super) cell: String,
 }
 
-impl Question {
-    /// The whole request.
+impl CheckRequest {
+    /// Writes a complete HTTP request.
     pub(super) fn write(&self, request: &mut String, key: u32, cost: u32) {
         let Self { limit, cell } = self;
         request.clear();
@@ -38,27 +38,29 @@ impl Question {
         let length = body.len();
         write!(
             request,
-            "POST /v1/check HTTP/1.1\r\nHost: replica\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+            "POST /v1/check HTTP/1.1\r\nHost: replica\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\n\r\n{body}"
         )
-        .expect("a string takes everything");
+        .expect("writing to a string cannot fail");
     }
 }
 
-/// A status and a body.
+/// A response: its status and body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Answer<'a> {
+pub(super) struct CheckResponse<'a> {
     status: u16,
     pub(super) body: &'a [u8],
 }
 
-impl Answer<'_> {
-    /// Whether it lets the request through, and who says so.
-    pub(super) fn decision(&self) -> (bool, Told) {
-        let told = word_after(self.body, br#""source":""#).map_or(Told::Nothing, Told::from_word);
+impl CheckResponse<'_> {
+    /// Whether the request was admitted, and the source of the decision.
+    pub(super) fn decision(&self) -> (bool, DecisionSource) {
+        let source = word_after(self.body, br#""source":""#)
+            .map_or(DecisionSource::Missing, DecisionSource::from_word);
         match self.status {
-            200 if told != Told::Nothing => (true, told),
-            429 | 503 => (false, told),
-            _ => (false, Told::Nothing),
+            200 if source != DecisionSource::Missing => (true, source),
+            429 | 503 => (false, source),
+            _ => (false, DecisionSource::Missing),
         }
     }
 }
@@ -75,13 +77,13 @@ impl Connection {
         stream.set_nodelay(true)?;
         Ok(Self {
             stream,
-            bytes: Vec::with_capacity(ANSWER_MAX),
+            bytes: Vec::with_capacity(RESPONSE_MAX),
         })
     }
 
-    /// Sends a request and waits for the whole answer. After an error nothing more can be asked
-    /// here.
-    pub(super) async fn ask(&mut self, request: &str) -> io::Result<Answer<'_>> {
+    /// Sends a request and waits for the complete response. After an error the connection cannot be
+    /// used any more.
+    pub(super) async fn ask(&mut self, request: &str) -> io::Result<CheckResponse<'_>> {
         let Self { stream, bytes } = self;
         bytes.clear();
         let asked = async {
@@ -90,29 +92,29 @@ impl Connection {
                 if let Some(answer) = parse(bytes)? {
                     return Ok::<_, io::Error>(answer);
                 }
-                if bytes.len() >= ANSWER_MAX || stream.read_buf(bytes).await? == 0 {
+                if bytes.len() >= RESPONSE_MAX || stream.read_buf(bytes).await? == 0 {
                     return Err(ErrorKind::UnexpectedEof.into());
                 }
             }
         };
-        let Found { status, start, end } = timeout(PATIENCE, asked).await??;
-        Ok(Answer {
+        let ResponseParts { status, start, end } = timeout(PATIENCE, asked).await??;
+        Ok(CheckResponse {
             status,
             body: &bytes[start..end],
         })
     }
 }
 
-/// Where a whole answer has its body.
+/// The status of a complete response, and where its body starts and ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Found {
+struct ResponseParts {
     status: u16,
     start: usize,
     end: usize,
 }
 
-/// Nothing as long as the answer is not whole.
-fn parse(bytes: &[u8]) -> io::Result<Option<Found>> {
+/// Parses a response; `None` while it is incomplete.
+fn parse(bytes: &[u8]) -> io::Result<Option<ResponseParts>> {
     let Some(head_len) = position(bytes, b"\r\n\r\n") else {
         return Ok(None);
     };
@@ -128,12 +130,12 @@ fn parse(bytes: &[u8]) -> io::Result<Option<Found>> {
     });
     let (Some(status), Some(length)) = (status, length) else {
         return Err(io::Error::other(format!(
-            "an answer without status or length: {head}"
+            "response without status or length: {head}"
         )));
     };
     let start = head_len + 4;
     let end = start.saturating_add(length);
-    Ok((end <= bytes.len()).then_some(Found { status, start, end }))
+    Ok((end <= bytes.len()).then_some(ResponseParts { status, start, end }))
 }
 
 fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
@@ -142,7 +144,7 @@ fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
         .position(|window| window == wanted)
 }
 
-/// What stands behind these bytes, up to the next quotation mark.
+/// The bytes after `wanted`, up to the next quotation mark.
 fn word_after<'a>(bytes: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
     let rest = &bytes[position(bytes, wanted)? + wanted.len()..];
     rest.split(|byte| *byte == b'"').next()
@@ -153,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_whole_when_its_body_is() {
+    fn a_response_is_complete_with_its_body() {
         let text = b"HTTP/1.1 429 Too Many Requests\r\nContent-length: 4\r\nx: y\r\n\r\nbody";
         for cut in 0..text.len() {
             assert_eq!(parse(&text[..cut]).unwrap(), None, "{cut}");
@@ -170,7 +172,7 @@ mod tests {
     #[test]
     fn a_decision_is_a_status_and_a_source() {
         let decision = |status, body: &str| {
-            Answer {
+            CheckResponse {
                 status,
                 body: body.as_bytes(),
             }
@@ -178,27 +180,27 @@ mod tests {
         };
         assert_eq!(
             decision(200, r#"{"allowed":true,"source":"lease","x":1}"#),
-            (true, Told::Lease)
+            (true, DecisionSource::Lease)
         );
         assert_eq!(
             decision(429, r#"{"source":"deny_cache"}"#),
-            (false, Told::DenyCache)
+            (false, DecisionSource::DenyCache)
         );
         assert_eq!(
             decision(503, r#"{"source":"fallback"}"#),
-            (false, Told::Fallback)
+            (false, DecisionSource::Fallback)
         );
         assert_eq!(
             decision(422, r#"{"source":"store"}"#),
-            (false, Told::Nothing)
+            (false, DecisionSource::Missing)
         );
-        assert_eq!(decision(200, "{}"), (false, Told::Nothing));
+        assert_eq!(decision(200, "{}"), (false, DecisionSource::Missing));
     }
 
     #[test]
-    fn a_question_says_how_long_it_is() {
+    fn a_request_has_the_length_of_its_body() {
         let mut request = "left over".to_owned();
-        Question {
+        CheckRequest {
             limit: "a",
             cell: "c7".to_owned(),
         }

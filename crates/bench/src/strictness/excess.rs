@@ -1,23 +1,24 @@
-//! By how much a rate was ever exceeded, from requests of which only the sending and the answer are
-//! known.
+//! The largest excess over a rate, computed from requests of which only the times of sending and of
+//! the response are known.
 //!
-//! An admission happened at some moment between the two, so an interval certainly holds it only if
-//! both lie inside. Hence the excess is the largest value, over all intervals from `s` to `e`, of
+//! An admission happened at some time between the two, so an interval certainly contains it only if
+//! both times are inside. Hence the excess is the largest value, over all intervals from `s` to
+//! `e`, of
 //!
 //! > units of the requests sent at `s` or later and answered by `e`, less `burst + rate x (e - s)`.
 //!
-//! Above zero is proof that more was admitted than allowed; nothing that the network or the machine
-//! delays can cause it.
+//! An excess above zero proves that more was admitted than allowed; delays of the network or of the
+//! machine cannot cause it.
 //!
-//! Only a sending can begin the worst interval and only an answer end it, which leaves as many
-//! intervals as there are pairs of requests. They are not looked at one by one. Requests are taken
-//! in the order of their answers, which are the ends `e`; for each possible beginning `s`, a tree
-//! over the sendings holds `units since s + rate x s`. A request adds its units to all beginnings
-//! up to its own sending, and opens its own sending as a beginning. The largest value of the tree,
-//! less `burst + rate x e`, is then the worst interval that ends here. That is exact, and takes n
-//! log n steps.
+//! The worst interval always starts at the sending of a request and ends at a response, so there is
+//! one candidate for each pair of requests. The algorithm does not try each of them. It takes
+//! requests in the order of their responses, which are the ends `e`. For each possible start `s`, a
+//! tree over the send times holds `units since s + rate x s`. A request adds its units to all
+//! starts up to its own send time, and then adds its own send time as a start. The largest value of
+//! the tree, less `burst + rate x e`, belongs to the worst interval that ends at `e`. The result is
+//! exact and takes n log n steps.
 
-/// A request that was let through, in microseconds on one clock.
+/// An admitted request, in microseconds on one clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Admission {
     pub(super) sent_us: u64,
@@ -25,7 +26,7 @@ pub(super) struct Admission {
     pub(super) cost: u64,
 }
 
-/// So many at once, and `per` more every `period_us`.
+/// A rate: `burst` units at once, and `per` more every `period_us`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rate {
     pub(super) burst: u64,
@@ -33,7 +34,7 @@ pub(super) struct Rate {
     pub(super) period_us: u64,
 }
 
-/// An exact number of units over, or below zero under, what was allowed.
+/// An exact number of units above what was allowed; negative if below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Excess {
     numerator: i128,
@@ -48,7 +49,7 @@ impl Excess {
         }
     }
 
-    /// Whether it is more than so many units.
+    /// Whether it is more than `bound` units.
     pub(super) fn exceeds(self, bound: u64) -> bool {
         self.numerator > i128::from(bound) * i128::from(self.denominator)
     }
@@ -58,7 +59,7 @@ impl Excess {
         self.numerator as f64 / self.denominator as f64
     }
 
-    /// The larger of two.
+    /// The larger of two values.
     pub(super) fn max(self, other: Self) -> Self {
         let left = self.numerator * i128::from(other.denominator);
         let right = other.numerator * i128::from(self.denominator);
@@ -66,10 +67,10 @@ impl Excess {
     }
 }
 
-/// Far below every value, and far above the smallest number there is.
+/// The value of a leaf that is not open: far below every real value, and far above `i128::MIN`.
 const CLOSED: i128 = i128::MIN / 4;
 
-/// The largest excess of all intervals; nothing when nothing was admitted.
+/// The largest excess over all intervals; `None` if nothing was admitted.
 pub(super) fn worst(admissions: &[Admission], rate: Rate) -> Option<Excess> {
     let mut by_sending = admissions.to_vec();
     by_sending.sort_unstable_by_key(|admission| admission.sent_us);
@@ -77,7 +78,7 @@ pub(super) fn worst(admissions: &[Admission], rate: Rate) -> Option<Excess> {
     by_answer.sort_unstable_by_key(|place| by_sending[*place].received_us);
 
     let (per, period) = (i128::from(rate.per), i128::from(rate.period_us));
-    let mut beginnings = Beginnings::new(by_sending.len());
+    let mut beginnings = IntervalStarts::new(by_sending.len());
     let ends = by_answer.into_iter().map(|place| {
         let Admission {
             sent_us,
@@ -94,18 +95,18 @@ pub(super) fn worst(admissions: &[Admission], rate: Rate) -> Option<Excess> {
     })
 }
 
-/// A tree of sums. A leaf's value is what all nodes above it and itself were given; a node knows
-/// its largest leaf.
-struct Beginnings {
+/// A segment tree of sums. The value of a leaf is the sum of what was added to it and to all nodes
+/// above it. Each node has the largest value of the leaves below it.
+struct IntervalStarts {
     leaves: usize,
-    /// The largest value below each node, with what the node itself was given but not what those
-    /// above it were.
+    /// The largest value below each node, including what was added to the node itself but not to
+    /// those above it.
     largest: Vec<i128>,
-    /// What each node was given for all leaves below it.
+    /// What was added to each node for all leaves below it.
     given: Vec<i128>,
 }
 
-impl Beginnings {
+impl IntervalStarts {
     fn new(count: usize) -> Self {
         let leaves = count.next_power_of_two();
         Self {
@@ -115,15 +116,15 @@ impl Beginnings {
         }
     }
 
-    /// Lets a leaf take part, beginning with this value. What was given to it before it was open
-    /// does count: it came later than the leaf's own sending and was answered earlier.
+    /// Opens a leaf with this initial value. Units added to it earlier do count: those requests
+    /// were sent after the leaf's own send time and answered before now.
     fn open(&mut self, leaf: usize, value: i128) {
         let node = self.leaves + leaf;
         self.largest[node] = value + self.given[node];
         self.renew_above(node);
     }
 
-    /// Gives to the leaf and to all before it.
+    /// Adds units to a leaf and to all leaves before it.
     fn add_up_to(&mut self, leaf: usize, units: i128) {
         let mut node = self.leaves + leaf;
         self.give(node, units);
@@ -167,7 +168,7 @@ mod tests {
         }
     }
 
-    /// Every sending with every answer, as long as something lies between.
+    /// Tries every pair of a send time and a response that has a request between them.
     fn by_definition(admissions: &[Admission], rate: Rate) -> Option<i128> {
         let intervals = admissions.iter().flat_map(|first| {
             admissions
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tree_finds_what_looking_at_every_interval_finds() {
+    fn the_tree_agrees_with_trying_every_interval() {
         let mut random = Random::new(5);
         for round in 0..600 {
             let count = random.below(40);
@@ -235,13 +236,14 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_happened_at_another_time_proves_nothing() {
+    fn an_admission_at_an_uncertain_time_proves_nothing() {
         let rate = Rate {
             burst: 1,
             per: 1,
             period_us: 1_000,
         };
-        // The second was under way for so long that it may have been let through a period later.
+        // The second request was in flight for so long that it may have been admitted a period
+        // later.
         let late = [admission(0, 10, 1), admission(5, 1_010, 1)];
         assert!(!worst(&late, rate).unwrap().exceeds(0));
         let at_once = [admission(0, 10, 1), admission(5, 20, 1)];

@@ -1,4 +1,5 @@
-//! Replicas: processes of the real server over one store, each with its own ports and its own file.
+//! Replicas: processes of the real server over one store, each with its own ports and configuration
+//! file.
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,17 +28,17 @@ struct Replica {
 
 /// How replicas are started.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Start<'a> {
+pub(super) struct FleetOptions<'a> {
     pub(super) tollgate: &'a Path,
     pub(super) mode: Mode,
     pub(super) replicas: usize,
-    /// With clocks that are wrong, by this library.
+    /// The libfaketime library, if the replicas have wrong clocks.
     pub(super) faketime: Option<&'a Path>,
 }
 
 impl Fleet {
-    /// Starts the replicas side by side and waits until the store decides for each of them.
-    pub(super) fn start(start: Start<'_>, store: &Store) -> io::Result<Self> {
+    /// Starts the replicas in parallel and waits until each of them makes decisions with the store.
+    pub(super) fn start(start: FleetOptions<'_>, store: &Store) -> io::Result<Self> {
         let config = limits::config(
             start.mode.word(),
             start.replicas,
@@ -62,9 +63,10 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Until the store is there for everybody, nothing is decided by it.
+    /// Waits until the store is available to every replica; until then decisions come from the
+    /// failure policy.
     pub(super) fn wait_until_ready(&mut self) -> io::Result<()> {
-        let question = format!(
+        let check_request = format!(
             r#"{{"attributes":{{"user":"nobody"}},"limits":["{}"]}}"#,
             PER_SECOND_1000.name
         );
@@ -72,14 +74,19 @@ impl Fleet {
             .iter_mut()
             .try_for_each(|Replica { process, http }| {
                 process.wait_for(|_| {
-                    let answer =
-                        reverse_proxy::send(*http, "POST", "/v1/peek", &JSON, question.as_bytes());
+                    let answer = reverse_proxy::send(
+                        *http,
+                        "POST",
+                        "/v1/peek",
+                        &JSON,
+                        check_request.as_bytes(),
+                    );
                     (answer.status == 200 && !answer.text().contains("fallback")).then_some(())
                 })
             })
     }
 
-    /// The time of day that each replica believes in, as its answers say.
+    /// The time of day of each replica, from the `Date` headers of its responses.
     pub(super) fn dates(&self) -> Vec<String> {
         let ask = |replica: &Replica| {
             let answer = reverse_proxy::get(replica.http, "/healthz", &[]);
@@ -100,14 +107,14 @@ impl Fleet {
         self.replicas.iter().map(|replica| replica.process.pid())
     }
 
-    /// Kills a replica (SIGKILL), which takes along whatever it held.
+    /// Kills a replica (SIGKILL); whatever it held in memory is lost.
     pub(super) fn kill(&mut self, replica: usize) {
         if let Some(replica) = self.replicas.get_mut(replica) {
             replica.process.kill();
         }
     }
 
-    /// Leaves out a replica that is no more.
+    /// Removes a killed replica from the fleet.
     pub(super) fn forget(&mut self, replica: usize) {
         if replica < self.replicas.len() {
             self.replicas.remove(replica);
@@ -115,7 +122,7 @@ impl Fleet {
     }
 }
 
-fn spawn(start: Start<'_>, index: usize, config: &str) -> io::Result<Process> {
+fn spawn(start: FleetOptions<'_>, index: usize, config: &str) -> io::Result<Process> {
     let directory = Directory::create()?;
     let config = directory.write("tollgate.yaml", config)?;
     let mut command = Command::new(start.tollgate);
@@ -123,7 +130,7 @@ fn spawn(start: Start<'_>, index: usize, config: &str) -> io::Result<Process> {
     for port in ["--http", "--grpc", "--admin"] {
         command.args([port, "127.0.0.1:0"]);
     }
-    // Logs are not what is measured, and somebody may have asked for all of them.
+    // Logging is not part of the measurement, and the environment may have enabled it.
     command.env_remove("RUST_LOG");
     if let Some(library) = start.faketime {
         faketime::apply(

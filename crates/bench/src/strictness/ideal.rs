@@ -1,9 +1,10 @@
-//! What one central limiter that answers at once would have let through of the same requests: the
-//! embedded store, on a clock set by hand to each request's moment.
+//! What an ideal limiter would have admitted of the same requests: one central limiter without
+//! latency, which is the embedded store on a manual clock set to the time of each request.
 //!
-//! A request's moment is the one at which it was due. On a machine that cannot keep up requests are
-//! sent later than that, more is refilled meanwhile, and anybody would look better than ideal; so
-//! the moments of sending are replayed as well, and the ideal is whichever lets more through.
+//! The time of a request is the time at which it was due. On a machine that cannot keep up,
+//! requests are sent later than that and more units are refilled in between, so a real limiter
+//! could look better than the ideal one. Therefore the send times are replayed as well, and the
+//! ideal is the replay that admits more.
 
 use std::io;
 
@@ -12,27 +13,27 @@ use tollgate::{Limiter, ManualClock, MemoryStore, Micros};
 use super::limits::Limit;
 use super::record::Record;
 
-/// What the ideal limiter did.
+/// The result of the ideal limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ideal {
-    moment: Moment,
-    /// Units let through.
+pub(super) struct IdealResult {
+    replay_time: ReplayTime,
+    /// Units admitted.
     units: u64,
-    /// When it first refused a request that could pass at another time.
+    /// When it first denied a request that could be admitted at another time.
     full_us: Option<u64>,
-    /// Units let through from then on.
+    /// Units admitted from `full_us` on.
     units_full: u64,
 }
 
-/// Which moment of a request counts.
+/// Which time of a request is replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Moment {
+enum ReplayTime {
     Due,
     Sent,
 }
 
-impl Moment {
-    const fn of(self, record: &Record) -> u64 {
+impl ReplayTime {
+    const fn of_record(self, record: &Record) -> u64 {
         match self {
             Self::Due => record.scheduled_us,
             Self::Sent => record.sent_us,
@@ -40,33 +41,33 @@ impl Moment {
     }
 }
 
-/// Has the ideal limiter decide about the same requests, on a store's clock that shows this at the
+/// Replays the same requests with the ideal limiter, on a store clock that shows `store_us` at the
 /// start.
-pub(super) fn replay(limit: &Limit, records: &[Record], store_us: u64) -> io::Result<Ideal> {
-    let due = replay_at(Moment::Due, limit, records, store_us)?;
-    let sent = replay_at(Moment::Sent, limit, records, store_us)?;
+pub(super) fn replay(limit: &Limit, records: &[Record], store_us: u64) -> io::Result<IdealResult> {
+    let due = replay_at(ReplayTime::Due, limit, records, store_us)?;
+    let sent = replay_at(ReplayTime::Sent, limit, records, store_us)?;
     Ok(if sent.units > due.units { sent } else { due })
 }
 
 fn replay_at(
-    moment: Moment,
+    replay_time: ReplayTime,
     limit: &Limit,
     records: &[Record],
     store_us: u64,
-) -> io::Result<Ideal> {
+) -> io::Result<IdealResult> {
     let clock = ManualClock::default();
     let store = MemoryStore::builder().clock(clock.clone()).build();
     let limiter = Limiter::new(store, [limit.embedded()]);
-    let mut ideal = Ideal {
-        moment,
+    let mut ideal = IdealResult {
+        replay_time,
         units: 0,
         full_us: None,
         units_full: 0,
     };
     let mut in_order: Vec<&Record> = records.iter().collect();
-    in_order.sort_by_key(|record| moment.of(record));
+    in_order.sort_by_key(|record| replay_time.of_record(record));
     for record in in_order {
-        let at_us = moment.of(record);
+        let at_us = replay_time.of_record(record);
         clock.set(Micros::new(store_us + at_us));
         let ask = limiter
             .check(limit.name, u64::from(record.key))
@@ -86,19 +87,19 @@ fn replay_at(
     Ok(ideal)
 }
 
-impl Ideal {
-    /// What was let through in relation to the ideal.
+impl IdealResult {
+    /// Units admitted, relative to the ideal.
     pub(super) fn utilisation(&self, records: &[Record]) -> Option<f64> {
         ratio(units(records.iter()), self.units)
     }
 
-    /// The same from the moment at which the ideal limiter was used up: without the burst, which is
-    /// easily had.
+    /// Units admitted from the time at which the ideal limiter was used up, relative to the ideal.
+    /// This excludes the burst, which is easy to admit.
     pub(super) fn utilisation_full(&self, records: &[Record]) -> Option<f64> {
         let full_us = self.full_us?;
         let since = records
             .iter()
-            .filter(|record| self.moment.of(record) >= full_us);
+            .filter(|record| self.replay_time.of_record(record) >= full_us);
         ratio(units(since), self.units_full)
     }
 
@@ -122,10 +123,10 @@ fn ratio(had: u64, ideal: u64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::super::limits::{FIXED, PER_SECOND_10};
-    use super::super::record::Told;
+    use super::super::record::DecisionSource;
     use super::*;
 
-    /// Requests of which the first of every `of` is let through, sent as late as they are told.
+    /// Requests of which the first of every `of` is admitted, each sent `late_us` late.
     fn records(count: u64, every_us: u64, of: u64, late_us: u64) -> Vec<Record> {
         let record = |index: u64| Record {
             scheduled_us: index * every_us,
@@ -134,27 +135,28 @@ mod tests {
             key: 0,
             cost: 1,
             admitted: index.is_multiple_of(of),
-            told: Told::Store,
+            source: DecisionSource::Store,
         };
         (0..count).map(record).collect()
     }
 
     #[test]
     fn a_bucket_gives_its_burst_and_its_rate() {
-        // Twenty a second for two seconds, of a bucket of ten and ten a second.
+        // Twenty requests a second for two seconds, on a bucket of ten units that refills ten a
+        // second.
         let half = records(40, 50_000, 2, 0);
         let ideal = replay(&PER_SECOND_10, &half, 7).unwrap();
         assert_eq!((ideal.units, ideal.full_us), (29, Some(950_000)));
         assert!((ideal.utilisation(&half).unwrap() - 20.0 / 29.0).abs() < 1e-9);
-        // From then on every second one passes, as with the ideal.
+        // From then on every second request is admitted, as with the ideal limiter.
         assert!((ideal.utilisation_full(&half).unwrap() - 1.0).abs() < 0.11);
     }
 
     #[test]
-    fn a_load_that_comes_late_does_not_flatter() {
+    fn a_late_load_does_not_improve_the_result() {
         let late = records(40, 50_000, 1, 50_000);
         let ideal = replay(&PER_SECOND_10, &late, 7).unwrap();
-        assert_eq!((ideal.moment, ideal.units), (Moment::Sent, 40));
+        assert_eq!((ideal.replay_time, ideal.units), (ReplayTime::Sent, 40));
     }
 
     #[test]
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_used_up_has_no_time_after() {
+    fn a_limit_that_was_never_used_up_has_no_second_figure() {
         let ideal = replay(&PER_SECOND_10, &records(5, 50_000, 1, 0), 0).unwrap();
         assert_eq!((ideal.units, ideal.utilisation_full(&[])), (5, None));
     }

@@ -1,15 +1,14 @@
-//! The limits that the replicas share: what they are called, what they allow, and what is proof of
-//! more.
+//! The limits that the replicas share: their names and quotas, and how an excess is proven.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::excess::{self, Admission, Excess, Rate};
-use super::windows::{self, Ahead};
+use super::windows::{self, ClockOffset};
 
 pub(super) const SECOND_US: u64 = 1_000_000;
 const DAY_US: u64 = 86_400 * SECOND_US;
-/// Windows last a second, so that a run of a few seconds has a few edges.
+/// Windows last a second, so that a run of a few seconds has a few window edges.
 const WINDOW_US: i64 = 1_000_000;
 
 /// A limit of the configuration.
@@ -22,7 +21,7 @@ pub(super) struct Limit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quota {
     TokenBucket(Rate),
-    /// By the clock.
+    /// A window aligned to the clock.
     FixedWindow(u64),
     SlidingWindow(u64),
 }
@@ -42,7 +41,7 @@ pub(super) const PER_SECOND_1000: Limit = per_second("1000-per-s", 1_000, 1_000)
 pub(super) const PER_SECOND_100: Limit = per_second("100-per-s", 100, 100);
 pub(super) const PER_SECOND_10: Limit = per_second("10-per-s", 10, 10);
 pub(super) const PER_SECOND_20000: Limit = per_second("20000-per-s", 20_000, 20_000);
-/// So slow that nothing comes back during a run.
+/// A limit that refills so slowly that nothing is refilled during a run.
 pub(super) const ONCE: Limit = Limit {
     name: "1000-once",
     quota: Quota::TokenBucket(Rate {
@@ -59,9 +58,9 @@ pub(super) const SLIDING: Limit = Limit {
     name: "sliding-500",
     quota: Quota::SlidingWindow(500),
 };
-/// For many keys.
+/// The limit for cases with many keys.
 pub(super) const PER_KEY: Limit = per_second("20-per-s", 20, 20);
-/// Refilled so fast that a request for all of it passes now and then.
+/// A limit that refills so fast that a request for the whole capacity is admitted now and then.
 pub(super) const WEIGHED: Limit = per_second("weighed", 1_000, 2_000);
 
 pub(super) const ALL: [Limit; 9] = [
@@ -77,7 +76,7 @@ pub(super) const ALL: [Limit; 9] = [
 ];
 
 impl Limit {
-    /// The most units that can pass at once.
+    /// The most units that can be admitted at once.
     pub(super) const fn capacity(&self) -> u64 {
         match self.quota {
             Quota::TokenBucket(rate) => rate.burst,
@@ -85,7 +84,7 @@ impl Limit {
         }
     }
 
-    /// Units in a second; at least one, also where it is one in a day.
+    /// Units per second; at least one, also for a rate of one per day.
     pub(super) fn per_s(&self) -> u64 {
         match self.quota {
             Quota::TokenBucket(rate) => (rate.per * SECOND_US / rate.period_us).max(1),
@@ -93,13 +92,13 @@ impl Limit {
         }
     }
 
-    /// By how much it was exceeded for one key.
-    pub(super) fn excess(&self, admissions: &[Admission], ahead: Ahead) -> Option<Excess> {
+    /// The largest excess for one key.
+    pub(super) fn excess(&self, admissions: &[Admission], offset: ClockOffset) -> Option<Excess> {
         match self.quota {
             Quota::TokenBucket(rate) => excess::worst(admissions, rate),
-            Quota::FixedWindow(limit) => windows::worst_fixed(admissions, ahead, WINDOW_US, limit),
+            Quota::FixedWindow(limit) => windows::worst_fixed(admissions, offset, WINDOW_US, limit),
             Quota::SlidingWindow(limit) => {
-                windows::worst_sliding(admissions, ahead, WINDOW_US, limit)
+                windows::worst_sliding(admissions, offset, WINDOW_US, limit)
             }
         }
     }
@@ -147,8 +146,9 @@ impl Limit {
 
 /// A replica's configuration: all limits at this consistency, over this store.
 ///
-/// The deadline is a second instead of 10 ms, so that a busy machine makes the store slow and not
-/// absent. What is not decided at all is refused, because this is about what is let through.
+/// The store timeout is one second instead of 10 ms, so that a busy machine makes the store slow
+/// but not unavailable. Requests that the store cannot decide are denied, because the experiment
+/// counts admissions.
 pub(super) fn config(
     consistency: &str,
     replicas: usize,
@@ -159,13 +159,18 @@ pub(super) fn config(
     let urls = urls.join(", ");
     let mut yaml = "version: 1\n".to_owned();
     let store = "prefix: \"strictness:\", timeout: 1s";
-    let written = writeln!(yaml, "store: {{ type: {store_type}, endpoints: [{urls}], {store} }}").and_then(|()| {
+    let written = writeln!(
+        yaml,
+        "store: {{ type: {store_type}, endpoints: [{urls}], {store} }}"
+    )
+    .and_then(|()| {
         writeln!(
             yaml,
-            "defaults: {{ consistency: {consistency}, on_store_failure: deny, expected_replicas: {replicas} }}"
+            "defaults: {{ consistency: {consistency}, on_store_failure: deny, \
+             expected_replicas: {replicas} }}"
         )
     });
-    written.expect("a string takes everything");
+    written.expect("writing to a string cannot fail");
     yaml.push_str("limits:\n");
     ALL.iter().for_each(|limit| yaml.push_str(&limit.yaml()));
     yaml
@@ -176,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_limit_is_right_and_has_a_name_of_its_own() {
+    fn every_limit_is_valid_and_has_a_unique_name() {
         for (index, limit) in ALL.iter().enumerate() {
             assert!(limit.embedded().validate().is_ok(), "{limit:?}");
             assert!(

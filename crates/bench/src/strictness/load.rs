@@ -1,8 +1,8 @@
-//! The load: every request at its moment, whether or not others have been answered.
+//! The load: every request is sent when it is due, whether or not earlier ones have been answered.
 //!
-//! One thread keeps the time and lets requests go; a bounded number of connections to each replica
-//! carries them. A request that finds all of them busy waits, and its latency counts from the
-//! moment at which it was due.
+//! One thread releases requests on time; a bounded number of connections to each replica sends
+//! them. A request that finds all connections busy waits, and its latency counts from the time at
+//! which it was due.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,69 +13,77 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
-use super::client::{Connection, Question};
-use super::record::{Record, Told};
-use super::schedule::Shot;
+use super::client::{CheckRequest, Connection};
+use super::record::{DecisionSource, Record};
+use super::schedule::ScheduledRequest;
 use crate::timing;
 
-/// Connections to all replicas together, and to one at most.
+/// The most connections to all replicas together, and to one replica.
 const CONNECTIONS_MAX: usize = 128;
 const CONNECTIONS_PER_REPLICA_MAX: usize = 32;
-/// What was due is given up this long after the last moment.
+/// Requests are abandoned this long after the last due time.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What one replica is sent.
-struct Lane {
+/// The requests to one replica.
+struct ReplicaQueue {
     replica: SocketAddr,
-    shots: Vec<Shot>,
-    /// How many were taken.
+    requests: Vec<ScheduledRequest>,
+    /// The number of requests that connections have taken.
     taken: AtomicUsize,
-    /// How many are due.
+    /// One permit for each request that is due.
     due: Semaphore,
-    question: Question,
+    check_request: CheckRequest,
     start: Instant,
     end: Instant,
 }
 
-/// Connections to every replica, before the load begins.
-pub(super) struct Ready<'a> {
+/// Connections to every replica, opened before the load begins.
+pub(super) struct LoadGenerator<'a> {
     runtime: &'a Runtime,
     replicas: Vec<(SocketAddr, Vec<Connection>)>,
 }
 
 /// Opens the connections.
-pub(super) fn connect<'a>(runtime: &'a Runtime, replicas: &[SocketAddr]) -> io::Result<Ready<'a>> {
+pub(super) fn connect<'a>(
+    runtime: &'a Runtime,
+    replicas: &[SocketAddr],
+) -> io::Result<LoadGenerator<'a>> {
     let count = (CONNECTIONS_MAX / replicas.len().max(1)).clamp(1, CONNECTIONS_PER_REPLICA_MAX);
     let open = |replica: &SocketAddr| {
         let connections = (0..count).map(|_| runtime.block_on(Connection::open(*replica)));
         Ok((*replica, connections.collect::<io::Result<_>>()?))
     };
-    Ok(Ready {
+    Ok(LoadGenerator {
         runtime,
         replicas: replicas.iter().map(open).collect::<io::Result<_>>()?,
     })
 }
 
-impl Ready<'_> {
-    /// Sends everything and returns what became of it. Moments count from `start`.
-    pub(super) fn fire(self, question: &Question, shots: &[Shot], start: Instant) -> Vec<Record> {
+impl LoadGenerator<'_> {
+    /// Sends all requests and returns a record of each. Times count from `start`.
+    pub(super) fn fire(
+        self,
+        check_request: &CheckRequest,
+        requests: &[ScheduledRequest],
+        start: Instant,
+    ) -> Vec<Record> {
         let Self { runtime, replicas } = self;
-        let length = shots.last().map_or(0, |shot| shot.at_us);
+        let length = requests.last().map_or(0, |scheduled| scheduled.at_us);
         let end = start + Duration::from_micros(length) + GRACE;
         let mut lanes = Vec::with_capacity(replicas.len());
         let mut senders = Vec::new();
         for (index, (replica, connections)) in replicas.into_iter().enumerate() {
-            let own = shots
+            let own = requests
                 .iter()
-                .filter(|shot| shot.replica == index)
+                .filter(|scheduled| scheduled.replica == index)
                 .copied()
                 .collect();
-            let lane = Arc::new(Lane {
+            let lane = Arc::new(ReplicaQueue {
                 replica,
-                shots: own,
+                requests: own,
                 taken: AtomicUsize::new(0),
                 due: Semaphore::new(0),
-                question: question.clone(),
+                check_request: check_request.clone(),
                 start,
                 end,
             });
@@ -86,11 +94,11 @@ impl Ready<'_> {
             );
             lanes.push(lane);
         }
-        for shot in shots {
-            pause_until(start + Duration::from_micros(shot.at_us));
-            lanes[shot.replica].due.add_permits(1);
+        for scheduled in requests {
+            pause_until(start + Duration::from_micros(scheduled.at_us));
+            lanes[scheduled.replica].due.add_permits(1);
         }
-        // Whoever finds nothing left to send has finished.
+        // A sender that finds no request left has finished.
         lanes
             .iter()
             .for_each(|lane| lane.due.add_permits(CONNECTIONS_PER_REPLICA_MAX));
@@ -101,7 +109,7 @@ impl Ready<'_> {
     }
 }
 
-/// Waits on this thread, more finely than a runtime's timers do.
+/// Waits on this thread, with a finer resolution than a runtime's timers.
 pub(super) fn pause_until(moment: Instant) {
     loop {
         let left = moment.saturating_duration_since(timing::now());
@@ -112,9 +120,9 @@ pub(super) fn pause_until(moment: Instant) {
     }
 }
 
-/// What one connection does.
-async fn send(lane: Arc<Lane>, connection: Connection) -> Vec<Record> {
-    let mut records = Vec::with_capacity(lane.shots.len() / 4);
+/// Sends requests on one connection until none is left.
+async fn send(lane: Arc<ReplicaQueue>, connection: Connection) -> Vec<Record> {
+    let mut records = Vec::with_capacity(lane.requests.len() / 4);
     let mut connection = Some(connection);
     let mut request = String::new();
     loop {
@@ -122,10 +130,11 @@ async fn send(lane: Arc<Lane>, connection: Connection) -> Vec<Record> {
             return records;
         };
         permit.forget();
-        let Some(shot) = lane.shots.get(lane.taken.fetch_add(1, Relaxed)) else {
+        let Some(scheduled) = lane.requests.get(lane.taken.fetch_add(1, Relaxed)) else {
             return records;
         };
-        lane.question.write(&mut request, shot.key, shot.cost);
+        lane.check_request
+            .write(&mut request, scheduled.key, scheduled.cost);
         let sent = timing::now();
         let answer = if sent < lane.end {
             ask(&lane, &mut connection, &request).await
@@ -133,25 +142,25 @@ async fn send(lane: Arc<Lane>, connection: Connection) -> Vec<Record> {
             None
         };
         let received = timing::now();
-        let (admitted, told) = answer.unwrap_or((false, Told::Nothing));
+        let (admitted, source) = answer.unwrap_or((false, DecisionSource::Missing));
         records.push(Record {
-            scheduled_us: shot.at_us,
+            scheduled_us: scheduled.at_us,
             sent_us: micros(sent - lane.start),
             received_us: micros(received - lane.start) + 1,
-            key: shot.key,
-            cost: shot.cost,
+            key: scheduled.key,
+            cost: scheduled.cost,
             admitted,
-            told,
+            source,
         });
     }
 }
 
-/// Asks on the connection, or on a new one if it was lost.
+/// Sends a request on the connection, or on a new one if it was lost.
 async fn ask(
-    lane: &Lane,
+    lane: &ReplicaQueue,
     connection: &mut Option<Connection>,
     request: &str,
-) -> Option<(bool, Told)> {
+) -> Option<(bool, DecisionSource)> {
     let mut open = match connection.take() {
         Some(open) => open,
         None => Connection::open(lane.replica).await.ok()?,
@@ -173,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    /// A replica that lets through as long as there is budget, which it may share with others.
+    /// A replica that admits requests while there is budget, which it may share with others.
     fn replica(budget: &Arc<AtomicI64>) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
@@ -216,35 +225,35 @@ mod tests {
         }
     }
 
-    fn fire(replicas: &[SocketAddr], shots: &[Shot]) -> Vec<Record> {
+    fn fire(replicas: &[SocketAddr], requests: &[ScheduledRequest]) -> Vec<Record> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .unwrap();
-        let question = Question {
+        let check_request = CheckRequest {
             limit: "any",
             cell: "c".to_owned(),
         };
         connect(&runtime, replicas)
             .unwrap()
-            .fire(&question, shots, timing::now())
+            .fire(&check_request, requests, timing::now())
     }
 
-    fn shots(count: u64) -> Vec<Shot> {
-        let shot = |index: u64| Shot {
+    fn requests(count: u64) -> Vec<ScheduledRequest> {
+        let scheduled = |index: u64| ScheduledRequest {
             at_us: index * 100,
             replica: usize::from(index % 2 == 1),
             key: 0,
             cost: 1,
         };
-        (0..count).map(shot).collect()
+        (0..count).map(scheduled).collect()
     }
 
     #[test]
-    fn every_request_is_sent_once_and_not_before_its_moment() {
+    fn every_request_is_sent_once_and_not_early() {
         let budget = Arc::new(AtomicI64::new(150));
-        let mut records = fire(&[replica(&budget), replica(&budget)], &shots(400));
+        let mut records = fire(&[replica(&budget), replica(&budget)], &requests(400));
         records.sort_by_key(|record| record.scheduled_us);
         assert!(
             records
@@ -267,9 +276,9 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_that_is_gone_is_an_error_for_its_requests_alone() {
+    fn a_dead_replica_fails_only_its_own_requests() {
         let budget = Arc::new(AtomicI64::new(1_000));
-        // It takes connections, and closes them on the first question.
+        // It accepts connections and closes them at the first request.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let gone = listener.local_addr().unwrap();
         std::thread::spawn(move || {
@@ -278,13 +287,13 @@ mod tests {
                 .collect();
             drop((taken, listener));
         });
-        let records = fire(&[replica(&budget), gone], &shots(200));
+        let records = fire(&[replica(&budget), gone], &requests(200));
         assert_eq!(records.len(), 200);
         assert_eq!(records.iter().filter(|record| record.admitted).count(), 100);
         assert_eq!(
             records
                 .iter()
-                .filter(|record| record.told == Told::Nothing)
+                .filter(|record| record.source == DecisionSource::Missing)
                 .count(),
             100
         );

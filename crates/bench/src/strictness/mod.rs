@@ -1,15 +1,16 @@
-//! What replicas admit together: processes of the real server over a real store, under load that
-//! does not wait.
+//! The strictness experiment: what replicas admit together. Processes of the real server share a
+//! real store, under an open-loop load that does not wait for responses.
 //!
-//! - `cells`, `plan`: what is tried, and the bound of each cell by formula.
-//! - `limits`, `schedule`: what is configured, and which request is due when.
-//! - `store`, `fleet`, `faketime`: what is started.
-//! - `client`, `load`, `record`: how requests are sent, and what became of each.
+//! - `cells`, `plan`: the cells of the experiment, and the bound of each by formula.
+//! - `limits`, `schedule`: the limits that are configured, and when each request is due.
+//! - `store`, `fleet`, `faketime`: the processes that are started.
+//! - `client`, `load`, `record`: how requests are sent, and the result of each.
 //! - `excess`, `windows`: by how much a limit was exceeded, proven from those records.
-//! - `ideal`, `retry`, `row`: what else is said about a cell.
+//! - `ideal`, `retry`, `row`: the other figures of a cell.
 //! - `run`, `report`, `table`, `picture`: all cells, and how they are shown.
 //!
-//! Nothing here knows how a mode does what it promises: replicas are asked as any client asks them.
+//! Nothing here depends on how a mode is implemented: replicas get the same requests as from any
+//! client.
 
 mod cells;
 mod client;
@@ -35,7 +36,7 @@ use std::env;
 use std::io;
 use std::path::PathBuf;
 
-use self::cells::{Choice, cells};
+use self::cells::{CellSelection, cells};
 use self::plan::{Case, Mode};
 use crate::output;
 use crate::progress::Progress;
@@ -43,26 +44,26 @@ use crate::text::counted;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Fewer and shorter cells: to see that everything runs, not to quote.
+    /// Run fewer and shorter cells, as a smoke test; do not quote its numbers
     #[arg(long)]
     quick: bool,
-    /// Only this case. May be given several times.
+    /// Run only this case; can be repeated
     #[arg(long, value_enum)]
     case: Vec<Case>,
-    /// Only this mode. May be given several times.
+    /// Run only this mode; can be repeated
     #[arg(long, value_enum)]
     mode: Vec<Mode>,
-    /// These numbers of replicas instead of those of each case: 2,4.
+    /// Numbers of replicas, instead of those of each case: 2,4
     #[arg(long, value_delimiter = ',', value_parser = replicas)]
     replicas: Vec<usize>,
-    /// These loads instead of those of each case, in multiples of the limit: 0.5,10. Cases whose
-    /// load is no rate keep theirs.
+    /// Loads in multiples of the limit, instead of those of each case: 0.5,10. Cases whose load is
+    /// not a rate keep theirs
     #[arg(long, value_delimiter = ',', value_parser = multiple)]
     load: Vec<f64>,
-    /// Where the numbers go, a .json file; the picture goes beside it.
+    /// Output .json file for the numbers; the picture is written to the same directory
     #[arg(long, default_value = "target/bench/strictness.json")]
     out: PathBuf,
-    /// The tollgate that is tried; if nothing is said, the one beside this program.
+    /// Path of the tollgate binary to test; defaults to the one in the directory of this program
     #[arg(long)]
     tollgate: Option<PathBuf>,
 }
@@ -76,7 +77,7 @@ fn replicas(text: &str) -> Result<usize, String> {
         .parse()
         .ok()
         .filter(|count| (1..=REPLICAS_MAX).contains(count));
-    count.ok_or_else(|| format!("write a number from 1 to {REPLICAS_MAX}"))
+    count.ok_or_else(|| format!("must be a number from 1 to {REPLICAS_MAX}"))
 }
 
 fn multiple(text: &str) -> Result<f64, String> {
@@ -85,14 +86,14 @@ fn multiple(text: &str) -> Result<f64, String> {
         .parse()
         .ok()
         .filter(|load| *load > 0.0 && *load <= LOAD_MAX);
-    load.ok_or_else(|| format!("write a multiple of the limit above 0, at most {LOAD_MAX}"))
+    load.ok_or_else(|| format!("must be a multiple of the limit above 0, at most {LOAD_MAX}"))
 }
 
-/// Tries everything, prints the table and writes the numbers and the picture. It is an error when a
-/// bound was exceeded, or a cell could not be measured.
+/// Runs all cells, prints the table and writes the numbers and the picture. Returns an error if a
+/// bound was exceeded or a cell could not be measured.
 pub(crate) fn run(arguments: &Arguments) -> io::Result<()> {
     let tollgate = tollgate(arguments)?;
-    let cells = cells(&Choice {
+    let cells = cells(&CellSelection {
         quick: arguments.quick,
         cases: arguments.case.clone(),
         modes: arguments.mode.clone(),
@@ -125,26 +126,32 @@ fn tollgate(arguments: &Arguments) -> io::Result<PathBuf> {
         return Ok(tollgate);
     }
     Err(io::Error::other(format!(
-        "there is no {}; build it with `cargo build --release --package tollgate-server`, or name another with --tollgate",
+        "{} not found; build it with `cargo build --release --package tollgate-server`, \
+         or pass another path with --tollgate",
         tollgate.display()
     )))
 }
 
-/// What a reader has to know to judge the numbers.
+/// What a reader needs to know to interpret the numbers.
 const NOTES: [&str; 8] = [
-    "Replicas are processes of `tollgate serve` over one Redis or a cluster of three; N is their number. Every request is due at a \
-     moment of its own and sent whether or not others were answered; latency counts from that moment.",
-    "over: units above what the limit allows, in the worst of all intervals (of the store's windows, for window limits). A request \
-     counts in an interval only if it was both sent and answered in it, so delays cannot cause an excess.",
-    "bound: 0 for strict and leased; N x max(1, limit / (10 x N)) for eventual; one burst more when the store comes back empty. \
-     `local` counts in each replica for itself: wrong on purpose, to compare with, and not judged.",
-    "used: units admitted, in relation to one central limiter that would have answered every request at its moment.",
-    "calls: script calls that the store itself has counted during the load; all of them, divided by all requests, by those admitted \
-     and by those denied. Among them are two a second with which each replica looks whether the store is there.",
-    "by itself: answers that a replica gave without asking the store. by policy: answers while the store was away, all refusals.",
-    "retry true: afterwards, on every replica, of those who were denied, waited as long as they were told and asked again, how many \
-     passed. Where that takes more than 1.5 s it is not tried.",
-    "Load generator, replicas and store share the machine, so latencies say how the modes compare, not how fast the service is.",
+    "Replicas are processes of `tollgate serve` over one Redis or a cluster of three; N is their \
+     number. Every request has a due time and is sent whether or not others were answered; \
+     latency counts from the due time.",
+    "over: units admitted above what the limit allows, in the worst of all intervals (for window \
+     limits: of the store's windows). A request counts in an interval only if it was both sent \
+     and answered in it, so delays cannot cause an excess.",
+    "bound: 0 for strict and leased; N x max(1, limit / (10 x N)) for eventual; one burst more \
+     when the store restarts empty. `local` counts in each replica separately: it is wrong on \
+     purpose, for comparison, and not judged.",
+    "used: units admitted, relative to one central limiter without latency.",
+    "calls: script calls counted by the store itself during the load, divided by all requests, by \
+     admitted and by denied ones. They include two health checks per second and replica.",
+    "local: responses that a replica gave without a store call. fallback: responses while the \
+     store was unavailable, all of them denials.",
+    "retry ok: after the load, on every replica: how many denied requests were admitted when sent \
+     again after exactly the reported retry time. Retry times above 1.5 s are not tried.",
+    "The load generator, the replicas and the store share the machine, so latencies show how the \
+     modes compare, not how fast the service is.",
 ];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The report as a picture: what people choose a mode by.
+//! The report as a picture, with the figures that matter when choosing a mode.
 
 use super::plan::{Case, Mode, Topology};
 use super::report::Report;
@@ -6,8 +6,7 @@ use super::row::Row;
 use crate::panels::{Group, Panel, Picture, Scale};
 
 const MODES: [Mode; 4] = [Mode::Strict, Mode::Leased, Mode::Eventual, Mode::Local];
-/// Between the modes that keep a bound and the one that has none, the bound that is not zero is
-/// shown.
+/// The bound of `eventual` is shown between the modes that keep a bound and the one that has none.
 const SERIES: [&str; 5] = [
     "strict",
     "leased",
@@ -17,11 +16,11 @@ const SERIES: [&str; 5] = [
 ];
 
 pub(super) fn draw(report: &Report) -> Picture {
-    let grid = Shown {
+    let grid = CaseRows {
         report,
         case: Case::Grid,
     };
-    let cold = Shown {
+    let cold = CaseRows {
         report,
         case: Case::Cold,
     };
@@ -42,27 +41,28 @@ pub(super) fn draw(report: &Report) -> Picture {
     };
     let panels = vec![
         panel(
-            "Units over a limit of 1,000, a cold key met by all replicas at once".to_owned(),
+            "Units over a limit of 1,000, a cold key used by all replicas at once".to_owned(),
             Scale::Logarithmic(1.0),
             0,
             cold.groups(cold.loads().first().copied(), over, true),
         ),
         panel(
             format!(
-                "Units over a limit of 1,000/s at {highest} times the load, worst of all intervals"
+                "Units over a limit of 1,000/s at {highest} times the load, \
+                 worst of all intervals"
             ),
             Scale::Logarithmic(1.0),
             0,
             grid.groups(Some(highest), over, true),
         ),
         panel(
-            format!("Used of what an ideal limiter lets through, at {double} times the load"),
+            format!("Utilisation relative to an ideal limiter, at {double} times the load"),
             Scale::Linear(1.0),
             3,
             grid.groups(Some(double), used, false),
         ),
         panel(
-            format!("Store calls for each request, at {highest} times the load"),
+            format!("Store calls per request, at {highest} times the load"),
             Scale::Logarithmic(0.001),
             4,
             grid.groups(Some(highest), calls, false),
@@ -71,7 +71,8 @@ pub(super) fn draw(report: &Report) -> Picture {
     Picture {
         title: "Replicas that share a limit: what they admit together".to_owned(),
         subtitle: format!(
-            "Real processes over one Redis; groups are numbers of replicas. {}, {} cores, shared with the load generator.",
+            "Real processes over one Redis, grouped by number of replicas. {}, {} cores, \
+             shared with the load generator.",
             report.machine.cpu, report.machine.cores
         ),
         series: SERIES.map(str::to_owned).to_vec(),
@@ -83,12 +84,12 @@ pub(super) fn draw(report: &Report) -> Picture {
 }
 
 /// The rows of a case on one server.
-struct Shown<'a> {
+struct CaseRows<'a> {
     report: &'a Report,
     case: Case,
 }
 
-impl Shown<'_> {
+impl CaseRows<'_> {
     fn rows(&self) -> impl Iterator<Item = &Row> {
         self.report
             .rows
@@ -103,7 +104,7 @@ impl Shown<'_> {
         loads
     }
 
-    /// A group for each number of replicas.
+    /// One group of bars for each number of replicas.
     fn groups(
         &self,
         load: Option<f64>,
@@ -144,7 +145,7 @@ mod tests {
     use crate::machine::Machine;
 
     #[test]
-    fn every_number_of_replicas_is_a_group_and_the_bound_stands_beside() {
+    fn every_number_of_replicas_is_a_group_with_a_bound() {
         let machine = Machine {
             cores: 2,
             cpu: "Example 9000".to_owned(),

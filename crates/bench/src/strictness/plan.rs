@@ -1,4 +1,4 @@
-//! What a cell of the experiment is, and the bound that is claimed for it.
+//! A cell of the experiment, and the bound that is claimed for it.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -12,7 +12,7 @@ pub(super) enum Mode {
     Strict,
     Leased,
     Eventual,
-    /// Every replica for itself: wrong on purpose, to show what the others prevent.
+    /// Every replica counts separately: wrong on purpose, to show what the other modes prevent.
     Local,
 }
 
@@ -21,29 +21,29 @@ pub(super) enum Mode {
 pub(super) enum Case {
     /// Every number of replicas under every load, on one hot key of 1,000/s.
     Grid,
-    /// The loads for which figures are asked.
+    /// The loads that have targets.
     Targets,
-    /// A cold key that all replicas meet at once, of which nothing comes back.
+    /// A cold key that all replicas use at the same time, without refill.
     Cold,
     /// All requests go to one replica, and to the next one every 200 ms.
     Rotating,
-    /// Requests at both sides of a window's edge, in fixed and in sliding windows.
+    /// Requests on both sides of a window edge, in fixed and in sliding windows.
     Edge,
-    /// Replicas whose clocks are wrong, or run too fast or too slowly.
+    /// Replicas whose clocks are off, or run too fast or too slowly.
     Skew,
-    /// A replica is killed in the middle.
+    /// A replica is killed halfway.
     Killed,
-    /// The store forgets its scripts again and again.
+    /// The scripts of the store are flushed repeatedly.
     Flush,
-    /// The store is started anew, empty, in the middle.
+    /// The store is restarted empty halfway.
     Restart,
-    /// A thousand keys, a few of which are asked for most.
+    /// A thousand keys, a few of which get most requests.
     Zipf,
-    /// Requests for one unit, for all there can be, and for one more than that.
+    /// Requests for one unit, for the whole capacity, and for one unit more than that.
     Costs,
 }
 
-/// What the replicas share.
+/// The store that the replicas share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Topology {
@@ -53,7 +53,7 @@ pub(super) enum Topology {
     Cluster,
 }
 
-/// What is asked for beside strictness. On a slow or busy machine it may be missed.
+/// Targets other than strictness. On a slow or busy machine they may be missed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Targets {
     pub(super) utilisation_min: Option<f64>,
@@ -69,14 +69,14 @@ pub(super) struct Cell {
     pub(super) replicas: usize,
     pub(super) topology: Topology,
     pub(super) limit: Limit,
-    /// What is offered, in multiples of what the limit allows.
+    /// The offered load, in multiples of what the limit allows.
     pub(super) load: f64,
     pub(super) length_ms: u64,
     pub(super) targets: Targets,
 }
 
 impl Mode {
-    /// As in the configuration.
+    /// The mode's name in the configuration.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Strict => "strict",
@@ -104,24 +104,24 @@ impl Case {
         }
     }
 
-    /// Whether replicas or the store are not afterwards what they were before.
-    pub(super) const fn spoils(self) -> bool {
+    /// Whether the case changes replicas or the store, so that the next cell cannot use them.
+    pub(super) const fn is_destructive(self) -> bool {
         matches!(self, Self::Skew | Self::Killed | Self::Restart)
     }
 }
 
 impl Cell {
-    /// How many units more than the limit allows may ever pass: none, but
+    /// The most units that may be admitted above the limit: none, except that
     ///
-    /// - `eventual`: each of N replicas may let through Q = max(1, limit / (10 x expected
-    ///   replicas)) that the store has not heard of;
-    /// - a store that comes back empty has forgotten one burst.
+    /// - with `eventual`, each of N replicas may admit Q = max(1, limit / (10 x expected replicas))
+    ///   units that the store does not know of;
+    /// - a store that restarts empty has forgotten one burst.
     ///
-    /// Nothing bounds replicas that count each for itself but the sum of their limits, so nothing
-    /// is claimed for them.
+    /// For replicas that count separately nothing is claimed: only the sum of their limits bounds
+    /// them.
     pub(super) fn bound(&self) -> Option<u64> {
         let replicas = u64::try_from(self.replicas).unwrap_or(u64::MAX);
-        let untold = match self.mode {
+        let unreported = match self.mode {
             Mode::Strict | Mode::Leased => 0,
             Mode::Eventual => replicas * (self.limit.capacity() / (10 * replicas)).max(1),
             Mode::Local => return None,
@@ -131,10 +131,10 @@ impl Cell {
         } else {
             0
         };
-        Some(untold + forgotten)
+        Some(unreported + forgotten)
     }
 
-    /// How it is called in one line.
+    /// The name of the cell in one line.
     pub(super) fn name(&self) -> String {
         let place = if self.topology == Topology::Cluster {
             ", cluster"

@@ -1,21 +1,21 @@
-//! What became of one request, as its sender saw it.
+//! The result of one request, as its sender saw it.
 
-/// Who decided, as the answer says.
+/// The source of a decision, as reported in the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum DecisionSource {
     Store,
-    /// From units that were taken before, or are told the store later.
+    /// Units leased in advance, or reported to the store later.
     Lease,
     DenyCache,
-    /// By a counter of the replica's own.
+    /// A counter of the replica itself.
     Local,
-    /// By policy, because the store did not answer.
+    /// The failure policy, because the store was unavailable.
     Fallback,
-    /// There was no answer, or none that is a decision.
-    Nothing,
+    /// No response, or one that is not a decision.
+    Missing,
 }
 
-/// One request. Moments are microseconds since the load began.
+/// One request. Times are microseconds since the load began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) scheduled_us: u64,
@@ -26,11 +26,11 @@ pub(super) struct Record {
     pub(super) key: u32,
     pub(super) cost: u32,
     pub(super) admitted: bool,
-    pub(super) told: Told,
+    pub(super) source: DecisionSource,
 }
 
-impl Told {
-    /// The word in the answer's `source`.
+impl DecisionSource {
+    /// Parses the response's `source`.
     pub(super) fn from_word(word: &[u8]) -> Self {
         match word {
             b"store" => Self::Store,
@@ -38,30 +38,34 @@ impl Told {
             b"deny_cache" => Self::DenyCache,
             b"local" => Self::Local,
             b"fallback" => Self::Fallback,
-            _ => Self::Nothing,
+            _ => Self::Missing,
         }
     }
 
-    /// Whether the replica answered without asking anybody.
+    /// Whether the replica answered without a store call.
     pub(super) const fn is_local(self) -> bool {
         matches!(self, Self::Lease | Self::DenyCache | Self::Local)
     }
 }
 
 impl Record {
-    /// Counted from the moment at which it was due, so that a slow answer also counts for those who
-    /// waited behind it.
+    /// The latency from the time at which the request was due, so that a slow response also counts
+    /// for the requests that waited behind it.
     pub(super) const fn latency_us(&self) -> u64 {
         self.received_us.saturating_sub(self.scheduled_us)
     }
 
-    /// How long after its moment it was sent.
+    /// How late the request was sent.
     pub(super) const fn late_us(&self) -> u64 {
         self.sent_us.saturating_sub(self.scheduled_us)
     }
 
-    /// Refused by a decision, not for want of one.
+    /// Whether the request was denied by a decision, not by a failure.
     pub(super) const fn is_denied(&self) -> bool {
-        !self.admitted && !matches!(self.told, Told::Fallback | Told::Nothing)
+        !self.admitted
+            && !matches!(
+                self.source,
+                DecisionSource::Fallback | DecisionSource::Missing
+            )
     }
 }

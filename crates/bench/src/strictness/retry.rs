@@ -1,4 +1,5 @@
-//! Whether what a denial says about the time is true: who waits exactly so long, alone, must pass.
+//! Whether retry times are correct: a client that waits exactly as long as a denial says, without
+//! competition, must be admitted.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,73 +8,73 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 
-use super::client::{Connection, Question};
+use super::client::{CheckRequest, Connection};
 use super::limits::Limit;
 use super::load::pause_until;
 use crate::timing;
 
-/// How often a replica is asked until it refuses.
-const ASKED_MAX: usize = 500;
-/// What takes longer is not waited for.
+/// The most requests to a replica until it denies one.
+const REQUESTS_MAX: usize = 500;
+/// Longer retry times are not tried.
 const WAIT_MAX: Duration = Duration::from_millis(1_500);
 
-/// How many of those who waited passed.
+/// How many retries were admitted, of how many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Truth {
+pub(super) struct RetryResult {
     pub(super) kept: usize,
     pub(super) of: usize,
 }
 
 #[derive(Debug, Deserialize)]
-struct Told {
+struct RetryResponse {
     allowed: bool,
-    limits: Vec<LimitTold>,
+    limits: Vec<RetryLimit>,
 }
 
 #[derive(Debug, Deserialize)]
-struct LimitTold {
+struct RetryLimit {
     remaining: u64,
     retry_after_ms: Option<u64>,
 }
 
-/// Tries every replica in turn, with nobody else asking.
-pub(super) fn truth(
+/// Tries every replica in turn, without other load.
+pub(super) fn try_retry_times(
     runtime: &Runtime,
     replicas: &[SocketAddr],
-    question: &Question,
+    check_request: &CheckRequest,
     limit: &Limit,
-) -> io::Result<Truth> {
-    let mut truth = Truth::default();
+) -> io::Result<RetryResult> {
+    let mut result = RetryResult::default();
     for replica in replicas {
         let connection = runtime.block_on(Connection::open(*replica))?;
-        let mut asker = Asker {
+        let mut probe = RetryProbe {
             runtime,
             connection,
-            question,
+            check_request,
             request: String::new(),
         };
-        // So much that it does not come back faster than one can ask.
+        // A cost large enough that it is not refilled faster than requests can be sent.
         let cost = u32::try_from(limit.per_s() / 1_000)
             .unwrap_or(u32::MAX)
             .max(1);
-        if let Some(kept) = asker.is_kept(cost)? {
-            truth.of += 1;
-            truth.kept += usize::from(kept);
+        if let Some(kept) = probe.is_kept(cost)? {
+            result.of += 1;
+            result.kept += usize::from(kept);
         }
     }
-    Ok(truth)
+    Ok(result)
 }
 
-struct Asker<'a> {
+struct RetryProbe<'a> {
     runtime: &'a Runtime,
     connection: Connection,
-    question: &'a Question,
+    check_request: &'a CheckRequest,
     request: String,
 }
 
-impl Asker<'_> {
-    /// Asks until it is refused, waits as long as it is told and asks again. Nothing if it is not
-    /// refused, or for long.
+impl RetryProbe<'_> {
+    /// Sends requests until one is denied, waits for the reported retry time and sends it again.
+    /// Returns `None` if none is denied, or if the retry time is too long.
     fn is_kept(&mut self, cost: u32) -> io::Result<Option<bool>> {
         let Some(retry_after) = self.refusal(cost)? else {
             return Ok(None);
@@ -82,21 +83,21 @@ impl Asker<'_> {
             return Ok(None);
         }
         pause_until(timing::now() + retry_after);
-        self.ask(cost).map(|told| Some(told.allowed))
+        self.ask(cost).map(|response| Some(response.allowed))
     }
 
-    /// Takes what is left at once, where that is known, and the rest bit by bit.
+    /// Takes what remains with one request, where that is known, and the rest bit by bit.
     fn refusal(&mut self, cost: u32) -> io::Result<Option<Duration>> {
         let mut next = cost;
-        for _ in 0..ASKED_MAX {
-            let told = self.ask(next)?;
-            let limit = told.limits.first();
-            if !told.allowed && next == cost {
+        for _ in 0..REQUESTS_MAX {
+            let response = self.ask(next)?;
+            let limit = response.limits.first();
+            if !response.allowed && next == cost {
                 let retry_after_ms = limit.and_then(|limit| limit.retry_after_ms);
                 return Ok(retry_after_ms.map(Duration::from_millis));
             }
             let left = limit.map_or(0, |limit| limit.remaining);
-            let left = if told.allowed {
+            let left = if response.allowed {
                 u32::try_from(left).unwrap_or(cost)
             } else {
                 cost
@@ -106,8 +107,8 @@ impl Asker<'_> {
         Ok(None)
     }
 
-    fn ask(&mut self, cost: u32) -> io::Result<Told> {
-        self.question.write(&mut self.request, 0, cost);
+    fn ask(&mut self, cost: u32) -> io::Result<RetryResponse> {
+        self.check_request.write(&mut self.request, 0, cost);
         let answer = self.runtime.block_on(self.connection.ask(&self.request))?;
         serde_json::from_slice(answer.body).map_err(io::Error::other)
     }

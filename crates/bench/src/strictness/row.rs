@@ -1,19 +1,19 @@
-//! What is said about one cell: figures from the records of its requests, its bound, and whether it
-//! was kept.
+//! The figures of one cell, computed from the records of its requests, with its bound and whether
+//! it was kept.
 
 use std::collections::HashMap;
 
 use serde::Serialize;
 
 use super::excess::{Admission, Excess};
-use super::ideal::Ideal;
+use super::ideal::IdealResult;
 use super::plan::{Case, Cell, Mode, Targets, Topology};
-use super::record::{Record, Told};
-use super::retry::Truth;
-use super::windows::Ahead;
+use super::record::{DecisionSource, Record};
+use super::retry::RetryResult;
+use super::windows::ClockOffset;
 use crate::percentiles::nearest_rank;
 
-/// One cell, measured.
+/// The figures of one cell.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) case: Case,
@@ -26,60 +26,60 @@ pub(super) struct Row {
     pub(super) offered: usize,
     pub(super) admitted: usize,
     pub(super) denied: usize,
-    /// Answered by policy, because the store was away.
+    /// Answered by the failure policy, because the store was unavailable.
     pub(super) degraded: usize,
     /// Not answered, or not with a decision.
     pub(super) errors: usize,
     pub(super) admitted_units: u64,
     pub(super) ideal_units: u64,
-    /// Units above what the limit allows, over the worst interval of the worst key; below zero is
-    /// room that was left.
+    /// Units above what the limit allows, over the worst interval of the worst key; negative if the
+    /// limit was not reached.
     pub(super) excess: f64,
-    /// What it may be at most; nothing is claimed where every replica counts for itself.
+    /// The most that `excess` may be; absent where every replica counts separately.
     pub(super) excess_bound: Option<u64>,
     pub(super) is_exceeded: bool,
-    /// Requests let through that ask for more than the limit ever holds.
+    /// Admitted requests that cost more than the limit's capacity.
     pub(super) impossible: usize,
     pub(super) utilisation: Option<f64>,
-    /// From the moment at which an ideal limiter would have been used up.
+    /// Utilisation from the time at which an ideal limiter would have been used up.
     pub(super) utilisation_full: Option<f64>,
     pub(super) script_calls: u64,
     pub(super) calls_per_request: Option<f64>,
     pub(super) calls_per_admitted: Option<f64>,
     pub(super) calls_per_denied: Option<f64>,
-    /// How late the load itself was, at the latest but for one request in a hundred: where the
-    /// machine cannot keep up, less was offered than is told.
+    /// The 99th percentile of how late requests were sent: where the machine cannot keep up, the
+    /// offered load was lower than nominal.
     pub(super) sent_late_p99_us: Option<u64>,
     pub(super) p50_us: Option<u64>,
     pub(super) p99_us: Option<u64>,
     pub(super) p999_us: Option<u64>,
-    /// Of those answered, which part a replica answered by itself.
+    /// The share of responses that a replica gave without a store call.
     pub(super) local_share: Option<f64>,
-    pub(super) retry_after: Truth,
+    pub(super) retry_after: RetryResult,
     pub(super) targets: Targets,
 }
 
-/// What was seen of a cell.
-pub(super) struct Seen<'a> {
+/// The measurements of a cell.
+pub(super) struct CellMeasurement<'a> {
     pub(super) records: &'a [Record],
-    pub(super) ideal: Ideal,
-    pub(super) ahead: Ahead,
+    pub(super) ideal: IdealResult,
+    pub(super) offset: ClockOffset,
     pub(super) script_calls: u64,
-    pub(super) retry_after: Truth,
+    pub(super) retry_after: RetryResult,
 }
 
 impl Row {
-    pub(super) fn of(cell: &Cell, seen: &Seen<'_>) -> Self {
-        let records = seen.records;
+    pub(super) fn new(cell: &Cell, measurement: &CellMeasurement<'_>) -> Self {
+        let records = measurement.records;
         let count = |is: fn(&Record) -> bool| records.iter().filter(|record| is(record)).count();
         let (admitted, denied) = (count(|record| record.admitted), count(Record::is_denied));
-        let excess = worst(cell, records, seen.ahead).unwrap_or(Excess::whole(0));
+        let excess = worst(cell, records, measurement.offset).unwrap_or(Excess::whole(0));
         let bound = cell.bound();
         let impossible =
             |record: &&Record| record.admitted && u64::from(record.cost) > cell.limit.capacity();
         let impossible = records.iter().filter(impossible).count();
         let latency = sorted(records, Record::latency_us);
-        let answered = records.len() - count(|record| record.told == Told::Nothing);
+        let answered = records.len() - count(|record| record.source == DecisionSource::Missing);
         Self {
             case: cell.case,
             mode: cell.mode,
@@ -91,44 +91,44 @@ impl Row {
             offered: records.len(),
             admitted,
             denied,
-            degraded: count(|record| record.told == Told::Fallback),
-            errors: count(|record| record.told == Told::Nothing),
+            degraded: count(|record| record.source == DecisionSource::Fallback),
+            errors: count(|record| record.source == DecisionSource::Missing),
             admitted_units: records
                 .iter()
                 .filter(|record| record.admitted)
                 .map(|record| u64::from(record.cost))
                 .sum(),
-            ideal_units: seen.ideal.units(),
+            ideal_units: measurement.ideal.units(),
             excess: excess.units(),
             excess_bound: bound,
             is_exceeded: bound.is_some_and(|bound| excess.exceeds(bound) || impossible > 0),
             impossible,
-            utilisation: seen.ideal.utilisation(records),
-            utilisation_full: seen.ideal.utilisation_full(records),
-            script_calls: seen.script_calls,
-            calls_per_request: per(seen.script_calls, records.len()),
-            calls_per_admitted: per(seen.script_calls, admitted),
-            calls_per_denied: per(seen.script_calls, denied),
+            utilisation: measurement.ideal.utilisation(records),
+            utilisation_full: measurement.ideal.utilisation_full(records),
+            script_calls: measurement.script_calls,
+            calls_per_request: per(measurement.script_calls, records.len()),
+            calls_per_admitted: per(measurement.script_calls, admitted),
+            calls_per_denied: per(measurement.script_calls, denied),
             sent_late_p99_us: nearest_rank(&sorted(records, Record::late_us), 990),
             p50_us: nearest_rank(&latency, 500),
             p99_us: nearest_rank(&latency, 990),
             p999_us: nearest_rank(&latency, 999),
             local_share: per(
-                u64::try_from(count(|record| record.told.is_local())).unwrap_or(0),
+                u64::try_from(count(|record| record.source.is_local())).unwrap_or(0),
                 answered,
             ),
-            retry_after: seen.retry_after,
+            retry_after: measurement.retry_after,
             targets: cell.targets,
         }
     }
 
-    /// Units over, as a table shows them: whatever is below zero is none.
+    /// Units over the limit for the table: negative values become zero.
     pub(super) fn over(&self) -> f64 {
         self.excess.max(0.0)
     }
 
-    /// What was asked for beside strictness and is not there, in words. It is asked of leases; the
-    /// others are beside them for comparison.
+    /// The targets other than strictness that were missed, as text. Only leased limits have
+    /// targets; the other modes are for comparison.
     pub(super) fn missed(&self) -> Vec<String> {
         let Targets {
             utilisation_min,
@@ -143,7 +143,7 @@ impl Row {
         if let (Some(min), Some(found)) = (utilisation_min, lowest)
             && found < min
         {
-            missed.push(format!("utilisation {found:.3} instead of {min}"));
+            missed.push(format!("utilisation {found:.3}, target {min}"));
         }
         let calls = [
             ("admitted", calls_per_admitted_max, self.calls_per_admitted),
@@ -153,22 +153,22 @@ impl Row {
             if let (Some(max), Some(found)) = (max, found)
                 && found > max
             {
-                missed.push(format!("{found:.3} calls per {what} instead of {max}"));
+                missed.push(format!("{found:.3} calls per {what}, target {max}"));
             }
         }
         if self.mode != Mode::Leased {
             missed.clear();
         }
-        let Truth { kept, of } = self.retry_after;
+        let RetryResult { kept, of } = self.retry_after;
         if kept < of {
-            missed.push(format!("{} of {of} retry times were not true", of - kept));
+            missed.push(format!("{} of {of} retries were denied", of - kept));
         }
         missed
     }
 }
 
-/// The worst of all keys.
-fn worst(cell: &Cell, records: &[Record], ahead: Ahead) -> Option<Excess> {
+/// The worst excess over all keys.
+fn worst(cell: &Cell, records: &[Record], offset: ClockOffset) -> Option<Excess> {
     let mut keys = HashMap::<u32, Vec<Admission>>::new();
     for record in records.iter().filter(|record| record.admitted) {
         let Record {
@@ -185,13 +185,15 @@ fn worst(cell: &Cell, records: &[Record], ahead: Ahead) -> Option<Excess> {
     }
     let excesses = keys
         .values()
-        .filter_map(|admissions| cell.limit.excess(admissions, ahead));
+        .filter_map(|admissions| cell.limit.excess(admissions, offset));
     excesses.reduce(Excess::max)
 }
 
-/// Lengths of time of those answered, in order.
+/// The durations of answered requests, sorted.
 fn sorted(records: &[Record], length_us: fn(&Record) -> u64) -> Vec<u64> {
-    let answered = records.iter().filter(|record| record.told != Told::Nothing);
+    let answered = records
+        .iter()
+        .filter(|record| record.source != DecisionSource::Missing);
     let mut lengths: Vec<u64> = answered.map(length_us).collect();
     lengths.sort_unstable();
     lengths
@@ -206,7 +208,7 @@ fn per(calls: u64, requests: usize) -> Option<f64> {
 pub(super) mod tests {
     use super::super::ideal;
     use super::super::limits::{self, SECOND_US};
-    use super::super::schedule::{self, Shot};
+    use super::super::schedule::{self, ScheduledRequest};
     use super::*;
 
     pub(in super::super) fn cell(mode: Mode, replicas: usize) -> Cell {
@@ -222,35 +224,35 @@ pub(super) mod tests {
         }
     }
 
-    /// A row of a cold key, of which the first so many of 3,000 requests were let through.
+    /// A row of a cold key, of which the first `admitted` of 3,000 requests were admitted.
     pub(in super::super) fn row(mode: Mode, replicas: usize, admitted: usize) -> Row {
         let cell = cell(mode, replicas);
-        let shots = schedule::shots(&cell, SECOND_US);
-        let record = |(index, shot): (usize, &Shot)| Record {
-            scheduled_us: shot.at_us,
+        let requests = schedule::requests(&cell, SECOND_US);
+        let record = |(index, scheduled): (usize, &ScheduledRequest)| Record {
+            scheduled_us: scheduled.at_us,
             sent_us: 10,
             received_us: 500,
             key: 0,
-            cost: shot.cost,
+            cost: scheduled.cost,
             admitted: index < admitted,
-            told: if index.is_multiple_of(2) {
-                Told::Store
+            source: if index.is_multiple_of(2) {
+                DecisionSource::Store
             } else {
-                Told::Lease
+                DecisionSource::Lease
             },
         };
-        let records: Vec<Record> = shots.iter().enumerate().map(record).collect();
-        let seen = Seen {
+        let records: Vec<Record> = requests.iter().enumerate().map(record).collect();
+        let measurement = CellMeasurement {
             records: &records,
             ideal: ideal::replay(&cell.limit, &records, SECOND_US).unwrap(),
-            ahead: Ahead {
+            offset: ClockOffset {
                 least_us: 0,
                 most_us: 0,
             },
             script_calls: 30,
-            retry_after: Truth { kept: 1, of: 2 },
+            retry_after: RetryResult { kept: 1, of: 2 },
         };
-        Row::of(&cell, &seen)
+        Row::new(&cell, &measurement)
     }
 
     #[test]
@@ -274,11 +276,11 @@ pub(super) mod tests {
             ["0.90", "0.50", "0.01"].map(|text| Some(text.to_owned()))
         );
         assert!(row.over().abs() < 1e-9);
-        assert_eq!(row.missed(), ["1 of 2 retry times were not true"]);
+        assert_eq!(row.missed(), ["1 of 2 retries were denied"]);
     }
 
     #[test]
-    fn one_too_many_is_seen_and_judged_by_mode() {
+    fn one_unit_too_many_is_judged_by_mode() {
         assert!(row(Mode::Strict, 2, 1_001).is_exceeded);
         assert!((row(Mode::Strict, 2, 1_001).over() - 1.0).abs() < 1e-3);
         assert!(!row(Mode::Eventual, 2, 1_100).is_exceeded);
@@ -295,14 +297,14 @@ pub(super) mod tests {
         };
         let row = Row {
             targets,
-            retry_after: Truth::default(),
+            retry_after: RetryResult::default(),
             ..row(Mode::Leased, 2, 900)
         };
         assert_eq!(
             row.missed(),
             [
-                "utilisation 0.900 instead of 0.97",
-                "0.014 calls per denied instead of 0.001"
+                "utilisation 0.900, target 0.97",
+                "0.014 calls per denied, target 0.001"
             ]
         );
         assert!(

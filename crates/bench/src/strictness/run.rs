@@ -1,4 +1,4 @@
-//! Runs the cells, one after the other, and keeps store and replicas between those that can share
+//! Runs the cells one after the other, and reuses the store and the replicas where cells can share
 //! them.
 
 use std::io;
@@ -8,28 +8,28 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{self, Runtime};
 
-use super::client::Question;
-use super::fleet::{Fleet, Start};
+use super::client::CheckRequest;
+use super::fleet::{Fleet, FleetOptions};
 use super::plan::{Case, Cell};
 use super::report::Report;
-use super::retry::{self, Truth};
-use super::row::{Row, Seen};
+use super::retry::{self, RetryResult};
+use super::row::{CellMeasurement, Row};
 use super::schedule;
 use super::store::Store;
-use super::windows::Ahead;
+use super::windows::ClockOffset;
 use super::{faketime, ideal, load, table};
 use crate::machine::Machine;
 use crate::others::Usage;
 use crate::progress::Progress;
 use crate::timing;
 
-/// How long connections may rest before the load begins: whoever has just come is served.
+/// How long connections rest before the load begins, so that all of them are being served.
 const BREATH: Duration = Duration::from_millis(20);
-/// How often scripts are forgotten.
+/// How often scripts are flushed.
 const FLUSH_EVERY_US: u64 = 300_000;
 
-/// Everything that lives longer than a cell.
-struct Bench<'a> {
+/// Everything that outlives a cell.
+struct Testbed<'a> {
     tollgate: &'a Path,
     runtime: Runtime,
     store: Option<Store>,
@@ -47,7 +47,7 @@ pub(super) fn measure(
         .worker_threads(1)
         .enable_all()
         .build()?;
-    let mut bench = Bench {
+    let mut bench = Testbed {
         tollgate,
         runtime,
         store: None,
@@ -70,15 +70,13 @@ pub(super) fn measure(
         );
         progress.now(&name);
         match bench.measure(cell, number) {
-            Ok(Measured::Row(row, others)) => {
+            Ok(CellOutcome::Row(row, others)) => {
                 progress.step(&table::line(&row));
                 report.rows.push(*row);
                 report.others = report.others.max(others);
             }
-            Ok(Measured::Skipped(reason)) => {
-                report
-                    .skipped
-                    .push(format!("{name}: skipped, because {reason}"));
+            Ok(CellOutcome::Skipped(reason)) => {
+                report.skipped.push(format!("{name}: skipped: {reason}"));
                 report
                     .skipped
                     .last()
@@ -86,11 +84,9 @@ pub(super) fn measure(
                     .for_each(|skipped| progress.step(skipped));
             }
             Err(error) => {
-                // The next one begins with new replicas, and the table tells of this one.
+                // The next cell starts new replicas; the failure is listed below the table.
                 bench.fleet = None;
-                report
-                    .broken
-                    .push(format!("{name}: BROKEN OFF, because {error}"));
+                report.broken.push(format!("{name}: FAILED: {error}"));
                 report
                     .broken
                     .last()
@@ -102,30 +98,31 @@ pub(super) fn measure(
     Ok(report)
 }
 
-/// What came of a cell.
-enum Measured {
-    /// Its figures, and which part of the machine other programs took.
+/// The outcome of a cell.
+enum CellOutcome {
+    /// Its figures, and the share of the machine that other programs used.
     Row(Box<Row>, f64),
-    /// Why it could not be tried here.
+    /// Why it could not run on this machine.
     Skipped(String),
 }
 
-impl Bench<'_> {
-    fn measure(&mut self, cell: &Cell, number: usize) -> io::Result<Measured> {
+impl Testbed<'_> {
+    fn measure(&mut self, cell: &Cell, number: usize) -> io::Result<CellOutcome> {
         let pids = self.prepare(cell)?;
         if let (Case::Skew, Err(reason)) = (cell.case, &self.faketime) {
-            return Ok(Measured::Skipped(reason.clone()));
+            return Ok(CellOutcome::Skipped(reason.clone()));
         }
         let before = Usage::read(&pids);
         let row = self.run(cell, number)?;
-        // Whoever was killed in between has no account any more; then nothing is said.
+        // A process that was killed has no CPU times any more; the share then counts as zero.
         let others = Usage::read(&pids)
             .zip(before)
             .map_or(0.0, |(after, before)| after.others_since(before));
-        Ok(Measured::Row(Box::new(row), others))
+        Ok(CellOutcome::Row(Box::new(row), others))
     }
 
-    /// Has the store and the replicas that a cell needs, and says which processes they are.
+    /// Starts the store and the replicas that a cell needs, unless they are running, and returns
+    /// their process ids.
     fn prepare(&mut self, cell: &Cell) -> io::Result<Vec<u32>> {
         let is_same = |fleet: &Fleet| fleet.mode == cell.mode && fleet.size() == cell.replicas;
         if self
@@ -133,20 +130,20 @@ impl Bench<'_> {
             .as_ref()
             .is_none_or(|store| store.topology() != cell.topology)
         {
-            // Replicas go before their store.
+            // Replicas are stopped before their store.
             (self.fleet, self.store) = (None, None);
         }
         let store = self
             .store
             .get_or_insert_with(|| Store::start(cell.topology));
-        if cell.case.spoils() || !self.fleet.as_ref().is_some_and(is_same) {
+        if cell.case.is_destructive() || !self.fleet.as_ref().is_some_and(is_same) {
             self.fleet = None;
             let faketime = self
                 .faketime
                 .as_deref()
                 .ok()
                 .filter(|_| cell.case == Case::Skew);
-            let start = Start {
+            let start = FleetOptions {
                 tollgate: self.tollgate,
                 mode: cell.mode,
                 replicas: cell.replicas,
@@ -166,63 +163,72 @@ impl Bench<'_> {
             .collect())
     }
 
-    /// One cell: the load, what happens meanwhile, and what is asked afterwards.
+    /// Runs one cell: the load, the interference during it, and the retries after it.
     fn run(&mut self, cell: &Cell, number: usize) -> io::Result<Row> {
         let (Some(store), Some(fleet)) = (&self.store, &mut self.fleet) else {
             return Err(io::Error::other(
                 "a cell runs on a store and replicas that were prepared for it",
             ));
         };
-        let question = Question {
+        let check_request = CheckRequest {
             limit: cell.limit.name,
             cell: format!("cell-{number}"),
         };
         let ready = load::connect(&self.runtime, &fleet.addresses())?;
         let origin = timing::now();
-        let ahead = clock(store, origin)?;
+        let offset = clock(store, origin)?;
         let lead_us = u64::try_from((origin.elapsed() + BREATH).as_micros()).unwrap_or(u64::MAX);
         let start = origin + Duration::from_micros(lead_us);
-        let store_us = ahead.since(lead_us).store_us(0);
-        let shots = schedule::shots(cell, store_us);
+        let store_us = offset.since(lead_us).store_us(0);
+        let requests = schedule::requests(cell, store_us);
 
         let calls_before = store.script_calls();
         let records = thread::scope(|scope| {
             scope.spawn(|| interfere(cell, store, fleet, start));
-            ready.fire(&question, &shots, start)
+            ready.fire(&check_request, &requests, start)
         });
         let script_calls = store.script_calls().saturating_sub(calls_before);
-        let ahead = ahead.and(clock(store, origin)?).since(lead_us);
-        let retry_after = self.retry_after(cell, &question)?;
-        if cell.case.spoils() {
+        let offset = offset.and(clock(store, origin)?).since(lead_us);
+        let retry_after = self.retry_after(cell, &check_request)?;
+        if cell.case.is_destructive() {
             self.fleet = None;
         }
         let ideal = ideal::replay(&cell.limit, &records, store_us)?;
-        Ok(Row::of(
+        Ok(Row::new(
             cell,
-            &Seen {
+            &CellMeasurement {
                 records: &records,
                 ideal,
-                ahead,
+                offset,
                 script_calls,
                 retry_after,
             },
         ))
     }
 
-    /// Asks everybody who is left.
-    fn retry_after(&mut self, cell: &Cell, question: &Question) -> io::Result<Truth> {
+    /// Tries the retry times of all remaining replicas.
+    fn retry_after(
+        &mut self,
+        cell: &Cell,
+        check_request: &CheckRequest,
+    ) -> io::Result<RetryResult> {
         let Some(fleet) = &mut self.fleet else {
-            return Ok(Truth::default());
+            return Ok(RetryResult::default());
         };
         if cell.case == Case::Killed {
             fleet.forget(schedule::KILLED);
         }
         fleet.wait_until_ready()?;
-        retry::truth(&self.runtime, &fleet.addresses(), question, &cell.limit)
+        retry::try_retry_times(
+            &self.runtime,
+            &fleet.addresses(),
+            check_request,
+            &cell.limit,
+        )
     }
 }
 
-/// What happens to replicas and store during the load.
+/// Interferes with the replicas or the store during the load.
 fn interfere(cell: &Cell, store: &Store, fleet: &mut Fleet, start: Instant) {
     let at = |us| load::pause_until(start + Duration::from_micros(us));
     match cell.case {
@@ -245,10 +251,10 @@ fn interfere(cell: &Cell, store: &Store, fleet: &mut Fleet, start: Instant) {
     }
 }
 
-fn clock(store: &Store, origin: Instant) -> io::Result<Ahead> {
+fn clock(store: &Store, origin: Instant) -> io::Result<ClockOffset> {
     store
-        .ahead(origin)
-        .ok_or_else(|| io::Error::other("the store does not tell the time"))
+        .offset(origin)
+        .ok_or_else(|| io::Error::other("the store did not report its time"))
 }
 
 #[cfg(test)]
@@ -257,7 +263,7 @@ mod tests {
     use super::super::row::tests::cell;
     use super::*;
 
-    /// The server, where it was built together with the tests, as `cargo xtask test` does.
+    /// The server binary, if it was built together with the tests, as `cargo xtask test` does.
     fn tollgate() -> Option<PathBuf> {
         let tests = std::env::current_exe().ok()?;
         let program = tests.parent()?.with_file_name("tollgate");
@@ -267,7 +273,7 @@ mod tests {
     #[test]
     fn two_replicas_admit_a_limit_once_if_they_share_it_and_twice_if_not() {
         let Some(tollgate) = tollgate() else {
-            eprintln!("not tried, because the server was not built with these tests");
+            eprintln!("skipped: the server was not built with these tests");
             return;
         };
         let tiny = |mode| Cell {

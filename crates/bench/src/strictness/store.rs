@@ -1,4 +1,4 @@
-//! What the replicas share: a real Redis, or a real cluster of three.
+//! The store that the replicas share: a real Redis, or a real cluster of three.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -7,16 +7,16 @@ use testkit::servers::{Cluster, Flavor, Reply, Server};
 
 use super::limits::SECOND_US;
 use super::plan::Topology;
-use super::windows::Ahead;
+use super::windows::ClockOffset;
 
-/// How often the store is asked for the time.
-const QUESTIONS: usize = 40;
-/// What carries decisions, in the store's own account of its commands.
+/// How often the store's time is read to estimate the clock offset.
+const TIME_READINGS: usize = 40;
+/// The commands that run scripts, as named in the store's command statistics.
 const SCRIPT_CALLS: [&str; 3] = ["cmdstat_evalsha", "cmdstat_eval", "cmdstat_fcall"];
 
 pub(super) struct Store {
     servers: Servers,
-    /// Calls that a server had counted when it was started anew.
+    /// Script calls counted by a server before it was restarted.
     forgotten: AtomicU64,
 }
 
@@ -44,7 +44,7 @@ impl Store {
         }
     }
 
-    /// As a configuration has it.
+    /// The store type in the configuration.
     pub(super) fn kind(&self) -> &'static str {
         match self.servers {
             Servers::Single(_) => "redis",
@@ -67,7 +67,7 @@ impl Store {
         }
     }
 
-    /// How often all nodes were asked to run a script so far.
+    /// How many scripts all nodes have run so far.
     pub(super) fn script_calls(&self) -> u64 {
         let counted = self
             .nodes()
@@ -76,34 +76,38 @@ impl Store {
         counted.sum::<u64>() + self.forgotten.load(Relaxed)
     }
 
-    /// Makes it forget its scripts.
+    /// Flushes the scripts of all nodes.
     pub(super) fn flush_scripts(&self) {
         self.nodes()
             .iter()
             .for_each(|node| drop(node.command(&["SCRIPT", "FLUSH"])));
     }
 
-    /// Kills every node and starts it anew, on the same port and empty.
+    /// Kills every node and restarts it on the same port, empty.
     pub(super) fn restart(&self) {
         self.forgotten.store(self.script_calls(), Relaxed);
         self.nodes().iter().for_each(Server::restart);
     }
 
-    /// How far its clock is ahead of one that began at `start`.
-    pub(super) fn ahead(&self, start: Instant) -> Option<Ahead> {
+    /// The offset of the store's clock from one that began at `start`.
+    pub(super) fn offset(&self, start: Instant) -> Option<ClockOffset> {
         let mut client = self.nodes().first()?.client();
         let since_start = || u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let mut question = || {
+        let mut check_request = || {
             let asked = since_start();
-            let told = client.call(&["TIME"]).ok()?;
-            Some(Ahead::of(asked, moment_of(&told)?, since_start()))
+            let reply = client.call(&["TIME"]).ok()?;
+            Some(ClockOffset::from_reading(
+                asked,
+                moment_of(&reply)?,
+                since_start(),
+            ))
         };
-        let answers = (0..QUESTIONS).filter_map(|_| question());
-        answers.reduce(Ahead::and)
+        let answers = (0..TIME_READINGS).filter_map(|_| check_request());
+        answers.reduce(ClockOffset::and)
     }
 }
 
-/// Seconds and microseconds, as two texts.
+/// Parses seconds and microseconds, which are two strings.
 fn moment_of(reply: &Reply) -> Option<u64> {
     let [seconds, micros] = reply.items() else {
         return None;
@@ -129,12 +133,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_of_scripts_are_counted_and_no_others() {
+    fn only_script_calls_are_counted() {
         let text = "# Commandstats\r\n\
-                    cmdstat_evalsha:calls=120,usec=900,usec_per_call=7.50,rejected_calls=0,failed_calls=1\r\n\
-                    cmdstat_eval:calls=3,usec=90,usec_per_call=30.00,rejected_calls=0,failed_calls=0\r\n\
+                    cmdstat_evalsha:calls=120,usec=900,usec_per_call=7.50,\
+                    rejected_calls=0,failed_calls=1\r\n\
+                    cmdstat_eval:calls=3,usec=90,usec_per_call=30.00,\
+                    rejected_calls=0,failed_calls=0\r\n\
                     cmdstat_evalsha_ro:calls=9,usec=9\r\n\
-                    cmdstat_get:calls=500,usec=90,usec_per_call=0.18,rejected_calls=0,failed_calls=0\r\n";
+                    cmdstat_get:calls=500,usec=90,usec_per_call=0.18,\
+                    rejected_calls=0,failed_calls=0\r\n";
         assert_eq!(calls_of(&Reply::Bulk(Some(text.as_bytes().to_vec()))), 123);
         assert_eq!(calls_of(&Reply::Bulk(None)), 0);
     }
@@ -151,9 +158,9 @@ mod tests {
         call();
         assert_eq!(store.script_calls() - before, 3);
         let origin = crate::timing::now();
-        let (first, second) = (store.ahead(origin).unwrap(), store.ahead(origin).unwrap());
+        let (first, second) = (store.offset(origin).unwrap(), store.offset(origin).unwrap());
         assert!(first.least_us <= first.most_us, "{first:?}");
-        // Both are about one clock, so there is a difference that both allow.
+        // Both estimate the same clock, so the intervals overlap.
         assert!(
             first.least_us <= second.most_us && second.least_us <= first.most_us,
             "{first:?} {second:?}"
@@ -161,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_is_two_texts() {
+    fn the_time_is_two_strings() {
         let text = |word: &str| Reply::Bulk(Some(word.as_bytes().to_vec()));
         let time = Reply::Array(vec![text("1700000000"), text("000042")]);
         assert_eq!(moment_of(&time), Some(1_700_000_000_000_042));

@@ -1,4 +1,4 @@
-//! The report as a table for people.
+//! The report as a text table.
 
 use std::fmt;
 
@@ -8,10 +8,11 @@ use super::report::Report;
 use super::row::Row;
 use crate::text::{counted, grouped, write_lines};
 
-/// When others took more of the machine than this, latencies and utilisation say little.
+/// If other programs used a larger share of the machine than this, latencies and utilisation are
+/// not reliable.
 const BUSY: f64 = 0.05;
 
-/// A load that comes later than this is less than it is called.
+/// A load that is sent later than this is lower than nominal.
 const LATE_US: u64 = 100_000;
 
 const HEADS: [&str; 18] = [
@@ -22,7 +23,7 @@ const HEADS: [&str; 18] = [
     "offered",
     "admitted",
     "denied",
-    "by policy",
+    "fallback",
     "errors",
     "over",
     "bound",
@@ -31,8 +32,8 @@ const HEADS: [&str; 18] = [
     "/admitted",
     "/denied",
     "p50  p99  p99.9 ms",
-    "by itself",
-    "retry true",
+    "local",
+    "retry ok",
 ];
 
 impl fmt::Display for Report {
@@ -42,7 +43,8 @@ impl fmt::Display for Report {
             let share = self.others * 100.0;
             writeln!(
                 out,
-                "BUSY MACHINE: other programs took {share:.0} % of it. Do not quote latencies or utilisation."
+                "BUSY MACHINE: other programs took {share:.0} % of it. \
+                 Do not quote latencies or utilisation."
             )?;
         }
         writeln!(out)?;
@@ -92,7 +94,8 @@ impl Report {
 }
 
 impl Report {
-    /// A cold key is met at once, and nobody could send all of that in time.
+    /// Reports cells whose load was late. In the cold case all requests are due at the same time,
+    /// so some are always late.
     fn lateness(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = self.rows.iter().filter(|row| row.case != Case::Cold);
         let late =
@@ -104,13 +107,14 @@ impl Report {
         let (ms, name, mode, replicas) = (ms(*us), name(row), row.mode.word(), row.replicas);
         writeln!(
             out,
-            "In {} the machine could not keep up with the load: {ms} ms late in {name}, {mode}, {replicas} replicas.",
+            "In {} the machine could not keep up with the load: {ms} ms late in {name}, \
+             {mode}, {replicas} replicas.",
             counted(late.len(), "cell")
         )
     }
 }
 
-/// A cell as soon as it is measured.
+/// One line for a cell, printed as soon as it is measured.
 pub(super) fn line(row: &Row) -> String {
     let Row {
         offered,
@@ -126,7 +130,8 @@ pub(super) fn line(row: &Row) -> String {
     let used = number(row.utilisation, 3);
     let p99_ms = row.p99_us.map_or_else(dash, ms);
     format!(
-        "{:<28} {:<8} N={:<2} {:>4}x  {offered:>6} asked {admitted:>6} admitted {denied:>6} denied  {verdict}  used {used}  p99 {p99_ms} ms",
+        "{:<28} {:<8} N={:<2} {:>4}x  {offered:>6} offered {admitted:>6} admitted \
+         {denied:>6} denied  {verdict}  used {used}  p99 {p99_ms} ms",
         name(row),
         row.mode.word(),
         row.replicas,
@@ -179,7 +184,7 @@ fn cells(row: &Row) -> Vec<String> {
     ]
 }
 
-/// With fewer digits when it is large.
+/// Formats large values with fewer decimal places.
 fn number(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(dash, |value| {
         format!("{value:.*}", if value < 10.0 { digits } else { 0 })
@@ -209,12 +214,12 @@ mod tests {
             cores: 2,
             cpu: "Example 9000".to_owned(),
         };
-        let skipped = vec!["skew: skipped, because of rain".to_owned()];
+        let skipped = vec!["skew: skipped: rain".to_owned()];
         Report {
             machine,
             others: 0.01,
             skipped,
-            broken: vec!["grid: BROKEN OFF".to_owned()],
+            broken: vec!["grid: FAILED".to_owned()],
             rows,
         }
     }
@@ -230,21 +235,23 @@ mod tests {
         let expected = "\
 Example 9000, 2 cores
 
-case                     mode   N  load  offered  admitted  denied  by policy  errors          over  bound   used  calls/request  /admitted  /denied  p50  p99  p99.9 ms  by itself  retry true
-cold 1000-once         strict   2    3x    3,000     1,000   2,000          0       0           0.0      0  1.000         0.0100     0.0300   0.0150       0.5  0.5  0.5       50 %      1 of 2
-cold 1000-once         leased  16    3x    3,000     1,002   1,998          0       0  EXCEEDED 2.0      0  1.002         0.0100     0.0299   0.0150       0.5  0.5  0.5       50 %      1 of 2
-cold 1000-once  local (wrong)   2    3x    3,000     2,000   1,000          0       0        1000.0      -  2.000         0.0100     0.0150   0.0300       0.5  0.5  0.5       50 %      1 of 2
+case                     mode   N  load  offered  admitted  denied  fallback  errors          over  bound   used  calls/request  /admitted  /denied  p50  p99  p99.9 ms  local  retry ok
+cold 1000-once         strict   2    3x    3,000     1,000   2,000         0       0           0.0      0  1.000         0.0100     0.0300   0.0150       0.5  0.5  0.5   50 %    1 of 2
+cold 1000-once         leased  16    3x    3,000     1,002   1,998         0       0  EXCEEDED 2.0      0  1.002         0.0100     0.0299   0.0150       0.5  0.5  0.5   50 %    1 of 2
+cold 1000-once  local (wrong)   2    3x    3,000     2,000   1,000         0       0        1000.0      -  2.000         0.0100     0.0150   0.0300       0.5  0.5  0.5   50 %    1 of 2
 
 EXCEEDED: cold 1000-once";
         assert_eq!(&shown[..expected.len().min(shown.len())], expected);
         assert!(
-            shown.contains("\nskew: skipped, because of rain\ngrid: BROKEN OFF\n1 of 2 cells stayed within their bound.\n"),
+            shown.contains(
+                "\nskew: skipped: rain\ngrid: FAILED\n1 of 2 cells stayed within their bound.\n"
+            ),
             "{shown}"
         );
     }
 
     #[test]
-    fn a_load_that_comes_late_is_told() {
+    fn a_late_load_is_reported() {
         let late = Row {
             case: Case::Grid,
             sent_late_p99_us: Some(250_000),
@@ -255,13 +262,14 @@ EXCEEDED: cold 1000-once";
             sent_late_p99_us: Some(900),
             ..row(Mode::Leased, 16, 1_000)
         };
-        let told = "In 1 cell the machine could not keep up with the load: 250.0 ms late in grid 1000-once, leased, 16 replicas.";
-        assert!(report(vec![late]).to_string().contains(told));
+        let message = "In 1 cell the machine could not keep up with the load: \
+                       250.0 ms late in grid 1000-once, leased, 16 replicas.";
+        assert!(report(vec![late]).to_string().contains(message));
         assert!(!report(vec![in_time]).to_string().contains("keep up"));
     }
 
     #[test]
-    fn a_busy_machine_is_told() {
+    fn a_busy_machine_is_reported() {
         let shown = Report {
             others: 0.2,
             ..report(Vec::new())

@@ -1,40 +1,40 @@
-//! By how much windows were ever exceeded, counted on the store's clock.
+//! The largest excess over window limits, counted on the store's clock.
 //!
-//! Windows begin where the store's clock says, so ours is laid beside it first: a question for the
-//! time was answered between two readings of ours, which leaves an interval for the difference, and
-//! several questions leave a short one. A request belongs to a window only if no difference in that
-//! interval puts its sending or its answer outside.
+//! Windows begin by the store's clock, so its offset from the local clock is estimated first. The
+//! store read its time between two readings of the local clock, which gives an interval for the
+//! offset; several readings give a short one. A request belongs to a window only if no offset in
+//! that interval puts its sending or its response outside.
 
 use std::collections::BTreeMap;
 
 use super::excess::{Admission, Excess};
 
-/// How far the store's clock is ahead of ours: at least, and at most.
+/// How far the store's clock is offset of the local clock: at least, and at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ahead {
+pub(super) struct ClockOffset {
     pub(super) least_us: i64,
     pub(super) most_us: i64,
 }
 
-/// A window with what certainly happened in it.
+/// The admissions that certainly happened in one window.
 #[derive(Default)]
-struct Counted {
-    /// Answers, as moments of the store at the latest, and units.
+struct WindowTotal {
+    /// The latest possible time of each admission on the store's clock, and its units.
     admitted: Vec<(i64, u64)>,
 }
 
-impl Ahead {
-    /// What one question says: asked, told, answered.
-    pub(super) fn of(asked_us: u64, told_us: u64, answered_us: u64) -> Self {
-        // What is told is cut to a whole microsecond, and so are our readings.
+impl ClockOffset {
+    /// The offset from one reading: the local time before, the store's time, and the local time
+    /// after.
+    pub(super) fn from_reading(before_us: u64, store_us: u64, after_us: u64) -> Self {
+        // All three times are truncated to whole microseconds.
         Self {
-            least_us: signed(told_us) - signed(answered_us) - 1,
-            most_us: signed(told_us) - signed(asked_us) + 1,
+            least_us: signed(store_us) - signed(after_us) - 1,
+            most_us: signed(store_us) - signed(before_us) + 1,
         }
     }
 
-    /// What two questions say together. A clock that was set in between leaves everything between
-    /// both possible.
+    /// The offset from two readings. If the clock was set in between, the interval covers both.
     pub(super) fn and(self, other: Self) -> Self {
         let least_us = self.least_us.max(other.least_us);
         let most_us = self.most_us.min(other.most_us);
@@ -47,7 +47,7 @@ impl Ahead {
         }
     }
 
-    /// The same for a clock of ours that began so much later.
+    /// The same offset for a local clock that began `later_us` later.
     pub(super) fn since(self, later_us: u64) -> Self {
         let later_us = signed(later_us);
         Self {
@@ -56,13 +56,13 @@ impl Ahead {
         }
     }
 
-    /// The store's moment, as near as can be told.
+    /// The best estimate of the store's time.
     pub(super) fn store_us(self, ours_us: u64) -> u64 {
         u64::try_from(signed(ours_us) + self.least_us.midpoint(self.most_us)).unwrap_or(0)
     }
 
-    /// The number of the window that certainly holds it, and the latest moment at which it can have
-    /// happened.
+    /// The number of the window that certainly contains an admission, and the latest time at which
+    /// it can have happened.
     fn place(self, admission: &Admission, window_us: i64) -> Option<(i64, i64)> {
         let first = signed(admission.sent_us) + self.least_us;
         let last = signed(admission.received_us) + self.most_us;
@@ -71,35 +71,35 @@ impl Ahead {
     }
 }
 
-/// Windows that begin anew: the most units of one window, less the limit.
+/// For fixed windows: the most units in one window, less the limit.
 pub(super) fn worst_fixed(
     all: &[Admission],
-    ahead: Ahead,
+    offset: ClockOffset,
     window_us: i64,
     limit: u64,
 ) -> Option<Excess> {
-    let windows = windows(all, ahead, window_us);
+    let windows = windows(all, offset, window_us);
     let units = windows
         .values()
         .map(|window| window.units() - i128::from(limit));
     units.max().map(Excess::whole)
 }
 
-/// Windows in which a part of the one before still counts: as much of it as the window still
-/// overlaps.
+/// For sliding windows, where the previous window still counts by the fraction that the sliding
+/// window overlaps.
 ///
-/// Of what was answered by a moment, the last unit was let through at that moment or earlier, when
-/// the part was as large or larger; so with the part of that moment, rounded down, the sum is at
-/// most what the limit saw.
+/// Of the units answered by a given time, the last was admitted at that time or earlier, when the
+/// fraction was at least as large. So with the fraction at that time, rounded down, the sum is at
+/// most what the limiter counted.
 pub(super) fn worst_sliding(
     all: &[Admission],
-    ahead: Ahead,
+    offset: ClockOffset,
     window_us: i64,
     limit: u64,
 ) -> Option<Excess> {
-    let windows = windows(all, ahead, window_us);
+    let windows = windows(all, offset, window_us);
     let excess = windows.iter().flat_map(|(number, window)| {
-        let before = windows.get(&(number - 1)).map_or(0, Counted::units);
+        let before = windows.get(&(number - 1)).map_or(0, WindowTotal::units);
         let mut so_far = 0;
         window.admitted.iter().map(move |(last, cost)| {
             so_far += i128::from(*cost);
@@ -110,7 +110,7 @@ pub(super) fn worst_sliding(
     excess.max().map(Excess::whole)
 }
 
-impl Counted {
+impl WindowTotal {
     fn units(&self) -> i128 {
         self.admitted
             .iter()
@@ -119,10 +119,14 @@ impl Counted {
     }
 }
 
-fn windows(admissions: &[Admission], ahead: Ahead, window_us: i64) -> BTreeMap<i64, Counted> {
-    let mut windows = BTreeMap::<i64, Counted>::new();
+fn windows(
+    admissions: &[Admission],
+    offset: ClockOffset,
+    window_us: i64,
+) -> BTreeMap<i64, WindowTotal> {
+    let mut windows = BTreeMap::<i64, WindowTotal>::new();
     for admission in admissions {
-        if let Some((window, last)) = ahead.place(admission, window_us) {
+        if let Some((window, last)) = offset.place(admission, window_us) {
             windows
                 .entry(window)
                 .or_default()
@@ -144,7 +148,7 @@ fn signed(us: u64) -> i64 {
 mod tests {
     use super::*;
 
-    const SAME: Ahead = Ahead {
+    const SAME: ClockOffset = ClockOffset {
         least_us: 0,
         most_us: 0,
     };
@@ -159,31 +163,31 @@ mod tests {
     }
 
     #[test]
-    fn several_questions_leave_a_short_interval() {
-        let first = Ahead::of(100, 1_150, 200);
+    fn several_readings_give_a_short_interval() {
+        let first = ClockOffset::from_reading(100, 1_150, 200);
         assert_eq!(
             first,
-            Ahead {
+            ClockOffset {
                 least_us: 949,
                 most_us: 1_051
             }
         );
-        let both = first.and(Ahead::of(300, 1_300, 310));
+        let both = first.and(ClockOffset::from_reading(300, 1_300, 310));
         assert_eq!(
             both,
-            Ahead {
+            ClockOffset {
                 least_us: 989,
                 most_us: 1_001
             }
         );
         assert_eq!(both.store_us(5), 1_000);
-        let set_back = both.and(Ahead {
+        let set_back = both.and(ClockOffset {
             least_us: 10,
             most_us: 20,
         });
         assert_eq!(
             set_back,
-            Ahead {
+            ClockOffset {
                 least_us: 10,
                 most_us: 1_001
             }
@@ -191,11 +195,11 @@ mod tests {
     }
 
     #[test]
-    fn only_what_lies_inside_one_window_is_counted_in_it() {
+    fn only_admissions_certainly_inside_a_window_count() {
         let three = admissions(&[(1_000, 1_001), (1_500, 1_600), (1_999, 2_000)]);
         assert_eq!(worst_fixed(&three, SAME, 1_000, 2), Some(Excess::whole(0)));
-        // Where the edge is not known to a microsecond, what is near it proves nothing.
-        let about = Ahead {
+        // Where the edge is not known to the microsecond, admissions close to it prove nothing.
+        let about = ClockOffset {
             least_us: -5,
             most_us: 5,
         };
@@ -207,8 +211,8 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_the_window_before_counts() {
-        // Ten in one window; half of it still counts in the middle of the next.
+    fn a_fraction_of_the_previous_window_counts() {
+        // Ten units in one window; half of them still count in the middle of the next.
         let mut times: Vec<(u64, u64)> = (0..10).map(|step| (1_000 + step, 1_000 + step)).collect();
         times.extend((0..5).map(|_| (2_500, 2_500)));
         assert_eq!(
@@ -220,7 +224,7 @@ mod tests {
             worst_sliding(&admissions(&times), SAME, 1_000, 10),
             Some(Excess::whole(1))
         );
-        // Nobody sees that one when windows begin anew.
+        // With fixed windows the last one is within the limit.
         assert_eq!(
             worst_fixed(&admissions(&times), SAME, 1_000, 10),
             Some(Excess::whole(0))

@@ -1,8 +1,7 @@
-//! A real Chromium for tests of pages, driven by its own protocol.
+//! A real Chromium for tests of web pages, driven over the `DevTools` protocol.
 //!
-//! - `pipe`: commands and answers as JSON over two pipes; no port, no library, nothing else to
-//!   install.
-//! - `page`: what a person does with a page: open it, look, click, type; and pictures of it.
+//! - `pipe`: commands and replies as JSON over two pipes, so that no port and no library is needed.
+//! - `page`: the actions of a user: open a page, read, click, type; and screenshots.
 //!
 //! ```no_run
 //! use testkit::browser::Browser;
@@ -14,7 +13,7 @@
 //! assert_eq!(page.complaints(), [""; 0]);
 //! ```
 //!
-//! This module owns the browser's process and its words. It must not know what is on a page.
+//! This module owns the browser's process and protocol. It does not know the content of pages.
 
 mod page;
 mod pipe;
@@ -27,11 +26,11 @@ pub use self::page::{Page, Scheme};
 use self::pipe::Pipe;
 use crate::processes::{Directory, Process, find_program};
 
-/// Chromium speaks on descriptors that only a shell can set up without unsafe code.
+/// Chromium uses file descriptors 3 and 4, which only a shell can set up without unsafe code.
 const WITH_PIPES: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1"#;
 
-/// What makes it quiet and the same everywhere. Inside a container, and as root, it cannot fence
-/// itself off; the pages of tests are our own.
+/// Options for quiet and reproducible runs. The sandbox is disabled, because it does not work in
+/// containers and as root; tests only open their own pages.
 const OPTIONS: [&str; 13] = [
     "--headless=new",
     "--no-sandbox",
@@ -48,7 +47,7 @@ const OPTIONS: [&str; 13] = [
     "--remote-debugging-pipe",
 ];
 
-/// A browser without a window. It ends when it is dropped.
+/// A headless browser. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Browser {
     pipe: Pipe,
@@ -57,11 +56,11 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts it.
+    /// Starts the browser.
     ///
     /// # Panics
     ///
-    /// When its program is missing, or it does not answer.
+    /// If the program is not found, or does not respond.
     pub fn start() -> Self {
         let directory = Directory::create();
         let mut command = Command::new("sh");
@@ -69,12 +68,15 @@ impl Browser {
             .args(["-c", WITH_PIPES])
             .arg(find_program("TOLLGATE_CHROMIUM", "chromium"))
             .args(OPTIONS);
+
         command
             .arg(format!("--user-data-dir={}", directory.path().display()))
             .arg("about:blank");
+
         let (process, input, output) = Process::spawn_with_pipes(&mut command, directory.path());
         let pipe = Pipe::new(input, output);
         pipe.call(None, "Browser.getVersion", &json!({}));
+
         Self {
             pipe,
             _process: process,
@@ -82,13 +84,13 @@ impl Browser {
         }
     }
 
-    /// What it calls itself.
+    /// The browser's product name and version.
     pub fn version(&self) -> String {
         let version = self.pipe.call(None, "Browser.getVersion", &json!({}));
         version["product"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// A page in a tab of its own, opened and loaded.
+    /// Opens a page in a new tab and waits until it is loaded.
     pub fn open(&self, url: &str) -> Page<'_> {
         let page = Page::new(&self.pipe);
         page.go(url);

@@ -1,4 +1,4 @@
-//! A page as a person has it before them.
+//! A page, used like a person uses it.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use serde_json::{Value, json};
 use super::pipe::Pipe;
 use crate::wait;
 
-/// Longer than anything on a page takes on a machine that is not stuck.
+/// Longer than any action takes on a working machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A tab with a page in it.
+/// A tab with a page.
 #[derive(Debug)]
 pub struct Page<'b> {
     pipe: &'b Pipe,
     session: String,
 }
 
-/// Which colours the person prefers.
+/// The preferred colour scheme of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// Dark on light.
+    /// Dark text on a light background.
     Light,
-    /// Light on dark.
+    /// Light text on a dark background.
     Dark,
 }
 
@@ -37,32 +37,34 @@ impl<'b> Page<'b> {
         );
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let session = pipe.call(None, "Target.attachToTarget", &attach);
+
         let page = Self {
             pipe,
             session: session["sessionId"].as_str().unwrap_or_default().to_owned(),
         };
+
         for domain in ["Page", "Runtime", "Log"] {
             page.call(&format!("{domain}.enable"), &json!({}));
         }
         page
     }
 
-    /// Goes to another page and waits until it is loaded.
+    /// Navigates to another page and waits until it is loaded.
     ///
     /// # Panics
     ///
-    /// When it does not load.
+    /// If it does not load.
     pub fn go(&self, url: &str) {
         let gone = self.call("Page.navigate", &json!({ "url": url }));
         assert!(gone["errorText"].is_null(), "{url}: {gone}");
         self.until("document.readyState === 'complete'", "the page to load");
     }
 
-    /// What an expression of JavaScript gives.
+    /// Evaluates a JavaScript expression and returns its value.
     ///
     /// # Panics
     ///
-    /// When it throws.
+    /// If it throws.
     pub fn eval(&self, expression: &str) -> Value {
         let asked =
             json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
@@ -75,11 +77,11 @@ impl<'b> Page<'b> {
         answer["result"]["value"].take()
     }
 
-    /// The text that an element shows.
+    /// The visible text of an element.
     ///
     /// # Panics
     ///
-    /// When there is no such element.
+    /// If no element matches.
     pub fn text(&self, selector: &str) -> String {
         let text = self.eval(&format!("document.querySelector({selector:?}).innerText"));
         text.as_str().unwrap_or_default().to_owned()
@@ -89,12 +91,12 @@ impl<'b> Page<'b> {
     ///
     /// # Panics
     ///
-    /// When it does not become true, saying that it waited for `what`.
+    /// If it does not become true; the message names `what`.
     pub fn until(&self, expression: &str, what: &str) {
         wait::until_true(PATIENCE, what, || self.eval(expression) == true);
     }
 
-    /// Moves the pointer over the middle of an element.
+    /// Moves the pointer to the middle of an element.
     pub fn point(&self, selector: &str) {
         let [x, y] = self.middle(selector);
         self.call(
@@ -103,7 +105,7 @@ impl<'b> Page<'b> {
         );
     }
 
-    /// Clicks into the middle of an element, as a mouse does: whatever lies over it gets the click.
+    /// Clicks in the middle of an element, as a mouse does: an element on top of it gets the click.
     pub fn click(&self, selector: &str) {
         let [x, y] = self.middle(selector);
         for kind in ["mousePressed", "mouseReleased"] {
@@ -112,21 +114,23 @@ impl<'b> Page<'b> {
         }
     }
 
-    /// Where the middle of an element is, once it has come into view.
+    /// Scrolls an element into view and returns the position of its middle.
     fn middle(&self, selector: &str) -> [Value; 2] {
         let mut place = self.eval(&format!(
-            "(() => {{ const e = document.querySelector({selector:?}); e.scrollIntoView({{ block: 'center', behavior: 'instant' }});
-               const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; }})()"
+            "(() => {{ const e = document.querySelector({selector:?});
+               e.scrollIntoView({{ block: 'center', behavior: 'instant' }});
+               const r = e.getBoundingClientRect();
+               return [r.x + r.width / 2, r.y + r.height / 2]; }})()"
         ));
         [place[0].take(), place[1].take()]
     }
 
-    /// Writes into whatever has the focus.
+    /// Types text into the focused element.
     pub fn write(&self, text: &str) {
         self.call("Input.insertText", &json!({ "text": text }));
     }
 
-    /// Presses a key, by its name (`Tab`, `Enter`) and its number.
+    /// Presses a key, given by its name (`Tab`, `Enter`) and its virtual key code.
     pub fn press(&self, key: &str, number: u32) {
         for kind in ["keyDown", "keyUp"] {
             let text = if key == "Enter" && kind == "keyDown" {
@@ -134,19 +138,31 @@ impl<'b> Page<'b> {
             } else {
                 ""
             };
-            let event = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": number, "text": text });
+
+            let event = json!({
+                "type": kind,
+                "key": key,
+                "code": key,
+                "windowsVirtualKeyCode": number,
+                "text": text,
+            });
+
             self.call("Input.dispatchKeyEvent", &event);
         }
     }
 
-    /// Makes it so wide and so high, in pixels of the page, with so many pixels of the picture for
-    /// each.
+    /// Sets the size of the page in CSS pixels, and the number of device pixels for each of them.
     pub fn resize(&self, width: u32, height: u32, scale: f64) {
-        let size = json!({ "width": width, "height": height, "deviceScaleFactor": scale, "mobile": false });
+        let size = json!({
+            "width": width,
+            "height": height,
+            "deviceScaleFactor": scale,
+            "mobile": false,
+        });
         self.call("Emulation.setDeviceMetricsOverride", &size);
     }
 
-    /// Has the person prefer these colours.
+    /// Sets the preferred colour scheme.
     pub fn prefer(&self, scheme: Scheme) {
         let value = if scheme == Scheme::Dark {
             "dark"
@@ -154,25 +170,27 @@ impl<'b> Page<'b> {
             "light"
         };
         let features = json!([{ "name": "prefers-color-scheme", "value": value }]);
+
         self.call(
             "Emulation.setEmulatedMedia",
             &json!({ "features": features }),
         );
     }
 
-    /// What can be seen, as a PNG.
+    /// Takes a screenshot of the visible part, as a PNG.
     ///
     /// # Panics
     ///
-    /// When the browser gives none.
+    /// If the browser does not return one.
     pub fn screenshot(&self) -> Vec<u8> {
         let shot = self.call("Page.captureScreenshot", &json!({ "format": "png" }));
         STANDARD
             .decode(shot["data"].as_str().unwrap_or_default())
-            .expect("a picture in base64")
+            .expect("an image in base64")
     }
 
-    /// What a screen reader has to go by: the role and the name of everything that has one.
+    /// The accessibility tree as a screen reader sees it: the role and the name of every node that
+    /// has one.
     pub fn accessible(&self) -> Vec<(String, String)> {
         let tree = self.call("Accessibility.getFullAXTree", &json!({}));
         let nodes = tree["nodes"].as_array().cloned().unwrap_or_default();
@@ -182,8 +200,7 @@ impl<'b> Page<'b> {
             .collect()
     }
 
-    /// What pages have complained about so far: errors of scripts, and what the browser refused to
-    /// do for them.
+    /// Errors that pages have caused so far: script errors, and actions that the browser blocked.
     pub fn complaints(&self) -> Vec<String> {
         self.pipe.complaints()
     }

@@ -1,4 +1,4 @@
-//! Counting: what every algorithm does while time hardly passes.
+//! Counting: what every algorithm does while hardly any time passes.
 
 use tollgate::Verdict;
 
@@ -7,12 +7,14 @@ use crate::differential::Kind;
 
 pub(super) fn allows_to_the_limit_and_denies(scene: &Scene<'_>, kind: Kind) {
     let rule = scene.rule("all", long(kind, 5));
+
     for (cost, left) in [(1, 4), (3, 1), (1, 0)] {
         let outcome = scene.spend(&rule, cost);
         assert!(passes(&outcome), "{outcome:?}");
         assert_eq!((outcome.limit, outcome.remaining), (5, left));
         assert!(outcome.reset_after.get() > 0, "{outcome:?}");
     }
+
     for cost in [1, 5] {
         let denied = scene.spend(&rule, cost);
         assert!(
@@ -28,6 +30,7 @@ pub(super) fn takes_every_cost(scene: &Scene<'_>, kind: Kind) {
     let untouched = scene.spend(&rule, 0);
     assert!(passes(&untouched), "{untouched:?}");
     assert_eq!((untouched.remaining, untouched.reset_after.get()), (5, 0));
+
     for cost in [6, u64::MAX] {
         let outcome = scene.spend(&rule, cost);
         assert_eq!(
@@ -36,10 +39,11 @@ pub(super) fn takes_every_cost(scene: &Scene<'_>, kind: Kind) {
             "cost {cost}"
         );
     }
+
     assert_eq!(scene.spend(&rule, 5).remaining, 0);
     assert!(
         passes(&scene.spend(&rule, 0)),
-        "looking is free even when nothing is left"
+        "a cost of zero is allowed even when nothing remains"
     );
     assert_eq!(scene.spend(&rule, 6).verdict, Verdict::Never);
     assert_eq!(scene.spend(&rule, u64::MAX).verdict, Verdict::Never);
@@ -47,15 +51,17 @@ pub(super) fn takes_every_cost(scene: &Scene<'_>, kind: Kind) {
 
 pub(super) fn peek_takes_nothing(scene: &Scene<'_>, kind: Kind) {
     let rule = scene.rule("all", long(kind, 5));
+
     for _ in 0..3 {
         let outcome = scene.peek(&rule, 4);
         assert!(passes(&outcome), "{outcome:?}");
         assert_eq!(
             (outcome.remaining, outcome.reset_after.get()),
             (5, 0),
-            "nothing is taken"
+            "nothing is spent"
         );
     }
+
     assert_eq!(scene.spend(&rule, 3).remaining, 2);
     assert!(!passes(&scene.peek(&rule, 4)));
     assert_eq!(scene.left(&rule), 2);
@@ -63,15 +69,22 @@ pub(super) fn peek_takes_nothing(scene: &Scene<'_>, kind: Kind) {
 
 pub(super) fn refund_gives_back(scene: &Scene<'_>, kind: Kind) {
     let rule = scene.rule("all", long(kind, 5));
+
     scene.refund(&rule, 3);
-    assert_eq!(scene.left(&rule), 5, "what was not spent cannot come back");
+    assert_eq!(
+        scene.left(&rule),
+        5,
+        "what was not spent cannot be refunded"
+    );
+
     scene.spend(&rule, 4);
     scene.refund(&rule, 1);
     assert_eq!(scene.left(&rule), 2);
     scene.refund(&rule, 0);
     assert_eq!(scene.left(&rule), 2);
+
     scene.refund(&rule, u64::MAX);
-    assert_eq!(scene.left(&rule), 5, "at most what was spent comes back");
+    assert_eq!(scene.left(&rule), 5, "at most what was spent is refunded");
     assert_eq!(scene.spend(&rule, 5).remaining, 0);
 }
 

@@ -1,4 +1,4 @@
-//! The two kinds of time a store can live in.
+//! The two harnesses: a manual clock, and real time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use tollgate::{Clock, ManualClock, Micros, Store, SystemClock};
 
 use super::Harness;
 
-/// A store whose clock is moved by hand.
+/// A store with a manual clock.
 #[derive(Debug)]
 pub struct ByHand {
-    /// Its clock.
+    /// The store's clock.
     pub clock: ManualClock,
     /// The store.
     pub store: Arc<dyn Store>,
@@ -30,7 +30,7 @@ impl Harness for ByHand {
     }
 }
 
-/// A store for which time really passes.
+/// A store for which real time passes.
 #[derive(Debug)]
 pub struct InRealTime(pub Arc<dyn Store>);
 
@@ -39,7 +39,7 @@ impl Harness for InRealTime {
         self.0.clone()
     }
 
-    /// Waits a millisecond more, so that a timer that is early by the fraction of one does no harm.
+    /// Waits a millisecond longer, so that a timer that fires a fraction early does no harm.
     fn advance(&self, length: Duration) {
         let length = Micros::from_duration_ceil(length)
             .expect("a short wait")

@@ -1,11 +1,11 @@
-//! Names: different inputs never share a counter.
+//! Keys: different inputs never share a counter.
 
 use tollgate::{Rule, ToKey};
 
 use super::scene::{Scene, check, long, passes};
 use crate::differential::Kind;
 
-/// Uses up the counter of one key and says whether another key's counter is untouched by that.
+/// Uses up the counter of one key and returns whether another key's counter is unaffected.
 fn are_apart(scene: &Scene<'_>, rule: &Rule, used: impl ToKey, other: impl ToKey) -> bool {
     scene.spend_all(&[check(rule, &used, 1)]);
     let again = scene.spend_all(&[check(rule, &used, 1)]);
@@ -38,8 +38,7 @@ pub(super) fn limits_do_not_mix(scene: &Scene<'_>) {
     assert_eq!((scene.left(&one), scene.left(&two)), (0, 5));
 }
 
-/// A limit that becomes another algorithm starts anew instead of reading the old counter as
-/// something it is not.
+/// A limit that changes its algorithm starts with a new counter instead of misreading the old one.
 pub(super) fn algorithms_do_not_mix(scene: &Scene<'_>) {
     let rules = Kind::ALL.map(|kind| scene.rule("all", long(kind, 5)));
     for (index, rule) in rules.iter().enumerate() {

@@ -1,14 +1,14 @@
-//! The stories that every store must pass, one function each.
+//! The conformance suite: the test cases that every store must pass, one function each.
 //!
-//! A story asks a store through its contract alone and knows nothing of how it keeps counters.
-//! Every story has limits of its own, so that all can run on one store at once. What only needs
-//! counting has windows of days, so that no slow machine can spoil it; what needs time to pass has
-//! windows of milliseconds, because on a real store it really passes.
+//! A test case uses only the store's public contract and knows nothing about how it keeps counters.
+//! Every case has its own limits, so that all of them can run on one store in parallel. Cases that
+//! only count have windows of days, so that a slow machine cannot affect them; cases that need time
+//! to pass have windows of milliseconds, because with a real store they have to wait.
 
 mod budgets;
 mod harnesses;
 mod keys;
-mod leases;
+mod permits;
 mod quotas;
 mod requests;
 mod scene;
@@ -23,47 +23,48 @@ use crate::differential::Kind;
 pub use harnesses::{ByHand, InRealTime};
 use scene::Scene;
 
-/// A store and its time.
+/// A store and its clock.
 pub trait Harness {
     /// The store, the same one every time.
     fn store(&self) -> Arc<dyn Store>;
 
-    /// Lets time pass on the store's timeline: moves a clock, or waits.
+    /// Lets time pass for the store: moves a manual clock, or waits.
     fn advance(&self, length: Duration);
 
-    /// True when no time passes but by [`advance`](Self::advance): then waiting a microsecond less
-    /// must not be enough.
+    /// Whether time passes only by [`advance`](Self::advance): then waiting a microsecond less must
+    /// not be enough.
     fn is_exact(&self) -> bool;
 }
 
-/// One story.
+/// A test case.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Its name.
+    /// The name of the case.
     pub name: &'static str,
-    story: fn(&Scene<'_>),
+    body: fn(&Scene<'_>),
 }
 
 impl Case {
-    /// Tells it on a store.
+    /// Runs the case on a store.
     ///
     /// # Panics
     ///
-    /// If the store does not do as the story says.
+    /// If the store does not behave as the case requires.
     pub fn run(&self, harness: &dyn Harness) {
         let number = CASES
             .iter()
             .take_while(|case| case.name != self.name)
             .count();
-        (self.story)(&Scene::new(number, harness));
+        (self.body)(&Scene::new(number, harness));
     }
 }
 
-/// Tells every story on one store, printing their names.
+/// Runs every case on one store and prints their names.
 ///
 /// # Panics
 ///
-/// If the store does not do as a story says; the last name printed is that story's.
+/// If the store does not behave as a case requires; the last name printed is that of the failed
+/// case.
 pub fn run_all(harness: &dyn Harness) {
     for case in cases() {
         println!("conformance: {}", case.name);
@@ -71,7 +72,7 @@ pub fn run_all(harness: &dyn Harness) {
     }
 }
 
-/// Every story.
+/// All test cases.
 pub fn cases() -> &'static [Case] {
     CASES
 }
@@ -79,33 +80,33 @@ pub fn cases() -> &'static [Case] {
 /// A list of cases named after their functions.
 macro_rules! cases {
     (
-        every algorithm { $($each:ident::$each_story:ident),* $(,)? }
-        every budget { $($budget:ident::$budget_story:ident),* $(,)? }
-        once { $($once:ident::$once_story:ident),* $(,)? }
+        every algorithm { $($each:ident::$each_case:ident),* $(,)? }
+        every budget { $($budget:ident::$budget_case:ident),* $(,)? }
+        once { $($once:ident::$once_case:ident),* $(,)? }
     ) => {
         static CASES: &[Case] = &[
-            $(cases!(@each $each::$each_story, "fixed-first-hit", FixedFirstHit),
-            cases!(@each $each::$each_story, "fixed-calendar", FixedCalendar),
-            cases!(@each $each::$each_story, "sliding-window", SlidingWindow),
-            cases!(@each $each::$each_story, "sliding-log", SlidingLog),
-            cases!(@each $each::$each_story, "token-bucket", TokenBucket),
-            cases!(@each $each::$each_story, "leaky-meter", LeakyMeter),
-            cases!(@each $each::$each_story, "leaky-queue", LeakyQueue),
-            cases!(@each $each::$each_story, "concurrency", Concurrency),)*
-            $(cases!(@each $budget::$budget_story, "fixed-first-hit", FixedFirstHit),
-            cases!(@each $budget::$budget_story, "fixed-calendar", FixedCalendar),
-            cases!(@each $budget::$budget_story, "sliding-window", SlidingWindow),
-            cases!(@each $budget::$budget_story, "sliding-log", SlidingLog),
-            cases!(@each $budget::$budget_story, "token-bucket", TokenBucket),
-            cases!(@each $budget::$budget_story, "leaky-meter", LeakyMeter),
-            cases!(@each $budget::$budget_story, "leaky-queue", LeakyQueue),)*
-            $(Case { name: stringify!($once_story), story: $once::$once_story },)*
+            $(cases!(@each $each::$each_case, "fixed-first-hit", FixedFirstHit),
+            cases!(@each $each::$each_case, "fixed-calendar", FixedCalendar),
+            cases!(@each $each::$each_case, "sliding-window", SlidingWindow),
+            cases!(@each $each::$each_case, "sliding-log", SlidingLog),
+            cases!(@each $each::$each_case, "token-bucket", TokenBucket),
+            cases!(@each $each::$each_case, "leaky-meter", LeakyMeter),
+            cases!(@each $each::$each_case, "leaky-queue", LeakyQueue),
+            cases!(@each $each::$each_case, "concurrency", Concurrency),)*
+            $(cases!(@each $budget::$budget_case, "fixed-first-hit", FixedFirstHit),
+            cases!(@each $budget::$budget_case, "fixed-calendar", FixedCalendar),
+            cases!(@each $budget::$budget_case, "sliding-window", SlidingWindow),
+            cases!(@each $budget::$budget_case, "sliding-log", SlidingLog),
+            cases!(@each $budget::$budget_case, "token-bucket", TokenBucket),
+            cases!(@each $budget::$budget_case, "leaky-meter", LeakyMeter),
+            cases!(@each $budget::$budget_case, "leaky-queue", LeakyQueue),)*
+            $(Case { name: stringify!($once_case), body: $once::$once_case },)*
         ];
     };
-    (@each $module:ident::$story:ident, $algorithm:literal, $kind:ident) => {
+    (@each $module:ident::$body:ident, $algorithm:literal, $kind:ident) => {
         Case {
-            name: concat!($algorithm, ":", stringify!($story)),
-            story: |scene| $module::$story(scene, Kind::$kind),
+            name: concat!($algorithm, ":", stringify!($body)),
+            body: |scene| $module::$body(scene, Kind::$kind),
         }
     };
 }
@@ -125,7 +126,7 @@ cases! {
     }
     once {
         times::first_hit_window_is_not_extended,
-        times::a_queue_says_when_the_turn_comes,
+        times::a_queue_reports_the_wait,
         requests::all_or_nothing_in_both_orders,
         requests::never_takes_nothing_from_the_others,
         requests::all_algorithms_together,
@@ -134,11 +135,11 @@ cases! {
         requests::a_peek_of_several_takes_nothing,
         requests::a_refund_of_several,
         requests::the_most_checks,
-        leases::release_frees_the_place,
-        leases::renew_keeps_the_place,
-        leases::a_lease_runs_out,
-        leases::a_refund_does_not_release,
-        leases::a_denied_request_holds_nothing,
+        permits::release_frees_the_permit,
+        permits::renew_keeps_the_permit,
+        permits::a_permit_times_out,
+        permits::a_refund_does_not_release,
+        permits::a_denied_request_holds_nothing,
         keys::text_and_number_differ,
         keys::parts_do_not_run_together,
         keys::limits_do_not_mix,

@@ -1,4 +1,4 @@
-//! Requests of several checks: together or not at all, and a denied request consumes nothing in any
+//! Requests with several demands: all or nothing, and a denied request consumes nothing in any
 //! limit.
 
 use tollgate::store::DEMANDS_MAX;
@@ -23,21 +23,28 @@ pub(super) fn all_or_nothing_in_both_orders(scene: &Scene<'_>) {
         let narrow = scene.rule(&format!("narrow-{kind:?}"), long(kind, 1));
         let wides =
             MIX.map(|other| scene.rule(&format!("wide-{kind:?}-{other:?}"), long(other, 10)));
+
         for wide in &wides {
             scene.reset(&narrow);
             let both = scene.spend_all(&[one_of(&narrow), one_of(wide)]);
             assert!(both.outcomes.iter().all(passes), "{both:?}");
+
             for (checks, denier) in [
                 ([one_of(&narrow), one_of(wide)], 0),
                 ([one_of(wide), one_of(&narrow)], 1),
             ] {
                 let denied = scene.spend_all(&checks).outcomes;
+
                 assert!(retry_after(&denied[denier]).is_some(), "{denied:?}");
                 assert!(
                     passes(&denied[1 - denier]),
-                    "the other limit says that it would have let it pass"
+                    "the other limit reports that it would have allowed it"
                 );
-                assert_eq!(denied[1 - denier].remaining, 9, "and has kept its units");
+                assert_eq!(
+                    denied[1 - denier].remaining,
+                    9,
+                    "the other limit has kept its units"
+                );
                 assert_eq!(
                     scene.left(wide),
                     9,
@@ -62,6 +69,7 @@ pub(super) fn never_takes_nothing_from_the_others(scene: &Scene<'_>) {
 pub(super) fn all_algorithms_together(scene: &Scene<'_>) {
     let rules = Kind::ALL.map(|kind| scene.rule(&format!("{kind:?}"), long(kind, 3)));
     let checks: Vec<DemandBuf> = rules.iter().map(one_of).collect();
+
     for left in [2, 1, 0] {
         let outcomes = scene.spend_all(&checks).outcomes;
         assert!(
@@ -71,6 +79,7 @@ pub(super) fn all_algorithms_together(scene: &Scene<'_>) {
             "{outcomes:?}"
         );
     }
+
     let denied = scene.spend_all(&checks).outcomes;
     assert!(
         denied.iter().all(|outcome| retry_after(outcome).is_some()),
@@ -82,6 +91,7 @@ pub(super) fn a_shadow_never_blocks(scene: &Scene<'_>) {
     for kind in Kind::ALL {
         let tried = scene.rule(&format!("tried-{kind:?}"), long(kind, 2));
         let real = scene.rule(&format!("real-{kind:?}"), long(kind, 10));
+
         for (tried_passes, left) in [(true, 9), (true, 8), (false, 7), (false, 6)] {
             let outcomes = scene
                 .spend_all(&[shadow(one_of(&tried)), one_of(&real)])
@@ -89,12 +99,12 @@ pub(super) fn a_shadow_never_blocks(scene: &Scene<'_>) {
             assert_eq!(
                 passes(&outcomes[0]),
                 tried_passes,
-                "a shadow tells what it would have done"
+                "a shadow limit reports what it would have done"
             );
             assert!(passes(&outcomes[1]));
             assert_eq!(
                 outcomes[1].remaining, left,
-                "a shadow changes nothing for the others"
+                "a shadow limit does not affect the others"
             );
         }
         assert_eq!(scene.left(&tried), 0);
@@ -105,21 +115,24 @@ pub(super) fn a_shadow_takes_only_what_passes(scene: &Scene<'_>) {
     for kind in Kind::ALL {
         let tried = scene.rule(&format!("tried-{kind:?}"), long(kind, 5));
         let real = scene.rule(&format!("real-{kind:?}"), long(kind, 1));
+
         for _ in 0..3 {
             scene.spend_all(&[shadow(one_of(&tried)), one_of(&real)]);
         }
         assert_eq!(
             scene.left(&tried),
             4,
-            "only the request that passed was counted"
+            "only the allowed request was counted"
         );
+
         let too_much = scene.spend_all(&[shadow(check(&tried, "ann", 5))]).outcomes;
         assert!(!passes(&too_much[0]));
         assert_eq!(
             scene.left(&tried),
             4,
-            "a shadow that would have denied takes nothing"
+            "a shadow limit that would have denied spends nothing"
         );
+
         scene.spend_all(&[shadow(check(&tried, "ann", 4))]);
         assert_eq!(scene.left(&tried), 0);
     }
@@ -128,6 +141,7 @@ pub(super) fn a_shadow_takes_only_what_passes(scene: &Scene<'_>) {
 pub(super) fn a_peek_of_several_takes_nothing(scene: &Scene<'_>) {
     let rules = Kind::ALL.map(|kind| scene.rule(&format!("{kind:?}"), long(kind, 3)));
     let checks: Vec<DemandBuf> = rules.iter().map(|rule| check(rule, "ann", 2)).collect();
+
     for _ in 0..3 {
         let outcomes = scene.peek_all(&checks).outcomes;
         assert!(
@@ -137,6 +151,7 @@ pub(super) fn a_peek_of_several_takes_nothing(scene: &Scene<'_>) {
             "{outcomes:?}"
         );
     }
+
     assert!(rules.iter().all(|rule| scene.left(rule) == 3));
 }
 
@@ -158,13 +173,16 @@ pub(super) fn the_most_checks(scene: &Scene<'_>) {
             )
         })
         .collect();
+
     let checks: Vec<DemandBuf> = rules.iter().map(one_of).collect();
     assert!(scene.spend_all(&checks).outcomes.iter().all(passes));
+
     let denied = scene.spend_all(&checks).outcomes;
     assert!(
         !passes(&denied[0]) && denied[1..].iter().all(passes),
         "{denied:?}"
     );
+
     let left: Vec<u64> = rules.iter().map(|rule| scene.left(rule)).collect();
     assert!(left.into_iter().eq(0..DEMANDS_MAX as u64));
 }

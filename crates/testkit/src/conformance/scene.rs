@@ -1,5 +1,4 @@
-//! What stories are told with: rules of the story's own, questions to the store, and the passing of
-//! time.
+//! Helpers for test cases: rules of one case, calls to the store, and the passing of time.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use tollgate::{
 use super::Harness;
 use crate::differential::Kind;
 
-/// Long enough that no test ever sees its end.
+/// Longer than any test.
 pub(super) const LONG: Duration = Duration::from_hours(20 * 24);
 /// Short enough to wait for.
 pub(super) const SHORT: Duration = Duration::from_millis(60);
@@ -24,7 +23,7 @@ pub(super) struct Scene<'a> {
     number: usize,
     harness: &'a dyn Harness,
     store: Arc<dyn Store>,
-    leases: Cell<u128>,
+    permits: Cell<u128>,
 }
 
 impl<'a> Scene<'a> {
@@ -33,59 +32,57 @@ impl<'a> Scene<'a> {
             number,
             harness,
             store: harness.store(),
-            leases: Cell::new(0),
+            permits: Cell::new(0),
         }
     }
 
-    /// A rule named after the story's number and its part in the story.
+    /// A rule named after the number of the case and its role in the case.
     pub(super) fn rule(&self, part: &str, quota: impl Into<Quota>) -> Rule {
-        let limit = Limit::new(format!("story-{}/{part}", self.number), quota);
-        limit
-            .rule()
-            .expect("the stories have right names and numbers")
+        let limit = Limit::new(format!("case-{}/{part}", self.number), quota);
+        limit.rule().expect("the cases have valid names and quotas")
     }
 
-    /// Asks for one check and takes it if it passes.
+    /// Checks one demand and spends it if allowed.
     pub(super) fn spend(&self, rule: &Rule, cost: u64) -> Outcome {
-        self.ask_one(rule, cost, Intent::Spend, self.new_lease())
+        self.ask_one(rule, cost, Intent::Spend, self.new_permit_id())
     }
 
-    /// Asks for one check and takes nothing.
+    /// Peeks at one demand.
     pub(super) fn peek(&self, rule: &Rule, cost: u64) -> Outcome {
         self.ask_one(rule, cost, Intent::Peek, PermitId::NONE)
     }
 
-    /// What is left.
+    /// The remaining units.
     pub(super) fn left(&self, rule: &Rule) -> u64 {
         self.peek(rule, 0).remaining
     }
 
-    pub(super) fn spend_all(&self, checks: &[DemandBuf]) -> SpendReply {
-        self.hold_all(checks, self.new_lease())
+    pub(super) fn spend_all(&self, demands: &[DemandBuf]) -> SpendReply {
+        self.acquire_all(demands, self.new_permit_id())
     }
 
-    /// Takes several checks together under this lease.
-    pub(super) fn hold_all(&self, checks: &[DemandBuf], lease: PermitId) -> SpendReply {
-        self.ask(checks, Intent::Spend, lease)
+    /// Spends several demands together with this permit id.
+    pub(super) fn acquire_all(&self, demands: &[DemandBuf], permit_id: PermitId) -> SpendReply {
+        self.ask(demands, Intent::Spend, permit_id)
     }
 
-    pub(super) fn peek_all(&self, checks: &[DemandBuf]) -> SpendReply {
-        self.ask(checks, Intent::Peek, self.new_lease())
+    pub(super) fn peek_all(&self, demands: &[DemandBuf]) -> SpendReply {
+        self.ask(demands, Intent::Peek, self.new_permit_id())
     }
 
-    /// Takes one check under this lease.
-    pub(super) fn hold(&self, rule: &Rule, cost: u64, lease: PermitId) -> Outcome {
-        self.ask_one(rule, cost, Intent::Spend, lease)
+    /// Spends one demand with this permit id.
+    pub(super) fn acquire(&self, rule: &Rule, cost: u64, permit_id: PermitId) -> Outcome {
+        self.ask_one(rule, cost, Intent::Spend, permit_id)
     }
 
     pub(super) fn refund(&self, rule: &Rule, cost: u64) {
         self.refund_all(&[check(rule, "ann", cost)]);
     }
 
-    pub(super) fn refund_all(&self, checks: &[DemandBuf]) {
+    pub(super) fn refund_all(&self, demands: &[DemandBuf]) {
         answered(
             self.store
-                .refund(&checks.iter().map(DemandBuf::as_demand).collect::<Vec<_>>()),
+                .refund(&demands.iter().map(DemandBuf::as_demand).collect::<Vec<_>>()),
         );
     }
 
@@ -93,15 +90,18 @@ impl<'a> Scene<'a> {
         answered(self.store.reset(&check(rule, "ann", 0).as_demand().key));
     }
 
-    pub(super) fn release(&self, rule: &Rule, lease: PermitId) -> bool {
+    pub(super) fn release(&self, rule: &Rule, permit_id: PermitId) -> bool {
         answered(
             self.store
-                .release(&check(rule, "ann", 0).as_demand(), lease),
+                .release(&check(rule, "ann", 0).as_demand(), permit_id),
         )
     }
 
-    pub(super) fn renew(&self, rule: &Rule, lease: PermitId) -> bool {
-        answered(self.store.renew(&check(rule, "ann", 0).as_demand(), lease))
+    pub(super) fn renew(&self, rule: &Rule, permit_id: PermitId) -> bool {
+        answered(
+            self.store
+                .renew(&check(rule, "ann", 0).as_demand(), permit_id),
+        )
     }
 
     pub(super) fn wait(&self, length: Micros) {
@@ -112,41 +112,45 @@ impl<'a> Scene<'a> {
         self.harness.is_exact()
     }
 
-    /// A lease that nobody has.
-    pub(super) fn new_lease(&self) -> PermitId {
-        self.leases.set(self.leases.get() + 1);
-        PermitId::new(self.leases.get())
+    /// A new permit id.
+    pub(super) fn new_permit_id(&self) -> PermitId {
+        self.permits.set(self.permits.get() + 1);
+        PermitId::new(self.permits.get())
     }
 
-    /// One check by the short way, if the store has one.
-    fn ask_one(&self, rule: &Rule, cost: u64, intent: Intent, lease: PermitId) -> Outcome {
+    /// Checks one demand by the store's short path, if it has one.
+    fn ask_one(&self, rule: &Rule, cost: u64, intent: Intent, permit_id: PermitId) -> Outcome {
         let check = check(rule, "ann", cost);
-        let answered = self.store.try_spend(&check.as_demand(), intent, lease);
+        let answered = self.store.try_spend(&check.as_demand(), intent, permit_id);
         answered.map_or_else(
-            || self.ask(&[check], intent, lease).outcomes[0],
+            || self.ask(&[check], intent, permit_id).outcomes[0],
             |(outcome, _)| outcome,
         )
     }
 
-    fn ask(&self, checks: &[DemandBuf], intent: Intent, lease: PermitId) -> SpendReply {
-        let borrowed: Vec<_> = checks.iter().map(DemandBuf::as_demand).collect();
-        let spent = answered(self.store.spend(&borrowed, intent, lease));
-        assert_eq!(spent.outcomes.len(), checks.len(), "one outcome per check");
+    fn ask(&self, demands: &[DemandBuf], intent: Intent, permit_id: PermitId) -> SpendReply {
+        let borrowed: Vec<_> = demands.iter().map(DemandBuf::as_demand).collect();
+        let spent = answered(self.store.spend(&borrowed, intent, permit_id));
+        assert_eq!(
+            spent.outcomes.len(),
+            demands.len(),
+            "one outcome per demand"
+        );
         spent
     }
 }
 
 pub(super) fn check(rule: &Rule, key: impl ToKey, cost: u64) -> DemandBuf {
-    rule.demand(key, cost).expect("the stories have right keys")
+    rule.demand(key, cost).expect("the cases have valid keys")
 }
 
-/// The same check, as a shadow.
+/// The same demand, as a shadow.
 pub(super) fn shadow(mut check: DemandBuf) -> DemandBuf {
     check.shadow = true;
     check
 }
 
-/// A quota of the algorithm whose window no story sees the end of.
+/// A quota of the algorithm whose window is longer than any test.
 pub(super) fn long(kind: Kind, limit: u64) -> Quota {
     match kind {
         Kind::FixedCalendar => built(FixedWindow::aligned(limit, Calendar::Month)),
@@ -154,8 +158,8 @@ pub(super) fn long(kind: Kind, limit: u64) -> Quota {
     }
 }
 
-/// A quota of the algorithm whose window can be waited for. The shortest unit of the calendar is a
-/// second.
+/// A quota of the algorithm whose window is short enough to wait for. The shortest calendar unit is
+/// a second.
 pub(super) fn short(kind: Kind, limit: u64) -> Quota {
     match kind {
         Kind::FixedCalendar => built(FixedWindow::aligned(limit, Calendar::Second)),
@@ -166,6 +170,7 @@ pub(super) fn short(kind: Kind, limit: u64) -> Quota {
 /// A quota with this window; a bucket takes that long to fill.
 fn quota(kind: Kind, limit: u64, window: Duration) -> Quota {
     let rate = Rate::new(limit, window);
+
     match kind {
         Kind::FixedFirstHit => built(FixedWindow::new(limit, window)),
         Kind::FixedCalendar => built(FixedWindow::aligned(limit, Calendar::Day)),
@@ -179,10 +184,10 @@ fn quota(kind: Kind, limit: u64, window: Duration) -> Quota {
 }
 
 fn built(quota: Result<impl Into<Quota>, LimitError>) -> Quota {
-    quota.expect("the stories have right numbers").into()
+    quota.expect("the cases have valid quotas").into()
 }
 
-/// How long to wait; `None` when it passes or never does.
+/// The retry time; `None` if the outcome is allowed or never.
 pub(super) fn retry_after(outcome: &Outcome) -> Option<Micros> {
     match outcome.verdict {
         Verdict::Deny { retry_after } => Some(retry_after),
@@ -195,5 +200,5 @@ pub(super) fn passes(outcome: &Outcome) -> bool {
 }
 
 fn answered<T: Unpin>(answer: StoreFuture<'_, T>) -> T {
-    pollster::block_on(answer).expect("the store is there")
+    pollster::block_on(answer).expect("the store is available")
 }

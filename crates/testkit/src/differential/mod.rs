@@ -1,7 +1,6 @@
 //! Random traces on which a store is compared with the model, operation by operation.
 //!
-//! [`trace_strategy`] draws traces and knows how to make a failing one small; [`run_trace`] plays
-//! one.
+//! [`trace_strategy`] generates traces and shrinks failing ones; [`run_trace`] replays one.
 
 mod quotas;
 mod replay;

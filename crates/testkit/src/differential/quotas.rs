@@ -1,4 +1,4 @@
-//! Quotas to try: everyday numbers, extremes, and numbers that divide badly.
+//! Quotas to test: everyday numbers, extremes, and numbers that do not divide evenly.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use tollgate::{
 };
 
 const DAY: Duration = Duration::from_hours(24);
-/// A bucket must fill within 100 years; this many microseconds keep well below.
+/// A bucket must fill within 100 years; this number of microseconds is well below that.
 const FILL_MAX_MICROS: u128 = 99 * 365 * 86_400 * 1_000_000;
 
-/// An algorithm, as the tests tell them apart.
+/// An algorithm, as distinguished by the tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Fixed window from the first hit.
+    /// Fixed window that begins with the first hit.
     FixedFirstHit,
-    /// Fixed window by the calendar.
+    /// Fixed window of the calendar.
     FixedCalendar,
     /// Sliding window counter.
     SlidingWindow,
@@ -27,11 +27,11 @@ pub enum Kind {
     SlidingLog,
     /// Token bucket.
     TokenBucket,
-    /// Leaky bucket that refuses.
+    /// Leaky bucket that denies.
     LeakyMeter,
     /// Leaky bucket that queues.
     LeakyQueue,
-    /// So many at once.
+    /// Concurrency limit.
     Concurrency,
 }
 
@@ -75,9 +75,9 @@ pub fn quota_strategy(kind: Kind) -> BoxedStrategy<Quota> {
     }
 }
 
-/// Another quota for the same counter. A bucket's rate changes only in its period: a store keeps
-/// the moment at which the bucket is full to a fraction of a microsecond, in parts that the rate's
-/// amount defines, so a change of the amount may move that moment by less than a microsecond.
+/// Another quota for the same counter. Only the period of a bucket's rate changes: a store keeps
+/// the time at which the bucket is full to a fraction of a microsecond, in parts defined by the
+/// rate's amount, so a change of the amount may move that time by less than a microsecond.
 pub fn changed_quota_strategy(quota: Quota) -> BoxedStrategy<Quota> {
     match quota {
         Quota::FixedWindow(quota) => amounts()
@@ -104,8 +104,8 @@ pub fn changed_quota_strategy(quota: Quota) -> BoxedStrategy<Quota> {
 }
 
 fn changed_bucket(kind: Kind, (per, period): (u64, u64)) -> BoxedStrategy<Quota> {
-    // One more than a multiple of `per` shares no divisor with it, so the amount stays as it is in
-    // lowest terms.
+    // One more than a multiple of `per` is coprime to it, so the amount does not change in lowest
+    // terms.
     let other = per * (period / per / 2).max(1) + 1;
     (amounts(), select(vec![period, other]))
         .prop_map(move |(capacity, period)| {
@@ -124,16 +124,14 @@ fn bucket(kind: Kind, capacity: u64, amount: u64, period: Duration) -> Quota {
     }
 }
 
-/// The capacity, or the largest that still fills in time at this rate.
+/// The capacity, or the largest one that still fills in time at this rate.
 fn fillable(capacity: u64, amount: u64, period: Duration) -> u64 {
     let most = FILL_MAX_MICROS * u128::from(amount) / period.as_micros();
     capacity.min(u64::try_from(most).unwrap_or(u64::MAX)).max(1)
 }
 
 fn built(quota: Result<impl Into<Quota>, LimitError>) -> Quota {
-    quota
-        .expect("the strategies draw numbers within the limits")
-        .into()
+    quota.expect("the strategies generate valid numbers").into()
 }
 
 fn amounts() -> impl Strategy<Value = u64> {
@@ -166,18 +164,21 @@ fn windows() -> impl Strategy<Value = Duration> {
         Duration::from_secs(1),
         Duration::from_mins(1),
     ];
+
     let long = [
         Duration::from_mins(15),
         Duration::from_hours(1),
         DAY,
         30 * DAY,
     ];
+
     let extreme = [
         WINDOW_MIN.into(),
         WINDOW_MAX.into(),
         Duration::from_micros(1_001),
         Duration::from_micros(999_983),
     ];
+
     prop_oneof![
         4 => select(everyday.to_vec()),
         2 => select(long.to_vec()),
@@ -187,9 +188,10 @@ fn windows() -> impl Strategy<Value = Duration> {
     ]
 }
 
-/// An amount and the period in which it comes.
+/// An amount and the period in which it is refilled.
 fn rates() -> impl Strategy<Value = (u64, Duration)> {
     let (second, minute) = (Duration::from_secs(1), Duration::from_mins(1));
+
     let everyday = [
         (1, second),
         (7, second),
@@ -198,23 +200,28 @@ fn rates() -> impl Strategy<Value = (u64, Duration)> {
         (1_000, second),
         (5_000, Duration::from_hours(1)),
     ];
+
     let extreme = [
         (1, 30 * DAY),
         (10_000_000, second),
         (10, Duration::from_micros(1)),
         (999_983, 30 * DAY),
     ];
+
     let odd = [
         (3, Duration::from_millis(500)),
         (999_983, second),
         (7, Duration::from_micros(13)),
         (9, Duration::from_micros(1)),
     ];
+
     prop_oneof![
         4 => select(everyday.to_vec()),
         3 => select(extreme.to_vec()),
         2 => select(odd.to_vec()),
-        2 => (1..=10_000u64, 1_000..=10_000_000u64).prop_map(|(n, p)| (n, Duration::from_micros(p))),
-        1 => (1..=999_999_999u64, 100_000_000..=2_592_000_000_000u64).prop_map(|(n, p)| (n, Duration::from_micros(p))),
+        2 => (1..=10_000u64, 1_000..=10_000_000u64)
+            .prop_map(|(n, p)| (n, Duration::from_micros(p))),
+        1 => (1..=999_999_999u64, 100_000_000..=2_592_000_000_000u64)
+            .prop_map(|(n, p)| (n, Duration::from_micros(p))),
     ]
 }

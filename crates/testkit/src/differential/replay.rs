@@ -1,4 +1,4 @@
-//! Plays a trace on a store and on the model, and stops where they differ.
+//! Replays a trace on a store and on the model, and stops at the first difference.
 
 use std::fmt;
 
@@ -10,26 +10,29 @@ use tollgate::{
 use super::trace::{Act, Ask, Cost, Counter, Length, Move, Trace};
 use crate::model::ModelStore;
 
-/// No trace goes on after this moment, 2100-01-01: a century later every store can still tell the
-/// time.
+/// No trace goes beyond this time, 2100-01-01: a century later is still within the range of every
+/// store.
 const LATEST: Micros = Micros::from_secs(4_102_444_800);
-/// No trace goes back to before this moment, a second after the epoch.
+/// No trace goes back before this time, a second after the epoch.
 const EARLIEST: Micros = Micros::from_secs(1);
 
-/// Plays a trace on a store whose clock this is and whose counters are unused. Returns how many
-/// operations agreed, or the whole story up to the first that did not.
+/// Replays a trace on a store with this clock and unused counters. Returns how many operations
+/// agreed, or the whole history up to the first that did not.
 pub fn run_trace(store: &dyn Store, clock: &ManualClock, trace: &Trace) -> Result<u64, String> {
     let rules = rules_of(trace);
     let mut replay = Replay::new(store, clock, &rules);
     clock.set(trace.start);
+
     let steps = trace.steps.iter().try_for_each(|step| {
         replay.go(step.time);
         replay.act(&step.act)
     });
+
     steps
-        .and_then(|()| replay.look_at_all())
+        .and_then(|()| replay.peek_all())
         .map_err(|difference| format!("{replay}{difference}"))?;
-    Ok(replay.told.len() as u64)
+
+    Ok(replay.entries.len() as u64)
 }
 
 struct Replay<'a> {
@@ -38,20 +41,20 @@ struct Replay<'a> {
     model: ModelStore,
     /// The rules of each counter, one per quota.
     rules: &'a [Vec<Rule>],
-    /// What was left in each counter when it last answered.
+    /// What remained in each counter at its last outcome.
     left: Vec<u64>,
     retry_after: Micros,
     reset_after: Micros,
-    /// Leases asked for, with the check that did.
-    leases: Vec<(DemandBuf, PermitId)>,
-    told: Vec<Told>,
+    /// Permits that were requested, each with its demand.
+    permits: Vec<(DemandBuf, PermitId)>,
+    entries: Vec<TraceEntry>,
 }
 
-/// What was done and answered, for the story of a failure.
-struct Told {
+/// An operation with its outcomes, for the history of a failure.
+struct TraceEntry {
     at: Micros,
     what: &'static str,
-    checks: Vec<DemandBuf>,
+    demands: Vec<DemandBuf>,
     outcomes: Vec<Outcome>,
 }
 
@@ -65,8 +68,8 @@ impl<'a> Replay<'a> {
             left: rules.iter().map(|rules| rules[0].quota().limit()).collect(),
             retry_after: Micros::ZERO,
             reset_after: Micros::ZERO,
-            leases: Vec::new(),
-            told: Vec::new(),
+            permits: Vec::new(),
+            entries: Vec::new(),
         }
     }
 
@@ -101,83 +104,90 @@ impl<'a> Replay<'a> {
 
     fn act(&mut self, act: &Act) -> Result<(), String> {
         match act {
-            Act::Spend(asks) => self.spend("spend", self.checks(asks), Intent::Spend),
-            Act::Peek(asks) => self.spend("peek", self.checks(asks), Intent::Peek),
-            Act::SpendOne(ask) => self.try_spend("spend one", self.check(*ask), Intent::Spend),
-            Act::PeekOne(ask) => self.try_spend("peek one", self.check(*ask), Intent::Peek),
+            Act::Spend(asks) => self.spend("spend", self.demands(asks), Intent::Spend),
+            Act::Peek(asks) => self.spend("peek", self.demands(asks), Intent::Peek),
+            Act::SpendOne(ask) => self.try_spend("spend one", self.demand(*ask), Intent::Spend),
+            Act::PeekOne(ask) => self.try_spend("peek one", self.demand(*ask), Intent::Peek),
             Act::Refund(asks) => {
-                let checks = self.checks(asks);
-                answer(self.store.refund(&borrowed(&checks)))?;
-                self.model.refund(&borrowed(&checks), self.clock.now());
-                self.tell("refund", checks, Vec::new());
+                let demands = self.demands(asks);
+                answer(self.store.refund(&borrowed(&demands)))?;
+                self.model.refund(&borrowed(&demands), self.clock.now());
+                self.record("refund", demands, Vec::new());
                 Ok(())
             }
             Act::Reset(counter) => {
-                let check = self.check(Ask {
+                let demand = self.demand(Ask {
                     counter: *counter,
                     quota: 0,
                     cost: Cost::Units(0),
                     shadow: false,
                 });
-                answer(self.store.reset(&check.as_demand().key))?;
-                self.model.reset(&check.as_demand().key);
-                self.tell("reset", vec![check], Vec::new());
+                answer(self.store.reset(&demand.as_demand().key))?;
+                self.model.reset(&demand.as_demand().key);
+                self.record("reset", vec![demand], Vec::new());
                 Ok(())
             }
-            Act::Release(ago) => self.change_lease("release", *ago),
-            Act::Renew(ago) => self.change_lease("renew", *ago),
+            Act::Release(ago) => self.change_permit("release", *ago),
+            Act::Renew(ago) => self.change_permit("renew", *ago),
         }
     }
 
     fn spend(
         &mut self,
         what: &'static str,
-        checks: Vec<DemandBuf>,
+        demands: Vec<DemandBuf>,
         intent: Intent,
     ) -> Result<(), String> {
-        let lease = self.new_lease();
-        let spent = answer(self.store.spend(&borrowed(&checks), intent, lease))?;
-        self.compare(what, checks, intent, lease, &spent)
+        let permit_id = self.new_permit_id();
+        let spent = answer(self.store.spend(&borrowed(&demands), intent, permit_id))?;
+        self.compare(what, demands, intent, permit_id, &spent)
     }
 
     fn try_spend(
         &mut self,
         what: &'static str,
-        check: DemandBuf,
+        demand: DemandBuf,
         intent: Intent,
     ) -> Result<(), String> {
-        let lease = self.new_lease();
-        let Some((outcome, _)) = self.store.try_spend(&check.as_demand(), intent, lease) else {
-            return self.spend(what, vec![check], intent);
+        let permit_id = self.new_permit_id();
+
+        let Some((outcome, _)) = self.store.try_spend(&demand.as_demand(), intent, permit_id)
+        else {
+            return self.spend(what, vec![demand], intent);
         };
+
         let spent = SpendReply::by_store(std::iter::once(outcome).collect(), self.clock.now());
-        self.compare(what, vec![check], intent, lease, &spent)
+        self.compare(what, vec![demand], intent, permit_id, &spent)
     }
 
     fn compare(
         &mut self,
         what: &'static str,
-        checks: Vec<DemandBuf>,
+        demands: Vec<DemandBuf>,
         intent: Intent,
-        lease: PermitId,
+        permit_id: PermitId,
         spent: &SpendReply,
     ) -> Result<(), String> {
-        let compared = self.model.confirm(&borrowed(&checks), intent, lease, spent);
-        for (check, outcome) in checks.iter().zip(&spent.outcomes) {
-            self.remember(check, outcome);
+        let compared = self
+            .model
+            .confirm(&borrowed(&demands), intent, permit_id, spent);
+
+        for (demand, outcome) in demands.iter().zip(&spent.outcomes) {
+            self.remember(demand, outcome);
         }
-        self.leases
-            .extend(checks.first().map(|check| (check.clone(), lease)));
-        self.tell(what, checks, spent.outcomes.to_vec());
+        self.permits
+            .extend(demands.first().map(|demand| (demand.clone(), permit_id)));
+
+        self.record(what, demands, spent.outcomes.to_vec());
         compared
     }
 
-    fn new_lease(&self) -> PermitId {
-        PermitId::new(self.told.len() as u128 + 1)
+    fn new_permit_id(&self) -> PermitId {
+        PermitId::new(self.entries.len() as u128 + 1)
     }
 
-    fn remember(&mut self, check: &DemandBuf, outcome: &Outcome) {
-        if let Some(index) = self.rules.iter().position(|rules| is_of(rules, check)) {
+    fn remember(&mut self, demand: &DemandBuf, outcome: &Outcome) {
+        if let Some(index) = self.rules.iter().position(|rules| is_of(rules, demand)) {
             self.left[index] = outcome.remaining;
         }
         self.reset_after = outcome.reset_after;
@@ -186,78 +196,84 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn change_lease(&mut self, what: &'static str, ago: usize) -> Result<(), String> {
-        let Some((check, lease)) = self.leases.iter().rev().cycle().nth(ago).cloned() else {
+    fn change_permit(&mut self, what: &'static str, ago: usize) -> Result<(), String> {
+        let Some((demand, permit_id)) = self.permits.iter().rev().cycle().nth(ago).cloned() else {
             return Ok(());
         };
         let now = self.clock.now();
-        let asked = check.as_demand();
+        let borrowed_demand = demand.as_demand();
         let (got, expected) = if what == "renew" {
             (
-                answer(self.store.renew(&asked, lease))?,
-                self.model.renew(&asked, lease, now),
+                answer(self.store.renew(&borrowed_demand, permit_id))?,
+                self.model.renew(&borrowed_demand, permit_id, now),
             )
         } else {
             (
-                answer(self.store.release(&asked, lease))?,
-                self.model.release(&asked, lease, now),
+                answer(self.store.release(&borrowed_demand, permit_id))?,
+                self.model.release(&borrowed_demand, permit_id, now),
             )
         };
-        self.tell(what, vec![check], Vec::new());
+
+        self.record(what, vec![demand], Vec::new());
+
         if got == expected {
             Ok(())
         } else {
-            Err(format!("the lease: expected {expected}, got {got}"))
+            Err(format!("permit: expected {expected}, got {got}"))
         }
     }
 
-    /// A last look at every counter, so that a change in the last steps is compared too.
-    fn look_at_all(&mut self) -> Result<(), String> {
+    /// Peeks at every counter at the end, so that a change in the last steps is compared too.
+    fn peek_all(&mut self) -> Result<(), String> {
         (0..self.rules.len()).try_for_each(|counter| {
-            let check = self.check(Ask {
+            let demand = self.demand(Ask {
                 counter,
                 quota: 0,
                 cost: Cost::Units(1),
                 shadow: false,
             });
-            self.spend("peek", vec![check], Intent::Peek)
+            self.spend("peek", vec![demand], Intent::Peek)
         })
     }
 
-    /// The checks of a request, each counter once.
-    fn checks(&self, asks: &[Ask]) -> Vec<DemandBuf> {
-        let mut checks: Vec<DemandBuf> = Vec::with_capacity(asks.len());
-        for check in asks.iter().map(|ask| self.check(*ask)) {
-            if checks
+    /// The demands of a request, with each counter at most once.
+    fn demands(&self, asks: &[Ask]) -> Vec<DemandBuf> {
+        let mut demands: Vec<DemandBuf> = Vec::with_capacity(asks.len());
+
+        for demand in asks.iter().map(|ask| self.demand(*ask)) {
+            if demands
                 .iter()
-                .all(|other| other.as_demand().key != check.as_demand().key)
+                .all(|other| other.as_demand().key != demand.as_demand().key)
             {
-                checks.push(check);
+                demands.push(demand);
             }
         }
-        checks
+
+        demands
     }
 
-    fn check(&self, ask: Ask) -> DemandBuf {
+    fn demand(&self, ask: Ask) -> DemandBuf {
         let counter = ask.counter % self.rules.len();
         let rule = &self.rules[counter][ask.quota % self.rules[counter].len()];
         let limit = rule.quota().limit();
+
         let cost = match ask.cost {
             Cost::Units(units) => units,
             Cost::OfLimit(thousandths) => limit.saturating_mul(thousandths) / 1_000,
             Cost::LimitAnd(more) => limit + more,
             Cost::LeftAnd(more) => self.left[counter] + more,
         };
-        let mut check = rule.demand("someone", cost).expect("the key is right");
-        check.shadow = ask.shadow;
-        check
+
+        let mut demand = rule.demand("someone", cost).expect("the key is valid");
+        demand.shadow = ask.shadow;
+        demand
     }
 
-    fn tell(&mut self, what: &'static str, checks: Vec<DemandBuf>, outcomes: Vec<Outcome>) {
-        self.told.push(Told {
+    fn record(&mut self, what: &'static str, demands: Vec<DemandBuf>, outcomes: Vec<Outcome>) {
+        self.entries.push(TraceEntry {
             at: self.clock.now(),
             what,
-            checks,
+            demands,
             outcomes,
         });
     }
@@ -271,53 +287,58 @@ fn rules_of(trace: &Trace) -> Vec<Vec<Rule>> {
             .iter()
             .map(|quota| Limit::new(format!("counter-{index}"), *quota));
         limits
-            .map(|limit| limit.rule().expect("the name and the quota are right"))
+            .map(|limit| limit.rule().expect("the name and the quota are valid"))
             .collect()
     };
+
     trace.counters.iter().enumerate().map(rules).collect()
 }
 
-fn borrowed(checks: &[DemandBuf]) -> Vec<Demand<'_>> {
-    checks.iter().map(DemandBuf::as_demand).collect()
+fn borrowed(demands: &[DemandBuf]) -> Vec<Demand<'_>> {
+    demands.iter().map(DemandBuf::as_demand).collect()
 }
 
-fn is_of(rules: &[Rule], check: &DemandBuf) -> bool {
+fn is_of(rules: &[Rule], demand: &DemandBuf) -> bool {
     rules[0]
         .demand("someone", 0)
-        .is_ok_and(|own| own.as_demand().key == check.as_demand().key)
+        .is_ok_and(|own| own.as_demand().key == demand.as_demand().key)
 }
 
 fn answer<T: Unpin>(answer: StoreFuture<'_, T>) -> Result<T, String> {
-    pollster::block_on(answer).map_err(|error| format!("the store gave no answer: {error}"))
+    pollster::block_on(answer).map_err(|error| format!("store error: {error}"))
 }
 
-/// The story so far, one line per operation.
+/// The history so far, one line per operation.
 impl fmt::Display for Replay<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "the store and the model differ at the end of this story:"
+            "the store and the model differ at the end of this trace:"
         )?;
-        for told in &self.told {
-            writeln!(f, "{:?} {}", told.at, told.what)?;
-            for (index, check) in told.checks.iter().enumerate() {
+
+        for entry in &self.entries {
+            writeln!(f, "{:?} {}", entry.at, entry.what)?;
+            for (index, demand) in entry.demands.iter().enumerate() {
                 let counter = self
                     .rules
                     .iter()
-                    .position(|rules| is_of(rules, check))
+                    .position(|rules| is_of(rules, demand))
                     .unwrap_or_default();
-                let shadow = if check.shadow { " as a shadow" } else { "" };
+
+                let shadow = if demand.shadow { " as a shadow" } else { "" };
                 write!(
                     f,
                     "  counter {counter}, cost {}{shadow}, {:?}",
-                    check.cost, check.quota
+                    demand.cost, demand.quota
                 )?;
-                match told.outcomes.get(index) {
+
+                match entry.outcomes.get(index) {
                     Some(outcome) => writeln!(f, "\n    -> {outcome:?}")?,
                     None => writeln!(f)?,
                 }
             }
         }
+
         Ok(())
     }
 }

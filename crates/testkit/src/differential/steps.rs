@@ -1,4 +1,4 @@
-//! Traces to try: mostly on the edges, where limits go wrong.
+//! Traces to test, mostly at edges, where limiters fail.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -13,9 +13,9 @@ const COUNTERS_MAX: usize = 3;
 /// Whether the clock of a trace may be set back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepsBack {
-    /// It only goes forward.
+    /// The clock only goes forward.
     No,
-    /// It is set back now and then, by little and by much.
+    /// The clock is set back now and then, by short and by long durations.
     Yes,
 }
 
@@ -42,6 +42,7 @@ fn traces(
             Counter { quotas }
         })
     });
+
     (
         starts(),
         vec(counter, 1..=COUNTERS_MAX),
@@ -54,16 +55,17 @@ fn traces(
         })
 }
 
-/// Our days, a leap day, the last second of a year, and shortly after the epoch.
+/// The present, a leap day, the last second of a year, and shortly after the epoch.
 fn starts() -> impl Strategy<Value = Micros> {
-    let told = [
+    let special = [
         1_798_761_600_000_000,
         1_709_164_799_999_999,
         1_735_689_599_000_001,
         86_400_000_000,
     ];
+
     prop_oneof![
-        select(told.to_vec()),
+        select(special.to_vec()),
         1_700_000_000_000_000..2_000_000_000_000_000u64
     ]
     .prop_map(Micros::new)
@@ -100,6 +102,7 @@ fn of_window() -> impl Strategy<Value = Length> {
         select(vec![0, 1, 500, 999, 1_000, 2_000]),
         0..=3_000u64
     ];
+
     (0..COUNTERS_MAX, thousandths, 0..=1u64).prop_map(|(counter, thousandths, more)| {
         Length::OfWindow {
             counter,

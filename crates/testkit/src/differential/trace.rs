@@ -1,54 +1,53 @@
-//! A trace: counters, and what is done to them in which order. Plain data that prints as what to do
-//! again.
+//! A trace: counters, and operations on them in order. It is plain data whose debug output can be
+//! copied into a regression test.
 
 use tollgate::{Micros, Quota};
 
-/// A story of up to some dozens of operations on a few counters.
+/// A trace of up to a few dozen operations on a few counters.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// When it begins.
+    /// The start time.
     pub start: Micros,
     /// The counters, at least one.
     pub counters: Vec<Counter>,
-    /// What happens.
+    /// The operations.
     pub steps: Vec<Step>,
 }
 
-/// A counter by its quotas, at least one and all of one shape: the usual numbers first, then others
-/// to change to.
+/// A counter, given by its quotas: at least one, all of the same shape. The first is the default,
+/// the others are used to change it.
 #[derive(Clone, Debug)]
 pub struct Counter {
     /// The quotas.
     pub quotas: Vec<Quota>,
 }
 
-/// Time moves, then something is done.
+/// A movement of the clock, followed by an operation.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// How time moves first.
+    /// How the clock moves first.
     pub time: Move,
-    /// What is done then.
+    /// The operation.
     pub act: Act,
 }
 
-/// How time moves.
+/// How the clock moves.
 #[derive(Clone, Copy, Debug)]
 pub enum Move {
-    /// It does not.
+    /// It does not move.
     Stay,
-    /// As it should.
+    /// It goes forward.
     Forward(Length),
-    /// The clock is set back.
+    /// It is set back.
     Back(Length),
 }
 
-/// A length of time, some of them known only while the trace runs: that is how traces land on
-/// edges.
+/// A duration. Some are known only while the trace runs, which lets traces hit edges exactly.
 #[derive(Clone, Copy, Debug)]
 pub enum Length {
-    /// So many microseconds.
+    /// A number of microseconds.
     Micros(u64),
-    /// So many thousandths of a counter's window, and so many microseconds more.
+    /// Thousandths of a counter's window, plus some microseconds.
     OfWindow {
         /// Which counter, counted round.
         counter: usize,
@@ -57,61 +56,61 @@ pub enum Length {
         /// Microseconds more.
         more: u64,
     },
-    /// What the last denial said to wait, less so many microseconds.
+    /// The retry time of the last denial, less some microseconds.
     Retry {
         /// Microseconds less.
         less: u64,
     },
-    /// What the last answer said until the budget is full, less so many microseconds.
+    /// The reset time of the last outcome, less some microseconds.
     Reset {
         /// Microseconds less.
         less: u64,
     },
 }
 
-/// What is done.
+/// An operation.
 #[derive(Clone, Debug)]
 pub enum Act {
-    /// A request, spent if it passes.
+    /// A request that is spent if allowed.
     Spend(Vec<Ask>),
-    /// A request that only looks.
+    /// A request that only peeks.
     Peek(Vec<Ask>),
-    /// A request of one check, by the short way if the store has one.
+    /// A request with one demand, by the store's short path if it has one.
     SpendOne(Ask),
-    /// A look with one check, by the short way if the store has one.
+    /// A peek with one demand, by the store's short path if it has one.
     PeekOne(Ask),
-    /// What the checks would have taken is given back.
+    /// A refund of these demands.
     Refund(Vec<Ask>),
-    /// A counter is forgotten.
+    /// A reset of a counter.
     Reset(usize),
-    /// A lease ends: the one taken so many requests ago, counted round.
+    /// A release of a permit: the one acquired this many requests ago, modulo their number.
     Release(usize),
-    /// A lease's time starts again.
+    /// A renewal of a permit, selected in the same way.
     Renew(usize),
 }
 
-/// One check.
+/// One demand.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
-    /// Which counter, counted round. A counter asked twice in one request is asked once.
+    /// The counter, modulo their number. A request uses each counter at most once.
     pub counter: usize,
-    /// Which of its quotas, counted round.
+    /// The quota, modulo their number.
     pub quota: usize,
-    /// How much.
+    /// The cost.
     pub cost: Cost,
-    /// Whether it may refuse.
+    /// Whether it is a shadow limit, which never denies.
     pub shadow: bool,
 }
 
-/// A cost, some of them known only while the trace runs.
+/// A cost. Some are known only while the trace runs.
 #[derive(Clone, Copy, Debug)]
 pub enum Cost {
-    /// So many units.
+    /// A number of units.
     Units(u64),
-    /// So many thousandths of the limit.
+    /// Thousandths of the limit.
     OfLimit(u64),
-    /// The limit and so many units more.
+    /// The limit plus some units.
     LimitAnd(u64),
-    /// What was left in the counter when it last answered, and so many units more.
+    /// What remained in the counter at its last outcome, plus some units.
     LeftAnd(u64),
 }

@@ -1,4 +1,4 @@
-//! One client's connection and the one to the server behind it.
+//! A client's connection and the matching one to the server.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -11,35 +11,38 @@ use rustix::net::sockopt::set_socket_linger;
 use super::lane::{Direction, Lane};
 use super::state::State;
 
-/// How long the server behind may take to accept. It is on the same machine.
+/// How long connecting to the server may take. It is on the same machine.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
-/// How long a write may block before it is asked whether the connection still exists.
+/// How long a write may block before it checks whether the connection was reset.
 const WRITE_LIMIT: Duration = Duration::from_millis(50);
 
-/// The two sockets. They are shared and never duplicated, so that each is closed when the last part
-/// lets go of it.
+/// The two sockets. They are shared and never duplicated, so that each is closed when its last user
+/// is dropped.
 #[derive(Debug)]
 pub(super) struct Connection {
     client: TcpStream,
     server: OnceLock<TcpStream>,
     is_reset: AtomicBool,
-    /// Whether the client was told something else than the server said.
+    /// Whether the client received something else than the server sent.
     is_spoiled: AtomicBool,
-    /// How many bytes of replies are left before the reset.
+    /// The number of reply bytes left before the reset.
     cut_after: Mutex<Option<usize>>,
 }
 
-/// Connects to the server and moves bytes until both sides have ended or the connection is reset.
+/// Connects to the server and forwards bytes until both sides have closed or the connection is
+/// reset.
 pub(super) fn run(state: &State, connection: &Connection) {
     if !state.hold_new(connection) {
         return;
     }
+
     let Ok(server) = connection.open(state.target()) else {
-        // Nobody is there. A connection that was accepted cannot be refused any more; a reset comes
-        // closest.
+        // The server is down. An accepted connection cannot be refused any more; a reset is the
+        // closest equivalent.
         state.reset(connection);
         return;
     };
+
     let lane = |direction, from, to| Lane {
         state,
         connection,
@@ -49,6 +52,7 @@ pub(super) fn run(state: &State, connection: &Connection) {
     };
     let requests = lane(Direction::Requests, &connection.client, server);
     let replies = lane(Direction::Replies, server, &connection.client);
+
     std::thread::scope(|scope| {
         requests.spawn(scope);
         replies.spawn(scope);
@@ -76,12 +80,12 @@ impl Connection {
         Ok(server)
     }
 
-    /// Makes both sides end in a reset, which the system sends once the sockets are closed. Ending
-    /// only the reading wakes who reads and tells the other side nothing yet.
+    /// Makes both sockets send a reset when they are closed. Shutting down only the read side wakes
+    /// up readers and sends nothing yet.
     pub(super) fn reset(&self) {
         self.is_reset.store(true, Ordering::SeqCst);
         for socket in std::iter::once(&self.client).chain(self.server.get()) {
-            // The other side may have gone first.
+            // The other side may have closed already.
             let _gone = set_socket_linger(socket, Some(Duration::ZERO));
             let _gone = socket.shutdown(Shutdown::Read);
         }

@@ -1,73 +1,73 @@
-//! What can be done to connections.
+//! The faults, and their combined effects.
 
 use std::time::Duration;
 
-/// Not a reply in any version of the protocol: the first byte names no kind.
+/// Not a reply in any version of the protocol: the first byte is not a type.
 const GARBAGE: &[u8] = b"\x00\xff\x7fHTTP/1.1 400 Bad Request\r\n\xc3\x28\r\n\x01\x02\x03";
-/// The beginning of a text of a terabyte.
+/// The header of a bulk string of a terabyte.
 const GIANT_BULK: &[u8] = b"$999999999999\r\n";
-/// The beginning of a list of a billion items.
+/// The header of an array of a billion items.
 const GIANT_ARRAY: &[u8] = b"*1000000000\r\n";
 
-/// Something that goes wrong between a client and its server.
+/// A fault between a client and its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Every reply arrives this much later. Replies do not wait for each other.
+    /// Delays every reply by this duration. Replies do not wait for each other.
     DelayReplies(Duration),
-    /// Every request arrives this much later. Requests do not wait for each other.
+    /// Delays every request by this duration. Requests do not wait for each other.
     DelayRequests(Duration),
-    /// The next reply on any connection is cut: this many bytes arrive, then a reset. After that
-    /// the fault is over.
+    /// Cuts the next reply on any connection: this many bytes arrive, then a reset. The fault
+    /// happens once.
     CutNextReply {
-        /// How many bytes arrive.
+        /// The number of bytes that arrive.
         after_bytes: usize,
     },
-    /// Every connection is cut in its next reply: this many bytes arrive, then a reset.
+    /// Cuts every connection in its next reply: this many bytes arrive, then a reset.
     CutReplies {
-        /// How many bytes arrive.
+        /// The number of bytes that arrive.
         after_bytes: usize,
     },
-    /// Requests reach the server, replies vanish.
+    /// Requests reach the server, replies are lost.
     DropReplies,
-    /// These bytes arrive in place of each reply.
+    /// Replaces each reply by these bytes.
     ReplaceReplies(&'static [u8]),
-    /// Bytes that are no reply at all arrive in place of each.
+    /// Replaces each reply by bytes that are not valid in the protocol.
     Garbage,
-    /// The beginning of a text of a terabyte arrives in place of each reply.
+    /// Replaces each reply by the header of a bulk string of a terabyte.
     GiantBulk,
-    /// The beginning of a list of a billion items arrives in place of each reply.
+    /// Replaces each reply by the header of an array of a billion items.
     GiantArray,
-    /// Requests and replies are sent one byte at a time.
+    /// Sends requests and replies one byte at a time.
     Slice,
-    /// Requests and replies trickle, on each connection and in each direction.
+    /// Limits the throughput of each connection in each direction.
     Throttle {
-        /// How fast; zero counts as one.
+        /// The throughput; zero counts as one.
         bytes_per_second: u32,
     },
     /// Nothing moves in either direction, not even the end of a connection; new connections are
     /// accepted.
     BlackHole,
-    /// New connections are accepted and never answered, as when a TLS handshake stalls. The others
-    /// go on.
+    /// New connections are accepted but never served, as when a TLS handshake stalls. Existing
+    /// connections continue.
     StallNew,
-    /// Nobody listens: new connections are refused. The others go on until
+    /// The port is closed: new connections are refused. Existing ones continue until
     /// [`cut`](super::FaultProxy::cut).
     Refuse,
-    /// New connections get no answer at all, not even a refusal; the others go on. The port listens
-    /// with the shortest queue there is, which is full and never emptied, so that Linux drops what
-    /// comes. It is the best that can be done without rights over the network; other systems may
-    /// refuse instead.
+    /// Attempts to connect get no response at all, not even a refusal; existing connections
+    /// continue. The port listens with the shortest possible backlog, which is full and never
+    /// drained, so that Linux drops SYN packets. Nothing better is possible without network
+    /// privileges; other systems may refuse instead.
     DropSyn,
-    /// By turns, for this long each: everything is cut and refused, then everything is well. It
-    /// begins with the cut.
+    /// Alternates between two phases of this length: in the first one everything is cut and
+    /// refused, in the second everything works.
     Flap {
-        /// How long each turn is.
+        /// The length of each phase.
         every: Duration,
     },
 }
 
-/// What a set of faults comes to.
+/// The combined effects of a set of faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Effects {
     pub(super) delay_requests: Duration,
@@ -81,15 +81,15 @@ pub(super) struct Effects {
     pub(super) flap: Option<Duration>,
 }
 
-/// Where a reply ends too early.
+/// Where a reply is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     pub(super) after_bytes: usize,
-    /// Whether one cut is all.
+    /// Whether only one reply is cut.
     pub(super) once: bool,
 }
 
-/// What becomes of a reply.
+/// What happens to a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Replies {
     #[default]
@@ -107,14 +107,14 @@ pub(super) enum Pace {
     PerSecond(u32),
 }
 
-/// How new connections fare at the port.
+/// What happens to new connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Entry {
     #[default]
     Open,
-    /// Nobody listens.
+    /// The port is closed.
     Refused,
-    /// Somebody listens, with a full queue.
+    /// The port listens, with a full backlog.
     Full,
 }
 
@@ -125,8 +125,8 @@ impl Effects {
             .fold(Self::default(), |effects, fault| effects.with(*fault))
     }
 
-    /// After how many bytes a connection is to be cut, if one is to be. What happens only once has
-    /// happened then.
+    /// After how many bytes a connection is to be cut, if at all. A cut that happens once is then
+    /// used up.
     pub(super) fn claim_cut(&mut self) -> Option<usize> {
         let cut = self.cut?;
         if cut.once {
@@ -166,6 +166,7 @@ impl Effects {
             Fault::DropSyn => self.entry = Entry::Full,
             Fault::Flap { every } => self.flap = Some(every),
         }
+
         self
     }
 }
@@ -175,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_of_different_kinds_add_up_and_of_one_kind_the_later_holds() {
+    fn different_faults_add_up_and_a_later_one_replaces_its_kind() {
         let second = Duration::from_secs(1);
         let effects = Effects::of(&[
             Fault::DelayReplies(second),

@@ -1,4 +1,4 @@
-//! A proxy that comes and goes by itself.
+//! A thread that opens and closes the gate periodically.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -9,40 +9,43 @@ use super::fault::Entry;
 use super::gate::Gate;
 use super::state::State;
 
-/// Ends, wherever the gate stands then, when it is dropped.
+/// The thread ends when this is dropped; the gate stays as it is then.
 #[derive(Debug)]
-pub(super) struct Flapping {
-    /// Dropping it is the signal to end.
-    going_on: Option<Sender<()>>,
+pub(super) struct FlapThread {
+    /// Dropping it signals the thread to end.
+    keep_alive: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Flapping {
-    /// Begins with everything cut and refused, which holds when this returns.
+impl FlapThread {
+    /// Starts with the closed phase, which is in effect when this returns.
     pub(super) fn start(every: Duration, gate: &Arc<Gate>, state: &Arc<State>) -> Self {
-        go_away(gate, state);
+        close(gate, state);
+
         let (sender, end) = channel();
         let builder = state.thread();
         let (gate, state) = (Arc::clone(gate), Arc::clone(state));
+
         let thread = builder.spawn(move || {
             while waits(&end, every) {
                 gate.set(Entry::Open);
                 if !waits(&end, every) {
                     return;
                 }
-                go_away(&gate, &state);
+                close(&gate, &state);
             }
         });
+
         Self {
-            going_on: Some(sender),
-            thread: Some(thread.expect("there is room for a thread")),
+            keep_alive: Some(sender),
+            thread: Some(thread.expect("a thread can be started")),
         }
     }
 }
 
-impl Drop for Flapping {
+impl Drop for FlapThread {
     fn drop(&mut self) {
-        drop(self.going_on.take());
+        drop(self.keep_alive.take());
         let _panicked = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -52,7 +55,7 @@ fn waits(end: &Receiver<()>, time: Duration) -> bool {
     end.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
 }
 
-fn go_away(gate: &Gate, state: &State) {
+fn close(gate: &Gate, state: &State) {
     gate.set(Entry::Refused);
     state.cut();
 }

@@ -1,4 +1,4 @@
-//! The port: open, closed, or open with a queue so full that nobody gets in.
+//! The listening port: open, closed, or open with a full backlog.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,23 +12,23 @@ use super::fault::Entry;
 use super::state::State;
 use crate::wait;
 
-/// How long the port may take to be free again after it was closed.
+/// How long it may take until the port can be bound again after it was closed.
 const BIND_LIMIT: Duration = Duration::from_secs(5);
-/// How long an attempt to connect goes without an answer before the queue counts as full.
+/// How long an attempt to connect goes without a response before the backlog counts as full.
 const FULL_AFTER: Duration = Duration::from_millis(30);
-/// More than the shortest queue of any system holds.
+/// More than the shortest backlog of any system holds.
 const QUEUE_MAX: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Gate {
     addr: SocketAddr,
     state: Arc<State>,
-    now: Mutex<Position>,
+    now: Mutex<GateState>,
 }
 
-/// Each position is left by dropping it.
+/// The state of the port. Dropping a state leaves it.
 #[derive(Debug)]
-enum Position {
+enum GateState {
     Open {
         _acceptor: Acceptor,
     },
@@ -39,7 +39,7 @@ enum Position {
     },
 }
 
-/// The thread that lets clients in.
+/// The thread that accepts connections.
 #[derive(Debug)]
 struct Acceptor {
     addr: SocketAddr,
@@ -49,7 +49,7 @@ struct Acceptor {
 
 impl Gate {
     pub(super) fn open(addr: SocketAddr, state: &Arc<State>) -> Self {
-        let open = Position::Open {
+        let open = GateState::Open {
             _acceptor: Acceptor::start(addr, state),
         };
         Self {
@@ -59,28 +59,29 @@ impl Gate {
         }
     }
 
-    /// Moves the gate. The new position holds when this returns.
+    /// Changes the state of the port. The new state is in effect when this returns.
     pub(super) fn set(&self, entry: Entry) {
         let mut now = self.lock();
         if now.entry() == entry {
             return;
         }
-        *now = Position::Closed;
+
+        *now = GateState::Closed;
         *now = match entry {
-            Entry::Open => Position::Open {
+            Entry::Open => GateState::Open {
                 _acceptor: Acceptor::start(self.addr, &self.state),
             },
-            Entry::Refused => Position::Closed,
+            Entry::Refused => GateState::Closed,
             Entry::Full => full(self.addr),
         };
     }
 
-    fn lock(&self) -> MutexGuard<'_, Position> {
+    fn lock(&self) -> MutexGuard<'_, GateState> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Position {
+impl GateState {
     fn entry(&self) -> Entry {
         match self {
             Self::Open { .. } => Entry::Open,
@@ -94,25 +95,29 @@ impl Acceptor {
     fn start(addr: SocketAddr, state: &Arc<State>) -> Self {
         let listener = bind(addr);
         let is_over = Arc::new(AtomicBool::new(false));
+
         let builder = state.thread();
         let (state, over) = (Arc::clone(state), Arc::clone(&is_over));
         let thread = builder.spawn(move || {
             for client in listener.incoming() {
-                // A client that has gone again while it waited is no loss.
+                // A client that has disconnected in the meantime is ignored.
                 let Ok(client) = client else { continue };
+
                 if over.load(Ordering::SeqCst) {
-                    // It may be one who came just before the end. Those behind it in the queue get
-                    // a reset as well.
+                    // It may have connected just before the end. Clients behind it in the backlog
+                    // get a reset as well.
                     let _gone = set_socket_linger(&client, Some(Duration::ZERO));
                     return;
                 }
+
                 state.admit(client);
             }
         });
+
         Self {
             addr,
             is_over,
-            thread: Some(thread.expect("there is room for a thread")),
+            thread: Some(thread.expect("a thread can be started")),
         }
     }
 }
@@ -120,20 +125,20 @@ impl Acceptor {
 impl Drop for Acceptor {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::SeqCst);
-        // Nothing but a client wakes who waits for clients.
+        // Only a connection wakes up the thread.
         let _client = TcpStream::connect(self.addr);
         let _panicked = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Listens with the shortest queue there is and fills it. Linux then drops every attempt to
+/// Listens with the shortest possible backlog and fills it. Linux then drops every attempt to
 /// connect.
-fn full(addr: SocketAddr) -> Position {
+fn full(addr: SocketAddr) -> GateState {
     let listener = bind(addr);
-    rustix::net::listen(&listener, 0).expect("a socket that listens can listen with another queue");
+    rustix::net::listen(&listener, 0).expect("a listening socket can change its backlog");
     let attempts = (0..QUEUE_MAX).map_while(|_| TcpStream::connect_timeout(&addr, FULL_AFTER).ok());
     let queue = attempts.collect();
-    Position::Full {
+    GateState::Full {
         _listener: listener,
         _queue: queue,
     }

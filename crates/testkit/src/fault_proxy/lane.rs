@@ -1,8 +1,8 @@
-//! One direction of a connection: a thread that reads, a thread that writes, and a queue of what is
-//! on its way.
+//! One direction of a connection: a thread that reads, a thread that writes, and a queue between
+//! them.
 //!
-//! Two threads, because a delay is a property of the way: bytes that arrive while others wait are
-//! not to wait longer.
+//! Two threads are needed, because a delay applies to each message: bytes that arrive while others
+//! are delayed must not be delayed longer.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use super::connection::Connection;
 use super::fault::Pace;
-use super::state::{Fate, State};
+use super::state::{ReplyFate, State};
 use crate::wait;
 
-/// How much is read at once.
+/// The most bytes of one read.
 const READ_MAX: usize = 16 * 1024;
-/// How many reads can be on their way; who reads waits when there are more.
-const PARCELS_MAX: usize = 1_024;
-/// Into how many pieces a second is cut for what trickles.
+/// The most reads in the queue; the reader waits while it is full.
+const QUEUED_READS_MAX: usize = 1_024;
+/// The number of pieces per second of a throttled connection.
 const PIECES_PER_SECOND: u32 = 50;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,57 +37,62 @@ pub(super) struct Lane<'a> {
     pub(super) to: &'a TcpStream,
 }
 
-/// What is on its way, and when it is to arrive.
+/// A queued read, and when it is to be delivered.
 #[derive(Debug)]
-struct Parcel {
+struct QueuedRead {
     due: Instant,
-    load: Load,
+    result: ReadResult,
 }
 
 #[derive(Debug)]
-enum Load {
+enum ReadResult {
     Bytes(Vec<u8>),
-    /// The sender has closed.
+    /// The sender has closed the connection.
     End,
-    /// The sender has gone.
+    /// The sender has reset the connection.
     Reset,
 }
 
 impl<'a> Lane<'a> {
-    /// Moves bytes on two threads, until there are no more or the connection is reset.
+    /// Forwards bytes on two threads until the sender closes or the connection is reset.
     pub(super) fn spawn<'scope>(self, scope: &'scope Scope<'scope, 'a>)
     where
         'a: 'scope,
     {
-        let (sender, parcels) = sync_channel(PARCELS_MAX);
+        let (sender, queue) = sync_channel(QUEUED_READS_MAX);
+
         let reads = self
             .state
             .thread()
             .spawn_scoped(scope, move || self.read(&sender));
-        reads.expect("there is room for a thread");
+        reads.expect("a thread can be started");
+
         let writes = self
             .state
             .thread()
-            .spawn_scoped(scope, move || self.write(&parcels));
-        writes.expect("there is room for a thread");
+            .spawn_scoped(scope, move || self.write(&queue));
+        writes.expect("a thread can be started");
     }
 
-    fn read(&self, parcels: &SyncSender<Parcel>) {
+    fn read(&self, queue: &SyncSender<QueuedRead>) {
         let mut buffer = vec![0; READ_MAX];
         let mut from = self.from;
-        // What nobody reads fills the sender's buffers, as it does when packets are lost.
+
+        // Bytes that are not read fill the sender's buffers, as with lost packets.
         while self.state.hold(self.connection, wait::now()) {
-            let load = match from.read(&mut buffer) {
-                Ok(0) => Load::End,
-                Ok(count) => Load::Bytes(buffer[..count].to_vec()),
+            let result = match from.read(&mut buffer) {
+                Ok(0) => ReadResult::End,
+                Ok(count) => ReadResult::Bytes(buffer[..count].to_vec()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(_) => Load::Reset,
+                Err(_) => ReadResult::Reset,
             };
-            let is_last = !matches!(load, Load::Bytes(_));
-            let sent = parcels.send(Parcel {
+
+            let is_last = !matches!(result, ReadResult::Bytes(_));
+            let sent = queue.send(QueuedRead {
                 due: wait::now() + self.delay(),
-                load,
+                result,
             });
+
             if is_last || sent.is_err() {
                 return;
             }
@@ -102,49 +107,55 @@ impl<'a> Lane<'a> {
         }
     }
 
-    fn write(&self, parcels: &Receiver<Parcel>) {
-        for parcel in parcels {
-            if !self.state.hold(self.connection, parcel.due) {
+    fn write(&self, queue: &Receiver<QueuedRead>) {
+        for queued in queue {
+            if !self.state.hold(self.connection, queued.due) {
                 return;
             }
-            match parcel.load {
-                Load::Bytes(bytes) => self.deliver(&bytes),
-                Load::End => {
-                    // The other side may have gone first.
+
+            match queued.result {
+                ReadResult::Bytes(bytes) => self.deliver(&bytes),
+                ReadResult::End => {
+                    // The other side may have closed already.
                     let _gone = self.to.shutdown(Shutdown::Write);
                 }
-                Load::Reset => self.state.reset(self.connection),
+                ReadResult::Reset => self.state.reset(self.connection),
             }
         }
     }
 
     fn deliver(&self, bytes: &[u8]) {
         let fate = match self.direction {
-            Direction::Requests => Fate::Pass,
+            Direction::Requests => ReplyFate::Pass,
             Direction::Replies => self.state.fate(self.connection, bytes.len()),
         };
+
         match fate {
-            Fate::Pass => self.send(bytes),
-            Fate::Vanish => {}
-            Fate::Become(others) => self.send(others),
-            Fate::CutAfter(left) => {
+            ReplyFate::Pass => self.send(bytes),
+            ReplyFate::Vanish => {}
+            ReplyFate::Become(others) => self.send(others),
+            ReplyFate::CutAfter(left) => {
                 self.send(&bytes[..left]);
                 self.state.reset(self.connection);
             }
         }
     }
 
-    /// Writes at the pace in force, which may change on the way.
+    /// Writes at the current pace, which may change meanwhile.
     fn send(&self, mut bytes: &[u8]) {
         let mut due = wait::now();
+
         while !bytes.is_empty() {
             let pace = self.state.effects().pace;
             let (most, time) = piece(pace, bytes.len());
-            // A piece is written when its time has passed, so that a pause before it saves nothing.
+
+            // A piece is written when its time has passed, so that a pause before it does not speed
+            // it up.
             due += time;
             if !self.state.hold_at_pace(self.connection, due, pace) {
                 return;
             }
+
             match self.write_some(&bytes[..most]) {
                 Some(count) => bytes = &bytes[count..],
                 None => return self.state.reset(self.connection),
@@ -152,14 +163,16 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// How many bytes were written; none if there is nobody to write to.
+    /// The number of bytes written; `None` if the connection is closed.
     fn write_some(&self, piece: &[u8]) -> Option<usize> {
         let mut to = self.to;
         let written = to.write(piece);
-        // Each byte of a slice is to have its chance of being read alone.
+
+        // Each byte must have a chance of being read alone.
         if piece.len() == 1 {
             thread::yield_now();
         }
+
         match written {
             Ok(count) => Some(count),
             Err(error) => match error.kind() {
@@ -170,7 +183,7 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// How many bytes go at once, and how long they take.
+/// How many bytes are written at once, and how long they take.
 fn piece(pace: Pace, all: usize) -> (usize, Duration) {
     match pace {
         Pace::Free => (all, Duration::ZERO),
@@ -189,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_trickles_keeps_its_pace_in_pieces_of_any_size() {
+    fn a_throttled_connection_keeps_its_pace_in_pieces_of_any_size() {
         assert_eq!(
             piece(Pace::PerSecond(1_000), 500),
             (20, Duration::from_millis(20))

@@ -1,11 +1,11 @@
-//! A TCP proxy that does to connections what networks and dying servers do to them.
+//! A TCP proxy that injects the faults of networks and failing servers.
 //!
-//! - `fault`: what can be done, and what follows from several faults at once.
-//! - `gate`: the port, listening or not.
-//! - `connection`: one client's connection and the one to the server behind it.
+//! - `fault`: the faults, and their combined effects.
+//! - `gate`: the listening port.
+//! - `connection`: a client's connection and the matching one to the server.
 //! - `lane`: one direction of a connection.
-//! - `state`: what all of these share.
-//! - `flap`: a gate that opens and closes by itself.
+//! - `state`: the state shared by all of these.
+//! - `flap`: a thread that opens and closes the gate periodically.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -19,8 +19,8 @@
 //! proxy.clear();
 //! ```
 //!
-//! The proxy moves bytes and must not know the protocol they are in. A "reply" is what the server
-//! sent and the proxy read at once.
+//! The proxy forwards bytes and does not know their protocol. A "reply" is what the proxy received
+//! from the server in one read.
 
 mod connection;
 mod fault;
@@ -34,134 +34,140 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use self::fault::Fault;
 use self::fault::{Effects, Entry};
-use self::flap::Flapping;
+use self::flap::FlapThread;
 use self::gate::Gate;
 use self::state::State;
 use crate::ports::Port;
 
 /// A proxy in front of one server. Its threads and connections end when it is dropped.
 ///
-/// A fault concerns the connections there are and those to come. Nothing is lost on a connection
-/// that goes on: what was held back arrives when the fault is over, as after lost packets. Where
-/// bytes were swallowed or replaced the connection can only end, so it is reset when the fault is
-/// over.
+/// A fault applies to existing and to new connections. Nothing is lost on a connection that
+/// continues: delayed bytes arrive when the fault is cleared, as after lost packets. Where bytes
+/// were dropped or replaced, the connection cannot continue, so it is reset when the fault is
+/// cleared.
 #[derive(Debug)]
 pub struct FaultProxy {
     port: Port,
     state: Arc<State>,
-    door: Mutex<Door>,
+    control: Mutex<ProxyControl>,
 }
 
-/// What lets connections in. One at a time may change it.
+/// The parts that control new connections, behind one lock.
 #[derive(Debug)]
-struct Door {
+struct ProxyControl {
     gate: Arc<Gate>,
-    flapping: Option<Flapping>,
+    flap_thread: Option<FlapThread>,
     faults: Vec<Fault>,
 }
 
 impl FaultProxy {
-    /// A proxy without faults in front of a server, which need not be up.
+    /// Starts a proxy without faults. The server need not be running.
     ///
     /// # Panics
     ///
-    /// When no port can be listened on.
+    /// If no port can be bound.
     pub fn start(target: SocketAddr) -> Self {
         let port = Port::reserve();
         let state = Arc::new(State::new(port.addr(), target));
         let gate = Arc::new(Gate::open(port.addr(), &state));
+
         Self {
             port,
             state,
-            door: Mutex::new(Door {
+            control: Mutex::new(ProxyControl {
                 gate,
-                flapping: None,
+                flap_thread: None,
                 faults: Vec::new(),
             }),
         }
     }
 
-    /// Where clients connect.
+    /// The address for clients.
     pub fn addr(&self) -> SocketAddr {
         self.port.addr()
     }
 
-    /// Replaces the faults there are by this one. It holds when this returns.
+    /// Replaces all faults by this one. It is in effect when this returns.
     ///
     /// # Panics
     ///
-    /// When the port cannot be listened on again.
+    /// If the port cannot be bound again.
     pub fn set(&self, fault: Fault) {
         self.apply(|faults| *faults = vec![fault]);
     }
 
-    /// Adds a fault to those there are. Of two of the same kind the later one holds.
+    /// Adds a fault. It replaces an earlier one of the same kind.
     ///
     /// # Panics
     ///
-    /// When the port cannot be listened on again.
+    /// If the port cannot be bound again.
     pub fn add(&self, fault: Fault) {
         self.apply(|faults| faults.push(fault));
     }
 
-    /// Ends every fault.
+    /// Clears all faults.
     ///
     /// # Panics
     ///
-    /// When the port cannot be listened on again.
+    /// If the port cannot be bound again.
     pub fn clear(&self) {
         self.apply(Vec::clear);
     }
 
-    /// Resets every connection there is.
+    /// Resets all connections.
     pub fn cut(&self) {
         self.state.cut();
     }
 
-    /// Sends the connections to come to another server. Those there are stay where they are.
+    /// Forwards new connections to another server. Existing ones are not affected.
     pub fn retarget(&self, target: SocketAddr) {
         self.state.retarget(target);
     }
 
-    /// How many connections are open, stalled ones included.
+    /// The number of open connections, including stalled ones.
     pub fn connections(&self) -> usize {
         self.state.connections()
     }
 
-    /// How many connections there ever were.
+    /// The number of connections accepted since the start.
     pub fn accepted(&self) -> u64 {
         self.state.accepted()
     }
 
     fn apply(&self, change: impl FnOnce(&mut Vec<Fault>)) {
-        let mut door = self.door();
-        // The flapping one moves the gate on its own, so it ends before anybody else does.
-        door.flapping = None;
-        // The cut that happens once is not to come back with the next fault once it has happened.
+        let mut control = self.control();
+
+        // The flap thread changes the gate itself, so it must end first.
+        control.flap_thread = None;
+
+        // A cut that happens once must not return with the next fault once it has happened.
         if self.state.effects().cut.is_none() {
-            door.faults
+            control
+                .faults
                 .retain(|fault| !matches!(fault, Fault::CutNextReply { .. }));
         }
-        change(&mut door.faults);
-        let effects = Effects::of(&door.faults);
+
+        change(&mut control.faults);
+
+        let effects = Effects::of(&control.faults);
         self.state.set(effects);
-        door.gate.set(effects.entry);
-        door.flapping = effects
+        control.gate.set(effects.entry);
+        control.flap_thread = effects
             .flap
-            .map(|every| Flapping::start(every, &door.gate, &self.state));
+            .map(|every| FlapThread::start(every, &control.gate, &self.state));
     }
 
-    fn door(&self) -> MutexGuard<'_, Door> {
+    fn control(&self) -> MutexGuard<'_, ProxyControl> {
         // A test that panicked while it held the lock has failed already; the rest only cleans up.
-        self.door.lock().unwrap_or_else(PoisonError::into_inner)
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for FaultProxy {
     fn drop(&mut self) {
-        let mut door = self.door();
-        door.flapping = None;
-        door.gate.set(Entry::Refused);
+        let mut control = self.control();
+        control.flap_thread = None;
+        control.gate.set(Entry::Refused);
         self.state.cut();
     }
 }

@@ -1,4 +1,4 @@
-//! What the parts of a proxy share: the faults in force and the connections there are.
+//! The state shared by the parts of a proxy: the active faults and the connections.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};
@@ -12,10 +12,10 @@ use crate::wait;
 
 #[derive(Debug)]
 pub(super) struct State {
-    /// What its threads are called, so that they can be told from others.
+    /// The name of the proxy's threads, which distinguishes them from others.
     thread_name: String,
     inner: Mutex<Inner>,
-    /// Told whenever the faults change or a connection is reset.
+    /// Notified when the faults change or a connection is reset.
     changed: Condvar,
 }
 
@@ -27,13 +27,13 @@ struct Inner {
     open: BTreeMap<u64, (Arc<Connection>, JoinHandle<()>)>,
 }
 
-/// What becomes of the reply at hand.
+/// What happens to the current reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum ReplyFate {
     Pass,
     Vanish,
     Become(&'static [u8]),
-    /// Only so many bytes of it arrive, then a reset.
+    /// Only this many bytes of it arrive, then a reset.
     CutAfter(usize),
 }
 
@@ -46,6 +46,7 @@ impl State {
             open: BTreeMap::new(),
         };
         let thread_name = format!("proxy-{}", own.port());
+
         Self {
             thread_name,
             inner: Mutex::new(inner),
@@ -53,7 +54,7 @@ impl State {
         }
     }
 
-    /// A thread of this proxy, to be spawned.
+    /// A builder for a thread of this proxy.
     pub(super) fn thread(&self) -> thread::Builder {
         thread::Builder::new().name(self.thread_name.clone())
     }
@@ -78,40 +79,44 @@ impl State {
         self.lock().accepted
     }
 
-    /// Puts faults in force. A connection on which bytes were swallowed or replaced cannot go back
-    /// to telling the truth.
+    /// Activates faults. A connection on which bytes were dropped or replaced cannot continue
+    /// without the fault, so it is reset.
     pub(super) fn set(&self, effects: Effects) {
         let mut inner = self.lock();
         inner.effects = effects;
+
         for (connection, _) in inner.open.values() {
             connection.forget_cut();
             if connection.is_spoiled() && effects.replies == Replies::Pass {
                 connection.reset();
             }
         }
+
         drop(inner);
         self.changed.notify_all();
     }
 
-    /// Takes a client in.
+    /// Serves a new client.
     pub(super) fn admit(self: &Arc<Self>, client: TcpStream) {
         let mut inner = self.lock();
         inner.accepted += 1;
         let id = inner.accepted;
+
         let connection = Arc::new(Connection::new(client));
         let (state, own) = (Arc::clone(self), Arc::clone(&connection));
-        // The thread takes itself off the list at its end, for which it needs the lock that is held
-        // until it is on it.
+
+        // At its end the thread removes itself from the list, for which it needs the lock that is
+        // held until it has been added.
         let thread = self.thread().spawn(move || {
             connection::run(&state, &own);
             state.lock().open.remove(&id);
         });
-        let thread = thread.expect("there is room for a thread");
+
+        let thread = thread.expect("a thread can be started");
         inner.open.insert(id, (connection, thread));
     }
 
-    /// Resets every connection and waits for the ends of their threads, with which the sockets are
-    /// closed.
+    /// Resets every connection and waits for their threads to end, which closes the sockets.
     pub(super) fn cut(&self) {
         let open = std::mem::take(&mut self.lock().open);
         open.values().for_each(|(connection, _)| connection.reset());
@@ -131,14 +136,14 @@ impl State {
         self.changed.notify_all();
     }
 
-    /// Waits until the moment has come and nothing holds bytes back; false if the connection was
-    /// reset before.
+    /// Waits until the time `due` has come and no fault holds bytes back; false if the connection
+    /// was reset.
     pub(super) fn hold(&self, connection: &Connection, due: Instant) -> bool {
         self.wait(connection, |effects| (!effects.black_hole).then_some(due))
     }
 
-    /// [`hold`](Self::hold) for a piece whose moment follows from the pace, and has come when the
-    /// pace is another.
+    /// [`hold`](Self::hold) for a piece whose time follows from the pace; returns early when the
+    /// pace changes.
     pub(super) fn hold_at_pace(&self, connection: &Connection, due: Instant, pace: Pace) -> bool {
         let now = wait::now();
         self.wait(connection, |effects| {
@@ -147,7 +152,7 @@ impl State {
         })
     }
 
-    /// Waits until new connections go on; false if this one was reset before.
+    /// Waits until new connections may continue; false if this one was reset.
     pub(super) fn hold_new(&self, connection: &Connection) -> bool {
         let now = wait::now();
         self.wait(connection, |effects| {
@@ -155,7 +160,7 @@ impl State {
         })
     }
 
-    /// Waits for the moment that follows from the faults in force, which may be none at all.
+    /// Waits for the time that follows from the active faults, which may be never.
     fn wait(&self, connection: &Connection, due: impl Fn(&Effects) -> Option<Instant>) -> bool {
         let mut inner = self.lock();
         while !connection.is_reset() {
@@ -164,6 +169,7 @@ impl State {
                 if left.is_zero() {
                     return true;
                 }
+
                 self.changed
                     .wait_timeout(inner, left)
                     .unwrap_or_else(PoisonError::into_inner)
@@ -177,34 +183,35 @@ impl State {
         false
     }
 
-    /// Decides about a reply of this length. Of those that could be the only one to be cut, the
-    /// first to ask is.
-    pub(super) fn fate(&self, connection: &Connection, length: usize) -> Fate {
+    /// Decides what happens to a reply of this length. A cut that happens once applies to the first
+    /// reply that asks.
+    pub(super) fn fate(&self, connection: &Connection, length: usize) -> ReplyFate {
         let mut inner = self.lock();
         match inner.effects.replies {
             Replies::Drop => {
                 connection.spoil();
-                return Fate::Vanish;
+                return ReplyFate::Vanish;
             }
             Replies::Replace(bytes) => {
                 connection.spoil();
-                return Fate::Become(bytes);
+                return ReplyFate::Become(bytes);
             }
             Replies::Pass => {}
         }
+
         let left = connection.cut_after().or_else(|| inner.effects.claim_cut());
         match left {
-            None => Fate::Pass,
-            Some(left) if left <= length => Fate::CutAfter(left),
+            None => ReplyFate::Pass,
+            Some(left) if left <= length => ReplyFate::CutAfter(left),
             Some(left) => {
                 connection.set_cut_after(left - length);
-                Fate::Pass
+                ReplyFate::Pass
             }
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing here is left half done by a panic.
+        // A panic cannot leave the state inconsistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

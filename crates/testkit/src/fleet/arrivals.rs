@@ -1,17 +1,17 @@
-//! When requests come, to whom, and at what cost.
+//! When requests arrive, at which replica, and with what cost.
 
 use tollgate::Quota;
 
 use super::plan::{Load, Plan};
 use crate::dice::Dice;
 
-/// How long one process stays the hot one.
+/// How long one replica gets most requests.
 const TURN: u64 = 300_000;
 
-/// One request: when, at which place, and its cost.
+/// One request: its time, the slot of its replica, and its cost.
 pub(super) type Arrival = (u64, usize, u64);
 
-/// All requests of a run, in the order of time, the first at or after `start`.
+/// All requests of a run in order of time, the first at or after `start`.
 pub(super) fn arrivals(plan: &Plan, dice: &mut Dice, start: u64) -> Vec<Arrival> {
     let per_second = plan.tenths * rate(&plan.quota) / 10;
     let wanted = (per_second.saturating_mul(plan.length) / 1_000_000).clamp(20, plan.requests_max);
@@ -22,7 +22,7 @@ pub(super) fn arrivals(plan: &Plan, dice: &mut Dice, start: u64) -> Vec<Arrival>
     all
 }
 
-/// Units that the limit lets through in a second, about.
+/// The approximate number of units per second that the limit allows.
 fn rate(quota: &Quota) -> u64 {
     let of = |(per, period): (u64, u64)| (per * 1_000_000 / period).max(1);
     match quota {
@@ -38,7 +38,8 @@ fn rate(quota: &Quota) -> u64 {
 fn one(plan: &Plan, dice: &mut Dice, start: u64, index: u64, wanted: u64) -> Arrival {
     let even = plan.length * index / wanted;
     let anyone = usize::try_from(dice.below(plan.processes as u64)).expect("few");
-    let (at, place) = match plan.load {
+
+    let (at, slot) = match plan.load {
         Load::Steady => (even + dice.below(plan.length / wanted + 1), anyone),
         Load::Bursts => (even / 700_000 * 700_000 + dice.below(3_000), anyone),
         Load::Hoarding => (even / 1_200_000 * 1_200_000 + hoarding(dice), anyone),
@@ -47,6 +48,7 @@ fn one(plan: &Plan, dice: &mut Dice, start: u64, index: u64, wanted: u64) -> Arr
             (even, if dice.chance(900) { hot } else { anyone })
         }
     };
+
     let limit = plan.quota.limit();
     let cost = match dice.below(100) {
         _ if plan.is_plain => 1,
@@ -54,11 +56,12 @@ fn one(plan: &Plan, dice: &mut Dice, start: u64, index: u64, wanted: u64) -> Arr
         80..95 => dice.between(1, (limit / 8).max(1)),
         _ => dice.between(1, limit + 1),
     };
-    (start + at, place, cost)
+
+    (start + at, slot, cost)
 }
 
-/// A moment in a round of 1.2 s: much until 60 ms, some until 840 ms, much before a lease of that
-/// ends, much once the store has forgotten it.
+/// A time in a cycle of 1.2 s: many requests until 60 ms, some until 840 ms, many just before a
+/// lease ends, and many after the store has expired it.
 fn hoarding(dice: &mut Dice) -> u64 {
     match dice.below(100) {
         0..40 => dice.below(60_000),

@@ -1,90 +1,90 @@
-//! What happens, in the order of true time.
+//! The events of a simulation, in order of true time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use tollgate::lease::{LeaseGrant, LeaseOutcome, LeaseRequest};
 
-/// A request that wants an answer.
+/// A request that waits for a decision.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) cost: u64,
-    /// It is about another limit too, which refuses it.
-    pub(super) is_undone: bool,
-    /// It is about another limit too.
-    pub(super) is_among: bool,
+    /// Whether another limit of the same request denies it.
+    pub(super) is_denied_by_other: bool,
+    /// Whether the request has another limit.
+    pub(super) has_other_limit: bool,
     pub(super) waits: u32,
-    /// When it is answered by the failure policy instead.
+    /// When the failure policy decides instead.
     pub(super) deadline: u64,
 }
 
-/// Which process: its place and which of those that were there, one after the other.
+/// A replica: its slot, and which of the successive replicas in that slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Who {
-    pub(super) place: usize,
-    pub(super) life: u32,
+pub(super) struct ReplicaId {
+    pub(super) slot: usize,
+    pub(super) incarnation: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
-    /// A request comes to whoever is at this place.
-    Arrive(usize, Request),
-    /// A trip reaches the store.
-    Reach {
-        trip: u64,
+    /// A request arrives at the replica in this slot.
+    RequestArrival(usize, Request),
+    /// A store call arrives at the store.
+    CallArrival {
+        call: u64,
         cost: u64,
-        take: LeaseRequest,
+        lease_request: LeaseRequest,
     },
-    /// Its answer reaches the process.
-    Answer {
-        who: Who,
-        trip: u64,
-        given: LeaseGrant,
+    /// The reply of a store call arrives at the replica.
+    CallReply {
+        replica_id: ReplicaId,
+        call: u64,
+        grant: LeaseGrant,
     },
-    /// No answer came in time.
-    Deadline {
-        who: Who,
-        trip: u64,
+    /// A store call has timed out.
+    CallTimeout {
+        replica_id: ReplicaId,
+        call: u64,
     },
-    /// The trip never left.
-    Unsent {
-        who: Who,
-        trip: u64,
+    /// A store call could not be sent.
+    CallNotSent {
+        replica_id: ReplicaId,
+        call: u64,
     },
-    /// A request put to the store as for a strict limit reaches it, and its answer the process.
-    Ask(Who, Request),
-    AskAnswer(Who, Request, u64),
-    /// What another limit refused is given back.
-    Undo(Who, u64, LeaseOutcome),
-    Sweep(Who),
+    /// A check as for a strict limit arrives at the store, and then its reply at the replica.
+    CheckArrival(ReplicaId, Request),
+    CheckReply(ReplicaId, Request, u64),
+    /// Units that another limit denied are returned.
+    Undo(ReplicaId, u64, LeaseOutcome),
+    Sweep(ReplicaId),
     Crash(usize),
-    Leave(usize),
+    Shutdown(usize),
     Start(usize),
     Pause(usize, u64),
-    /// The store forgets everything.
+    /// The store loses all data.
     Failover,
-    /// Somebody resets the key.
+    /// The key is reset through this replica.
     Reset(usize),
-    ResetReach,
+    ResetArrival,
 }
 
 impl Event {
-    /// The process it happens at, if it does.
-    pub(super) fn place(&self) -> Option<usize> {
+    /// The slot of the replica at which the event happens, if any.
+    pub(super) fn slot(&self) -> Option<usize> {
         match self {
-            Self::Arrive(place, _) | Self::Reset(place) => Some(*place),
-            Self::Answer { who, .. }
-            | Self::Deadline { who, .. }
-            | Self::Unsent { who, .. }
-            | Self::AskAnswer(who, ..)
-            | Self::Undo(who, ..)
-            | Self::Sweep(who) => Some(who.place),
+            Self::RequestArrival(slot, _) | Self::Reset(slot) => Some(*slot),
+            Self::CallReply { replica_id, .. }
+            | Self::CallTimeout { replica_id, .. }
+            | Self::CallNotSent { replica_id, .. }
+            | Self::CheckReply(replica_id, ..)
+            | Self::Undo(replica_id, ..)
+            | Self::Sweep(replica_id) => Some(replica_id.slot),
             _ => None,
         }
     }
 }
 
-/// The events to come. Those of the same moment happen in the order in which they were put there.
+/// Future events. Those with the same time happen in the order in which they were added.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     heap: BinaryHeap<Reverse<(u64, u64, usize)>>,

@@ -1,17 +1,16 @@
-//! Many processes on one store, simulated event by event: the real lease table of every process,
-//! the model of the store, and a network and clocks that do what networks and clocks do.
+//! A discrete-event simulation of many replicas on one store: the real lease table of every
+//! replica, the model of the store, and a faulty network and faulty clocks.
 //!
-//! A run follows from its [`Plan`] alone, and a plan from its seed: nothing here reads a clock or
-//! starts a thread. Messages are delayed, overtake each other, and are lost on the way there or on
-//! the way back; processes crash, leave, start anew and are stopped for a while; clocks run fast
-//! and slow; the store forgets everything. What was let through, and when in true time, is then
-//! held against what the limit promises.
+//! A run is determined by its [`Plan`] alone, and a plan by its seed: nothing here reads a clock or
+//! starts a thread. Messages are delayed, reordered, and lost in either direction; replicas crash,
+//! shut down, restart and pause; clocks run fast and slow; the store loses its data. What was
+//! admitted, and when in true time, is then compared with what the limit allows.
 
 mod arrivals;
 mod audit;
 mod clock;
 mod events;
-mod lives;
+mod lifecycle;
 mod plan;
 mod replica;
 mod schedule;

@@ -1,4 +1,4 @@
-//! What a run is made of.
+//! The parameters of a run.
 
 use std::time::Duration;
 
@@ -9,77 +9,78 @@ use tollgate::{
 
 use crate::dice::Dice;
 
-/// How requests come.
+/// How requests arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// Evenly, to anyone.
+    /// Evenly, at all replicas.
     Steady,
-    /// Everyone gets many at the same moment, then for a while nobody any.
+    /// In bursts: many at every replica at the same time, then none for a while.
     Bursts,
-    /// Nearly all to one process, another every few hundred milliseconds.
+    /// Nearly all at one replica, and at another one every few hundred milliseconds.
     Rotating,
-    /// Enough to be lent much, little for most of a lease's life, and much again just before its
-    /// end and just after.
+    /// Enough to lease many units, then few for most of a lease's duration, and many again just
+    /// before its end and just after.
     Hoarding,
 }
 
-/// What goes wrong, so often in a thousand or not at all.
+/// The faults of a run: probabilities in thousandths, or counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// Messages lost before the store, and after it.
+    /// Lost messages, in either direction.
     pub lost: u64,
-    /// Trips that never leave, and are known not to.
+    /// Store calls that fail to be sent, which the replica notices.
     pub unsent: u64,
     /// Messages that take up to three seconds.
     pub late: u64,
-    /// Crashes, departures and stops in a run.
+    /// The number of crashes and shutdowns in a run.
     pub ends: u64,
-    /// Stops for up to two seconds in a run.
+    /// The number of pauses of up to two seconds in a run.
     pub pauses: u64,
-    /// How far a clock may be off its pace, in parts of a million.
+    /// How far the speed of a clock may be off, in parts per million.
     pub drift: u64,
-    /// Times that the store forgets everything, in a run.
+    /// How often the store loses all data in a run.
     pub failovers: u64,
-    /// Times that the key is reset, in a run.
+    /// How often the key is reset in a run.
     pub resets: u64,
-    /// Requests about another limit too, and those of them that it refuses.
+    /// Requests with another limit, some of which it denies.
     pub among: u64,
 }
 
-/// One run.
+/// The parameters of one run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// From which everything random follows.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// The limit.
+    /// The quota of the limit.
     pub quota: Quota,
     /// How its counters are shared.
     pub consistency: Consistency,
-    /// Processes at a time, and how many are expected.
+    /// The number of replicas at any time, and the expected number.
     pub processes: usize,
-    /// How requests come.
+    /// How requests arrive.
     pub load: Load,
-    /// Offered load in tenths of what the limit lets through.
+    /// Offered load in tenths of what the limit allows.
     pub tenths: u64,
-    /// Requests, at most.
+    /// The most requests.
     pub requests_max: u64,
-    /// The longest run, in microseconds.
+    /// The length of the run at most, in microseconds.
     pub length: u64,
-    /// Every request costs 1; otherwise anything up to one more than the limit.
+    /// Whether every request costs 1; otherwise up to one more than the limit.
     pub is_plain: bool,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Faults,
 }
 
 impl Plan {
-    /// Any plan, by its seed.
+    /// A random plan, determined by its seed.
     ///
     /// # Panics
     ///
-    /// Never: all numbers that it draws are right.
+    /// Never: all numbers that it draws are valid.
     pub fn drawn(seed: u64, consistency: Consistency) -> Self {
         let mut dice = Dice::new(seed);
         let or_none = |dice: &mut Dice, value: u64| if dice.chance(600) { value } else { 0 };
+
         let faults = Faults {
             lost: or_none(&mut dice, 80),
             unsent: or_none(&mut dice, 40),
@@ -91,6 +92,7 @@ impl Plan {
             resets: u64::from(dice.chance(100)),
             among: or_none(&mut dice, 200),
         };
+
         Self {
             seed,
             quota: quota(&mut dice),
@@ -111,7 +113,7 @@ impl Plan {
         }
     }
 
-    /// A run in which nothing goes wrong.
+    /// A run without faults.
     pub fn calm(seed: u64, quota: Quota, processes: usize, tenths: u64) -> Self {
         Self {
             seed,
@@ -128,7 +130,7 @@ impl Plan {
     }
 }
 
-/// Some limit of which batches are taken.
+/// A random quota that supports leases.
 fn quota(dice: &mut Dice) -> Quota {
     let limit = *dice.one_of(&[4, 16, 20, 50, 100, 200, 1_000]);
     let rate = Rate::new(
@@ -136,6 +138,7 @@ fn quota(dice: &mut Dice) -> Quota {
         Duration::from_secs(1),
     );
     let window = Duration::from_millis(*dice.one_of(&[100, 400, 1_000, 2_500]));
+
     let built = match dice.below(6) {
         0 | 1 => TokenBucket::new(limit, rate).map(Quota::from),
         2 => LeakyBucket::new(LeakyMode::Meter, limit, rate).map(Quota::from),
@@ -143,5 +146,6 @@ fn quota(dice: &mut Dice) -> Quota {
         4 => FixedWindow::aligned(limit, Calendar::Second).map(Quota::from),
         _ => SlidingWindow::new(limit, window).map(Quota::from),
     };
-    built.expect("right numbers")
+
+    built.expect("valid numbers")
 }

@@ -1,4 +1,4 @@
-//! What is known of a run before it begins: who asks when, and what goes wrong when.
+//! The events that are known before a run starts: requests and faults.
 
 use super::arrivals::Arrival;
 use super::events::{Event, Queue, Request};
@@ -6,7 +6,7 @@ use super::plan::Plan;
 use super::world::TIMEOUT;
 use crate::dice::Dice;
 
-/// Puts everything that is known from the start into the queue.
+/// Adds all events that are known from the start to the queue.
 pub(super) fn schedule(
     plan: &Plan,
     dice: &mut Dice,
@@ -15,34 +15,39 @@ pub(super) fn schedule(
     start: u64,
 ) {
     let faults = plan.faults;
-    for place in 0..plan.processes {
-        queue.put(start, Event::Start(place));
+
+    for slot in 0..plan.processes {
+        queue.put(start, Event::Start(slot));
     }
-    for (at, place, cost) in arrivals {
-        let is_among = dice.chance(faults.among);
-        let is_undone = is_among && dice.chance(400);
+
+    for (at, slot, cost) in arrivals {
+        let has_other_limit = dice.chance(faults.among);
+        let is_denied_by_other = has_other_limit && dice.chance(400);
         let request = Request {
             cost: *cost,
-            is_among,
-            is_undone,
+            has_other_limit,
+            is_denied_by_other,
             waits: 0,
             deadline: at + TIMEOUT,
         };
-        queue.put(*at, Event::Arrive(*place, request));
+        queue.put(*at, Event::RequestArrival(*slot, request));
     }
+
     let moment = |dice: &mut Dice| start + dice.below(plan.length);
-    let place = |dice: &mut Dice| usize::try_from(dice.below(plan.processes as u64)).expect("few");
+    let slot = |dice: &mut Dice| usize::try_from(dice.below(plan.processes as u64)).expect("few");
+
     for _ in 0..faults.ends {
-        let (at, place) = (moment(dice), place(dice));
+        let (at, slot) = (moment(dice), slot(dice));
         let end = if dice.chance(600) {
-            Event::Crash(place)
+            Event::Crash(slot)
         } else {
-            Event::Leave(place)
+            Event::Shutdown(slot)
         };
         queue.put(at, end);
     }
+
     for _ in 0..faults.pauses {
-        let (at, place) = (moment(dice), place(dice));
+        let (at, slot) = (moment(dice), slot(dice));
         let length = dice.between(
             1_000,
             if dice.clone().chance(500) {
@@ -51,14 +56,15 @@ pub(super) fn schedule(
                 2_000_000
             },
         );
-        queue.put(at, Event::Pause(place, length));
+        queue.put(at, Event::Pause(slot, length));
     }
+
     for _ in 0..faults.failovers {
         let at = moment(dice);
         queue.put(at, Event::Failover);
     }
     for _ in 0..faults.resets {
-        let (at, place) = (moment(dice), place(dice));
-        queue.put(at, Event::Reset(place));
+        let (at, slot) = (moment(dice), slot(dice));
+        queue.put(at, Event::Reset(slot));
     }
 }

@@ -1,4 +1,4 @@
-//! A run: the store, the processes and everything between them.
+//! The state of a simulation: the store, the replicas and the messages between them.
 
 use tollgate::lease::{CallFailure, LeaseCall, LeaseGrant, LeaseOutcome, LeaseStep};
 use tollgate::store::DemandBuf;
@@ -6,7 +6,7 @@ use tollgate::{Limit, Micros, Source};
 
 use super::arrivals::{Arrival, arrivals};
 use super::clock::TrueTime;
-use super::events::{Event, Queue, Request, Who};
+use super::events::{Event, Queue, ReplicaId, Request};
 use super::plan::Plan;
 use super::replica::Replica;
 use super::schedule::schedule;
@@ -14,34 +14,33 @@ use crate::dice::Dice;
 use crate::lending::Lender;
 use crate::overadmission;
 
-/// When every run begins, in true time: 2027-01-01 00:00:00 UTC, and up to a second later.
+/// The start of every run in true time: 2027-01-01 00:00:00 UTC, and up to a second later.
 const START: u64 = 1_798_761_600_000_000;
-/// How often a request waits for somebody else's trip before it asks by itself.
+/// How often a request waits for another request's store call before it makes its own.
 const WAITS_MAX: u32 = 3;
-/// How long a process waits for the store, in true time.
+/// How long a replica waits for the store, in true time.
 pub(super) const TIMEOUT: u64 = 100_000;
 
-/// A decision: the event, and where the answer came from.
+/// A decision: the event, and its source.
 pub(super) type Decision = (overadmission::Event<()>, Source);
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Run {
-    /// What was decided, in the order of true time.
+    /// All decisions, in order of true time.
     pub(super) log: Vec<Decision>,
-    /// Every request: when, where, at what cost.
+    /// All requests: time, slot and cost.
     pub(super) arrivals: Vec<Arrival>,
-    /// The store's windows as they followed each other: since when it had which, by its end; none
-    /// is 0.
+    /// The successive windows of the store: when each began, and its end; 0 for no window.
     pub(super) windows: Vec<(u64, u64)>,
-    /// How often everything was forgotten.
+    /// How often all data was lost.
     pub(super) bursts: u64,
-    /// How many processes there were in all.
-    pub(super) lives: u64,
-    /// Trips made.
-    pub(super) trips: u64,
-    /// What happened, if it was to be told.
-    pub story: Vec<String>,
+    /// The total number of replicas, including restarted ones.
+    pub(super) incarnations: u64,
+    /// The number of store calls.
+    pub(super) calls: u64,
+    /// A log of all events, if the run was verbose.
+    pub history: Vec<String>,
 }
 
 pub(super) struct World<'a> {
@@ -49,60 +48,64 @@ pub(super) struct World<'a> {
     pub(super) dice: Dice,
     pub(super) time: TrueTime,
     pub(super) queue: Queue,
-    pub(super) check: DemandBuf,
+    pub(super) demand: DemandBuf,
     store: Lender,
     pub(super) replicas: Vec<Replica>,
     pub(super) run: Run,
-    tells: bool,
+    is_verbose: bool,
 }
 
-/// Runs a plan, and tells what happened if it is asked to.
+/// Runs a plan. If `is_verbose`, the result has a log of all events.
 ///
 /// # Panics
 ///
-/// If the plan's limit does not lend.
-pub fn run(plan: &Plan, tells: bool) -> Run {
+/// If the plan's limit does not support leases.
+pub fn run(plan: &Plan, is_verbose: bool) -> Run {
     let mut dice = Dice::new(plan.seed ^ 0x5EED);
     let start = START + dice.below(1_000_000);
     let rule = Limit::new("limit", plan.quota)
         .consistency(plan.consistency)
         .rule()
-        .expect("a right limit");
+        .expect("a valid limit");
     let arrivals = arrivals(plan, &mut dice, start + 1_000);
+
     let mut world = World {
         plan,
         time: TrueTime::new(start),
         queue: Queue::default(),
-        check: rule.demand("ann", 1).expect("a right key"),
-        store: Lender::new(plan.quota).expect("a limit that lends"),
+        demand: rule.demand("ann", 1).expect("a valid key"),
+        store: Lender::new(plan.quota).expect("a limit that supports leases"),
         replicas: (0..plan.processes).map(Replica::new).collect(),
         run: Run {
             log: Vec::new(),
             windows: Vec::new(),
             bursts: plan.faults.failovers + plan.faults.resets,
-            lives: 0,
-            trips: 0,
-            story: Vec::new(),
+            incarnations: 0,
+            calls: 0,
+            history: Vec::new(),
             arrivals: arrivals.clone(),
         },
         dice,
-        tells,
+        is_verbose,
     };
+
     schedule(plan, &mut world.dice, &mut world.queue, &arrivals, start);
     while let Some((at, event)) = world.queue.next() {
-        // Whatever is under way comes to its end; sweeping would never.
+        // Everything in flight is completed; periodic sweeps would go on forever.
         if at > start + plan.length + 4_000_000 {
             break;
         }
+
         world.time.set(at.max(world.time.now()));
-        world.happen(event);
+        world.handle(event);
     }
-    world.run.finished()
+
+    world.run.into_sorted()
 }
 
 impl Run {
-    fn finished(mut self) -> Self {
-        // The store's decisions are heard of later than they were made.
+    fn into_sorted(mut self) -> Self {
+        // Decisions of the store are recorded later than they were made.
         self.log.sort_by_key(|(event, _)| event.at);
         self
     }
@@ -113,46 +116,64 @@ impl World<'_> {
         self.time.now()
     }
 
-    fn tell(&mut self, what: impl FnOnce() -> String) {
-        if self.tells {
+    fn log_line(&mut self, what: impl FnOnce() -> String) {
+        if self.is_verbose {
             let line = format!("{:>9} {}", self.now() - START, what());
-            self.run.story.push(line);
+            self.run.history.push(line);
         }
     }
 
-    fn happen(&mut self, event: Event) {
-        if let Some(place) = event.place() {
-            let until = self.replicas[place].paused_until;
+    fn handle(&mut self, event: Event) {
+        if let Some(slot) = event.slot() {
+            let until = self.replicas[slot].paused_until;
             if until > self.now() {
                 return self.queue.put(until, event);
             }
         }
+
         if !matches!(event, Event::Sweep(_)) {
-            self.tell(|| format!("{event:?}"));
+            self.log_line(|| format!("{event:?}"));
         }
+
         match event {
-            Event::Arrive(place, request) => self.decide(place, request),
-            Event::Reach { trip, cost, take } => {
-                let given = self.store.take(cost, &take, Micros::new(self.now()));
-                self.answer(trip, given);
+            Event::RequestArrival(slot, request) => self.decide(slot, request),
+            Event::CallArrival {
+                call,
+                cost,
+                lease_request,
+            } => {
+                let grant = self
+                    .store
+                    .take(cost, &lease_request, Micros::new(self.now()));
+                self.reply(call, grant);
             }
-            Event::Answer { who, trip, given } => self.land(who, trip, Ok(given)),
-            Event::Deadline { who, trip } => self.land(who, trip, Err(CallFailure::Unknown)),
-            Event::Unsent { who, trip } => self.land(who, trip, Err(CallFailure::NotSent)),
-            Event::Ask(who, request) => self.ask(who, request),
-            Event::AskAnswer(who, request, at) => {
-                if self.is_alive(who) {
-                    self.settle(who, request, at, None);
+            Event::CallReply {
+                replica_id,
+                call,
+                grant,
+            } => self.finish_call(replica_id, call, Ok(grant)),
+            Event::CallTimeout { replica_id, call } => {
+                self.finish_call(replica_id, call, Err(CallFailure::Unknown));
+            }
+            Event::CallNotSent { replica_id, call } => {
+                self.finish_call(replica_id, call, Err(CallFailure::NotSent));
+            }
+            Event::CheckArrival(replica_id, request) => self.check_strictly(replica_id, request),
+            Event::CheckReply(replica_id, request, at) => {
+                if self.is_alive(replica_id) {
+                    self.settle(replica_id, request, at, None);
                 }
             }
-            Event::Undo(who, cost, said) => self.undo(who, cost, &said),
-            Event::Sweep(who) => self.sweep(who),
-            Event::Crash(place) => self.end(place),
-            Event::Leave(place) => self.leave(place),
-            Event::Start(place) => self.start(place),
-            Event::Pause(place, length) => self.replicas[place].paused_until = self.now() + length,
-            Event::Failover | Event::ResetReach => self.store.reset(),
-            Event::Reset(place) => self.reset(place),
+            Event::Undo(replica_id, cost, lease_outcome) => {
+                self.undo(replica_id, cost, &lease_outcome);
+            }
+            Event::Sweep(replica_id) => self.sweep(replica_id),
+            Event::Crash(slot) => self.end(slot),
+            Event::Shutdown(slot) => self.shut_down(slot),
+            Event::Start(slot) => self.start(slot),
+            Event::Pause(slot, length) => self.replicas[slot].paused_until = self.now() + length,
+            Event::Failover | Event::ResetArrival => self.store.reset(),
+            Event::Reset(slot) => self.reset(slot),
         }
         self.note_window();
     }
@@ -167,12 +188,12 @@ impl World<'_> {
         }
     }
 
-    pub(super) fn is_alive(&self, who: Who) -> bool {
-        let replica = &self.replicas[who.place];
-        replica.who == who && replica.leases.is_some()
+    pub(super) fn is_alive(&self, replica_id: ReplicaId) -> bool {
+        let replica = &self.replicas[replica_id.slot];
+        replica.id == replica_id && replica.leases.is_some()
     }
 
-    /// How long a message takes, if it is not lost.
+    /// The delay of a message that is not lost.
     pub(super) fn delay(&mut self) -> u64 {
         if self.dice.chance(self.plan.faults.late) {
             self.dice.below(3_000_000)
@@ -185,74 +206,96 @@ impl World<'_> {
         self.dice.chance(self.plan.faults.lost / 2)
     }
 
-    /// Answers a request as far as it can be answered now.
-    fn decide(&mut self, place: usize, request: Request) {
-        let (now, who) = (self.now(), self.replicas[place].who);
+    /// Decides a request, as far as that is possible now.
+    fn decide(&mut self, slot: usize, request: Request) {
+        let (now, replica_id) = (self.now(), self.replicas[slot].id);
         if now > request.deadline {
             return;
         }
-        let Some(leases) = self.replicas[place].leases.clone() else {
+
+        let Some(leases) = self.replicas[slot].leases.clone() else {
             return;
         };
-        let check = self.check.clone().with_cost(request.cost);
-        let turn = if request.is_among {
-            leases.spend_in_request(&check.as_demand())
+
+        let demand = self.demand.clone().with_cost(request.cost);
+        let step = if request.has_other_limit {
+            leases.spend_in_request(&demand.as_demand())
         } else if request.waits >= WAITS_MAX {
             LeaseStep::Strict(None)
         } else {
-            leases.spend(&check.as_demand())
+            leases.spend(&demand.as_demand())
         };
-        match turn {
-            LeaseStep::Decided(said, trip) => {
-                trip.into_iter().for_each(|trip| self.send(who, trip, None));
-                self.said(who, request, &said, now);
+
+        match step {
+            LeaseStep::Decided(lease_outcome, call) => {
+                call.into_iter()
+                    .for_each(|call| self.send(replica_id, call, None));
+                self.apply_outcome(replica_id, request, &lease_outcome, now);
             }
-            LeaseStep::Call(trip) => self.send(who, trip, Some(request)),
+            LeaseStep::Call(call) => self.send(replica_id, call, Some(request)),
             LeaseStep::Wait(_) => {
                 let request = Request {
                     waits: request.waits + 1,
                     ..request
                 };
-                self.replicas[place].waiting.push(request);
+                self.replicas[slot].waiting.push(request);
             }
-            LeaseStep::Strict(trip) => {
-                trip.into_iter().for_each(|trip| self.send(who, trip, None));
+            LeaseStep::Strict(call) => {
+                call.into_iter()
+                    .for_each(|call| self.send(replica_id, call, None));
                 if !self.is_lost() {
                     let at = now + self.delay();
-                    self.queue.put(at, Event::Ask(who, request));
+                    self.queue.put(at, Event::CheckArrival(replica_id, request));
                 }
             }
         }
     }
 
-    fn said(&mut self, who: Who, request: Request, said: &LeaseOutcome, at: u64) {
-        if said.outcome.verdict.is_allowed() {
-            self.settle(who, request, at, Some(*said));
+    fn apply_outcome(
+        &mut self,
+        replica_id: ReplicaId,
+        request: Request,
+        lease_outcome: &LeaseOutcome,
+        at: u64,
+    ) {
+        if lease_outcome.outcome.verdict.is_allowed() {
+            self.settle(replica_id, request, at, Some(*lease_outcome));
         } else {
-            self.record(request.cost, at, false, said.source);
+            self.record(request.cost, at, false, lease_outcome.source);
         }
     }
 
-    /// A request that this limit lets through, unless the other one it is about does not. What the
-    /// store decided it would then have refused as a whole.
-    fn settle(&mut self, who: Who, request: Request, at: u64, said: Option<LeaseOutcome>) {
-        let source = said.map_or(Source::Store, |said| said.source);
-        if !request.is_undone {
+    /// Records a request that this limit allows, unless its other limit denies it. For a decision
+    /// of the store, the store would then have denied the whole request.
+    fn settle(
+        &mut self,
+        replica_id: ReplicaId,
+        request: Request,
+        at: u64,
+        lease_outcome: Option<LeaseOutcome>,
+    ) {
+        let source = lease_outcome.map_or(Source::Store, |lease_outcome| lease_outcome.source);
+
+        if !request.is_denied_by_other {
             self.record(request.cost, at, true, source);
-        } else if let Some(said) = said.filter(|said| said.source == Source::Lease) {
+        } else if let Some(lease_outcome) =
+            lease_outcome.filter(|lease_outcome| lease_outcome.source == Source::Lease)
+        {
             let later = self.now() + self.dice.below(5_000);
-            self.queue.put(later, Event::Undo(who, request.cost, said));
+            self.queue
+                .put(later, Event::Undo(replica_id, request.cost, lease_outcome));
         }
     }
 
     fn record(&mut self, cost: u64, at: u64, allowed: bool, source: Source) {
-        self.tell(|| {
+        self.log_line(|| {
             format!(
                 "    {} {cost} by {source:?} at {}",
                 if allowed { "PASS" } else { "deny" },
                 at - START
             )
         });
+
         self.run.log.push((
             overadmission::Event {
                 at: Micros::new(at),
@@ -264,89 +307,131 @@ impl World<'_> {
         ));
     }
 
-    pub(super) fn send(&mut self, who: Who, trip: LeaseCall, asker: Option<Request>) {
-        let id = self.run.trips;
-        self.run.trips += 1;
-        let (cost, take) = (trip.demand().cost, *trip.request());
-        self.tell(|| format!("    {who:?} sends trip {id}, cost {cost}, {take:?}"));
-        self.replicas[who.place].trips.insert(id, (trip, asker));
+    pub(super) fn send(
+        &mut self,
+        replica_id: ReplicaId,
+        call: LeaseCall,
+        requester: Option<Request>,
+    ) {
+        let id = self.run.calls;
+        self.run.calls += 1;
+        let (cost, lease_request) = (call.demand().cost, *call.request());
+
+        self.log_line(|| {
+            format!("    {replica_id:?} sends call {id}, cost {cost}, {lease_request:?}")
+        });
+        self.replicas[replica_id.slot]
+            .calls
+            .insert(id, (call, requester));
+
         let now = self.now();
         if self.dice.chance(self.plan.faults.unsent) {
             return self.queue.put(
                 now + self.dice.clone().below(TIMEOUT),
-                Event::Unsent { who, trip: id },
+                Event::CallNotSent {
+                    replica_id,
+                    call: id,
+                },
             );
         }
-        self.queue
-            .put(now + TIMEOUT, Event::Deadline { who, trip: id });
+
+        self.queue.put(
+            now + TIMEOUT,
+            Event::CallTimeout {
+                replica_id,
+                call: id,
+            },
+        );
+
         if !self.is_lost() {
             let at = now + self.delay();
             self.queue.put(
                 at,
-                Event::Reach {
-                    trip: id,
+                Event::CallArrival {
+                    call: id,
                     cost,
-                    take,
+                    lease_request,
                 },
             );
         }
     }
 
-    /// The store has dealt with a trip. Whoever sent it may be gone.
-    fn answer(&mut self, trip: u64, given: LeaseGrant) {
-        self.tell(|| format!("    the store gives {given:?}"));
-        let who = self
+    /// The store has processed a call. The replica that sent it may have ended.
+    fn reply(&mut self, call: u64, grant: LeaseGrant) {
+        self.log_line(|| format!("    the store grants {grant:?}"));
+
+        let replica_id = self
             .replicas
             .iter()
-            .find(|replica| replica.trips.contains_key(&trip))
-            .map(|replica| replica.who);
-        if let Some(who) = who.filter(|_| !self.dice.chance(self.plan.faults.lost / 2)) {
+            .find(|replica| replica.calls.contains_key(&call))
+            .map(|replica| replica.id);
+
+        if let Some(replica_id) =
+            replica_id.filter(|_| !self.dice.chance(self.plan.faults.lost / 2))
+        {
             let at = self.now() + self.delay();
-            self.queue.put(at, Event::Answer { who, trip, given });
+            self.queue.put(
+                at,
+                Event::CallReply {
+                    replica_id,
+                    call,
+                    grant,
+                },
+            );
         }
     }
 
-    /// A trip is over for the process that made it.
-    fn land(&mut self, who: Who, id: u64, end: Result<LeaseGrant, CallFailure>) {
-        let Some((trip, asker)) = self.replicas[who.place].trips.remove(&id) else {
+    /// Completes or fails a store call of a replica.
+    fn finish_call(
+        &mut self,
+        replica_id: ReplicaId,
+        id: u64,
+        end: Result<LeaseGrant, CallFailure>,
+    ) {
+        let Some((call, requester)) = self.replicas[replica_id.slot].calls.remove(&id) else {
             return;
         };
+
         match end {
-            Ok(given) => {
-                let said = trip.complete(&given);
-                if let (Some(request), Some(said)) = (asker, said) {
-                    self.said(who, request, &said, given.at.get());
+            Ok(grant) => {
+                let lease_outcome = call.complete(&grant);
+                if let (Some(request), Some(lease_outcome)) = (requester, lease_outcome) {
+                    self.apply_outcome(replica_id, request, &lease_outcome, grant.at.get());
                 }
             }
-            Err(lost) => trip.fail(lost),
+            Err(lost) => call.fail(lost),
         }
-        let waiting = std::mem::take(&mut self.replicas[who.place].waiting);
+
+        let waiting = std::mem::take(&mut self.replicas[replica_id.slot].waiting);
         waiting
             .into_iter()
-            .for_each(|request| self.decide(who.place, request));
+            .for_each(|request| self.decide(replica_id.slot, request));
     }
 
-    /// The store decides about a request as for a strict limit.
-    fn ask(&mut self, who: Who, request: Request) {
+    /// The store decides a request as for a strict limit.
+    fn check_strictly(&mut self, replica_id: ReplicaId, request: Request) {
         let at = self.now();
         let passes = self.store.spend(request.cost, Micros::new(at));
-        if passes && self.is_alive(who) && !self.is_lost() {
+
+        if passes && self.is_alive(replica_id) && !self.is_lost() {
             let later = at + self.delay();
-            self.queue.put(later, Event::AskAnswer(who, request, at));
+            self.queue
+                .put(later, Event::CheckReply(replica_id, request, at));
         }
     }
 
-    /// What another limit refused goes back here, if it can. What would be given back at the store
-    /// is left out: a refund that comes later adds to what is there by then, whatever the
-    /// consistency, and a log of admissions cannot tell.
-    fn undo(&mut self, who: Who, cost: u64, said: &LeaseOutcome) {
-        let check = self.check.clone().with_cost(cost);
-        if let Some(leases) = self.replicas[who.place]
+    /// Returns units to the lease because another limit denied the request. Refunds at the store
+    /// are not simulated: a late refund adds to whatever the counter holds by then, at any
+    /// consistency, which a log of admissions cannot show.
+    fn undo(&mut self, replica_id: ReplicaId, cost: u64, lease_outcome: &LeaseOutcome) {
+        let demand = self.demand.clone().with_cost(cost);
+
+        if let Some(leases) = self.replicas[replica_id.slot]
             .leases
             .as_ref()
-            .filter(|_| self.is_alive(who))
+            .filter(|_| self.is_alive(replica_id))
         {
-            leases.undo_spend(&check.as_demand(), said);
+            leases.undo_spend(&demand.as_demand(), lease_outcome);
         }
     }
 }

@@ -1,25 +1,25 @@
-//! A token bucket or a leaky meter with units out: the backlog in exact parts of a unit.
+//! A token bucket or a leaky meter with leased units: the backlog in exact parts of a unit.
 //!
-//! A unit weighs `period` parts and a microsecond works off `per` of them, so that every amount is
-//! a whole number.
+//! A unit has `period` parts and a microsecond drains `per` of them, so that every amount is a
+//! whole number.
 
 use super::{GENERATION, OUT_FOR, SLACK};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Bucket {
+pub(super) struct LendingBucket {
     capacity: i128,
     per: i128,
     period: i128,
-    /// What is missing from a full bucket at a moment, in parts.
+    /// What is missing from a full bucket at the time `at`, in parts.
     backlog: i128,
     at: i128,
-    /// The generation that takes in leases, if anything is out.
+    /// The generation that new leases belong to, if any units are leased.
     young: i128,
-    /// Everything that is out: the generation's name, which is when it began, and units.
+    /// All leased units, by generation. A generation is named by its start time.
     out: Vec<(i128, i128)>,
 }
 
-impl Bucket {
+impl LendingBucket {
     pub(super) fn new(capacity: i128, (per, period): (i128, i128)) -> Self {
         Self {
             capacity,
@@ -36,35 +36,38 @@ impl Bucket {
         self.capacity * self.period
     }
 
-    /// What is missing at a moment if nothing happens until then.
+    /// What is missing at a time, if nothing happens until then.
     pub(super) fn backlog(&self, at: i128) -> i128 {
         (self.backlog - (at - self.at) * self.per).max(0)
     }
 
-    /// Units out.
+    /// The units that are leased.
     pub(super) fn out(&self) -> i128 {
         self.out.iter().map(|(_, units)| units).sum()
     }
 
-    /// What is out weighs this much, rounded up to a microsecond, and no more than everything.
+    /// The leased units in parts, rounded up to a microsecond, and at most the capacity.
     fn out_weight(&self) -> i128 {
         ((self.out() * self.period + self.per - 1) / self.per * self.per).min(self.whole())
     }
 
-    /// Lives through the time until `now`. True when the clock was set back and what is written
-    /// down is put right.
-    pub(super) fn see(&mut self, now: i128) -> bool {
+    /// Updates the bucket to the time `now`. Returns true if the clock was set back and the stored
+    /// values were corrected.
+    pub(super) fn update(&mut self, now: i128) -> bool {
         let span = (self.whole() + self.per - 1) / self.per;
         let is_set_back = self.backlog(now) / self.per > span + SLACK;
+
         if is_set_back {
             (self.backlog, self.at) = (self.whole(), now);
         }
+
         if self.young - now > SLACK {
-            // The clock was set back: the names mean nothing any more, and what is out counts from
-            // now.
+            // The clock was set back: the generation names have lost their meaning, and leased
+            // units count from now.
             let out = self.out();
             (self.young, self.out) = (now, vec![(now, out)]);
         }
+
         while let Some(ends) = self
             .out
             .iter()
@@ -75,11 +78,12 @@ impl Bucket {
             self.fill_no_further(ends);
             self.out.retain(|(name, _)| name + OUT_FOR > ends);
         }
+
         self.fill_no_further(now);
         is_set_back
     }
 
-    /// At this moment the bucket is not fuller than what is out leaves room for.
+    /// Limits the level at this time to what the leased units leave free.
     fn fill_no_further(&mut self, at: i128) {
         if self.out_weight() > self.backlog(at) {
             (self.backlog, self.at) = (self.out_weight(), at);
@@ -103,13 +107,14 @@ impl Bucket {
     }
 
     pub(super) fn refund(&mut self, units: i128, now: i128) {
-        // Of what nobody has used nothing is kept.
+        // An unused counter stores nothing.
         if self.at > 0 {
             (self.backlog, self.at) = ((self.backlog(now) - units * self.period).max(0), now);
         }
     }
 
-    /// Takes a lease off the list, if it is on it, and `back` of it into the bucket.
+    /// Removes a lease from the list, if it is there, and returns `back` of its units to the
+    /// bucket.
     pub(super) fn settle(&mut self, name: i128, held: i128, back: i128, now: i128) -> bool {
         let known: i128 = self
             .out
@@ -117,19 +122,22 @@ impl Bucket {
             .filter(|(other, _)| *other == name)
             .map(|(_, units)| units)
             .sum();
+
         let is_kept = name > 0 && self.out.iter().any(|(other, _)| *other == name) && held <= known;
         if is_kept {
             self.refund(back, now);
+
             let mut rest = held;
             for (_, units) in self.out.iter_mut().filter(|(other, _)| *other == name) {
                 let off = rest.min(*units);
                 (*units, rest) = (*units - off, rest - off);
             }
         }
+
         is_kept
     }
 
-    /// The generation under way, a new one if it is time for it.
+    /// The current generation; a new one if the current one has ended.
     pub(super) fn open(&mut self, now: i128) -> i128 {
         if now - self.young >= GENERATION {
             self.young = now;
@@ -141,7 +149,7 @@ impl Bucket {
         self.out.push((name, units));
     }
 
-    /// What is written down: nothing of generations when nothing is out.
+    /// Normalises the state for storing: without leases there are no generations.
     pub(super) fn write(&mut self) {
         self.out.retain(|(_, units)| *units > 0);
         if self.out.is_empty() {
@@ -149,9 +157,9 @@ impl Bucket {
         }
     }
 
-    /// The same bucket as it is now, so that what means the same is the same.
+    /// Normalises the bucket, so that equivalent states are equal.
     pub(super) fn tidy(&mut self, now: i128) {
-        self.see(now);
+        self.update(now);
         (self.backlog, self.at) = (self.backlog(now), now);
         self.out.sort_unstable();
         self.out.dedup_by(|next, first| {
@@ -162,13 +170,13 @@ impl Bucket {
         self.write();
     }
 
-    /// When it is full again: whole microseconds and parts of one.
+    /// The time until it is full again: whole microseconds and parts of one.
     pub(super) fn rest(&self, now: i128) -> (i128, i128) {
         let backlog = self.backlog(now);
         (now + backlog / self.per, backlog % self.per)
     }
 
-    /// What is left and what is out, in parts; at most `whole`.
+    /// What remains plus what is leased, in parts, and its upper bound.
     pub(super) fn sum(&self, now: i128) -> (i128, i128) {
         (
             self.whole() - self.backlog(now).min(self.whole()) + self.out() * self.period,

@@ -1,13 +1,13 @@
-//! One counter that lends: settle, spend, give.
+//! One counter that leases units: settle, spend, grant.
 
 use tollgate::algorithm::remote::CounterState;
 use tollgate::lease::{LeaseGrant, LeaseRequest};
 use tollgate::{LeakyMode, Micros, Outcome, PermitId, Quota, Verdict};
 
-use super::bucket::Bucket;
-use crate::model::{Counter as _, Fixed, Sliding};
+use super::bucket::LendingBucket;
+use crate::model::{CounterModel as _, FixedCounter, SlidingCounter};
 
-/// What a store keeps of one counter, and what it must answer.
+/// The state of one counter in a store, which defines the store's correct replies.
 #[derive(Clone, Debug)]
 pub struct Lender {
     quota: Quota,
@@ -16,39 +16,44 @@ pub struct Lender {
 
 #[derive(Clone, Debug)]
 enum State {
-    Bucket(Bucket),
-    Fixed(Fixed),
-    Sliding(Sliding),
+    Bucket(LendingBucket),
+    Fixed(FixedCounter),
+    Sliding(SlidingCounter),
 }
 
 impl Lender {
-    /// A counter that nobody has used; `None` for an algorithm that does not lend.
+    /// Creates an unused counter; `None` for an algorithm that does not support leases.
     pub fn new(quota: Quota) -> Option<Self> {
         let limit = i128::from(quota.limit());
         let rate = |(per, period): (u64, u64)| (i128::from(per), i128::from(period));
+
         let state = match &quota {
-            Quota::TokenBucket(bucket) => State::Bucket(Bucket::new(limit, rate(bucket.refill()))),
+            Quota::TokenBucket(bucket) => {
+                State::Bucket(LendingBucket::new(limit, rate(bucket.refill())))
+            }
             Quota::LeakyBucket(bucket) if bucket.mode() == LeakyMode::Meter => {
-                State::Bucket(Bucket::new(limit, rate(bucket.leak())))
+                State::Bucket(LendingBucket::new(limit, rate(bucket.leak())))
             }
-            Quota::FixedWindow(window) => State::Fixed(Fixed::new(limit, window.start())),
-            Quota::SlidingWindow(window) => {
-                State::Sliding(Sliding::new(limit, i128::from(window.window().get())))
-            }
+            Quota::FixedWindow(window) => State::Fixed(FixedCounter::new(limit, window.start())),
+            Quota::SlidingWindow(window) => State::Sliding(SlidingCounter::new(
+                limit,
+                i128::from(window.window().get()),
+            )),
             Quota::LeakyBucket(_) | Quota::SlidingLog(_) | Quota::Concurrency(_) => return None,
         };
+
         Some(Self { quota, state })
     }
 
-    /// Settles what a process holds, spends `cost` if it fits, and gives what was asked for beyond
-    /// it.
+    /// Settles what an instance holds, spends `cost` if it fits, and leases the units requested
+    /// beyond that.
     pub fn take(&mut self, cost: u64, take: &LeaseRequest, now: Micros) -> LeaseGrant {
-        let (mut after, given, _) = self.taken(cost, take, now);
+        let (mut after, given, _) = self.after_request(cost, take, now);
         std::mem::swap(self, &mut after);
         given
     }
 
-    /// The same, compared with what a store gave and said, or how they differ.
+    /// Does the same and compares it with the reply of a store; an error describes the difference.
     pub fn confirm(
         &mut self,
         cost: u64,
@@ -56,32 +61,34 @@ impl Lender {
         given: &LeaseGrant,
         outcome: &Outcome,
     ) -> Result<(), String> {
-        let (after, expected, settled) = self.taken(cost, take, given.at);
+        let (after, expected, settled) = self.after_request(cost, take, given.at);
         settled.compare(outcome, cost, given.at)?;
+
         let ours = (expected.units, expected.generation, expected.is_known);
         let theirs = (given.units, given.generation, given.is_known);
         if ours != theirs {
             return Err(format!(
-                "units, name, kept: expected {ours:?}, got {theirs:?}"
+                "units, generation, kept: expected {ours:?}, got {theirs:?}"
             ));
         }
+
         *self = after;
         Ok(())
     }
 
-    /// Spends `cost` if it fits; true when it did.
+    /// Spends `cost` if it fits; returns whether it did.
     pub fn spend(&mut self, cost: u64, now: Micros) -> bool {
-        let (mut seen, is_mended) = self.seen(now);
+        let (mut seen, is_corrected) = self.updated(now);
         let fits = seen.fits(cost, at(now));
         if fits {
             seen.add(i128::from(cost), at(now));
         }
-        self.write(seen, is_mended || (fits && cost > 0));
+        self.write(seen, is_corrected || (fits && cost > 0));
         fits
     }
 
-    /// Compares what a store says to a check that is charged when it fits (`charges`) or only
-    /// looked at.
+    /// Compares a store's outcome for a check that is charged if it fits (`charges`), or that only
+    /// peeks.
     pub fn confirm_check(
         &mut self,
         cost: u64,
@@ -89,24 +96,23 @@ impl Lender {
         outcome: &Outcome,
         now: Micros,
     ) -> Result<(), String> {
-        let (seen, is_mended) = self.seen(now);
+        let (seen, is_corrected) = self.updated(now);
+
         if charges {
             seen.compare(outcome, cost, now)?;
             self.spend(cost, now);
         } else {
             seen.compare_verdict(outcome.verdict, cost, now)?;
-            require(
-                outcome.remaining == seen.remaining(now),
-                "another remaining",
-            )?;
-            self.write(seen, is_mended);
+            require(outcome.remaining == seen.remaining(now), "wrong remaining")?;
+            self.write(seen, is_corrected);
         }
+
         Ok(())
     }
 
-    /// Gives back what somebody spent.
+    /// Refunds what was spent.
     pub fn refund(&mut self, cost: u64, now: Micros) {
-        let (mut seen, _) = self.seen(now);
+        let (mut seen, _) = self.updated(now);
         let units = i128::from(cost);
         match &mut seen.state {
             State::Bucket(bucket) => bucket.refund(units, at(now)),
@@ -116,15 +122,15 @@ impl Lender {
         self.write(seen, true);
     }
 
-    /// Forgets everything.
+    /// Resets the counter.
     pub fn reset(&mut self) {
         *self = Self::new(self.quota).unwrap_or_else(|| self.clone());
     }
 
-    /// What is left and what is out, and what both may be at most, in the same parts of a unit;
-    /// `None` for a window.
+    /// What remains plus what is leased, and its upper bound, in the same parts of a unit; `None`
+    /// for a window.
     pub fn sum(&self, now: Micros) -> Option<(i128, i128)> {
-        let (seen, _) = self.seen(now);
+        let (seen, _) = self.updated(now);
         if let State::Bucket(bucket) = &seen.state {
             Some(bucket.sum(at(now)))
         } else {
@@ -132,7 +138,7 @@ impl Lender {
         }
     }
 
-    /// When the fixed window ends that holds this moment, if it is the one under way or over.
+    /// The end of the fixed window that contains this time, if it is the current one or has ended.
     pub fn open_window(&self, now: Micros) -> Option<u64> {
         let State::Fixed(fixed) = &self.state else {
             return None;
@@ -141,14 +147,21 @@ impl Lender {
         (end > 0).then(|| to_u64(end))
     }
 
-    /// The counter after a take, what it gives, and the counter between settling and spending.
-    fn taken(&self, cost: u64, take: &LeaseRequest, now: Micros) -> (Self, LeaseGrant, Self) {
-        let (mut settled, is_mended) = self.seen(now);
+    /// The counter after a lease request, the grant, and the counter between settling and spending.
+    fn after_request(
+        &self,
+        cost: u64,
+        take: &LeaseRequest,
+        now: Micros,
+    ) -> (Self, LeaseGrant, Self) {
+        let (mut settled, is_corrected) = self.updated(now);
         let (name, is_kept) = settled.settle(take, at(now));
-        let seen = settled.to_seen(at(now));
+        let seen = settled.counter_state(at(now));
+
         let mut after = settled.clone();
         let fits = after.fits(cost, at(now));
         let mut units = 0;
+
         if fits {
             after.add(i128::from(cost), at(now));
             units = i128::from(take.max_units)
@@ -156,14 +169,17 @@ impl Lender {
                 .max(0);
             after.add(units, at(now));
         }
+
         if let State::Bucket(bucket) = &mut after.state {
             bucket.lend(name, if take.is_lent { units } else { 0 });
         }
+
         let mut before = self.clone();
         before.write(
             after,
-            is_mended || is_kept || (fits && cost > 0) || units > 0,
+            is_corrected || is_kept || (fits && cost > 0) || units > 0,
         );
+
         let given = LeaseGrant {
             state: seen,
             at: now,
@@ -171,11 +187,12 @@ impl Lender {
             generation: to_u64(name),
             is_known: is_kept,
         };
+
         (before, given, settled)
     }
 
-    /// Takes off what is held no longer and counts what is kept anew. Says under which name, and
-    /// whether it was known.
+    /// Removes units that are no longer held and adds the kept ones to the current generation.
+    /// Returns its name, and whether the lease was known.
     fn settle(&mut self, take: &LeaseRequest, now: i128) -> (i128, bool) {
         let &LeaseRequest {
             generation,
@@ -185,6 +202,7 @@ impl Lender {
             ..
         } = take;
         let [generation, held, keep, back] = [generation, held, keep, back].map(i128::from);
+
         match &mut self.state {
             State::Bucket(bucket) => {
                 let is_kept = bucket.settle(generation, held, back, now);
@@ -207,23 +225,25 @@ impl Lender {
         }
     }
 
-    /// It as it is at this moment, and whether that must be written down.
-    fn seen(&self, now: Micros) -> (Self, bool) {
+    /// The counter updated to this time, and whether the update must be stored.
+    fn updated(&self, now: Micros) -> (Self, bool) {
         let mut seen = self.clone();
-        let is_mended = match &mut seen.state {
-            State::Bucket(bucket) => bucket.see(at(now)),
+
+        let is_corrected = match &mut seen.state {
+            State::Bucket(bucket) => bucket.update(at(now)),
             State::Fixed(fixed) => {
-                let is_mended = fixed.is_set_back(at(now));
-                fixed.see(at(now));
-                is_mended
+                let is_corrected = fixed.is_set_back(at(now));
+                fixed.update(at(now));
+                is_corrected
             }
             State::Sliding(sliding) => {
-                let is_mended = sliding.is_set_back(at(now));
-                sliding.see(at(now));
-                is_mended
+                let is_corrected = sliding.is_set_back(at(now));
+                sliding.update(at(now));
+                is_corrected
             }
         };
-        (seen, is_mended)
+
+        (seen, is_corrected)
     }
 
     fn write(&mut self, mut after: Self, is_written: bool) {
@@ -274,8 +294,9 @@ impl Lender {
         }
     }
 
-    fn to_seen(&self, now: i128) -> CounterState {
+    fn counter_state(&self, now: i128) -> CounterState {
         let micros = |moment| Micros::new(to_u64(moment));
+
         match &self.state {
             State::Bucket(bucket) => {
                 let (at, part) = bucket.rest(now);
@@ -302,41 +323,41 @@ impl Lender {
         }
     }
 
-    /// Compares what a store said to a check that is charged when it fits. Times are as if nothing
-    /// were out: when that comes back nobody knows.
+    /// Compares a store's outcome for a check that is charged if it fits. Times ignore leased
+    /// units, because it is unknown when they return.
     fn compare(&self, outcome: &Outcome, cost: u64, now: Micros) -> Result<(), String> {
         self.compare_verdict(outcome.verdict, cost, now)?;
+
         let mut after = self.clone();
         if self.fits(cost, at(now)) {
             after.add(i128::from(cost), at(now));
         }
+
         let is_first_fresh = is_first(outcome.reset_after, |wait| after.is_fresh(at(now) + wait));
-        require(outcome.limit == self.quota.limit(), "another limit")?;
-        require(
-            outcome.remaining == after.remaining(now),
-            "another remaining",
-        )
-        .map_err(|error| {
+        require(outcome.limit == self.quota.limit(), "wrong limit")?;
+        require(outcome.remaining == after.remaining(now), "wrong remaining").map_err(|error| {
             format!(
                 "{error}: expected {}, got {outcome:?}",
                 after.remaining(now)
             )
         })?;
-        require(is_first_fresh, "another reset_after")
+        require(is_first_fresh, "wrong reset_after")
     }
 
     fn compare_verdict(&self, verdict: Verdict, cost: u64, now: Micros) -> Result<(), String> {
         let fits = self.fits(cost, at(now));
+
         match verdict {
             Verdict::Never => require(
                 cost > self.quota.limit(),
-                "never, although it fits into the limit",
+                "verdict is never, but the cost fits in the limit",
             ),
-            Verdict::Allow { .. } => require(fits, "allowed, although it does not fit"),
+            Verdict::Allow { .. } => require(fits, "allowed, but the cost does not fit"),
             Verdict::Deny { retry_after } => {
-                require(!fits, "denied, although it fits")?;
+                require(!fits, "denied, but the cost fits")?;
+
                 let is_first_pass = is_first(retry_after, |wait| self.fits(cost, at(now) + wait));
-                require(is_first_pass, "another retry_after")
+                require(is_first_pass, "wrong retry_after")
             }
         }
     }
@@ -350,7 +371,7 @@ fn require(holds: bool, otherwise: &str) -> Result<(), String> {
     }
 }
 
-/// True when `length` is the first at which the answer is yes.
+/// Whether `length` is the first duration after which the condition holds.
 fn is_first(length: Micros, holds: impl Fn(i128) -> bool) -> bool {
     let length = at(length);
     holds(length) && (length == 0 || !holds(length - 1))
@@ -361,5 +382,5 @@ fn at(moment: Micros) -> i128 {
 }
 
 fn to_u64(number: i128) -> u64 {
-    u64::try_from(number).expect("no amount and no moment is negative or beyond 2^64")
+    u64::try_from(number).expect("amounts and times are not negative and below 2^64")
 }

@@ -1,15 +1,14 @@
-//! The slow obvious model of lending: what a store must answer when processes take units in
-//! advance.
+//! A slow and simple model of leases: how a store must reply when instances lease units in advance.
 //!
-//! A bucket keeps its exact backlog and a plain list of what is out, each entry with the moment at
-//! which it has certainly ended, and is looked at as if it had been watched all the time: at every
-//! moment what is left and what is out together are at most the capacity, and what ends unreturned
-//! counts as spent when it ends. A window counts units as spent when they are given, and takes them
-//! back only while it lasts.
+//! A bucket keeps its exact backlog and a list of leased units, each entry with the time at which
+//! the lease has certainly ended. It behaves as if it were updated continuously: at any time, what
+//! remains plus what is leased is at most the capacity, and units of a lease that ends without
+//! being returned count as spent when it ends. A window counts units as spent when they are leased,
+//! and takes them back only while it lasts.
 //!
-//! It shares nothing with the scripts but the numbers of a quota, and nothing with the arithmetic
-//! of the embedded store but the calendar. Windows are those of [`model`](crate::model). Quotas do
-//! not change under it.
+//! The model shares nothing with the scripts except the numbers of a quota, and nothing with the
+//! arithmetic of the embedded store except the calendar. Windows are those of
+//! [`model`](crate::model). Changes of the quota are not modelled.
 
 mod bucket;
 mod counter;
@@ -18,10 +17,10 @@ mod explore;
 pub use counter::Lender;
 pub use explore::Small;
 
-/// A generation takes in leases for this long, and what is in it has certainly ended when twice as
-/// long is over.
+/// How long new leases are added to a generation. All of its leases have certainly ended after
+/// twice this time.
 pub(crate) const GENERATION: i128 = 1_000_000;
-/// When what was given in a generation has certainly ended, from when the generation began.
+/// The time from the start of a generation until all of its leases have certainly ended.
 pub(crate) const OUT_FOR: i128 = 2 * GENERATION;
-/// Within this much a clock that goes back was not set.
+/// A clock that goes back by no more than this was not set back.
 const SLACK: i128 = 1_000_000;

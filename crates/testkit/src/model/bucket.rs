@@ -1,37 +1,38 @@
-//! A bucket of tokens, for the token bucket and both leaky buckets: a level at a moment, as an
-//! exact fraction.
+//! A token bucket, also used for both leaky buckets: a level at a point in time, as an exact
+//! fraction.
 
 use tollgate::PermitId;
 
 use super::fraction::Fraction;
-use super::{Counter, SLACK};
+use super::{CounterModel, SLACK};
 
 #[derive(Clone, Debug)]
-pub(super) struct Bucket {
-    pub(super) numbers: Numbers,
-    /// `None` when nothing was ever taken.
-    level: Option<Level>,
+pub(super) struct BucketCounter {
+    pub(super) numbers: BucketNumbers,
+    /// `None` if nothing was ever taken.
+    level: Option<BucketLevel>,
 }
 
-/// `per` tokens every `period` microseconds, up to `capacity`. A queue makes those it admits wait.
+/// `per` tokens every `period` microseconds, up to `capacity`. A queue makes admitted requests
+/// wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Numbers {
+pub(super) struct BucketNumbers {
     pub(super) capacity: i128,
     pub(super) per: i128,
     pub(super) period: i128,
     pub(super) is_queue: bool,
 }
 
-/// So many tokens at a moment, by the numbers of that time.
+/// The number of tokens at a point in time, with the quota of that time.
 #[derive(Clone, Debug)]
-struct Level {
+struct BucketLevel {
     tokens: Fraction,
     at: i128,
-    numbers: Numbers,
+    numbers: BucketNumbers,
 }
 
-impl Numbers {
-    /// How long so many tokens take to come.
+impl BucketNumbers {
+    /// How long it takes to refill this many tokens.
     fn time_for(&self, tokens: &Fraction) -> Fraction {
         tokens.times(self.period, self.per)
     }
@@ -42,8 +43,8 @@ impl Numbers {
     }
 }
 
-impl Level {
-    /// Below nothing before the moment of the level: those tokens are still to come.
+impl BucketLevel {
+    /// Negative before the time of the level: those tokens are still to be refilled.
     fn tokens(&self, at: i128) -> Fraction {
         let come = Fraction::new((at - self.at) * self.numbers.per, self.numbers.period);
         self.tokens
@@ -51,14 +52,14 @@ impl Level {
             .min(Fraction::whole(self.numbers.capacity))
     }
 
-    /// How long until it is full.
+    /// How long until the bucket is full.
     fn time_to_full(&self, at: i128) -> Fraction {
         let missing = Fraction::whole(self.numbers.capacity).minus(&self.tokens(at));
         self.numbers.time_for(&missing)
     }
 
-    /// The same bucket by other numbers, `time_to_full` from full at this moment.
-    fn by(numbers: Numbers, time_to_full: &Fraction, at: i128) -> Self {
+    /// The same bucket with another quota, `time_to_full` from full at this time.
+    fn by(numbers: BucketNumbers, time_to_full: &Fraction, at: i128) -> Self {
         let missing = time_to_full.times(numbers.per, numbers.period);
         let tokens = Fraction::whole(numbers.capacity).minus(&missing).reduced();
         Self {
@@ -69,8 +70,8 @@ impl Level {
     }
 }
 
-impl Bucket {
-    pub(super) fn new(numbers: Numbers) -> Self {
+impl BucketCounter {
+    pub(super) fn new(numbers: BucketNumbers) -> Self {
         Self {
             numbers,
             level: None,
@@ -80,8 +81,8 @@ impl Bucket {
     fn tokens(&self, at: i128) -> Fraction {
         match &self.level {
             Some(level) if level.numbers == self.numbers => level.tokens(at),
-            // A level by other numbers was full when it was last seen, else it would have been
-            // converted.
+            // A level with another quota was full when it was last updated, otherwise it would have
+            // been converted.
             _ => Fraction::whole(self.numbers.capacity),
         }
     }
@@ -91,9 +92,9 @@ impl Bucket {
             .time_for(&Fraction::whole(self.numbers.capacity).minus(&self.tokens(at)))
     }
 
-    /// Other numbers for the same bucket: half empty stays half empty, so that the time until it is
-    /// full grows or shrinks as that of the whole bucket does, in whole microseconds and rounded
-    /// up.
+    /// Applies a new quota to the same bucket. A half-empty bucket stays half empty, so the time
+    /// until it is full changes in proportion to that of the whole bucket, in whole microseconds
+    /// and rounded up.
     fn convert(&mut self, now: i128) {
         let Some(level) = self
             .level
@@ -102,27 +103,29 @@ impl Bucket {
         else {
             return;
         };
+
         let (was, is) = (level.numbers.span(), self.numbers.span());
         let time_to_full = level.time_to_full(now);
+
         if was == is {
-            self.level = Some(Level::by(
+            self.level = Some(BucketLevel::by(
                 self.numbers,
                 &level.time_to_full(level.at),
                 level.at,
             ));
         } else if time_to_full.ceil() > 0 {
             let scaled = Fraction::new(time_to_full.ceil() * is, was).ceil();
-            self.level = Some(Level::by(self.numbers, &Fraction::whole(scaled), now));
+            self.level = Some(BucketLevel::by(self.numbers, &Fraction::whole(scaled), now));
         }
     }
 }
 
-impl Counter for Bucket {
-    fn see(&mut self, now: i128) {
+impl CounterModel for BucketCounter {
+    fn update(&mut self, now: i128) {
         self.convert(now);
-        // Moments are compared in whole microseconds.
+        // Times are compared in whole microseconds.
         if self.time_to_full(now).floor() > self.numbers.span() + SLACK {
-            self.level = Some(Level {
+            self.level = Some(BucketLevel {
                 tokens: Fraction::whole(0),
                 at: now,
                 numbers: self.numbers,
@@ -152,7 +155,7 @@ impl Counter for Bucket {
 
     fn add(&mut self, cost: i128, now: i128, _: PermitId) {
         let tokens = self.tokens(now).minus(&Fraction::whole(cost));
-        self.level = Some(Level {
+        self.level = Some(BucketLevel {
             tokens,
             at: now,
             numbers: self.numbers,
@@ -163,7 +166,7 @@ impl Counter for Bucket {
         if self.level.is_some() {
             let full = Fraction::whole(self.numbers.capacity);
             let tokens = self.tokens(now).plus(&Fraction::whole(cost)).min(full);
-            self.level = Some(Level {
+            self.level = Some(BucketLevel {
                 tokens,
                 at: now,
                 numbers: self.numbers,

@@ -1,11 +1,11 @@
-//! The UTC calendar as one counts it on the knuckles: year by year, month by month.
+//! The UTC calendar, counted naively: year by year, month by month.
 
 use tollgate::Calendar;
 
 const SECOND: i128 = 1_000_000;
 const DAY: i128 = 86_400 * SECOND;
 
-/// The end of the unit that holds `now`, in microseconds since the epoch.
+/// The end of the calendar unit that contains `now`, in microseconds since the epoch.
 pub(super) fn end_of(unit: Calendar, now: i128) -> i128 {
     match unit {
         Calendar::Second => next_multiple(now, SECOND),
@@ -16,7 +16,7 @@ pub(super) fn end_of(unit: Calendar, now: i128) -> i128 {
     }
 }
 
-/// The longest the unit can be.
+/// The maximum length of the unit.
 pub(super) fn longest(unit: Calendar) -> i128 {
     match unit {
         Calendar::Second => SECOND,
@@ -37,12 +37,14 @@ fn next_month(now: i128) -> i128 {
         end += days_of(year) * DAY;
         year += 1;
     }
+
     for days in months_of(year) {
         end += days * DAY;
         if end > now {
             break;
         }
     }
+
     end
 }
 
@@ -63,7 +65,7 @@ fn is_leap(year: i128) -> bool {
 mod tests {
     use super::*;
 
-    /// Moments taken from a printed calendar: 2024-02-29, 2024-03-01, 2027-01-01, 2027-02-01 and
+    /// Times taken from a printed calendar: 2024-02-29, 2024-03-01, 2027-01-01, 2027-02-01 and
     /// 2100-03-01, in seconds.
     #[test]
     fn months_end_where_a_printed_calendar_says() {

@@ -1,25 +1,25 @@
-//! Fixed window: a count and the moment at which it is forgotten.
+//! Fixed window: a count and the time at which it expires.
 
 use tollgate::PermitId;
 use tollgate::algorithm::WindowStart;
 
-use super::{Counter, SLACK, calendar, micros};
+use super::{CounterModel, SLACK, calendar, micros};
 
 #[derive(Clone, Debug)]
-pub(crate) struct Fixed {
+pub(crate) struct FixedCounter {
     pub(super) limit: i128,
     pub(super) start: WindowStart,
-    window: Option<Window>,
+    window: Option<WindowCount>,
 }
 
 #[derive(Clone, Debug)]
-struct Window {
+struct WindowCount {
     count: i128,
-    /// The first moment outside.
+    /// The end of the window, exclusive.
     end: i128,
 }
 
-impl Fixed {
+impl FixedCounter {
     pub(crate) fn new(limit: i128, start: WindowStart) -> Self {
         Self {
             limit,
@@ -28,31 +28,31 @@ impl Fixed {
         }
     }
 
-    /// True when the clock was set back since.
+    /// Whether the clock was set back since the last update.
     pub(crate) fn is_set_back(&self, now: i128) -> bool {
         self.window
             .as_ref()
             .is_some_and(|window| window.end - now > self.longest() + SLACK)
     }
 
-    /// Where the window under way ends, or the one that would begin now: what a lease of it is
-    /// called by.
+    /// The end of the current window, or of the one that would begin now. It identifies leases of
+    /// this window.
     pub(crate) fn name(&self, now: i128) -> i128 {
         self.open(now)
             .map_or_else(|| self.end_if_begun(now), |window| window.end)
     }
 
-    /// What is used and until when; nothing of both when there is no window under way.
+    /// The used units and the end of the current window; both zero if there is none.
     pub(crate) fn seen(&self, now: i128) -> (i128, i128) {
         self.open(now)
             .map_or((0, 0), |window| (window.count, window.end))
     }
 
-    fn open(&self, at: i128) -> Option<&Window> {
+    fn open(&self, at: i128) -> Option<&WindowCount> {
         self.window.as_ref().filter(|window| at < window.end)
     }
 
-    /// Where a window ends that a hit at `now` begins.
+    /// The end of a window that begins with a hit at `now`.
     fn end_if_begun(&self, now: i128) -> i128 {
         match self.start {
             WindowStart::FirstHit(length) => now + micros(length),
@@ -72,8 +72,8 @@ impl Fixed {
     }
 }
 
-impl Counter for Fixed {
-    fn see(&mut self, now: i128) {
+impl CounterModel for FixedCounter {
+    fn update(&mut self, now: i128) {
         let (end, is_set_back) = (self.end_if_begun(now), self.is_set_back(now));
         if let Some(window) = self.window.as_mut().filter(|_| is_set_back) {
             window.end = end;
@@ -96,7 +96,7 @@ impl Counter for Fixed {
         let end = self.end_if_begun(now);
         match self.window.as_mut().filter(|window| now < window.end) {
             Some(window) => window.count += cost,
-            None => self.window = Some(Window { count: cost, end }),
+            None => self.window = Some(WindowCount { count: cost, end }),
         }
     }
 

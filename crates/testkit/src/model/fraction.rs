@@ -1,10 +1,10 @@
-//! An exact fraction of big integers, made to be read and not to be fast.
+//! An exact fraction of big integers, written for clarity, not speed.
 
 use std::cmp::Ordering;
 
 use num_bigint::BigInt;
 
-/// A numerator over a denominator above zero, not always in lowest terms.
+/// A numerator over a positive denominator, not always in lowest terms.
 #[derive(Clone, Debug)]
 pub(super) struct Fraction {
     numerator: BigInt,
@@ -12,7 +12,7 @@ pub(super) struct Fraction {
 }
 
 impl Fraction {
-    /// `numerator / denominator`; the denominator must be above zero.
+    /// `numerator / denominator`; the denominator must be positive.
     pub(super) fn new(numerator: impl Into<BigInt>, denominator: impl Into<BigInt>) -> Self {
         Self {
             numerator: numerator.into(),
@@ -29,6 +29,7 @@ impl Fraction {
     #[must_use]
     pub(super) fn plus(&self, other: &Self) -> Self {
         let (ours, theirs) = (&self.denominator, &other.denominator);
+
         if ours == theirs {
             Self::new(&self.numerator + &other.numerator, ours.clone())
         } else if is_multiple(ours, theirs) {
@@ -55,7 +56,7 @@ impl Fraction {
         self.plus(&Self::new(-&other.numerator, other.denominator.clone()))
     }
 
-    /// `self * numerator / denominator`; the denominator must be above zero.
+    /// `self * numerator / denominator`; the denominator must be positive.
     #[must_use]
     pub(super) fn times(
         &self,
@@ -79,7 +80,7 @@ impl Fraction {
         Self::new(&self.numerator / &divisor, &self.denominator / &divisor)
     }
 
-    /// The largest whole number that is not above it.
+    /// The largest whole number that is not greater.
     pub(super) fn floor(&self) -> i128 {
         let quotient = &self.numerator / &self.denominator;
         let rest = &self.numerator % &self.denominator;
@@ -88,10 +89,10 @@ impl Fraction {
         } else {
             quotient
         };
-        i128::try_from(floor).expect("no amount and no moment in a trace comes near 2^127")
+        i128::try_from(floor).expect("amounts and times in a trace are far below 2^127")
     }
 
-    /// The smallest whole number that is not below it.
+    /// The smallest whole number that is not less.
     pub(super) fn ceil(&self) -> i128 {
         -Self::new(-&self.numerator, self.denominator.clone()).floor()
     }

@@ -1,14 +1,14 @@
-//! Sliding window log: every hit with its moment.
+//! Sliding window log: every hit with its time.
 
 use tollgate::PermitId;
 
-use super::{Counter, SLACK};
+use super::{CounterModel, SLACK};
 
 #[derive(Clone, Debug)]
-pub(super) struct Log {
+pub(super) struct HitLogCounter {
     pub(super) limit: i128,
     length: i128,
-    /// In the order of their moments.
+    /// In the order of their times.
     hits: Vec<Hit>,
 }
 
@@ -18,7 +18,7 @@ struct Hit {
     cost: i128,
 }
 
-impl Log {
+impl HitLogCounter {
     pub(super) fn new(limit: i128, length: i128) -> Self {
         Self {
             limit,
@@ -36,8 +36,8 @@ impl Log {
     }
 }
 
-impl Counter for Log {
-    fn see(&mut self, now: i128) {
+impl CounterModel for HitLogCounter {
+    fn update(&mut self, now: i128) {
         self.hits.retain(|hit| hit.at + self.length > now);
         for hit in self.hits.iter_mut().filter(|hit| hit.at - now > SLACK) {
             hit.at = now;

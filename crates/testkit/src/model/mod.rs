@@ -1,18 +1,19 @@
-//! The slow obvious model: every algorithm as its definition reads, on exact fractions, with its
-//! history kept.
+//! A slow and simple model: every algorithm as its definition reads, on exact fractions, with its
+//! whole history.
 //!
-//! It is evidence because it shares nothing with the code under test but the quota's numbers. It
-//! has no formula for a retry time or a reset time: those are *defined* here, as the first
-//! microsecond at which the same check would pass and the first at which the counter is as good as
-//! new, and a claimed time is checked by looking at that microsecond and at the one before it. Both
-//! questions turn from no to yes only once as time goes on, so that is enough.
+//! It can serve as evidence because it shares nothing with the code under test except the quota's
+//! numbers. It has no formula for retry and reset times. They are *defined* here: as the first
+//! microsecond at which the same check would be allowed, and the first at which the counter cannot
+//! be distinguished from a new one. A claimed time is verified by evaluating that microsecond and
+//! the one before it. Both conditions change from false to true only once as time passes, so that
+//! is sufficient.
 
 mod bucket;
 mod calendar;
 mod fixed;
 mod fraction;
-mod leases;
 mod log;
+mod permits;
 mod sliding;
 mod store;
 #[cfg(test)]
@@ -24,38 +25,37 @@ use tollgate::{LeakyMode, Micros, Outcome, PermitId, Quota, Verdict};
 
 pub use store::ModelStore;
 
-use bucket::{Bucket, Numbers};
-pub(crate) use fixed::Fixed;
-use leases::Leases;
-use log::Log;
-pub(crate) use sliding::Sliding;
+use bucket::{BucketCounter, BucketNumbers};
+pub(crate) use fixed::FixedCounter;
+use log::HitLogCounter;
+use permits::PermitCounter;
+pub(crate) use sliding::SlidingCounter;
 
 /// How far the clock may go back before it counts as set back.
 const SLACK: i128 = CLOCK_SLACK.get() as i128;
 
-/// What each algorithm must say about itself. Moments and costs are whole numbers wide enough for
-/// every sum.
-pub(crate) trait Counter {
-    /// Notices the moment: forgets what is over for good and corrects what a clock that was set
-    /// back left behind. Every check and refund does this, the denied ones too.
-    fn see(&mut self, now: i128);
-    /// Whether this cost would pass at this moment, now or later.
+/// The operations that define an algorithm. Times and costs are integers wide enough for every sum.
+pub(crate) trait CounterModel {
+    /// Updates the counter to the time `now`: removes what has expired and corrects what a clock
+    /// that was set back left behind. Every check and refund does this, including denied ones.
+    fn update(&mut self, now: i128);
+    /// Whether a check with this cost would be allowed at this time, now or later.
     fn fits(&self, cost: i128, at: i128) -> bool;
-    /// Whole units left; below nothing counts as nothing.
+    /// Whole units left; zero if negative.
     fn remaining(&self, at: i128) -> i128;
-    /// Whether it cannot be told from a new counter.
+    /// Whether the counter cannot be distinguished from a new one.
     fn is_fresh(&self, at: i128) -> bool;
-    /// How long something admitted at this moment must wait for its turn.
+    /// How long a check admitted at this time must wait in the queue.
     fn wait(&self, _at: i128) -> i128 {
         0
     }
-    /// Spends what fits.
-    fn add(&mut self, cost: i128, now: i128, lease: PermitId);
-    /// Gives back at most what was spent.
+    /// Spends a cost that fits.
+    fn add(&mut self, cost: i128, now: i128, permit_id: PermitId);
+    /// Refunds at most what was spent.
     fn refund(&mut self, cost: i128, now: i128);
 }
 
-/// One counter.
+/// The model of one counter.
 #[derive(Clone, Debug)]
 pub struct Model {
     quota: Quota,
@@ -64,87 +64,89 @@ pub struct Model {
 
 #[derive(Clone, Debug)]
 enum State {
-    Fixed(Fixed),
-    Sliding(Sliding),
-    Log(Log),
-    Bucket(Bucket),
-    Leases(Leases),
+    Fixed(FixedCounter),
+    Sliding(SlidingCounter),
+    HitLog(HitLogCounter),
+    Bucket(BucketCounter),
+    Permits(PermitCounter),
 }
 
 impl Model {
-    /// A counter that nobody has used.
+    /// Creates an unused counter.
     pub fn new(quota: Quota) -> Self {
         let limit = i128::from(quota.limit());
+        let bucket =
+            |rate, mode| State::Bucket(BucketCounter::new(BucketNumbers::new(limit, rate, mode)));
+
         let state = match &quota {
-            Quota::FixedWindow(quota) => State::Fixed(Fixed::new(limit, quota.start())),
+            Quota::FixedWindow(quota) => State::Fixed(FixedCounter::new(limit, quota.start())),
             Quota::SlidingWindow(quota) => {
-                State::Sliding(Sliding::new(limit, micros(quota.window())))
+                State::Sliding(SlidingCounter::new(limit, micros(quota.window())))
             }
-            Quota::SlidingLog(quota) => State::Log(Log::new(limit, micros(quota.window()))),
+            Quota::SlidingLog(quota) => {
+                State::HitLog(HitLogCounter::new(limit, micros(quota.window())))
+            }
             Quota::Concurrency(quota) => {
-                State::Leases(Leases::new(limit, micros(quota.permit_timeout())))
+                State::Permits(PermitCounter::new(limit, micros(quota.permit_timeout())))
             }
-            Quota::TokenBucket(bucket) => State::Bucket(Bucket::new(Numbers::new(
-                limit,
-                bucket.refill(),
-                LeakyMode::Meter,
-            ))),
-            Quota::LeakyBucket(bucket) => State::Bucket(Bucket::new(Numbers::new(
-                limit,
-                bucket.leak(),
-                bucket.mode(),
-            ))),
+            Quota::TokenBucket(quota) => bucket(quota.refill(), LeakyMode::Meter),
+            Quota::LeakyBucket(quota) => bucket(quota.leak(), quota.mode()),
         };
+
         Self { quota, state }
     }
 
-    /// Other numbers for the same counter: what is used stays used. A quota of another shape means
-    /// another counter.
+    /// Changes the quota of the counter: used units stay used. A quota with another shape creates a
+    /// new counter.
     pub fn set_quota(&mut self, quota: Quota) {
         if quota == self.quota {
             return;
         }
+
         let limit = i128::from(quota.limit());
         match (&mut self.state, &quota) {
             _ if quota.shape() != self.quota.shape() => self.state = Self::new(quota).state,
             (State::Fixed(fixed), _) => fixed.limit = limit,
             (State::Sliding(sliding), _) => sliding.limit = limit,
-            (State::Log(log), _) => log.limit = limit,
-            (State::Leases(leases), Quota::Concurrency(quota)) => {
-                (leases.limit, leases.lease) = (limit, micros(quota.permit_timeout()));
+            (State::HitLog(log), _) => log.limit = limit,
+            (State::Permits(permits), Quota::Concurrency(quota)) => {
+                (permits.limit, permits.timeout) = (limit, micros(quota.permit_timeout()));
             }
             (State::Bucket(bucket), Quota::TokenBucket(quota)) => {
-                bucket.numbers = Numbers::new(limit, quota.refill(), LeakyMode::Meter);
+                bucket.numbers = BucketNumbers::new(limit, quota.refill(), LeakyMode::Meter);
             }
             (State::Bucket(bucket), Quota::LeakyBucket(quota)) => {
-                bucket.numbers = Numbers::new(limit, quota.leak(), quota.mode());
+                bucket.numbers = BucketNumbers::new(limit, quota.leak(), quota.mode());
             }
             _ => self.state = Self::new(quota).state,
         }
+
         self.quota = quota;
     }
 
-    /// What a check must answer now, spent if it passes or only looked at. Nothing is spent here.
+    /// The outcome that a check must have now, for a spend or a peek. Nothing is spent here.
     ///
     /// # Panics
     ///
-    /// If a check within the limit never passes, which would be a fault of the model.
+    /// If a check within the limit is never allowed, which would be a bug in the model.
     pub fn ask(&self, cost: u64, now: Micros, intent: Intent) -> Outcome {
-        let mut seen = self.clone();
-        seen.see(now);
+        let mut current = self.clone();
+        current.update(now);
         let (units, at) = (i128::from(cost), micros(now));
-        let verdict = if seen.is_never(cost) {
+
+        let verdict = if current.is_never(cost) {
             Verdict::Never
-        } else if seen.passes(cost, now) {
+        } else if current.passes(cost, now) {
             Verdict::Allow {
-                wait: to_micros(seen.counter().wait(at)),
+                wait: to_micros(current.counter().wait(at)),
             }
         } else {
             Verdict::Deny {
-                retry_after: to_micros(first(|wait| seen.counter().fits(units, at + wait))),
+                retry_after: to_micros(first(|wait| current.counter().fits(units, at + wait))),
             }
         };
-        let after = seen.after(cost, now, intent, PermitId::NONE);
+
+        let after = current.after(cost, now, intent, PermitId::NONE);
         Outcome {
             verdict,
             limit: self.quota.limit(),
@@ -153,7 +155,7 @@ impl Model {
         }
     }
 
-    /// Compares an answer with what it must be, or says how they differ.
+    /// Compares an outcome with the expected one; an error describes the difference.
     pub fn confirm(
         &self,
         outcome: &Outcome,
@@ -161,9 +163,11 @@ impl Model {
         now: Micros,
         intent: Intent,
     ) -> Result<(), String> {
-        let mut seen = self.clone();
-        seen.see(now);
-        seen.compare(outcome, cost, now, intent)
+        let mut current = self.clone();
+        current.update(now);
+
+        current
+            .compare(outcome, cost, now, intent)
             .map_err(|difference| {
                 format!(
                     "{difference}\n  expected {:?}\n  got      {outcome:?}",
@@ -172,43 +176,43 @@ impl Model {
             })
     }
 
-    /// A check that is spent when it passes.
-    pub fn spend(&mut self, cost: u64, now: Micros, lease: PermitId) -> Outcome {
+    /// Checks and spends the cost if it is allowed.
+    pub fn spend(&mut self, cost: u64, now: Micros, permit_id: PermitId) -> Outcome {
         let expected = self.ask(cost, now, Intent::Spend);
-        self.see(now);
-        *self = self.after(cost, now, Intent::Spend, lease);
+        self.update(now);
+        *self = self.after(cost, now, Intent::Spend, permit_id);
         expected
     }
 
-    /// Gives back at most what was spent. What is held comes back through release instead, and no
-    /// refund touches it.
+    /// Refunds at most what was spent. Permits are returned by release instead; a refund does not
+    /// affect them.
     pub fn refund(&mut self, cost: u64, now: Micros) {
-        if matches!(self.state, State::Leases(_)) {
+        if matches!(self.state, State::Permits(_)) {
             return;
         }
-        self.see(now);
+        self.update(now);
         self.counter_mut().refund(i128::from(cost), micros(now));
     }
 
-    /// Forgets everything.
+    /// Resets the counter.
     pub fn reset(&mut self) {
         *self = Self::new(self.quota);
     }
 
-    /// Ends a lease; false when it has already ended.
-    pub fn release(&mut self, lease: PermitId, now: Micros) -> bool {
-        let State::Leases(leases) = &mut self.state else {
+    /// Releases a permit; false if it has already ended.
+    pub fn release(&mut self, permit_id: PermitId, now: Micros) -> bool {
+        let State::Permits(permits) = &mut self.state else {
             return false;
         };
-        leases.release(lease, micros(now))
+        permits.release(permit_id, micros(now))
     }
 
-    /// Starts a lease's time again; false when it has already ended.
-    pub fn renew(&mut self, lease: PermitId, now: Micros) -> bool {
-        let State::Leases(leases) = &mut self.state else {
+    /// Restarts a permit's timeout; false if it has already ended.
+    pub fn renew(&mut self, permit_id: PermitId, now: Micros) -> bool {
+        let State::Permits(permits) = &mut self.state else {
             return false;
         };
-        leases.renew(lease, micros(now))
+        permits.renew(permit_id, micros(now))
     }
 
     fn compare(
@@ -220,16 +224,15 @@ impl Model {
     ) -> Result<(), &'static str> {
         let at = micros(now);
         self.compare_verdict(outcome.verdict, cost, now)?;
+
         let after = self.after(cost, now, intent, PermitId::NONE);
         let is_first_fresh = is_first(outcome.reset_after, |wait| {
             after.counter().is_fresh(at + wait)
         });
-        require(outcome.limit == self.quota.limit(), "another limit")?;
-        require(
-            outcome.remaining == after.remaining(now),
-            "another remaining",
-        )?;
-        require(is_first_fresh, "another reset_after")
+
+        require(outcome.limit == self.quota.limit(), "wrong limit")?;
+        require(outcome.remaining == after.remaining(now), "wrong remaining")?;
+        require(is_first_fresh, "wrong reset_after")
     }
 
     fn compare_verdict(
@@ -239,29 +242,30 @@ impl Model {
         now: Micros,
     ) -> Result<(), &'static str> {
         let (units, at) = (i128::from(cost), micros(now));
+
         match verdict {
             Verdict::Never => require(
                 self.is_never(cost),
-                "never, although it fits into the limit",
+                "verdict is never, but the cost fits in the limit",
             ),
-            _ if self.is_never(cost) => Err("not never, although it does not fit into the limit"),
+            _ if self.is_never(cost) => Err("verdict is not never, but the cost exceeds the limit"),
             Verdict::Allow { .. } if !self.passes(cost, now) => {
-                Err("allowed, although it does not fit")
+                Err("allowed, but the cost does not fit")
             }
-            Verdict::Deny { .. } if self.passes(cost, now) => Err("denied, although it fits"),
+            Verdict::Deny { .. } if self.passes(cost, now) => Err("denied, but the cost fits"),
             Verdict::Allow { wait } => {
-                require(micros(wait) == self.counter().wait(at), "another wait")
+                require(micros(wait) == self.counter().wait(at), "wrong wait")
             }
             Verdict::Deny { retry_after } => {
                 let is_first_pass =
                     is_first(retry_after, |wait| self.counter().fits(units, at + wait));
-                require(is_first_pass, "another retry_after")
+                require(is_first_pass, "wrong retry_after")
             }
         }
     }
 
-    fn see(&mut self, now: Micros) {
-        self.counter_mut().see(micros(now));
+    fn update(&mut self, now: Micros) {
+        self.counter_mut().update(micros(now));
     }
 
     fn is_never(&self, cost: u64) -> bool {
@@ -278,38 +282,38 @@ impl Model {
     }
 
     /// The counter after a check.
-    fn after(&self, cost: u64, now: Micros, intent: Intent, lease: PermitId) -> Self {
+    fn after(&self, cost: u64, now: Micros, intent: Intent, permit_id: PermitId) -> Self {
         let mut after = self.clone();
         if intent == Intent::Spend && cost > 0 && self.passes(cost, now) {
             after
                 .counter_mut()
-                .add(i128::from(cost), micros(now), lease);
+                .add(i128::from(cost), micros(now), permit_id);
         }
         after
     }
 
-    fn counter(&self) -> &dyn Counter {
+    fn counter(&self) -> &dyn CounterModel {
         match &self.state {
             State::Fixed(counter) => counter,
             State::Sliding(counter) => counter,
-            State::Log(counter) => counter,
+            State::HitLog(counter) => counter,
             State::Bucket(counter) => counter,
-            State::Leases(counter) => counter,
+            State::Permits(counter) => counter,
         }
     }
 
-    fn counter_mut(&mut self) -> &mut dyn Counter {
+    fn counter_mut(&mut self) -> &mut dyn CounterModel {
         match &mut self.state {
             State::Fixed(counter) => counter,
             State::Sliding(counter) => counter,
-            State::Log(counter) => counter,
+            State::HitLog(counter) => counter,
             State::Bucket(counter) => counter,
-            State::Leases(counter) => counter,
+            State::Permits(counter) => counter,
         }
     }
 }
 
-impl Numbers {
+impl BucketNumbers {
     fn new(capacity: i128, (per, period): (u64, u64), mode: LeakyMode) -> Self {
         let is_queue = mode == LeakyMode::Queue;
         Self {
@@ -331,24 +335,24 @@ fn micros(moment: Micros) -> i128 {
 
 fn to_micros(length: i128) -> Micros {
     Micros::new(
-        u64::try_from(length)
-            .expect("lengths of time are not negative and at most some hundred years"),
+        u64::try_from(length).expect("durations are not negative and at most a few hundred years"),
     )
 }
 
-/// True when `length` is the first at which the answer is yes.
+/// Whether `length` is the first duration after which the condition holds.
 fn is_first(length: Micros, holds: impl Fn(i128) -> bool) -> bool {
     let length = micros(length);
     holds(length) && (length == 0 || !holds(length - 1))
 }
 
-/// The first length of time at which the answer is yes, found by halving.
+/// The first duration after which the condition holds, found by bisection.
 fn first(holds: impl Fn(i128) -> bool) -> i128 {
     let mut yes = 1;
     while !holds(yes) {
         yes *= 2;
-        assert!(yes < 1 << 62, "every wait ends");
+        assert!(yes < 1 << 62, "every wait is finite");
     }
+
     let mut no = -1;
     while yes - no > 1 {
         let middle = no.midpoint(yes);
@@ -358,5 +362,6 @@ fn first(holds: impl Fn(i128) -> bool) -> i128 {
             no = middle;
         }
     }
+
     yes
 }

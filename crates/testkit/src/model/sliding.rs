@@ -1,24 +1,24 @@
-//! Sliding window counter: how much was spent in each window, the previous one weighted by what is
-//! left of this one.
+//! Sliding window counter: the units spent in each window, with the previous window weighted by
+//! what is left of the current one.
 
 use std::collections::BTreeMap;
 
 use tollgate::PermitId;
 
 use super::fraction::Fraction;
-use super::{Counter, SLACK};
+use super::{CounterModel, SLACK};
 
 #[derive(Clone, Debug)]
-pub(crate) struct Sliding {
+pub(crate) struct SlidingCounter {
     pub(super) limit: i128,
     length: i128,
-    /// What was spent in each window, by the window's number since the epoch.
+    /// The units spent in each window, by the window's number since the epoch.
     spent: BTreeMap<i128, i128>,
     /// The window of the last spend or refund, or the one to which the clock was set back.
     counted: i128,
 }
 
-impl Sliding {
+impl SlidingCounter {
     pub(crate) fn new(limit: i128, length: i128) -> Self {
         Self {
             limit,
@@ -28,17 +28,17 @@ impl Sliding {
         }
     }
 
-    /// True when the clock was set back since.
+    /// Whether the clock was set back since the last update.
     pub(crate) fn is_set_back(&self, now: i128) -> bool {
         self.counted * self.length - now > SLACK
     }
 
-    /// When the window under way began: what a lease of it is called by.
+    /// The start of the current window. It identifies leases of this window.
     pub(crate) fn name(&self, now: i128) -> i128 {
         self.at_least_counted(now) / self.length * self.length
     }
 
-    /// Gives back what this window took, and nothing of the one before.
+    /// Returns units to the current window, and none to the previous one.
     pub(crate) fn give_back(&mut self, units: i128, now: i128) {
         self.counted = self.at_least_counted(now) / self.length;
         self.spent
@@ -46,7 +46,7 @@ impl Sliding {
             .and_modify(|spent| *spent = (*spent - units).max(0));
     }
 
-    /// A moment before the counted window is taken to be its start.
+    /// A time before the counted window is treated as its start.
     fn at_least_counted(&self, at: i128) -> i128 {
         at.max(self.counted * self.length)
     }
@@ -55,7 +55,7 @@ impl Sliding {
         self.spent.get(&window).copied().unwrap_or_default()
     }
 
-    /// This window's count and the previous one's.
+    /// The counts of the current and of the previous window.
     pub(crate) fn counts(&self, at: i128) -> (i128, i128) {
         let window = self.at_least_counted(at) / self.length;
         (self.spent_in(window), self.spent_in(window - 1))
@@ -69,10 +69,10 @@ impl Sliding {
     }
 }
 
-impl Counter for Sliding {
-    fn see(&mut self, now: i128) {
+impl CounterModel for SlidingCounter {
+    fn update(&mut self, now: i128) {
         if self.is_set_back(now) {
-            // No count is ever kept beyond the largest limit there is.
+            // No count exceeds the largest possible limit.
             let everything =
                 (self.spent_in(self.counted) + self.spent_in(self.counted - 1)).min(1 << 53);
             self.counted = now / self.length;
@@ -101,9 +101,11 @@ impl Counter for Sliding {
         if self.spent.is_empty() {
             return;
         }
+
         self.counted = self.at_least_counted(now) / self.length;
-        // No check can have taken more.
+        // No check can have spent more.
         let mut rest = cost.min(1 << 53);
+
         for window in [self.counted, self.counted - 1] {
             let back = rest.min(self.spent_in(window));
             self.spent.entry(window).and_modify(|spent| *spent -= back);

@@ -1,4 +1,4 @@
-//! Many counters, and requests that spend several of them together or none.
+//! Many counters, with requests that spend from all of their counters or from none.
 
 use std::collections::HashMap;
 
@@ -7,127 +7,135 @@ use tollgate::{Demand, Key, Micros, Outcome, PermitId};
 
 use super::Model;
 
-/// What a store must do, one obvious counter per key. A key that was never spent from has no
+/// The model of a store, with one model counter per key. A key that was never spent from has no
 /// counter.
 #[derive(Clone, Debug, Default)]
 pub struct ModelStore {
-    /// By the key's canonical bytes.
+    /// Counters by the key's canonical bytes.
     counters: HashMap<Vec<u8>, Model>,
 }
 
 impl ModelStore {
-    /// What a request must be answered at `now`; spends it if it passes.
+    /// The outcomes that a request must have at `now`; spends it if it is allowed.
     pub fn spend(
         &mut self,
-        checks: &[Demand<'_>],
+        demands: &[Demand<'_>],
         intent: Intent,
-        lease: PermitId,
+        permit_id: PermitId,
         now: Micros,
     ) -> Vec<Outcome> {
-        let intent = self.see(checks, intent, now);
+        let intent = self.update(demands, intent, now);
+
         let outcomes = self
-            .seen(checks)
-            .map(|(check, model)| model.ask(check.cost, now, intent))
+            .updated(demands)
+            .map(|(demand, model)| model.ask(demand.cost, now, intent))
             .collect();
-        self.settle(checks, intent, lease, now);
+
+        self.settle(demands, intent, permit_id, now);
         outcomes
     }
 
-    /// Compares a store's answer to a request with what it must be, then spends it if it passes.
+    /// Compares a store's outcomes with the expected ones, then spends the request if it is
+    /// allowed.
     pub fn confirm(
         &mut self,
-        checks: &[Demand<'_>],
+        demands: &[Demand<'_>],
         intent: Intent,
-        lease: PermitId,
+        permit_id: PermitId,
         spent: &SpendReply,
     ) -> Result<(), String> {
-        if spent.outcomes.len() != checks.len() {
+        if spent.outcomes.len() != demands.len() {
             return Err(format!(
-                "{} outcomes for {} checks",
+                "{} outcomes for {} demands",
                 spent.outcomes.len(),
-                checks.len()
+                demands.len()
             ));
         }
-        let intent = self.see(checks, intent, spent.at);
-        for (index, ((check, model), outcome)) in self.seen(checks).zip(&spent.outcomes).enumerate()
+
+        let intent = self.update(demands, intent, spent.at);
+
+        for (index, ((demand, model), outcome)) in
+            self.updated(demands).zip(&spent.outcomes).enumerate()
         {
-            let compared = model.confirm(outcome, check.cost, spent.at, intent);
-            compared.map_err(|difference| format!("check {index}: {difference}"))?;
+            let compared = model.confirm(outcome, demand.cost, spent.at, intent);
+            compared.map_err(|difference| format!("demand {index}: {difference}"))?;
         }
-        self.settle(checks, intent, lease, spent.at);
+
+        self.settle(demands, intent, permit_id, spent.at);
         Ok(())
     }
 
-    /// Gives back what checks took.
-    pub fn refund(&mut self, checks: &[Demand<'_>], now: Micros) {
-        for check in checks {
-            if let Some(model) = self.counters.get_mut(&check.key.to_bytes()) {
-                model.set_quota(*check.quota);
-                model.refund(check.cost, now);
+    /// Refunds the cost of these demands.
+    pub fn refund(&mut self, demands: &[Demand<'_>], now: Micros) {
+        for demand in demands {
+            if let Some(model) = self.counters.get_mut(&demand.key.to_bytes()) {
+                model.set_quota(*demand.quota);
+                model.refund(demand.cost, now);
             }
         }
     }
 
-    /// Forgets a counter.
+    /// Resets a counter.
     pub fn reset(&mut self, key: &Key<'_>) {
         self.counters.remove(&key.to_bytes());
     }
 
-    /// Ends a lease; false when it has already ended.
-    pub fn release(&mut self, check: &Demand<'_>, lease: PermitId, now: Micros) -> bool {
+    /// Releases a permit; false if it has already ended.
+    pub fn release(&mut self, demand: &Demand<'_>, permit_id: PermitId, now: Micros) -> bool {
         self.counters
-            .get_mut(&check.key.to_bytes())
+            .get_mut(&demand.key.to_bytes())
             .is_some_and(|model| {
-                model.set_quota(*check.quota);
-                model.release(lease, now)
+                model.set_quota(*demand.quota);
+                model.release(permit_id, now)
             })
     }
 
-    /// Starts a lease's time again; false when it has already ended.
-    pub fn renew(&mut self, check: &Demand<'_>, lease: PermitId, now: Micros) -> bool {
+    /// Restarts a permit's timeout; false if it has already ended.
+    pub fn renew(&mut self, demand: &Demand<'_>, permit_id: PermitId, now: Micros) -> bool {
         self.counters
-            .get_mut(&check.key.to_bytes())
+            .get_mut(&demand.key.to_bytes())
             .is_some_and(|model| {
-                model.set_quota(*check.quota);
-                model.renew(lease, now)
+                model.set_quota(*demand.quota);
+                model.renew(permit_id, now)
             })
     }
 
-    /// Makes every counter notice the moment, and says what the request amounts to: one that does
-    /// not pass only looks.
-    fn see(&mut self, checks: &[Demand<'_>], intent: Intent, now: Micros) -> Intent {
-        for check in checks {
+    /// Updates every counter to the time `now`, and returns the effective intent: a request that is
+    /// denied only peeks.
+    fn update(&mut self, demands: &[Demand<'_>], intent: Intent, now: Micros) -> Intent {
+        for demand in demands {
             let model = self
                 .counters
-                .entry(check.key.to_bytes())
-                .or_insert_with(|| Model::new(*check.quota));
-            model.set_quota(*check.quota);
-            model.see(now);
+                .entry(demand.key.to_bytes())
+                .or_insert_with(|| Model::new(*demand.quota));
+            model.set_quota(*demand.quota);
+            model.update(now);
         }
+
         let passes = self
-            .seen(checks)
-            .all(|(check, model)| check.shadow || model.passes(check.cost, now));
+            .updated(demands)
+            .all(|(demand, model)| demand.shadow || model.passes(demand.cost, now));
         if passes { intent } else { Intent::Peek }
     }
 
-    /// The counters of checks that have been seen.
-    fn seen<'a>(
+    /// The counters of demands that have been updated.
+    fn updated<'a>(
         &'a self,
-        checks: &'a [Demand<'a>],
+        demands: &'a [Demand<'a>],
     ) -> impl Iterator<Item = (&'a Demand<'a>, &'a Model)> {
-        checks
+        demands
             .iter()
-            .map(|check| (check, &self.counters[&check.key.to_bytes()]))
+            .map(|demand| (demand, &self.counters[&demand.key.to_bytes()]))
     }
 
-    /// Spends every check that fits, unless the request only looks.
-    fn settle(&mut self, checks: &[Demand<'_>], intent: Intent, lease: PermitId, now: Micros) {
-        for check in checks {
+    /// Spends every demand that fits, unless the request only peeks.
+    fn settle(&mut self, demands: &[Demand<'_>], intent: Intent, permit_id: PermitId, now: Micros) {
+        for demand in demands {
             let model = self
                 .counters
-                .get_mut(&check.key.to_bytes())
-                .expect("every check's counter was seen");
-            *model = model.after(check.cost, now, intent, lease);
+                .get_mut(&demand.key.to_bytes())
+                .expect("the counter of every demand was updated");
+            *model = model.after(demand.cost, now, intent, permit_id);
         }
     }
 }

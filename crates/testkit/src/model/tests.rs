@@ -1,5 +1,5 @@
-//! The model against numbers worked out by hand from the table of formulas, so that it is checked
-//! by something else too.
+//! Compares the model with numbers computed by hand from the table of formulas, as an independent
+//! check.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ const SECOND: u64 = 1_000_000;
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// A counter and the seconds since the start at which it is used.
-struct Used(Model);
+struct TestCounter(Model);
 
-impl Used {
+impl TestCounter {
     fn new(quota: impl Into<Quota>) -> Self {
         Self(Model::new(quota.into()))
     }
@@ -57,7 +57,7 @@ fn deny(retry_secs: u64, of: Outcome) -> Outcome {
 
 #[test]
 fn a_fixed_window_ends_a_length_after_its_first_hit() {
-    let mut used = Used::new(FixedWindow::new(10, MINUTE).unwrap());
+    let mut used = TestCounter::new(FixedWindow::new(10, MINUTE).unwrap());
     assert_eq!(used.spend(0, 0), allow(10, 10, 0));
     assert_eq!(used.spend(4, 10), allow(10, 6, 60));
     assert_eq!(used.spend(6, 30), allow(10, 0, 40));
@@ -67,7 +67,7 @@ fn a_fixed_window_ends_a_length_after_its_first_hit() {
 
 #[test]
 fn an_aligned_window_ends_with_its_unit() {
-    let mut used = Used::new(FixedWindow::aligned(2, Calendar::Month).unwrap());
+    let mut used = TestCounter::new(FixedWindow::aligned(2, Calendar::Month).unwrap());
     assert_eq!(used.spend(2, 86_400), allow(2, 0, 30 * 86_400));
     assert_eq!(
         used.spend(1, 30 * 86_400),
@@ -76,37 +76,37 @@ fn an_aligned_window_ends_with_its_unit() {
     assert_eq!(used.spend(1, 31 * 86_400), allow(2, 1, 28 * 86_400));
 }
 
-/// 80 of 100 a minute in the previous window; a quarter of the present one gone, so that 60 of them
-/// still count.
+/// 80 of 100 a minute in the previous window; a quarter of the current one has passed, so 60 of
+/// them still count.
 #[test]
 fn a_sliding_window_weighs_what_is_left_of_the_previous_one() {
-    let mut used = Used::new(SlidingWindow::new(100, MINUTE).unwrap());
+    let mut used = TestCounter::new(SlidingWindow::new(100, MINUTE).unwrap());
     assert_eq!(used.spend(80, 30), allow(100, 20, 90));
     assert_eq!(used.spend(0, 75), allow(100, 40, 45));
     assert_eq!(used.spend(10, 75), allow(100, 30, 105));
     // n = 10, p = 80, f = 1/4, c = 50: W * (1 - (L-c-n)/p - f) = 60 * (1 - 40/80 - 1/4) = 15 s.
     assert_eq!(used.spend(50, 75), deny(15, allow(100, 30, 105)));
-    // c = 95 does not fit beside n: W * (1-f) + W * (1 - (L-c)/n) = 45 + 60 * (1 - 5/10) = 75 s.
+    // c = 95 does not fit with n: W * (1-f) + W * (1 - (L-c)/n) = 45 + 60 * (1 - 5/10) = 75 s.
     assert_eq!(used.spend(95, 75), deny(75, allow(100, 30, 105)));
     assert_eq!(used.spend(50, 90), allow(100, 0, 90));
 }
 
-/// A third of a unit still counts as a whole one taken.
+/// A third of a unit still counts as a whole unit used.
 #[test]
 fn a_sliding_window_rounds_what_is_left_down() {
-    let mut used = Used::new(SlidingWindow::new(10, Duration::from_secs(3)).unwrap());
+    let mut used = TestCounter::new(SlidingWindow::new(10, Duration::from_secs(3)).unwrap());
     used.spend(1, 0);
     assert_eq!(used.spend(0, 5), allow(10, 9, 1));
 }
 
 #[test]
 fn a_log_forgets_each_hit_a_window_later() {
-    let mut used = Used::new(SlidingLog::new(10, MINUTE).unwrap());
+    let mut used = TestCounter::new(SlidingLog::new(10, MINUTE).unwrap());
     assert_eq!(used.spend(3, 0), allow(10, 7, 60));
     assert_eq!(used.spend(4, 20), allow(10, 3, 60));
     assert_eq!(used.spend(3, 30), allow(10, 0, 60));
-    // Two are missing: the three of the first hit make room at 60 s. Five are missing: the second
-    // hit must go as well.
+    // Two are missing: the three units of the first hit are free at 60 s. Five are missing: the
+    // second hit must expire as well.
     assert_eq!(used.spend(2, 40), deny(20, allow(10, 0, 50)));
     assert_eq!(used.spend(5, 40), deny(40, allow(10, 0, 50)));
     assert_eq!(used.spend(3, 60), allow(10, 0, 60));
@@ -114,18 +114,20 @@ fn a_log_forgets_each_hit_a_window_later() {
 
 #[test]
 fn a_token_bucket_refills_in_exact_fractions() {
-    let mut used = Used::new(TokenBucket::new(10, Rate::new(1, Duration::from_secs(3))).unwrap());
+    let mut used =
+        TestCounter::new(TokenBucket::new(10, Rate::new(1, Duration::from_secs(3))).unwrap());
     assert_eq!(used.spend(10, 0), allow(10, 0, 30));
-    // After 5 s there are 5/3: one whole, and the second comes at 6 s.
+    // After 5 s there are 5/3 tokens: one whole, and the second comes at 6 s.
     assert_eq!(used.spend(2, 5), deny(1, allow(10, 1, 25)));
     assert_eq!(used.spend(2, 6), allow(10, 0, 30));
     assert_eq!(used.spend(10, 36), allow(10, 0, 30));
 }
 
-/// 7 per 13 us does not divide: the times are rounded up to whole microseconds.
+/// 7 per 13 us does not divide evenly: times are rounded up to whole microseconds.
 #[test]
 fn a_token_bucket_rounds_times_up() {
-    let mut used = Used::new(TokenBucket::new(3, Rate::new(7, Duration::from_micros(13))).unwrap());
+    let mut used =
+        TestCounter::new(TokenBucket::new(3, Rate::new(7, Duration::from_micros(13))).unwrap());
     // 3 * 13/7 = 5.57 us until full, 13/7 = 1.86 us until one.
     assert_eq!(used.spend_at(3, 0).reset_after, Micros::new(6));
     assert_eq!(
@@ -134,7 +136,7 @@ fn a_token_bucket_rounds_times_up() {
             retry_after: Micros::new(2)
         }
     );
-    // After 2 us there are 14/13, after one is taken 1/13: the next one is 12/7 = 1.71 us away.
+    // After 2 us there are 14/13, and 1/13 after one is taken: the next one is 12/7 = 1.71 us away.
     assert_eq!(used.spend_at(1, 2).remaining, 0);
     assert_eq!(
         used.spend_at(1, 2).verdict,
@@ -145,10 +147,10 @@ fn a_token_bucket_rounds_times_up() {
 }
 
 #[test]
-fn a_leaky_meter_is_a_token_bucket_and_a_queue_says_how_long_to_wait() {
+fn a_leaky_meter_is_a_token_bucket_and_a_queue_reports_its_wait() {
     let rate = Rate::per_second(2);
-    let mut meter = Used::new(LeakyBucket::new(LeakyMode::Meter, 4, rate).unwrap());
-    let mut queue = Used::new(LeakyBucket::new(LeakyMode::Queue, 4, rate).unwrap());
+    let mut meter = TestCounter::new(LeakyBucket::new(LeakyMode::Meter, 4, rate).unwrap());
+    let mut queue = TestCounter::new(LeakyBucket::new(LeakyMode::Queue, 4, rate).unwrap());
     for (cost, wait_millis, remaining, reset_millis) in
         [(1, 0, 3, 500), (2, 500, 1, 1_500), (1, 1_500, 0, 2_000)]
     {
@@ -175,8 +177,8 @@ fn a_leaky_meter_is_a_token_bucket_and_a_queue_says_how_long_to_wait() {
 }
 
 #[test]
-fn a_lease_frees_its_place_when_it_ends() {
-    let mut used = Used::new(Concurrency::new(3, MINUTE).unwrap());
+fn a_permit_is_free_when_it_times_out() {
+    let mut used = TestCounter::new(Concurrency::new(3, MINUTE).unwrap());
     assert_eq!(used.spend(2, 10), allow(3, 1, 60));
     assert_eq!(used.spend(1, 20), allow(3, 0, 60));
     assert_eq!(used.spend(1, 30), deny(40, allow(3, 0, 50)));
@@ -190,7 +192,7 @@ fn a_lease_frees_its_place_when_it_ends() {
 }
 
 #[test]
-fn more_than_the_limit_never_passes_and_nothing_always_does() {
+fn more_than_the_limit_is_never_allowed_and_zero_always_is() {
     for kind in Kind::ALL {
         let quota = quota_of(kind);
         let model = Model::new(quota);
@@ -211,7 +213,7 @@ fn more_than_the_limit_never_passes_and_nothing_always_does() {
 }
 
 #[test]
-fn a_look_leaves_everything_as_it_is() {
+fn a_peek_changes_nothing() {
     let now = Micros::new(START);
     for kind in Kind::ALL {
         let mut model = Model::new(quota_of(kind));
@@ -232,7 +234,7 @@ fn a_look_leaves_everything_as_it_is() {
 }
 
 #[test]
-fn a_refund_gives_back_at_most_what_was_spent() {
+fn a_refund_returns_at_most_what_was_spent() {
     let now = Micros::new(START);
     for kind in Kind::ALL
         .into_iter()
@@ -248,7 +250,8 @@ fn a_refund_gives_back_at_most_what_was_spent() {
     }
 }
 
-/// An hour back: nothing is refilled, and nobody waits for the hour to pass again.
+/// The clock is set back by an hour: nothing is refilled, and no client has to wait until the hour
+/// has passed again.
 #[test]
 fn a_clock_set_back_neither_refills_nor_locks_out() {
     let (now, back) = (Micros::new(START), Micros::new(START - 3_600 * SECOND));
@@ -286,12 +289,16 @@ fn quota_of(kind: Kind) -> Quota {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 500,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
-    /// The two ways to say what is right are one, and an answer that is off by one anywhere is
-    /// refused.
+    /// Both ways to define the expected outcome agree, and an outcome that is off by one anywhere
+    /// is rejected.
     #[test]
-    fn the_model_confirms_what_it_would_answer_and_nothing_else(
+    fn the_model_confirms_its_own_outcome_and_no_other(
         quota in prop::sample::select(Kind::ALL.to_vec()).prop_flat_map(quota_strategy),
         spends in prop::collection::vec((0..=3_000_000u64, 0..=1_000u64), 1..8),
     ) {

@@ -1,4 +1,4 @@
-//! A directory that lives as long as its server.
+//! A temporary directory for a server's files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ static CREATED: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Directory(PathBuf);
 
 impl Directory {
-    /// The name is short, because the path of a socket inside must fit into a hundred bytes.
+    /// The name is short, because the path of a socket file must fit in a hundred bytes.
     pub(crate) fn create() -> Self {
         let number = CREATED.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("tollgate-{}-{number}", std::process::id()));
-        // A process that was killed may have left one of the same name behind.
+        // A process that was killed may have left a directory with the same name.
         let _absent = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).expect("the directory for temporary files can be written");
+        fs::create_dir_all(&path).expect("the directory for temporary files is writable");
         Self(path)
     }
 
@@ -25,7 +25,7 @@ impl Directory {
         &self.0
     }
 
-    /// Writes a file into it and returns where it is.
+    /// Writes a file into the directory and returns its path.
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.0.join(name);
         fs::write(&path, text).expect("a directory just created can be written");

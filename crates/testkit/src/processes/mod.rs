@@ -1,5 +1,5 @@
-//! Processes that tests start: where their programs are, a directory for each, and an end that no
-//! test outlives.
+//! Processes that tests start: how to find their programs, a directory for each, and a guarantee
+//! that they end with the test.
 
 mod directory;
 mod process;

@@ -1,8 +1,9 @@
-//! A server's process: started, stopped, continued and killed by its own id, and never left behind.
+//! A server's process: started, stopped, continued and killed by its process id, and never left
+//! behind.
 //!
-//! Dropping the value ends the process. When the test dies without dropping anything, because it
-//! was killed or its server lives in a `static`, a guard ends it: a shell that waits for the end of
-//! a pipe which only the test holds open.
+//! Dropping the value ends the process. If the test ends without dropping it, because it was killed
+//! or the server is in a `static`, a guard ends the process: a shell that waits for the end of a
+//! pipe which only the test holds open.
 
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -12,9 +13,10 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::wait;
 
-/// Reads until the pipe's other end is closed, then ends the server and removes its directory.
+/// Reads until the other end of the pipe is closed, then kills the server and removes its
+/// directory.
 const GUARD: &str = r#"read -r _; kill -9 "$0"; rm -rf -- "$1""#;
-/// How long the system may take to stop a process: it is busy, or broken.
+/// How long stopping a process may take on a busy machine.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -25,22 +27,22 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts the command and a guard for it.
+    /// Starts the command and its guard.
     pub(crate) fn spawn(command: &mut Command, directory: &Path) -> Self {
         let child = command.stdin(Stdio::null()).spawn();
         Self::guarded(
-            child.expect("the server's program was found and can be started"),
+            child.expect("the server's program can be started"),
             directory,
         )
     }
 
-    /// The same for one that is talked to.
+    /// Starts the command and its guard, with pipes to its standard input and output.
     pub(crate) fn spawn_with_pipes(
         command: &mut Command,
         directory: &Path,
     ) -> (Self, ChildStdin, ChildStdout) {
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut child = child.expect("the program was found and can be started");
+        let mut child = child.expect("the program can be started");
         let input = child.stdin.take().expect("it is piped");
         let output = child.stdout.take().expect("it is piped");
         (Self::guarded(child, directory), input, output)
@@ -55,9 +57,9 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let guard = guard
-            .spawn()
-            .expect("there is a shell on every system that tests run on");
+
+        let guard = guard.spawn().expect("a shell can be started");
+
         Self {
             child,
             guard,
@@ -69,29 +71,30 @@ impl Process {
         self.child.id()
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if the process has exited.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child
             .try_wait()
-            .expect("the child is ours to wait for")
+            .expect("the process is a child of this one")
     }
 
     pub(crate) fn is_frozen(&self) -> bool {
         self.frozen
     }
 
-    /// Stops it and returns when it stands still.
+    /// Stops the process (SIGSTOP) and returns when it is stopped.
     pub(crate) fn freeze(&mut self) {
         self.signal(Signal::STOP);
         let pid = Pid::from_child(&self.child);
-        // The state is only looked at: taking it would take the end of the process from `Child` as
-        // well.
+
+        // `NOWAIT` leaves the state in place, so that `Child` can still collect the exit status.
         let look = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         wait::until_true(
             STOP_LIMIT,
             "a process to stop",
             || matches!(waitid(WaitId::Pid(pid), look), Ok(Some(status)) if status.stopped()),
         );
+
         self.frozen = true;
     }
 
@@ -100,11 +103,11 @@ impl Process {
         self.frozen = false;
     }
 
-    /// Kills it and waits for its end. The guard goes first: afterwards the id could be someone
-    /// else's.
+    /// Kills the process and waits for its end. The guard is ended first, because afterwards the
+    /// process id could belong to another process.
     pub(crate) fn kill(&mut self) {
         for child in [&mut self.guard, &mut self.child] {
-            // What has ended by itself needs no more.
+            // The process may have exited already.
             let _ended = child.kill();
             let _status = child.wait();
         }
@@ -114,9 +117,10 @@ impl Process {
     fn signal(&mut self, signal: Signal) {
         assert!(
             self.ended().is_none(),
-            "a signal was meant for a server that has ended"
+            "cannot signal a server that has exited"
         );
-        kill_process(Pid::from_child(&self.child), signal).expect("a running child takes signals");
+        kill_process(Pid::from_child(&self.child), signal)
+            .expect("a running child accepts signals");
     }
 }
 

@@ -1,14 +1,14 @@
-//! Where programs are.
+//! Finds programs.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// A program that tests start: what the variable names, else what is on the PATH, else what `cargo
-/// xtask test` has installed.
+/// Finds a program that tests start: the path in the environment variable, or on the PATH, or
+/// installed by `cargo xtask test`.
 ///
 /// # Panics
 ///
-/// When it is nowhere, saying how to get it.
+/// If it is not found; the message says how to install it.
 pub fn find_program(variable: &str, program: &str) -> PathBuf {
     let told = env::var_os(variable)
         .filter(|path| !path.is_empty())
@@ -19,12 +19,12 @@ pub fn find_program(variable: &str, program: &str) -> PathBuf {
     found.unwrap_or_else(|| missing(program, variable))
 }
 
-/// A Python that can import `schemathesis` and `http_sfv`. The one on the PATH may be without them,
-/// so it comes last.
+/// Finds a Python that can import `schemathesis` and `http_sfv`. The one on the PATH may not have
+/// them, so it is tried last.
 ///
 /// # Panics
 ///
-/// When there is no Python, saying how to get it.
+/// If no Python is found; the message says how to install it.
 pub fn find_python_tools() -> PathBuf {
     let (variable, program) = ("TOLLGATE_PYTHON_TOOLS", "python3");
     let told = env::var_os(variable)
@@ -34,7 +34,7 @@ pub fn find_python_tools() -> PathBuf {
         .unwrap_or_else(|| find_program(variable, program))
 }
 
-/// Debian keeps servers in a directory that only root has on the PATH.
+/// Debian installs servers in a directory that only root has on the PATH.
 fn on_path(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let directories = env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
@@ -43,14 +43,15 @@ fn on_path(program: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// `tools/<tool>/bin/<program>` in the directory that the running test was built into. Of several
-/// versions the last by name is as good as any.
+/// Looks in `tools/<tool>/bin/<program>` of the target directory of the running test. Any version
+/// will do, so the last one by name is used.
 fn installed(program: &str) -> Option<PathBuf> {
     let test = env::current_exe().ok()?;
     let tools = test
         .ancestors()
         .map(|directory| directory.join("tools"))
         .find(|tools| tools.is_dir())?;
+
     let homes = tools.read_dir().ok()?.filter_map(Result::ok);
     homes
         .map(|home| home.path().join("bin").join(program))
@@ -58,9 +59,9 @@ fn installed(program: &str) -> Option<PathBuf> {
         .max()
 }
 
-#[expect(clippy::panic, reason = "a test cannot go on without its program")]
+#[expect(clippy::panic, reason = "a test cannot continue without its program")]
 fn missing(program: &str, variable: &str) -> ! {
-    panic!("{program} is missing: install with `cargo xtask test`, or name it in {variable}")
+    panic!("{program} not found; install it with `cargo xtask test`, or set {variable} to its path")
 }
 
 #[cfg(test)]
@@ -74,7 +75,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "TOLLGATE_NO_SUCH_VARIABLE")]
-    fn a_program_that_is_nowhere_says_how_to_name_it() {
+    fn a_missing_program_is_reported_with_its_variable() {
         find_program("TOLLGATE_NO_SUCH_VARIABLE", "no-such-program-anywhere");
     }
 }

@@ -1,8 +1,7 @@
-//! One HTTP/1.1 request, one response, and the connection's end: all that a test of a proxy asks
-//! for.
+//! A minimal HTTP/1.1 client: one request, one response, one connection.
 //!
-//! It shares nothing with what Tollgate speaks HTTP with, so that no mistake is on both sides. Time
-//! and size are bounded: a test that hangs says less than one that fails.
+//! It shares no code with Tollgate's HTTP implementation, so that a bug cannot be on both sides.
+//! Time and size are bounded: a test that fails is more useful than one that hangs.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write as _};
@@ -10,48 +9,48 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 const TIME_LIMIT: Duration = Duration::from_secs(10);
-/// Of a whole response.
+/// The maximum size of a response.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// What came back.
+/// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     /// The status code.
     pub status: u16,
-    /// Every header in the order it came, names in lower case.
+    /// All headers in the order they were received, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body, without what it was packed in.
+    /// The body, without transfer encoding.
     pub body: Vec<u8>,
 }
 
 impl Response {
-    /// The first header of a name, which is given in lower case.
+    /// The first header with this name, which must be in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         value(&self.headers, name)
     }
 
-    /// The body as text, with a mark for what is none.
+    /// The body as text; invalid UTF-8 is replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 }
 
-/// Asks for a path.
+/// Sends a GET request.
 ///
 /// # Panics
 ///
-/// When there is no response within ten seconds, or none that can be read.
+/// If there is no valid response within ten seconds.
 pub fn get(addr: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Response {
     send(addr, "GET", path, headers, b"")
 }
 
-/// Sends a request. `Host` is the address unless the headers have one; `Connection` and the body's
-/// length are added.
+/// Sends a request. `Host` is the address unless it is among the headers; `Connection` and
+/// `Content-Length` are added.
 ///
 /// # Panics
 ///
-/// When there is no response within ten seconds, or none that can be read.
-#[expect(clippy::panic, reason = "a test cannot go on without its answer")]
+/// If there is no valid response within ten seconds.
+#[expect(clippy::panic, reason = "a test cannot continue without the response")]
 pub fn send(
     addr: SocketAddr,
     method: &str,
@@ -73,9 +72,11 @@ fn exchange(
     let mut stream = TcpStream::connect_timeout(&addr, TIME_LIMIT)?;
     stream.set_read_timeout(Some(TIME_LIMIT))?;
     stream.set_write_timeout(Some(TIME_LIMIT))?;
+
     let mut request = head(addr, method, path, headers, body.len()).into_bytes();
     request.extend_from_slice(body);
     stream.write_all(&request)?;
+
     read_response(&mut BufReader::new(stream.take(BYTES_MAX)), method)
 }
 
@@ -87,18 +88,22 @@ fn head(
     length: usize,
 ) -> String {
     let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+
     if !headers
         .iter()
         .any(|(name, _)| name.eq_ignore_ascii_case("host"))
     {
         let _infallible = write!(head, "Host: {addr}\r\n");
     }
+
     if length > 0 || !matches!(method, "GET" | "HEAD") {
         let _infallible = write!(head, "Content-Length: {length}\r\n");
     }
+
     for (name, value) in headers {
         let _infallible = write!(head, "{name}: {value}\r\n");
     }
+
     head + "\r\n"
 }
 
@@ -109,13 +114,16 @@ fn read_response(reader: &mut impl BufRead, method: &str) -> io::Result<Response
         .nth(1)
         .and_then(|status| status.parse().ok());
     let status = status.ok_or_else(|| unreadable(&line))?;
+
     let headers = read_headers(reader)?;
+
     let has_body = method != "HEAD" && !matches!(status, 204 | 304);
     let body = if has_body {
         read_body(reader, &headers)?
     } else {
         Vec::new()
     };
+
     Ok(Response {
         status,
         headers,
@@ -123,7 +131,7 @@ fn read_response(reader: &mut impl BufRead, method: &str) -> io::Result<Response
     })
 }
 
-/// Headers up to the empty line, names in lower case.
+/// Reads headers up to the empty line, with names in lower case.
 pub(super) fn read_headers(reader: &mut impl BufRead) -> io::Result<Vec<(String, String)>> {
     let mut headers = Vec::new();
     loop {
@@ -136,17 +144,19 @@ pub(super) fn read_headers(reader: &mut impl BufRead) -> io::Result<Vec<(String,
     }
 }
 
-/// A body as its headers say it is packed: in pieces, of a known length, or up to the connection's
-/// end.
+/// Reads a body as its headers specify: chunked, with a known length, or up to the end of the
+/// connection.
 fn read_body(reader: &mut impl BufRead, headers: &[(String, String)]) -> io::Result<Vec<u8>> {
     if value(headers, "transfer-encoding")
         .is_some_and(|coding| coding.eq_ignore_ascii_case("chunked"))
     {
         return read_chunks(reader);
     }
+
     if let Some(length) = content_length(headers) {
         return read_exactly(reader, length);
     }
+
     let mut body = Vec::new();
     reader.read_to_end(&mut body)?;
     Ok(body)
@@ -162,17 +172,19 @@ fn read_chunks(reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
         let line = read_line(reader)?;
         let length = u64::from_str_radix(line.split(';').next().unwrap_or_default().trim(), 16);
         let length = length.map_err(|_| unreadable(&line))?;
+
         if length == 0 {
-            // What may follow the last piece has the form of headers.
+            // Trailers after the last chunk have the form of headers.
             read_headers(reader)?;
             return Ok(body);
         }
+
         body.extend(read_exactly(reader, length)?);
         read_line(reader)?;
     }
 }
 
-/// So many bytes, or an error: a body that was cut off is not the body.
+/// Reads exactly this many bytes; a truncated body is an error.
 pub(super) fn read_exactly(reader: &mut impl BufRead, length: u64) -> io::Result<Vec<u8>> {
     let mut body = Vec::new();
     reader.take(length).read_to_end(&mut body)?;
@@ -182,7 +194,7 @@ pub(super) fn read_exactly(reader: &mut impl BufRead, length: u64) -> io::Result
         .ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
-/// A line without its end, which must be there.
+/// Reads a line and removes its line ending, which must be there.
 pub(super) fn read_line(reader: &mut impl BufRead) -> io::Result<String> {
     let mut line = String::new();
     reader.read_line(&mut line)?;
@@ -202,7 +214,7 @@ fn value<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
 fn unreadable(line: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,
-        format!("{line:?} is no line of HTTP"),
+        format!("invalid HTTP: {line:?}"),
     )
 }
 
@@ -215,9 +227,10 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_read_as_it_was_packed() {
+    fn every_body_framing_is_read() {
         let known = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-A: 1\r\n\r\nhellomore";
-        let pieces = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";
+        let pieces = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+                      2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";
         let to_the_end = "HTTP/1.0 200 OK\r\n\r\nhello";
         for text in [known, pieces, to_the_end] {
             let response = read(text, "GET").unwrap();
@@ -232,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_is_not_a_response() {
+    fn a_truncated_response_is_an_error() {
         for text in [
             "",
             "HTTP/1.1 200 OK",

@@ -1,15 +1,15 @@
-//! What is particular to each proxy: its program, what a configuration needs around it, and how it
-//! is started.
+//! The differences between proxies: the program, the rest of the configuration, and the command
+//! line.
 //!
-//! Each runs as one process in the foreground, so that ending that process ends all of it, and
-//! keeps every file inside its own directory.
+//! Each runs as one process in the foreground, so that ending that process ends the proxy, and
+//! keeps all files inside its own directory.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::processes::find_program;
 
-/// Whose proxy it is.
+/// The proxy software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Nginx,
@@ -18,8 +18,8 @@ pub(super) enum Kind {
     Envoy,
 }
 
-/// Without these nginx keeps what it cannot hold in memory in directories of the system. A path
-/// without a beginning is one inside the directory it was started for.
+/// By default nginx buffers large data in system directories. Relative paths are inside the
+/// directory it was started for.
 const NGINX_PATHS: &str = "access_log off;
 client_body_temp_path body;
 proxy_temp_path proxy;
@@ -27,11 +27,11 @@ fastcgi_temp_path fastcgi;
 uwsgi_temp_path uwsgi;
 scgi_temp_path scgi;
 ";
-/// One process, and none that goes to the background.
+/// One process in the foreground.
 const NGINX_PROCESS: &str = "daemon off; master_process off; pid nginx.pid;";
 
-/// Two instances cannot share the port for administration, no test wants certificates from the
-/// internet, and nobody else is to reach it.
+/// No admin port, because two instances cannot share it; no certificates from the internet;
+/// reachable only from this machine.
 const CADDY_OPTIONS: &str = "{
 \tadmin off
 \tauto_https off
@@ -40,17 +40,17 @@ const CADDY_OPTIONS: &str = "{
 ";
 
 impl Kind {
-    /// The whole configuration, from the part that tests write.
+    /// The whole configuration, made from the part that tests write.
     pub(super) fn complete(self, text: &str) -> String {
         match self {
             Self::Nginx => format!("events {{}}\nhttp {{\n{NGINX_PATHS}{text}\n}}\n"),
             Self::Caddy => format!("{CADDY_OPTIONS}{text}\n"),
-            // HAProxy takes a last line without an end for a torn one.
+            // HAProxy treats a last line without a line ending as truncated.
             Self::Haproxy | Self::Envoy => format!("{text}\n"),
         }
     }
 
-    /// What the configuration's file is called. Envoy tells the format by the ending.
+    /// The file name of the configuration. Envoy derives the format from the extension.
     pub(super) fn file_name(self) -> &'static str {
         match self {
             Self::Nginx => "nginx.conf",
@@ -60,9 +60,10 @@ impl Kind {
         }
     }
 
-    /// How it is started.
+    /// The command that starts the proxy.
     pub(super) fn command(self, config: &Path, directory: &Path) -> Command {
         let mut command = Command::new(self.program());
+
         match self {
             Self::Nginx => {
                 command.args(["-e", "stderr", "-g", NGINX_PROCESS]);
@@ -89,6 +90,7 @@ impl Kind {
                     .arg(config);
             }
         }
+
         command
     }
 

@@ -1,17 +1,19 @@
-//! Real proxies for tests: nginx, Caddy, Envoy and `HAProxy`, started from a configuration for one
+//! Real proxies for tests: nginx, Caddy, Envoy and `HAProxy`, started with a configuration for one
 //! test.
 //!
-//! - `kind`: what is particular to each.
-//! - `template`: the configuration, with free ports and the test's own words put in.
-//! - `running`: a proxy that listens.
+//! - `kind`: the differences between proxies.
+//! - `template`: the configuration, with placeholders for free ports and the test's values.
+//! - `running`: a running proxy.
 //! - `process`: its process, which does not outlive the test, and its log.
-//! - `client`: a client that asks once, `upstream`: a server that echoes.
+//! - `client`: a client for single requests, `upstream`: a server that echoes.
 //!
 //! ```no_run
 //! use testkit::reverse_proxy::{self, Proxy, Upstream};
 //!
 //! let upstream = Upstream::start();
-//! let nginx = Proxy::nginx("server { listen 127.0.0.1:@port@; location / { proxy_pass http://@upstream@; } }")
+//! let nginx = Proxy::nginx(
+//!     "server { listen 127.0.0.1:@port@; location / { proxy_pass http://@upstream@; } }",
+//! )
 //!     .set("upstream", upstream.addr())
 //!     .start();
 //! let response = reverse_proxy::get(nginx.addr(), "/", &[("x-who", "ann")]);
@@ -19,7 +21,7 @@
 //! assert!(response.text().contains("x-who: ann"));
 //! ```
 //!
-//! This module owns processes and bytes. It must not know what Tollgate answers a proxy.
+//! This module owns processes and bytes. It does not know how Tollgate responds to a proxy.
 
 mod client;
 mod kind;

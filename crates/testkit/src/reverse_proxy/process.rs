@@ -6,18 +6,18 @@ use std::process::{Command, ExitStatus};
 
 const LOG_FILE: &str = "log";
 
-/// A process that writes a log.
+/// A process with a log file.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct LoggedProcess {
     process: crate::processes::Process,
     log: PathBuf,
 }
 
-impl Process {
-    /// Starts the command. What it writes to either stream is its log.
+impl LoggedProcess {
+    /// Starts the command. Its standard output and standard error go to the log.
     pub(super) fn spawn(mut command: Command, directory: &Path) -> Self {
         let log = directory.join(LOG_FILE);
-        let output = File::create(&log).expect("the proxy's directory can be written");
+        let output = File::create(&log).expect("the proxy's directory is writable");
         let errors = output.try_clone().expect("a file can be opened twice");
         command.current_dir(directory).stdout(output).stderr(errors);
         Self {
@@ -30,7 +30,7 @@ impl Process {
         self.process.pid()
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if the process has exited.
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
         self.process.ended()
     }

@@ -1,35 +1,37 @@
-//! A configuration with gaps: `@port@` and `@port:name@` for free ports, any other `@word@` for
-//! what the test sets.
+//! A configuration with placeholders: `@port@` and `@port:name@` for free ports, any other `@word@`
+//! for a value set by the test.
 //!
-//! No proxy writes that itself: where they use the sign it stands before a name, never around one.
+//! Proxies do not use this syntax themselves: their `@` is only a prefix of a name.
 
 use std::collections::BTreeMap;
 
 use crate::ports::Port;
 
-/// The name of the port that is written without one.
+/// The name of `@port@`.
 pub(super) const MAIN: &str = "";
 
-/// A configuration without gaps, and the ports that went into them.
+/// A configuration without placeholders, and its ports.
 #[derive(Debug)]
-pub(super) struct Filled {
+pub(super) struct FilledTemplate {
     pub(super) text: String,
     pub(super) ports: BTreeMap<String, Port>,
 }
 
-/// Fills the gaps. The same name is the same port wherever it stands.
+/// Replaces the placeholders. The same name always means the same port.
 ///
 /// # Panics
 ///
-/// When a word is in the text and not in `words`.
-pub(super) fn fill(text: &str, words: &BTreeMap<String, String>) -> Filled {
-    let mut filled = Filled {
+/// If the text has a word that is not in `words`.
+pub(super) fn fill(text: &str, words: &BTreeMap<String, String>) -> FilledTemplate {
+    let mut filled = FilledTemplate {
         text: String::new(),
         ports: BTreeMap::new(),
     };
+
     let mut rest = text;
-    while let Some((before, word, after)) = next_gap(rest) {
+    while let Some((before, word, after)) = next_placeholder(rest) {
         filled.text.push_str(before);
+
         match port_name(word) {
             Some(name) => {
                 let port = filled
@@ -42,14 +44,16 @@ pub(super) fn fill(text: &str, words: &BTreeMap<String, String>) -> Filled {
                 .text
                 .push_str(words.get(word).unwrap_or_else(|| unknown(word))),
         }
+
         rest = after;
     }
+
     filled.text.push_str(rest);
     filled
 }
 
-/// The text before the first gap, the word in it, and the text after it.
-fn next_gap(text: &str) -> Option<(&str, &str, &str)> {
+/// The text before the first placeholder, its word, and the text after it.
+fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
     text.match_indices('@').find_map(|(start, _)| {
         let (word, after) = text[start + 1..].split_once('@')?;
         let is_word = !word.is_empty() && word.bytes().all(is_word_byte);
@@ -70,10 +74,10 @@ fn port_name(word: &str) -> Option<&str> {
 
 #[expect(
     clippy::panic,
-    reason = "a test with half a configuration cannot go on"
+    reason = "a test cannot continue with an incomplete configuration"
 )]
 fn unknown(word: &str) -> ! {
-    panic!("the configuration has a gap @{word}@ that was not set")
+    panic!("missing value for the placeholder @{word}@")
 }
 
 #[cfg(test)]
@@ -93,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_begin_with_the_sign_are_left_alone() {
+    fn names_with_the_prefix_are_not_placeholders() {
         let nginx = "error_page 403 = @denied; location @denied { return 429; } # ann@example.com";
         assert_eq!(fill(nginx, &words()).text, nginx);
         let caddy = "@denied status 403\nhandle_response @denied";
@@ -102,7 +106,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "@portal@")]
-    fn a_word_that_was_not_set_is_told() {
+    fn a_missing_value_is_reported() {
         fill("@upstream@ @portal@", &words());
     }
 }

@@ -1,4 +1,4 @@
-//! What proxies stand in front of: a server that says 200 and repeats what it was asked.
+//! An upstream server for proxies, which responds with status 200 and echoes the request.
 
 use std::fmt::Write as _;
 use std::io::{self, BufReader, Read as _, Write as _};
@@ -11,38 +11,40 @@ use std::time::Duration;
 use super::client::{content_length, read_exactly, read_headers, read_line};
 
 const TIME_LIMIT: Duration = Duration::from_secs(10);
-/// Of a whole request.
+/// The maximum size of a request.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// A server whose every answer is 200, with the request's first line and its headers, names in
-/// lower case, as the body. It ends when it is dropped.
+/// A server that always responds with status 200. The body is the request line and the headers,
+/// with names in lower case. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Upstream {
     addr: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<UpstreamState>,
     listening: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct UpstreamState {
     answered: AtomicU64,
     ending: AtomicBool,
 }
 
 impl Upstream {
-    /// Starts it on a free port.
+    /// Starts the server on a free port.
     ///
     /// # Panics
     ///
-    /// When no port can be listened on.
+    /// If it cannot listen.
     pub fn start() -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("the system has a free port");
         let addr = listener.local_addr().expect("a listener has an address");
-        let shared = Arc::new(Shared::default());
+
+        let shared = Arc::new(UpstreamState::default());
         let listening = std::thread::spawn({
             let shared = Arc::clone(&shared);
             move || listen(&listener, &shared)
         });
+
         Self {
             addr,
             shared,
@@ -50,12 +52,12 @@ impl Upstream {
         }
     }
 
-    /// Where it listens.
+    /// The address of the server.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// How many requests have come through to it.
+    /// The number of requests that have reached the server.
     pub fn answered(&self) -> u64 {
         self.shared.answered.load(Ordering::SeqCst)
     }
@@ -64,7 +66,7 @@ impl Upstream {
 impl Drop for Upstream {
     fn drop(&mut self) {
         self.shared.ending.store(true, Ordering::SeqCst);
-        // A connection wakes the thread, which then sees that it is to end.
+        // A connection wakes up the thread, which then ends.
         let _awake = TcpStream::connect(self.addr);
         if let Some(listening) = self.listening.take() {
             let _ended = listening.join();
@@ -72,20 +74,21 @@ impl Drop for Upstream {
     }
 }
 
-/// A thread for each connection, none of which lives longer than its one request may take.
-fn listen(listener: &TcpListener, shared: &Arc<Shared>) {
+/// One thread for each connection, which ends after its one request.
+fn listen(listener: &TcpListener, shared: &Arc<UpstreamState>) {
     for stream in listener.incoming() {
         if shared.ending.load(Ordering::SeqCst) {
             return;
         }
         let shared = Arc::clone(shared);
-        // A connection that breaks is the other side's to report.
+        // A broken connection is reported by the other side.
         std::thread::spawn(move || stream.and_then(|stream| answer(&stream, &shared)));
     }
 }
 
-/// Connections that close after one request cannot be reused by a proxy just when they end.
-fn answer(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
+/// Responds to one request and closes the connection, so that a proxy cannot reuse a connection
+/// that is about to close.
+fn answer(stream: &TcpStream, shared: &UpstreamState) -> io::Result<()> {
     stream.set_read_timeout(Some(TIME_LIMIT))?;
     stream.set_write_timeout(Some(TIME_LIMIT))?;
     let mut reader = BufReader::new(stream.take(BYTES_MAX));
@@ -104,6 +107,7 @@ fn echo(line: &str, headers: &[(String, String)]) -> String {
     }
     let length = body.len();
     format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{body}"
     )
 }

@@ -1,15 +1,15 @@
-//! Which program a flavor is.
+//! Finds the program of a flavor.
 
 use std::path::PathBuf;
 
 use super::Flavor;
 use crate::processes::find_program;
 
-/// The program of a flavor.
+/// The path of a flavor's program.
 ///
 /// # Panics
 ///
-/// When it is nowhere, saying how to get it.
+/// If it is not found; the message says how to install it.
 pub(super) fn find(flavor: Flavor) -> PathBuf {
     match flavor {
         Flavor::Redis => find_program("TOLLGATE_REDIS_SERVER", "redis-server"),

@@ -1,4 +1,4 @@
-//! What a server is to be like, before it runs.
+//! The configuration of a server before it starts.
 
 use std::fmt::Write as _;
 
@@ -6,16 +6,15 @@ use super::tls::{self, Certificates};
 use super::{Flavor, Server, control};
 use crate::processes::Directory;
 
-/// What every server for tests has: nothing on the disk, reachable from this machine only, quiet,
-/// and open to the commands with which a test breaks it.
+/// The settings of every test server: nothing on disk, reachable only from this machine, quiet, and
+/// with the commands enabled that tests use to break it.
 const DEFAULTS: &[(&str, &str)] = &[
     ("bind", "127.0.0.1"),
     ("daemonize", "no"),
     ("loglevel", "warning"),
     ("save", "\"\""),
     ("appendonly", "no"),
-    // A replica is served at once instead of waiting five seconds for others to share the transfer
-    // with.
+    // A replica is served without waiting five seconds for others to share the transfer.
     ("repl-diskless-sync-delay", "0"),
     ("enable-debug-command", "yes"),
     ("enable-protected-configs", "yes"),
@@ -68,32 +67,32 @@ impl Builder {
         }
     }
 
-    /// A line of the configuration file, after those that every server has, as it would be written
-    /// there: `.config("maxmemory", "2mb")`, `.config("save", "60 1")`.
+    /// Adds a line to the configuration file, after the default ones: `.config("maxmemory",
+    /// "2mb")`, `.config("save", "60 1")`.
     #[must_use]
     pub fn config(mut self, name: &str, value: &str) -> Self {
         self.config.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// The password of the default user, which [`Server::url`] then has.
+    /// Sets the password of the default user, which is then part of [`Server::url`].
     ///
     /// # Panics
     ///
-    /// When it is empty or has a character that the configuration file reads differently.
+    /// If it is empty or has a character with a special meaning in the configuration file.
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(word(password));
         self
     }
 
-    /// A user with these rules, written as in `ACL SETUSER`: `"~* +@all"`. The first one is who
-    /// [`Server::url`] logs in as.
+    /// Adds a user with these rules, written as for `ACL SETUSER`: `"~* +@all"`. [`Server::url`]
+    /// uses the first one.
     ///
     /// # Panics
     ///
-    /// When the name or password is empty or has a character that the configuration file reads
-    /// differently.
+    /// If the name or password is empty or has a character with a special meaning in the
+    /// configuration file.
     #[must_use]
     pub fn user(mut self, name: &str, password: &str, rules: &str) -> Self {
         self.users.push(User {
@@ -104,32 +103,32 @@ impl Builder {
         self
     }
 
-    /// TLS and nothing else on the port, with a certificate signed by [`Server::ca_pem`].
+    /// Enables TLS on the port, without plain TCP, with a certificate signed by [`Server::ca_pem`].
     #[must_use]
     pub fn tls(mut self) -> Self {
         self.tls = true;
         self
     }
 
-    /// This port instead of a free one.
+    /// Uses this port instead of a free one.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.port = Some(port);
         self
     }
 
-    /// A variable of the process's environment.
+    /// Sets an environment variable of the process.
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Starts it and waits until it answers.
+    /// Starts the server and waits until it responds.
     ///
     /// # Panics
     ///
-    /// When its program is missing, or it ends instead of answering.
+    /// If its program is not found, or it exits instead of responding.
     pub fn start(self) -> Server {
         Server::from_builder(self)
     }
@@ -142,14 +141,16 @@ impl Builder {
         self.tls.then(|| tls::create(directory))
     }
 
-    /// The configuration file.
+    /// The content of the configuration file.
     pub(super) fn file(&self, port: u16, certificates: Option<&Certificates>) -> String {
         let mut text = String::new();
         let mut line = |name: &str, value: &str| {
             let _infallible = writeln!(text, "{name} {value}");
         };
+
         DEFAULTS.iter().for_each(|(name, value)| line(name, value));
         line("unixsocket", control::SOCKET);
+
         if let Some(Certificates {
             ca,
             certificate,
@@ -165,9 +166,11 @@ impl Builder {
         } else {
             line("port", &port.to_string());
         }
+
         if !self.is_sentinel() {
             line("user", &format!("{} on nopass ~* &* +@all", control::USER));
         }
+
         if let Some(password) = &self.password {
             line("requirepass", password);
         }
@@ -179,6 +182,7 @@ impl Builder {
         {
             line("user", &format!("{name} on >{password} {rules}"));
         }
+
         self.config
             .iter()
             .for_each(|(name, value)| line(name, value));
@@ -191,7 +195,7 @@ fn word(text: &str) -> String {
         |character: char| character.is_ascii_graphic() && !matches!(character, '"' | '\'' | '\\');
     assert!(
         !text.is_empty() && text.chars().all(plain),
-        "not a single plain word: {text:?}"
+        "must be a single plain word: {text:?}"
     );
     text.to_owned()
 }
@@ -201,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_comes_after_what_every_server_has() {
+    fn settings_of_the_test_come_after_the_defaults() {
         let file = Builder::new(Flavor::Redis)
             .config("save", "60 1")
             .file(7, None);
@@ -223,8 +227,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "not a single plain word")]
-    fn a_password_that_would_be_read_as_two_words_is_refused() {
+    #[should_panic(expected = "must be a single plain word")]
+    fn a_password_with_a_space_is_rejected() {
         let _builder = Builder::new(Flavor::Redis).password("two words");
     }
 }

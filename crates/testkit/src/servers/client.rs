@@ -1,4 +1,4 @@
-//! A small blocking client, for arranging a server and for looking at what is in it.
+//! A small blocking client for setting up servers and inspecting their data.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use super::Reply;
 
-/// How long a reply may take before it is an error: long enough for anything but a server that does
-/// not answer.
+/// How long a reply may take: long enough for anything but a server that does not respond.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One connection in version 2 of the protocol.
+/// One connection with version 2 of the protocol.
 #[derive(Debug)]
 pub struct Client {
     stream: BufReader<Stream>,
@@ -35,7 +34,7 @@ impl Client {
         connect().map_err(|error: io::Error| format!("{addr}: {error}"))
     }
 
-    /// Connects to a socket file.
+    /// Connects to a Unix socket.
     pub(super) fn connect_unix(path: &Path) -> io::Result<Self> {
         UnixStream::connect(path)
             .map(Stream::Unix)
@@ -50,7 +49,7 @@ impl Client {
         Ok(client)
     }
 
-    /// How long from now on a reply may take before it is an error.
+    /// Sets the timeout for replies.
     pub fn set_timeout(&mut self, timeout: Duration) -> Result<(), String> {
         self.stream
             .get_mut()
@@ -58,14 +57,14 @@ impl Client {
             .map_err(|error| error.to_string())
     }
 
-    /// Sends a command and reads its reply. What the server refuses is a [`Reply::Error`]; an `Err`
-    /// is the connection's.
+    /// Sends a command and reads its reply. An error of the server is a [`Reply::Error`]; an `Err`
+    /// is an error of the connection.
     pub fn call(&mut self, words: &[&str]) -> Result<Reply, String> {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         self.call_bytes(&words)
     }
 
-    /// [`call`](Self::call) with words that need not be text.
+    /// [`call`](Self::call) with arguments that need not be text.
     pub fn call_bytes(&mut self, words: &[&[u8]]) -> Result<Reply, String> {
         self.send(words)?;
         self.receive()

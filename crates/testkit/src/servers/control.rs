@@ -1,8 +1,9 @@
-//! How tests arrange a server: through a socket file and under a user name that are theirs alone.
+//! The connection with which tests control a server: through a Unix socket and a user reserved for
+//! them.
 //!
-//! The file is there beside TLS, and no other server can answer on it. The user keeps its rights
-//! whatever a test does to the others, so that a test which rotates the password can still look at
-//! what it did.
+//! The socket works with TLS as well, and no other server can respond on it. The user keeps its
+//! permissions whatever a test does to other users, so that a test that rotates the password can
+//! still inspect the result.
 
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use super::builder::Builder;
 use super::{Client, Reply};
 use crate::processes::Directory;
 
-/// The name of the file.
+/// The file name of the socket.
 pub(super) const SOCKET: &str = "control";
 /// The name of the user.
 pub(super) const USER: &str = "testkit";
@@ -19,7 +20,7 @@ pub(super) const USER: &str = "testkit";
 #[derive(Debug)]
 pub(super) struct Control {
     socket: PathBuf,
-    /// Sentinels have no users of ours.
+    /// Whether to log in: Sentinels do not have this user.
     logs_in: bool,
 }
 
@@ -31,23 +32,23 @@ impl Control {
         }
     }
 
-    /// A connection on which everything is allowed.
+    /// Opens a connection without restrictions.
     pub(super) fn connect(&self) -> io::Result<Client> {
-        once_more(|| {
+        retry_once(|| {
             let mut client = self.open()?;
             self.check_login(&mut client)?;
             Ok(client)
         })
     }
 
-    /// Runs a command on a connection of its own, twice if the server closes the first one instead
-    /// of answering.
+    /// Runs a command on a new connection, and again if the server closes the first one instead of
+    /// replying.
     pub(super) fn call(&self, words: &[&str]) -> io::Result<Reply> {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-        once_more(|| {
+        retry_once(|| {
             let mut client = self.open()?;
-            // Sent together with the login, there is hardly a moment at which one is taken and the
-            // other lost.
+            // The command is sent together with the login, so that the server can hardly accept one
+            // and lose the other.
             client.write(&words)?;
             self.check_login(&mut client)?;
             client.read()
@@ -71,14 +72,12 @@ impl Control {
         if reply.is_ok() {
             Ok(())
         } else {
-            Err(io::Error::other(format!(
-                "no login for the test: {reply:?}"
-            )))
+            Err(io::Error::other(format!("cannot log in: {reply:?}")))
         }
     }
 }
 
-fn once_more<T>(mut act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+fn retry_once<T>(mut act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     act().or_else(|error| match error.kind() {
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof => act(),
         _ => Err(error),

@@ -1,8 +1,7 @@
-//! Real servers for tests: one alone, a pair under Sentinel, a cluster.
+//! Real servers for tests: standalone, a pair under Sentinel, and a cluster.
 //!
-//! Each server has a port and a directory of its own, so any number of tests can run side by side;
-//! it is gone, with its directory, when its value is dropped. Both flavors are held to version 7 or
-//! later.
+//! Each server has its own port and directory, so any number of tests can run in parallel; both are
+//! removed when the value is dropped. Both flavors must have version 7 or later.
 //!
 //! ```no_run
 //! use testkit::servers::{Flavor, Server};
@@ -12,8 +11,8 @@
 //! assert_eq!(server.keys(), [b"a"]);
 //! ```
 //!
-//! This module owns processes and the commands that arrange them. It must not know what Tollgate
-//! keeps in a server.
+//! This module owns processes and the commands that set them up. It does not know what Tollgate
+//! stores in a server.
 
 mod binary;
 mod builder;
@@ -32,17 +31,17 @@ pub use self::reply::Reply;
 pub use self::sentinel::Sentinels;
 pub use self::server::Server;
 
-/// Whose server it is.
+/// The server software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flavor {
-    /// `redis-server`, from the PATH or from `TOLLGATE_REDIS_SERVER`.
+    /// `redis-server`, from `TOLLGATE_REDIS_SERVER` or the PATH.
     Redis,
-    /// `valkey-server`, from `TOLLGATE_VALKEY_SERVER`, the PATH or what `cargo xtask test`
-    /// installed. That build speaks no TLS.
+    /// `valkey-server`, from `TOLLGATE_VALKEY_SERVER`, the PATH or installed by `cargo xtask test`.
+    /// That build does not support TLS.
     Valkey,
 }
 
 impl Flavor {
-    /// Both, for tests that hold for each.
+    /// Both flavors, for tests that run on each.
     pub const ALL: [Self; 2] = [Self::Redis, Self::Valkey];
 }

@@ -1,27 +1,27 @@
-//! What a server answers, and how it is read from the wire.
+//! A server's reply, and how it is parsed.
 
 use std::io::{self, BufRead, ErrorKind};
 
-/// The largest text or list the servers themselves allow; more is not an answer of theirs.
+/// The largest string or array that servers allow; more is not a valid reply.
 const LENGTH_MAX: usize = 512 * 1024 * 1024;
 
 /// A reply in version 2 of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// A word such as `OK`.
+    /// A simple string such as `OK`.
     Status(String),
-    /// What went wrong, beginning with its kind: `WRONGTYPE ...`.
+    /// An error, which begins with its code: `WRONGTYPE ...`.
     Error(String),
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// Bytes, or nothing. A list that is nothing is read as this as well.
+    /// A bulk string, or null. A null array is parsed as this as well.
     Bulk(Option<Vec<u8>>),
-    /// A list.
+    /// An array.
     Array(Vec<Reply>),
 }
 
 impl Reply {
-    /// The text of a status, of an error or of bytes that are one.
+    /// The text of a simple string, of an error or of a bulk string in UTF-8.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::Status(text) | Self::Error(text) => Some(text),
@@ -30,7 +30,7 @@ impl Reply {
         }
     }
 
-    /// The number, also when it comes as text, as in the answer to `GET`.
+    /// The integer, also from a string, as in the reply to `GET`.
     pub fn as_int(&self) -> Option<i64> {
         match self {
             Self::Int(number) => Some(*number),
@@ -38,7 +38,7 @@ impl Reply {
         }
     }
 
-    /// The bytes, if there are any.
+    /// The bytes of a bulk string, unless it is null.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         if let Self::Bulk(Some(bytes)) = self {
             Some(bytes)
@@ -47,7 +47,7 @@ impl Reply {
         }
     }
 
-    /// The items of a list; none for anything else.
+    /// The items of an array; empty for any other reply.
     pub fn items(&self) -> &[Reply] {
         if let Self::Array(items) = self {
             items
@@ -56,7 +56,7 @@ impl Reply {
         }
     }
 
-    /// What went wrong, if anything did.
+    /// The error message, if the reply is an error.
     pub fn error(&self) -> Option<&str> {
         if let Self::Error(text) = self {
             Some(text)
@@ -70,7 +70,7 @@ impl Reply {
         matches!(self, Self::Status(text) if text == "OK")
     }
 
-    /// In a flat list of names and values, as Sentinel answers: the value of a name.
+    /// The value of a name in a flat array of names and values, as Sentinel replies.
     pub(super) fn field(&self, name: &str) -> Option<&str> {
         let mut pairs = self.items().chunks_exact(2);
         pairs
@@ -78,7 +78,7 @@ impl Reply {
             .and_then(|pair| pair[1].as_str())
     }
 
-    /// In a text of lines `name:value`, as `INFO` answers: the value of a name.
+    /// The value of a name in lines of `name:value`, as in the reply to `INFO`.
     pub(super) fn line(&self, name: &str) -> Option<&str> {
         let lines = self.as_str()?.lines();
         lines
@@ -92,7 +92,8 @@ impl Reply {
         let line = read_line(from)?;
         let (kind, rest) = line
             .split_at_checked(1)
-            .ok_or_else(|| invalid("an empty line"))?;
+            .ok_or_else(|| invalid("empty line"))?;
+
         match kind {
             "+" => Ok(Self::Status(rest.to_owned())),
             "-" => Ok(Self::Error(rest.to_owned())),
@@ -115,7 +116,7 @@ impl Reply {
     }
 }
 
-/// The length of what follows; none stands for nothing.
+/// The length of what follows; `None` for null.
 fn length(text: &str) -> io::Result<Option<usize>> {
     if text == "-1" {
         return Ok(None);
@@ -130,7 +131,7 @@ fn read_line(from: &mut impl BufRead) -> io::Result<String> {
     let Some(text) = line.strip_suffix(b"\r\n") else {
         return Err(io::Error::new(
             ErrorKind::UnexpectedEof,
-            "the connection ended inside a reply",
+            "the connection was closed inside a reply",
         ));
     };
     Ok(String::from_utf8_lossy(text).into_owned())
@@ -144,7 +145,7 @@ fn read_bytes(from: &mut impl BufRead, length: usize) -> io::Result<Vec<u8>> {
 }
 
 fn invalid(found: &str) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, format!("not a reply: {found:?}"))
+    io::Error::new(ErrorKind::InvalidData, format!("invalid reply: {found:?}"))
 }
 
 #[cfg(test)]
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_is_an_error() {
+    fn invalid_replies_are_errors() {
         let bad: [&[u8]; 7] = [
             b"",
             b"\r\n",

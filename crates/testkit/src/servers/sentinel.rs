@@ -1,4 +1,4 @@
-//! A primary and its replica, watched by three Sentinels.
+//! A primary and its replica, monitored by three Sentinels.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,25 +7,24 @@ use super::{Builder, Flavor, Reply, Server};
 use crate::wait;
 
 const MASTER_NAME: &str = "tollgate";
-/// How many Sentinels there are, and how many of them must agree that the primary is down.
+/// The number of Sentinels, and how many of them must agree that the primary is down.
 const SENTINELS: usize = 3;
 const QUORUM: &str = "2";
-/// How long everybody may take to find each other.
+/// How long the Sentinels may take to discover each other.
 const MEET_LIMIT: Duration = Duration::from_secs(30);
 
-/// How long a primary is silent before a Sentinel thinks it down, in milliseconds.
+/// How long a primary may be silent before a Sentinel considers it down, in milliseconds.
 ///
-/// After each change of the primary a Sentinel waits [`PING_PERIOD_MS`] before it first speaks to
-/// the new one, and counts that as silence. If this were not much longer, every change would cause
-/// the next.
+/// After each change of the primary a Sentinel waits [`PING_PERIOD_MS`] before its first ping to
+/// the new one, and counts that as silence. If this value were not much longer, every failover
+/// would cause the next.
 const DOWN_AFTER_MS: &str = "700";
-/// How often a Sentinel speaks to a server. A replica is fit to take over if it was heard of within
-/// five times this long, and during a fail-over it is asked only once a second.
+/// How often a Sentinel pings a server. A replica can be promoted if it has responded within five
+/// times this period, and during a failover it is pinged only once a second.
 const PING_PERIOD_MS: &str = "250";
 
-/// What shortens the waits that are no part of a fail-over: how often Sentinels tell of themselves,
-/// look at the servers and ask each other; and how long one rests that found itself starved of
-/// processor time.
+/// Shortens waits that are not part of a failover: how often Sentinels announce themselves, query
+/// the servers and each other, and how long a Sentinel pauses after it was starved of CPU time.
 const HASTE: [&str; 12] = [
     "SENTINEL",
     "DEBUG",
@@ -44,7 +43,7 @@ const HASTE: [&str; 12] = [
 /// Two servers and three Sentinels, killed when dropped.
 #[derive(Debug)]
 pub struct Sentinels {
-    // Dropped first, so that they do not see the servers go.
+    // Dropped first, so that they do not react to the end of the servers.
     watchers: Vec<Server>,
     primary: Server,
     replica: Server,
@@ -53,21 +52,24 @@ pub struct Sentinels {
 impl Sentinels {
     /// Starts all five and waits until every Sentinel knows the replica and the other Sentinels.
     ///
-    /// A primary counts as down after 700 ms; a fail-over takes about one and a half seconds.
+    /// A primary counts as down after 700 ms; a failover takes about one and a half seconds.
     ///
     /// # Panics
     ///
-    /// When one does not start or they do not find each other.
+    /// If one does not start, or they do not discover each other.
     pub fn start(flavor: Flavor) -> Self {
         let primary = Server::start(flavor);
         let replica = Server::start(flavor);
-        // A Sentinel learns of replicas from the primary and asks it seldom, so the replica comes
-        // first.
+
+        // A Sentinel learns about replicas from the primary and queries it rarely, so the replica
+        // comes first.
         replica.must(&["REPLICAOF", "127.0.0.1", &primary.addr().port().to_string()]);
         wait_for_link(&replica);
-        // As after a fail-over, where Sentinel has this written down, it is a replica again after a
-        // restart.
+
+        // The server must be a replica again after a restart. After a failover Sentinel rewrites
+        // the configuration for that; here the test does.
         replica.must(&["CONFIG", "REWRITE"]);
+
         let watchers = (0..SENTINELS)
             .map(|_| start_sentinel(flavor, &primary))
             .collect();
@@ -76,9 +78,11 @@ impl Sentinels {
             primary,
             replica,
         };
+
         wait::until_true(MEET_LIMIT, "the Sentinels to find each other", || {
             all.watchers.iter().all(knows_everyone)
         });
+
         all
     }
 
@@ -87,17 +91,17 @@ impl Sentinels {
         self.watchers.iter().map(Server::url).collect()
     }
 
-    /// The name under which the Sentinels know the primary.
+    /// The name of the primary in the Sentinels' configuration.
     pub fn master_name(&self) -> &'static str {
         MASTER_NAME
     }
 
-    /// The server that was the primary in the beginning.
+    /// The server that was the primary at the start.
     pub fn primary(&self) -> &Server {
         &self.primary
     }
 
-    /// The server that was the replica in the beginning.
+    /// The server that was the replica at the start.
     pub fn replica(&self) -> &Server {
         &self.replica
     }
@@ -107,7 +111,7 @@ impl Sentinels {
         &self.watchers
     }
 
-    /// The server that most of the Sentinels which answer call the primary now.
+    /// The current primary according to most of the Sentinels that respond.
     pub fn current_primary(&self) -> Option<&Server> {
         let mut votes: BTreeMap<i64, usize> = BTreeMap::new();
         for sentinel in self.watchers.iter().filter(|sentinel| sentinel.is_awake()) {
@@ -116,6 +120,7 @@ impl Sentinels {
                 *votes.entry(port).or_default() += 1;
             }
         }
+
         let (port, _) = votes.into_iter().max_by_key(|(_, count)| *count)?;
         [&self.primary, &self.replica]
             .into_iter()
@@ -123,7 +128,7 @@ impl Sentinels {
     }
 }
 
-/// Waits until a replica has its primary's data and follows it.
+/// Waits until a replica is in sync with its primary.
 pub(super) fn wait_for_link(replica: &Server) {
     wait::until_true(MEET_LIMIT, "a replica to follow its primary", || {
         replica
@@ -138,6 +143,7 @@ fn start_sentinel(flavor: Flavor, primary: &Server) -> Server {
         "monitor {MASTER_NAME} 127.0.0.1 {} {QUORUM}",
         primary.addr().port()
     );
+
     let sentinel = Builder::sentinel(flavor)
         .config("sentinel", &monitor)
         .config(
@@ -146,6 +152,7 @@ fn start_sentinel(flavor: Flavor, primary: &Server) -> Server {
         )
         .config("sentinel", &format!("failover-timeout {MASTER_NAME} 1000"))
         .start();
+
     sentinel.must(&HASTE);
     sentinel
 }

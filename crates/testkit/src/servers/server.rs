@@ -1,4 +1,4 @@
-//! One server: its life, and what a test asks of it.
+//! One server: its life cycle, and the commands for tests.
 
 use std::fmt::{Display, Write as _};
 use std::fs::{self, File};
@@ -19,23 +19,22 @@ use crate::wait;
 
 const CONFIG_FILE: &str = "server.conf";
 const LOG_FILE: &str = "server.log";
-/// What a server may have written of its data. A restart begins without it.
+/// Files in which a server may have stored data. They are deleted before a restart.
 const DATA: [&str; 2] = ["dump.rdb", "appendonlydir"];
-/// How long a server may take to answer: it takes milliseconds, on a machine with nothing else to
-/// do.
+/// How long a server may take to respond; milliseconds are usual on an idle machine.
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// How many ports are tried when others take them first.
+/// How many ports are tried if other programs use them.
 const PORTS_MAX: usize = 20;
-/// How many keys are asked for, or about, at once.
+/// How many keys are processed at once.
 const BATCH: usize = 1_000;
 
 /// A running server, killed when dropped.
 ///
-/// What arranges it goes through a socket file and a user of its own, so that it works whatever the
-/// test did to passwords and ports. It is one of the clients that `maxclients` counts.
+/// Tests control it through a Unix socket and a reserved user, so that this works whatever the test
+/// did to passwords and ports. The control connection counts towards `maxclients`.
 #[derive(Debug)]
 pub struct Server {
-    // Fields are dropped in this order: the process before its directory, the port's reservation
+    // Fields are dropped in this order: the process before its directory, the port reservation
     // last.
     process: Mutex<Process>,
     directory: Directory,
@@ -46,16 +45,16 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server as it comes.
+    /// Starts a server with default settings.
     ///
     /// # Panics
     ///
-    /// When its program is missing, or it ends instead of answering.
+    /// If its program is not found, or it exits instead of responding.
     pub fn start(flavor: Flavor) -> Self {
         Self::builder(flavor).start()
     }
 
-    /// A server to describe first.
+    /// Configures a server before it starts.
     pub fn builder(flavor: Flavor) -> Builder {
         Builder::new(flavor)
     }
@@ -64,14 +63,16 @@ impl Server {
         let directory = Directory::create();
         let certificates = builder.certificates(&directory);
         let control = Control::new(&directory, &builder);
+
         for _ in 0..PORTS_MAX {
             let port = builder.port.map_or_else(Port::reserve, Port::chosen);
             directory.write(
                 CONFIG_FILE,
                 &builder.file(port.number(), certificates.as_ref()),
             );
+
             let mut process = spawn(&builder, &directory);
-            match wait_for_answer(&control, &directory, &mut process) {
+            match wait_for_reply(&control, &directory, &mut process) {
                 Ok(()) => {
                     let process = Mutex::new(process);
                     return Self {
@@ -83,26 +84,27 @@ impl Server {
                         port,
                     };
                 }
-                // Someone who does not ask for reservations was faster.
+                // A program without a reservation has taken the port.
                 Err(log) if builder.port.is_none() && log.contains("Address already in use") => {}
                 Err(log) => give_up(&builder, &log),
             }
         }
-        give_up(&builder, "every port it tried was taken by others")
+
+        give_up(&builder, "all ports that were tried are in use")
     }
 
-    /// Whose server it is.
+    /// The server software.
     pub fn flavor(&self) -> Flavor {
         self.builder.flavor
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn addr(&self) -> SocketAddr {
         self.port.addr()
     }
 
-    /// How a client is told to reach it: `redis://` or `rediss://`, with the first user or the
-    /// password it was built with.
+    /// The URL for clients: `redis://` or `rediss://`, with the first user or the password of its
+    /// builder.
     pub fn url(&self) -> String {
         let scheme = if self.builder.tls { "rediss" } else { "redis" };
         let login = match (self.builder.users.first(), &self.builder.password) {
@@ -113,125 +115,127 @@ impl Server {
         format!("{scheme}://{login}{}", self.addr())
     }
 
-    /// The certificate of the authority that signed the server's.
+    /// The certificate of the authority that signed the server's certificate.
     ///
     /// # Panics
     ///
-    /// When the server was built without TLS.
+    /// If the server was built without TLS.
     pub fn ca_pem(&self) -> String {
         let certificates = self
             .certificates
             .as_ref()
             .expect("the server was built with `.tls()`");
-        fs::read_to_string(&certificates.ca).expect("the file lives as long as the server")
+        fs::read_to_string(&certificates.ca).expect("the file exists as long as the server")
     }
 
-    /// The directory it runs in.
+    /// The directory of the server.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// What it has written to its log.
+    /// The content of the server's log.
     pub fn log(&self) -> String {
         read_log(&self.directory)
     }
 
-    /// The id of its process, which a restart changes.
+    /// The id of its process, which changes with a restart.
     pub fn pid(&self) -> u32 {
         self.process().pid()
     }
 
-    /// Whether its process is there, frozen or not.
+    /// Whether its process exists, frozen or not.
     pub fn is_running(&self) -> bool {
         self.process().ended().is_none()
     }
 
-    /// Whether it was frozen and not thawed since.
+    /// Whether it is frozen.
     pub fn is_frozen(&self) -> bool {
         self.process().is_frozen()
     }
 
-    /// Whether it can be asked anything.
+    /// Whether it can respond.
     pub(super) fn is_awake(&self) -> bool {
         self.is_running() && !self.is_frozen()
     }
 
-    /// Stops the process (SIGSTOP) and returns when it stands still. Its connections stay open, and
-    /// the system goes on accepting new ones in its name.
+    /// Stops the process (SIGSTOP) and returns when it is stopped. Its connections stay open, and
+    /// the system still accepts new ones.
     ///
     /// # Panics
     ///
-    /// When it is not running.
+    /// If it is not running.
     pub fn freeze(&self) {
         self.process().freeze();
     }
 
-    /// Lets a frozen process go on (SIGCONT).
+    /// Continues a frozen process (SIGCONT).
     ///
     /// # Panics
     ///
-    /// When it is not running.
+    /// If it is not running.
     pub fn thaw(&self) {
         self.process().thaw();
     }
 
-    /// Kills the process (SIGKILL) and waits for its end. The port stays reserved, with nobody
-    /// listening.
+    /// Kills the process (SIGKILL) and waits for its end. The port stays reserved, without a
+    /// listener.
     pub fn kill(&self) {
         self.process().kill();
     }
 
-    /// Kills it if it runs and starts it anew, on the same port, with the same configuration and
-    /// without any data. A cluster node remembers who it is and whom it knows, and a server under
-    /// Sentinel what Sentinel last made of it.
+    /// Kills the process if it is running and starts it again, on the same port, with the same
+    /// configuration and without data. A cluster node keeps its identity and its view of the
+    /// cluster, and a server under Sentinel its last role.
     ///
     /// # Panics
     ///
-    /// When it does not start.
+    /// If it does not start.
     pub fn restart(&self) {
         let mut process = self.process();
         process.kill();
+
         for name in DATA {
             let path = self.directory.path().join(name);
             let _absent = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
         }
+
         *process = spawn(&self.builder, &self.directory);
-        if let Err(log) = wait_for_answer(&self.control, &self.directory, &mut process) {
+        if let Err(log) = wait_for_reply(&self.control, &self.directory, &mut process) {
             give_up(&self.builder, &log);
         }
     }
 
-    /// A connection on which everything is allowed.
+    /// Opens a connection without restrictions.
     ///
     /// # Panics
     ///
-    /// When the server does not take it.
+    /// If the server does not accept it.
     pub fn client(&self) -> Client {
         self.reach(self.control.connect())
     }
 
-    /// Runs a command on a connection of its own. Should the server close it instead of answering,
-    /// as Sentinel has it do with all connections, it runs once more.
+    /// Runs a command on a new connection. If the server closes it instead of replying, as Sentinel
+    /// does on a role change, the command runs once more.
     ///
     /// # Panics
     ///
-    /// When there is no reply. An error is a reply.
+    /// If there is no reply. An error is a reply.
     pub fn command(&self, words: &[&str]) -> Reply {
         self.reach(self.control.call(words))
     }
 
-    /// Runs a command that must work.
+    /// Runs a command that must succeed.
     pub(super) fn must(&self, words: &[&str]) -> Reply {
         let reply = self.command(words);
-        assert!(reply.error().is_none(), "{words:?} was refused: {reply:?}");
+        assert!(reply.error().is_none(), "{words:?} failed: {reply:?}");
         reply
     }
 
-    /// Every key there is, in no particular order.
+    /// All keys, in no particular order.
     ///
     /// # Panics
     ///
-    /// When the server does not answer.
+    /// If the server does not reply.
     pub fn keys(&self) -> Vec<Vec<u8>> {
         let mut client = self.client();
         let mut keys = Vec::new();
@@ -242,6 +246,7 @@ impl Server {
             let [next, found] = reply.items() else {
                 self.unexpected(&reply)
             };
+
             keys.extend(
                 found
                     .items()
@@ -249,9 +254,11 @@ impl Server {
                     .filter_map(Reply::as_bytes)
                     .map(<[u8]>::to_vec),
             );
+
             next.as_str().unwrap_or("0").clone_into(&mut cursor);
+
             if cursor == "0" {
-                // A scan may return a key twice while the table grows.
+                // A scan may return a key twice while the hash table grows.
                 keys.sort_unstable();
                 keys.dedup();
                 return keys;
@@ -259,24 +266,27 @@ impl Server {
         }
     }
 
-    /// The keys that have no expiry.
+    /// The keys without an expiry.
     ///
     /// # Panics
     ///
-    /// When the server does not answer.
+    /// If the server does not reply.
     pub fn immortal_keys(&self) -> Vec<Vec<u8>> {
         let mut client = self.client();
         let mut immortal = Vec::new();
+
         for batch in self.keys().chunks(BATCH) {
             batch
                 .iter()
                 .for_each(|key| self.reach(client.send(&[b"PTTL", key])));
+
             for key in batch {
                 if self.reach(client.receive()) == Reply::Int(-1) {
                     immortal.push(key.clone());
                 }
             }
         }
+
         immortal
     }
 
@@ -285,21 +295,18 @@ impl Server {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    #[expect(
-        clippy::panic,
-        reason = "a test cannot go on without its server's answer"
-    )]
+    #[expect(clippy::panic, reason = "a test cannot continue without the reply")]
     fn reach<T, E: Display>(&self, answer: Result<T, E>) -> T {
         answer
-            .unwrap_or_else(|error| panic!("no answer from the server at {}: {error}", self.addr()))
+            .unwrap_or_else(|error| panic!("no reply from the server at {}: {error}", self.addr()))
     }
 
-    #[expect(
-        clippy::panic,
-        reason = "a test cannot go on without its server's answer"
-    )]
+    #[expect(clippy::panic, reason = "a test cannot continue without the reply")]
     fn unexpected(&self, reply: &Reply) -> ! {
-        panic!("the server at {} answered {reply:?}", self.addr())
+        panic!(
+            "unexpected reply from the server at {}: {reply:?}",
+            self.addr()
+        )
     }
 }
 
@@ -308,8 +315,9 @@ fn spawn(builder: &Builder, directory: &Directory) -> Process {
         .create(true)
         .append(true)
         .open(directory.path().join(LOG_FILE));
-    let log = log.expect("the server's directory can be written");
+    let log = log.expect("the server's directory is writable");
     let errors = log.try_clone().expect("a file can be opened twice");
+
     let mut command = Command::new(binary::find(builder.flavor));
     command
         .arg(CONFIG_FILE)
@@ -324,12 +332,13 @@ fn spawn(builder: &Builder, directory: &Directory) -> Process {
             .iter()
             .map(|(name, value)| (name, value)),
     );
+
     Process::spawn(&mut command, directory.path())
 }
 
-/// Waits for the first answer on the socket file; the error is the log of a server that ended
-/// instead. Every port is bound before the first answer, and nobody but this server can give it.
-fn wait_for_answer(
+/// Waits for the first reply on the Unix socket; the error is the log of a server that exited.
+/// Every port is bound before the first reply, and only this server can send it.
+fn wait_for_reply(
     control: &Control,
     directory: &Directory,
     process: &mut Process,
@@ -338,6 +347,7 @@ fn wait_for_answer(
         if let Some(status) = process.ended() {
             return Some(Err(format!("{status}: {}", read_log(directory))));
         }
+
         control
             .call(&["PING"])
             .is_ok_and(|reply| reply == Reply::Status("PONG".into()))
@@ -350,12 +360,12 @@ fn read_log(directory: &Directory) -> String {
     String::from_utf8_lossy(&log).into_owned()
 }
 
-#[expect(clippy::panic, reason = "a test cannot go on without its server")]
+#[expect(clippy::panic, reason = "a test cannot continue without its server")]
 fn give_up(builder: &Builder, log: &str) -> ! {
     panic!("a {:?} server did not start: {log}", builder.flavor)
 }
 
-/// A name or password as an URL may hold it.
+/// A name or password, percent-encoded for a URL.
 fn encoded(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {
@@ -373,7 +383,7 @@ mod tests {
     use super::encoded;
 
     #[test]
-    fn a_password_cannot_break_out_of_its_place_in_the_url() {
+    fn a_password_is_encoded_in_the_url() {
         assert_eq!(encoded("a-B.9_~"), "a-B.9_~");
         assert_eq!(encoded("p@ss:w/rd#%"), "p%40ss%3Aw%2Frd%23%25");
     }

@@ -1,4 +1,4 @@
-//! Faults of requests and replies on their way.
+//! Faults that affect requests and replies in flight.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -24,8 +24,8 @@ fn delays_hold_up_replies_or_requests_but_not_each_other() {
         assert!(start.elapsed() >= DELAY, "{fault:?}: {:?}", start.elapsed());
     }
 
-    // Ten replies that set out one after another arrive one after another, not each a whole delay
-    // after the last.
+    // Ten replies sent one after another arrive one after another, not each a whole delay after the
+    // last.
     let long = 4 * DELAY;
     proxy.set(Fault::DelayReplies(long));
     let start = wait::now();
@@ -65,7 +65,7 @@ fn the_next_reply_is_cut_and_no_other() {
     proxy.set(Fault::CutNextReply { after_bytes: 10 });
     first.write_all(b"PING\r\n").unwrap();
     first.read_exact(&mut [0; 7]).unwrap();
-    // Seven bytes of ten have gone by, so the cut is this connection's.
+    // Seven of ten bytes have passed, so the cut belongs to this connection.
     second.write_all(b"PING\r\n").unwrap();
     second.read_exact(&mut [0; 7]).unwrap();
     first.write_all(b"ECHO hello\r\n").unwrap();
@@ -74,7 +74,7 @@ fn the_next_reply_is_cut_and_no_other() {
         (b"$5\r".to_vec(), Some(ErrorKind::ConnectionReset))
     );
     ping(&mut connect(&proxy));
-    // It has happened, and no fault added to it brings it back.
+    // It has happened, and adding another fault does not repeat it.
     proxy.add(Fault::Slice);
     second.write_all(b"QUIT\r\n").unwrap();
     assert_eq!(read_to_end(&mut second), (b"+OK\r\n".to_vec(), None));
@@ -114,14 +114,14 @@ fn dropped_replies_are_lost_after_the_server_has_acted() {
         server.command(&["GET", "n"]).as_int() == Some(2)
     });
     proxy.clear();
-    // A connection that lost a reply would answer the next request with what belongs to the one
-    // after.
+    // A connection that lost a reply would answer the next request with the reply of the one
+    // before.
     assert!(old.call(&["PING"]).is_err());
     ping(&mut idle);
 }
 
 #[test]
-fn replies_are_replaced_by_what_no_server_says() {
+fn replies_are_replaced_by_invalid_bytes() {
     let (server, proxy) = start();
     let cases = [
         (Fault::Garbage, b"\x00\xff".as_slice()),
@@ -169,7 +169,7 @@ fn slices_arrive_in_many_pieces_and_complete() {
         reads += 1;
     }
     assert_eq!(found, format!("$10000\r\n{text}\r\n").into_bytes());
-    // Untouched it would arrive in one or two.
+    // Without the fault it would arrive in one or two pieces.
     assert!(reads > 10, "{reads} reads");
     assert_eq!(
         client.call(&["GET", "text"]).unwrap().as_str(),
@@ -178,7 +178,7 @@ fn slices_arrive_in_many_pieces_and_complete() {
 }
 
 #[test]
-fn a_throttled_connection_trickles_both_ways() {
+fn a_connection_is_throttled_in_both_directions() {
     let (_server, proxy) = start();
     let mut client = connect(&proxy);
     let text = "x".repeat(200);
@@ -194,7 +194,7 @@ fn a_throttled_connection_trickles_both_ways() {
             start.elapsed()
         );
     }
-    // What is on its way when the fault is cleared arrives without it.
+    // Bytes in flight arrive without throttling once the fault is cleared.
     proxy.set(Fault::Throttle {
         bytes_per_second: 1,
     });
@@ -204,7 +204,7 @@ fn a_throttled_connection_trickles_both_ways() {
 }
 
 #[test]
-fn a_black_hole_holds_everything_until_it_is_gone() {
+fn a_black_hole_holds_everything_until_it_is_cleared() {
     let (server, proxy) = start();
     let (mut old, mut cut_off) = (connect(&proxy), connect(&proxy));
     ping(&mut old);
@@ -214,7 +214,7 @@ fn a_black_hole_holds_everything_until_it_is_gone() {
     assert!(is_silent(&mut old, &["INCR", "n"]));
     assert!(is_silent(&mut new, &["INCR", "n"]));
     assert!(server.keys().is_empty(), "a request came through");
-    // Not even the end of the server comes through.
+    // Not even the end of the server is forwarded.
     assert!(
         server
             .command(&["CLIENT", "KILL", "TYPE", "normal"])

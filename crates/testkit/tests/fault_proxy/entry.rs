@@ -1,4 +1,4 @@
-//! Faults that new connections meet.
+//! Faults that affect new connections.
 
 use std::io::ErrorKind;
 use std::net::TcpStream;
@@ -43,7 +43,7 @@ fn new_connections_are_refused_and_others_are_not() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn attempts_to_connect_vanish() {
+fn attempts_to_connect_get_no_response() {
     let (_server, proxy) = start();
     let mut old = connect(&proxy);
     ping(&mut old);
@@ -80,7 +80,7 @@ fn a_flapping_proxy_comes_and_goes() {
     proxy.clear();
     let mut client = connect(&proxy);
     ping(&mut client);
-    // A turn later nothing has happened to it.
+    // One phase later nothing has happened to it.
     assert!(is_silent(&mut client, &["BLPOP", "nothing", "0"]));
     assert_eq!(proxy.connections(), 1);
 }

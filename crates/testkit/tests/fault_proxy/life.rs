@@ -1,4 +1,4 @@
-//! What the proxy does without faults, with several, and at its end.
+//! The proxy without faults, with several faults, and its end.
 
 use std::fs;
 use std::io::{ErrorKind, Write as _};
@@ -46,7 +46,7 @@ fn the_end_of_either_side_is_passed_on() {
     ping(&mut client);
     server.kill();
     assert!(client.receive().is_err());
-    // The proxy still listens; with nobody behind it, it hangs up.
+    // The proxy still listens; without a server it closes the connection.
     let (bytes, _) = read_to_end(&mut TcpStream::connect(proxy.addr()).unwrap());
     assert!(bytes.is_empty());
     server.restart();
@@ -74,7 +74,7 @@ fn a_cut_reaches_those_that_are_held_or_blocked() {
     let (server, proxy) = start();
     let mut blocked = connect_raw(&proxy);
     server.command(&["SET", "large", &"x".repeat(20 * 1024 * 1024)]);
-    // Nobody reads the reply, so the proxy is blocked in writing it.
+    // The reply is not read, so the proxy blocks while writing it.
     blocked.write_all(b"GET large\r\n").unwrap();
     blocked.peek(&mut [0]).unwrap();
     proxy.set(Fault::StallNew);
@@ -125,7 +125,7 @@ fn faults_add_up() {
     );
 }
 
-/// The threads of one proxy bear its port in their name.
+/// The threads of a proxy have its port in their name.
 #[cfg(target_os = "linux")]
 fn threads_named(name: &str) -> usize {
     let tasks = fs::read_dir("/proc/self/task")

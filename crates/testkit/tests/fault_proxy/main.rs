@@ -1,14 +1,11 @@
-//! The fault proxy: every fault does what it says, to connections there are and to new ones, and is
-//! over when cleared.
+//! The fault proxy: every fault has its effect on existing and on new connections, and none after
+//! it is cleared.
 //!
-//! - `bytes`: what happens to requests and replies.
-//! - `entry`: what happens to new connections.
-//! - `life`: what the proxy does without faults, and how it ends.
+//! - `bytes`: faults of requests and replies.
+//! - `entry`: faults of new connections.
+//! - `life`: the proxy without faults, and its end.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "all of this is tests, also what is not marked as one"
-)]
+#![expect(clippy::unwrap_used, reason = "all code here is test code")]
 
 mod bytes;
 mod entry;
@@ -21,11 +18,11 @@ use std::time::Duration;
 use testkit::fault_proxy::FaultProxy;
 use testkit::servers::{Client, Flavor, Reply, Server};
 
-/// Only something broken takes so long.
+/// Reached only if something is broken.
 const LIMIT: Duration = Duration::from_secs(30);
-/// How long a test waits for a reply that is not to come.
+/// How long a test waits for a reply that must not arrive.
 const SILENCE: Duration = Duration::from_millis(100);
-/// A delay that is told from none on any machine.
+/// A delay that is noticeable on any machine.
 const DELAY: Duration = Duration::from_millis(150);
 
 fn start() -> (Server, FaultProxy) {
@@ -44,12 +41,12 @@ fn pong() -> Reply {
     Reply::Status("PONG".into())
 }
 
-/// Sees that a connection works.
+/// Checks that a connection works.
 fn ping(client: &mut Client) {
     assert_eq!(client.call(&["PING"]).unwrap(), pong());
 }
 
-/// A connection whose bytes are looked at one by one, after its first reply.
+/// A connection for reading raw bytes, after its first reply.
 fn connect_raw(proxy: &FaultProxy) -> TcpStream {
     let mut stream = TcpStream::connect(proxy.addr()).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
@@ -58,7 +55,7 @@ fn connect_raw(proxy: &FaultProxy) -> TcpStream {
     stream
 }
 
-/// What arrives until the end, and how it ends.
+/// All bytes until the end of the connection, and the error that ended it, if any.
 fn read_to_end(stream: &mut TcpStream) -> (Vec<u8>, Option<ErrorKind>) {
     let mut bytes = Vec::new();
     let end = stream
@@ -68,12 +65,12 @@ fn read_to_end(stream: &mut TcpStream) -> (Vec<u8>, Option<ErrorKind>) {
     (bytes, end)
 }
 
-/// Whether a call stays without an answer while its connection stays open.
+/// Whether a call gets no reply while its connection stays open.
 fn is_silent(client: &mut Client, words: &[&str]) -> bool {
     client.set_timeout(SILENCE).unwrap();
     let reply = client.call(words);
     client.set_timeout(LIMIT).unwrap();
-    // What the system says when a read took too long.
+    // The system's messages for a read timeout.
     reply.is_err_and(|error| {
         error.contains("temporarily unavailable") || error.contains("timed out")
     })

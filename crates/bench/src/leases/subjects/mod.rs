@@ -1,5 +1,4 @@
-//! What is measured. Everybody has a runtime of its own, so that nobody's tasks are in another's
-//! way.
+//! The subjects. Each has a separate runtime, so that their tasks do not affect each other.
 
 mod tollgate;
 mod trypema;
@@ -11,10 +10,10 @@ use testkit::servers::Server;
 
 use super::Settings;
 use super::case::Case;
-use super::crowd::Crowd;
-use super::entrant::{ByThreads, Entrant, Subject};
+use super::crowd::StrictCallers;
+use super::entrant::{Entrant, Subject, ThreadedSubject};
 
-pub(super) use self::tollgate::{Eventual, Leased, Shared};
+pub(super) use self::tollgate::{Eventual, Leased, SharedLimiter};
 pub(super) use self::trypema::Hybrid;
 
 pub(super) const MEMORY: &str = "memory";
@@ -23,16 +22,16 @@ pub(super) const EVENTUAL: &str = "eventual";
 pub(super) const STRICT: &str = "strict";
 pub(super) const TRYPEMA: &str = "trypema-hybrid";
 
-/// What can be chosen by name.
+/// The subjects that can be selected by name.
 pub(super) const SUBJECTS: [&str; 5] = [MEMORY, LEASED, EVENTUAL, STRICT, TRYPEMA];
 
 /// The numbers of threads that are measured.
 const THREADS: [u32; 2] = [1, 2];
-/// A lone caller, and the crowd that shares trips best.
+/// One caller, and the number of callers with the highest throughput.
 const CALLERS: [u32; 2] = [1, CROWD];
 pub(super) const CROWD: u32 = 256;
 
-/// Everybody who is measured in this case, on one server, each on counters of its own.
+/// All subjects of a case, on one server, each with its own counters.
 pub(super) fn entrants(
     settings: &Settings,
     server: &Arc<Server>,
@@ -67,7 +66,7 @@ pub(super) fn entrants(
     }
     for callers in CALLERS.into_iter().filter(|_| settings.has(STRICT)) {
         let prefix = format!("{STRICT}-{case}-{callers}");
-        entrants.push(Box::new(Crowd::connect(
+        entrants.push(Box::new(StrictCallers::connect(
             &server.url(),
             &prefix,
             case,
@@ -82,10 +81,10 @@ fn by_threads<S: Subject>(
     case: Case,
     threads: u32,
 ) -> io::Result<Box<dyn Entrant>> {
-    Ok(Box::new(ByThreads::new(subject?, case, threads)?))
+    Ok(Box::new(ThreadedSubject::new(subject?, case, threads)?))
 }
 
-/// What the tasks of a subject run on.
+/// The runtime of a subject's tasks.
 fn runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -93,23 +92,27 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
         .build()
 }
 
-/// What a reader has to know to judge the numbers.
+/// What a reader needs to know to interpret the numbers.
 pub(super) const NOTES: [&str; 8] = [
-    "memory, leased, eventual: limiter.check(\"api\", key).now_or_never() on threads of the operating system, one key, a \
-     token bucket that never refuses or one that is used up; where the answer is not there at once, the thread waits for \
-     the store, and that time counts. Memory is the embedded store; the others share one server.",
-    "strict: limiter.check(\"api\", key).await by tasks on a runtime of two workers, on the same server. Its time per \
-     decision is that of all of them together.",
-    "trypema-hybrid: try_inc, then inc().await where that gives nothing, on the same server; a sliding window of an hour \
-     of the same budget, its sync interval as it comes. It asks for a server of version 7.2 or later.",
-    "Everybody starts a round with nothing in hand, because what was taken is given back after each: the first trips are \
-     part of the time. The deadline of the stores is a second instead of 10 ms, so that a busy machine makes them slow and \
-     not wrong.",
-    "Local is the share of answers that were there without waiting for the store; calls are script calls.",
-    "Two threads want one lock: where other programs keep them from running at the same time they are as fast as one, so on \
-     a busy machine their times are of two kinds and their ratios say little.",
-    "Each round begins with another subject. A ratio is that of decisions in a second, of the medians; in brackets, of the \
-     rounds, the lowest and the highest.",
-    "The burst: two limiters with stores and runtimes of their own, as two processes would have, each asked twice the limit \
-     by one thread, both starting together; the same key for both, another for each run.",
+    "memory, leased, eventual: limiter.check(\"api\", key).now_or_never() on operating system \
+     threads, one key, a token bucket that never denies or one that is used up; if the decision \
+     needs a store call, the thread waits for the store, and that time counts. memory is the \
+     embedded store; the others share one server.",
+    "strict: limiter.check(\"api\", key).await by tasks on a runtime with two workers, on the same \
+     server. Its time per decision is that of all tasks together.",
+    "trypema-hybrid: try_inc, then inc().await where that has no result, on the same server; a \
+     sliding window of one hour with the same budget and the default sync interval. It needs a \
+     server of version 7.2 or later.",
+    "Every subject starts a round without leases, because they are returned after each round: the \
+     first store calls are part of the time. The store timeout is one second instead of 10 ms, so \
+     that a busy machine makes stores slow but does not cause fallback decisions.",
+    "local: share of decisions made without waiting for the store. calls: script calls.",
+    "Two threads compete for one lock. Where other programs keep them from running in parallel, \
+     they are as fast as one thread, so on a busy machine their times vary widely and their ratios \
+     are not reliable.",
+    "Each round begins with another subject. A ratio is that of decisions per second, of the \
+     medians, followed by the lowest and the highest ratio of the rounds.",
+    "Burst: two limiters with separate stores and runtimes, as in two processes. One thread each \
+     sends twice the limit, both starting together, with the same key for both and a new key in \
+     each run.",
 ];

@@ -1,5 +1,5 @@
-//! Tollgate through the limiter, as a program would: on memory, and on a server in each
-//! consistency.
+//! Tollgate called through the limiter, as an application does: with the embedded store, and with a
+//! server at each consistency.
 
 use std::io;
 use std::time::Duration;
@@ -9,24 +9,24 @@ use tollgate::{Consistency, Error, Limit, Limiter, MemoryStore};
 use tollgate_redis::{RedisBuilder, RedisStore};
 
 use super::super::case::LIMIT;
-use super::super::entrant::{Subject, Told};
+use super::super::entrant::{Subject, SubjectDecision};
 use super::{EVENTUAL, LEASED, MEMORY, STRICT};
 
-/// Long enough for any decision on a machine that does too much else; see the notes.
+/// Long enough for any decision on a busy machine; see the notes.
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the store may take to connect.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A limiter on a server, with the runtime on which its store works.
-pub(in super::super) struct Shared {
+/// A limiter on a server, with the runtime of its store.
+pub(in super::super) struct SharedLimiter {
     pub(in super::super) limiter: Limiter,
     pub(in super::super) store: RedisStore,
-    // After the store, whose tasks it ends.
+    // Dropped after the store, whose tasks it runs.
     pub(in super::super) runtime: Runtime,
 }
 
-impl Shared {
-    /// Connects under a prefix of its own, so that it shares counters with nobody it should not.
+impl SharedLimiter {
+    /// Connects with a unique prefix, so that counters are shared only where they should be.
     pub(in super::super) fn connect(
         url: &str,
         prefix: &str,
@@ -41,7 +41,7 @@ impl Shared {
                 .build();
             let store = store.map_err(io::Error::other)?;
             if !store.ready(PATIENCE).await {
-                return Err(io::Error::other("the store does not connect"));
+                return Err(io::Error::other("the store did not connect"));
             }
             let limiter = Limiter::builder()
                 .store(store.clone())
@@ -58,11 +58,11 @@ impl Shared {
     }
 }
 
-/// The answer if it is there at once, else the answer of the store.
+/// Decides without a store call if possible, otherwise waits for the store.
 #[inline]
-fn ask(limiter: &Limiter, runtime: &Handle, key: &str) -> io::Result<Told> {
+fn ask(limiter: &Limiter, runtime: &Handle, key: &str) -> io::Result<SubjectDecision> {
     match limiter.check(LIMIT, key).now_or_never() {
-        Ok(decision) => Ok(Told {
+        Ok(decision) => Ok(SubjectDecision {
             is_allowed: decision.is_allowed(),
             is_local: true,
         }),
@@ -72,11 +72,11 @@ fn ask(limiter: &Limiter, runtime: &Handle, key: &str) -> io::Result<Told> {
 }
 
 #[cold]
-fn wait(limiter: &Limiter, runtime: &Handle, key: &str) -> io::Result<Told> {
+fn wait(limiter: &Limiter, runtime: &Handle, key: &str) -> io::Result<SubjectDecision> {
     let decision = runtime
         .block_on(async { limiter.check(LIMIT, key).await })
         .map_err(io::Error::other)?;
-    Ok(Told {
+    Ok(SubjectDecision {
         is_allowed: decision.is_allowed(),
         is_local: false,
     })
@@ -85,7 +85,7 @@ fn wait(limiter: &Limiter, runtime: &Handle, key: &str) -> io::Result<Told> {
 /// The embedded store.
 pub(in super::super) struct Memory {
     limiter: Limiter,
-    /// Never asked for anything; there so that both are asked in the same way.
+    /// Never used; it exists so that all subjects are called in the same way.
     runtime: Runtime,
 }
 
@@ -102,7 +102,7 @@ impl Subject for Memory {
     const NAME: &'static str = MEMORY;
 
     #[inline]
-    fn ask(&self, key: &str) -> io::Result<Told> {
+    fn ask(&self, key: &str) -> io::Result<SubjectDecision> {
         ask(&self.limiter, self.runtime.handle(), key)
     }
 
@@ -115,14 +115,14 @@ impl Subject for Memory {
     }
 }
 
-/// A limit that is asked first for what is held here: of which consistency, says the flag.
-pub(in super::super) struct Held<const IS_EVENTUAL: bool>(Shared);
-/// It is spent from what was taken in advance, ...
-pub(in super::super) type Leased = Held<false>;
-/// ... or told afterwards.
-pub(in super::super) type Eventual = Held<true>;
+/// A limit that is decided from local units first: a leased or an eventual one.
+pub(in super::super) struct LocalFirst<const IS_EVENTUAL: bool>(SharedLimiter);
+/// Spends units that were leased in advance.
+pub(in super::super) type Leased = LocalFirst<false>;
+/// Spends first and reports to the store afterwards.
+pub(in super::super) type Eventual = LocalFirst<true>;
 
-impl<const IS_EVENTUAL: bool> Held<IS_EVENTUAL> {
+impl<const IS_EVENTUAL: bool> LocalFirst<IS_EVENTUAL> {
     pub(in super::super) fn connect(
         url: &str,
         prefix: &str,
@@ -134,23 +134,23 @@ impl<const IS_EVENTUAL: bool> Held<IS_EVENTUAL> {
         } else {
             Consistency::Leased
         };
-        Shared::connect(url, prefix, limit.consistency(consistency), replicas).map(Self)
+        SharedLimiter::connect(url, prefix, limit.consistency(consistency), replicas).map(Self)
     }
 }
 
-impl Shared {
+impl SharedLimiter {
     #[inline]
-    fn ask_first_here(&self, key: &str) -> io::Result<Told> {
+    fn check_locally_first(&self, key: &str) -> io::Result<SubjectDecision> {
         ask(&self.limiter, self.runtime.handle(), key)
     }
 }
 
-/// By itself, in whatever consistency its limit has, it always waits: a strict limit that is only
-/// asked for what is there at once has been charged all the same.
-impl Subject for Shared {
+/// Always waits for the store, at any consistency: with a strict limit, `now_or_never` would charge
+/// the store without getting a decision.
+impl Subject for SharedLimiter {
     const NAME: &'static str = STRICT;
 
-    fn ask(&self, key: &str) -> io::Result<Told> {
+    fn ask(&self, key: &str) -> io::Result<SubjectDecision> {
         wait(&self.limiter, self.runtime.handle(), key)
     }
 
@@ -165,12 +165,12 @@ impl Subject for Shared {
     }
 }
 
-impl<const IS_EVENTUAL: bool> Subject for Held<IS_EVENTUAL> {
+impl<const IS_EVENTUAL: bool> Subject for LocalFirst<IS_EVENTUAL> {
     const NAME: &'static str = if IS_EVENTUAL { EVENTUAL } else { LEASED };
 
     #[inline]
-    fn ask(&self, key: &str) -> io::Result<Told> {
-        self.0.ask_first_here(key)
+    fn ask(&self, key: &str) -> io::Result<SubjectDecision> {
+        self.0.check_locally_first(key)
     }
 
     fn calls(&self) -> u64 {

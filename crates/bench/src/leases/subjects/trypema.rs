@@ -1,4 +1,5 @@
-//! The trypema crate's hybrid provider: counts here, tells a server every few milliseconds.
+//! The trypema crate's hybrid provider, which counts locally and reports to a server every few
+//! milliseconds.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use trypema::hybrid::HybridRateLimiterProvider;
 use trypema::redis::{RedisKey, RedisKeyRef};
 use trypema::{RateLimit, RateLimitDecision, RateLimiterBuilder as _, WindowSize};
 
-use super::super::entrant::{Subject, Told};
+use super::super::entrant::{Subject, SubjectDecision};
 use super::TRYPEMA;
 use crate::server::scripts_run;
 
@@ -20,12 +21,12 @@ pub(in super::super) struct Hybrid {
     provider: Arc<HybridRateLimiterProvider>,
     rate: RateLimit,
     server: Arc<Server>,
-    // After what works on it.
+    // Dropped after the provider that runs on it.
     runtime: Runtime,
 }
 
 impl Hybrid {
-    /// So many in an hour.
+    /// Connects with a limit of `limit` requests per hour.
     pub(in super::super) fn connect(
         server: &Arc<Server>,
         prefix: &str,
@@ -54,15 +55,15 @@ impl Hybrid {
         })
     }
 
-    /// What its documentation says to do when the answer is not known here.
+    /// Does what its documentation says for a decision that is not known locally.
     #[cold]
-    fn wait(&self, key: &str) -> io::Result<Told> {
+    fn wait(&self, key: &str) -> io::Result<SubjectDecision> {
         let key = RedisKey::try_from(key.to_owned()).map_err(io::Error::other)?;
         let decision = self
             .runtime
             .block_on(self.provider.absolute().inc(&key, &self.rate, 1));
         let decision = decision.map_err(io::Error::other)?;
-        Ok(Told {
+        Ok(SubjectDecision {
             is_allowed: matches!(decision, RateLimitDecision::Allowed),
             is_local: false,
         })
@@ -73,11 +74,11 @@ impl Subject for Hybrid {
     const NAME: &'static str = TRYPEMA;
 
     #[inline]
-    fn ask(&self, key: &str) -> io::Result<Told> {
+    fn ask(&self, key: &str) -> io::Result<SubjectDecision> {
         let known =
             RedisKeyRef::try_from(key).and_then(|key| self.provider.absolute().try_inc(key, 1));
         match known.map_err(io::Error::other)? {
-            Some(decision) => Ok(Told {
+            Some(decision) => Ok(SubjectDecision {
                 is_allowed: matches!(decision, RateLimitDecision::Allowed),
                 is_local: true,
             }),
@@ -85,7 +86,7 @@ impl Subject for Hybrid {
         }
     }
 
-    /// All that the server has run: nobody else asks it meanwhile.
+    /// All script calls of the server: there is no other client meanwhile.
     fn calls(&self) -> u64 {
         scripts_run(&self.server)
     }

@@ -1,4 +1,4 @@
-//! governor with each of its maps, because which one is fastest depends on the threads.
+//! governor with each of its maps, because which one is fastest depends on the number of threads.
 
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
@@ -10,52 +10,52 @@ use governor::{Quota, RateLimiter};
 
 use super::{Setup, Subject};
 
-/// The sharded map and hasher it comes with.
-pub(in super::super) type DefaultGovernor = Governor<Dash>;
+/// Its default: a sharded map with the default hasher.
+pub(in super::super) type DefaultGovernor = Governor<DashMapDefault>;
 /// The same map with the hasher that Tollgate and throttlecrab use.
-pub(in super::super) type WithAhash = Governor<DashAhash>;
-/// One lock around one map.
-pub(in super::super) type OneLock = Governor<OneMap>;
+pub(in super::super) type AhashGovernor = Governor<DashMapAhash>;
+/// One map behind one lock.
+pub(in super::super) type HashMapGovernor = Governor<StdHashMap>;
 
-/// A choice of map.
-pub(in super::super) trait Map: Sync + 'static {
+/// A map for governor's state.
+pub(in super::super) trait GovernorMap: Sync + 'static {
     const NAME: &'static str;
     type Store: ShrinkableKeyedStateStore<String> + Default + Sync;
 }
 
-pub(in super::super) struct Dash;
-pub(in super::super) struct DashAhash;
-pub(in super::super) struct OneMap;
+pub(in super::super) struct DashMapDefault;
+pub(in super::super) struct DashMapAhash;
+pub(in super::super) struct StdHashMap;
 
-impl Map for Dash {
+impl GovernorMap for DashMapDefault {
     const NAME: &'static str = "governor";
     type Store = DashMapStateStore<String>;
 }
 
-impl Map for DashAhash {
+impl GovernorMap for DashMapAhash {
     const NAME: &'static str = "governor-ahash";
     type Store = DashMapStateStore<String, ahash::RandomState>;
 }
 
-impl Map for OneMap {
+impl GovernorMap for StdHashMap {
     const NAME: &'static str = "governor-hashmap";
     type Store = HashMapStateStore<String>;
 }
 
-pub(in super::super) struct Governor<M: Map> {
+pub(in super::super) struct Governor<M: GovernorMap> {
     limiter: RateLimiter<String, M::Store, DefaultClock>,
     map: PhantomData<M>,
 }
 
-impl<M: Map> Subject for Governor<M> {
+impl<M: GovernorMap> Subject for Governor<M> {
     const NAME: &'static str = M::NAME;
 
     fn new(setup: &Setup) -> Self {
-        let ration = setup.ration;
-        let one_per = Duration::from_secs(ration.period_secs.into()) / ration.count;
-        let burst = NonZeroU32::new(ration.burst).expect("rations have a burst");
+        let quota = setup.quota;
+        let one_per = Duration::from_secs(quota.period_secs.into()) / quota.count;
+        let burst = NonZeroU32::new(quota.burst).expect("quotas have a burst");
         let quota = Quota::with_period(one_per)
-            .expect("rations have a period")
+            .expect("quotas have a period")
             .allow_burst(burst);
         Self {
             limiter: RateLimiter::new(quota, M::Store::default(), DefaultClock::default()),

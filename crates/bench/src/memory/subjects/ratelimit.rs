@@ -1,4 +1,4 @@
-//! The ratelimit crate: one limiter without keys, and what its user would build to have some.
+//! The ratelimit crate: one limiter without keys, and a map of limiters as its user would build it.
 
 use std::time::Duration;
 
@@ -6,31 +6,31 @@ use ahash::RandomState;
 use dashmap::DashMap;
 use ratelimit::Ratelimiter;
 
-use super::{Ration, Setup, Subject};
+use super::{Setup, Subject, SubjectQuota};
 
-/// One limiter; the key is not looked at.
+/// One limiter; the key is ignored.
 pub(in super::super) struct Single(Ratelimiter);
 
 /// A limiter for each key.
 pub(in super::super) struct Keyed {
     limiters: DashMap<String, Ratelimiter, RandomState>,
-    ration: Ration,
+    quota: SubjectQuota,
 }
 
-fn limiter(ration: Ration) -> Ratelimiter {
-    Ratelimiter::builder(ration.count.into())
-        .period(Duration::from_secs(ration.period_secs.into()))
-        .max_tokens(ration.burst.into())
-        .initial_available(ration.burst.into())
+fn limiter(quota: SubjectQuota) -> Ratelimiter {
+    Ratelimiter::builder(quota.count.into())
+        .period(Duration::from_secs(quota.period_secs.into()))
+        .max_tokens(quota.burst.into())
+        .initial_available(quota.burst.into())
         .build()
-        .expect("rations have a burst and a period")
+        .expect("quotas have a burst and a period")
 }
 
 impl Subject for Single {
     const NAME: &'static str = "ratelimit";
 
     fn new(setup: &Setup) -> Self {
-        Self(limiter(setup.ration))
+        Self(limiter(setup.quota))
     }
 
     #[inline]
@@ -49,7 +49,7 @@ impl Subject for Keyed {
     fn new(setup: &Setup) -> Self {
         Self {
             limiters: DashMap::default(),
-            ration: setup.ration,
+            quota: setup.quota,
         }
     }
 
@@ -61,7 +61,7 @@ impl Subject for Keyed {
         let limiter = self
             .limiters
             .entry(key.clone())
-            .or_insert_with(|| limiter(self.ration));
+            .or_insert_with(|| limiter(self.quota));
         limiter.try_wait().is_ok()
     }
 

@@ -1,29 +1,29 @@
-//! throttlecrab on the store of its three that is fastest with many keys.
+//! throttlecrab with the store that is fastest with many keys.
 //!
 //! Its adaptive store scans all keys every 100,000 operations, and on every operation while its map
-//! is more than three quarters full; its probabilistic store scans them once in a thousand. The
-//! periodic store scans once a minute.
+//! is more than three quarters full; its probabilistic store scans them once in a thousand
+//! operations. The periodic store scans once a minute.
 
 use parking_lot::Mutex;
 use throttlecrab::{PeriodicStore, RateLimiter};
 
-use super::{Ration, Setup, Subject};
+use super::{Setup, Subject, SubjectQuota};
 use crate::timing::wall_clock;
 
 pub(in super::super) struct Periodic {
     limiter: Mutex<RateLimiter<PeriodicStore>>,
-    ration: Ration,
+    quota: SubjectQuota,
 }
 
 #[inline]
-fn allow(limiter: &mut RateLimiter<PeriodicStore>, ration: Ration, key: &str) -> bool {
+fn allow(limiter: &mut RateLimiter<PeriodicStore>, quota: SubjectQuota, key: &str) -> bool {
     let (burst, count, period) = (
-        ration.burst.into(),
-        ration.count.into(),
-        ration.period_secs.into(),
+        quota.burst.into(),
+        quota.count.into(),
+        quota.period_secs.into(),
     );
     let answer = limiter.rate_limit(key, burst, count, period, 1, wall_clock());
-    answer.expect("rations are valid").0
+    answer.expect("quotas are valid").0
 }
 
 impl Subject for Periodic {
@@ -32,18 +32,18 @@ impl Subject for Periodic {
     fn new(setup: &Setup) -> Self {
         Self {
             limiter: Mutex::new(RateLimiter::new(PeriodicStore::new())),
-            ration: setup.ration,
+            quota: setup.quota,
         }
     }
 
     #[inline]
     fn allow(&self, key: &String) -> bool {
-        allow(&mut self.limiter.lock(), self.ration, key)
+        allow(&mut self.limiter.lock(), self.quota, key)
     }
 
     #[inline]
     fn allow_alone(&mut self, key: &String) -> bool {
-        allow(self.limiter.get_mut(), self.ration, key)
+        allow(self.limiter.get_mut(), self.quota, key)
     }
 
     fn keys(&self) -> Option<usize> {

@@ -1,4 +1,4 @@
-//! Tollgate on its memory store, through the limiter, as a program would.
+//! Tollgate with its embedded store, called through the limiter, as an application does.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use tollgate::{Limit, Limiter, MemoryStore, Rate};
 
 use super::{Setup, Subject};
 
-/// The window of the sliding window: longer than the run, so that no key leaves it meanwhile.
+/// The length of the sliding window: longer than the run, so that no key expires meanwhile.
 const WINDOW: Duration = Duration::from_hours(24);
 
-/// The token bucket, which the peers have too.
-pub(in super::super) struct Bucket(Tollgate);
+/// The token bucket, which the other subjects have too.
+pub(in super::super) struct TollgateBucket(Tollgate);
 
-/// The token bucket of a limit looked up once, asked for no more than yes or no: the question that
-/// the peers answer.
-pub(in super::super) struct AllowedOnly {
+/// The token bucket of a limit that is looked up once, calling `is_allowed` only: what most other
+/// subjects return.
+pub(in super::super) struct TollgateIsAllowed {
     api: LimitHandle<'static>,
     store: MemoryStore,
 }
 
-/// The sliding window, which the peers do not have.
-pub(in super::super) struct Sliding(Tollgate);
+/// The sliding window, which the other subjects do not have.
+pub(in super::super) struct TollgateSliding(Tollgate);
 
 struct Tollgate {
     limiter: Limiter,
@@ -49,21 +49,21 @@ impl Tollgate {
 }
 
 fn bucket(setup: &Setup) -> Limit {
-    let ration = setup.ration;
+    let quota = setup.quota;
     let rate = Rate::new(
-        ration.count.into(),
-        Duration::from_secs(ration.period_secs.into()),
+        quota.count.into(),
+        Duration::from_secs(quota.period_secs.into()),
     );
-    Limit::token_bucket("api", ration.burst.into(), rate)
+    Limit::token_bucket("api", quota.burst.into(), rate)
 }
 
-impl Subject for AllowedOnly {
+impl Subject for TollgateIsAllowed {
     const NAME: &'static str = "tollgate-is-allowed";
 
     fn new(setup: &Setup) -> Self {
         let Tollgate { limiter, store } = Tollgate::new(setup, bucket(setup));
-        // A program would keep the limiter for as long as it runs; a few are made here and never
-        // given back.
+        // An application would keep the limiter as long as it runs; the few that are created here
+        // are leaked.
         let limiter: &'static Limiter = Box::leak(Box::new(limiter));
         Self {
             api: limiter.limit("api").expect("the limit exists"),
@@ -81,7 +81,7 @@ impl Subject for AllowedOnly {
     }
 }
 
-impl Subject for Bucket {
+impl Subject for TollgateBucket {
     const NAME: &'static str = "tollgate";
 
     fn new(setup: &Setup) -> Self {
@@ -98,13 +98,13 @@ impl Subject for Bucket {
     }
 }
 
-impl Subject for Sliding {
+impl Subject for TollgateSliding {
     const NAME: &'static str = "tollgate-sliding";
 
     fn new(setup: &Setup) -> Self {
         Self(Tollgate::new(
             setup,
-            Limit::sliding_window("api", setup.ration.burst.into(), WINDOW),
+            Limit::sliding_window("api", setup.quota.burst.into(), WINDOW),
         ))
     }
 

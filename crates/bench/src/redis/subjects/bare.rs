@@ -1,5 +1,5 @@
-//! The least that asking can cost: a connection for each caller, a command that is ready but for
-//! its key, no parsing.
+//! The lower bound of the cost of a call: one connection for each caller, a prepared command in
+//! which only the key changes, and no parsing.
 
 use std::io::{self, Write as _};
 use std::ops::Range;
@@ -7,32 +7,35 @@ use std::ops::Range;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::super::entrant::{Caller, Connected};
-use super::super::question::{self, ANSWER_LEN};
+use super::super::check_script::{self, ALLOWED_REPLY_LEN};
+use super::super::entrant::{Caller, ConnectedCallers};
 use super::super::target::Target;
 
-/// What stands before the script's answer.
+/// The header of the script's reply.
 const HEAD: &[u8] = b"$33\r\n";
-const REPLY_LEN: usize = HEAD.len() + ANSWER_LEN + 2;
+const REPLY_LEN: usize = HEAD.len() + ALLOWED_REPLY_LEN + 2;
 
-pub(super) struct Asking {
+pub(super) struct BareCaller {
     stream: TcpStream,
     command: Vec<u8>,
-    /// Where in the command the number of the key is.
+    /// The position of the key's number in the command.
     digits: Range<usize>,
 }
 
-/// Callers with a connection each.
-pub(super) async fn connect(target: &Target, callers: usize) -> io::Result<Connected<Asking>> {
+/// Opens one connection for each caller.
+pub(super) async fn connect(
+    target: &Target,
+    callers: usize,
+) -> io::Result<ConnectedCallers<BareCaller>> {
     let (command, digits) = command(&target.script);
-    let mut connected = Connected {
+    let mut connected = ConnectedCallers {
         callers: Vec::with_capacity(callers),
         calls: None,
     };
     for _ in 0..callers {
         let stream = TcpStream::connect(target.server.addr()).await?;
         stream.set_nodelay(true)?;
-        connected.callers.push(Asking {
+        connected.callers.push(BareCaller {
             stream,
             command: command.clone(),
             digits: digits.clone(),
@@ -41,36 +44,36 @@ pub(super) async fn connect(target: &Target, callers: usize) -> io::Result<Conne
     Ok(connected)
 }
 
-impl Caller for Asking {
+impl Caller for BareCaller {
     async fn ask(&mut self, key: u32) -> io::Result<()> {
         write!(&mut self.command[self.digits.clone()], "{key:012}")?;
         self.stream.write_all(&self.command).await?;
-        // An error is longer than an answer, so this does not wait for what does not come.
+        // An error is longer than a reply, so this never waits for bytes that do not arrive.
         let mut reply = [0; REPLY_LEN];
         self.stream.read_exact(&mut reply).await?;
         match reply.strip_prefix(HEAD) {
-            Some(rest) if question::is_yes(&rest[..ANSWER_LEN]) => Ok(()),
+            Some(rest) if check_script::is_allowed_reply(&rest[..ALLOWED_REPLY_LEN]) => Ok(()),
             _ => Err(io::Error::other(format!(
-                "the server said {:?}",
+                "unexpected reply: {:?}",
                 String::from_utf8_lossy(&reply)
             ))),
         }
     }
 }
 
-/// The command that asks about a key, and where its number is.
+/// The command that checks a key, and the position of the key's number.
 fn command(script: &str) -> (Vec<u8>, Range<usize>) {
-    let (key, [which, asked]) = (question::key_to_draw(), question::arguments());
+    let (key, [which, asked]) = (check_script::key_to_draw(), check_script::arguments());
     let mut command = encoded(&[b"EVALSHA", script.as_bytes(), b"1"], 6);
     command.extend(word(&key));
     let begin = command.len() - key.len() - 2;
     command.extend(word(&which));
     command.extend(word(&asked));
-    let digits = question::digits_of_key();
+    let digits = check_script::digits_of_key();
     (command, begin + digits.start..begin + digits.end)
 }
 
-/// The first words of a command that has `count`.
+/// The first arguments of a command that has `count` of them.
 fn encoded(words: &[&[u8]], count: usize) -> Vec<u8> {
     let mut command = format!("*{count}\r\n").into_bytes();
     words.iter().for_each(|text| command.extend(word(text)));
@@ -86,15 +89,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_asks_about_the_key_of_its_number() {
+    fn the_command_checks_the_key_with_its_number() {
         let (mut bytes, digits) = command("0123");
         write!(&mut bytes[digits], "{:012}", 42).unwrap();
-        let [which, asked] = question::arguments();
+        let [which, asked] = check_script::arguments();
         let words: [&[u8]; 6] = [
             b"EVALSHA",
             b"0123",
             b"1",
-            &question::key(42),
+            &check_script::key(42),
             &which,
             &asked,
         ];

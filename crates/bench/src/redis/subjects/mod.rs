@@ -1,5 +1,5 @@
-//! What is measured. Each asks the same server the same question, with the keys and the arithmetic
-//! of the store.
+//! The subjects. Each of them calls the same server with the store's own script, keys and
+//! arguments.
 
 mod bare;
 mod redis_benchmark;
@@ -8,7 +8,7 @@ mod tollgate;
 
 use std::io;
 
-use super::entrant::{Caller, Connected, Entrant, InProcess, Runtime, Subject};
+use super::entrant::{Caller, ConnectedCallers, Entrant, InProcessCallers, Runtime, Subject};
 use super::target::Target;
 use super::{CROWD, Settings};
 
@@ -20,11 +20,11 @@ pub(super) const REDIS_RS: &str = "redis-rs";
 pub(super) const PIPELINED: &str = "redis-benchmark -P 16";
 pub(super) const UNPIPELINED: &str = "redis-benchmark";
 
-/// What can be chosen by name.
+/// The subjects that can be selected by name.
 pub(super) const SUBJECTS: [&str; 4] = [TOLLGATE, BARE, REDIS_RS, UNPIPELINED];
 
-/// Everybody who is measured with so many callers over so many keys. redis-benchmark brings a crowd
-/// of its own and is measured once, in turn with the largest crowd here.
+/// All subjects for a number of callers and keys. redis-benchmark brings its own callers and is
+/// measured once, together with the largest number of callers.
 pub(super) fn entrants(
     settings: &Settings,
     target: &Target,
@@ -72,7 +72,7 @@ fn in_process<C: Caller>(
     name: &'static str,
     keys: u32,
     runtime: Runtime,
-    connect: impl Future<Output = io::Result<Connected<C>>>,
+    connect: impl Future<Output = io::Result<ConnectedCallers<C>>>,
 ) -> io::Result<Box<dyn Entrant>> {
     let subject = Subject {
         name,
@@ -80,22 +80,30 @@ fn in_process<C: Caller>(
     };
     let runtime = runtime.build()?;
     let connected = runtime.block_on(connect)?;
-    Ok(Box::new(InProcess::new(subject, keys, runtime, connected)))
+    Ok(Box::new(InProcessCallers::new(
+        subject, keys, runtime, connected,
+    )))
 }
 
-/// What a reader has to know to judge the numbers.
+/// What a reader needs to know to interpret the numbers.
 pub(super) const NOTES: [&str; 7] = [
-    "tollgate: limiter.check(\"api\", key).await on one RedisStore that all callers share, a token bucket that never refuses. \
-     Its deadline is a second instead of 10 ms, so that a busy machine makes it slow and not wrong.",
-    "bare: a raw TcpStream for each caller, which writes a ready-made EVALSHA of the same script and reads the answer in the \
-     same task. redis-rs: its MultiplexedConnection as it comes, shared by all callers, one Script::invoke_async each.",
-    "2 workers: Tokio's multi-thread runtime. 1 thread: its current-thread runtime. The server has a thread of its own.",
-    "redis-benchmark: one thread, 50 connections, once with 16 calls on their way on each and once with one. It cannot pass \
-     the script's binary argument (a zero byte ends it), so its script has the argument written into the first line, \
-     `local ARGV = { '...' }`: it sends about 60 bytes less for each decision and reads a local instead of a global.",
-    "Keys are the same for all and known to the server before the first round. Latencies are those of a caller that asks \
-     again as soon as it has been answered; redis-benchmark's are those of a whole pipeline.",
-    "Each round begins with another subject. A ratio is that of the medians; in brackets, of the rounds, the lowest and the \
-     highest.",
-    "Published is the runtime that made more decisions with 256 callers; the other stands beside it.",
+    "tollgate: limiter.check(\"api\", key).await on one RedisStore shared by all callers; a token \
+     bucket that never denies. Its timeout is one second instead of 10 ms, so that a busy machine \
+     makes it slow but does not cause fallback decisions.",
+    "bare: one raw TcpStream per caller, which writes a prepared EVALSHA of the same script and \
+     reads the reply in the same task. redis-rs: its MultiplexedConnection with default settings, \
+     shared by all callers, one Script::invoke_async per decision.",
+    "2 workers: Tokio's multi-thread runtime. 1 thread: its current-thread runtime. The server \
+     runs on a separate thread.",
+    "redis-benchmark: one thread, 50 connections, once with 16 calls in flight on each and once \
+     with one. It cannot pass the script's binary argument (which has zero bytes), so the argument \
+     is inlined in the first line of its script, `local ARGV = { '...' }`: it sends about 60 bytes \
+     less per decision and reads a local instead of a global.",
+    "Keys are the same for all subjects and exist on the server before the first round. A caller \
+     sends its next call as soon as the previous one is answered. Latencies of redis-benchmark \
+     are those of a whole pipeline.",
+    "Each round begins with another subject. A ratio is that of the medians, followed by the \
+     lowest and the highest ratio of the rounds.",
+    "Published figures are those of the runtime that made more decisions with 256 callers; the \
+     other is shown for comparison.",
 ];

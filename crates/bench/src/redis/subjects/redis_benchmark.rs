@@ -1,19 +1,19 @@
-//! redis-benchmark, the measure that everybody has, calling the same script.
+//! redis-benchmark, the field's usual yardstick, calling the same script.
 
 use std::io;
 use std::net::SocketAddr;
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use super::super::check_script;
 use super::super::entrant::{Crowd, Entrant, Subject};
-use super::super::question;
 use super::super::report::Round;
 use super::super::target::Target;
 
 const PROGRAM: &str = "redis-benchmark";
-/// Its own choice.
+/// The default of redis-benchmark.
 const CLIENTS: usize = 50;
-/// How much the first round asks, before its speed is known.
+/// The number of decisions in the first round, before the speed is known.
 const FIRST: f64 = 20_000.0;
 
 pub(in super::super) struct RedisBenchmark {
@@ -22,7 +22,7 @@ pub(in super::super) struct RedisBenchmark {
     addr: SocketAddr,
     script: String,
     keys: u32,
-    /// By the last round.
+    /// The rate of the last round.
     decisions_per_s: Option<f64>,
 }
 
@@ -41,9 +41,9 @@ impl RedisBenchmark {
 
     fn command(&self, decisions: u64) -> io::Result<Command> {
         let key = if self.keys == 1 {
-            question::key(0)
+            check_script::key(0)
         } else {
-            question::key_to_draw()
+            check_script::key_to_draw()
         };
         let key = String::from_utf8(key).map_err(io::Error::other)?;
         let mut command = Command::new(PROGRAM);
@@ -93,7 +93,7 @@ impl Entrant for RedisBenchmark {
     }
 }
 
-/// What the program calls itself.
+/// The program's name and version, as it prints them.
 pub(in super::super) fn version() -> io::Result<String> {
     let output = Command::new(PROGRAM)
         .arg("--version")
@@ -105,7 +105,7 @@ pub(in super::super) fn version() -> io::Result<String> {
 fn missing(error: &io::Error) -> io::Error {
     io::Error::new(
         error.kind(),
-        format!("{PROGRAM} cannot be run (it comes with Redis): {error}"),
+        format!("cannot run {PROGRAM} (it is part of Redis): {error}"),
     )
 }
 
@@ -119,15 +119,15 @@ fn parsed(output: &Output) -> io::Result<Round> {
     round.ok_or_else(|| {
         let errors = String::from_utf8_lossy(&output.stderr);
         io::Error::other(format!(
-            "{PROGRAM} gave no numbers: {} {}",
+            "unexpected output of {PROGRAM}: {} {}",
             text.trim(),
             errors.trim()
         ))
     })
 }
 
-/// The second line, in the words of the first. The name of the test is the command and may hold
-/// anything, so fields are counted from the end.
+/// Parses the second line by the column names in the first. The name of the test is the command and
+/// may contain anything, so fields are counted from the end.
 fn parse(csv: &str) -> Option<Round> {
     let mut lines = csv.lines();
     let heads: Vec<&str> = lines
@@ -162,11 +162,17 @@ fn whole(decisions: f64) -> u64 {
 mod tests {
     use super::*;
 
-    const HEADS: &str = r#""test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms","max_latency_ms""#;
+    const HEADS: &str = concat!(
+        r#""test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","#,
+        r#""p95_latency_ms","p99_latency_ms","max_latency_ms""#
+    );
 
     #[test]
     fn numbers_are_found_by_the_heads_of_their_columns() {
-        let line = r#""EVALSHA 5f13 1 a:{=user:__rand_int__}api|t","27777.78","0.054","0.024","0.047","0.087","0.175","1.975""#;
+        let line = concat!(
+            r#""EVALSHA 5f13 1 a:{=user:__rand_int__}api|t","27777.78","0.054","#,
+            r#""0.024","0.047","0.087","0.175","1.975""#
+        );
         let round = parse(&format!("{HEADS}\n{line}\n")).unwrap();
         assert!((round.decisions_per_s - 27_777.78).abs() < 1e-9);
         assert!((round.p50_us - 47.0).abs() < 1e-9, "{round:?}");
@@ -188,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_no_number() {
+    fn a_missing_field_is_not_a_number() {
         assert_eq!(parse(""), None);
         assert_eq!(parse(HEADS), None);
         assert_eq!(
@@ -200,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_asks_for_something_and_not_for_everything() {
+    fn the_number_of_decisions_is_clamped() {
         assert_eq!(
             [0.0, 5_000.7, 1e12].map(whole),
             [1_000, 5_000, 1_000_000_000]

@@ -1,5 +1,5 @@
-//! redis-rs as it comes: one multiplexed connection that all callers share, one call for each
-//! decision.
+//! redis-rs with default settings: one multiplexed connection shared by all callers, one call for
+//! each decision.
 
 use std::io;
 use std::sync::Arc;
@@ -7,50 +7,50 @@ use std::sync::Arc;
 use redis_rs::Script;
 use redis_rs::aio::MultiplexedConnection;
 
-use super::super::entrant::{Caller, Connected};
-use super::super::question;
+use super::super::check_script;
+use super::super::entrant::{Caller, ConnectedCallers};
 use super::super::target::Target;
 
-pub(super) struct Asking {
+pub(super) struct RedisRsCaller {
     connection: MultiplexedConnection,
-    shared: Arc<Shared>,
+    shared: Arc<SharedConnection>,
 }
 
-struct Shared {
+struct SharedConnection {
     script: Script,
     keys: Vec<Vec<u8>>,
     arguments: [Vec<u8>; 2],
 }
 
-/// Callers of one connection.
+/// Callers that share one connection.
 pub(super) async fn connect(
     target: &Target,
     keys: u32,
     callers: usize,
-) -> io::Result<Connected<Asking>> {
+) -> io::Result<ConnectedCallers<RedisRsCaller>> {
     let client = redis_rs::Client::open(target.server.url()).map_err(io::Error::other)?;
     let connection = client
         .get_multiplexed_async_connection()
         .await
         .map_err(io::Error::other)?;
-    let shared = Arc::new(Shared {
-        script: Script::new(question::script()),
-        keys: (0..keys).map(question::key).collect(),
-        arguments: question::arguments(),
+    let shared = Arc::new(SharedConnection {
+        script: Script::new(check_script::script()),
+        keys: (0..keys).map(check_script::key).collect(),
+        arguments: check_script::arguments(),
     });
-    let caller = |_| Asking {
+    let caller = |_| RedisRsCaller {
         connection: connection.clone(),
         shared: shared.clone(),
     };
-    Ok(Connected {
+    Ok(ConnectedCallers {
         callers: (0..callers).map(caller).collect(),
         calls: None,
     })
 }
 
-impl Caller for Asking {
+impl Caller for RedisRsCaller {
     async fn ask(&mut self, key: u32) -> io::Result<()> {
-        let Shared {
+        let SharedConnection {
             script,
             keys,
             arguments: [which, asked],
@@ -61,10 +61,10 @@ impl Caller for Asking {
             .invoke_async(&mut self.connection)
             .await
             .map_err(io::Error::other)?;
-        if question::is_yes(&answer) {
+        if check_script::is_allowed_reply(&answer) {
             Ok(())
         } else {
-            Err(io::Error::other("the script did not say yes"))
+            Err(io::Error::other("the script denied the check"))
         }
     }
 }

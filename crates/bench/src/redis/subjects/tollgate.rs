@@ -1,4 +1,4 @@
-//! Tollgate on its Redis store, through the limiter, as a program would.
+//! Tollgate with its Redis store, called through the limiter, as an application does.
 
 use std::io;
 use std::sync::Arc;
@@ -7,48 +7,48 @@ use std::time::Duration;
 use tollgate::{Limiter, Source};
 use tollgate_redis::RedisBuilder;
 
-use super::super::entrant::{Caller, Connected};
-use super::super::question::{self, LIMIT};
+use super::super::check_script::{self, LIMIT};
+use super::super::entrant::{Caller, ConnectedCallers};
 use super::super::target::Target;
 
-/// Long enough for any decision on a machine that does too much else; see the notes.
+/// Long enough for any decision on a busy machine; see the notes.
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the store may take to connect.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-pub(super) struct Asking {
+pub(super) struct TollgateCaller {
     limiter: Limiter,
     names: Arc<[String]>,
 }
 
-/// Callers of one store.
+/// Callers that share one store.
 pub(super) async fn connect(
     target: &Target,
     keys: u32,
     callers: usize,
-) -> io::Result<Connected<Asking>> {
+) -> io::Result<ConnectedCallers<TollgateCaller>> {
     let store = RedisBuilder::standalone(target.server.url())
         .timeout(TIMEOUT)
         .build();
     let store = store.map_err(io::Error::other)?;
     if !store.ready(PATIENCE).await {
-        return Err(io::Error::other("the store does not connect"));
+        return Err(io::Error::other("the store did not connect"));
     }
-    let limiter = Limiter::new(store.clone(), [question::limit()]);
-    let names: Arc<[String]> = (0..keys).map(question::name).collect();
+    let limiter = Limiter::new(store.clone(), [check_script::limit()]);
+    let names: Arc<[String]> = (0..keys).map(check_script::name).collect();
     let callers = (0..callers)
-        .map(|_| Asking {
+        .map(|_| TollgateCaller {
             limiter: limiter.clone(),
             names: names.clone(),
         })
         .collect();
-    Ok(Connected {
+    Ok(ConnectedCallers {
         callers,
         calls: Some(Box::new(move || store.stats().calls)),
     })
 }
 
-impl Caller for Asking {
+impl Caller for TollgateCaller {
     async fn ask(&mut self, key: u32) -> io::Result<()> {
         let key = self.names[key as usize].as_str();
         let decision = self
@@ -60,7 +60,7 @@ impl Caller for Asking {
             Ok(())
         } else {
             Err(io::Error::other(format!(
-                "not what the store should say: {decision:?}"
+                "unexpected decision: {decision:?}"
             )))
         }
     }

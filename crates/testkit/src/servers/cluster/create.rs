@@ -1,19 +1,19 @@
-//! How nodes become a cluster: slots are handed out, everybody is introduced, replicas choose their
-//! primary.
+//! Creates a cluster: assigns slots, introduces the nodes to each other, and attaches replicas.
 
 use std::time::Duration;
 
 use super::super::sentinel::wait_for_link;
-use super::view::{Known, view};
+use super::view::{NodeInfo, view};
 use super::{Cluster, Flavor, SLOTS, Server};
 use crate::wait;
 
-/// How long a node may be silent before the others think of replacing it.
+/// How long a node may be silent before the others consider it down.
 const NODE_TIMEOUT_MS: &str = "600";
-/// How long the nodes may take to come together: it takes them three seconds.
+/// How long creating the cluster may take; it usually takes three seconds.
 const MEET_LIMIT: Duration = Duration::from_secs(30);
 
-/// How to start one [`Cluster`]. Without more, three primaries that need not cover every slot.
+/// How to start one [`Cluster`]. By default it has three primaries and serves even if slots are not
+/// covered.
 #[derive(Clone, Debug)]
 pub struct ClusterBuilder {
     flavor: Flavor,
@@ -32,21 +32,21 @@ impl ClusterBuilder {
         }
     }
 
-    /// How many primaries share the slots.
+    /// Sets the number of primaries that share the slots.
     #[must_use]
     pub fn primaries(mut self, count: usize) -> Self {
         self.primaries = count;
         self
     }
 
-    /// How many replicas each primary has.
+    /// Sets the number of replicas of each primary.
     #[must_use]
     pub fn replicas_per_primary(mut self, count: usize) -> Self {
         self.replicas_per_primary = count;
         self
     }
 
-    /// A line of every node's configuration file: `.config("cluster-require-full-coverage",
+    /// Adds a line to every node's configuration file: `.config("cluster-require-full-coverage",
     /// "yes")`.
     #[must_use]
     pub fn config(mut self, name: &str, value: &str) -> Self {
@@ -54,25 +54,29 @@ impl ClusterBuilder {
         self
     }
 
-    /// Starts the nodes and waits until they are one cluster.
+    /// Starts the nodes and waits until the cluster is complete.
     ///
     /// # Panics
     ///
-    /// When there is no primary, a node does not start or they do not come together.
+    /// If there is no primary, a node does not start or the cluster does not become complete.
     pub fn start(self) -> Cluster {
-        assert!(self.primaries > 0, "a cluster has at least one primary");
+        assert!(self.primaries > 0, "a cluster needs at least one primary");
+
         let count = self.primaries * (1 + self.replicas_per_primary);
         let nodes: Vec<Server> = (0..count).map(|_| self.start_node()).collect();
         let (primaries, replicas) = nodes.split_at(self.primaries);
+
         hand_out_slots(primaries);
         introduce(&nodes);
         for (index, replica) in replicas.iter().enumerate() {
             follow(replica, &primaries[index % primaries.len()]);
         }
         replicas.iter().for_each(wait_for_link);
+
         wait::until_true(MEET_LIMIT, "the cluster to be complete", || {
             nodes.iter().all(|node| is_complete(node, replicas.len()))
         });
+
         Cluster { nodes }
     }
 
@@ -81,10 +85,11 @@ impl ClusterBuilder {
             .config("cluster-enabled", "yes")
             .config("cluster-node-timeout", NODE_TIMEOUT_MS)
             .config("cluster-require-full-coverage", "no")
-            // A replica takes over however long it has been without its primary, and never leaves
-            // it for another's.
+            // A replica may take over however long it has been disconnected from its primary, and
+            // never migrates to another one.
             .config("cluster-replica-validity-factor", "0")
             .config("cluster-allow-replica-migration", "no");
+
         let lines = self.config.iter();
         lines
             .fold(node, |node, (name, value)| node.config(name, value))
@@ -92,8 +97,8 @@ impl ClusterBuilder {
     }
 }
 
-/// Equal shares in order. Every primary also gets an epoch of its own, so that none has to be
-/// negotiated.
+/// Assigns equal ranges of slots in order. Every primary also gets a unique epoch, so that none has
+/// to be negotiated.
 fn hand_out_slots(primaries: &[Server]) {
     let count = primaries.len();
     let bound = |index: usize| usize::from(SLOTS) * index / count;
@@ -104,11 +109,12 @@ fn hand_out_slots(primaries: &[Server]) {
     }
 }
 
-/// The first node meets every other; they tell each other of the rest.
+/// The first node meets every other one; gossip does the rest.
 fn introduce(nodes: &[Server]) {
     let Some((first, others)) = nodes.split_first() else {
         return;
     };
+
     for other in others {
         first.must(&[
             "CLUSTER",
@@ -117,32 +123,35 @@ fn introduce(nodes: &[Server]) {
             &other.addr().port().to_string(),
         ]);
     }
+
     wait::until_true(MEET_LIMIT, "the nodes to meet", || {
         nodes
             .iter()
             .map(view)
-            .all(|known| known.len() == nodes.len() && known.iter().all(Known::is_met))
+            .all(|known| known.len() == nodes.len() && known.iter().all(NodeInfo::is_met))
     });
 }
 
 fn follow(replica: &Server, primary: &Server) {
     let id = primary.must(&["CLUSTER", "MYID"]);
-    let id = id.as_str().expect("an id is a text");
+    let id = id.as_str().expect("an id is a string");
     replica.must(&["CLUSTER", "REPLICATE", id]);
 }
 
-/// Whether a node serves, knows whose every slot is and who follows whom.
+/// Whether a node serves, and knows the owner of every slot and the primary of every replica.
 fn is_complete(node: &Server, replicas: usize) -> bool {
     let known = view(node);
     let assigned: usize = known
         .iter()
         .filter(|known| known.is_primary())
-        .map(Known::slot_count)
+        .map(NodeInfo::slot_count)
         .sum();
+
     let followers = known
         .iter()
         .filter(|known| known.is_replica() && known.primary.is_some())
         .count();
+
     assigned == usize::from(SLOTS)
         && followers == replicas
         && node.must(&["CLUSTER", "INFO"]).line("cluster_state") == Some("ok")

@@ -1,24 +1,23 @@
 //! A cluster: primaries that share the slots, and their replicas.
 //!
-//! - `create`: how nodes become a cluster.
-//! - `view`: what a node knows of the others.
-//! - `reshard`: how a slot moves.
+//! - `create`: creates a cluster.
+//! - `view`: what a node knows about the others.
+//! - `reshard`: moves slots.
 
 mod create;
 mod reshard;
 mod view;
 
 pub use self::create::ClusterBuilder;
-use self::view::{Known, view};
+use self::view::{NodeInfo, view};
 use super::{Flavor, Server};
 
-/// How many slots every cluster has.
+/// The number of slots of every cluster.
 const SLOTS: u16 = 16_384;
 
 /// The nodes of a cluster, killed when dropped.
 ///
-/// Who is primary of what is asked of the nodes each time, so it is right after a fail-over as
-/// well.
+/// The roles of nodes are queried each time, so they are correct after a failover as well.
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<Server>,
@@ -26,14 +25,14 @@ pub struct Cluster {
 
 impl Cluster {
     /// Starts a cluster and waits until every node knows every slot and every replica follows its
-    /// primary. That takes over two seconds, because a primary takes no writes for so long after
-    /// its start.
+    /// primary. That takes over two seconds, because a primary accepts no writes for that long
+    /// after its start.
     ///
-    /// Only with three primaries or more are there enough votes to replace one of them.
+    /// Only three or more primaries have enough votes to replace one of them.
     ///
     /// # Panics
     ///
-    /// When a node does not start or they do not come together.
+    /// If a node does not start or the cluster does not become complete.
     pub fn start(flavor: Flavor, primaries: usize, replicas_per_primary: usize) -> Self {
         Self::builder(flavor)
             .primaries(primaries)
@@ -41,17 +40,17 @@ impl Cluster {
             .start()
     }
 
-    /// A cluster to describe first.
+    /// Configures a cluster before it starts.
     pub fn builder(flavor: Flavor) -> ClusterBuilder {
         ClusterBuilder::new(flavor)
     }
 
-    /// Every node's address as an URL, for a client's configuration.
+    /// Every node's address as a URL, for a client's configuration.
     pub fn urls(&self) -> Vec<String> {
         self.nodes.iter().map(Server::url).collect()
     }
 
-    /// Every node: first those that began as primaries, by their slots, then those that began as
+    /// All nodes: first those that started as primaries, by their slots, then those that started as
     /// replicas.
     pub fn nodes(&self) -> &[Server] {
         &self.nodes
@@ -61,7 +60,7 @@ impl Cluster {
     ///
     /// # Panics
     ///
-    /// When no node answers.
+    /// If no node responds.
     pub fn slot_of(&self, key: &str) -> u16 {
         let reply = self.awake().must(&["CLUSTER", "KEYSLOT", key]);
         reply
@@ -70,30 +69,32 @@ impl Cluster {
             .expect("a slot is a small number")
     }
 
-    /// The primary of a slot, as far as the nodes that answer know: of two that claim it, the one
+    /// The primary of a slot, according to the nodes that respond: of two that claim it, the one
     /// elected last. It may be down.
     ///
     /// # Panics
     ///
-    /// When no node answers or nobody claims the slot.
+    /// If no node responds, or none claims the slot.
     pub fn primary_of_slot(&self, slot: u16) -> &Server {
         let views = self
             .nodes
             .iter()
             .filter(|node| node.is_awake())
             .flat_map(view);
+
         let claims = views.filter(|known| known.is_primary() && known.holds(slot));
         let owner = claims
             .max_by_key(|known| known.epoch)
-            .expect("somebody claims every slot");
+            .expect("every slot is claimed by a node");
+
         self.node_at(owner.port)
     }
 
-    /// The nodes that follow a primary, as far as the nodes that answer know.
+    /// The replicas of a primary, according to the nodes that respond.
     ///
     /// # Panics
     ///
-    /// When no node answers.
+    /// If no node responds.
     pub fn replicas_of(&self, primary: &Server) -> Vec<&Server> {
         let known = view(self.awake());
         let id = known
@@ -106,7 +107,7 @@ impl Cluster {
         followers.map(|known| self.node_at(known.port)).collect()
     }
 
-    /// Any node that answers.
+    /// Any node that responds.
     fn awake(&self) -> &Server {
         self.nodes
             .iter()
@@ -116,13 +117,13 @@ impl Cluster {
 
     fn node_at(&self, port: u16) -> &Server {
         let node = self.nodes.iter().find(|node| node.addr().port() == port);
-        node.expect("the nodes know nobody but each other")
+        node.expect("the nodes know only each other")
     }
 
-    /// The nodes that answer and are primaries in their own eyes.
+    /// The nodes that respond and consider themselves primaries.
     fn primaries(&self) -> impl Iterator<Item = &Server> {
         self.nodes
             .iter()
-            .filter(|node| node.is_awake() && view(node).iter().any(Known::is_myself_primary))
+            .filter(|node| node.is_awake() && view(node).iter().any(NodeInfo::is_myself_primary))
     }
 }

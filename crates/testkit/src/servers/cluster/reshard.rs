@@ -1,4 +1,4 @@
-//! How a slot moves to another primary with its keys, as the servers' own tools do it.
+//! Moves a slot with its keys to another primary, in the same way as the servers' own tools.
 
 use std::time::Duration;
 
@@ -6,57 +6,61 @@ use super::view::view;
 use super::{Cluster, Server};
 use crate::wait;
 
-/// How many keys are moved at once.
+/// The number of keys moved at once.
 const BATCH: &str = "100";
 /// How long one batch may take, in milliseconds.
 const BATCH_LIMIT_MS: &str = "5000";
-/// How long the news of the new owner may take to reach everybody.
+/// How long it may take until all nodes know the new owner.
 const NEWS_LIMIT: Duration = Duration::from_secs(20);
 
 impl Cluster {
-    /// Moves a slot with its keys and waits until every node that answers knows.
+    /// Moves a slot with its keys and waits until every node that responds knows about it.
     ///
     /// # Panics
     ///
-    /// When a node refuses, or the slot is there already.
+    /// If a node returns an error, or the target already owns the slot.
     pub fn move_slot(&self, slot: u16, to: &Server) {
         self.begin_move_slot(slot, to);
         self.finish_move_slot(slot, to);
     }
 
-    /// Opens a slot for its move. Until [`finish_move_slot`](Self::finish_move_slot) its keys stay
-    /// where they are, the old primary answers `ASK` for those it does not have, and the new one
-    /// serves only who says `ASKING`.
+    /// Starts moving a slot. Until [`finish_move_slot`](Self::finish_move_slot) its keys stay where
+    /// they are, the old primary replies with `ASK` for keys it does not have, and the new one
+    /// serves only clients that send `ASKING`.
     ///
     /// # Panics
     ///
-    /// When a node refuses, or the slot is there already.
+    /// If a node returns an error, or the target already owns the slot.
     pub fn begin_move_slot(&self, slot: u16, to: &Server) {
         let from = self.primary_of_slot(slot);
-        assert!(from.addr() != to.addr(), "slot {slot} is there already");
+        assert!(
+            from.addr() != to.addr(),
+            "slot {slot} already belongs to the target"
+        );
         let number = slot.to_string();
         to.must(&["CLUSTER", "SETSLOT", &number, "IMPORTING", &id(from)]);
         from.must(&["CLUSTER", "SETSLOT", &number, "MIGRATING", &id(to)]);
     }
 
-    /// Moves the keys of an open slot, gives the slot away and waits until every node that answers
-    /// knows.
+    /// Moves the keys of a slot, assigns it to the new primary and waits until every node that
+    /// responds knows about it.
     ///
     /// # Panics
     ///
-    /// When a node refuses.
+    /// If a node returns an error.
     pub fn finish_move_slot(&self, slot: u16, to: &Server) {
         let from = self.primary_of_slot(slot);
         move_keys(slot, from, to);
         let (number, owner) = (slot.to_string(), id(to));
-        // The new owner learns it first: were it the old one, nobody would serve the slot in
-        // between.
+
+        // The new owner is updated first: otherwise no node would serve the slot in between.
         let rest = self
             .primaries()
             .filter(|node| ![from.addr(), to.addr()].contains(&node.addr()));
         for node in [to, from].into_iter().chain(rest) {
             node.must(&["CLUSTER", "SETSLOT", &number, "NODE", &owner]);
         }
+
         wait::until_true(
             NEWS_LIMIT,
             "every node to know the slot's new primary",
@@ -75,6 +79,7 @@ impl Cluster {
 fn move_keys(slot: u16, from: &Server, to: &Server) {
     let (slot, port) = (slot.to_string(), to.addr().port().to_string());
     let mut client = from.client();
+
     loop {
         let found = from.must(&["CLUSTER", "GETKEYSINSLOT", &slot, BATCH]);
         let keys: Vec<&[u8]> = found
@@ -82,9 +87,11 @@ fn move_keys(slot: u16, from: &Server, to: &Server) {
             .iter()
             .filter_map(|key| key.as_bytes())
             .collect();
+
         if keys.is_empty() {
             return;
         }
+
         let head = [
             "MIGRATE",
             "127.0.0.1",
@@ -99,15 +106,13 @@ fn move_keys(slot: u16, from: &Server, to: &Server) {
             .map(|word| word.as_bytes())
             .chain(keys)
             .collect();
-        let reply = client.call_bytes(&words).expect("the old primary answers");
-        assert!(
-            reply.error().is_none(),
-            "keys could not be moved: {reply:?}"
-        );
+
+        let reply = client.call_bytes(&words).expect("the old primary replies");
+        assert!(reply.error().is_none(), "cannot move keys: {reply:?}");
     }
 }
 
 fn id(node: &Server) -> String {
     let reply = node.must(&["CLUSTER", "MYID"]);
-    reply.as_str().expect("an id is a text").to_owned()
+    reply.as_str().expect("an id is a string").to_owned()
 }

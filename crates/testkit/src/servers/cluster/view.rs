@@ -1,33 +1,33 @@
-//! What a node knows of the others, as `CLUSTER NODES` tells it.
+//! What a node knows about the others, from `CLUSTER NODES`.
 
 use super::super::Server;
 
-/// One node in the eyes of another.
+/// A node as seen by another node.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct NodeInfo {
     pub(super) id: String,
     pub(super) port: u16,
-    /// The id of the one it follows.
+    /// The id of its primary.
     pub(super) primary: Option<String>,
-    /// When it was elected, in elections.
+    /// The configuration epoch, which grows with every election.
     pub(super) epoch: u64,
     flags: Vec<String>,
     is_connected: bool,
-    /// First and last of each range.
+    /// The first and the last slot of each range.
     slots: Vec<(u16, u16)>,
 }
 
-/// Everybody a node knows, itself included.
-pub(super) fn view(node: &Server) -> Vec<Known> {
+/// All nodes that a node knows, including itself.
+pub(super) fn view(node: &Server) -> Vec<NodeInfo> {
     let reply = node.must(&["CLUSTER", "NODES"]);
-    let text = reply.as_str().expect("the list of nodes is a text");
+    let text = reply.as_str().expect("the list of nodes is a string");
     text.lines()
-        .map(|line| Known::parse(line).expect("a line of the list describes a node"))
+        .map(|line| NodeInfo::parse(line).expect("each line describes a node"))
         .collect()
 }
 
-impl Known {
-    /// Reads `id address@bus flags primary ping pong epoch link slot...`.
+impl NodeInfo {
+    /// Parses `id address@bus flags primary ping pong epoch link slot...`.
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace();
         let id = words.next()?.to_owned();
@@ -37,12 +37,14 @@ impl Known {
         let primary = words.next().filter(|id| *id != "-").map(str::to_owned);
         let epoch = words.nth(2)?.parse().ok()?;
         let is_connected = words.next()? == "connected";
-        // What begins with a bracket is a slot on its way; it belongs to its old primary until it
-        // has arrived.
+
+        // An entry in brackets is a slot that is being moved; it belongs to its old primary until
+        // the move is finished.
         let slots = words
             .filter(|word| !word.starts_with('['))
             .filter_map(range)
             .collect();
+
         Some(Self {
             id,
             port: port.parse().ok()?,
@@ -79,7 +81,7 @@ impl Known {
         self.has("myself") && self.is_primary()
     }
 
-    /// Whether introductions are over and the connection stands.
+    /// Whether the handshake is finished and the link is connected.
     pub(super) fn is_met(&self) -> bool {
         self.is_connected && !self.has("handshake") && !self.has("noaddr")
     }
@@ -99,10 +101,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_primary_in_the_middle_of_a_move_is_read() {
+    fn a_primary_with_a_moving_slot_is_parsed() {
         let line =
             "abc 127.0.0.1:7001@17001,host myself,master - 0 0 3 connected 0-10 12 [5->-def]";
-        let known = Known::parse(line).unwrap();
+        let known = NodeInfo::parse(line).unwrap();
         assert_eq!(
             (
                 known.id.as_str(),
@@ -118,15 +120,15 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_names_whom_it_follows() {
+    fn a_replica_has_the_id_of_its_primary() {
         let known =
-            Known::parse("def 127.0.0.1:7002@17002 slave,fail abc 1 2 3 disconnected").unwrap();
+            NodeInfo::parse("def 127.0.0.1:7002@17002 slave,fail abc 1 2 3 disconnected").unwrap();
         assert!(known.is_replica() && !known.is_met() && !known.is_primary());
         assert_eq!(known.primary.as_deref(), Some("abc"));
     }
 
     #[test]
-    fn a_line_cut_short_is_no_node() {
-        assert_eq!(Known::parse("def 127.0.0.1:7002@17002 slave"), None);
+    fn a_truncated_line_is_not_a_node() {
+        assert_eq!(NodeInfo::parse("def 127.0.0.1:7002@17002 slave"), None);
     }
 }

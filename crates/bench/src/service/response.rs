@@ -1,4 +1,4 @@
-//! What a server answered once, and what bare servers answer again and again.
+//! A recorded response, and the constant responses of bare servers.
 
 use std::io;
 use std::path::Path;
@@ -8,24 +8,24 @@ use serde::{Deserialize, Serialize};
 use testkit::reverse_proxy::Response;
 use tollgate_envoy::{Code, DescriptorStatus, RateLimitResponse};
 
-/// What HTTP servers add by themselves.
+/// Headers that HTTP servers add themselves.
 const ADDED: [&str; 3] = ["connection", "content-length", "date"];
 const CONTENT_TYPE: &str = "content-type";
 
-/// An answer as a bare server is handed it.
+/// A response in the form that is passed to a bare server.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub(super) enum Answer {
+pub(super) enum RecordedResponse {
     Http {
         status: u16,
         headers: Vec<(String, String)>,
         body: String,
     },
-    /// A message of Envoy's protocol, encoded.
+    /// An encoded message of Envoy's protocol.
     Grpc(Vec<u8>),
 }
 
-impl Answer {
-    pub(super) fn of_http(response: &Response) -> Self {
+impl RecordedResponse {
+    pub(super) fn from_http(response: &Response) -> Self {
         let headers = response
             .headers
             .iter()
@@ -37,26 +37,26 @@ impl Answer {
         }
     }
 
-    pub(super) fn of_grpc(response: &RateLimitResponse) -> Self {
+    pub(super) fn from_grpc(response: &RateLimitResponse) -> Self {
         Self::Grpc(response.encode_to_vec())
     }
 
-    /// The least that answers the question over gRPC.
+    /// The shortest gRPC response with this code.
     pub(super) fn shortest_grpc(code: Code) -> Self {
         let statuses = vec![DescriptorStatus {
             code: code.into(),
             ..Default::default()
         }];
-        Self::of_grpc(&RateLimitResponse {
+        Self::from_grpc(&RateLimitResponse {
             overall_code: code.into(),
             statuses,
             ..Default::default()
         })
     }
 
-    /// The same answer without what tells a client where it stands: over HTTP no header but that of
-    /// the body's kind; over gRPC nothing but the codes.
-    pub(super) fn untold(&self) -> io::Result<Self> {
+    /// The same response without rate limit details: over HTTP no header except the content type;
+    /// over gRPC only the codes.
+    pub(super) fn without_details(&self) -> io::Result<Self> {
         match self {
             Self::Http {
                 status,
@@ -71,9 +71,9 @@ impl Answer {
                 })
             }
             Self::Grpc(message) => {
-                let told =
+                let message =
                     RateLimitResponse::decode(message.as_slice()).map_err(io::Error::other)?;
-                Ok(Self::shortest_grpc(told.overall_code()))
+                Ok(Self::shortest_grpc(message.overall_code()))
             }
         }
     }
@@ -83,7 +83,7 @@ impl Answer {
     }
 
     pub(super) fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("texts and numbers can be written")
+        serde_json::to_string(self).expect("strings and numbers can be serialised")
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_server_adds_is_left_to_it() {
+    fn headers_added_by_the_server_are_not_recorded() {
         let header = |name: &str| (name.to_owned(), "x".to_owned());
         let names = ["content-type", "ratelimit", "date", "content-length"];
         let response = Response {
@@ -100,12 +100,12 @@ mod tests {
             headers: names.map(header).to_vec(),
             body: b"{}".to_vec(),
         };
-        let answer = Answer::of_http(&response);
+        let response = RecordedResponse::from_http(&response);
         let body = || "{}".to_owned();
         let headers = vec![header("content-type"), header("ratelimit")];
         assert_eq!(
-            answer,
-            Answer::Http {
+            response,
+            RecordedResponse::Http {
                 status: 200,
                 headers,
                 body: body()
@@ -113,8 +113,8 @@ mod tests {
         );
         let headers = vec![header("content-type")];
         assert_eq!(
-            answer.untold().unwrap(),
-            Answer::Http {
+            response.without_details().unwrap(),
+            RecordedResponse::Http {
                 status: 200,
                 headers,
                 body: body()
@@ -123,22 +123,27 @@ mod tests {
     }
 
     #[test]
-    fn the_least_over_grpc_keeps_the_code() {
-        let told = RateLimitResponse {
+    fn the_shortest_grpc_response_keeps_the_code() {
+        let message = RateLimitResponse {
             overall_code: Code::OverLimit.into(),
             raw_body: vec![7; 100].into(),
             ..Default::default()
         };
-        let untold = Answer::of_grpc(&told).untold().unwrap();
-        assert_eq!(untold, Answer::shortest_grpc(Code::OverLimit));
+        let without_details = RecordedResponse::from_grpc(&message)
+            .without_details()
+            .unwrap();
+        assert_eq!(
+            without_details,
+            RecordedResponse::shortest_grpc(Code::OverLimit)
+        );
     }
 
     #[test]
-    fn an_answer_is_read_as_it_was_written() {
-        let answer = Answer::shortest_grpc(Code::Ok);
+    fn a_response_survives_json() {
+        let response = RecordedResponse::shortest_grpc(Code::Ok);
         assert_eq!(
-            serde_json::from_str::<Answer>(&answer.to_json()).unwrap(),
-            answer
+            serde_json::from_str::<RecordedResponse>(&response.to_json()).unwrap(),
+            response
         );
     }
 }

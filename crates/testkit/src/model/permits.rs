@@ -1,48 +1,48 @@
-//! Concurrency: who holds how much, and until when.
+//! Concurrency: the permits that are held, and when they time out.
 
 use tollgate::PermitId;
 
-use super::{Counter, SLACK};
+use super::{CounterModel, SLACK};
 
 #[derive(Clone, Debug)]
-pub(super) struct Leases {
+pub(super) struct PermitCounter {
     pub(super) limit: i128,
-    pub(super) lease: i128,
-    held: Vec<Held>,
+    pub(super) timeout: i128,
+    held: Vec<HeldPermit>,
 }
 
 #[derive(Clone, Debug)]
-struct Held {
+struct HeldPermit {
     id: PermitId,
     cost: i128,
-    /// How long the lease is, by the numbers it was taken or renewed with.
+    /// The permit timeout of the quota with which the permit was acquired or renewed.
     length: i128,
     expires: i128,
 }
 
-impl Leases {
-    pub(super) fn new(limit: i128, lease: i128) -> Self {
+impl PermitCounter {
+    pub(super) fn new(limit: i128, timeout: i128) -> Self {
         Self {
             limit,
-            lease,
+            timeout,
             held: Vec::new(),
         }
     }
 
-    /// Ends a lease; false when it has already ended.
+    /// Releases a permit; false if it has already ended.
     pub(super) fn release(&mut self, id: PermitId, now: i128) -> bool {
-        self.see(now);
+        self.update(now);
         let before = self.held.len();
         self.held.retain(|held| held.id != id);
         self.held.len() < before
     }
 
-    /// Starts a lease's time again; false when it has already ended.
+    /// Restarts a permit's timeout; false if it has already ended.
     pub(super) fn renew(&mut self, id: PermitId, now: i128) -> bool {
-        self.see(now);
+        self.update(now);
         let found = self.held.iter_mut().find(|held| held.id == id);
         found
-            .map(|held| (held.length, held.expires) = (self.lease, now + self.lease))
+            .map(|held| (held.length, held.expires) = (self.timeout, now + self.timeout))
             .is_some()
     }
 
@@ -55,8 +55,8 @@ impl Leases {
     }
 }
 
-impl Counter for Leases {
-    fn see(&mut self, now: i128) {
+impl CounterModel for PermitCounter {
+    fn update(&mut self, now: i128) {
         for held in self
             .held
             .iter_mut()
@@ -79,12 +79,12 @@ impl Counter for Leases {
         self.sum(at) == 0
     }
 
-    fn add(&mut self, cost: i128, now: i128, lease: PermitId) {
-        self.held.push(Held {
-            id: lease,
+    fn add(&mut self, cost: i128, now: i128, timeout: PermitId) {
+        self.held.push(HeldPermit {
+            id: timeout,
             cost,
-            length: self.lease,
-            expires: now + self.lease,
+            length: self.timeout,
+            expires: now + self.timeout,
         });
     }
 

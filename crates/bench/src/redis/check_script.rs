@@ -1,5 +1,4 @@
-//! The one question that every subject asks, in the words of the store itself: its script, its
-//! keys, its arguments.
+//! The check that every subject makes: the store's own script, keys and arguments.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,33 +6,33 @@ use std::time::Duration;
 use tollgate::{Limit, Rate, ToKey};
 use tollgate_redis::testing;
 
-/// The name of the limit that is asked about.
+/// The name of the limit that is checked.
 pub(super) const LIMIT: &str = "api";
-/// What redis-benchmark replaces by a number of as many digits.
+/// redis-benchmark replaces this text by a random number with the same number of digits.
 const PLACEHOLDER: &str = "__rand_int__";
 
-/// A token bucket that never refuses and is never full again, so that every decision takes the same
-/// way.
+/// A token bucket that never denies and is never full again, so that every decision takes the same
+/// path in the script.
 pub(super) fn limit() -> Limit {
     Limit::token_bucket(LIMIT, 1_000_000_000, Rate::new(3, Duration::from_secs(7)))
 }
 
-/// A key as the limiter is asked about it, of the length that redis-benchmark's keys have.
+/// A key as it is passed to the limiter, with the length that redis-benchmark's keys have.
 pub(super) fn name(number: u32) -> String {
     format!("user:{number:0width$}", width = PLACEHOLDER.len())
 }
 
-/// A key as the server sees it.
+/// A key as it is stored on the server.
 pub(super) fn key(number: u32) -> Vec<u8> {
     request(name(number).as_str()).0
 }
 
-/// A key as redis-benchmark is told it, which draws the number.
+/// A key with the placeholder that redis-benchmark replaces by a random number.
 pub(super) fn key_to_draw() -> Vec<u8> {
     request(format!("user:{PLACEHOLDER}").as_str()).0
 }
 
-/// Where the digits of a key's number are.
+/// The position of a key's digits.
 pub(super) fn digits_of_key() -> std::ops::Range<usize> {
     let key = key_to_draw();
     let mut places = key.windows(PLACEHOLDER.len());
@@ -43,7 +42,7 @@ pub(super) fn digits_of_key() -> std::ops::Range<usize> {
     at..at + PLACEHOLDER.len()
 }
 
-/// What the script is told about a check, the same for every key: which question, and the question.
+/// The script's arguments, the same for every key: the kind of call, and the encoded demand.
 pub(super) fn arguments() -> [Vec<u8>; 2] {
     request(name(0).as_str()).1
 }
@@ -53,34 +52,33 @@ pub(super) fn script() -> &'static str {
     testing::script()
 }
 
-/// The script with its arguments written into it.
+/// The script with its arguments inlined.
 ///
-/// redis-benchmark hands its arguments on as C strings, which end at the first zero byte; the
-/// question has some.
+/// redis-benchmark passes its arguments as C strings, which end at the first zero byte; the encoded
+/// demand contains some.
 pub(super) fn script_with_arguments() -> String {
     let literal = |argument: Vec<u8>| {
         argument
             .into_iter()
             .fold(String::new(), |mut literal, byte| {
-                write!(literal, "\\{byte:03}").expect("a string takes everything");
+                write!(literal, "\\{byte:03}").expect("writing to a string cannot fail");
                 literal
             })
     };
-    let [which, question] = arguments().map(literal);
-    format!("local ARGV = {{ '{which}', '{question}' }}\n{}", script())
+    let [which, demand] = arguments().map(literal);
+    format!("local ARGV = {{ '{which}', '{demand}' }}\n{}", script())
 }
 
-/// Whether an answer of the script says that the one check has passed: the moment, then 1, then
-/// three numbers.
-pub(super) fn is_yes(answer: &[u8]) -> bool {
-    answer.len() == ANSWER_LEN && answer[8] == 1
+/// Whether a reply of the script allows the check: the time, then 1, then three numbers.
+pub(super) fn is_allowed_reply(answer: &[u8]) -> bool {
+    answer.len() == ALLOWED_REPLY_LEN && answer[8] == 1
 }
 
-/// The length of the script's answer about one check.
-pub(super) const ANSWER_LEN: usize = 8 + 1 + 3 * 8;
+/// The length of the script's reply for one demand.
+pub(super) const ALLOWED_REPLY_LEN: usize = 8 + 1 + 3 * 8;
 
 fn request(name: impl ToKey) -> (Vec<u8>, [Vec<u8>; 2]) {
-    let rule = limit().rule().expect("the limit is a right one");
+    let rule = limit().rule().expect("the limit is valid");
     let check = rule.demand(name, 1).expect("the key is short");
     testing::script_arguments(&check.as_demand())
 }
@@ -119,11 +117,11 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_yes_is_one() {
-        let mut answer = [0; ANSWER_LEN];
-        assert!(!is_yes(&answer));
+    fn only_a_complete_allowed_reply_is_accepted() {
+        let mut answer = [0; ALLOWED_REPLY_LEN];
+        assert!(!is_allowed_reply(&answer));
         answer[8] = 1;
-        assert!(is_yes(&answer));
-        assert!(!is_yes(&answer[1..]));
+        assert!(is_allowed_reply(&answer));
+        assert!(!is_allowed_reply(&answer[1..]));
     }
 }

@@ -1,5 +1,5 @@
-//! What speed is worth nothing without: two limiters that share a limit, asked for twice as much at
-//! once.
+//! Accuracy, without which speed is worthless: two limiters that share a limit, each under a burst
+//! of twice the limit.
 
 use std::io;
 use std::sync::{Arc, Barrier};
@@ -11,28 +11,28 @@ use tollgate::lease::quantum;
 
 use super::Settings;
 use super::case::used_up;
-use super::entrant::{Subject, Told};
-use super::subjects::{EVENTUAL, Eventual, Hybrid, LEASED, Leased, STRICT, Shared, TRYPEMA};
+use super::entrant::{Subject, SubjectDecision};
+use super::subjects::{EVENTUAL, Eventual, Hybrid, LEASED, Leased, STRICT, SharedLimiter, TRYPEMA};
 
-/// What two of them share.
+/// The limit that two limiters share.
 const LIMIT: u32 = 1_000;
-/// How often each of them is asked in a run.
+/// The requests to each limiter in a run.
 const ASKED: u32 = 2 * LIMIT;
 const REPLICAS: u32 = 2;
 
-/// How many a subject admitted of a limit that two of it share.
+/// How many requests two limiters of a subject admitted of a shared limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Burst {
     pub(super) subject: &'static str,
     pub(super) limit: u32,
-    /// The most that it promises; none where nothing is promised.
+    /// The most that the subject claims to admit; absent if it claims nothing.
     pub(super) bound: Option<u64>,
-    /// In each run.
+    /// The admitted requests of each run.
     pub(super) admitted: Vec<u32>,
 }
 
 impl Burst {
-    /// True when it promises something and no run was above that.
+    /// Whether no run exceeded the bound; `None` without a bound.
     pub(super) fn is_kept(&self) -> Option<bool> {
         self.bound.map(|bound| {
             self.admitted
@@ -42,7 +42,7 @@ impl Burst {
     }
 }
 
-/// The burst of everybody who shares a limit.
+/// Runs the burst with every subject that shares a limit.
 pub(super) fn bursts(settings: &Settings, server: &Arc<Server>) -> io::Result<Vec<Burst>> {
     let url = server.url();
     let mut bursts = Vec::new();
@@ -54,7 +54,7 @@ pub(super) fn bursts(settings: &Settings, server: &Arc<Server>) -> io::Result<Ve
         let admitted = match name {
             STRICT => runs(settings, || {
                 let limit = limit().consistency(Consistency::Strict);
-                Shared::connect(&url, "burst-strict", limit, REPLICAS)
+                SharedLimiter::connect(&url, "burst-strict", limit, REPLICAS)
             }),
             LEASED => runs(settings, || {
                 Leased::connect(&url, "burst-leased", limit(), REPLICAS)
@@ -93,14 +93,14 @@ fn runs<S: Subject>(
         .collect()
 }
 
-/// How many two subjects admit together.
+/// How many requests two limiters admit together.
 fn burst<S: Subject>(both: [&S; 2], key: &str) -> io::Result<u32> {
     let barrier = Barrier::new(both.len());
     let ask_all = |subject: &S| {
         barrier.wait();
         let mut admitted = 0;
         for _ in 0..ASKED {
-            let Told { is_allowed, .. } = subject.ask(key)?;
+            let SubjectDecision { is_allowed, .. } = subject.ask(key)?;
             admitted += u32::from(is_allowed);
         }
         Ok(admitted)
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_promise_is_broken_by_one_run() {
+    fn one_run_above_the_bound_is_enough() {
         let burst = |bound, admitted| Burst {
             subject: LEASED,
             limit: LIMIT,

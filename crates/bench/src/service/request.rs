@@ -1,4 +1,4 @@
-//! What every server is asked, by protocol and by what comes of it.
+//! The requests that every server gets, by protocol and case.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use prost::Message as _;
 use serde::Serialize;
 use tollgate_envoy::{Code, Entry, RateLimitDescriptor, RateLimitRequest};
 
-/// What a server is asked over.
+/// The protocol of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Protocol {
@@ -17,26 +17,26 @@ pub(super) enum Protocol {
     Grpc,
 }
 
-/// What comes of the question.
+/// The case, which determines the outcome of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Case {
-    /// One limit, which lets everything pass.
+    /// One limit, which allows every request.
     Allowed,
-    /// One limit that is used up: a refusal must not be slower than a yes.
+    /// One limit that is used up: a denial must not be slower than an admission.
     Denied,
-    /// Three limits in one request, all of which let it pass.
+    /// Three limits in one request, all of which allow it.
     ThreeLimits,
 }
 
-/// What the question is about. Who asks is always the same, because the load generator knows but
+/// The attributes of the request. They are always the same, because the load generator sends only
 /// one body.
 const ATTRIBUTES: [(&str, &str); 3] = [
     ("client_ip", "203.0.113.7"),
     ("tenant", "acme"),
     ("user", "ann@example.com"),
 ];
-/// So much is spent beforehand that the numbers in the answers keep their number of digits.
+/// Units spent beforehand, so that the numbers in responses keep their number of digits.
 const SPENT: u32 = 10_000_000;
 
 impl Protocol {
@@ -49,7 +49,7 @@ impl Protocol {
         }
     }
 
-    /// As it is called in tables.
+    /// The name in tables.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Http => "POST /v1/check over HTTP/1.1",
@@ -61,7 +61,7 @@ impl Protocol {
 impl Case {
     pub(super) const ALL: [Self; 3] = [Self::Allowed, Self::Denied, Self::ThreeLimits];
 
-    /// As it is called in tables.
+    /// The name in tables.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Allowed => "1 limit, allowed",
@@ -89,18 +89,18 @@ impl Case {
         }
     }
 
-    /// What to spend before the first round.
+    /// The units to spend before the first round.
     pub(super) const fn spent_before(self) -> u32 {
         if self.is_allowed() { SPENT } else { 1 }
     }
 
-    /// A configuration of Tollgate: a limit for each attribute, on memory or on this server in this
-    /// consistency.
+    /// A configuration of Tollgate: one limit for each attribute, on memory or on this server at
+    /// this consistency.
     pub(super) fn config(self, redis: Option<(&str, &str)>) -> String {
         let mut yaml = "version: 1\n".to_owned();
         if let Some((url, consistency)) = redis {
-            // Its deadline is a second instead of 10 ms, so that a busy machine makes it slow and
-            // not wrong; and what is not decided by the store must show.
+            // The timeout is one second instead of 10 ms, so that a busy machine makes the store
+            // slow but not unavailable. Fallback decisions are denials, so that they show up.
             let store = format!("store: {{ type: redis, endpoints: [\"{url}\"], timeout: 1s }}\n");
             yaml.push_str(&store);
             let defaults =
@@ -117,14 +117,15 @@ impl Case {
             let name = attribute.replace('_', "-");
             writeln!(
                 yaml,
-                "  - {{ name: by-{name}, key: [{attribute}], algorithm: token_bucket, capacity: {capacity}, refill_rate: {rate} }}"
+                "  - {{ name: by-{name}, key: [{attribute}], algorithm: token_bucket, \
+                 capacity: {capacity}, refill_rate: {rate} }}"
             )
-            .expect("a string takes everything");
+            .expect("writing to a string cannot fail");
         }
         yaml
     }
 
-    /// The question over HTTP, at this cost if at another than one.
+    /// The request over HTTP, with this cost; one by default.
     pub(super) fn json(self, cost: Option<u32>) -> String {
         let attributes = ATTRIBUTES[..self.limits()].iter();
         let attributes: Vec<String> = attributes
@@ -136,7 +137,7 @@ impl Case {
         format!(r#"{{"attributes":{{{}}}{cost}}}"#, attributes.join(","))
     }
 
-    /// The question over gRPC, at this cost if at another than one.
+    /// The request over gRPC, with this cost; one by default.
     pub(super) fn message(self, cost: Option<u32>) -> RateLimitRequest {
         let entry = |(key, value): &(&str, &str)| Entry {
             key: (*key).to_owned(),
@@ -153,7 +154,7 @@ impl Case {
         }
     }
 
-    /// What the load generator sends.
+    /// The body that the load generator sends.
     pub(super) fn body(self, protocol: Protocol) -> Vec<u8> {
         match protocol {
             Protocol::Http => self.json(None).into_bytes(),
@@ -161,25 +162,32 @@ impl Case {
         }
     }
 
-    /// What throttlecrab is asked instead: it takes the limit with the question and knows but one
-    /// at a time.
+    /// The request for throttlecrab, which has the limit in the request and supports one limit at a
+    /// time.
     pub(super) fn throttlecrab_json(self) -> Option<String> {
         let (burst, count, period_s) = match self {
             Self::Allowed => (1_000_000, 1_000_000, 1),
-            // It remembers nothing of a burst of one.
+            // It does not store a burst of one.
             Self::Denied => (2, 1, 86_400),
             Self::ThreeLimits => return None,
         };
         let key = ATTRIBUTES[0].1;
         Some(format!(
-            r#"{{"key":"{key}","max_burst":{burst},"count_per_period":{count},"period":{period_s},"quantity":1}}"#
+            concat!(
+                r#"{{"key":"{key}","max_burst":{burst},"count_per_period":{count},"#,
+                r#""period":{period_s},"quantity":1}}"#
+            ),
+            key = key,
+            burst = burst,
+            count = count,
+            period_s = period_s
         ))
     }
 }
 
-/// A message as gRPC sends it: not compressed, its length, itself.
+/// A gRPC frame: the compression flag, the length, the message.
 fn frame(message: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(message.len()).expect("a question is short");
+    let length = u32::try_from(message.len()).expect("a request is short");
     let mut frame = vec![0];
     frame.extend_from_slice(&length.to_be_bytes());
     frame.extend_from_slice(message);
@@ -191,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_question_names_what_the_limits_are_keyed_by() {
+    fn the_request_has_all_key_attributes() {
         assert_eq!(
             Case::Allowed.json(None),
             r#"{"attributes":{"client_ip":"203.0.113.7"}}"#
