@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use proptest::prelude::*;
 use tollgate::EncodedKey;
 use tollgate_rules::{
     Attribute, Attributes, Config, Explanation, MissingKeyPolicy, SelectError, Selection, Selector,
@@ -373,4 +374,77 @@ fn each_reports_limits_whose_key_is_missing() {
         matches!(result, Err(SelectError::MissingAttribute { .. })),
         "{result:?}"
     );
+}
+
+/// Patterns that are indexed by value, by leading segments, or not at all.
+fn any_condition() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("path: /a"),
+        Just("path: /a/b"),
+        Just("path: [/a/**, /c]"),
+        Just("path: /a/b/*"),
+        Just("path: /a*"),
+        Just("path: [/a/b/**, /**/c]"),
+        Just("path: /a/b*/c"),
+        Just("method: POST"),
+        Just("method: [GET, POST]"),
+        Just("host: api.example.com"),
+        Just("host: '*.example.com'"),
+        Just("'header:x-app': ios"),
+        Just("'header:x-app': 'ios*'"),
+        Just("tenant: [acme, Initech]"),
+    ]
+    .prop_map(str::to_owned)
+}
+
+fn any_request() -> impl Strategy<Value = Vec<(&'static str, &'static str)>> {
+    let path = prop::sample::select(vec![
+        "", "/", "/a", "/A", "/a/", "/a/b", "/a/b/c", "/a/bb/c", "/ab", "/c", "/x/c", "/a//b/x",
+    ]);
+    let method = prop::sample::select(vec!["", "get", "POST", "PUT"]);
+    let host = prop::sample::select(vec!["", "API.example.com:80", "www.example.com", "other"]);
+    let app = prop::sample::select(vec!["", "ios", "ios-7", "android"]);
+    let tenant = prop::sample::select(vec!["", "acme", "Initech", "initech"]);
+    (path, method, host, app, tenant).prop_map(|(path, method, host, app, tenant)| {
+        vec![
+            ("path", path),
+            ("method", method),
+            ("host", host),
+            ("header:x-app", app),
+            ("tenant", tenant),
+        ]
+    })
+}
+
+proptest! {
+    /// Selection uses an index; an explanation evaluates the conditions of every limit.
+    #[test]
+    fn the_index_finds_exactly_the_limits_whose_conditions_hold(
+        conditions in prop::collection::vec(prop::collection::vec(any_condition(), 0..3), 1..12),
+        requests in prop::collection::vec(any_request(), 1..8),
+    ) {
+        let mut yaml = "limits:\n".to_owned();
+        for (index, conditions) in conditions.iter().enumerate() {
+            let mut conditions = conditions.clone();
+            // A condition on each attribute at most: a mapping has no duplicate fields.
+            conditions.sort();
+            conditions.dedup_by_key(|condition| condition.split(": ").next().map(str::to_owned));
+            let conditions = conditions.join(", ");
+            yaml += &format!(
+                "  - {{ name: limit-{index}, match: {{ {conditions} }}, key: [], \
+                 algorithm: sliding_log, limit: 1, window: 1s }}\n"
+            );
+        }
+        let selector = selector(&yaml);
+
+        for request in &requests {
+            let explained = selector.explain(&Request(request));
+            let expected: Vec<&str> = explained
+                .iter()
+                .filter(|(_, explanation)| matches!(explanation, Explanation::Applies { .. }))
+                .map(|(limit, _)| limit.limit.name())
+                .collect();
+            prop_assert_eq!(names(&selector, request), expected, "{:?}\n{}", request, yaml);
+        }
+    }
 }

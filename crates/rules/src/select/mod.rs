@@ -4,9 +4,11 @@
 //! cost? The result is a list of [`SelectedLimit`]s.
 
 mod explanation;
+mod limit_index;
 mod request_view;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use smallvec::SmallVec;
@@ -18,6 +20,7 @@ use crate::config::{Config, HashConfig};
 use crate::limit::{Condition, LimitConfig, Pattern};
 
 pub use explanation::{DisplayPart, Explanation};
+use limit_index::LimitIndex;
 use request_view::RequestView;
 
 /// The attributes of a request.
@@ -42,6 +45,10 @@ pub enum Value<'v> {
 #[derive(Debug)]
 pub struct Selector {
     limits: Vec<(LimitName, LimitConfig)>,
+    /// The position of each limit by its name.
+    positions: HashMap<Box<str>, usize>,
+    /// Narrows down the limits whose conditions have to be evaluated.
+    index: LimitIndex,
     clients: ClientResolver,
     hashing: Option<HashConfig>,
 }
@@ -80,9 +87,16 @@ impl Selector {
             let rule = limit.limit.rule().ok()?;
             Some((rule.name(), limit.clone()))
         };
+        let limits: Vec<(LimitName, LimitConfig)> =
+            config.limits.iter().filter_map(named).collect();
+        let positions = limits.iter().enumerate();
 
         Self {
-            limits: config.limits.iter().filter_map(named).collect(),
+            positions: positions
+                .map(|(position, (name, _))| ((**name).into(), position))
+                .collect(),
+            index: LimitIndex::new(limits.iter().map(|(_, limit)| limit)),
+            limits,
             clients: config.clients.clone(),
             hashing: config.hashing.clone(),
         }
@@ -126,7 +140,7 @@ impl Selector {
         mut visit: impl FnMut(usize, Option<SelectedLimit<'r>>),
     ) -> Result<(), SelectError> {
         let request = RequestView::new(attributes);
-        for index in 0..self.limits.len() {
+        for index in self.index.candidates(&request) {
             let limit = &self.limits[index].1;
             let mut conditions = limit.applies.conditions.iter();
 
@@ -255,7 +269,7 @@ impl Selector {
     }
 
     fn index_of(&self, name: &str) -> Result<usize, SelectError> {
-        let index = self.limits.iter().position(|(limit, _)| **limit == *name);
+        let index = self.positions.get(name).copied();
         index.ok_or_else(|| SelectError::UnknownLimit {
             found: name.chars().take(80).collect(),
             known: self.names(),
