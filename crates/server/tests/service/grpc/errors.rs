@@ -70,7 +70,7 @@ fn a_value_that_makes_no_valid_key_is_denied() {
     ];
     for (entries, what) in [
         (&[("tenant", long.as_str())][..], "hash long parts"),
-        (&login[..], "no address"),
+        (&login[..], "invalid address"),
         (&[("user", "ann"), ("pages", "many")][..], "whole number"),
     ] {
         let response = client.ask(&about(entries));
