@@ -26,6 +26,9 @@ pub(super) enum Subject {
     Redis,
     /// `tollgate serve` with a Redis store and leased limits.
     Leased,
+    /// `tollgate serve` with the embedded store and 1,000 limits, as many of which apply as with
+    /// [`Memory`](Self::Memory).
+    ManyLimits,
     /// Another build of tollgate, with the embedded store.
     #[serde(rename = "beside")]
     OtherBuild(String),
@@ -56,6 +59,7 @@ impl Subject {
             Self::Redis => Some("strict"),
             Self::Leased => Some("leased"),
             Self::Memory
+            | Self::ManyLimits
             | Self::DashboardOpen
             | Self::OtherBuild(_)
             | Self::Bare
@@ -81,6 +85,7 @@ impl fmt::Display for Subject {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory => out.write_str("tollgate, memory"),
+            Self::ManyLimits => out.write_str("tollgate, 1,000 limits"),
             Self::DashboardOpen => out.write_str("tollgate, dashboard open"),
             Self::Redis => out.write_str("tollgate, Redis"),
             Self::Leased => out.write_str("tollgate, Redis, leased"),

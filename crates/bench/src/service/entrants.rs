@@ -46,6 +46,9 @@ impl Entrants {
             entrants.tollgate(Subject::DashboardOpen, &settings.tollgate, protocol, case)?;
             return Ok(entrants);
         }
+        if (protocol, case) == (Protocol::Http, Case::Allowed) {
+            entrants.tollgate(Subject::ManyLimits, &settings.tollgate, protocol, case)?;
+        }
         entrants.tollgate(Subject::Redis, &settings.tollgate, protocol, case)?;
         entrants.tollgate(Subject::Leased, &settings.tollgate, protocol, case)?;
         if let Some(response) = &told {
@@ -123,7 +126,10 @@ fn start_tollgate(
     let redis = subject.consistency().map(|_| Server::start(Flavor::Redis));
     let url = redis.as_ref().map(Server::url);
     let directory = Directory::create()?;
-    let config = case.config(url.as_deref().zip(subject.consistency()));
+    let config = match subject {
+        Subject::ManyLimits => case.config_with_many_limits(),
+        _ => case.config(url.as_deref().zip(subject.consistency())),
+    };
     let config = directory.write("tollgate.yaml", config)?;
     let mut command = Command::new(program);
     command.arg("serve").arg("--config").arg(config);

@@ -51,14 +51,14 @@ fn target(ours: &Row, theirs: &Row) -> Option<f64> {
         (_, Case::ThreeLimits, _, _) => None,
         (_, _, Subject::Memory, Subject::Bare) => Some(0.85),
         (Protocol::Http, _, Subject::Redis, Subject::Bare) => Some(0.54),
-        (Protocol::Http, _, Subject::Leased, Subject::Memory) => Some(0.9),
+        (Protocol::Http, _, Subject::Leased | Subject::ManyLimits, Subject::Memory) => Some(0.9),
         _ => None,
     }
 }
 
 /// Ratios of every build of Tollgate to all other subjects in the same case, and to the embedded
-/// store for what should be about as fast: leased limits, and the embedded store with the dashboard
-/// open.
+/// store for what should be about as fast: leased limits, the embedded store with many limits, and
+/// with the dashboard open.
 pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
     let is_same =
         |ours: &Row, theirs: &Row| (ours.protocol, ours.case) == (theirs.protocol, theirs.case);
@@ -73,16 +73,20 @@ pub(super) fn ratios(rows: &[Row]) -> Vec<Ratio> {
 }
 
 const fn is_ours(subject: &Subject) -> bool {
-    use Subject::{DashboardOpen, Leased, Memory, OtherBuild, Redis};
+    use Subject::{DashboardOpen, Leased, ManyLimits, Memory, OtherBuild, Redis};
     matches!(
         subject,
-        Memory | DashboardOpen | Redis | Leased | OtherBuild(_)
+        Memory | ManyLimits | DashboardOpen | Redis | Leased | OtherBuild(_)
     )
 }
 
 fn is_compared(ours: &Row, theirs: &Row) -> bool {
-    let is_near_memory = matches!(ours.subject, Subject::Leased | Subject::DashboardOpen);
-    !is_ours(&theirs.subject) || (is_near_memory && theirs.subject == Subject::Memory)
+    let is_near_memory = matches!(
+        ours.subject,
+        Subject::Leased | Subject::ManyLimits | Subject::DashboardOpen
+    );
+    let is_theirs = !is_ours(&theirs.subject) && ours.subject != Subject::ManyLimits;
+    is_theirs || (is_near_memory && theirs.subject == Subject::Memory)
 }
 
 #[cfg(test)]

@@ -36,6 +36,10 @@ const ATTRIBUTES: [(&str, &str); 3] = [
     ("tenant", "acme"),
     ("user", "ann@example.com"),
 ];
+/// The path of the request, for conditions of limits. No key uses it.
+const PATH: &str = "/v1/users/42";
+/// The number of limits of the subject with many of them.
+const MANY_LIMITS: usize = 1_000;
 /// Units spent beforehand, so that the numbers in responses keep their number of digits.
 const SPENT: u32 = 10_000_000;
 
@@ -125,9 +129,29 @@ impl Case {
         yaml
     }
 
+    /// The same on memory with further limits that do not apply to the request, 1,000 in all. Their
+    /// conditions compare the path with a text and with a glob.
+    pub(super) fn config_with_many_limits(self) -> String {
+        let mut yaml = self.config(None);
+        for number in self.limits()..MANY_LIMITS {
+            let path = if number % 2 == 0 {
+                format!("/v1/reports/{number}")
+            } else {
+                format!("/v1/area-{number}/**")
+            };
+            writeln!(
+                yaml,
+                "  - {{ name: other-{number}, match: {{ path: {path} }}, key: [client_ip], \
+                 algorithm: token_bucket, capacity: 10, refill_rate: 1/s }}"
+            )
+            .expect("writing to a string cannot fail");
+        }
+        yaml
+    }
+
     /// The request over HTTP, with this cost; one by default.
     pub(super) fn json(self, cost: Option<u32>) -> String {
-        let attributes = ATTRIBUTES[..self.limits()].iter();
+        let attributes = ATTRIBUTES[..self.limits()].iter().chain([&("path", PATH)]);
         let attributes: Vec<String> = attributes
             .map(|(name, value)| format!(r#""{name}":"{value}""#))
             .collect();
@@ -202,7 +226,7 @@ mod tests {
     fn the_request_has_all_key_attributes() {
         assert_eq!(
             Case::Allowed.json(None),
-            r#"{"attributes":{"client_ip":"203.0.113.7"}}"#
+            r#"{"attributes":{"client_ip":"203.0.113.7","path":"/v1/users/42"}}"#
         );
         let three = Case::ThreeLimits.json(Some(7));
         let config = Case::ThreeLimits.config(None);
@@ -215,6 +239,14 @@ mod tests {
             Case::ThreeLimits.message(None).descriptors[0].entries.len(),
             3
         );
+    }
+
+    #[test]
+    fn one_of_many_limits_applies() {
+        let config = Case::Allowed.config_with_many_limits();
+        assert_eq!(config.matches("name: ").count(), MANY_LIMITS);
+        assert_eq!(config.matches("match: ").count(), MANY_LIMITS - 1);
+        assert!(!config.contains(PATH));
     }
 
     #[test]
