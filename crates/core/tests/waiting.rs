@@ -21,11 +21,11 @@ fn limiter(limits: impl IntoIterator<Item = Limit>) -> (Limiter, ManualClock) {
 }
 
 fn is_allowed<'a, S: Demands<'a>>(check: Check<'a, S>) -> bool {
-    check.now_or_never().unwrap().is_allowed()
+    check.now_or_never().expect("a decision").is_allowed()
 }
 
 fn remaining<'a, S: Demands<'a>>(check: Check<'a, S>) -> u64 {
-    check.now_or_never().unwrap().remaining()
+    check.now_or_never().expect("a decision").remaining()
 }
 
 /// Peeking with a shorter permit timeout must not end permits.

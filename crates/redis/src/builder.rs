@@ -187,7 +187,7 @@ impl RedisBuilder {
     /// ```
     /// use tollgate_redis::RedisBuilder;
     ///
-    /// let error = RedisBuilder::standalone("redis://h:70000").check().unwrap_err();
+    /// let error = RedisBuilder::standalone("redis://h:70000").validate().unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
     ///     r#"invalid endpoint port "70000": must be between 1 and 65535"#

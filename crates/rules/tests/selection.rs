@@ -423,18 +423,19 @@ proptest! {
         conditions in prop::collection::vec(prop::collection::vec(any_condition(), 0..3), 1..12),
         requests in prop::collection::vec(any_request(), 1..8),
     ) {
-        let mut yaml = "limits:\n".to_owned();
-        for (index, conditions) in conditions.iter().enumerate() {
-            let mut conditions = conditions.clone();
+        let limits = conditions.iter().enumerate().map(|(index, conditions)| {
             // A condition on each attribute at most: a mapping has no duplicate fields.
+            let mut conditions = conditions.clone();
             conditions.sort();
             conditions.dedup_by_key(|condition| condition.split(": ").next().map(str::to_owned));
+
             let conditions = conditions.join(", ");
-            yaml += &format!(
+            format!(
                 "  - {{ name: limit-{index}, match: {{ {conditions} }}, key: [], \
                  algorithm: sliding_log, limit: 1, window: 1s }}\n"
-            );
-        }
+            )
+        });
+        let yaml = format!("limits:\n{}", limits.collect::<String>());
         let selector = selector(&yaml);
 
         for request in &requests {
