@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{Entry, HeaderName, HeaderValue, RETRY_AFTER};
-use tollgate::headers::{Field, Fields, VALUES_CAPACITY, write_fields};
+use tollgate::headers::{EnabledFields, Field, VALUES_CAPACITY, write_fields};
 use tollgate::{Decision, Micros};
 
 /// The number of fields of an allowed request.
@@ -25,16 +25,17 @@ const X_FALLBACK: HeaderName = HeaderName::from_static("x-ratelimit-fallback");
 /// ```
 /// use std::time::Duration;
 /// use http::HeaderMap;
-/// use tollgate::{Limit, Limiter, headers::Fields};
+/// use tollgate::{Limit, Limiter, headers::EnabledFields};
 ///
 /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
 /// let decision = limiter.check("api", "ann").now_or_never()?;
 /// let mut headers = HeaderMap::new();
-/// tollgate_tower::add_fields(&mut headers, &decision, Fields::default(), limiter.clock().now());
+/// let enabled = EnabledFields::default();
+/// tollgate_tower::add_fields(&mut headers, &decision, enabled, limiter.clock().now());
 /// assert_eq!(headers["ratelimit"], r#""api";r=99;t=60"#);
 /// # Ok::<(), tollgate::Error>(())
 /// ```
-pub fn add(headers: &mut HeaderMap, decision: &Decision, chosen: Fields, now: Micros) {
+pub fn add(headers: &mut HeaderMap, decision: &Decision, chosen: EnabledFields, now: Micros) {
     // All values share one allocation.
     let mut values = Vec::with_capacity(VALUES_CAPACITY);
     let fields = write_fields(decision, chosen, now.into(), &mut values);
@@ -75,8 +76,8 @@ fn insert_limit(headers: &mut HeaderMap, value: HeaderValue, decision: &Decision
 }
 
 /// Whether [`add`] would add any field for a decision.
-pub(crate) fn has_any(decision: &Decision, chosen: Fields) -> bool {
-    let Fields {
+pub(crate) fn has_any(decision: &Decision, chosen: EnabledFields) -> bool {
+    let EnabledFields {
         ietf,
         legacy,
         retry_after,
