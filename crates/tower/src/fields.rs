@@ -35,10 +35,10 @@ const X_FALLBACK: HeaderName = HeaderName::from_static("x-ratelimit-fallback");
 /// assert_eq!(headers["ratelimit"], r#""api";r=99;t=60"#);
 /// # Ok::<(), tollgate::Error>(())
 /// ```
-pub fn add(headers: &mut HeaderMap, decision: &Decision, chosen: EnabledFields, now: Micros) {
+pub fn add(headers: &mut HeaderMap, decision: &Decision, enabled: EnabledFields, now: Micros) {
     // All values share one allocation.
     let mut values = Vec::with_capacity(VALUES_CAPACITY);
-    let fields = write_fields(decision, chosen, now.into(), &mut values);
+    let fields = write_fields(decision, enabled, now.into(), &mut values);
     let values = Bytes::from(values);
 
     // One allocation instead of several while the map grows.
@@ -76,12 +76,12 @@ fn insert_limit(headers: &mut HeaderMap, value: HeaderValue, decision: &Decision
 }
 
 /// Whether [`add`] would add any field for a decision.
-pub(crate) fn has_any(decision: &Decision, chosen: EnabledFields) -> bool {
+pub(crate) fn has_any(decision: &Decision, enabled: EnabledFields) -> bool {
     let EnabledFields {
         ietf,
         legacy,
         retry_after,
-    } = chosen;
+    } = enabled;
     ietf || legacy || decision.is_degraded() || (retry_after && !decision.is_allowed())
 }
 

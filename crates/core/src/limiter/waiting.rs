@@ -159,7 +159,7 @@ impl<'a, D: Demands<'a>> Check<'a, D> {
 
             let pause = match decision.retry() {
                 Some(Retry::Never) => return Ok(resolved),
-                // The store may be unavailable for longer than any deadline.
+                // The store may be unavailable for longer than any `max_wait`.
                 Some(_) if is_denied_by_policy(decision) => return Ok(resolved),
                 // Permits may be released at any time. Other limits do not allow the request
                 // earlier than reported.
