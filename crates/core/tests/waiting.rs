@@ -20,11 +20,11 @@ fn limiter(limits: impl IntoIterator<Item = Limit>) -> (Limiter, ManualClock) {
     (limiter, clock)
 }
 
-fn is_allowed<'a, S: Demands<'a>>(check: Check<'a, S>) -> bool {
+fn is_allowed<'a, D: Demands<'a>>(check: Check<'a, D>) -> bool {
     check.now_or_never().expect("a decision").is_allowed()
 }
 
-fn remaining<'a, S: Demands<'a>>(check: Check<'a, S>) -> u64 {
+fn remaining<'a, D: Demands<'a>>(check: Check<'a, D>) -> u64 {
     check.now_or_never().expect("a decision").remaining()
 }
 

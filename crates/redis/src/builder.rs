@@ -15,7 +15,7 @@ use crate::wire::CallEncoder;
 
 /// Longest key prefix, in bytes.
 const PREFIX_MAX: usize = 128;
-/// Most retries after a redirection.
+/// The most retries after a redirection.
 const RETRIES_MAX: u32 = 16;
 
 /// Builds a [`RedisStore`]. The settings are validated by [`build`](Self::build).

@@ -17,7 +17,7 @@ mod select;
 
 pub use attribute::{ATTRIBUTE_NAME_MAX, Attribute, AttributeError, AttributeKind};
 pub use config::{Config, ConfigError, Diagnostic};
-pub use limit::{Condition, Cost, LimitConfig, Match, Pattern, Recipe, Tiers};
+pub use limit::{Condition, Cost, LimitConfig, Pattern, Recipe, Tiers};
 pub use select::{
     Attributes, DisplayPart, Explanation, MissingKeyPolicy, SelectError, SelectedLimit, Selection,
     Selector, Value,

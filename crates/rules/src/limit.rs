@@ -12,8 +12,9 @@ use crate::attribute::Attribute;
 pub struct LimitConfig {
     /// The limit: its name, quota, failure policy and consistency.
     pub limit: Limit,
-    /// The conditions under which the limit applies.
-    pub applies: Match,
+    /// The conditions under which the limit applies, in file order. All of them must hold; a limit
+    /// without conditions always applies.
+    pub conditions: Vec<Condition>,
     /// The attributes that make up the key.
     pub key: Recipe,
     /// Whether a request without the key's attributes skips this limit. If false, it is an error.
@@ -22,13 +23,6 @@ pub struct LimitConfig {
     pub tiers: Option<Tiers>,
     /// The cost of a request. `None` means 1, unless the request states its cost.
     pub cost: Option<Cost>,
-}
-
-/// The conditions of a limit. All of them must hold; an empty list always holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Match {
-    /// The conditions, in file order.
-    pub conditions: Vec<Condition>,
 }
 
 /// A condition on the value of one attribute. It does not hold if the request lacks the attribute.
@@ -74,7 +68,7 @@ pub struct Tiers {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// The attribute that holds the cost as a whole number. `None` if the cost is constant.
-    pub by: Option<Attribute>,
+    pub attribute: Option<Attribute>,
     /// The cost of a request that lacks the attribute and does not state a cost itself.
     pub default: u64,
 }

@@ -102,7 +102,10 @@ impl ConfigReplay {
         let rules = config
             .limits
             .iter()
-            .filter_map(|limit| limit.limit.rule().ok())
+            .map(|limit| {
+                let rule = limit.limit.rule();
+                rule.expect("a validated configuration has valid limits")
+            })
             .collect();
         Self {
             selector: Selector::new(&config),

@@ -151,13 +151,9 @@ impl SimulationState {
 
 /// All attributes that a limit uses.
 fn attributes(rule: &LimitConfig) -> impl Iterator<Item = &Attribute> {
-    let conditions = rule
-        .applies
-        .conditions
-        .iter()
-        .map(|condition| &condition.attribute);
+    let conditions = rule.conditions.iter().map(|condition| &condition.attribute);
     let tier = rule.tiers.iter().map(|tiers| &tiers.by);
-    let cost = rule.cost.iter().filter_map(|cost| cost.by.as_ref());
+    let cost = rule.cost.iter().filter_map(|cost| cost.attribute.as_ref());
 
     rule.key
         .parts

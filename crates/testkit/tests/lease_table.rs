@@ -24,7 +24,7 @@ fn a_slow_clock_does_not_carry_a_lease_into_the_next_window() {
         else {
             panic!("nothing is leased yet")
         };
-        let given = store.take(cost, trip.request(), Micros::new(start + at));
+        let given = store.take(cost, trip.lease_request(), Micros::new(start + at));
         trip.complete(&given).unwrap();
         given.units
     };

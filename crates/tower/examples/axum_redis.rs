@@ -95,7 +95,7 @@ fn per_account(limiter: &Limiter) -> RateLimitLayer {
         // Normalised, because otherwise each spelling would have its own five attempts.
         Some(credentials.email.trim().to_lowercase())
     })
-    .or_refuse(StatusCode::BAD_REQUEST);
+    .or_reject(StatusCode::BAD_REQUEST);
 
     RateLimitLayer::new(limiter, "login-account", account).refund_when(response::succeeded)
 }

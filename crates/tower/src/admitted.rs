@@ -126,8 +126,8 @@ impl Settlement {
         };
 
         for (demand, outcome) in demands.into_iter().zip(decision.limits()) {
-            // Nothing was charged if a shadow limit would have denied the request, or if a failure
-            // policy decided.
+            // Skip limits that denied (shadow limits) and limits decided by a failure policy: their
+            // charges, if any, are in local counters that are not settled.
             if outcome.retry().is_some() || outcome.fallback().is_some() {
                 continue;
             }

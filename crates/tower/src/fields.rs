@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{Entry, HeaderName, HeaderValue, RETRY_AFTER};
-use tollgate::headers::{Field, Fields, VALUES_CAPACITY, write_fields};
+use tollgate::headers::{EnabledFields, Field, VALUES_CAPACITY, write_fields};
 use tollgate::{Decision, Micros};
 
 /// The number of fields of an allowed request.
@@ -25,19 +25,20 @@ const X_FALLBACK: HeaderName = HeaderName::from_static("x-ratelimit-fallback");
 /// ```
 /// use std::time::Duration;
 /// use http::HeaderMap;
-/// use tollgate::{Limit, Limiter, headers::Fields};
+/// use tollgate::{Limit, Limiter, headers::EnabledFields};
 ///
 /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
 /// let decision = limiter.check("api", "ann").now_or_never()?;
 /// let mut headers = HeaderMap::new();
-/// tollgate_tower::add_fields(&mut headers, &decision, Fields::default(), limiter.clock().now());
+/// let enabled = EnabledFields::default();
+/// tollgate_tower::add_fields(&mut headers, &decision, enabled, limiter.clock().now());
 /// assert_eq!(headers["ratelimit"], r#""api";r=99;t=60"#);
 /// # Ok::<(), tollgate::Error>(())
 /// ```
-pub fn add(headers: &mut HeaderMap, decision: &Decision, chosen: Fields, now: Micros) {
+pub fn add(headers: &mut HeaderMap, decision: &Decision, enabled: EnabledFields, now: Micros) {
     // All values share one allocation.
     let mut values = Vec::with_capacity(VALUES_CAPACITY);
-    let fields = write_fields(decision, chosen, now.into(), &mut values);
+    let fields = write_fields(decision, enabled, now.into(), &mut values);
     let values = Bytes::from(values);
 
     // One allocation instead of several while the map grows.
@@ -75,12 +76,12 @@ fn insert_limit(headers: &mut HeaderMap, value: HeaderValue, decision: &Decision
 }
 
 /// Whether [`add`] would add any field for a decision.
-pub(crate) fn has_any(decision: &Decision, chosen: Fields) -> bool {
-    let Fields {
+pub(crate) fn has_any(decision: &Decision, enabled: EnabledFields) -> bool {
+    let EnabledFields {
         ietf,
         legacy,
         retry_after,
-    } = chosen;
+    } = enabled;
     ietf || legacy || decision.is_degraded() || (retry_after && !decision.is_allowed())
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
-use tollgate::headers::Fields;
+use tollgate::headers::EnabledFields;
 use tollgate::{Decision, Error, Limiter, Quota};
 use tower_layer::Layer;
 
@@ -186,7 +186,7 @@ impl RateLimitLayer {
     /// }
     ///
     /// let limiter = Limiter::in_memory([Limit::token_bucket("api", 100, Rate::per_second(10))]);
-    /// let user = by::extension(|user: &User| user.id).or_refuse(StatusCode::UNAUTHORIZED);
+    /// let user = by::extension(|user: &User| user.id).or_reject(StatusCode::UNAUTHORIZED);
     /// let layer = RateLimitLayer::new(&limiter, "api", user).look_up(|head: &RequestHead<'_>| {
     ///     let token = head.header("authorization").map(str::to_owned);
     ///     async move { find_user(token?).await }
@@ -231,7 +231,7 @@ impl RateLimitLayer {
 
     /// Which rate limit fields to add to responses; all of them by default.
     #[must_use]
-    pub fn fields(self, fields: Fields) -> Self {
+    pub fn fields(self, fields: EnabledFields) -> Self {
         self.configure(|policy| policy.fields = fields)
     }
 

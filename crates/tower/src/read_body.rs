@@ -37,7 +37,7 @@ pub(crate) struct BufferedBody(pub(crate) Bytes);
 ///     Limit::sliding_log("login-account", 5, Duration::from_secs(900)),
 /// ]);
 /// let account = by::body("an account", |body| String::from_utf8(body.to_vec()).ok())
-///     .or_refuse(StatusCode::BAD_REQUEST);
+///     .or_reject(StatusCode::BAD_REQUEST);
 /// // The first layer of a tuple is the outermost.
 /// let layers = (
 ///     RateLimitLayer::new(&limiter, "login-address", by::client_address()),

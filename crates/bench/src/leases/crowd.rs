@@ -84,11 +84,11 @@ impl Entrant for StrictCallers {
     }
 
     fn round(&mut self, length: Duration) -> io::Result<Round> {
-        let calls_before = self.shared.store.stats().calls;
+        let calls_before = self.shared.store.stats().script_calls;
         let start = now();
         let asked = self.shared.runtime.block_on(self.ask(start + length))?;
         let took = now() - start;
-        let calls = self.shared.store.stats().calls - calls_before;
+        let calls = self.shared.store.stats().script_calls - calls_before;
         let decisions_per_s = float(asked) / took.as_secs_f64();
         Ok(Round {
             ns_per_decision: 1e9 / decisions_per_s,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::Serialize;
-use tollgate::headers::Fields;
+use tollgate::headers::EnabledFields;
 
 /// Whom a number belongs to: a hello, and what stands before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
@@ -64,9 +64,9 @@ impl Subject {
     }
 
     /// What Tollgate tells.
-    pub(super) const fn fields(self) -> Fields {
+    pub(super) const fn fields(self) -> EnabledFields {
         let is_told = !matches!(self, Self::MemorySilent);
-        Fields {
+        EnabledFields {
             ietf: is_told,
             legacy: is_told,
             retry_after: true,

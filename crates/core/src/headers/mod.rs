@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use tollgate::headers::{DecisionBody, Fields, Problem, fields};
+//! use tollgate::headers::{DecisionBody, EnabledFields, Problem, fields};
 //! use tollgate::{Clock, Limit, Limiter, ManualClock, MemoryStore};
 //!
 //! let clock = ManualClock::default(); // 2027-01-01 00:00:00 UTC
@@ -17,7 +17,7 @@
 //!
 //! let decision = limiter.check("login", "ann").now_or_never()?;
 //! let line = |(name, value): &(&str, String)| format!("{name}: {value}\n");
-//! let head = fields(&decision, Fields::default(), clock.now().into());
+//! let head = fields(&decision, EnabledFields::default(), clock.now().into());
 //! assert_eq!(
 //!     head.iter().map(line).collect::<String>(),
 //!     r#"RateLimit-Policy: "login";q=1;w=900
@@ -76,7 +76,7 @@ pub const X_RATE_LIMIT_FALLBACK: &str = "X-RateLimit-Fallback";
 
 /// Which fields to send. Defaults to all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fields {
+pub struct EnabledFields {
     /// Send `RateLimit-Policy` and `RateLimit`.
     pub ietf: bool,
     /// Send `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
@@ -85,7 +85,7 @@ pub struct Fields {
     pub retry_after: bool,
 }
 
-impl Default for Fields {
+impl Default for EnabledFields {
     fn default() -> Self {
         Self {
             ietf: true,
@@ -101,20 +101,24 @@ impl Default for Fields {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::headers::{Fields, fields};
+/// use tollgate::headers::{EnabledFields, fields};
 /// use tollgate::{Limit, Limiter};
 ///
 /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
 /// let decision = limiter.check("api", "ann").now_or_never()?;
 ///
-/// let ietf = Fields { legacy: false, ..Fields::default() };
+/// let ietf = EnabledFields { legacy: false, ..EnabledFields::default() };
 /// let head = fields(&decision, ietf, Duration::ZERO);
 /// assert_eq!(head[0], ("RateLimit-Policy", r#""api";q=100;w=60"#.to_owned()));
 /// assert_eq!(head[1], ("RateLimit", r#""api";r=99;t=60"#.to_owned()));
 /// assert_eq!(head.len(), 2);
 /// # Ok::<(), tollgate::Error>(())
 /// ```
-pub fn fields(decision: &Decision, enabled: Fields, now: Duration) -> Vec<(&'static str, String)> {
+pub fn fields(
+    decision: &Decision,
+    enabled: EnabledFields,
+    now: Duration,
+) -> Vec<(&'static str, String)> {
     let mut fields = Vec::with_capacity(7);
     each_field(decision, enabled, now, |name, value| {
         fields.push((name, value.to_owned()));
@@ -126,7 +130,7 @@ pub fn fields(decision: &Decision, enabled: Fields, now: Duration) -> Vec<(&'sta
 /// The values are borrowed, so a server can copy them directly into its response.
 pub fn each_field(
     decision: &Decision,
-    enabled: Fields,
+    enabled: EnabledFields,
     now: Duration,
     mut visit: impl FnMut(&'static str, &str),
 ) {
@@ -184,12 +188,12 @@ impl Field {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tollgate::headers::{Field, Fields, write_fields};
+/// use tollgate::headers::{Field, EnabledFields, write_fields};
 /// use tollgate::{Limit, Limiter};
 ///
 /// let limiter = Limiter::in_memory([Limit::sliding_log("api", 100, Duration::from_secs(60))]);
 /// let decision = limiter.check("api", "ann").now_or_never()?;
-/// let ietf = Fields { legacy: false, ..Fields::default() };
+/// let ietf = EnabledFields { legacy: false, ..EnabledFields::default() };
 /// let mut values = Vec::new();
 /// let mut fields = write_fields(&decision, ietf, Duration::ZERO, &mut values);
 /// assert_eq!(values, br#""api";q=100;w=60"api";r=99;t=60"#);
@@ -199,7 +203,7 @@ impl Field {
 /// ```
 pub fn write_fields(
     decision: &Decision,
-    enabled: Fields,
+    enabled: EnabledFields,
     now: Duration,
     out: &mut Vec<u8>,
 ) -> impl Iterator<Item = (Field, usize)> + use<> {

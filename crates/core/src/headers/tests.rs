@@ -24,7 +24,7 @@ fn limiter(limits: impl IntoIterator<Item = Limit>) -> (Limiter, ManualClock) {
     )
 }
 
-fn is_allowed<'a, S: Demands<'a>>(check: Check<'a, S>) -> bool {
+fn is_allowed<'a, D: Demands<'a>>(check: Check<'a, D>) -> bool {
     check.now_or_never().unwrap().is_allowed()
 }
 
@@ -39,7 +39,7 @@ fn text(fields: &[(&str, String)]) -> String {
 fn sent(decision: &Decision) -> String {
     let fields = fields(
         decision,
-        Fields::default(),
+        EnabledFields::default(),
         ManualClock::default().now().into(),
     );
 
@@ -213,7 +213,11 @@ X-RateLimit-Reset: 1803859200
 Retry-After: 2419200
 "#;
     assert_eq!(
-        text(&fields(&decision, Fields::default(), february.into())),
+        text(&fields(
+            &decision,
+            EnabledFields::default(),
+            february.into()
+        )),
         expected
     );
 }
@@ -341,14 +345,14 @@ fn disabled_fields_are_omitted() {
             .collect()
     };
 
-    let none = Fields {
+    let none = EnabledFields {
         ietf: false,
         legacy: false,
         retry_after: false,
     };
     assert_eq!(names(&decision, none), [""; 0]);
     assert_eq!(
-        names(&decision, Fields { ietf: true, ..none }),
+        names(&decision, EnabledFields { ietf: true, ..none }),
         [RATE_LIMIT_POLICY, RATE_LIMIT]
     );
 
@@ -360,7 +364,7 @@ fn disabled_fields_are_omitted() {
     assert_eq!(
         names(
             &decision,
-            Fields {
+            EnabledFields {
                 legacy: true,
                 ..none
             }
@@ -370,7 +374,7 @@ fn disabled_fields_are_omitted() {
     assert_eq!(
         names(
             &decision,
-            Fields {
+            EnabledFields {
                 retry_after: true,
                 ..none
             }

@@ -52,7 +52,7 @@ pub struct LeaseGrant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallFailure {
     /// The call was not executed at the store.
-    NotSent,
+    NotExecuted,
     /// The call may have been executed at the store.
     Unknown,
 }
@@ -77,7 +77,7 @@ pub enum CallPurpose {
     /// The leased units are idle.
     Return,
     /// Units were spent locally that the store does not know about yet.
-    Merge,
+    Report,
 }
 
 /// A store call about one counter. The caller ends it with [`complete`](Self::complete) or
@@ -115,7 +115,7 @@ impl LeaseCall {
     }
 
     /// The lease request to send with the demand.
-    pub const fn request(&self) -> &LeaseRequest {
+    pub const fn lease_request(&self) -> &LeaseRequest {
         &self.request.lease
     }
 

@@ -276,47 +276,56 @@ impl LeaseEntry {
         let pending = PendingCall::default();
         self.pending = Some(pending.clone());
 
-        if self.is_eventual {
-            self.call_units = self.outstanding;
-            let request = LeaseRequest {
-                max_units: self.outstanding,
-                ..LeaseRequest::default()
-            };
-            return (request, pending);
-        }
-
-        let most = if purpose == CallPurpose::Return {
-            0
+        let request = if self.is_eventual {
+            self.report_request()
         } else {
-            self.batch_size(cost, now)
+            let max_units = match purpose {
+                CallPurpose::Return => 0,
+                _ => self.batch_size(cost, now),
+            };
+            self.lease_request(purpose, max_units)
         };
+        (request, pending)
+    }
+
+    /// Eventual: reports all unreported units.
+    fn report_request(&mut self) -> LeaseRequest {
+        self.call_units = self.outstanding;
+        LeaseRequest {
+            max_units: self.outstanding,
+            ..LeaseRequest::default()
+        }
+    }
+
+    /// Leased: settles the held units, and asks for at most `max_units` more. Only a renewal keeps
+    /// the available units; other calls return them.
+    fn lease_request(&mut self, purpose: CallPurpose, max_units: u64) -> LeaseRequest {
         if self.generation == 0 {
             // The generation under which the store counts the available units is not known, so they
             // cannot be carried over into the next lease.
             (self.available, self.call_units) = (0, 0);
-            let request = LeaseRequest {
-                max_units: most,
+            return LeaseRequest {
+                max_units,
                 is_lent: true,
                 ..LeaseRequest::default()
             };
-            return (request, pending);
         }
 
-        let keep = if purpose == CallPurpose::Renew {
+        let kept = if purpose == CallPurpose::Renew {
             self.available
         } else {
             0
         };
-        let request = LeaseRequest {
-            max_units: most,
+        let returned = self.available - kept;
+        (self.available, self.call_units) = (kept, kept);
+        LeaseRequest {
+            max_units,
             is_lent: true,
             generation: self.generation,
             held: self.outstanding,
-            kept: keep,
-            returned: self.available - keep,
-        };
-        (self.available, self.call_units) = (keep, keep);
-        (request, pending)
+            kept,
+            returned,
+        }
     }
 
     /// Applies the reply of the store. Returns the outcome for the request that caused the call;
@@ -338,14 +347,8 @@ impl LeaseEntry {
         self.record_outcome(&charged, now);
 
         if self.is_eventual {
-            self.outstanding = self.outstanding.saturating_sub(grant.units);
-            let room = self.quantum().saturating_sub(self.outstanding);
-            self.available = if is_allowed {
-                room.min(charged.remaining)
-            } else {
-                0
-            };
-            self.low_mark = self.available / 4;
+            let remaining = if is_allowed { charged.remaining } else { 0 };
+            self.apply_report(grant.units, remaining);
         } else {
             self.merge_lease(request, grant);
         }
@@ -387,13 +390,13 @@ impl LeaseEntry {
         }
 
         match failure {
-            CallFailure::NotSent if request.generation != 0 => {
+            CallFailure::NotExecuted if request.generation != 0 => {
                 self.available = self.available.saturating_add(request.returned);
                 self.generation = request.generation;
             }
             // The store may count the available units under the old generation or a new one. They
             // are spent until they expire, and never settled.
-            CallFailure::NotSent | CallFailure::Unknown => {
+            CallFailure::NotExecuted | CallFailure::Unknown => {
                 (self.generation, self.outstanding) = (0, 0);
             }
         }
@@ -438,6 +441,15 @@ impl LeaseEntry {
         };
         self.demand_rate
             .batch_size(self.quota.limit(), cost, window_left)
+    }
+
+    /// Subtracts the units that the store has recorded from the unreported ones, and makes a new
+    /// quantum available, at most the `remaining` units of the store.
+    fn apply_report(&mut self, recorded: u64, remaining: u64) {
+        self.outstanding = self.outstanding.saturating_sub(recorded);
+        let room = self.quantum().saturating_sub(self.outstanding);
+        self.available = room.min(remaining);
+        self.low_mark = self.available / 4;
     }
 
     /// Merges the units that the call kept and those that were granted into one lease.
@@ -512,7 +524,7 @@ impl LeaseEntry {
         }
     }
 
-    /// The denial of `cost` units, if it is known without asking the store.
+    /// The denial of `cost` units, if it is known without a store call.
     #[inline]
     fn cached_denial(&self, cost: u64, now: Micros) -> Option<Outcome> {
         if cost > self.quota.limit() {

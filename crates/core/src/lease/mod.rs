@@ -25,9 +25,9 @@
 //! the lease expires with the window.
 //!
 //! This module owns what an instance holds and knows, and the rules by which it leases, keeps and
-//! returns units. It makes no store calls and has no tasks. A store asks it first
-//! ([`LeaseTable::spend`]), makes the [`LeaseCall`]s that it returns, and sweeps for idle units
-//! every [`SWEEP_EVERY`].
+//! returns units. It makes no store calls and has no tasks. A store first calls
+//! [`LeaseTable::spend`], makes the [`LeaseCall`]s that it returns, and sweeps for idle units every
+//! [`SWEEP_EVERY`].
 
 mod call;
 mod entry;

@@ -12,7 +12,7 @@ pub(super) const IDLE_AFTER: Micros = Micros::from_millis(100);
 /// slow.
 pub(super) const LEASE_LIFE: Micros = Micros::from_millis(900);
 /// Units spent locally under eventual consistency are reported to the store after this long.
-pub(super) const MERGE_AFTER: Micros = Micros::from_millis(50);
+pub(super) const REPORT_AFTER: Micros = Micros::from_millis(50);
 /// How often the store should call [`LeaseTable::sweep`](super::LeaseTable::sweep).
 pub const SWEEP_EVERY: Micros = Micros::from_millis(25);
 /// An entry that holds no units and no valid denial is removed after this long without use.

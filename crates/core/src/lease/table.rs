@@ -53,7 +53,8 @@ pub struct LeaseOutcome {
     pub outcome: Outcome,
     /// Where the outcome came from: a lease, the deny cache or the store.
     pub source: Source,
-    /// The moment of the decision on the store's timeline, extrapolated if the store was not asked.
+    /// The moment of the decision on the store's timeline, extrapolated if no store call was
+    /// made.
     pub at: Micros,
     /// The generation of the lease from which the units came.
     pub(super) generation: u64,

@@ -76,14 +76,14 @@ impl Scene {
 
         let units = left
             .checked_sub(call.demand().cost)
-            .map_or(0, |rest| rest.min(call.request().max_units));
+            .map_or(0, |rest| rest.min(call.lease_request().max_units));
 
         LeaseGrant {
             state: seen,
             at,
             units,
             generation: 7,
-            is_known: call.request().generation == 7,
+            is_known: call.lease_request().generation == 7,
         }
     }
 
@@ -110,7 +110,7 @@ fn the_first_call_leases_nothing_and_later_ones_what_the_demand_rate_needs() {
 
     let call = scene.call(20);
     assert_eq!(
-        *call.request(),
+        *call.lease_request(),
         LeaseRequest {
             is_lent: true,
             ..LeaseRequest::default()
@@ -120,7 +120,7 @@ fn the_first_call_leases_nothing_and_later_ones_what_the_demand_rate_needs() {
 
     let call = scene.call(20);
     assert_eq!(
-        call.request().max_units,
+        call.lease_request().max_units,
         20,
         "as many units as were demanded so far"
     );
@@ -157,7 +157,7 @@ fn a_lease_that_runs_low_is_renewed_while_it_is_spent() {
         panic!("the lease runs low")
     };
 
-    let request = *call.request();
+    let request = *call.lease_request();
     assert_eq!(
         (
             request.generation,
@@ -240,9 +240,9 @@ fn a_dropped_call_counts_as_failed_and_its_generation_is_unknown() {
     let call = scene.call(1);
     assert_eq!(
         (
-            call.request().generation,
-            call.request().held,
-            call.request().returned
+            call.lease_request().generation,
+            call.lease_request().held,
+            call.lease_request().returned
         ),
         (0, 0, 0),
         "and never settled"
@@ -253,7 +253,7 @@ fn a_dropped_call_counts_as_failed_and_its_generation_is_unknown() {
 fn a_call_that_was_not_sent_changes_nothing() {
     let scene = Scene::new(Consistency::Leased);
     scene.lease();
-    scene.call(30).fail(CallFailure::NotSent);
+    scene.call(30).fail(CallFailure::NotExecuted);
     assert_eq!(scene.decide(20).1, Source::Lease);
 }
 
@@ -267,7 +267,7 @@ fn a_denial_is_cached_for_a_while() {
         Verdict::Deny {
             retry_after: Micros::from_millis(25)
         },
-        "not before the store is asked again"
+        "not before the store is called again"
     );
 
     let (again, source) = scene.decide(20);
@@ -292,7 +292,7 @@ fn a_denial_is_cached_for_a_while() {
 }
 
 #[test]
-fn a_store_with_nothing_left_is_not_asked_again_immediately() {
+fn a_store_with_nothing_left_is_not_called_again_immediately() {
     let scene = Scene::new(Consistency::Leased);
     let call = scene.call(20);
     assert!(scene.reply(call, 20).verdict.is_allowed());
@@ -309,7 +309,7 @@ fn idle_units_are_returned_and_the_entry_is_removed() {
     scene.clock.advance(Duration::from_millis(100));
     let (mut calls, _) = scene.leases.sweep();
     let call = calls.pop().unwrap();
-    let request = *call.request();
+    let request = *call.lease_request();
     assert_eq!(
         (
             request.held,
@@ -350,7 +350,7 @@ fn eventual_limits_allow_a_quantum_before_they_report_it() {
 
     let call = scene.call(1);
     assert_eq!(
-        (call.request().max_units, call.request().is_lent),
+        (call.lease_request().max_units, call.lease_request().is_lent),
         (25, false)
     );
     scene.reply(call, 900);
@@ -363,7 +363,7 @@ fn eventual_limits_allow_a_quantum_before_they_report_it() {
     assert_eq!(
         calls
             .iter()
-            .map(|call| call.request().max_units)
+            .map(|call| call.lease_request().max_units)
             .collect::<Vec<_>>(),
         [3],
         "reported within 50 ms"

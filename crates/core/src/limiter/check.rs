@@ -21,15 +21,15 @@ use crate::store::{
 /// decision.
 #[derive(Debug)]
 #[must_use = "a check does nothing until it is awaited"]
-pub struct Check<'a, S> {
+pub struct Check<'a, D> {
     pub(super) limiter: &'a Limiter,
-    pub(super) demands: S,
+    pub(super) demands: D,
     pub(super) intent: Intent,
 }
 
-impl<'a, S: Demands<'a>> Check<'a, S> {
+impl<'a, D: Demands<'a>> Check<'a, D> {
     #[inline]
-    pub(super) const fn new(limiter: &'a Limiter, demands: S, intent: Intent) -> Self {
+    pub(super) const fn new(limiter: &'a Limiter, demands: D, intent: Intent) -> Self {
         Self {
             limiter,
             demands,
@@ -444,11 +444,11 @@ fn overall_source(limits: &[LimitOutcome]) -> Source {
         .unwrap_or(Source::Store)
 }
 
-impl<'a, S: Demands<'a> + Unpin> IntoFuture for Check<'a, S> {
+impl<'a, D: Demands<'a> + Unpin> IntoFuture for Check<'a, D> {
     type Output = Result<Decision, Error>;
-    type IntoFuture = CheckFuture<'a, S>;
+    type IntoFuture = CheckFuture<'a, D>;
 
-    fn into_future(self) -> CheckFuture<'a, S> {
+    fn into_future(self) -> CheckFuture<'a, D> {
         CheckFuture {
             check: self,
             pending: None,
@@ -459,13 +459,13 @@ impl<'a, S: Demands<'a> + Unpin> IntoFuture for Check<'a, S> {
 /// The future of a [`Check`]. With the memory store it is ready on the first poll and allocates
 /// nothing.
 #[derive(Debug)]
-pub struct CheckFuture<'a, S> {
-    check: Check<'a, S>,
+pub struct CheckFuture<'a, D> {
+    check: Check<'a, D>,
     /// The store call in flight; `None` before the first poll.
     pending: Option<PendingDecision<'a>>,
 }
 
-impl<'a, S: Demands<'a> + Unpin> Future for CheckFuture<'a, S> {
+impl<'a, D: Demands<'a> + Unpin> Future for CheckFuture<'a, D> {
     type Output = Result<Decision, Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

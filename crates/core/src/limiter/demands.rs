@@ -138,11 +138,12 @@ impl<'a, K: ToKey> Demands<'a> for OneDemand<'a, K> {
 /// A request for several limits, each with a key of its own.
 #[derive(Debug, Default)]
 pub struct DemandList<'a> {
-    demands: SmallVec<[NamedDemand<'a>; 4]>,
+    demands: SmallVec<[ListedDemand<'a>; 4]>,
 }
 
+/// A demand of a [`DemandList`]. Its limit and key are validated when the request is checked.
 #[derive(Debug)]
-struct NamedDemand<'a> {
+struct ListedDemand<'a> {
     rule: RuleLookup<'a>,
     parts: Result<PartsBuf, KeyError>,
     options: DemandOptions,
@@ -153,7 +154,7 @@ impl<'a> DemandList<'a> {
         // One demand too many is enough to reject the request, so no more are kept.
         if self.demands.len() <= DEMANDS_MAX {
             let parts = Parts::from_key(&demand.key, &mut KeyBuffer::new()).map(Parts::to_buf);
-            self.demands.push(NamedDemand {
+            self.demands.push(ListedDemand {
                 rule: demand.rule,
                 parts,
                 options: demand.options,
@@ -174,7 +175,7 @@ impl<'a> Demands<'a> for DemandList<'a> {
 
         let mut rules: SmallVec<[&Rule; 4]> = smallvec![];
         let mut demands: SmallVec<[Demand<'_>; 4]> = smallvec![];
-        for NamedDemand {
+        for ListedDemand {
             rule,
             parts,
             options,

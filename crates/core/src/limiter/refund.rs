@@ -31,15 +31,15 @@ use crate::store::StoreFuture;
 /// ```
 #[derive(Debug)]
 #[must_use = "a refund does nothing until it is awaited"]
-pub struct Refund<'a, S> {
+pub struct Refund<'a, D> {
     limiter: &'a Limiter,
-    demands: S,
+    demands: D,
     /// True when the store was not charged, so the refund must do nothing.
     is_uncharged: bool,
 }
 
-impl<'a, S: Demands<'a>> Refund<'a, S> {
-    pub(super) const fn new(limiter: &'a Limiter, demands: S) -> Self {
+impl<'a, D: Demands<'a>> Refund<'a, D> {
+    pub(super) const fn new(limiter: &'a Limiter, demands: D) -> Self {
         Self {
             limiter,
             demands,
@@ -117,11 +117,11 @@ impl<'a, S: Demands<'a>> Refund<'a, S> {
     }
 }
 
-impl<'a, S: Demands<'a> + Unpin> IntoFuture for Refund<'a, S> {
+impl<'a, D: Demands<'a> + Unpin> IntoFuture for Refund<'a, D> {
     type Output = Result<(), Error>;
-    type IntoFuture = RefundFuture<'a, S>;
+    type IntoFuture = RefundFuture<'a, D>;
 
-    fn into_future(self) -> RefundFuture<'a, S> {
+    fn into_future(self) -> RefundFuture<'a, D> {
         RefundFuture {
             refund: self,
             call: None,
@@ -131,13 +131,13 @@ impl<'a, S: Demands<'a> + Unpin> IntoFuture for Refund<'a, S> {
 
 /// The future of a [`Refund`].
 #[derive(Debug)]
-pub struct RefundFuture<'a, S> {
-    refund: Refund<'a, S>,
+pub struct RefundFuture<'a, D> {
+    refund: Refund<'a, D>,
     /// The store call; `None` before the first poll.
     call: Option<StoreFuture<'a, ()>>,
 }
 
-impl<'a, S: Demands<'a> + Unpin> Future for RefundFuture<'a, S> {
+impl<'a, D: Demands<'a> + Unpin> Future for RefundFuture<'a, D> {
     type Output = Result<(), Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -20,8 +20,8 @@ const PERMIT_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// How long a check may wait.
 #[derive(Clone, Copy, Debug)]
 struct WaitPolicy {
-    /// Until a denied request passes.
-    for_pass: Duration,
+    /// Until a denied request is allowed.
+    until_allowed: Duration,
     /// In the queue, once the request is allowed.
     in_queue: Duration,
 }
@@ -29,26 +29,26 @@ struct WaitPolicy {
 impl WaitPolicy {
     /// Does not wait for a denied request, and waits in queues as long as they require.
     const QUEUE_ONLY: Self = Self {
-        for_pass: Duration::ZERO,
+        until_allowed: Duration::ZERO,
         in_queue: Duration::MAX,
     };
 
-    const fn up_to(deadline: Duration) -> Self {
+    const fn up_to(max_wait: Duration) -> Self {
         Self {
-            for_pass: deadline,
-            in_queue: deadline,
+            until_allowed: max_wait,
+            in_queue: max_wait,
         }
     }
 }
 
-impl<'a, S: Demands<'a>> Check<'a, S> {
-    /// Waits until the request passes, at most for `deadline`, and returns the decision. This
+impl<'a, D: Demands<'a>> Check<'a, D> {
+    /// Waits until the request passes, at most for `max_wait`, and returns the decision. This
     /// includes the wait in queue limits: when the decision is returned, the request may proceed.
     ///
     /// The denial is returned without further waiting when waiting cannot help: when the request
-    /// can never pass, when it would pass only after the deadline, and when a limit denies only
+    /// can never pass, when it would pass only after `max_wait`, and when a limit denies only
     /// because the store is unavailable, which may take any time. A queue position that would come
-    /// up after the deadline is returned to the queue.
+    /// up later is returned to the queue.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -65,8 +65,8 @@ impl<'a, S: Demands<'a>> Check<'a, S> {
     /// # Ok::<(), tollgate::Error>(())
     /// # }).unwrap();
     /// ```
-    pub async fn wait_up_to(self, deadline: Duration) -> Result<Decision, Error> {
-        let resolved = self.wait(WaitPolicy::up_to(deadline)).await?;
+    pub async fn wait_up_to(self, max_wait: Duration) -> Result<Decision, Error> {
+        let resolved = self.wait(WaitPolicy::up_to(max_wait)).await?;
         Ok(resolved.decision)
     }
 
@@ -109,10 +109,10 @@ impl<'a, S: Demands<'a>> Check<'a, S> {
         self.acquire_up_to(Duration::ZERO).await
     }
 
-    /// Like [`acquire`](Self::acquire), waiting up to `deadline` for a permit. The check is
+    /// Like [`acquire`](Self::acquire), waiting up to `max_wait` for a permit. The check is
     /// repeated when a permit times out, and every 10 ms to notice permits that are released early.
-    pub async fn acquire_up_to(self, deadline: Duration) -> Result<Acquisition, Error> {
-        self.acquire_with(WaitPolicy::up_to(deadline)).await
+    pub async fn acquire_up_to(self, max_wait: Duration) -> Result<Acquisition, Error> {
+        self.acquire_with(WaitPolicy::up_to(max_wait)).await
     }
 
     /// Like [`acquire`](Self::acquire), waiting in queue limits as
@@ -159,7 +159,7 @@ impl<'a, S: Demands<'a>> Check<'a, S> {
 
             let pause = match decision.retry() {
                 Some(Retry::Never) => return Ok(resolved),
-                // The store may be unavailable for longer than any deadline.
+                // The store may be unavailable for longer than any `max_wait`.
                 Some(_) if is_denied_by_policy(decision) => return Ok(resolved),
                 // Permits may be released at any time. Other limits do not allow the request
                 // earlier than reported.
@@ -170,7 +170,7 @@ impl<'a, S: Demands<'a>> Check<'a, S> {
                 None => return Ok(self.pass_queue(resolved, left(policy.in_queue)).await),
             };
 
-            if pause > left(policy.for_pass) || self.intent == Intent::Peek {
+            if pause > left(policy.until_allowed) || self.intent == Intent::Peek {
                 return Ok(resolved);
             }
             clock
@@ -227,13 +227,13 @@ fn is_denied_by_policy(decision: &Decision) -> bool {
 
 /// An allowed request that waits in a queue. Dropping it cancels the request: what was charged is
 /// returned.
-struct QueueReservation<'p, 'a, S: Demands<'a>> {
-    check: &'p Check<'a, S>,
+struct QueueReservation<'p, 'a, D: Demands<'a>> {
+    check: &'p Check<'a, D>,
     /// `None` once the reservation has been taken or cancelled.
     resolved: Option<ResolvedDecision>,
 }
 
-impl<'a, S: Demands<'a>> QueueReservation<'_, 'a, S> {
+impl<'a, D: Demands<'a>> QueueReservation<'_, 'a, D> {
     /// Ends the wait: the request proceeds.
     fn take(&mut self) -> ResolvedDecision {
         self.resolved
@@ -276,7 +276,7 @@ impl<'a, S: Demands<'a>> QueueReservation<'_, 'a, S> {
     }
 }
 
-impl<'a, S: Demands<'a>> Drop for QueueReservation<'_, 'a, S> {
+impl<'a, D: Demands<'a>> Drop for QueueReservation<'_, 'a, D> {
     fn drop(&mut self) {
         if self.resolved.is_some() {
             drop(self.cancel());

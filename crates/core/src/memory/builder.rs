@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-use super::budget::MemoryBudget;
 use super::fingerprint::Fingerprinter;
-use super::shard::InitialBudget;
+use super::key_cap::KeyCap;
+use super::shard::InitialState;
 use super::{Inner, MemoryStore};
 use crate::clock::{Clock, ClockSource, SystemClock};
 use crate::lock::PaddedMutex;
@@ -23,7 +23,7 @@ const SHARDS_MAX: usize = 256;
 pub struct MemoryStoreBuilder {
     keys_max: usize,
     clock: Option<ClockSource>,
-    initial_budget: InitialBudget,
+    initial_state: InitialState,
 }
 
 impl Default for MemoryStoreBuilder {
@@ -31,7 +31,7 @@ impl Default for MemoryStoreBuilder {
         Self {
             keys_max: KEYS_MAX_DEFAULT,
             clock: None,
-            initial_budget: InitialBudget::Full,
+            initial_state: InitialState::Full,
         }
     }
 }
@@ -62,7 +62,7 @@ impl MemoryStoreBuilder {
     /// Makes the buckets of unknown keys start empty at `moment` and refill from then on.
     #[must_use]
     pub(crate) fn empty_since(mut self, moment: Micros) -> Self {
-        self.initial_budget = InitialBudget::EmptySince(moment);
+        self.initial_state = InitialState::EmptySince(moment);
         self
     }
 
@@ -94,10 +94,10 @@ impl MemoryStoreBuilder {
             clock,
             fingerprinter,
             shards: (0..shards).map(|_| PaddedMutex::default()).collect(),
-            budget: MemoryBudget::new(self.keys_max),
+            key_cap: KeyCap::new(self.keys_max),
             sweep_at: AtomicU64::new(0),
-            sweep_next: AtomicUsize::new(0),
-            initial_budget: self.initial_budget,
+            shards_swept: AtomicUsize::new(0),
+            initial_state: self.initial_state,
         }
     }
 }

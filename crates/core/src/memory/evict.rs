@@ -1,7 +1,7 @@
 //! How a shard drops counters: expired ones, and at the cap those whose loss changes least.
 
-use super::budget::MemoryBudget;
 use super::fingerprint::Fingerprint;
+use super::key_cap::KeyCap;
 use super::shard::CounterShard;
 use super::slot::{QuotaUsage, Slot};
 use crate::algorithm::CLOCK_SLACK;
@@ -19,13 +19,13 @@ pub(super) enum EvictionPolicy {
 
 impl CounterShard {
     /// Drops expired counters, and shrinks a table that has become too large.
-    pub(super) fn sweep(&mut self, now: Micros, budget: &MemoryBudget) {
+    pub(super) fn sweep(&mut self, now: Micros, key_cap: &KeyCap) {
         // Another thread may have read the clock slightly earlier and still wait for the lock.
         let now = now.since(CLOCK_SLACK);
 
         let table = self.flushed_table();
         if table.is_sparse() || table.iter().any(|slot| slot.is_expired(now)) {
-            self.retain(budget, |slot| !slot.is_expired(now));
+            self.retain(key_cap, |slot| !slot.is_expired(now));
         }
     }
 
@@ -39,7 +39,7 @@ impl CounterShard {
         &mut self,
         needy: Fingerprint,
         now: Micros,
-        budget: &MemoryBudget,
+        key_cap: &KeyCap,
         policy: EvictionPolicy,
     ) -> bool {
         let salt = self.next_salt();
@@ -68,13 +68,13 @@ impl CounterShard {
             bound.min((QuotaUsage::EXHAUSTED, 0))
         };
 
-        self.retain(budget, |slot| {
+        self.retain(key_cap, |slot| {
             slot.fingerprint() == needy || rank(slot) > last_evicted
         });
         true
     }
 
-    fn retain(&mut self, budget: &MemoryBudget, mut keep: impl FnMut(&Slot) -> bool) {
+    fn retain(&mut self, key_cap: &KeyCap, mut keep: impl FnMut(&Slot) -> bool) {
         let mut dropped = Vec::new();
         self.flushed_table().rebuild(|slot| {
             let is_kept = keep(slot);
@@ -85,6 +85,6 @@ impl CounterShard {
         });
 
         let side_weight: usize = dropped.iter().map(|slot| self.remove_side(slot)).sum();
-        budget.release(dropped.len() + side_weight);
+        key_cap.release(dropped.len() + side_weight);
     }
 }

@@ -7,7 +7,7 @@ use super::evict::EvictionPolicy;
 use super::fingerprint::Fingerprint;
 use super::shard::{CounterShard, DemandContext};
 use super::transaction::{ShardAccess, Transaction};
-use super::{Inner, MemoryBudget, MemoryStore, NEIGHBOURS};
+use super::{Inner, KeyCap, MemoryStore, NEIGHBOURS};
 use crate::algorithm::{Outcome, PermitId};
 use crate::clock::ManualClock;
 use crate::key::Key;
@@ -70,7 +70,7 @@ impl Ledger {
 
     /// The configured cap on the number of counters.
     pub const fn keys_max(&self) -> usize {
-        self.inner.budget.max()
+        self.inner.key_cap.max()
     }
 
     /// The id of the counter of `key`.
@@ -82,7 +82,7 @@ impl Ledger {
     /// Reads counters into the processor's cache, in parallel. This only makes them faster to
     /// access.
     pub fn prefetch(&mut self, counters: &[CounterId]) {
-        let mut shards = ExclusiveShards::new(&mut self.inner.shards, &self.inner.budget);
+        let mut shards = ExclusiveShards::new(&mut self.inner.shards, &self.inner.key_cap);
         black_box(counters.iter().fold(0, |sum, CounterId(fingerprint)| {
             sum ^ shards.shard_for(*fingerprint).touch(*fingerprint)
         }));
@@ -103,34 +103,60 @@ impl Ledger {
         outcomes: &mut Vec<Outcome>,
     ) {
         self.inner.sweep_if_due(now);
+
+        if let ([demand], &[counter]) = (demands, counters)
+            && self.spend_known(demand, counter, now, outcomes)
+        {
+            return;
+        }
+        self.spend_all(demands, counters, now, outcomes);
+    }
+
+    /// The fast path: spends a single demand of a known key whose state fits into a slot. Returns
+    /// false for any other demand, which it does not spend.
+    #[inline]
+    fn spend_known(
+        &mut self,
+        demand: &Demand<'_>,
+        CounterId(fingerprint): CounterId,
+        now: Micros,
+        outcomes: &mut Vec<Outcome>,
+    ) -> bool {
+        let Inner {
+            shards, key_cap, ..
+        } = &mut self.inner;
+        let context = DemandContext {
+            demand,
+            fingerprint,
+            permit_id: PermitId::NONE,
+            now,
+            key_cap,
+        };
+
+        let mut shards = ExclusiveShards::new(shards, key_cap);
+        let shard = shards.shard_for(fingerprint);
+        shard
+            .find(fingerprint)
+            .and_then(|index| shard.spend_at(index, &context, |outcome| outcomes.push(outcome)))
+            .is_some()
+    }
+
+    /// Spends any demands: several, or one of a new key or of an algorithm with a state in the side
+    /// table.
+    #[inline]
+    fn spend_all(
+        &mut self,
+        demands: &[Demand<'_>],
+        counters: &[CounterId],
+        now: Micros,
+        outcomes: &mut Vec<Outcome>,
+    ) {
         let Inner {
             shards,
-            budget,
-            initial_budget,
+            key_cap,
+            initial_state,
             ..
         } = &mut self.inner;
-        let (budget, permit_id) = (&*budget, PermitId::NONE);
-        let mut shards = ExclusiveShards::new(shards, budget);
-
-        // The fast path: a single demand of a known key whose state fits into a slot.
-        if let ([demand], &[CounterId(fingerprint)]) = (demands, counters) {
-            let context = DemandContext {
-                demand,
-                fingerprint,
-                permit_id,
-                now,
-                budget,
-            };
-            let shard = shards.shard_for(fingerprint);
-            let report = |outcome: Outcome| outcomes.push(outcome);
-            if shard
-                .find(fingerprint)
-                .and_then(|index| shard.spend_at(index, &context, report))
-                .is_some()
-            {
-                return;
-            }
-        }
 
         let fingerprints: smallvec::SmallVec<[Fingerprint; 4]> = counters
             .iter()
@@ -140,11 +166,13 @@ impl Ledger {
             demands,
             fingerprints: &fingerprints,
             intent: Intent::Spend,
-            permit_id,
+            permit_id: PermitId::NONE,
             now,
-            budget,
-            initial_budget: *initial_budget,
+            key_cap,
+            initial_state: *initial_state,
         };
+
+        let mut shards = ExclusiveShards::new(shards, key_cap);
         transaction.spend(&mut shards, |outcome| outcomes.push(outcome));
     }
 }
@@ -163,17 +191,17 @@ struct ExclusiveShards<'a> {
     shards: &'a mut [PaddedMutex<CounterShard>],
     /// The number of shards, a power of two, minus one.
     mask: usize,
-    budget: &'a MemoryBudget,
+    key_cap: &'a KeyCap,
 }
 
 impl<'a> ExclusiveShards<'a> {
     #[inline]
-    fn new(shards: &'a mut [PaddedMutex<CounterShard>], budget: &'a MemoryBudget) -> Self {
+    fn new(shards: &'a mut [PaddedMutex<CounterShard>], key_cap: &'a KeyCap) -> Self {
         let mask = shards.len() - 1;
         Self {
             shards,
             mask,
-            budget,
+            key_cap,
         }
     }
 }
@@ -186,15 +214,15 @@ impl ShardAccess for ExclusiveShards<'_> {
 
     #[cold]
     fn make_room(&mut self, needy: Fingerprint, now: Micros) {
-        let (home, budget) = (needy.high as usize, self.budget);
+        let (home, key_cap) = (needy.high as usize, self.key_cap);
         let is_evicted = (0..=NEIGHBOURS).any(|step| {
             let shard = self.shards[(home + step) & self.mask].get_mut();
-            shard.evict(needy, now, budget, EvictionPolicy::SpareExhausted)
+            shard.evict(needy, now, key_cap, EvictionPolicy::SpareExhausted)
         });
 
         if !is_evicted {
             self.shard_for(needy)
-                .evict(needy, now, budget, EvictionPolicy::AllowExhausted);
+                .evict(needy, now, key_cap, EvictionPolicy::AllowExhausted);
         }
     }
 }

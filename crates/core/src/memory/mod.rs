@@ -6,10 +6,10 @@
 //! evicted first, because their loss changes least; keys that have used up their quota are evicted
 //! last.
 
-mod budget;
 mod builder;
 mod evict;
 pub(crate) mod fingerprint;
+mod key_cap;
 mod ledger;
 mod shard;
 mod side_table;
@@ -29,10 +29,10 @@ pub use builder::{KEYS_MAX_DEFAULT, MemoryStoreBuilder};
 pub use ledger::{CounterId, Ledger};
 pub use snapshot::SnapshotError;
 
-use self::budget::MemoryBudget;
 use self::evict::EvictionPolicy;
 use self::fingerprint::{Fingerprint, Fingerprinter};
-use self::shard::{CounterShard, DemandContext, InitialBudget, PermitChange};
+use self::key_cap::KeyCap;
+use self::shard::{CounterShard, DemandContext, InitialState, PermitChange};
 use self::transaction::{ShardAccess, Transaction};
 use crate::algorithm::{Outcome, PermitId};
 use crate::clock::ClockSource;
@@ -61,12 +61,12 @@ struct Inner {
     fingerprinter: Fingerprinter,
     /// The number of shards is a power of two.
     shards: Box<[PaddedMutex<CounterShard>]>,
-    budget: MemoryBudget,
+    key_cap: KeyCap,
     /// When the next shard is due to be swept, in microseconds.
     sweep_at: AtomicU64,
     /// The number of shards swept so far, which selects the next one.
-    sweep_next: AtomicUsize,
-    initial_budget: InitialBudget,
+    shards_swept: AtomicUsize,
+    initial_state: InitialState,
 }
 
 impl MemoryStore {
@@ -87,7 +87,7 @@ impl MemoryStore {
 
     /// The configured cap on the number of counters.
     pub fn keys_max(&self) -> usize {
-        self.inner.budget.max()
+        self.inner.key_cap.max()
     }
 
     /// The size of the table in bytes, without the logs and permits outside it.
@@ -106,7 +106,7 @@ impl MemoryStore {
     pub fn sweep(&self) {
         let now = self.now();
         for shard in &self.inner.shards {
-            shard.lock().sweep(now, &self.inner.budget);
+            shard.lock().sweep(now, &self.inner.key_cap);
         }
     }
 
@@ -171,7 +171,7 @@ impl Inner {
     /// Decides one demand under one lock. `map` selects the part of the outcome that the caller
     /// needs, so that the compiler drops the computation of the rest.
     #[inline(always)]
-    fn try_spend<T>(
+    fn spend_one<T>(
         &self,
         demand: &Demand<'_>,
         intent: Intent,
@@ -189,7 +189,7 @@ impl Inner {
             fingerprint,
             permit_id,
             now,
-            budget: &self.budget,
+            key_cap: &self.key_cap,
         };
         let mut shard = self.lock(fingerprint);
         let index = shard.find(fingerprint);
@@ -220,11 +220,11 @@ impl Inner {
             ..*context
         };
 
-        let evaluation = shard.evaluate(index, context, self.initial_budget);
+        let evaluation = shard.evaluate(index, context, self.initial_state);
         let outcome = evaluation.outcome();
         let fits = outcome.verdict.is_allowed() && context.demand.cost > 0;
         if fits && intent == Intent::Peek {
-            return shard.evaluate_uncharged(index, outcome.verdict, context, self.initial_budget);
+            return shard.evaluate_uncharged(index, outcome.verdict, context, self.initial_state);
         }
 
         if fits || evaluation.must_store() {
@@ -247,8 +247,8 @@ impl Inner {
             intent,
             permit_id,
             now,
-            budget: &self.budget,
-            initial_budget: self.initial_budget,
+            key_cap: &self.key_cap,
+            initial_state: self.initial_state,
         };
         transaction.spend(&mut locks, |outcome| outcomes.push(outcome));
 
@@ -288,14 +288,14 @@ impl Inner {
     /// with a request that has locked them.
     #[cold]
     fn make_room(&self, shard: &mut CounterShard, needy: Fingerprint, now: Micros) -> bool {
-        let (home, budget) = (self.shard_index(needy), &self.budget);
+        let (home, key_cap) = (self.shard_index(needy), &self.key_cap);
         let neighbours = (1..=NEIGHBOURS).map(|step| (home + step) & (self.shards.len() - 1));
         let mut others = neighbours.filter_map(|other| self.shards[other].try_lock());
 
         let spare = EvictionPolicy::SpareExhausted;
-        shard.evict(needy, now, budget, spare)
-            || others.any(|mut other| other.evict(needy, now, budget, spare))
-            || shard.evict(needy, now, budget, EvictionPolicy::AllowExhausted)
+        shard.evict(needy, now, key_cap, spare)
+            || others.any(|mut other| other.evict(needy, now, key_cap, spare))
+            || shard.evict(needy, now, key_cap, EvictionPolicy::AllowExhausted)
     }
 
     /// Sweeps one shard if the next sweep is due.
@@ -322,9 +322,9 @@ impl Inner {
             return;
         }
 
-        let index = self.sweep_next.fetch_add(1, Relaxed) & (self.shards.len() - 1);
+        let index = self.shards_swept.fetch_add(1, Relaxed) & (self.shards.len() - 1);
         if let Some(mut shard) = self.shards[index].try_lock() {
-            shard.sweep(now, &self.budget);
+            shard.sweep(now, &self.key_cap);
         }
     }
 
@@ -346,7 +346,7 @@ impl Inner {
             fingerprint,
             permit_id,
             now,
-            budget: &self.budget,
+            key_cap: &self.key_cap,
         };
         shard.change_permit(index, change, &context)
     }
@@ -405,7 +405,7 @@ impl Store for MemoryStore {
         intent: Intent,
         permit_id: PermitId,
     ) -> Option<(Outcome, Source)> {
-        self.inner.try_spend(demand, intent, permit_id, |outcome| {
+        self.inner.spend_one(demand, intent, permit_id, |outcome| {
             Some((outcome, Source::Store))
         })
     }
@@ -413,7 +413,7 @@ impl Store for MemoryStore {
     fn try_is_allowed(&self, demand: &Demand<'_>) -> Option<bool> {
         let is_allowed = |outcome: Outcome| Some(outcome.verdict.is_allowed());
         self.inner
-            .try_spend(demand, Intent::Spend, PermitId::NONE, is_allowed)
+            .spend_one(demand, Intent::Spend, PermitId::NONE, is_allowed)
     }
 
     fn refund<'a>(&'a self, demands: &[Demand<'_>]) -> StoreFuture<'a, ()> {
@@ -424,7 +424,7 @@ impl Store for MemoryStore {
         for (demand, fingerprint) in demands.iter().zip(&fingerprints) {
             let shard = locks.shard_for(*fingerprint);
             if let Some(index) = shard.find(*fingerprint) {
-                shard.refund(index, demand, now, &self.inner.budget);
+                shard.refund(index, demand, now, &self.inner.key_cap);
             }
         }
         StoreFuture::ready(Ok(()))
@@ -433,7 +433,7 @@ impl Store for MemoryStore {
     fn reset<'a>(&'a self, key: &Key<'_>) -> StoreFuture<'a, ()> {
         let fingerprint = self.inner.fingerprinter.fingerprint(key);
         let mut shard = self.inner.lock(fingerprint);
-        shard.remove(fingerprint, &self.inner.budget);
+        shard.remove(fingerprint, &self.inner.key_cap);
         StoreFuture::ready(Ok(()))
     }
 

@@ -1,8 +1,8 @@
 //! One shard of the counters: a table of slots and a side table, and how a demand is evaluated and
 //! committed.
 
-use super::budget::MemoryBudget;
 use super::fingerprint::Fingerprint;
+use super::key_cap::KeyCap;
 use super::side_table::{SideState, SideTable};
 use super::slot::{Kind, QuotaUsage, Slot};
 use super::slot_quota::{SlotQuota, SlotUpdate};
@@ -51,13 +51,13 @@ pub(super) struct DemandContext<'a> {
     pub(super) fingerprint: Fingerprint,
     pub(super) permit_id: PermitId,
     pub(super) now: Micros,
-    pub(super) budget: &'a MemoryBudget,
+    pub(super) key_cap: &'a KeyCap,
 }
 
 /// What a key starts with that the store does not know. It is used only after the key was not
 /// found.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum InitialBudget {
+pub(super) enum InitialState {
     /// The whole quota.
     Full,
     /// A bucket that was empty at this moment and has been refilling since. So evicting a bucket
@@ -65,7 +65,7 @@ pub(super) enum InitialBudget {
     EmptySince(Micros),
 }
 
-impl InitialBudget {
+impl InitialState {
     fn slot(self, quota: &Quota, fingerprint: Fingerprint) -> Option<Slot> {
         let Self::EmptySince(moment) = self else {
             return None;
@@ -245,7 +245,7 @@ impl CounterShard {
         &mut self,
         index: Option<usize>,
         context: &DemandContext<'_>,
-        initial_budget: InitialBudget,
+        initial_state: InitialState,
     ) -> Evaluation {
         let &DemandContext {
             demand,
@@ -257,7 +257,7 @@ impl CounterShard {
 
         let slot = match index {
             Some(index) => Some(*self.slot(index)),
-            None => initial_budget.slot(demand.quota, fingerprint),
+            None => initial_state.slot(demand.quota, fingerprint),
         };
 
         let update = match demand.quota {
@@ -284,7 +284,7 @@ impl CounterShard {
         index: Option<usize>,
         verdict: Verdict,
         context: &DemandContext<'_>,
-        initial_budget: InitialBudget,
+        initial_state: InitialState,
     ) -> Outcome {
         let free_demand = Demand {
             cost: 0,
@@ -295,7 +295,7 @@ impl CounterShard {
             ..*context
         };
 
-        let evaluation = self.evaluate(index, &context, initial_budget);
+        let evaluation = self.evaluate(index, &context, initial_state);
         if evaluation.must_store() {
             self.commit(index, &evaluation, &context);
         }
@@ -306,7 +306,7 @@ impl CounterShard {
     }
 
     /// Stores the result of [`evaluate`](Self::evaluate). The slot of a new counter (`index` is
-    /// `None`) must have been charged to the budget. Returns by how many keys the store now exceeds
+    /// `None`) must have been charged to the cap. Returns by how many keys the store now exceeds
     /// its cap, which happens when a log or the number of permits grows.
     pub(super) fn commit(
         &mut self,
@@ -329,7 +329,7 @@ impl CounterShard {
         index: usize,
         demand: &Demand<'_>,
         now: Micros,
-        budget: &MemoryBudget,
+        key_cap: &KeyCap,
     ) {
         let slot = *self.slot(index);
         let cost = demand.cost;
@@ -343,7 +343,7 @@ impl CounterShard {
                     quota.prune(log, now);
                     log.refund(cost);
                 }
-                self.update_side_slot(index, demand.quota, budget);
+                self.update_side_slot(index, demand.quota, key_cap);
                 return;
             }
             Quota::Concurrency(_) => return,
@@ -375,18 +375,18 @@ impl CounterShard {
             permits.insert(PermitEntry::new(id, cost, timeout, context.now));
         }
 
-        self.update_side_slot(index, context.demand.quota, context.budget);
+        self.update_side_slot(index, context.demand.quota, context.key_cap);
         removed.is_some()
     }
 
-    /// Adds a slot whose fingerprint is not in the table. It must have been charged to the budget.
+    /// Adds a slot whose fingerprint is not in the table. It must have been charged to the cap.
     pub(super) fn insert(&mut self, slot: Slot) {
         self.table.reserve_one();
         self.table.insert(slot);
     }
 
-    /// Adds a counter from a snapshot. Its slot must have been charged to the budget.
-    pub(super) fn restore(&mut self, slot: Slot, side: Option<SideState>, budget: &MemoryBudget) {
+    /// Adds a counter from a snapshot. Its slot must have been charged to the cap.
+    pub(super) fn restore(&mut self, slot: Slot, side: Option<SideState>, key_cap: &KeyCap) {
         let Some(state) = side else {
             return self.insert(slot);
         };
@@ -394,18 +394,18 @@ impl CounterShard {
         let index = self.side_table.insert(state);
         self.insert(slot.with_side_index(index));
         if let Some(entry) = self.side_table.get_mut(index) {
-            entry.update_charge(budget);
+            entry.update_charge(key_cap);
         }
     }
 
     /// Removes a counter, if there is one.
-    pub(super) fn remove(&mut self, fingerprint: Fingerprint, budget: &MemoryBudget) {
+    pub(super) fn remove(&mut self, fingerprint: Fingerprint, key_cap: &KeyCap) {
         let Some(index) = self.flushed_table().find(fingerprint) else {
             return;
         };
         let slot = *self.table.get(index);
         self.table.remove(index);
-        budget.release(1 + self.remove_side(&slot));
+        key_cap.release(1 + self.remove_side(&slot));
     }
 
     /// The log or the permits to which a slot refers.
@@ -454,7 +454,7 @@ impl CounterShard {
             fingerprint,
             permit_id,
             now,
-            budget,
+            key_cap,
         } = context;
 
         let index = index.unwrap_or_else(|| {
@@ -478,12 +478,12 @@ impl CounterShard {
             _ => {}
         }
 
-        self.update_side_slot(index, demand.quota, budget)
+        self.update_side_slot(index, demand.quota, key_cap)
     }
 
-    /// Updates the slot and the memory budget after a state in the side table has changed. Returns
+    /// Updates the slot and the charge after a state in the side table has changed. Returns
     /// by how many keys the store now exceeds its cap.
-    fn update_side_slot(&mut self, index: usize, quota: &Quota, budget: &MemoryBudget) -> usize {
+    fn update_side_slot(&mut self, index: usize, quota: &Quota, key_cap: &KeyCap) -> usize {
         let slot = *self.slot(index);
         let side_index = slot.side_index();
         let Some(entry) = self.side_table.get_mut(side_index) else {
@@ -504,7 +504,7 @@ impl CounterShard {
             _ => return 0,
         };
 
-        let excess = entry.update_charge(budget);
+        let excess = entry.update_charge(key_cap);
         self.set(
             index,
             Slot::side(slot.fingerprint(), side_index, until, usage),
@@ -513,7 +513,7 @@ impl CounterShard {
     }
 
     /// Removes the log or the permits of a slot, if it has any, and returns what they had charged
-    /// to the budget.
+    /// to the cap.
     pub(super) fn remove_side(&mut self, slot: &Slot) -> usize {
         if slot.kind() == Kind::Side {
             self.side_table.remove(slot.side_index())

@@ -1,14 +1,14 @@
 //! The states that do not fit into a slot because they grow with use: the hits of logs and the
 //! permits of concurrency limits.
 
-use super::budget::MemoryBudget;
+use super::key_cap::KeyCap;
 use crate::algorithm::{HitLog, Permits};
 
 /// A state of variable size.
 #[derive(Debug)]
 pub(super) struct SideEntry {
     pub(super) state: SideState,
-    /// What the entry has charged to the store's budget, in keys.
+    /// What the entry has charged to the store's cap, in keys.
     charged: usize,
 }
 
@@ -26,7 +26,7 @@ impl SideEntry {
 
     /// Updates the charge to the present size. Returns by how many keys the store now exceeds its
     /// cap.
-    pub(super) fn update_charge(&mut self, budget: &MemoryBudget) -> usize {
+    pub(super) fn update_charge(&mut self, key_cap: &KeyCap) -> usize {
         // A key takes about 60 bytes, a hit 16 and a permit 48.
         let weight = match &self.state {
             SideState::Log(log) => log.hits().len().div_ceil(4),
@@ -35,9 +35,9 @@ impl SideEntry {
 
         let charged = std::mem::replace(&mut self.charged, weight);
         if weight > charged {
-            return budget.charge(weight - charged);
+            return key_cap.charge(weight - charged);
         }
-        budget.release(charged - weight);
+        key_cap.release(charged - weight);
         0
     }
 }
@@ -68,7 +68,7 @@ impl SideTable {
         u32::try_from(self.entries.len() - 1).expect("a shard holds far fewer than 2^32 keys")
     }
 
-    /// Removes an entry and returns what it had charged to the budget. Frees the memory of the
+    /// Removes an entry and returns what it had charged to the cap. Frees the memory of the
     /// table with its last entry.
     pub(super) fn remove(&mut self, index: u32) -> usize {
         let slot = self.entries.get_mut(index as usize);

@@ -130,12 +130,12 @@ impl MemoryStore {
             return;
         }
 
-        if self.inner.budget.charge(1) > 0 {
+        if self.inner.key_cap.charge(1) > 0 {
             self.inner.make_room(&mut shard, fingerprint, now);
         }
-        shard.restore(slot, side, &self.inner.budget);
+        shard.restore(slot, side, &self.inner.key_cap);
         // A log may take the memory of many keys, so one eviction may not be enough.
-        while self.inner.budget.is_exceeded() && self.inner.make_room(&mut shard, fingerprint, now)
+        while self.inner.key_cap.is_exceeded() && self.inner.make_room(&mut shard, fingerprint, now)
         {
         }
     }

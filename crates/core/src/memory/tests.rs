@@ -166,9 +166,9 @@ fn logs_count_against_the_cap_by_their_size() {
         }
 
         assert!(
-            store.inner.budget.used() <= 1_001,
+            store.inner.key_cap.used() <= 1_001,
             "{}",
-            store.inner.budget.used()
+            store.inner.key_cap.used()
         );
     }
     assert!(
@@ -216,7 +216,7 @@ fn memory_is_freed_after_a_burst_of_new_keys() {
         "{} of {burst} bytes are still in use",
         store.table_bytes()
     );
-    assert_eq!(store.inner.budget.used(), 1);
+    assert_eq!(store.inner.key_cap.used(), 1);
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn resetting_a_key_frees_its_memory() {
     spend(&store, &log, "ann", 1);
     let demand = log.demand("ann", 1).unwrap();
     drop(store.reset(&demand.as_demand().key));
-    assert_eq!((store.keys(), store.inner.budget.used()), (0, 0));
+    assert_eq!((store.keys(), store.inner.key_cap.used()), (0, 0));
 }
 
 /// Saves every kind of state, restores it in another store and compares the outcomes.

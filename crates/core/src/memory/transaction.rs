@@ -2,9 +2,9 @@
 
 use smallvec::SmallVec;
 
-use super::budget::MemoryBudget;
 use super::fingerprint::Fingerprint;
-use super::shard::{CounterShard, DemandContext, Evaluation, InitialBudget};
+use super::key_cap::KeyCap;
+use super::shard::{CounterShard, DemandContext, Evaluation, InitialState};
 use crate::algorithm::{Outcome, PermitId};
 use crate::store::{Demand, Intent};
 use crate::time::Micros;
@@ -27,8 +27,8 @@ pub(super) struct Transaction<'a> {
     pub(super) intent: Intent,
     pub(super) permit_id: PermitId,
     pub(super) now: Micros,
-    pub(super) budget: &'a MemoryBudget,
-    pub(super) initial_budget: InitialBudget,
+    pub(super) key_cap: &'a KeyCap,
+    pub(super) initial_state: InitialState,
 }
 
 impl<'a> Transaction<'a> {
@@ -41,7 +41,7 @@ impl<'a> Transaction<'a> {
         for context in self.contexts() {
             let shard = shards.shard_for(context.fingerprint);
             let index = shard.find(context.fingerprint);
-            let evaluation = shard.evaluate(index, &context, self.initial_budget);
+            let evaluation = shard.evaluate(index, &context, self.initial_state);
             is_charged &= context.demand.shadow || evaluation.outcome().verdict.is_allowed();
             evaluations.push(evaluation);
         }
@@ -55,7 +55,7 @@ impl<'a> Transaction<'a> {
         let Self {
             permit_id,
             now,
-            budget,
+            key_cap,
             ..
         } = *self;
 
@@ -65,7 +65,7 @@ impl<'a> Transaction<'a> {
             fingerprint: *fingerprint,
             permit_id,
             now,
-            budget,
+            key_cap,
         })
     }
 
@@ -84,7 +84,7 @@ impl<'a> Transaction<'a> {
         if fits && !is_charged {
             let shard = shards.shard_for(context.fingerprint);
             let index = shard.find(context.fingerprint);
-            return shard.evaluate_uncharged(index, outcome.verdict, context, self.initial_budget);
+            return shard.evaluate_uncharged(index, outcome.verdict, context, self.initial_state);
         }
 
         if fits || evaluation.must_store() {
@@ -105,12 +105,12 @@ pub(super) fn commit(
     let &DemandContext {
         fingerprint,
         now,
-        budget,
+        key_cap,
         ..
     } = context;
 
     let index = shards.shard_for(fingerprint).find(fingerprint);
-    if index.is_none() && budget.charge(1) > 0 {
+    if index.is_none() && key_cap.charge(1) > 0 {
         shards.make_room(fingerprint, now);
     }
     let excess = shards

@@ -75,11 +75,11 @@ impl Fixture {
     }
 }
 
-fn decide<'a, S: Demands<'a> + Unpin>(check: Check<'a, S>) -> Decision {
+fn decide<'a, D: Demands<'a> + Unpin>(check: Check<'a, D>) -> Decision {
     try_decide(check).expect("a decision")
 }
 
-fn try_decide<'a, S: Demands<'a> + Unpin>(check: Check<'a, S>) -> Result<Decision, Error> {
+fn try_decide<'a, D: Demands<'a> + Unpin>(check: Check<'a, D>) -> Result<Decision, Error> {
     block_on(check.into_future())
 }
 

@@ -10,8 +10,8 @@ use crate::resp::{self, write_argument, write_array_header};
 use crate::script::Script;
 use crate::wire::Operation;
 
-/// Most store calls in one script call. More would make it longer without making it much cheaper
-/// per store call.
+/// The most store calls in one script call. More would make it longer without making it much
+/// cheaper per store call.
 pub(super) const BATCH_MAX: usize = 64;
 /// How many of the last arguments are searched for equal ones. Permits and leases make every
 /// argument different, so a search through all of them would be wasted.

@@ -23,9 +23,9 @@ use crate::error::{CallError, ErrorClass, ServerError};
 use crate::resp::{self, RespValue};
 use crate::wire::{Operation, ScriptReply, read_replies};
 
-/// Most rounds in flight. With two, the server has the next one when it completes the first.
+/// The most rounds in flight. With two, the server has the next one when it completes the first.
 const ROUNDS_MAX: usize = 2;
-/// Most calls in a round.
+/// The most calls in a round.
 const ROUND_CALLS_MAX: usize = 128;
 /// A server that has not replied for this number of timeouts counts as unavailable.
 const SILENT_TIMEOUTS: u32 = 2;

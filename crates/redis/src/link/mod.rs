@@ -25,7 +25,7 @@ use crate::error::{CallError, ServerError};
 use crate::topology::ServerLocator;
 use crate::wire::{ScriptReply, StoreCall};
 
-/// Most calls that wait in the queue of a link. At 100,000 calls per second, a full queue takes
+/// The most calls that wait in the queue of a link. At 100,000 calls per second, a full queue takes
 /// about 40 ms, which is a few default timeouts.
 const QUEUE_MAX: usize = 4_096;
 
@@ -81,7 +81,7 @@ struct QueuedCall {
     deadline: Instant,
     /// True when the call follows an `ASK` redirection, and must be preceded by `ASKING`.
     is_asking: bool,
-    /// `None` once the call has been answered.
+    /// `None` once the result has been sent.
     reply_sender: Option<oneshot::Sender<CallResult>>,
 }
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tollgate::store::{Intent, SpendReply};
 use tollgate::{Demand, DemandBuf, Micros, Outcome, PermitId, Quota, StoreError};
 
-use super::attempt::Attempt;
+use super::routed_call::RoutedCall;
 use super::{RedisStore, spend_reply};
 use crate::error::CallError;
 use crate::wire::{DemandTerms, Operation, ScriptReply};
@@ -91,7 +91,7 @@ impl CrossSlotSpend {
             };
 
             let inner = self.store.inner.clone();
-            let reply = Attempt::start(inner, call, deadline).run().await?;
+            let reply = RoutedCall::start(inner, call, deadline).run().await?;
             is_allowed &= reply.succeeded;
             let is_charged = operation == Operation::Spend && reply.succeeded;
             self.replies.push(GroupReply {

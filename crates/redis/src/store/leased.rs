@@ -9,7 +9,7 @@ use tollgate::{
     Consistency, Demand, DemandBuf, Micros, Outcome, PermitId, Source, StoreError, Verdict,
 };
 
-use super::attempt::join;
+use super::routed_call::join;
 use super::{RedisStore, pending};
 
 /// How often a request waits for the lease call of another request before it calls the store
@@ -35,8 +35,10 @@ impl RedisStore {
         pending(async move {
             for _ in 0..WAITS_MAX {
                 match self.inner.leases.spend(&demand.as_demand()) {
-                    LeaseStep::Decided(outcome, refill) => {
-                        refill.into_iter().for_each(|call| self.refill(call));
+                    LeaseStep::Decided(outcome, renewal) => {
+                        if let Some(call) = renewal {
+                            self.call_in_background(call);
+                        }
                         return Ok(outcome.into());
                     }
                     LeaseStep::Call(call) => {
@@ -79,7 +81,7 @@ impl RedisStore {
     /// Spends several demands, all or none. Demands that a lease covers are spent here first. The
     /// others are spent at the store in one call, and if they are denied, the spends here are
     /// undone.
-    pub(super) fn spend_in_request<'a>(
+    pub(super) fn spend_several<'a>(
         &'a self,
         demands: &[Demand<'_>],
         permit_id: PermitId,
@@ -120,12 +122,14 @@ impl RedisStore {
             return None;
         }
 
-        let (outcome, refill) = match self.inner.leases.spend_in_request(demand) {
-            LeaseStep::Decided(outcome, refill) => (Some(outcome), refill),
-            LeaseStep::Strict(refill) => (None, refill),
+        let (outcome, renewal) = match self.inner.leases.spend_in_request(demand) {
+            LeaseStep::Decided(outcome, renewal) => (Some(outcome), renewal),
+            LeaseStep::Strict(renewal) => (None, renewal),
             LeaseStep::Wait(_) | LeaseStep::Call(_) => (None, None),
         };
-        refill.into_iter().for_each(|call| self.refill(call));
+        if let Some(call) = renewal {
+            self.call_in_background(call);
+        }
         outcome
     }
 }
@@ -148,13 +152,13 @@ impl JointSpend<'_> {
 
     /// Completes the request with the reply of the store.
     fn settle(self, reply: Result<SpendReply, StoreError>) -> Result<SpendReply, StoreError> {
-        let is_allowed = reply.as_ref().is_ok_and(|reply| self.learn_denials(reply));
+        let is_allowed = reply.as_ref().is_ok_and(|reply| self.cache_denials(reply));
         let joint = if is_allowed { self } else { self.undo() };
         reply.map(|reply| joint.merge(reply))
     }
 
     /// Enters the store's denials into the lease table. Returns true when the store allows.
-    fn learn_denials(&self, reply: &SpendReply) -> bool {
+    fn cache_denials(&self, reply: &SpendReply) -> bool {
         let at_store = self
             .demands
             .iter()
@@ -175,8 +179,8 @@ impl JointSpend<'_> {
         is_allowed
     }
 
-    /// Denies the request by a denial that is known here. The store is not asked about the other
-    /// demands, so their outcomes show the full limit: nothing is known to be used.
+    /// Denies the request by a denial that is known here. No store call is made for the other
+    /// demands, so their outcomes show the full limit.
     fn deny(self) -> SpendReply {
         let joint = self.undo();
         let full = |demand: &DemandBuf| {

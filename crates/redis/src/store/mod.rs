@@ -1,9 +1,9 @@
 //! The store: sends calls to the links, and turns replies into outcomes.
 
-mod attempt;
 mod cross_slot;
+mod lease_calls;
 mod leased;
-mod refill;
+mod routed_call;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,7 +17,7 @@ use tollgate::lease::LeaseTable;
 use tollgate::store::{DEMANDS_MAX, Intent, SpendReply, StoreFuture};
 use tollgate::{Demand, Key, Outcome, PermitId, Quota, Source, Store, StoreError};
 
-use self::attempt::{Attempt, join};
+use self::routed_call::{RoutedCall, join};
 use crate::builder::RedisBuilder;
 use crate::endpoint::RedisConfigError;
 use crate::error::{CallError, ServerError};
@@ -54,10 +54,10 @@ struct Inner {
 /// left the cluster is no longer included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Script calls sent.
-    pub calls: u64,
-    /// Store calls sent in them. The more there are in a script call, the less each of them costs.
-    pub requests: u64,
+    /// Script calls sent. One script call carries a batch of store calls.
+    pub script_calls: u64,
+    /// Store calls sent. The more of them a script call carries, the less each of them costs.
+    pub store_calls: u64,
     /// Connections established.
     pub connections: u64,
     /// Servers that are available now.
@@ -133,8 +133,8 @@ impl RedisStore {
 
         for link in self.inner.topology.links() {
             let counters = &link.state().counters;
-            stats.calls += counters.script_calls.load(Relaxed);
-            stats.requests += counters.store_calls.load(Relaxed);
+            stats.script_calls += counters.script_calls.load(Relaxed);
+            stats.store_calls += counters.store_calls.load(Relaxed);
             stats.connections += counters.connections.load(Relaxed);
             stats.up += usize::from(link.is_up());
             stats.servers += 1;
@@ -142,8 +142,8 @@ impl RedisStore {
         stats
     }
 
-    fn attempt(&self, call: StoreCall) -> Attempt {
-        Attempt::start(self.inner.clone(), call, self.deadline())
+    fn route(&self, call: StoreCall) -> RoutedCall {
+        RoutedCall::start(self.inner.clone(), call, self.deadline())
     }
 
     /// Makes a call in a task of its own, which completes even if its caller no longer waits. The
@@ -152,7 +152,7 @@ impl RedisStore {
         &self,
         call: StoreCall,
     ) -> impl Future<Output = CallResult> + Send + 'static + use<> {
-        let task = self.inner.runtime.spawn(self.attempt(call).run());
+        let task = self.inner.runtime.spawn(self.route(call).run());
         join(task)
     }
 
@@ -198,10 +198,10 @@ impl RedisStore {
         }
 
         let terms: SmallVec<[DemandTerms; 1]> = demands.iter().map(DemandTerms::new).collect();
-        match self.attempt(call).fail_fast() {
+        match self.route(call).accepted() {
             Err(error) => StoreFuture::ready(Err(error.into())),
-            Ok(attempt) => {
-                pending(async move { Ok(spend_reply(&attempt.run().await?, &terms, intent)?) })
+            Ok(routed_call) => {
+                pending(async move { Ok(spend_reply(&routed_call.run().await?, &terms, intent)?) })
             }
         }
     }
@@ -252,7 +252,7 @@ impl Store for RedisStore {
             _ if intent == Intent::Peek => self.peek_leased(demands, permit_id),
             [demand] if demand.cost == 0 => self.peek_leased(demands, permit_id),
             [demand] => self.spend_leased(demand),
-            _ => self.spend_in_request(demands, permit_id),
+            _ => self.spend_several(demands, permit_id),
         }
     }
 
@@ -267,9 +267,9 @@ impl Store for RedisStore {
             return None;
         }
 
-        let (outcome, source, refill) = self.inner.leases.try_spend(demand)?;
-        if let Some(call) = refill {
-            self.refill(*call);
+        let (outcome, source, renewal) = self.inner.leases.try_spend(demand)?;
+        if let Some(call) = renewal {
+            self.call_in_background(*call);
         }
         Some((outcome, source))
     }

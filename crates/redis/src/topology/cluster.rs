@@ -30,7 +30,7 @@ const REFRESH_WHILE_DOWN: Duration = Duration::from_millis(200);
 /// Refresh interval of a healthy cluster.
 const REFRESH_WHILE_HEALTHY: Duration = Duration::from_secs(10);
 
-/// Most links to servers that are known from redirections only.
+/// The most links to servers that are known from redirections only.
 const UNMAPPED_MAX: usize = 8;
 
 /// The links to the servers of a cluster. Dropping it closes all of them.

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use tollgate::algorithm::remote::{LendingNumbers, ScriptNumbers};
 use tollgate::algorithm::{AMOUNT_MAX, WindowStart};
 use tollgate::lease::LeaseRequest;
-use tollgate::{Calendar, Demand, Key, PermitId, Quota};
+use tollgate::{Calendar, Demand, Key, Micros, PermitId, Quota};
 
 use crate::topology::hash_slot;
 
@@ -136,15 +136,15 @@ impl CallEncoder {
         let mut call = self.call(Operation::Lease, demands, PermitId::NONE);
         let LendingNumbers { back, period, .. } = demand.quota.lending(request.returned);
         let &LeaseRequest {
-            max_units: most,
+            max_units,
             is_lent,
             generation,
             held,
-            kept: keep,
+            kept,
             ..
         } = request;
-        let wanted = [most.min(AMOUNT_MAX), u64::from(is_lent)];
-        let settlement = [generation, held, keep, back.micros, back.part, period];
+        let wanted = [max_units.min(AMOUNT_MAX), u64::from(is_lent)];
+        let settlement = [generation, held, kept, back.micros, back.part, period];
         write_numbers(&mut call.arguments, wanted);
         write_numbers(&mut call.arguments, settlement);
         call
@@ -180,13 +180,9 @@ fn write_demand(out: &mut Vec<u8>, shadow: bool, numbers: ScriptNumbers, permit_
         }
 
         ScriptNumbers::Fixed { limit, cost, start } => {
-            let (unit, length) = match start {
-                WindowStart::FirstHit(length) => (0, length),
-                WindowStart::Clock(Calendar::Month) => (2, Calendar::Month.length_max()),
-                WindowStart::Clock(unit) => (1, unit.length_max()),
-            };
+            let (start, length) = window_numbers(start);
             out.extend([2, shadow]);
-            write_numbers(out, [limit, cost, unit, length.get()]);
+            write_numbers(out, [limit, cost, start, length.get()]);
         }
 
         ScriptNumbers::Sliding {
@@ -216,6 +212,16 @@ fn write_demand(out: &mut Vec<u8>, shadow: bool, numbers: ScriptNumbers, permit_
             write_numbers(out, [limit, cost, length.get()]);
             out.extend(permit_id.get().to_le_bytes());
         }
+    }
+}
+
+/// The start and the length of a fixed window, as the script reads them. The start is 0 for the
+/// first hit, 1 for a calendar unit of constant length and 2 for a month.
+fn window_numbers(start: WindowStart) -> (u64, Micros) {
+    match start {
+        WindowStart::FirstHit(length) => (0, length),
+        WindowStart::Clock(Calendar::Month) => (2, Calendar::Month.length_max()),
+        WindowStart::Clock(unit) => (1, unit.length_max()),
     }
 }
 

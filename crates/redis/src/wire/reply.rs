@@ -36,7 +36,7 @@ struct GrantReply {
     /// The generation to which they belong.
     generation: u64,
     /// True when the store still knew the units that the instance held before.
-    is_kept: bool,
+    is_known: bool,
 }
 
 /// Reads the replies to these calls, in order. Each is a reply or the server's error text. `None`
@@ -103,12 +103,12 @@ fn read_grant(reply: &mut Bytes) -> Option<GrantReply> {
     let units = whole_number(reply.try_get_f64_le().ok()?)?;
     let encoded = reply.try_get_f64_le().ok()?;
 
-    let is_kept = encoded >= 0.0;
-    let generation = whole_number(if is_kept { encoded } else { -1.0 - encoded })?;
+    let is_known = encoded >= 0.0;
+    let generation = whole_number(if is_known { encoded } else { -1.0 - encoded })?;
     Some(GrantReply {
         units,
         generation,
-        is_kept,
+        is_known,
     })
 }
 
@@ -206,18 +206,18 @@ impl ScriptReply {
         let GrantReply {
             units,
             generation,
-            is_kept,
+            is_known,
         } = self.grant.unwrap_or(GrantReply {
             units: 0,
             generation: 0,
-            is_kept: true,
+            is_known: true,
         });
         Some(LeaseGrant {
             state: seen,
             at: self.at,
             units,
             generation,
-            is_known: is_kept,
+            is_known,
         })
     }
 

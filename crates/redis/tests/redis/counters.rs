@@ -193,7 +193,7 @@ fn concurrent_decisions_share_script_calls() {
             );
         }
         let alone = store.stats();
-        assert_eq!((alone.calls, alone.requests), (50, 50));
+        assert_eq!((alone.script_calls, alone.store_calls), (50, 50));
 
         let ask = |number: u64| {
             let limiter = limiter.clone();
@@ -209,8 +209,8 @@ fn concurrent_decisions_share_script_calls() {
         }
         let together = store.stats();
         let (calls, requests) = (
-            together.calls - alone.calls,
-            together.requests - alone.requests,
+            together.script_calls - alone.script_calls,
+            together.store_calls - alone.store_calls,
         );
         assert_eq!(requests, 2_000);
         assert!(

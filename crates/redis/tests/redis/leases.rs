@@ -167,7 +167,7 @@ fn a_hot_key_is_decided_from_the_lease() {
     assert_eq!(allowed, 20_000);
     assert!(local >= 19_000, "{local} of 20,000 without a store call");
 
-    let calls = replica.store.stats().calls;
+    let calls = replica.store.stats().script_calls;
     assert!(calls <= 1_000, "{calls} calls");
 }
 
@@ -235,7 +235,7 @@ fn a_denial_is_cached_until_it_can_change() {
                 (false, Source::Store)
             );
 
-            let calls = replica.store.stats().calls;
+            let calls = replica.store.stats().script_calls;
             for cost in [5, 6, 1_000] {
                 let again = check(cost).await.expect("the server is available");
                 assert_eq!(
@@ -254,7 +254,11 @@ fn a_denial_is_cached_until_it_can_change() {
                     .expect("the server is available")
                     .is_never()
             );
-            assert_eq!(replica.store.stats().calls, calls, "no store call was made");
+            assert_eq!(
+                replica.store.stats().script_calls,
+                calls,
+                "no store call was made"
+            );
             assert!(
                 check(1)
                     .await

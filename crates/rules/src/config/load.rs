@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tollgate::Limit;
-use tollgate::headers::Fields;
+use tollgate::headers::EnabledFields;
 
 use super::diagnostic::{ConfigError, Diagnostics, SourcePosition};
 use super::field::{ConfigField, Expectation};
@@ -16,7 +16,7 @@ use super::limits::{self, LimitDefaults};
 use super::names::{CONSISTENCIES, DEFAULTS, ON_STORE_FAILURE, ROOT};
 use super::{Config, clients, monitoring, server, store, tiers, variables, yaml};
 use crate::attribute::Attribute;
-use crate::limit::{LimitConfig, Match, Recipe};
+use crate::limit::{LimitConfig, Recipe};
 
 /// The maximum size of a file, in bytes. A thousand limits with every field take about 300 KiB.
 const FILE_MAX: usize = 1 << 20;
@@ -115,7 +115,7 @@ impl Config {
         let client_ip: Result<Attribute, _> = "client_ip".parse();
         let limit = LimitConfig {
             limit: Limit::sliding_window("default", 100, Duration::from_secs(60)),
-            applies: Match::default(),
+            conditions: Vec::new(),
             key: Recipe {
                 parts: vec![client_ip.into_iter().collect()],
             },
@@ -135,7 +135,7 @@ impl Config {
             clients: tollgate_subject::ClientResolver::default(),
             hashing: None,
             limits,
-            headers: Fields::default(),
+            headers: EnabledFields::default(),
             monitoring: super::MonitoringConfig::default(),
             server: super::ServerLimits::default(),
             notes: Vec::new(),

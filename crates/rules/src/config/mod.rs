@@ -30,7 +30,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use tollgate::KeyHasher;
-use tollgate::headers::Fields;
+use tollgate::headers::EnabledFields;
 use tollgate_subject::ClientResolver;
 
 pub use self::diagnostic::{ConfigError, Diagnostic, SourceMap};
@@ -51,7 +51,7 @@ pub struct Config {
     /// The limits, in file order.
     pub limits: Vec<LimitConfig>,
     /// The rate limit headers of a response.
-    pub headers: Fields,
+    pub headers: EnabledFields,
     /// Metrics, alerts and tracing.
     pub monitoring: MonitoringConfig,
     /// The resource limits of the server.
@@ -70,8 +70,8 @@ pub struct Config {
 /// use std::time::Duration;
 /// use tollgate_rules::config::parse_duration;
 ///
-/// assert_eq!(length("250ms"), Ok(Duration::from_millis(250)));
-/// assert_eq!(length("5").unwrap_err(), "the unit is missing; write 5s or 5ms");
+/// assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
+/// assert_eq!(parse_duration("5").unwrap_err(), "the unit is missing; write 5s or 5ms");
 /// ```
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     values::duration(text)
@@ -160,7 +160,7 @@ pub struct ServerLimits {
     pub connections_max: usize,
     /// The maximum size of a request body, in bytes.
     pub body_max: usize,
-    /// How long a client may take to send the headers of a request.
+    /// How long a client may take to send the headers of a request, and again for its body.
     pub header_timeout: Duration,
     /// How long a connection may stay open without a request.
     pub idle_timeout: Duration,

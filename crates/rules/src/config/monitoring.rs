@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::headers::Fields;
+use tollgate::headers::EnabledFields;
 
 use super::field::{ConfigField, Expectation};
 use super::names::{ALERTS, HEADERS, MONITORING, TRACING};
@@ -34,10 +34,10 @@ impl Default for MonitoringConfig {
 }
 
 /// Reads the section `headers`. All headers are sent by default.
-pub(super) fn read_headers(field: &ConfigField<'_>) -> Option<Fields> {
+pub(super) fn read_headers(field: &ConfigField<'_>) -> Option<EnabledFields> {
     let mapping = field.mapping(HEADERS)?;
     let is_sent = |name| mapping.read(name, ConfigField::boolean).unwrap_or(true);
-    Some(Fields {
+    Some(EnabledFields {
         ietf: is_sent("ietf"),
         legacy: is_sent("legacy"),
         retry_after: is_sent("retry_after"),

@@ -48,8 +48,8 @@ fn is_plain(key: &str) -> bool {
     !key.is_empty() && key.len() <= PLAIN_MAX && key.chars().all(is_plain)
 }
 
-/// Whether a limit's name may be shown. This is asked before and after variables are expanded, so
-/// it depends on the text alone.
+/// Whether a limit's name may be shown. Called before and after variables are expanded, so it
+/// depends on the text alone.
 fn is_showable(name: &ScalarValue) -> bool {
     !name.text.contains("${") && tollgate::LimitName::new(&name.text).is_ok()
 }

@@ -53,7 +53,7 @@ impl LimitIndex {
         let mut index = Self::default();
 
         for (position, limit) in limits.enumerate() {
-            let conditions = limit.applies.conditions.iter();
+            let conditions = limit.conditions.iter();
             let best = conditions
                 .filter_map(|condition| Some((selectivity(condition)?, condition)))
                 .max_by_key(|(selectivity, _)| *selectivity);
@@ -122,8 +122,8 @@ impl AttributeIndex {
         limits.or_default().push(position);
     }
 
-    /// Adds the limits for a value. A path is looked up once for each of its leading segments, up to
-    /// the longest that was indexed.
+    /// Adds the limits for a value. A path is looked up once for each of its leading segments, up
+    /// to the longest that was indexed.
     fn extend_candidates(&self, value: &str, candidates: &mut Candidates) {
         if let Some(limits) = self.by_value.get(value) {
             candidates.extend_from_slice(limits);
@@ -173,7 +173,8 @@ fn index_key(pattern: &Pattern) -> Option<IndexKey<'_>> {
         Pattern::Glob(glob) => glob,
     };
 
-    // `/v1/users*` matches `/v1/users-old`, so only the segments before the one with the star count.
+    // `/v1/users*` matches `/v1/users-old`, so only the segments before the one with the star
+    // count.
     let text = glob.as_str();
     let (literal, _) = text.split_once('*')?;
     let (segments, _) = literal.rsplit_once('/')?;

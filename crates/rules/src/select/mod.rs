@@ -17,7 +17,7 @@ use tollgate_subject::{AddressError, ClientResolver};
 
 use crate::attribute::Attribute;
 use crate::config::{Config, HashConfig};
-use crate::limit::{Condition, LimitConfig, Pattern};
+use crate::limit::{Condition, Cost, LimitConfig, Pattern};
 
 pub use explanation::{DisplayPart, Explanation};
 use limit_index::LimitIndex;
@@ -45,10 +45,10 @@ pub enum Value<'v> {
 #[derive(Debug)]
 pub struct Selector {
     limits: Vec<(LimitName, LimitConfig)>,
-    /// The position of each limit by its name.
-    positions: HashMap<Box<str>, usize>,
+    /// The index of each limit by its name.
+    index_by_name: HashMap<Box<str>, usize>,
     /// Narrows down the limits whose conditions have to be evaluated.
-    index: LimitIndex,
+    limit_index: LimitIndex,
     clients: ClientResolver,
     hashing: Option<HashConfig>,
 }
@@ -82,20 +82,24 @@ pub enum MissingKeyPolicy {
 
 impl Selector {
     /// Prepares the limits of a configuration.
+    ///
+    /// # Panics
+    ///
+    /// If a limit is invalid. The limits of a configuration that was read without errors are valid.
     pub fn new(config: &Config) -> Self {
         let named = |limit: &LimitConfig| {
-            let rule = limit.limit.rule().ok()?;
-            Some((rule.name(), limit.clone()))
+            let rule = limit.limit.rule();
+            let rule = rule.expect("a validated configuration has valid limits");
+            (rule.name(), limit.clone())
         };
-        let limits: Vec<(LimitName, LimitConfig)> =
-            config.limits.iter().filter_map(named).collect();
-        let positions = limits.iter().enumerate();
+        let limits: Vec<(LimitName, LimitConfig)> = config.limits.iter().map(named).collect();
+        let indexed = limits.iter().enumerate();
 
         Self {
-            positions: positions
-                .map(|(position, (name, _))| ((**name).into(), position))
+            index_by_name: indexed
+                .map(|(index, (name, _))| ((**name).into(), index))
                 .collect(),
-            index: LimitIndex::new(limits.iter().map(|(_, limit)| limit)),
+            limit_index: LimitIndex::new(limits.iter().map(|(_, limit)| limit)),
             limits,
             clients: config.clients.clone(),
             hashing: config.hashing.clone(),
@@ -140,9 +144,9 @@ impl Selector {
         mut visit: impl FnMut(usize, Option<SelectedLimit<'r>>),
     ) -> Result<(), SelectError> {
         let request = RequestView::new(attributes);
-        for index in self.index.candidates(&request) {
+        for index in self.limit_index.candidates(&request) {
             let limit = &self.limits[index].1;
-            let mut conditions = limit.applies.conditions.iter();
+            let mut conditions = limit.conditions.iter();
 
             if conditions.all(|condition| request.satisfies(condition)) {
                 visit(index, self.select_one(index, &request, cost, on_missing)?);
@@ -198,7 +202,7 @@ impl Selector {
         index: usize,
         request: &RequestView<'_, impl Attributes>,
     ) -> Explanation<'r> {
-        let mut conditions = self.limits[index].1.applies.conditions.iter();
+        let mut conditions = self.limits[index].1.conditions.iter();
         if let Some(condition) = conditions.find(|condition| !request.satisfies(condition)) {
             return Explanation::not_matched(condition, request);
         }
@@ -251,11 +255,10 @@ impl Selector {
 
         let cost = match &limit.cost {
             None => cost.unwrap_or(1),
-            Some(by) => request.cost(by, cost).map_err(|found| SelectError::Cost {
-                limit: name.to_string(),
-                attribute: by.by.as_ref().map_or_else(String::new, ToString::to_string),
-                found,
-            })?,
+            Some(limit_cost) => {
+                let result = request.cost(limit_cost, cost);
+                result.map_err(|found| invalid_cost(name, limit_cost, found))?
+            }
         };
 
         let quota = limit.tiers.as_ref().and_then(|tiers| request.tier(tiers).1);
@@ -269,7 +272,7 @@ impl Selector {
     }
 
     fn index_of(&self, name: &str) -> Result<usize, SelectError> {
-        let index = self.positions.get(name).copied();
+        let index = self.index_by_name.get(name).copied();
         index.ok_or_else(|| SelectError::UnknownLimit {
             found: name.chars().take(80).collect(),
             known: self.names(),
@@ -293,6 +296,16 @@ impl Selector {
             String::new()
         };
         names.join(", ") + &more
+    }
+}
+
+#[cold]
+fn invalid_cost(limit: &str, cost: &Cost, found: String) -> SelectError {
+    let attribute = cost.attribute.as_ref();
+    SelectError::Cost {
+        limit: limit.to_owned(),
+        attribute: attribute.map_or_else(String::new, ToString::to_string),
+        found,
     }
 }
 

@@ -76,7 +76,7 @@ impl<'a, A: Attributes> RequestView<'a, A> {
     /// The cost: from the attribute, else as stated by the request, else the default. The error is
     /// the start of the invalid value.
     pub(super) fn cost(&self, cost: &Cost, stated: Option<u64>) -> Result<u64, String> {
-        let Some(found) = cost.by.as_ref().and_then(|by| self.text(by)) else {
+        let Some(found) = cost.attribute.as_ref().and_then(|name| self.text(name)) else {
             return Ok(stated.unwrap_or(cost.default));
         };
         // `parse` alone would also accept a leading `+`.

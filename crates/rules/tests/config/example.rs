@@ -49,7 +49,7 @@ fn conditions(rule: &LimitConfig) -> Vec<String> {
         let patterns: Vec<_> = condition.any_of.iter().map(text).collect();
         format!("{} = {}", condition.attribute, patterns.join(" or "))
     };
-    rule.applies.conditions.iter().map(condition).collect()
+    rule.conditions.iter().map(condition).collect()
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn the_limits_have_their_keys_and_conditions() {
     assert_eq!(
         rule("reports").cost,
         Some(Cost {
-            by: Some("report_pages".parse().unwrap()),
+            attribute: Some("report_pages".parse().unwrap()),
             default: 1
         })
     );
@@ -331,7 +331,7 @@ fn all_fields_of_a_limit_are_read() {
     assert_eq!(
         rule.cost,
         Some(Cost {
-            by: None,
+            attribute: None,
             default: 3
         })
     );

@@ -95,7 +95,7 @@ fn a_value_cannot_change_the_structure() {
     let text = "limits: [{ name: a, key: [], algorithm: sliding_log, limit: 1, window: 1s, \
                 match: { k: \"${V}\" } }]";
     let config = Config::parse(text, "t.yaml", &injected).unwrap();
-    assert!(format!("{:?}", config.limits[0].applies).contains(r"x\nversion: 2"));
+    assert!(format!("{:?}", config.limits[0].conditions).contains(r"x\nversion: 2"));
 }
 
 /// A name from the environment may be a customer's, so errors identify the limit by its index.

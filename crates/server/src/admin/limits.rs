@@ -128,7 +128,7 @@ impl<'a> LimitView<'a> {
     /// `None` only for an invalid limit, which a configuration never holds.
     fn new(limit: &'a LimitConfig, decisions: OutcomeCounts) -> Option<Self> {
         let rule = limit.limit.rule().ok()?;
-        let conditions = limit.applies.conditions.iter();
+        let conditions = limit.conditions.iter();
 
         Some(Self {
             name: limit.limit.name(),
@@ -209,7 +209,7 @@ impl<'a> ConditionView<'a> {
 impl<'a> CostView<'a> {
     fn new(cost: &'a Cost) -> Self {
         Self {
-            by: cost.by.as_ref().map(Attribute::name),
+            by: cost.attribute.as_ref().map(Attribute::name),
             default: cost.default,
         }
     }

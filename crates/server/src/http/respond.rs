@@ -4,7 +4,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{HeaderMap, Response, StatusCode};
-use tollgate::headers::{DecisionBody, Fields, PROBLEM_JSON, Problem};
+use tollgate::headers::{DecisionBody, EnabledFields, PROBLEM_JSON, Problem};
 use tollgate::{Decision, Micros};
 
 use super::error::ApiError;
@@ -51,7 +51,11 @@ pub(crate) fn problem(error: &ApiError) -> Response<Body> {
 }
 
 /// The response to a check or peek: 200, 429 or 503.
-pub(super) fn decision(decision: &GateDecision, fields: Fields, now: Micros) -> Response<Body> {
+pub(super) fn decision(
+    decision: &GateDecision,
+    fields: EnabledFields,
+    now: Micros,
+) -> Response<Body> {
     let GateDecision { decision, permit } = decision;
 
     let mut response = if let Some(problem) = Problem::denied(decision) {
@@ -86,7 +90,7 @@ pub(super) fn denied(mut problem: Problem<'_>, deny_status: Option<u16>) -> Resp
 pub(super) fn add_fields(
     headers: &mut HeaderMap,
     decision: &Decision,
-    fields: Fields,
+    fields: EnabledFields,
     now: Micros,
 ) {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -156,7 +156,7 @@ impl World<'_> {
                 self.finish_call(replica_id, call, Err(CallFailure::Unknown));
             }
             Event::CallNotSent { replica_id, call } => {
-                self.finish_call(replica_id, call, Err(CallFailure::NotSent));
+                self.finish_call(replica_id, call, Err(CallFailure::NotExecuted));
             }
             Event::CheckArrival(replica_id, request) => self.check_strictly(replica_id, request),
             Event::CheckReply(replica_id, request, at) => {
@@ -315,7 +315,7 @@ impl World<'_> {
     ) {
         let id = self.run.calls;
         self.run.calls += 1;
-        let (cost, lease_request) = (call.demand().cost, *call.request());
+        let (cost, lease_request) = (call.demand().cost, *call.lease_request());
 
         self.log_line(|| {
             format!("    {replica_id:?} sends call {id}, cost {cost}, {lease_request:?}")

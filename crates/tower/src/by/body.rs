@@ -23,7 +23,7 @@ use crate::request_head::RequestHead;
 ///     let text = std::str::from_utf8(body).ok()?;
 ///     Some(text.strip_prefix("email=")?.trim().to_lowercase())
 /// });
-/// let account = account.or_refuse(StatusCode::BAD_REQUEST);
+/// let account = account.or_reject(StatusCode::BAD_REQUEST);
 /// # let _ = account;
 /// ```
 pub const fn body<K, F>(description: &'static str, key: F) -> OptionalKey<BodyKey<F>>

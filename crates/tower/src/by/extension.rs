@@ -20,7 +20,7 @@ use crate::request_head::RequestHead;
 ///     id: u64,
 /// }
 ///
-/// let user = by::extension(|user: &User| user.id).or_refuse(StatusCode::UNAUTHORIZED);
+/// let user = by::extension(|user: &User| user.id).or_reject(StatusCode::UNAUTHORIZED);
 /// # let _ = user;
 /// ```
 pub const fn extension<T, K, F>(key: F) -> OptionalKey<ExtensionKey<T, F>>

@@ -11,7 +11,7 @@
 //! // The API key, or the client address for requests without one.
 //! let caller = by::header("x-api-key").or(by::client_address());
 //! // The tenant; requests without one are rejected.
-//! let tenant = by::header("x-tenant").or_refuse(StatusCode::BAD_REQUEST);
+//! let tenant = by::header("x-tenant").or_reject(StatusCode::BAD_REQUEST);
 //! // A tuple: each combination of tenant and caller has its own counter.
 //! let both = (tenant, caller);
 //! # let _ = tollgate_tower::RateLimitLayer::new(&tollgate::Limiter::in_memory([]), "api", both);
@@ -33,7 +33,7 @@ pub use body::{BodyKey, body};
 pub use extension::{ExtensionKey, extension};
 pub use header::{HeaderKey, header};
 pub use key_fn::{KeyFn, function};
-pub use optional::{KeyLookup, KeyOr, KeyOrRefuse, KeyOrSkip, KeySource, OptionalKey};
+pub use optional::{KeyLookup, KeyOr, KeyOrReject, KeyOrSkip, KeySource, OptionalKey};
 pub use path::{PathClassKey, path_class};
 
 use crate::request_head::RequestHead;
@@ -43,7 +43,7 @@ use crate::request_head::RequestHead;
     message = "`{Self}` cannot be the key of a limit",
     label = "expected a `KeyExtractor`",
     note = "if a request may lack the key, as with `by::header(..)`, say what to do then: \
-            `.or(other_key)`, `.or_skip()` or `.or_refuse(status)`"
+            `.or(other_key)`, `.or_skip()` or `.or_reject(status)`"
 )]
 pub trait KeyExtractor: Send + Sync + 'static {
     /// Writes the parts of the key into `parts`, or returns what to do with a request that has no

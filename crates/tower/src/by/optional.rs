@@ -53,7 +53,7 @@ impl KeyLookup {
 }
 
 /// A key that a request may lack. It becomes a [`KeyExtractor`] once you say what to do without
-/// the key: [`or`](Self::or), [`or_skip`](Self::or_skip) or [`or_refuse`](Self::or_refuse).
+/// the key: [`or`](Self::or), [`or_skip`](Self::or_skip) or [`or_reject`](Self::or_reject).
 ///
 /// Without one of these the code does not compile:
 ///
@@ -65,7 +65,7 @@ impl KeyLookup {
 /// let layer = RateLimitLayer::new(&limiter, "api", by::header("x-api-key"));
 /// ```
 #[derive(Clone, Copy, Debug)]
-#[must_use = "say what to do without the key: `or`, `or_skip` or `or_refuse`"]
+#[must_use = "say what to do without the key: `or`, `or_skip` or `or_reject`"]
 pub struct OptionalKey<S>(pub S);
 
 impl<S: KeySource> OptionalKey<S> {
@@ -85,8 +85,8 @@ impl<S: KeySource> OptionalKey<S> {
 
     /// Rejects requests without the key with this status, such as 401. The response says which key
     /// is missing.
-    pub fn or_refuse(self, status: StatusCode) -> KeyOrRefuse<S> {
-        KeyOrRefuse {
+    pub fn or_reject(self, status: StatusCode) -> KeyOrReject<S> {
+        KeyOrReject {
             source: self.0,
             status,
         }
@@ -120,14 +120,14 @@ impl<S: KeySource> KeyExtractor for KeyOrSkip<S> {
     }
 }
 
-/// A key without which a request is rejected. Created by [`OptionalKey::or_refuse`].
+/// A key without which a request is rejected. Created by [`OptionalKey::or_reject`].
 #[derive(Clone, Copy, Debug)]
-pub struct KeyOrRefuse<S> {
+pub struct KeyOrReject<S> {
     source: S,
     status: StatusCode,
 }
 
-impl<S: KeySource> KeyExtractor for KeyOrRefuse<S> {
+impl<S: KeySource> KeyExtractor for KeyOrReject<S> {
     fn extract(&self, head: &RequestHead<'_>, parts: &mut KeyParts) -> Result<(), MissingKey> {
         let reject = || MissingKey::Reject {
             status: self.status,

@@ -144,9 +144,9 @@ impl LayerPolicy {
     }
 
     /// Runs a check, and waits as long as the policy and the queue limits allow.
-    async fn run_check<'a, S: Demands<'a>>(
+    async fn run_check<'a, D: Demands<'a>>(
         &self,
-        check: Check<'a, S>,
+        check: Check<'a, D>,
         needs_permit: bool,
     ) -> Result<(Decision, Option<Permit>), Error> {
         if !needs_permit {

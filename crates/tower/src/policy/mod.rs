@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use http::Extensions;
 use smallvec::SmallVec;
-use tollgate::headers::Fields;
+use tollgate::headers::EnabledFields;
 use tollgate::{Error, Limiter};
 
 pub(crate) use self::admit::{AdmissionResult, SyncAdmission};
@@ -38,7 +38,7 @@ pub(crate) struct LayerPolicy {
     /// How long a request may wait until the limits admit it; `None` if requests wait in queue
     /// limits only.
     pub(crate) max_wait: Option<Duration>,
-    pub(crate) fields: Fields,
+    pub(crate) fields: EnabledFields,
     /// `None` for the default response.
     pub(crate) respond: Option<RejectionHandler>,
     pub(crate) hooks: DecisionHooks,
@@ -77,7 +77,7 @@ impl LayerPolicy {
             lookups: Vec::new(),
             max_wait: None,
 
-            fields: Fields::default(),
+            fields: EnabledFields::default(),
             respond: None,
             hooks: DecisionHooks::default(),
             monitor: Arc::new(LayerMonitor::default()),

@@ -31,7 +31,7 @@ pub enum RejectionCause {
     DenyListed,
     /// The request has no key, and the limit rejects such requests.
     MissingKey {
-        /// The status that was given to [`or_refuse`](crate::by::OptionalKey::or_refuse).
+        /// The status that was given to [`or_reject`](crate::by::OptionalKey::or_reject).
         status: StatusCode,
         /// The missing key as a noun with its article, such as `the header x-api-key`.
         description: String,

@@ -102,7 +102,7 @@ fn forwarding_headers_count_only_from_trusted_proxies() {
 fn a_header_that_occurs_once_is_a_key() {
     let by_key = || by::header("x-api-key");
     let key = |value| with("/", &[("x-api-key", value)]);
-    let rejected = RateLimitLayer::new(&two(), "two", by_key().or_refuse(StatusCode::UNAUTHORIZED));
+    let rejected = RateLimitLayer::new(&two(), "two", by_key().or_reject(StatusCode::UNAUTHORIZED));
     let twice = with("/", &[("x-api-key", "a"), ("x-api-key", "b")]);
     let requests = [
         key("a"),
@@ -140,7 +140,7 @@ fn a_header_that_occurs_once_is_a_key() {
 #[test]
 fn a_missing_key_is_named_and_nothing_is_charged() {
     let limits = limiter([per_minute("address", 2), per_minute("tenant", 2)]);
-    let tenant = by::header("x-tenant").or_refuse(StatusCode::BAD_REQUEST);
+    let tenant = by::header("x-tenant").or_reject(StatusCode::BAD_REQUEST);
     let layer = RateLimitLayer::new(&limits, "address", by::client_address()).and("tenant", tenant);
     let response = send(&layer.layer(service_fn(hello)), get("/"));
 
@@ -200,7 +200,7 @@ struct User {
 #[test]
 fn extensions_and_lookups_are_keys() {
     let limits = two();
-    let user = || by::extension(|user: &User| user.id).or_refuse(StatusCode::UNAUTHORIZED);
+    let user = || by::extension(|user: &User| user.id).or_reject(StatusCode::UNAUTHORIZED);
     let layer = RateLimitLayer::new(&limits, "two", user());
     let signed_in = |id| {
         let mut request = get("/");
@@ -291,7 +291,7 @@ fn a_function_is_a_key() {
     let tenant = by::function("a tenant", |head: &RequestHead<'_>| {
         head.header("host")?.split('.').next().map(str::to_owned)
     });
-    let layer = RateLimitLayer::new(&two(), "two", tenant.or_refuse(StatusCode::NOT_FOUND));
+    let layer = RateLimitLayer::new(&two(), "two", tenant.or_reject(StatusCode::NOT_FOUND));
     let host = |name| with("/", &[("host", name)]);
     let requests = [
         host("acme.example"),
@@ -314,7 +314,7 @@ fn a_body_key_needs_a_read_body_layer() {
                 .strip_prefix("account=")
                 .map(str::to_lowercase)
         });
-        account.or_refuse(StatusCode::UNPROCESSABLE_ENTITY)
+        account.or_reject(StatusCode::UNPROCESSABLE_ENTITY)
     };
     let layer = (
         ReadBodyLayer::up_to(64),

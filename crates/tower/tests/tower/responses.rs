@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use tollgate::headers::{Fields, Problem};
+use tollgate::headers::{EnabledFields, Problem};
 use tollgate::{FailurePolicy, Limit};
 use tollgate_tower::{RateLimitLayer, Rejection, by};
 use tower::{Layer, service_fn};
@@ -51,7 +51,7 @@ fn allowed_and_rejected_responses_have_rate_limit_fields() {
 #[test]
 fn fields_can_be_left_out() {
     let limits = limiter([per_minute("api", 1)]);
-    let fields = Fields {
+    let fields = EnabledFields {
         ietf: false,
         legacy: false,
         retry_after: true,
@@ -134,7 +134,7 @@ fn other_rejections_have_grpc_statuses_too() {
         (StatusCode::BAD_REQUEST, "3"),
         (StatusCode::FORBIDDEN, "7"),
     ] {
-        let key = by::header("x-api-key").or_refuse(wanted);
+        let key = by::header("x-api-key").or_reject(wanted);
         let service = RateLimitLayer::new(&limits, "api", key).layer(service_fn(hello));
         let rejected = send(
             &service,

@@ -155,7 +155,7 @@ impl Subject for SharedLimiter {
     }
 
     fn calls(&self) -> u64 {
-        self.store.stats().calls
+        self.store.stats().script_calls
     }
 
     fn rest(&self) -> io::Result<()> {

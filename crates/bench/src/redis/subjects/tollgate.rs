@@ -44,7 +44,7 @@ pub(super) async fn connect(
         .collect();
     Ok(ConnectedCallers {
         callers,
-        calls: Some(Box::new(move || store.stats().calls)),
+        calls: Some(Box::new(move || store.stats().script_calls)),
     })
 }
 

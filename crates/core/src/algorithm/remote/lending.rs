@@ -56,14 +56,17 @@ impl Quota {
                 let (next, outcome) = quota.gcra.spend(BucketState { at, part }, units, now);
                 Some((next.into(), outcome))
             }
+
             (Self::LeakyBucket(quota), CounterState::Bucket { at, part }) => {
                 let (next, outcome) = quota.spend(BucketState { at, part }, units, now);
                 Some((next.into(), outcome))
             }
+
             (Self::FixedWindow(quota), CounterState::Fixed { count, ends }) => {
                 let (next, outcome) = quota.spend(WindowCount { count, ends }, units, now);
                 Some((next.into(), outcome))
             }
+
             (
                 Self::SlidingWindow(quota),
                 CounterState::Sliding {
@@ -80,12 +83,15 @@ impl Quota {
                 let (next, outcome) = quota.spend(counts, units, now);
                 Some((next.into(), outcome))
             }
+
             (Self::SlidingLog(quota), CounterState::Entries(counts)) => {
                 Some(counts.spend(quota.limit, quota.length, units, now))
             }
+
             (Self::Concurrency(quota), CounterState::Entries(counts)) => {
                 Some(counts.spend(quota.limit, quota.permit_timeout, units, now))
             }
+
             _ => None,
         }
     }

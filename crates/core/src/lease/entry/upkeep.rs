@@ -1,8 +1,8 @@
-//! The calls and the removal of an entry that no request asks for.
+//! Calls and removals that a sweep or the shutdown starts, not a request.
 
 use super::LeaseEntry;
 use crate::lease::call::CallPurpose;
-use crate::lease::policy::{IDLE_AFTER, MERGE_AFTER, REMOVE_AFTER};
+use crate::lease::policy::{IDLE_AFTER, REMOVE_AFTER, REPORT_AFTER};
 use crate::time::Micros;
 
 impl LeaseEntry {
@@ -12,9 +12,9 @@ impl LeaseEntry {
             None
         } else if self.is_eventual {
             let is_due = self.outstanding > 0
-                && now.since(self.replied_at) >= MERGE_AFTER
+                && now.since(self.replied_at) >= REPORT_AFTER
                 && now >= self.denied_until;
-            is_due.then_some(CallPurpose::Merge)
+            is_due.then_some(CallPurpose::Report)
         } else {
             let is_idle = now.since(self.used_at) >= IDLE_AFTER || now >= self.expires_at;
             (is_idle && self.has_lease()).then_some(CallPurpose::Return)
@@ -24,7 +24,7 @@ impl LeaseEntry {
     /// The call that returns or reports all units before the instance shuts down, if there are any.
     pub(in crate::lease) fn final_call(&self) -> Option<CallPurpose> {
         let purpose = if self.is_eventual {
-            CallPurpose::Merge
+            CallPurpose::Report
         } else {
             CallPurpose::Return
         };

@@ -50,8 +50,10 @@ impl LocalFallback {
         self.with_shares(demands, |shares| {
             let reply = self.store.spend_all(shares, intent, permit_id);
             let rows = demands.iter().zip(shares).zip(reply.outcomes);
-            rows.map(|((whole, share), outcome)| (*share.quota, limit_never(whole, outcome)))
-                .collect()
+            rows.map(|((whole, share), outcome)| {
+                (*share.quota, deny_until_recovery(whole, outcome))
+            })
+            .collect()
         })
     }
 
@@ -87,7 +89,7 @@ impl LocalFallback {
 
 /// Turns "never" into a denial until the store's recovery, if the cost exceeds only the share and
 /// not the whole limit.
-fn limit_never(whole: &Demand<'_>, outcome: Outcome) -> Outcome {
+fn deny_until_recovery(whole: &Demand<'_>, outcome: Outcome) -> Outcome {
     if outcome.verdict == Verdict::Never && whole.cost <= whole.quota.limit() {
         return Outcome {
             verdict: Verdict::Deny {

@@ -121,18 +121,15 @@ impl StoreRequest<'_> {
         local: &LocalFallback,
         local_store: Option<&MemoryStore>,
     ) -> FallbackOutcomes {
-        let pairs = || self.demands.iter().zip(fixed);
-        let denies = |(demand, outcome): (&Demand<'_>, &Option<Outcome>)| {
-            !demand.shadow && outcome.is_some_and(|outcome| !outcome.verdict.is_allowed())
-        };
-        let mut intent = if pairs().any(denies) {
+        let mut intent = if self.is_denied_by_policy(fixed) {
             Intent::Peek
         } else {
             self.intent
         };
         let permit_id = self.permit_id.unwrap_or(PermitId::NONE);
 
-        let open: SmallVec<[Demand<'_>; 4]> = pairs()
+        let pairs = self.demands.iter().zip(fixed);
+        let open: SmallVec<[Demand<'_>; 4]> = pairs
             .filter(|(_, outcome)| outcome.is_none())
             .map(|(demand, _)| *demand)
             .collect();
@@ -166,6 +163,14 @@ impl StoreRequest<'_> {
             local_limits,
             shares,
         }
+    }
+
+    /// True when the policy of a limit, not of a shadow limit, denies the request.
+    fn is_denied_by_policy(&self, fixed: &[Option<Outcome>]) -> bool {
+        let mut pairs = self.demands.iter().zip(fixed);
+        pairs.any(|(demand, outcome)| {
+            !demand.shadow && outcome.is_some_and(|outcome| !outcome.verdict.is_allowed())
+        })
     }
 
     /// True when a limit counted in this process granted a permit. A limit whose policy is `Allow`

@@ -30,7 +30,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_millis(10);
 const CALLERS: usize = KEYS;
 /// Pause of a caller between two checks. All callers together make about 2,000 checks per second.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Most checks of a caller: enough for three minutes.
+/// The most checks of a caller: enough for three minutes.
 const STEPS_MAX: usize = 36_000;
 /// Longest wait for an expected check. It takes far less unless something is broken.
 const WAIT_LIMIT: Duration = Duration::from_secs(20);

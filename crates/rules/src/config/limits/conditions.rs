@@ -8,7 +8,7 @@ use crate::attribute::{Attribute, AttributeError, AttributeKind};
 use crate::config::field::{ConfigField, Expectation, collect_all};
 use crate::config::field_map::FieldMap;
 use crate::config::yaml::{YamlEntry, YamlValue};
-use crate::limit::{Condition, Match, Pattern};
+use crate::limit::{Condition, Pattern};
 
 const MATCH: Expectation<'static> =
     Expectation::value("expected a mapping, such as { method: POST, path: \"/v1/**\" }");
@@ -28,10 +28,10 @@ const PATTERN: Expectation<'static> = Expectation::new(
 const TEXT_MAX: usize = 1_024;
 const METHOD_MAX: usize = 32;
 
-pub(super) fn read(field: &ConfigField<'_>) -> Option<Match> {
+pub(super) fn read(field: &ConfigField<'_>) -> Option<Vec<Condition>> {
     let mapping = field.free_mapping(MATCH)?;
 
-    let conditions = collect_all(mapping.entries().map(|(entry, value)| {
+    collect_all(mapping.entries().map(|(entry, value)| {
         let attribute: Option<Attribute> = entry
             .key
             .text
@@ -39,11 +39,7 @@ pub(super) fn read(field: &ConfigField<'_>) -> Option<Match> {
             .map_err(|error| reject_attribute(&mapping, entry, &error))
             .ok();
         read_condition(&value, attribute?)
-    }));
-
-    Some(Match {
-        conditions: conditions?,
-    })
+    }))
 }
 
 fn reject_attribute(mapping: &FieldMap<'_>, entry: &YamlEntry, error: &AttributeError) {

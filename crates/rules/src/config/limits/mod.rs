@@ -15,7 +15,7 @@ use super::field_map::FieldMap;
 use super::names::{ALGORITHMS, Algorithm, CONSISTENCIES, COST, LIMIT, ON_STORE_FAILURE};
 use super::tiers::Tier;
 use super::yaml::YamlValue;
-use crate::limit::{Cost, LimitConfig, Match};
+use crate::limit::{Cost, LimitConfig};
 
 const LIMITS_MAX: usize = 1_000;
 /// The largest limit, capacity and cost: 2^53, up to which a double is exact.
@@ -112,9 +112,9 @@ fn read_limit(
 ) -> Option<LimitConfig> {
     let algorithm = read_algorithm(mapping);
     let quotas = algorithm.and_then(|algorithm| tier::read(mapping, algorithm, tiers));
-    let applies = mapping
+    let conditions = mapping
         .get("match")
-        .map_or_else(|| Some(Match::default()), |field| conditions::read(&field));
+        .map_or_else(|| Some(Vec::new()), |field| conditions::read(&field));
     let key = mapping
         .require("key", key::KEY)
         .and_then(|field| key::read(&field));
@@ -129,7 +129,7 @@ fn read_limit(
     let limit = with_policies(Limit::new(name?, quotas.quota));
     Some(LimitConfig {
         limit,
-        applies: applies?,
+        conditions: conditions?,
         key,
         optional,
         tiers: quotas.tiers,
@@ -224,11 +224,14 @@ fn read_consistency(
 fn read_cost(field: &ConfigField<'_>, quota: Option<Quota>) -> Option<Cost> {
     if matches!(field.node.value, YamlValue::Scalar(_)) {
         let default = check_cost(field, field.integer_in(1..=NUMBER_MAX)?, quota)?;
-        return Some(Cost { by: None, default });
+        return Some(Cost {
+            attribute: None,
+            default,
+        });
     }
 
     let mapping = field.mapping(COST)?;
-    let by = mapping
+    let attribute = mapping
         .require("by", ATTRIBUTE)
         .and_then(|field| field.parse(ATTRIBUTE));
     let default = match mapping.get("default") {
@@ -236,7 +239,7 @@ fn read_cost(field: &ConfigField<'_>, quota: Option<Quota>) -> Option<Cost> {
         None => 1,
     };
     Some(Cost {
-        by: Some(by?),
+        attribute: Some(attribute?),
         default,
     })
 }

@@ -27,12 +27,11 @@ pub(super) fn find(config: &Config, attributes: &RequestAttributes) -> Vec<Unuse
 fn used_by(limit: &LimitConfig) -> impl Iterator<Item = &Attribute> {
     let key = limit.key.parts.iter().flatten();
     let conditions = limit
-        .applies
         .conditions
         .iter()
         .map(|condition| &condition.attribute);
     let tier = limit.tiers.iter().map(|tiers| &tiers.by);
-    let cost = limit.cost.iter().filter_map(|cost| cost.by.as_ref());
+    let cost = limit.cost.iter().filter_map(|cost| cost.attribute.as_ref());
     key.chain(conditions).chain(tier).chain(cost)
 }
 

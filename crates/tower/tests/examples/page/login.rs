@@ -28,7 +28,7 @@ fn login_routes(limiter: &Limiter) -> Router {
         let credentials: Credentials = serde_json::from_slice(body).ok()?;
         Some(credentials.email.trim().to_lowercase()) // one key for all spellings
     })
-    .or_refuse(StatusCode::BAD_REQUEST);
+    .or_reject(StatusCode::BAD_REQUEST);
 
     let per_address = RateLimitLayer::new(limiter, "login-address", by::client_address());
     let per_account =

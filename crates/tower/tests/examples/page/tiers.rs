@@ -17,7 +17,7 @@ enum Tier {
 }
 
 fn per_user(limiter: &Limiter) -> Result<RateLimitLayer, LimitError> {
-    let user = by::extension(|user: &User| user.id).or_refuse(StatusCode::UNAUTHORIZED);
+    let user = by::extension(|user: &User| user.id).or_reject(StatusCode::UNAUTHORIZED);
 
     let pro = TokenBucket::new(1_000, Rate::per_second(100))?;
     let quota = move |head: &RequestHead<'_>| match head.extensions().get::<User>()?.tier {

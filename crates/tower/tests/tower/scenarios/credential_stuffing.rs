@@ -51,7 +51,7 @@ fn a_limit_by_account_stops_guesses_from_thousands_of_addresses() {
             ],
         );
         let account =
-            by::body("an e-mail address", |body| account(body)).or_refuse(StatusCode::BAD_REQUEST);
+            by::body("an e-mail address", |body| account(body)).or_reject(StatusCode::BAD_REQUEST);
         let limits = RateLimitLayer::new(
             &limiter,
             "address",

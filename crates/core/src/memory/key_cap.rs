@@ -2,15 +2,15 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The memory that the store uses and may use, in keys. It changes only when something is added or
-/// dropped, never when a known key with a state of fixed size is checked.
+/// The memory that the store uses and may use, in keys. The use changes only when something is
+/// added or dropped, never when a known key with a state of fixed size is checked.
 #[derive(Debug)]
-pub(super) struct MemoryBudget {
+pub(super) struct KeyCap {
     used: AtomicUsize,
     max: usize,
 }
 
-impl MemoryBudget {
+impl KeyCap {
     pub(super) fn new(max: usize) -> Self {
         Self {
             used: AtomicUsize::new(0),

@@ -12,18 +12,18 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tollgate::lease::{CallFailure, LeaseCall, LeaseOutcome, SWEEP_EVERY};
 use tollgate::store::StoreFuture;
 
-use super::attempt::{Attempt, join};
+use super::routed_call::{RoutedCall, join};
 use super::{Inner, RedisStore, pending, written_by_others};
 use crate::error::CallError;
 use crate::wire::DemandTerms;
 
-/// Most leases that are returned in parallel.
+/// The most leases that are returned in parallel.
 const RETURNS_MAX: usize = 256;
 
 impl RedisStore {
     /// Makes a lease call in the background. Its result is entered into the lease table.
     #[cold]
-    pub(super) fn refill(&self, call: LeaseCall) {
+    pub(super) fn call_in_background(&self, call: LeaseCall) {
         drop(self.spawn_lease_call(call, self.deadline()));
     }
 
@@ -63,8 +63,8 @@ impl RedisStore {
     async fn make_lease_calls(&self, mut calls: Vec<LeaseCall>) -> Result<(), CallError> {
         let mut result = Ok(());
         while !calls.is_empty() {
-            let some = calls.split_off(calls.len().saturating_sub(RETURNS_MAX));
-            let tasks: Vec<_> = some
+            let batch = calls.split_off(calls.len().saturating_sub(RETURNS_MAX));
+            let tasks: Vec<_> = batch
                 .into_iter()
                 .map(|call| self.spawn_lease_call(call, self.deadline()))
                 .collect();
@@ -94,8 +94,8 @@ impl RedisStore {
         request: &tollgate::lease::LeaseRequest,
     ) -> Result<tollgate::lease::LeaseGrant, tollgate::StoreError> {
         let call = self.inner.encoder.lease(demand, request);
-        let attempt = Attempt::start(self.inner.clone(), call, self.deadline());
-        let reply = attempt.run().await?;
+        let routed_call = RoutedCall::start(self.inner.clone(), call, self.deadline());
+        let reply = routed_call.run().await?;
 
         Ok(reply
             .lease_grant(&DemandTerms::new(demand))
@@ -110,18 +110,19 @@ async fn make_lease_call(
 ) -> Result<LeaseOutcome, CallError> {
     let (call, terms) = {
         let demand = lease_call.demand();
-        let call = store.inner.encoder.lease(&demand, lease_call.request());
+        let encoder = &store.inner.encoder;
+        let call = encoder.lease(&demand, lease_call.lease_request());
         (call, DemandTerms::new(&demand))
     };
 
-    let attempt = match Attempt::start(store.inner.clone(), call, deadline).fail_fast() {
-        Ok(attempt) => attempt,
+    let routed_call = match RoutedCall::start(store.inner.clone(), call, deadline).accepted() {
+        Ok(routed_call) => routed_call,
         Err(error) => {
-            lease_call.fail(CallFailure::NotSent);
+            lease_call.fail(CallFailure::NotExecuted);
             return Err(error);
         }
     };
-    let reply = match attempt.run().await {
+    let reply = match routed_call.run().await {
         Ok(reply) => reply,
         Err(error) => {
             lease_call.fail(call_failure(&error));
@@ -145,7 +146,7 @@ fn call_failure(error: &CallError) -> CallFailure {
         }
 
         CallError::Overloaded | CallError::Moved(_) | CallError::Ask(_) | CallError::TryAgain => {
-            CallFailure::NotSent
+            CallFailure::NotExecuted
         }
     }
 }
@@ -159,7 +160,7 @@ async fn sweep(inner: Weak<Inner>) {
         let (calls, has_leases) = inner.leases.sweep();
         let store = RedisStore { inner };
         for call in calls {
-            store.refill(call);
+            store.call_in_background(call);
         }
 
         if !has_leases {

@@ -15,7 +15,7 @@ use crate::wire::StoreCall;
 
 /// A call that has been submitted to the link of its server.
 #[derive(Debug)]
-pub(super) struct Attempt {
+pub(super) struct RoutedCall {
     inner: Arc<Inner>,
     call: Arc<StoreCall>,
     deadline: Instant,
@@ -25,7 +25,7 @@ pub(super) struct Attempt {
 /// The pending result of a submitted call, or the error if the link did not accept the call.
 type Submission = Result<oneshot::Receiver<CallResult>, CallError>;
 
-impl Attempt {
+impl RoutedCall {
     /// Submits the call to the link of the server that should own its slot.
     pub(super) fn start(inner: Arc<Inner>, call: StoreCall, deadline: Instant) -> Self {
         let call = Arc::new(call);
@@ -45,8 +45,8 @@ impl Attempt {
         }
     }
 
-    /// Returns the error if the call was not accepted.
-    pub(super) fn fail_fast(self) -> Result<Self, CallError> {
+    /// Returns the call if the link accepted it, else the error.
+    pub(super) fn accepted(self) -> Result<Self, CallError> {
         match self.submission {
             Err(error) => Err(error),
             submission @ Ok(_) => Ok(Self { submission, ..self }),
