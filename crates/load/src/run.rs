@@ -63,15 +63,7 @@ async fn load(
         clock: LoadClock::start(),
         record,
     });
-    let mut workers = JoinSet::new();
-    for (queue, connection) in connections {
-        let worker = ConnectionWorker {
-            context: Rc::clone(&context),
-            queue,
-            connection,
-        };
-        workers.spawn_local(worker.run());
-    }
+    let mut workers = spawn_workers(&context, connections);
 
     // Send requests until the schedule ends or the load is stopped.
     let mut report_progress = || {
@@ -84,18 +76,8 @@ async fn load(
     let ended_early = tokio::select! { () = sending => false, () = &mut stop => true };
     let sent_for = Duration::from_micros(context.clock.now_us());
 
-    // Wait for outstanding responses, but not forever.
-    queues
-        .iter()
-        .for_each(|queue| queue.close(ended_early, &context));
-    let grace = if ended_early {
-        STOP_GRACE
-    } else {
-        context.plan.timeout + STOP_GRACE
-    };
-    let responses = async { while workers.join_next().await.is_some() {} };
-    let _timed_out = timeout(grace, with_progress(responses, &mut report_progress)).await;
-    queues.iter().for_each(|queue| queue.close(true, &context));
+    let responses = await_responses(&context, &queues, &mut workers, ended_early);
+    with_progress(responses, &mut report_progress).await;
     let total = Duration::from_micros(context.clock.now_us());
 
     let mut retry_after = RetryReport::default();
@@ -107,18 +89,58 @@ async fn load(
         }
     }
 
-    let sending = if ended_early {
-        sent_for
-    } else {
-        context.plan.schedule.duration
-    };
     let durations = LoadDurations {
-        sending,
+        sending: if ended_early {
+            sent_for
+        } else {
+            context.plan.schedule.duration
+        },
         total,
         ended_early,
     };
     let report = context.record.borrow().report(durations, retry_after);
     require_decision(report)
+}
+
+/// Spawns a worker for each connection.
+fn spawn_workers(
+    context: &Rc<LoadContext>,
+    connections: Vec<(Rc<ReplicaQueue>, Option<HttpConnection>)>,
+) -> JoinSet<()> {
+    let mut workers = JoinSet::new();
+    for (queue, connection) in connections {
+        let worker = ConnectionWorker {
+            context: Rc::clone(context),
+            queue,
+            connection,
+        };
+        workers.spawn_local(worker.run());
+    }
+    workers
+}
+
+/// Closes the queues and waits for outstanding responses, but not forever.
+async fn await_responses(
+    context: &LoadContext,
+    queues: &[Rc<ReplicaQueue>],
+    workers: &mut JoinSet<()>,
+    ended_early: bool,
+) {
+    let close = |discard: bool| {
+        queues
+            .iter()
+            .for_each(|queue| queue.close(discard, context))
+    };
+    let grace = if ended_early {
+        STOP_GRACE
+    } else {
+        context.plan.timeout + STOP_GRACE
+    };
+
+    close(ended_early);
+    let responses = async { while workers.join_next().await.is_some() {} };
+    let _timed_out = timeout(grace, responses).await;
+    close(true);
 }
 
 /// Runs `work` and reports progress in the meantime.
@@ -262,7 +284,7 @@ async fn open_connections(
 /// Turns a report without any decision into an error.
 fn require_decision(report: LoadReport) -> Result<LoadReport, LoadError> {
     let sent = report.requests.sent;
-    if report.requests.answered > 0 {
+    if report.requests.decided > 0 {
         return Ok(report);
     }
 
