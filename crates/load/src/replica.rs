@@ -42,6 +42,19 @@ pub(crate) struct LoadContext {
     pub(crate) record: RefCell<LoadRecord>,
 }
 
+impl LoadContext {
+    /// Starts the clock of a load.
+    pub(crate) fn start(plan: Rc<LoadPlan>) -> Self {
+        let record = RefCell::new(LoadRecord::new(&plan));
+        Self {
+            plan,
+            timer: PreciseTimer::new(),
+            clock: LoadClock::start(),
+            record,
+        }
+    }
+}
+
 impl ReplicaQueue {
     /// An empty queue. The number of replicas determines its share of the capacity.
     pub(crate) fn new(replica: Replica, addresses: Vec<SocketAddr>, replicas: usize) -> Self {

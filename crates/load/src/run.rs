@@ -1,6 +1,5 @@
 //! Runs a load: connects to the replicas, sends each request when it is due, and reports.
 
-use std::cell::RefCell;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,14 +11,13 @@ use crate::clock::{LoadClock, since_epoch};
 use crate::error::LoadError;
 use crate::http::{HttpConnection, HttpResponse};
 use crate::plan::{LoadPlan, Replica, RequestKind};
-use crate::record::{LoadDurations, LoadProgress, LoadRecord, ScheduledRequest};
+use crate::record::{LoadDurations, LoadProgress, ScheduledRequest};
 use crate::replica::{
     ConnectionWorker, LoadContext, ReplicaQueue, exchange, parse_response, resolve,
 };
 use crate::report::{LoadReport, RetryReport};
 use crate::request::PEEK;
 use crate::retry;
-use crate::timer::PreciseTimer;
 
 /// Interval between progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -49,20 +47,11 @@ async fn load(
     mut stop: Pin<&mut impl Future<Output = ()>>,
     mut on_progress: impl FnMut(&LoadProgress),
 ) -> Result<LoadReport, LoadError> {
-    let mut queues = Vec::with_capacity(plan.replicas.len());
-    for replica in &plan.replicas {
-        queues.push(Rc::new(probe_replica(&plan, replica).await?));
-    }
+    let queues = probe_replicas(&plan).await?;
 
     // Open the connections before the clock starts.
     let connections = open_connections(&plan, &queues).await;
-    let record = RefCell::new(LoadRecord::new(&plan));
-    let context = Rc::new(LoadContext {
-        plan,
-        timer: PreciseTimer::new(),
-        clock: LoadClock::start(),
-        record,
-    });
+    let context = Rc::new(LoadContext::start(plan));
     let mut workers = spawn_workers(&context, connections);
 
     // Send requests until the schedule ends or the load is stopped.
@@ -108,6 +97,7 @@ fn spawn_workers(
     connections: Vec<(Rc<ReplicaQueue>, Option<HttpConnection>)>,
 ) -> JoinSet<()> {
     let mut workers = JoinSet::new();
+
     for (queue, connection) in connections {
         let worker = ConnectionWorker {
             context: Rc::clone(context),
@@ -185,6 +175,15 @@ async fn send_scheduled(context: &LoadContext, queues: &[Rc<ReplicaQueue>]) {
             record.record_unsent(now_us);
         }
     }
+}
+
+/// Probes all replicas, one after the other.
+async fn probe_replicas(plan: &LoadPlan) -> Result<Vec<Rc<ReplicaQueue>>, LoadError> {
+    let mut queues = Vec::with_capacity(plan.replicas.len());
+    for replica in &plan.replicas {
+        queues.push(Rc::new(probe_replica(plan, replica).await?));
+    }
+    Ok(queues)
 }
 
 /// Resolves a replica, connects to it, and sends one peek, so that mistakes are reported before

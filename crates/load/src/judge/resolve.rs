@@ -79,21 +79,19 @@ impl AdmissionResolver {
         params: RequestParams,
         selection: Option<&[SelectedLimit<'_>]>,
     ) -> Result<CounterUpdate, JudgeError> {
-        let mut counter_id = vec![u8::try_from(index).unwrap_or(u8::MAX)];
+        let limit_id = u8::try_from(index).unwrap_or(u8::MAX);
         let allowance = self.allowance(&status.name);
 
         match &self.plan.bounds {
             BoundSource::Responses => {
-                counter_id.extend_from_slice(&params.key.to_le_bytes());
-                counter_id.extend_from_slice(&params.address.to_le_bytes());
-
                 let (bound, origin) = match allowance {
                     Some(bound) => (bound, BoundOrigin::AllowOption),
                     None => (loosest_bound(status)?, BoundOrigin::Responses),
                 };
 
+                let (key, address) = (params.key.to_le_bytes(), params.address.to_le_bytes());
                 Ok(CounterUpdate {
-                    counter_id,
+                    counter_id: [&[limit_id][..], &key, &address].concat(),
                     cost: params.cost.unwrap_or(1),
                     bounds: LimitBounds::from_bound(bound),
                     origin,
@@ -105,7 +103,6 @@ impl AdmissionResolver {
                     .iter()
                     .find(|selected| selected.config.limit.name() == status.name)
                     .ok_or(JudgeError::NotConfigured)?;
-                counter_id.extend_from_slice(selected.key.as_bytes());
 
                 let replicas = self.plan.replicas.len();
                 let (bounds, origin) = match allowance {
@@ -117,7 +114,7 @@ impl AdmissionResolver {
                 };
 
                 Ok(CounterUpdate {
-                    counter_id,
+                    counter_id: [&[limit_id], selected.key.as_bytes()].concat(),
                     cost: selected.cost,
                     bounds,
                     origin,
@@ -173,7 +170,7 @@ impl ConfigBounds {
         let long_run =
             Bound::long_run_for_quota(&quota).map(|bound| bound.with_extra_units(unreported));
 
-        // Only decisions made by the counter itself tell when its window ends.
+        // Only decisions made by the counter itself show when its window ends.
         let is_exact = matches!(rule.consistency(), Consistency::Strict | Consistency::Local);
         let per_window = match (any_interval, quota) {
             (Bound::PerWindow { window, .. }, Quota::FixedWindow(_)) if is_exact => {
@@ -202,8 +199,8 @@ impl ConfigBounds {
     }
 }
 
-/// The loosest bound of all algorithms with this quota: that of the fixed window, which admits twice
-/// its limit across an edge. The window may be up to a second shorter than reported.
+/// The loosest bound of all algorithms with this quota: that of the fixed window, which admits
+/// twice its limit across an edge. The window may be up to a second shorter than reported.
 fn loosest_bound(status: &LimitStatus<'_>) -> Result<Bound, JudgeError> {
     match status.window_s {
         None => Err(JudgeError::WindowMissing),
