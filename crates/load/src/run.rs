@@ -119,7 +119,7 @@ async fn await_responses(
     let close = |discard: bool| {
         queues
             .iter()
-            .for_each(|queue| queue.close(discard, context))
+            .for_each(|queue| queue.close(discard, context));
     };
     let grace = if ended_early {
         STOP_GRACE

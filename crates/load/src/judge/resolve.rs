@@ -105,12 +105,11 @@ impl AdmissionResolver {
                     .ok_or(JudgeError::NotConfigured)?;
 
                 let replicas = self.plan.replicas.len();
-                let (bounds, origin) = match allowance {
-                    Some(bound) => (LimitBounds::from_bound(bound), BoundOrigin::AllowOption),
-                    None => {
-                        let bounds = config.limit_bounds(selected, status, replicas)?;
-                        (bounds, BoundOrigin::Config)
-                    }
+                let (bounds, origin) = if let Some(bound) = allowance {
+                    (LimitBounds::from_bound(bound), BoundOrigin::AllowOption)
+                } else {
+                    let bounds = config.limit_bounds(selected, status, replicas)?;
+                    (bounds, BoundOrigin::Config)
                 };
 
                 Ok(CounterUpdate {

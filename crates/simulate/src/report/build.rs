@@ -168,7 +168,7 @@ fn limit_report(
     let rule = limit.limit.rule().ok();
     let worst_minute = counts.worst_minute().map(|(at, denied)| WorstMinute {
         at: utc(at),
-        denied: denied,
+        denied,
     });
 
     SimulatedLimitReport {
@@ -261,7 +261,7 @@ fn suggestion(
             percentile,
             limit,
             denied: denials.map(|denials| denials.requests),
-            keys_denied: keys_denied,
+            keys_denied,
             suggested: index == suggested,
         })
     };
